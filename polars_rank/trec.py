@@ -382,12 +382,10 @@ def _refuse_malformed(lines: pl.DataFrame, layout: tuple[str, ...], number: str)
             f". The file looks like a {kind}, which pr.trec.{reader} reads; were run and qrels "
             "swapped?"
         )
-        raise DataError(message)
-    if layout == _RUN and row[_FIELDS] > len(layout):
+    elif layout == _RUN and row[_FIELDS] > len(layout):
         message += "; ids and the name of the run must not contain spaces"
-    if whole and row[_FIELDS] == len(layout) and _is_number(row[LINE].split()[-1]):
+    elif whole and row[_FIELDS] == len(layout) and _is_number(row[LINE].split()[-1]):
         message += "; set `fractional` for labels such as 0.5"
-        raise DataError(message)
     raise DataError(message)
 
 

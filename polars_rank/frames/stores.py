@@ -46,7 +46,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         if name not in known[1:]:
             raise unknown_parameter(pl.scan_parquet.__name__, name, known[1:])
-        if name == "storage_options":  # of web servers, too
+        if name == "storage_options":  # also for web servers
             check_storage_options(value)
             continue
         try:  # this reads no file

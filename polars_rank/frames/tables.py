@@ -43,9 +43,6 @@ P = ParamSpec("P")
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-#: Packages that evaluate frames of other libraries.
-_ENGINES = {"pyspark": "polars_rank.spark"}
-
 #: Tables with at most this number of rows are collected faster in memory than by streaming.
 FEW_ROWS = 50_000
 
@@ -93,9 +90,9 @@ Spark = TypeVar("Spark", bound=SparkFrame)
 
 
 class Framed(Protocol[P]):
-    """A function of a table: LazyFrames and Spark DataFrames give results of their own type.
+    """A function of a table that returns a table.
 
-    Any other table gives a Polars DataFrame.
+    LazyFrames give a LazyFrame, Spark DataFrames a Spark DataFrame, and other tables a DataFrame.
     """
 
     @overload
@@ -158,7 +155,7 @@ def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
 
 def run_on_spark(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Return the result of a function on Spark."""
-    return import_module(_ENGINES["pyspark"]).run(function, *args, **kwargs)
+    return import_module("polars_rank.spark").run(function, *args, **kwargs)
 
 
 def is_spark(frame: Any) -> bool:

@@ -212,7 +212,10 @@ def join_judgments(
     """
     if is_spark(rankings):
         columns = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
-        _check_not_on_spark(subtopic)
+        if subtopic is not None:
+            raise ArgumentError(
+                "`subtopic` is not supported on Spark; make the list columns with collect_list"
+            )
         result: SparkFrame = run_on_spark(join_judgments, rankings, judgments, **columns)
         return result
     if is_spark(judgments):
@@ -353,13 +356,6 @@ def _with_label(judgments: pl.LazyFrame, keys: Sequence[str], label: str) -> pl.
 def _without_own_columns(table: pl.LazyFrame) -> pl.LazyFrame:
     """Return a table without the numbers of rankings from `scan_log`: the join changes rankings."""
     return table.drop(name for name in schema_of(table) if name.startswith(OWN))
-
-
-def _check_not_on_spark(subtopic: str | None) -> None:
-    if subtopic is not None:
-        raise ArgumentError(
-            "`subtopic` is not supported on Spark; make the list columns with collect_list"
-        )
 
 
 def _with_lists(

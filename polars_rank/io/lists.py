@@ -167,7 +167,9 @@ def from_lists(
     keys = columns["query"] or ("query",)
     if query is None and "query" not in schema:
         rows = rows.with_row_index("query").cast({"query": pl.Int64})
-    _check_columns(schema, lists)
+    for name in schema:
+        if name in _ADDED and name not in lists.given:
+            raise SchemaError(f"the table already has a column {name!r}; rename it or drop it")
     if scores is not None and retrieved is not None and _has_structs(schema[retrieved]):
         raise ArgumentError(
             f"column {retrieved!r} (`retrieved`) already has scores; leave out `scores`"
@@ -267,12 +269,6 @@ def _with_judged(docs: pl.DataFrame, judged: pl.DataFrame, known: pl.Series) -> 
         return docs
     label = pl.when(col(_ROW).is_in(known.implode())).then(col("label").fill_null(0))
     return docs.with_columns(label.alias("label"))
-
-
-def _check_columns(schema: pl.Schema, lists: _ListColumns) -> None:
-    for name in schema:
-        if name in _ADDED and name not in lists.given:
-            raise SchemaError(f"the table already has a column {name!r}; rename it or drop it")
 
 
 def _id_type(schema: pl.Schema, lists: _ListColumns) -> pl.DataType | None:

@@ -149,10 +149,10 @@ def _moments(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     call = partial(moments, **arguments)
     query = _queries(arguments) if arguments.get("baseline") is not None else ()
     find_columns(dataframes.schema_of(frame), {"query": query})
-    return _Log.of(frame, call).parts(call, _added_up, query, arguments)
+    return _Log.of(frame, call).parts(call, _sum_of_moments, query, arguments)
 
 
-def _added_up(parts: pl.DataFrame) -> pl.DataFrame:
+def _sum_of_moments(parts: pl.DataFrame) -> pl.DataFrame:
     return collected(merged([parts.lazy()], None, disjoint=False), few=True)
 
 

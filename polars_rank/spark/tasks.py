@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass, field, replace
-from io import BytesIO
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -134,12 +133,8 @@ def packed(part: pl.DataFrame | None, findings: Findings | None = None) -> pa.Re
     for start in range(0, 1 if part is None else max(part.height, 1), _CELL_ROWS):
         of_row = Findings() if start or findings is None else findings
         pickled = pickle.dumps([*of_row.by_problem.values()])
-        cell = None if part is None else _bytes(part.slice(start, _CELL_ROWS))
+        cell = None
+        if part is not None:
+            cell = part.slice(start, _CELL_ROWS).write_ipc(None).getvalue()
         rows.append({"part": cell, "rows": of_row.rows, "findings": pickled})
     return pa.RecordBatch.from_pylist(rows, schema=PARTS)
-
-
-def _bytes(part: pl.DataFrame) -> bytes:
-    file = BytesIO()
-    part.write_ipc(file)
-    return file.getvalue()

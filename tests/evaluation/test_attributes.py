@@ -1,4 +1,4 @@
-"""`items` and `history`: left joins before the plan, and nothing else."""
+"""`items` and `history`: the same results as a left join before the evaluation."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_scanned_log_streams(tmp_path: Path) -> None:
     ("engine", "duplicates"), [("in-memory", "error"), ("streaming", "error"), ("streaming", "max")]
 )
 def test_seen_documents_are_excluded(engine: str, duplicates: str) -> None:
-    """As from a table without their rows, in which a ranking of seen documents has one empty row."""
+    """The result equals that for a log without these rows, with one empty row per lost ranking."""
     metrics = [
         "ndcg@3", "ap", "roc_auc", "recall@2", "bpref", "rr", "fallout@2", "num_retrieved",
         "num_relevant", pr.novelty(3),
@@ -103,7 +103,7 @@ def test_subtopics_of_excluded_documents_are_not_judged() -> None:
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_the_number_of_users_is_that_of_all_items(engine: str) -> None:
-    """As in RecTools, also for a ranking without a known document."""
+    """The values equal those of RecTools, also for a ranking without a known document."""
     train = pl.DataFrame({"query": [1, 2, 3, 4], "doc": [*"aaba"]})
     items = pr.catalog.popularity(train)
     log = pl.LazyFrame({"query": [1, 1, 2, 2], "doc": [*"xyax"], "score": [2.0, 1.0] * 2})

@@ -1,4 +1,4 @@
-"""`grouped_auc`: the mean AUC of lists, weighted by how many documents they showed."""
+"""`grouped_auc`: the mean AUC of rankings, weighted by their numbers of documents."""
 
 import oracles
 import polars as pl

@@ -1,4 +1,4 @@
-"""Bad input: one family of errors that say what is wrong, where, how often and what to do."""
+"""Invalid input: errors say what is wrong, where, how often, and what to do."""
 
 from __future__ import annotations
 
@@ -108,9 +108,9 @@ BAD_ROWS = {
 
 
 def said(run: Callable, *parts: str) -> str:
-    """Return what an error says; while a plan runs, it is not known how many rows are at fault.
+    """Return the message of an error; while a plan runs, the number of invalid rows is unknown.
 
-    Nor is there a row to show; and one of two faults is enough to stop.
+    There is no example either, and the first of two problems stops the plan.
     """
     if run is RUNS["eager"]:
         return says(*parts)

@@ -27,14 +27,14 @@ SCHEMA = {"query": pl.Int64, "doc": pl.Int64, "score": pl.Float64, "label": pl.I
 
 
 def rows_of(queries: list[int | None]) -> pl.DataFrame:
-    """Return one row for each query named, with a document of its own."""
+    """Return one row for each of the queries, each with another document."""
     number = pl.int_range(pl.len())
     made = pl.DataFrame({"query": queries}, schema={"query": pl.Int64})
     return made.with_columns(doc=number, score=number.cast(pl.Float64), label=number % 2)
 
 
 def streamed(*runs: list[pl.DataFrame]) -> pl.LazyFrame:
-    """Return a log said to be sorted that comes in these batches; each time in the next ones."""
+    """Return a log that is declared sorted; each execution reads the next list of batches."""
     left = list(runs)
 
     def read(columns: object, predicate: object, n: object, size: object) -> Iterator[pl.DataFrame]:
@@ -47,8 +47,8 @@ def streamed(*runs: list[pl.DataFrame]) -> pl.LazyFrame:
 @pytest.mark.parametrize(
     "batches",
     [
-        [[1, 1, 2], [1, 3]],  # a list goes on behind another
-        [[4, 5], [1, 2]],  # the next batch lies below
+        [[1, 1, 2], [1, 3]],  # a ranking continues after another one
+        [[4, 5], [1, 2]],  # the next batch has lower keys
         [[1, 1], [2, 2], [1, 1]],
         [[1, 2], [], [1]],
         [[1], [3], [2]],
@@ -63,7 +63,7 @@ def test_a_row_below_the_one_before_is_an_error(batches: list[list[int]], engine
 
 @pytest.fixture
 def small_batches() -> Iterator[None]:
-    """Let Polars cut frames into batches of 250 rows, not of 100,000."""
+    """Make Polars split frames into batches of 250 rows instead of 100,000."""
     with pl.Config(streaming_chunk_size=250):
         yield
 
@@ -177,7 +177,7 @@ def test_little_is_kept_of_what_has_passed() -> None:
 
 
 def test_plans_do_not_hold_rows_back(tmp_path: Path) -> None:
-    """Polars takes in what comes to a multiplexer as fast as it comes."""
+    """A multiplexer of Polars buffers rows as fast as they arrive."""
     path = tmp_path / "log.parquet"
     click_log(20, 5, sessions=5, seed=1).sink_parquet(path)
     label = pr.clicks.inverse_propensity("click", 1 / pl.col("position"))

@@ -1,4 +1,4 @@
-"""Per query and over queries: groups, undefined values, names, the user's own expressions."""
+"""Values per query and means: groups, undefined values, names, and users' own expressions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ METRICS = ["ndcg@3", "ap", "rr", "p@2"]
 EXPRESSIONS = [pr.metric(name) for name in METRICS]
 TIES = ("doc", "doc_ascending", "best", "worst", "input")
 
-# RR is 1/2 in the first list, 1 in the second, undefined in the third.
-#: Of tests in which runs have different queries.
+# RR is 1/2 in the first ranking, 1 in the second, and undefined in the third.
+#: Ignored in tests whose runs have different queries.
 DIFFERENT_QUERIES = pytest.mark.filterwarnings(
     "ignore:the runs were evaluated on different numbers of queries"
 )
@@ -37,7 +37,7 @@ THREE = pl.DataFrame(
 def by_windows(
     frame: pl.DataFrame, metrics: list, keys: list[str], **options: object
 ) -> pl.DataFrame:
-    """The plain plan: the ranked table by window functions, then one group-by."""
+    """The naive plan: the ranked table by window functions, then one group-by."""
     *by, _ = keys
     ranked = pr.rank(frame, by=by or None, **options)
     return ranked.group_by(keys).agg(metrics).sort(keys)
@@ -159,7 +159,7 @@ def test_undefined_values_of_no_metric(name: object) -> None:
 
 
 def test_undefined_values_under_other_names() -> None:
-    """Metrics of curves and bounds are evaluated under names of their own."""
+    """Metrics of curves and bounds are evaluated under internal names."""
     asked, undefined = pr.reciprocal_rank().alias("main"), {"main": "one"}
     mean = pr.evaluate(THREE, asked, undefined=undefined)["main"].item()
     assert mean > pr.evaluate(THREE, asked)["main"].item()
@@ -183,7 +183,7 @@ def test_a_log_without_labels_warns(metrics: object, engine: str) -> None:
     with pytest.warns(pr.errors.RankWarning, match=of_run):
         pr.evaluate(half.lazy(), metrics, label="grade", by="run").collect(engine=engine)
     pr.evaluate(half, metrics, label="grade")
-    # One ranking of many may well have no label.
+    # A single ranking may have no label.
     pr.per_query(log, metrics)
 
 
@@ -299,7 +299,7 @@ def test_own_expressions(engine: str) -> None:
 
 
 def test_own_expression_alone() -> None:
-    """Without a metric of the package beside it, and reading one column only."""
+    """The expression is the only metric, and reads one column."""
     log = log_of(random_lists(seed=8))
     for own in OWN[:9]:
         assert_close(pr.per_query(log, own), by_windows(log, [own], ["query"]))
@@ -307,7 +307,7 @@ def test_own_expression_alone() -> None:
 
 @pytest.mark.parametrize("own", OWN, ids=lambda own: own.meta.output_name())
 def test_own_expression_beside_a_shallow_metric(own: pl.Expr) -> None:
-    """What only reads the first ranks must not hide the others from its neighbours."""
+    """A metric of the first ranks must not remove lower ranks from other metrics."""
     log = log_of(random_lists(seed=8)).with_columns(price=1.5 * pl.col("doc"), clicks=1)
     metrics = [pr.ndcg(2), own]
     assert_close(pr.per_query(log, metrics), by_windows(log, metrics, ["query"]))

@@ -1,4 +1,4 @@
-"""The ranked table against a few lines of plain Python."""
+"""The ranked table, compared with a few lines of Python."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_logs_in_order_are_ranked_in_batches(tmp_path: Path, layout: str, duplic
     with pl.Config(streaming_chunk_size=50):
         found = plan.collect(engine="streaming")
     assert_same(found.select(*SCHEMA, *NEW), expected(lists))
-    # The result is in order, too.
+    # The result is also sorted.
     assert not holding_nodes(pr.per_query(plan.drop(NEW), "num_ret"))
 
 
@@ -126,7 +126,7 @@ def text(i: int) -> str:
     return f"id-{i:03}"
 
 
-#: Keys of many types; each keeps the order of the integers it is made of.
+#: Functions from integers to keys of many types, in the same order.
 KEYS: dict[str, tuple[Callable[[int], Any], Any]] = {
     "negative integers": (lambda i: i - 50, pl.Int8),
     "unsigned integers": (lambda i: i + 2**63, pl.UInt64),
@@ -143,7 +143,7 @@ KEYS: dict[str, tuple[Callable[[int], Any], Any]] = {
 
 @pytest.fixture(params=KEYS)
 def keys(request: pytest.FixtureRequest) -> Callable[[pl.DataFrame, str], pl.DataFrame]:
-    """Replace the integers of a column by keys of another type, keeping their order."""
+    """Replace the integers of a column by keys of another type in the same order."""
     make, dtype = KEYS[request.param]
     return lambda log, name: log.with_columns(
         pl.Series(name, [make(i) for i in log[name]], dtype=dtype)
@@ -279,7 +279,7 @@ def test_lower_scores_are_better_exactly(dtype: pl.DataType, engine: str) -> Non
         high = 2 ** _BITS[dtype] - 1
         low = -high - 1 if dtype.is_signed_integer() else 0
         values = [low, low + 1, low + 2, high - 1, high]
-    # The same documents in each list, of which another one is relevant.
+    # All rankings have the same documents, with different relevant ones.
     wanted = [*range(1, len(values) + 1)]
     log = pl.LazyFrame({"doc": wanted, "x": pl.Series(values, dtype=dtype)})
     log = pl.LazyFrame({"query": wanted}).join(log, how="cross", maintain_order="left_right")

@@ -1,4 +1,4 @@
-"""Short rankings: the same numbers from columns of positions as from rows of documents.
+"""Short rankings: columns of positions give the same values as rows of documents.
 
 A log in memory with many short rankings is evaluated by position. The same log with an empty one
 below it is evaluated by rows, because nothing is known of the rankings of two tables.
@@ -27,7 +27,7 @@ from polars_rank.metrics.metric import REGISTER, metric, parameters_of
 from polars_rank.metrics.terms import JUDGED, LABEL
 from strategies import NEEDED, assert_close, truth
 
-#: Metrics that read more than labels and ranks, position by position: they take rows.
+#: Metrics that read more than labels and ranks at each position, and are evaluated by rows.
 ROWS = {
     *("abandonment", "accuracy", "bpref", "compat", "coverage_error", "ctr", "eleven_point", "err"),
     *("fall_out", "g_measure", "good_abandonment", "inf_ap", "interpolated_precision"),
@@ -131,13 +131,13 @@ def test_metrics_that_take_rows() -> None:
         try:
             if not is_wide(pr.per_query(table.lazy(), [metric.alias("own"), "ndcg"])):
                 taking.add(name)
-        except pr.errors.SchemaError:  # it reads a column that is not there
+        except pr.errors.SchemaError:  # it reads a missing column
             taking.add(name)
     assert taking == ROWS
 
 
 class TestOwnDefinitions:
-    """Terms, gains and discounts that are not null or 0 where there is no document."""
+    """Terms, gains and discounts that are neither null nor 0 beyond the end of a ranking."""
 
     @pytest.fixture(autouse=True)
     def register(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,7 +344,7 @@ IDS = {
 @pytest.mark.parametrize("score", [pl.Float32, pl.Float64])
 @pytest.mark.parametrize("dtype", IDS, ids=str)
 def test_ids_at_the_ends_of_their_types(dtype: type[pl.DataType], score: type[pl.DataType]) -> None:
-    """Every document has the lowest score or none; a row of the ranking has no document."""
+    """Documents have the lowest score or none, and a row of the ranking has no document."""
     lowest = -(2 - 2**-23) * 2.0**127 if score == pl.Float32 else -(2 - 2**-52) * 2.0**1023
     draw = random.Random(3)
     lists = {
@@ -366,7 +366,7 @@ def test_ids_at_the_ends_of_their_types(dtype: type[pl.DataType], score: type[pl
 
 @pytest.mark.parametrize("doc", [pl.UInt8, pl.Int64, pl.String])
 def test_documents_that_are_repeated(doc: type[pl.DataType]) -> None:
-    """The lowest id is no row without a document, of which a ranking has one at most."""
+    """The lowest id is different from a row without a document."""
     rows = pl.DataFrame(
         {"query": -1, "doc": [0, 1, None], "score": [1.0, 2.0, None], "label": [1, 1, None]}
     )
@@ -381,7 +381,7 @@ def test_documents_that_are_repeated(doc: type[pl.DataType]) -> None:
 
 @pytest.mark.parametrize("length", range(2, 11))
 def test_networks_sort(length: int) -> None:
-    """A network that sorts all zeros and ones sorts everything (Knuth, volume 3)."""
+    """A network that sorts all zeros and ones sorts all sequences (Knuth, volume 3)."""
     for values in itertools.product((0, 1), repeat=length):
         row = [*values]
         for a, b in itertools.chain(*network(length)):

@@ -1,4 +1,4 @@
-"""Sums of batches that are added up as they arrive."""
+"""Sums that are added up batch by batch."""
 
 import polars as pl
 import pytest

@@ -1,4 +1,4 @@
-"""Logs in an object store: a real S3 server on this machine, and a wire to it that can be cut."""
+"""Logs in an object store: a real S3 server on this machine, and a proxy that fails on demand."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def store() -> Iterator[Store]:
 
 
 class Wire:
-    """A way to the server that is cut, or falls silent, after so many bytes of each answer."""
+    """A proxy that closes or stalls each response after a number of bytes."""
 
     def __init__(self, endpoint: str) -> None:
         host, port = endpoint.removeprefix("http://").split(":")
@@ -169,7 +169,7 @@ def test_directories_and_hive_partitions(store: Store, path: str) -> None:
     for day in (1, 2, 3):
         part = LOG.filter(pl.col("query") % 3 == day - 1)
         store.put(f"hive/day={day}/part-0.parquet", part)
-    # What Spark leaves behind, and what is not written yet.
+    # Metadata of Spark, and an incomplete file.
     store.put("hive/_SUCCESS", b"")
     store.put("hive/day=1/.part-0.parquet.crc", b"sum")
     store.put("hive/day=1/notes.txt", b"no Parquet")
@@ -246,7 +246,7 @@ def test_a_bucket_and_a_directory_whose_name_has_a_dot(store: Store) -> None:
 
 @pytest.mark.parametrize("kept", [10, 500])
 def test_an_object_that_was_replaced(store: Store, kept: int) -> None:
-    """Polars reads it where the rows were: some are missing, or there is something else."""
+    """Polars reads the new file at old positions: rows are missing, or bytes are invalid."""
     url = store.put("replaced.parquet", LOG)
     log = pr.scan_log(url, storage_options=store.options())
     store.put("replaced.parquet", LOG.head(kept))
@@ -303,7 +303,7 @@ def test_a_wrong_key_is_denied(store: Store) -> None:
         )
         urllib.request.urlopen(ask).close()
 
-    check("0")  # from now on, keys are looked at
+    check("0")  # from now on, the server checks keys
     try:
         wrong = store.options(aws_access_key_id="stolen")
         for name in ("secret.parquet", "*.parquet"):
@@ -357,7 +357,7 @@ def large(store: Store) -> str:
 def test_a_connection_that_breaks_now_and_then(store: Store, large: str, wire: Wire) -> None:
     options = {**store.options(), **QUICK, "aws_endpoint_url": wire.endpoint}
     whole = pr.evaluate(pr.scan_log(large, storage_options=store.options()), METRICS).collect()
-    wire.limit = 100_000  # more than one range, less than what a connection carries in all
+    wire.limit = 100_000  # more than one range, less than a connection transfers in total
     found = pr.evaluate(pr.scan_log(large, storage_options=options), METRICS).collect()
     assert wire.cuts > 0
     assert_frame_equal(found, whole)

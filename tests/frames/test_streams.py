@@ -1,4 +1,4 @@
-"""Tables of any kind at every door, and streams of other engines that are read batch by batch."""
+"""Tables of every library in every function, and streams of engines that are read in batches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from strategies import SCHEMA, assert_close, log_of, random_lists, shuffled
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: The tables are small, and some functions warn of that.
+#: The tables are small, and some functions warn about small samples.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*(below 30|fewer than 50 pairs):polars_rank.errors.RankWarning"
 )
@@ -77,7 +77,7 @@ PAIRED: dict[str, Any] = {"run": "run", "baseline": "a"}
 
 
 class Bare:
-    """Nothing but Arrow's C stream, which may be asked for again."""
+    """A table with only an Arrow C stream, which can be read several times."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
@@ -91,9 +91,9 @@ def arrow(table: pl.DataFrame) -> pa.Table:
 
 
 def stream_of(table: Any, glimpse: int = 50) -> Any:
-    """Return a table as a stream in which a few rows are many, in batches that cut lists.
+    """Return a table as a stream whose few rows count as many, in batches that split rankings.
 
-    Tables in memory are no streams.
+    Tables in memory are not streams.
     """
     if isinstance(table, (pl.DataFrame, pl.LazyFrame)) or any(
         hasattr(table, name) for name in ("iloc", "slice")
@@ -222,7 +222,7 @@ def checked() -> pl.DataFrame:
     return pr.check(summary(), ["mean(rr) >= 0"])
 
 
-#: Functions that take no table.
+#: Functions without a table as input.
 OTHERS = {
     *(
         "explain",
@@ -267,7 +267,7 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             if kind != "Polars"
             for size, glimpse in (("small", 100_000), ("large", 10))
         ),
-        # All functions read tables in one way: of the kinds, this one can be read only once.
+        # All functions read tables in the same way; this kind can be read only once.
         *(
             pytest.param(name, "RecordBatchReader", 10, id=name)
             for name in CALLS
@@ -282,7 +282,7 @@ def test_every_function_takes_any_kind_of_table(
     wanted: dict[str, Any],
     tmp_path: Path,
 ) -> None:
-    """Small tables are held in memory; with a short glimpse, they are streams as long ones are."""
+    """Small tables are held in memory; with a short glimpse, they are streams like long tables."""
     found = CALLS[name](lambda table: stream_of(KINDS[kind](table), glimpse), tmp_path)
     assert isinstance(found, pl.DataFrame)
     assert not [column for column in found.columns if column.startswith(OWN)]
@@ -322,7 +322,7 @@ def test_a_path_is_no_table(path: Any, reader: str) -> None:
 
 
 class Watched:
-    """A table whose batches are made when they are asked for, and are counted."""
+    """A table that creates its batches on request and counts them."""
 
     def __init__(self, table: pl.DataFrame, rows: int) -> None:
         self._table = arrow(table)
@@ -340,7 +340,7 @@ class Watched:
 
 
 def in_memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list to which the rows of each stream are added that is held in memory."""
+    """Return a list that collects the number of rows of each stream held in memory."""
     held: list[int] = []
     whole = streams.Stream.whole
 
@@ -432,7 +432,7 @@ def test_datasets_of_files(kind: str, tmp_path: Path) -> None:
 
 
 def test_lists_in_two_places_are_found_late() -> None:
-    """The first rows stand list by list, the last ones do not: a relation is asked again."""
+    """Only the first rows are adjacent, so a relation is executed again."""
     table = pl.concat(
         [ONE.sort("query"), ONE.sort("query").head(3).with_columns(doc=-pl.col("doc"))]
     )
@@ -507,7 +507,7 @@ def test_an_engine_that_fails_on_the_way() -> None:
         match="the engine failed to read the table: .*Could not convert string",
     ):
         pr.evaluate(stream_of(failing), "rr")
-    # The connection is free again.
+    # The connection is available again.
     assert connection.sql("select 1").fetchall() == [(1,)]
 
 
@@ -588,7 +588,7 @@ def test_maps_are_no_ids(tmp_path: Path) -> None:
 
 
 def test_a_long_query_in_flat_memory() -> None:
-    """What five times the rows cost more is little beside what they would take."""
+    """Five times as many rows need far less additional memory than the rows themselves."""
     code = """
 import resource, duckdb, polars_rank as pr
 duckdb.sql("set enable_progress_bar = false")

@@ -1,4 +1,4 @@
-"""Arrays of labels and scores as the long table, and the numbers of the tools that take them."""
+"""`from_arrays`: the long table from arrays, with the values of the tools that use arrays."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_ranking_average_precision_of_scikit_learn() -> None:
 
 
 def test_ndcg_of_lightgbm_in_plain_python() -> None:
-    """Gains 2^label - 1; tied documents in their order; 1 where nothing is relevant."""
+    """Gains are 2^label - 1, ties keep the order of rows, and 1 if no document is relevant."""
     sizes = [3, 8, 1, 5]
     labels, scores = random_lists(5, sizes)
     labels[2][:] = 0

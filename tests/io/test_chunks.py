@@ -1,4 +1,4 @@
-"""`collapse`, by hand and against plain Python."""
+"""`collapse`, compared with values by hand and with Python."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_logs_in_order_are_collapsed_in_batches(tmp_path: Path, layout: str) -> 
 def test_documents_of_the_query_itself_are_excluded() -> None:
     log = pl.DataFrame({"query": [1, 1, 1, 2], "doc": [1, 3, 1, 2], "score": [3.0, 1.0, 2.0, 1.0]})
     found = pr.collapse(log, doc="doc", exclude_self=True)
-    # A query without another document stays a query.
+    # A query without another document keeps a row.
     assert found.rows() == [(1, 3, 1.0, 1), (2, None, None, 0)]
     labelled = found.with_columns(label=pl.when(pl.col("doc").is_not_null()).then(1))
     assert pr.evaluate(labelled, "num_ret").row(0) == (2, 1)

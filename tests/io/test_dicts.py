@@ -1,4 +1,4 @@
-"""`from_dicts`: dictionaries of ranx and pytrec_eval as the long table."""
+"""`from_dicts`: the long table from dictionaries of ranx and pytrec_eval."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEURAL = {"q1": {"c": 7, "a": 3}}
 
 
 class Ranx:
-    """As `Run` and `Qrels` of ranx."""
+    """Like `Run` and `Qrels` of ranx."""
 
     def __init__(self, nested: dict[str, Any]) -> None:
         self.nested = nested

@@ -57,7 +57,7 @@ def pipe() -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of temporary files; no copy stays in it when the tables are gone."""
+    """The folder of temporary files, which must have no copies after the tables are deleted."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -123,7 +123,7 @@ def test_names_that_no_file_can_have(tmp_path: Path, reader: str) -> None:
 
 
 class Server(BaseHTTPRequestHandler):
-    """Answers with the status of the path; counts requests, and keeps their headers."""
+    """Responds with the status in the path; counts requests and stores their headers."""
 
     files = {"/log.parquet": parquet(LOG), "/ru%20n.txt": RUN, "/moved": RUN}
     requests: list[dict[str, str]] = []
@@ -192,7 +192,7 @@ def test_headers_of_the_request(root: str) -> None:
     pr.scan_log(f"{root}/301/log.parquet", storage_options=options)
     asked, redirected = Server.requests
     assert asked["Authorization"] == "Bearer key"
-    assert "Authorization" not in redirected  # it may be another server
+    assert "Authorization" not in redirected  # the target may be another server
     assert not any("retr" in name or "timeout" in name for name in asked)
     pr.scan_log(f"{root.replace('//', '//me:secret@')}/log.parquet")
     assert Server.requests[-1]["Authorization"] == "Basic bWU6c2VjcmV0"

@@ -1,4 +1,4 @@
-"""Rankings and judgments in the order of their queries are joined in batches of queries."""
+"""Rankings and judgments that are sorted by query are joined in batches of queries."""
 
 import warnings
 from pathlib import Path
@@ -14,7 +14,7 @@ def test_sorted_tables_are_joined_in_batches(tmp_path: Path) -> None:
     log = pr.datasets.search_log(80, runs=["a"], seed=2).collect()
     half = pl.col("doc").hash(1) % 2 == 0
     rankings = log.filter(half | (pl.col("query") % 5 > 0), pl.col("query") != 7)
-    # Some documents and queries are in one of the tables only.
+    # Some documents and queries are in only one of the tables.
     judgments = log.filter(~half | (pl.col("query") % 3 > 0), pl.col("query") != 8)
     tables = {
         "rankings": rankings.select("query", "doc", "score"),
@@ -25,7 +25,7 @@ def test_sorted_tables_are_joined_in_batches(tmp_path: Path) -> None:
     scans = [pr.scan_log(tmp_path / name) for name in tables]
     joined = pr.join_judgments(*scans)
     assert not holding_nodes(joined)
-    assert "sort" not in holding_nodes(pr.evaluate(joined, "ap"))  # the result is in order, too
+    assert "sort" not in holding_nodes(pr.evaluate(joined, "ap"))  # the result is also sorted
     with pl.Config(streaming_chunk_size=50):
         found = joined.collect(engine="streaming")
     expected = pr.join_judgments(*tables.values()).sort("query", "doc")
@@ -36,7 +36,7 @@ def test_sorted_tables_are_joined_in_batches(tmp_path: Path) -> None:
 
 
 def test_runs_in_a_column_with_another_name_are_reported() -> None:
-    """Judged documents would otherwise be missing in the runs that did not retrieve them."""
+    """Otherwise, runs would lack the judged documents that they did not retrieve."""
     rankings = pl.LazyFrame({
         "model": ["a", "a", "b"], "query": 1, "doc": ["x", "y", "x"], "score": [2.0, 1.0, 1.0],
     })  # fmt: skip

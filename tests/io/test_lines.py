@@ -1,4 +1,4 @@
-"""Lines of text files, plain and compressed, read in chunks that end anywhere."""
+"""Lines of text files, plain and compressed, read in chunks that may end within a line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From other shapes of data to the long table."""
+"""`from_lists` and `join_judgments`: the long table from other forms of data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LISTS = pl.DataFrame(
 
 
 def long(frame: pl.DataFrame, **lists: Any) -> list[tuple[Any, ...]]:
-    """Return the rows of the long table, the same lazily on every engine."""
+    """Return the rows of the long table, which must be equal on every engine."""
     table = from_lists(frame, **lists)
     for engine in ENGINES:
         assert_frame_equal(from_lists(frame.lazy(), **lists).collect(engine=engine), table)
@@ -488,7 +488,7 @@ def test_joined_against_plain_python(
     )
 
     def constant(part: slice, of: tuple[Any, ...]) -> int | None:
-        """The value of these lists, if no lists of their kind have two."""
+        """The value of a group of rows, or None if the values vary within any group."""
         values: dict[Any, set[int | None]] = {}
         for row in retrieved:
             values.setdefault(row[part], set()).add(row[3])

@@ -1,4 +1,4 @@
-"""Parts that add up: no list in two of them, nothing done twice, nothing counted twice."""
+"""Moments of parts of a log: no ranking is in two parts, and no part is computed twice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def moments(rows: pl.DataFrame, **options: Any) -> pl.DataFrame:
 
 
 def inside(rows: pl.DataFrame, start: int) -> int:
-    """Return the first place from `start` on at which a cut goes through a list."""
+    """Return the first row from `start` on that continues a ranking."""
     queries = rows["query"]
     return next(i for i in range(start, len(queries)) if queries[i] == queries[i - 1])
 
@@ -158,7 +158,7 @@ def test_pairs_of_runs_too() -> None:
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_runs_of_a_query_in_two_parts_are_no_pair(lazy: bool) -> None:
-    """No list is cut, but a difference would be missing."""
+    """No ranking is split, but a difference would be missing."""
     log = pl.concat(LOG.with_columns(run=pl.lit(run)) for run in "ab")
     lists = pr.per_query(log, METRICS, by="run").sort("query", "run")
     options: dict[str, Any] = {"run": "run", "baseline": "a"}
@@ -236,7 +236,7 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
 
 
-# The job of each night, as the example has it.
+# The nightly job of the example.
 
 
 def example(name: str) -> ModuleType:
@@ -261,7 +261,7 @@ def four_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def job(four_days: Path, tmp_path: Path) -> tuple[ModuleType, Path, Path]:
-    """The example, and four days of logs."""
+    """The example script and logs of four days."""
     logs, made = tmp_path / "logs", tmp_path / "moments"
     shutil.copytree(four_days, logs)
     made.mkdir()
@@ -327,7 +327,7 @@ def test_what_has_changed_is_done_anew(
 def test_a_crash_at_any_step(
     job: tuple[ModuleType, Path, Path], monkeypatch: pytest.MonkeyPatch, stop: str, after: bool
 ) -> None:
-    """Stopped before or after a step of the third day, the rest is done once."""
+    """After an interruption on the third day, the remaining steps run once."""
     daily, logs, made = job
     where = pr.stats if stop == "write_moments" else daily.Manifest
     step = getattr(where, stop)

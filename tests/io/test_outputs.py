@@ -1,4 +1,4 @@
-"""Output files: complete or not at all, of the same kind as before, and never an input."""
+"""Output files: they appear complete, keep their kind, and never replace an input."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_pipe_stays_a_pipe(tmp_path: Path, overwrite: bool) -> None:
 
 @posix
 def test_open_files_of_the_process(tmp_path: Path) -> None:
-    """A shell opens the file of `> file` for several commands, which write one after the other."""
+    """With `> file`, several commands write to one open file one after another."""
     with (tmp_path / "log").open("ab") as file:
         write(f"/dev/fd/{file.fileno()}", "one\n")
         write(f"/dev/fd/{file.fileno()}", "two\n", overwrite=True)

@@ -1,4 +1,4 @@
-"""`scan_log`: all rows of the files as they were scanned, in any layout, or an error that says which.
+"""`scan_log`: all rows of the scanned files in any layout, or an error that names the file.
 
 With POLARS_RANK_DEEP=1 in the environment, fifty times as many damaged files are read.
 """
@@ -37,7 +37,7 @@ METRICS = ["ndcg@3", "ap", "rr", "num_ret"]
 DEEP = 50 if os.environ.get("POLARS_RANK_DEEP") else 1
 ENGINES = ["in-memory", "streaming"]
 
-#: Each layout of a log, as its rows come to lie; and a budget of memory to read it with. The log
+#: Layouts of a log, and budgets of memory to read it with. The log
 #: of `a_log` exceeds 1 MB.
 LAYOUTS: dict[str, tuple[Callable[[pl.DataFrame], pl.DataFrame], str]] = {
     "sorted": (lambda log: log.sort("query", maintain_order=True), "2GB"),
@@ -75,7 +75,7 @@ def small() -> Iterator[None]:
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary files go."""
+    """The folder of temporary files."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -101,7 +101,7 @@ def test_small_batches(tmp_path: Path, layout: str, rows: int) -> None:
 @pytest.mark.parametrize("length", [100, 99, 1_251])
 @pytest.mark.usefixtures("small")
 def test_lists_that_end_at_a_batch_or_go_on(tmp_path: Path, layout: str, length: int) -> None:
-    rows = 5_700  # in batches that a list of 1,251 rows spans
+    rows = 5_700  # a ranking of 1,251 rows spans several batches
     log = pl.select(row=pl.int_range(rows)).select(
         query=pl.col("row") // length,
         doc=pl.col("row") % length,
@@ -179,7 +179,7 @@ def test_memory_that_is_a_size(tmp_path: Path, memory: object) -> None:
     assert pr.scan_log(tmp_path / "log.parquet", memory=memory).collect().height == a_log(3).height
 
 
-# The number of a list
+# The number of a ranking
 
 
 @pytest.mark.parametrize("layout", ["adjacent", "spilled"])
@@ -297,7 +297,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path, layout: str) -> No
 def test_batches_that_end_early(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, files: int
 ) -> None:
-    """As they do where Polars panics while it reads."""
+    """Batches end early if Polars panics."""
     log = lying(layout, a_log())
     for index in range(files):
         log.slice(index * 3_960, log.height if files == 1 else 3_960).write_parquet(
@@ -321,7 +321,7 @@ def test_batches_that_end_early(
 
 
 def written(log: pl.DataFrame, path: Path, way: str) -> None:
-    """Write a log in one of the ways in which others write them."""
+    """Write a log with one of several writers and options."""
     if way == "arrow":
         pq.write_table(log.to_arrow(), path, compression="snappy", row_group_size=400)
         return
@@ -333,7 +333,7 @@ def written(log: pl.DataFrame, path: Path, way: str) -> None:
 
 
 def damaged(whole: bytes, seed: str) -> bytes:
-    """Damage a file, at random but always in the same way for a seed."""
+    """Damage a file at random positions that depend on the seed."""
     draw = random.Random(seed)
     file = bytearray(whole)
     footer = int.from_bytes(file[-8:-4], "little") + 8
@@ -361,7 +361,7 @@ def numbers(log: pl.DataFrame | pl.LazyFrame) -> tuple[object, ...]:
 
 
 def read_damaged(source: Path, layout: str, seed: int) -> tuple[str, str]:
-    """Damage a file and read it; return how that ended, and what is wrong with it if anything."""
+    """Damage a file and read it; return the outcome, and the problem if there is one."""
     pl.Config.set_streaming_chunk_size(500)
     with temporary_folder() as folder:
         path = folder / f"{source.stem}-{seed}.parquet"
@@ -372,7 +372,7 @@ def read_damaged(source: Path, layout: str, seed: int) -> tuple[str, str]:
             ended = compared(path, layout)
         finally:
             left = [*Path(tempfile.tempdir).iterdir()]
-            for _ in range(100):  # a generator that Polars gives up is closed a little later
+            for _ in range(100):  # Polars closes an abandoned generator a little later
                 if not left:
                     break
                 time.sleep(0.02)
@@ -383,10 +383,10 @@ def read_damaged(source: Path, layout: str, seed: int) -> tuple[str, str]:
 
 
 def compared(path: Path, layout: str) -> tuple[str, str]:
-    """Compare what `scan_log` makes of a file with what Polars makes of it in one piece."""
+    """Compare the rows of `scan_log` with those of a plain read by Polars."""
     expected: object
     try:
-        # With its columns read at once, Polars raises for any damage that it notices.
+        # If all columns are read at once, Polars raises for all damage that it detects.
         expected = pl.read_parquet(path, glob=False)
     except BaseException as error:
         expected = error
@@ -395,16 +395,16 @@ def compared(path: Path, layout: str) -> tuple[str, str]:
     except pr.errors.SourceError as error:
         if str(path) not in str(error):
             return "error", f"{path.name}: no name of the file in {error}"
-        # A footer that contradicts itself is noticed by one way of reading and not by another.
+        # Only some ways of reading detect an inconsistent footer.
         return "doubt" if isinstance(expected, pl.DataFrame) else "error", ""
     except (
         pr.errors.DataError,
         pr.errors.SchemaError,
-    ) as error:  # the file says so, such as by another name
+    ) as error:  # the metadata says so, such as by another name
         if isinstance(expected, pl.DataFrame):
             with pytest.raises(type(error)):
                 numbers(expected)
-        return "rows", ""  # or they were looked at before the damage was reached
+        return "rows", ""  # or the rows were read before the damage
     except BaseException as error:
         return "error", f"{path.name}: {type(error)} {error}"
     if not isinstance(expected, pl.DataFrame):
@@ -414,7 +414,7 @@ def compared(path: Path, layout: str) -> tuple[str, str]:
 
 
 def test_damaged_files(tmp_path: Path) -> None:
-    """Each is an error that names the file, or the number of all rows that it has now."""
+    """Each damage gives an error that names the file, or the number of rows the file has now."""
     seeds = 3 * DEEP
     jobs = []
     for way in ("plain", "zstd", "pages", "arrow", "strings"):
@@ -423,7 +423,7 @@ def test_damaged_files(tmp_path: Path) -> None:
             log = a_log(1200 if layout == "spilled" else 150)
             written(lying(layout, log), source, way)
             jobs += [(source, layout, seed) for seed in range(seeds)]
-    # In another process, for Polars might abort.
+    # In another process, because Polars might abort.
     with ProcessPoolExecutor(2 if DEEP > 1 else 1, mp_context=get_context("spawn")) as pool:
         sources, layouts, seeds_of = zip(*jobs, strict=True)
         ends = list(pool.map(read_damaged, sources, layouts, seeds_of, chunksize=20, timeout=3_000))
@@ -431,7 +431,7 @@ def test_damaged_files(tmp_path: Path) -> None:
     counts = Counter(end for end, _ in ends)
     assert counts["error"] > len(jobs) / 3  # it is damage
     assert counts["doubt"] <= len(jobs) / 200
-    assert counts["numbers"] > len(jobs) / 10  # of which not all shows
+    assert counts["numbers"] > len(jobs) / 10  # not all of it is visible
 
 
 @layouts
@@ -569,7 +569,7 @@ def test_a_directory_of_hidden_files_is_empty(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_is_no_empty_log(tmp_path: Path) -> None:
-    """Polars leaves it out of a directory without a word."""
+    """Polars skips it in a directory without an error."""
     a_log(3).write_parquet(tmp_path / "a.parquet")
     (tmp_path / "b.parquet").touch()
     with pytest.raises(pr.errors.SourceError, match=r"cannot read '.*b\.parquet'"):
@@ -646,7 +646,7 @@ def test_nothing_is_left_of_a_sorted_log(tmp_path: Path, temporary: Path) -> Non
     assert [*temporary.iterdir()] == []
     batches = iter(log.collect_batches(chunk_size=10))
     next(batches)
-    assert len([*temporary.iterdir()]) == 1  # it is there while it is needed
+    assert len([*temporary.iterdir()]) == 1  # it exists while it is needed
     del batches
     assert_gone(temporary)
 
@@ -663,7 +663,7 @@ def test_nothing_is_left_after_an_error(tmp_path: Path, temporary: Path) -> None
 
 
 def assert_gone(folder: Path) -> None:
-    # Polars lets go of a generator at one of the next calls.
+    # Polars releases a generator in one of the next calls.
     for _ in range(200):
         gc.collect()
         pl.LazyFrame({"a": [1]}).collect(engine="streaming")

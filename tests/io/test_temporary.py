@@ -1,4 +1,4 @@
-"""Temporary folders: none of a killed process stays, and none of another process is removed."""
+"""Temporary folders: those of killed processes are removed, those of other processes remain."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_files_of_killed_processes_are_removed(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = {*tmp_path.iterdir()}
     others = [tmp_path / "polars_rank-notes", tmp_path / "mine"]
-    if os.getuid() == 0:  # of another user, who may have made it to have something removed
+    if os.getuid() == 0:  # of another user, who may have created it to have files removed
         others.append(abandoned.with_name(abandoned.name[:-4] + "0000"))
     for other in others:
         other.mkdir()

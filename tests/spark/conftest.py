@@ -11,13 +11,13 @@ from typing import Any
 import needs
 import pytest
 
-#: Programs that tests run, each in a process of its own.
+#: Programs that tests run in separate processes.
 collect_ignore = ["elsewhere.py", "own_metric.py"]
 
 MISSING = needs.without_spark()
 
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-#: What a worker needs to import this checkout, and the tests' own modules.
+#: Folders from which workers import this checkout and modules of the tests.
 PATH = os.pathsep.join(str(Path(__file__).parents[level]) for level in (2, 1))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [PATH, os.environ.get("PYTHONPATH")]))
 #: Java that starts and compiles fast is faster here than Java that makes fast code; pyspark's own
@@ -40,7 +40,7 @@ OPTIONS = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let pass what pyspark says of the newest pandas, and sockets that it closes late."""
+    """Ignore warnings of pyspark about new versions of pandas and about unclosed sockets."""
     here = Path(__file__).parent
     for item in (item for item in items if here in item.path.parents):
         if MISSING:
@@ -69,7 +69,7 @@ def built(**options: str) -> Any:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Spark in local mode: two tasks at once."""
+    """A Spark session in local mode with two parallel tasks."""
     warehouse = tmp_path_factory.mktemp("warehouse")
     session = built(**{"spark.master": "local[2]", "spark.sql.warehouse.dir": str(warehouse)})
     yield session

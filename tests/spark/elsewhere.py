@@ -1,4 +1,4 @@
-"""Programs of their own for Spark that is elsewhere: each prints what it found, as JSON."""
+"""Programs for Spark clusters and servers, which print their results as JSON."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from spark.logs import log, on_spark, same  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 
 LOG = log()
-#: Every metric is held to that of one machine in `test_equal`: workers are the same elsewhere.
+#: A few metrics; `test_equal` compares all metrics with the results of one machine.
 METRICS = ["ndcg@10", "ap", "rr", "gmap", "num_ret", "roc_auc", "err(max_grade=4)"]
 OPTIONS = {"by": ["run", "country"], "align": "common"}
 
 
 def equal(spark: Any) -> None:
-    """Hold all functions to those of one machine."""
+    """Compare all functions with the results of one machine."""
     rows = on_spark(spark, LOG, 5)
     same(pr.evaluate(LOG, METRICS, **OPTIONS), pr.evaluate(rows, METRICS, **OPTIONS))
     lists = pr.per_query(LOG, METRICS, by="run", keep="country")
@@ -55,7 +55,7 @@ def equal(spark: Any) -> None:
 
 
 def unmoved(spark: Any) -> bool:
-    """Return whether Spark leaves rows where they are that it knows to be together."""
+    """Return whether Spark does not move rows that are already partitioned by query."""
     import contextlib
     import io
 
@@ -69,7 +69,7 @@ def unmoved(spark: Any) -> bool:
 
 
 def error_of(spark: Any) -> str:
-    """Return what a bad row says."""
+    """Return the message of the error for an invalid row."""
     bad = LOG.with_columns(
         score=pl.when(pl.col("query") == 7).then(float("inf")).otherwise("score")
     )
@@ -81,7 +81,7 @@ def error_of(spark: Any) -> str:
 
 
 def killed(spark: Any, once: str) -> None:
-    """Let the first Python worker die that evaluates a list."""
+    """Kill the first Python worker that evaluates a ranking."""
     asked = ["ap", gains.dying(once)]
     here = pr.per_query(LOG, "ap", by="run")
     there = pr.per_query(on_spark(spark, LOG, 5), asked, by="run").drop("n")
@@ -94,7 +94,7 @@ def executors(spark: Any) -> int:
 
 
 def slow(spark: Any, at_work: str) -> None:
-    """Take some seconds, in which an executor can be lost."""
+    """Run for some seconds, during which an executor can be lost."""
     asked = ["ap", gains.slow(0.02, at_work)]
     here = pr.evaluate(LOG, "ap", by="run", align="common")
     there = pr.evaluate(on_spark(spark, LOG, 5), asked, by="run", align="common").drop("n")

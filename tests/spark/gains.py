@@ -1,4 +1,4 @@
-"""What users put into a module of their own: it is sent to workers by its name."""
+"""A module of a user, which is sent to workers by name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def dying(once: str) -> pl.Expr:
 
 
 def slow(seconds: float, at_work: str) -> pl.Expr:
-    """Return an expression that takes its time, and makes a file when it begins."""
+    """Return a slow expression that creates a file when it starts."""
 
     def wait(_: pl.Series) -> float:
         Path(at_work).touch()

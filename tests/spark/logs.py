@@ -1,4 +1,4 @@
-"""Random logs, as Polars and as Spark have them, and what is held to be the same."""
+"""Random logs for Polars and Spark, and the comparison of results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def metrics() -> list[pr.Metric]:
 
 
 def on_spark(spark: Any, frame: pl.DataFrame, partitions: int = 2) -> Any:
-    """Return the rows in so many partitions of Spark, in their order."""
+    """Return the rows in order, in a number of Spark partitions."""
     numbered = frame.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
     made = spark.createDataFrame(numbered.to_arrow(compat_level=pl.CompatLevel.oldest()))
     ordered = made.repartitionByRange(partitions, "row").sortWithinPartitions("row")
@@ -44,7 +44,7 @@ def fetched(frame: Any) -> pl.DataFrame:
 
 
 def same(here: pl.DataFrame, there: Any, keys: list[str] | None = None) -> None:
-    """Hold a result of one machine to that of Spark: names, and values to 1e-12."""
+    """Compare a result of one machine with that of Spark: names, and values to 1e-12."""
     found = fetched(there)
     if keys:
         here, found = here.sort(keys), found.sort(keys)

@@ -8,5 +8,5 @@ from polars_rank.metrics.terms import Terms, Value
 
 @metric(high=None, aggregate="sum")
 def retrieved_twice(t: Terms) -> Value:
-    """Twice how many documents were retrieved."""
+    """Twice the number of retrieved documents."""
     return t.retrieved() * 2

@@ -1,4 +1,4 @@
-"""Tables of the catalog, chunks and what users have seen, on Spark as on one machine."""
+"""Functions of `catalog` and `collapse` give the same results on Spark and on one machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_exposures_their_merge_and_their_summary(spark: Any) -> None:
     table = on_spark(spark, LOG, 7)
     days = [pr.catalog.exposure(table.where(f"query % 2 = {day}"), 3, **options) for day in (0, 1)]
     both = pr.catalog.merge(days[0].union(days[1]), by="run")
-    same(here, both)  # in sorted order, too
+    same(here, both)  # also sorted
     expected = pr.catalog.summary(here, items=ITEMS, by="run")
     stored = on_spark(spark, here.cast({pl.UInt32: pl.Int64}))  # Spark has no unsigned integers
     same(expected, pr.catalog.summary(stored, items=ITEMS, by="run"))

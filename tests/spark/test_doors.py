@@ -1,4 +1,4 @@
-"""How Spark is come by: the example, the command, and what is said where it is missing."""
+"""Ways to Spark: the example, the command, and errors if Spark is missing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_example(tmp_path: Path) -> None:
 
 
 def test_the_command(spark: Any, tmp_path: Path) -> None:
-    """In this process, where the master has a session already; `test_elsewhere` starts one."""
+    """In this process, which already has a session; `test_elsewhere` starts a new one."""
     log = pr.datasets.search_log(100, runs=["a", "b"]).collect()
     log.write_parquet(tmp_path / "log.parquet")
     bad = pl.when(pl.col("query") == 3).then(float("nan")).otherwise("score").alias("score")

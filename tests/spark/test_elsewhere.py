@@ -1,4 +1,4 @@
-"""A cluster of two workers and a Connect server, started here: the numbers, and what is lost."""
+"""A local cluster of two workers and a Connect server: values, and lost workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 from polars.testing import assert_frame_equal
 
-#: How long to wait for any of it, on a machine that has much else to do.
+#: Maximum seconds to wait, on a busy machine.
 SECONDS = 400
 
 
@@ -46,7 +46,7 @@ def ended(processes: list[subprocess.Popen[bytes]]) -> None:
 
 
 def until(told: Path, text: str, times: int = 1) -> None:
-    """Wait until a log says something."""
+    """Wait until a log has a text."""
     end = time.monotonic() + SECONDS
     while told.read_text(errors="replace").count(text) < times:
         assert time.monotonic() < end, told.read_text(errors="replace")[-3000:]
@@ -111,7 +111,7 @@ def found_by(process: subprocess.Popen[str]) -> dict[str, object]:
 
 
 def test_two_workers(cluster: Cluster, tmp_path: Path) -> None:
-    """The numbers, an error, a worker that dies, and an executor that is lost while it works."""
+    """Values, an error, a worker that dies, and an executor that is lost during the work."""
     once, at_work = tmp_path / "once", tmp_path / "at work"
     parts = ["equal", "error_of", f"killed={once}", "executors", f"slow={at_work}"]
     process = program("cluster", cluster.url, *parts)

@@ -1,4 +1,4 @@
-"""On Spark as on one machine, to 1e-12: every metric, conventions, groups, keys, partitions."""
+"""Spark and one machine give the same values to 1e-12: all metrics, conventions, groups, keys."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_means(spark: Any, asked: Any, partitions: int) -> None:
     options = {"by": ["run", "country"], "align": "common"}
     here = pr.evaluate(LOG, asked, **options)
     there = pr.evaluate(on_spark(spark, LOG, partitions), asked, **options)
-    same(here, there)  # in sorted order, too
+    same(here, there)  # also sorted
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ KEYS = {
     "boolean": pl.col("query") % 2 == 0,
     "small integer": pl.col("query").cast(pl.Int8),
     "bytes": text(pl.col("query")).cast(pl.Binary),
-    # Two zeros, which are one number, and no number, which is one, too.
+    # Both zeros are one key, and so are all NaNs.
     "fraction": pl.when(pl.col("query") == 3)
     .then(pl.when(pl.int_range(pl.len()) % 2 == 0).then(0.0).otherwise(-0.0))
     .otherwise(pl.when(pl.col("query") < 5).then(float("nan")).otherwise(pl.col("query") / 8)),
@@ -92,7 +92,7 @@ KEYS = {
 
 @pytest.mark.parametrize("key", KEYS)
 def test_types_of_keys(spark: Any, key: str) -> None:
-    name = "a `query`. of 2024"  # no name is a trap for SQL
+    name = "a `query`. of 2024"  # SQL does not interpret names
     rows = LOG.with_columns(KEYS[key].alias(name)).drop("query")
     options = {"query": [name, "traffic"], "by": "run", "duplicates": "first"}
     rows = rows.with_columns(pl.col("doc").cast(pl.String))
@@ -105,7 +105,7 @@ def test_types_of_keys(spark: Any, key: str) -> None:
 
 
 def test_text_that_spark_sorts_without_case(spark: Any) -> None:
-    """Where Spark sorts 'q 1' and 'Q 1' as one, they are two queries, as on one machine."""
+    """'q 1' and 'Q 1' are two queries even if a collation of Spark treats them as equal."""
     upper = pl.col("doc") % 2 == 0
     query = pl.when(upper).then(text(pl.col("query")).str.to_uppercase())
     rows = LOG.with_columns(query=query.otherwise(text(pl.col("query"))))
@@ -150,7 +150,7 @@ def test_documents_and_labels_of_other_types(spark: Any) -> None:
 
 
 def test_labels_of_some_lists_only(spark: Any) -> None:
-    """Workers see some lists at a time: only all of them together can lack labels."""
+    """Workers see a part of the rankings, so only the merged result can lack labels."""
     some = LOG.with_columns(pl.when(pl.col("query") == 5).then("label").alias("label"))
     keys = ["query", "run"]
     found = pr.per_query(on_spark(spark, some, 7), FEW, query=keys)
@@ -255,7 +255,7 @@ def test_joins_of_judgments(spark: Any) -> None:
     same(
         pr.join_judgments(alone, judgments, run=None).unique(),
         pr.join_judgments(on_spark(spark, alone), judgments, run=None).distinct(),
-        alone.columns,  # a document has other clicks in each of the runs
+        alone.columns,  # clicks on a document differ between runs
     )
     whole = pr.evaluate(pr.join_judgments(run, judgments), FEW, by="run")
     same(whole, pr.evaluate(there, FEW, by="run"))
@@ -287,7 +287,7 @@ def test_agrees_with_ranking_metrics_where_it_defines_alike(spark: Any) -> None:
 @pytest.mark.parametrize("partitions", [1, 7])
 @pytest.mark.parametrize("normalize", ["ips", "snips"])
 def test_clusters_of_estimates(spark: Any, normalize: str, partitions: int) -> None:
-    """The sessions of a query are in several tasks, and some have no query."""
+    """The sessions of a query are in several tasks, and some sessions have no query."""
     rows = pr.datasets.click_log(60, 5, sessions=6).collect()
     some = pl.when(pl.col("query") < 50).then("query")
     rows = rows.with_columns(label=pr.clicks.inverse_propensity(), of=some).drop("query")

@@ -1,4 +1,4 @@
-"""When Spark runs, what it moves and sends, and how it tells of what is wrong."""
+"""When Spark runs jobs, which rows it moves, and how it reports errors."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_table_bucketed_by_query_is_not_moved(spark: Any) -> None:
 
 
 def test_joins_that_change_while_they_run_do_not_tear_queries(spark: Any) -> None:
-    """A join on the query brings its rows together, until Spark finds a faster one at run time."""
+    """A join on the query partitions rows by query, unless Spark changes the join at run time."""
     few = on_spark(spark, LOG.select("query").unique(), 3)
     rows = on_spark(spark, LOG, 7).join(few.where("query >= 0"), "query")
     same(pr.evaluate(LOG, "ap", **OF_RUN), pr.evaluate(rows, "ap", **OF_RUN))
@@ -88,7 +88,7 @@ def batches_of(rows: pl.DataFrame, size: int = 7) -> list[Any]:
 
 
 def check_whole_queries(found: list[pl.DataFrame], rows: pl.DataFrame) -> None:
-    """All rows, and no query in two of the chunks."""
+    """The chunks have all rows, and no query is in two chunks."""
     assert_frame_equal(pl.concat(found), rows, check_row_order=False)
     queries = [query for chunk in found for query in chunk["query"].unique()]
     assert len(queries) == rows["query"].n_unique()
@@ -137,14 +137,14 @@ def test_packed_rows_stand_as_they_did() -> None:
 
 
 def test_rows_that_are_moved_are_moved_as_cells(spark: Any) -> None:
-    """Spark's shuffle has the cells, of which there are few, and not each row."""
+    """Spark's shuffle moves a few cells instead of single rows."""
     plan = plan_of(pr.evaluate(on_spark(spark, LOG), "ap", **OF_RUN))
     (moved,) = re.findall(r"Exchange hashpartitioning\((\w+)#", plan)
     assert moved == "bucket"
 
 
 def test_one_enormous_list(spark: Any) -> None:
-    """A list that is longer than many chunks, in one task, beside short ones."""
+    """A ranking longer than many chunks, in one task with short rankings."""
     spark.range(1_000_000).createOrReplaceTempView("numbers")
     rows = spark.sql(
         "select if(id % 10 = 0, id, -1) as query, id as doc, cast(id as double) as score, "
