@@ -1,4 +1,4 @@
-"""Commands of polars-rank that run in the process of the tests."""
+"""Commands of polars-rank, run in the process of the tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ testing = needs.package("typer.testing", "cli")
 from polars_rank.cli.commands import app  # noqa: E402
 from typer.main import get_command  # noqa: E402
 
-# To build all commands for each that runs would take longer than most of them run.
+# Building all commands for each call would take longer than most calls.
 testing._get_command = cache(get_command)
 
 

@@ -1,4 +1,4 @@
-"""What all tests share.
+"""Fixtures and settings of all tests.
 
 If POLARS_RANK_SKIPS names a file of patterns, a test that skips for another reason fails. If
 POLARS_RANK_SKIPPED names a file, the tests that were skipped are written there.
@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from _pytest.doctest import DoctestModule
 
-# Its threads wait for work in busy loops, beside the processes of tests.
+# Idle threads of OpenBLAS would take time from the processes of tests.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
@@ -42,18 +42,18 @@ if WORKER:
     # Freeing all objects at exit takes seconds.
     atexit.register(os._exit, 0)
 
-#: Programs, and what is for type checkers only.
+#: Programs, and code for type checkers only.
 collect_ignore = ["benchmarks", "typing"]
 
 
-#: Warnings about logs that hypothesis makes and whose numbers are compared all the same.
+#: Warnings about random logs of hypothesis.
 RANDOM_LOGS = (
     "ignore:no document has a label",
     "ignore:the runs were evaluated on different numbers of queries",
 )
 
 
-#: What needs Altair, Vega's scripts, scipy or scikit-learn, which take seconds to load: it comes
+#: Tests that load Altair, Vega's scripts, scipy or scikit-learn, which takes seconds. They come
 #: first, in this order, so that one process of two loads them.
 HEAVY = (
     *("test_examples.py", "test_guide.py", "test_readme.py", "reporting", "plot", "cli"),
@@ -83,7 +83,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_unconfigure() -> None:
     if not WORKER:
-        gc.unfreeze()  # modules of compiled code say so if what is theirs is never freed
+        gc.unfreeze()  # compiled modules warn if their objects are never freed
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -105,7 +105,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Do not import tests a second time to look for examples in docstrings: they have none."""
+    """Do not import tests again to find examples in docstrings, which they do not have."""
     collectors = yield
     return [each for each in collectors if not isinstance(each, DoctestModule)]
 
@@ -134,7 +134,7 @@ def pytest_sessionfinish(session: pytest.Session) -> object:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each process the tests of whole files, so that fixtures of a file are made once."""
+    """Give each process the tests of whole files, so that fixtures of a file are created once."""
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None

@@ -1,4 +1,4 @@
-"""What a test needs beside the package; where that is missing, it skips and says what to install."""
+"""Programs and packages that tests need; without them, tests skip and say what to install."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def program(*names: str, package: str) -> str:
 
 
 def full_device(folder: Path) -> Path:
-    """Return a device without any space, in a folder; if that is not allowed, skip the test."""
+    """Return a full device in a folder; if it cannot be created, skip the test."""
     device = folder / "full"
     try:
         os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 7))
@@ -39,7 +39,7 @@ def full_device(folder: Path) -> Path:
 
 
 def without_spark() -> str:
-    """Return why tests of Spark cannot run, or nothing."""
+    """Return why tests of Spark cannot run, or None."""
     if not find_spec("pyspark"):
         return _without("pyspark", "spark")
     if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
@@ -48,7 +48,7 @@ def without_spark() -> str:
 
 
 def new_jvm() -> None:
-    """End the JVM of an earlier test: to it, relative paths start in the folder of that test."""
+    """End the JVM of an earlier test, which resolves relative paths in the folder of that test."""
     from pyspark import SparkContext
 
     if SparkContext._active_spark_context is not None:

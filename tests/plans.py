@@ -6,8 +6,8 @@ import re
 
 import polars as pl
 
-#: Nodes whose memory grows with the rows that they get. All others pass rows on in batches, except
-#: `multiplexer`, which holds what one of its readers has not yet read.
+#: Nodes whose memory grows with the number of rows. All others pass rows on in batches, except
+#: `multiplexer`, which holds the rows that one of its readers has not read yet.
 _HOLDING = {
     *("sort", "window", "group-by", "in-memory-map", "in-memory-join", "multiplexer"),
     *("equi-join", "semi-join", "anti-join", "cross-join"),

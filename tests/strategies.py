@@ -1,4 +1,4 @@
-"""Random logs with ties, nulls, ragged lists and lists without a relevant document."""
+"""Random logs with ties, nulls, rankings of different lengths, and no relevant document."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from polars.testing import assert_frame_equal
 from polars_rank import datasets
 from polars_rank.metrics.metric import REGISTER, Metric
 
-# An example is many lists: a few examples go a long way.
+# An example has many rankings, so a few examples suffice.
 settings.register_profile(
     "quick",
     max_examples=3,
@@ -27,22 +27,22 @@ settings.register_profile(
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],
 )
-# With POLARS_RANK_DEEP=1: hundreds of examples, other ones each time, made small where one fails.
+# With POLARS_RANK_DEEP=1: hundreds of new examples each time, reduced if one fails.
 settings.register_profile("deep", max_examples=300, deadline=None, print_blob=True)
 settings.load_profile("deep" if os.environ.get("POLARS_RANK_DEEP") else "quick")
 
-#: For tests whose examples are a few lists, and cheap.
+#: For tests with small, cheap examples.
 more_examples = settings(max_examples=4 * settings().max_examples)
 #: For tests that evaluate all metrics, whose plan takes longer than the rows: one large log.
 fewer_examples = settings(max_examples=settings().max_examples // 3)
 
-#: The lists of a log by query, the documents of a list in the order of its rows.
+#: Rankings of a log by query; documents are in the order of rows.
 Lists = Mapping[int, list[Doc]]
 
 SCORES = (None, -1.0, 0.0, 0.25, 0.5, 0.5, 2.0)
 LABELS = (None, 0, 0, 1, 1, 2, 3, 4)
 SCHEMA = {"query": pl.Int64, "doc": pl.Int64, "score": pl.Float64, "label": pl.Int64}
-#: Columns that metrics of clicks and of subtopics read, made of the document.
+#: Columns that metrics of clicks and of subtopics read, computed from the document.
 DID = {
     "click": oracles.clicked,
     "dwell": oracles.dwell,
@@ -82,12 +82,12 @@ ATTRIBUTES_SCHEMA = {
     "history_category": pl.List(pl.String),
 }
 
-#: What to call a metric with that cannot do without an argument.
+#: Arguments of metrics that require some.
 NEEDED = {"k": 4, "max_grade": 4, "recall": 0.5, "T": 1.0, "p": 0.7}
 
 
 def log_of(lists: Lists, label: type[pl.DataType] = pl.Int64) -> pl.DataFrame:
-    """Return the long table of some lists, with clicks, subtopics and attributes."""
+    """Return the long table of some rankings, with clicks, subtopics and attributes."""
     rows = [doc for docs in lists.values() for doc in docs]
     columns = {
         "query": [query for query, docs in lists.items() for _ in docs],
@@ -113,7 +113,7 @@ def _series(name: str, values: list[object], dtype: pl.DataType) -> pl.Series:
 def logs(
     scores: tuple = SCORES, labels: tuple = LABELS, *, queries: tuple[int, int] = (5, 15)
 ) -> st.SearchStrategy[Lists]:
-    """Generate the lists of a log."""
+    """Generate the rankings of a log."""
     doc = st.builds(Doc, st.integers(0, 20), st.sampled_from(scores), st.sampled_from(labels))
     docs = st.lists(doc, min_size=1, max_size=9, unique_by=lambda d: d.doc)
     low, high = queries
@@ -130,7 +130,7 @@ def large_logs() -> st.SearchStrategy[Lists]:
 def random_lists(
     seed: int, queries: int = 60, scores: tuple = SCORES, labels: tuple = LABELS
 ) -> Lists:
-    """Return the lists of a log, always the same for a seed."""
+    """Return the rankings of a log, always the same for a seed."""
     draw = random.Random(seed)
 
     def docs() -> list[Doc]:
@@ -141,7 +141,7 @@ def random_lists(
 
 
 def make_fewer_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the logs that the library makes have 100 queries at most."""
+    """Limit generated logs to 100 queries."""
 
     def fewer(generate: Callable[..., pl.LazyFrame]) -> Callable[..., pl.LazyFrame]:
         @wraps(generate)
@@ -160,14 +160,14 @@ def shuffled(frame: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
 
 
 def assert_close(left: pl.DataFrame, right: pl.DataFrame) -> None:
-    """Hold two results against each other to 1e-12, nulls included."""
+    """Compare two results to 1e-12, nulls included."""
     assert_frame_equal(left, right, check_dtypes=False, rel_tol=1e-12, abs_tol=1e-12)
 
 
 def every_metric(*cutoffs: int) -> list[Metric]:
     """Call all metrics of the package with their defaults; if cutoffs are given, also with them.
 
-    Those that take a threshold for relevance are then called with one as well.
+    Metrics with a relevance threshold are also called with one.
     """
     return list({str(metric): metric for metric in _calls(cutoffs)}.values())
 
@@ -184,7 +184,7 @@ def _calls(cutoffs: tuple[int, ...]) -> Iterator[Metric]:
 
 
 def in_rank_order(docs: Iterable[Doc], ties: str) -> list[Doc]:
-    """Sort by one key after the other, the least important first; None after all scores."""
+    """Sort by several keys, the least important first; None comes after all scores."""
     rows = list(docs)
     if ties != "input":
         rows.sort(key=lambda d: d.doc, reverse=ties != "doc_ascending")
@@ -194,7 +194,7 @@ def in_rank_order(docs: Iterable[Doc], ties: str) -> list[Doc]:
 
 
 def truth(metrics: list[Metric], lists: Lists, ties: str = "doc") -> pl.DataFrame:
-    """Return what `per_query` should, from the oracles: they get the rows in rank order."""
+    """Return the expected result of `per_query` from the oracles, which get rows in rank order."""
     columns = {}
     ordered = [in_rank_order(docs, ties) for docs in lists.values()]
     for metric in metrics:

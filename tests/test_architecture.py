@@ -1,4 +1,4 @@
-"""The rules that hold whatever the layout: imports point one way, and public names are deliberate."""
+"""Rules of the package: imports point one way, and a snapshot has the public names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKAGE = Path(pr.__file__).parent
 SNAPSHOT = Path(__file__).parent / "public_names.txt"
 
 #: The parts of the package, lowest first. A part imports from lower parts; parts of one line may
-#: import from each other, but not in a circle.
+#: import from each other, but not in a cycle.
 LAYERS = (
     ("errors", "_startup"),
     ("_docstrings", "_params", "_polars", "_progress"),
@@ -78,7 +78,7 @@ def imports() -> dict[str, set[str]]:
 
 
 def test_each_package_that_is_imported_is_declared() -> None:
-    """In the dependencies or in an extra of users, with an upper bound where major versions matter."""
+    """Imported packages are dependencies or extras; some need an upper bound."""
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))[
         "project"
     ]

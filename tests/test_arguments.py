@@ -81,7 +81,7 @@ EVENTS = pl.DataFrame({"action_name": ["click"], "query_id": ["q"], "object_id":
 
 @cache
 def tables() -> dict[str, Any]:
-    """Return results of functions that others take."""
+    """Return results of functions that other functions take as input."""
     alt = needs.package("altair", "plot")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -180,7 +180,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     ),
 }  # fmt: skip
 
-#: The values that a part of an annotation may allow.
+#: The values that a part of an annotation may accept.
 ALLOWED = {
     "None": "None",
     "bool": "True",
@@ -228,9 +228,9 @@ def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 FUNCTIONS = dict(public_functions())
-#: The values that mean the same as the default None, if they are valid.
+#: Values with the same meaning as the default None, if they are valid.
 EMPTY = ("[]", "{}")
-#: The parameters of tables, whose columns others name.
+#: Parameters of tables whose columns other parameters name.
 TABLES = (
     *("a", "b", "doc_groups", "events", "exposures", "frame", "judgments", "left"),
     *("rankings", "result", "right", "table", "tables", "values", "verdicts"),
@@ -243,7 +243,7 @@ SLOW = ("plot.at_k", "plot.gain", "plot.interpolated", "plot.slices", "report")
 
 @cache
 def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the parameters of a function, other than those that it passes on."""
+    """Return the parameters of a function, except `**options`."""
     described = inspect.signature(function).parameters
     return {name: each for name, each in described.items() if each.kind is not each.VAR_KEYWORD}
 
@@ -278,7 +278,7 @@ def call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
 
 
 def allowed(name: str, parameter: str, described: inspect.Parameter, has_table: bool) -> set[str]:
-    """Return the labels of the values that a parameter may allow."""
+    """Return the descriptions of values that a parameter may accept."""
     labels = set(MORE.get(f"{name}.{parameter}", MORE.get(parameter, "")).split())
     if described.default is None:
         labels.add("None")
@@ -433,7 +433,7 @@ SECOND = "_2"
 
 
 def without_copies(table: Any) -> Any:
-    """Return a result in which the copy of a column is not told from the column."""
+    """Return a result in which copies of columns have the names of the columns."""
     if not isinstance(table, pl.DataFrame):
         return str(table).replace(SECOND, "")
     copies = [name + SECOND for name in table.columns if name + SECOND in table.columns]
@@ -448,7 +448,7 @@ def without_copies(table: Any) -> Any:
     [n for n, each in FUNCTIONS.items() if n not in SLOW and len(naming_columns(each)) > 1],
 )
 def test_a_column_of_two_parameters(name: str) -> None:
-    """The error names both parameters, or the result is that of two equal columns."""
+    """The error names both parameters, or the result equals that for two equal columns."""
     function = FUNCTIONS[name]
     arguments, columns = arguments_of(name, function), columns_of(name, function)
     wrong = []
@@ -496,7 +496,7 @@ def test_a_method_names_what_it_needs() -> None:
         ONE.ranking.check()
 
 
-#: Calls with likely mistakes, and what their messages have.
+#: Calls with likely mistakes, and texts in their messages.
 MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a table of positions for a log without positions": (
         lambda: pr.clicks.propensity_sweep(

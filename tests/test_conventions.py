@@ -1,4 +1,4 @@
-"""Presets and exceptions: each metric by its own rule, in one call."""
+"""Presets and exceptions: one call applies different rules to different metrics."""
 
 from __future__ import annotations
 

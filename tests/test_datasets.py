@@ -1,4 +1,4 @@
-"""The generated log: what it promises about shares, determinism, order and size."""
+"""Generated logs: shares, determinism, order and size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users get wrong, and what nobody may change in silence: each was once a wrong number."""
+"""Mistakes of users and special cases, each of which once gave a wrong value."""
 
 from __future__ import annotations
 
@@ -355,7 +355,7 @@ def test_runs_with_different_documents_are_reported(function: Any) -> None:
     one = log.filter(pl.col("run") == "b")
     # Judged documents that were not retrieved have no run.
     missed = one.with_columns(run=pl.lit(None, pl.String), doc=pl.lit(9), score=pl.lit(None))
-    # The models of products, whose ids are known to be unique.
+    # Models of products with unique ids.
     products = log.rename({"run": "model"})
     lists = log.with_columns(run=pl.concat_list("run"))
     for other in (one, pl.concat([one, missed.head(1)], how="vertical_relaxed"), products, lists):
@@ -363,7 +363,7 @@ def test_runs_with_different_documents_are_reported(function: Any) -> None:
 
 
 def runs(first: int, second: int) -> pl.DataFrame:
-    """A log of two runs over the first so many queries."""
+    """A log of two runs, each with its own number of queries."""
     log = log_of(random_lists(seed=26, queries=60))
     return pl.concat(
         log.filter(pl.col("query") < count).with_columns(run=pl.lit(run))
@@ -433,7 +433,7 @@ def test_numbers_of_lists_do_not_outlive_their_meaning(layout: str, tmp_path: Pa
             )
             with pytest.raises(pr.errors.DataError, match=message):
                 pr.evaluate(frame, "rr").collect(), what
-        elif what != "other keys":  # the log was sorted: the rankings of these are adjacent, too
+        elif what != "other keys":  # the log was sorted, so the rows of these rankings are adjacent
             rr = pr.evaluate(frame.collect(), "rr").item(0, "rr")
             assert pr.evaluate(frame, "rr").collect().item(0, "rr") == pytest.approx(rr), what
     assert bool(column) is (layout != "shuffled")
@@ -465,7 +465,7 @@ def test_two_empty_rows_of_one_list_are_a_message() -> None:
 
 @pytest.mark.parametrize("length", [66_000, 140_000])
 def test_long_lists(length: int) -> None:
-    """Sums of 32-bit ranks and hits wrap in lists of this length."""
+    """Sums of 32-bit ranks and hits would overflow in rankings of this length."""
     worst_first = pl.DataFrame(
         {"query": 1, "score": [-float(i) for i in range(length)],
          "label": [int(i >= length // 2) for i in range(length)]}
@@ -489,7 +489,7 @@ def test_long_lists(length: int) -> None:
 
 
 def test_every_metric_of_a_very_long_list() -> None:
-    length = 200_000  # pairs do not fit 32 bits
+    length = 200_000  # the number of pairs exceeds 32 bits
     log = pl.select(
         query=pl.lit(1),
         score=pl.int_range(length, 0, -1).cast(pl.Float64),
@@ -670,7 +670,7 @@ def test_python_objects_are_no_keys() -> None:
     for parameter, call in calls.items():
         with pytest.raises(pr.errors.SchemaError, match=f"'o' .`{parameter}`. has the type Object"):
             call()
-    # Columns that nobody names may hold them, also where they look like ids.
+    # Columns that no parameter names may have them, even if they look like ids.
     plain = log.drop("o", "doc")
     other = plain.with_columns(log["o"].alias("item_id"))
     assert_close(pr.evaluate(other, "rr"), pr.evaluate(plain, "rr"))

@@ -1,4 +1,4 @@
-"""Conventions in words, and the difference between two of them choice by choice."""
+"""`explain` and `explain_difference`."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_undefined_lists_that_one_side_leaves_out(undefined: str) -> None:
     assert why["changes"].to_list() == [worst]
     back = pr.explain_difference(log, "roc_auc", other, pr.conventions.POLARS_RANK)
     assert back["mean"].to_list() == [pytest.approx(1 / 3)]
-    # The defaults of two presets, of which one has no mean at all.
+    # The defaults of two presets, one of which has a null mean.
     why = pr.explain_difference(log, "roc_auc", pr.conventions.POLARS_RANK, pr.conventions.SKLEARN)
     assert why["mean"][-1] is None and why["share"].null_count() == why.height
 

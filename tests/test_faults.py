@@ -1,4 +1,4 @@
-"""What goes wrong with files: one clear error, no wrong number, nothing half-written."""
+"""Damaged files and full disks: a clear error, no wrong value, and no incomplete output."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_columns_of_nulls(tmp_path: Path, column: str, dtype: pl.DataType) -> No
         else contextlib.nullcontext()
     ):
         found = evaluated(pr.scan_log(tmp_path / "a.parquet"))
-    assert found.rows() == [(50, 0.0, 0.0, 0.0)]  # undefined or without a hit, in every list
+    assert found.rows() == [(50, 0.0, 0.0, 0.0)]  # undefined or without a hit, in every ranking
 
 
 def test_nulls_of_no_type_beside_labels(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_no_rows(tmp_path: Path) -> None:
 
 @pytest.fixture
 def few_open_files() -> Iterator[int]:
-    """A limit on the files that this process may have open at once; each thread may open one."""
+    """A limit on the open files of this process; each thread may open one file."""
     resource = pytest.importorskip("resource", reason="no limit of open files")
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = max(map(int, os.listdir("/dev/fd"))) + 50 + pl.thread_pool_size()
@@ -291,7 +291,7 @@ def test_new_file_in_no_place(tmp_path: Path, name: str, message: str) -> None:
 
 @contextlib.contextmanager
 def full_disk(place: Path) -> Iterator[None]:
-    """Let a folder be a place for few bytes, or else all files be short."""
+    """Make a folder a small file system; if that is not allowed, limit the size of files."""
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
     mounted = False
     with contextlib.suppress(OSError):

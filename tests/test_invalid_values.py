@@ -1,4 +1,4 @@
-"""Values that a parameter cannot have are errors that name it, not another meaning."""
+"""Invalid values of parameters raise errors that name the parameter."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_only_none_means_ungrouped(function: Callable[[Any], Any], by: Any) -> N
         function(by)
 
 
-#: Parameters, and calls with a value that they cannot have.
+#: Parameters, and calls with an invalid value.
 INVALID: list[tuple[str, Callable[[], Any]]] = [
     # Metrics
     ("a", lambda: pr.utility(a=math.nan)),

@@ -169,7 +169,7 @@ def test_source_of_rows() -> None:
 
 
 def test_few_rows() -> None:
-    """Plans row by row from few rows are known to be such; a plan of other rows is not."""
+    """Plans that work row by row on few rows keep the class; plans of other rows do not have it."""
     few = ours.FewRows.of(KEYS, 3)
     same = (
         few.filter(pl.col("query") == 1).with_columns(pl.lit(1).alias("one")).select("run", "one")

@@ -1,4 +1,4 @@
-"""The progress bar: the numbers stay, the plan streams, and only a terminal sees it."""
+"""The progress bar: equal results, streaming plans, and output only on terminals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def bars(monkeypatch: pytest.MonkeyPatch, terminal: None) -> list[progress._Bar]:
-    """The bars made during a test."""
+    """The bars that a test creates."""
     made = []
 
     class Bar(progress._Bar):
@@ -56,7 +56,7 @@ def write(path: Path, layout: str) -> pl.DataFrame:
 
 
 def streams(plan: pl.LazyFrame, without: str = "in-memory-map") -> bool:
-    """Whether the physical plan has no node that gathers all rows, and not the one named."""
+    """Return whether no node of the physical plan holds all rows, nor has the given name."""
     graph = plan.show_graph(engine="streaming", plan_stage="physical", raw_output=True, show=False)
     nodes = re.findall(r'label="([\w-]+)', graph)
     # The means of the groups are sorted at the end.
@@ -154,7 +154,7 @@ SCRIPT = """
 
 @pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
 def test_on_a_terminal() -> None:
-    """Not before the delay, then to the end of the plan, or else to the end of the process."""
+    """The bar appears after the delay, and stays until the plan or the process ends."""
     import pty
 
     main, terminal = pty.openpty()

@@ -63,7 +63,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 
 
 def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Return the public functions other than metrics, whose parameters are their own."""
+    """Return the public functions except metrics, which have other parameters."""
     metrics = {*pr.list_metrics()["metric"]}
     for module in MODULES:
         owner = import_module(f"polars_rank.{module}".rstrip("."))
@@ -166,7 +166,7 @@ SLATES = pl.DataFrame({
     **{"reward": [1.0, 0.0, 0.0, 1.0], "logged_probability": 0.5, "new_probability": 0.5},
     **{"estimate": 0.5, "expected": 0.5},
 })  # fmt: skip
-#: Calls of the functions that compute a table, by groups wherever they can.
+#: Calls of functions that compute a table, with groups if possible.
 RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "evaluate": lambda: pr.evaluate(LOG, "ap", by=BOTH),
     "per_query": lambda: pr.per_query(LOG, "ap", by=BOTH),
@@ -217,7 +217,7 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "diagnostics.rbo": lambda: pr.diagnostics.rbo(LEFT, RIGHT),
     "diagnostics.tie_bands": lambda: pr.diagnostics.tie_bands(LOG, "ap", by=BOTH),
 }
-#: Results in another order, and why.
+#: Results with another order of columns, and why.
 OTHER_ORDER = dict.fromkeys(
     ("rank", "join_judgments", "catalog.exclude_seen"), "the columns of the log, and new ones"
 )

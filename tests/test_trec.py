@@ -1,4 +1,4 @@
-"""TREC files: read and written, well-formed and not."""
+"""TREC files: valid and invalid files are read, and logs are written."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_byte_order_mark_does_not_hide_a_malformed_line(file: Path) -> None:
         scan_qrels(file).collect()
 
 
-#: More than is read at a time.
+#: More lines than are read at a time.
 LONG = "".join(f"{i // 100} Q0 doc{i * 7919 % 100_003} 1 {i} x\n" for i in range(45_000))
 
 
@@ -209,14 +209,14 @@ def test_reading_streams(file: Path) -> None:
 
 
 def negative_files(folder: Path, seed: int) -> tuple[Path, Path, dict[str, dict[str, int]]]:
-    """Write a run without ties and judgments, among them -1 and -2, of other documents too."""
+    """Write a run without ties, and judgments with -1 and -2, also of documents not in the run."""
     draw = random.Random(seed)
     judged = {
         query: {f"d{i}": draw.choice([-2, -1, -1, 0, 0, 1, 2]) for i in draw.sample(range(30), 20)}
         for query in "abcdef"
     }
     for labels in judged.values():
-        labels["d0"] = 1  # where nothing is relevant, trec_eval says 0
+        labels["d0"] = 1  # 0 in trec_eval if no document is relevant
     lines = [
         f"{query} Q0 d{i} 0 {score} x\n"
         for query in judged
@@ -247,7 +247,7 @@ def test_negative_labels_are_unjudged_as_in_trec_eval(tmp_path: Path, seed: int)
     for row in pr.per_query(log, BY_TREC_EVAL).collect().iter_rows(named=True):
         for name in BY_TREC_EVAL:
             assert row[name] == pytest.approx(theirs[row["query"]][name]), name
-    # Inferred AP tells what is in the pool from what is not.
+    # Inferred AP distinguishes documents in the pool from documents outside it.
     kept = pr.join_judgments(scan_run(run), scan_qrels(qrels, negative="keep"))
     for row in (
         pr.per_query(kept, ["infAP", "ndcg"], conventions=pr.conventions.TREC_EVAL).collect().rows()
@@ -257,7 +257,7 @@ def test_negative_labels_are_unjudged_as_in_trec_eval(tmp_path: Path, seed: int)
 
 
 def test_judged_documents_leave_out_negative_labels(tmp_path: Path) -> None:
-    """As trec_eval 10 says of `unj`: a label of -1 is not judged."""
+    """As in `unj` of trec_eval 10, a label of -1 means that a document was not judged."""
     (tmp_path / "run").write_text("q Q0 a 1 4 x\nq Q0 b 1 3 x\nq Q0 c 1 2 x\nq Q0 d 1 1 x\n")
     (tmp_path / "qrels").write_text("q 0 a -1\nq 0 b 0\nq 0 c 1\nq 0 e -1\n")
     log = pr.join_judgments(scan_run(tmp_path / "run"), scan_qrels(tmp_path / "qrels"))

@@ -50,7 +50,7 @@ def bare(*arguments: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        # Bytecode without docstrings would be written beside the other.
+        # Otherwise, bytecode without docstrings would be written to the same folder.
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
     assert ended.returncode == 0, ended.stderr

@@ -1,1 +1,1 @@
-"""From a log to the values of each ranking, and to their means."""
+"""Evaluation of logs: metrics of each ranking, and their means."""

@@ -48,8 +48,7 @@ class Check(NamedTuple):
     """
 
     scope: Scope
-    #: For a row or group: an expression over rows of the log or of the result; for a ranking: an
-    #: aggregation.
+    #: An expression over rows of the log or of the result, or an aggregation of a ranking.
     condition: pl.Expr
     message: str
     #: Whether the condition leads to a warning instead of an error.

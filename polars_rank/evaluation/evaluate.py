@@ -332,7 +332,7 @@ def per_query(
     names = [column.name for column in evaluation.metrics]
     keys = [*evaluation.by, *evaluation.query, *evaluation.keep]
     query_set = evaluation.conventions.query_set
-    # Rankings of groups, such as runs, are compared: statistics warn if a run retrieved nothing.
+    # With this number, statistics warn about runs that retrieved nothing.
     counted = bool(evaluation.by) and NUM_RETRIEVED not in {*keys, *names}
     rankings = plan.per_query(frame, evaluation)
     if query_set != "all":

@@ -207,7 +207,7 @@ def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Mapping[str, pl.Exp
         parts = {name: values.head(depth) for name, values in parts.items()}
         number = number.clip(upper_bound=depth)
     parts[_ROWS] = number
-    # Running counts of relevant documents continue across rankings; these are their increments.
+    # Numbers of relevant documents, which give the running count at the start of each ranking.
     for name, lowest in plan.hits.items():
         parts[name] = is_relevant(_LABEL, lowest).sum()
     rankings = documents.group_by(plan.keys.group, maintain_order=True).agg(

@@ -199,7 +199,7 @@ def _with_ranks(
         .with_columns(
             pl.when(retrieved).then(pl.col("rank", "hits")),
         )
-        # Excluded by name: Polars could read selected names of the log's columns as patterns.
+        # Columns of the log are not selected by name, because Polars reads some names as patterns.
         .select(pl.exclude(FAILED, _SCORE, *RANKED, *unnamed), *RANKED, FAILED)
     )
 

@@ -43,7 +43,7 @@ JUDGED, RETRIEVED = OWN + "judged", OWN + "retrieved"
 #: Counts of each ranking, as aggregations.
 _COUNTS = {JUDGED: pl.col("label").count() > 0, RETRIEVED: pl.col("score").is_not_null().sum()}
 
-#: The parameter with the table that has the column, by parameters of metrics that name columns.
+#: The parameter of the table that has a column, by the parameter of a metric that names the column.
 _SOURCES = {
     **dict.fromkeys(
         ("share", "users", "interactions", "long_tail", "features", "category"), "items"

@@ -40,7 +40,7 @@ from polars_rank.metrics.wide_terms import (
     at,
 )
 
-#: Whether a ranking has a document more than once.
+#: Column that says whether a ranking has a document more than once.
 REPEATED = pl.col(OWN + "repeated")
 
 #: Code of a missing label, lower than the codes of all labels.

@@ -135,7 +135,7 @@ def added_up(rows: pl.LazyFrame, keys: Sequence[str], sums: Sequence[pl.Expr]) -
 
         def add(part: pl.DataFrame) -> None:
             tables.append(part)
-            # Totals are updated only after as many new rows as totals.
+            # Totals are updated when as many new rows as totals have arrived.
             if sum(table.height for table in tables[1:]) > max(tables[0].height, BATCH_ROWS):
                 tables[:] = [total()]
 
