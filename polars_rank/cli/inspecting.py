@@ -17,7 +17,7 @@ from polars_rank.cli.logs import Log
 from polars_rank.cli.messages import in_options, say, show
 from polars_rank.cli.writing import choose, put
 from polars_rank.columns import IDS, RUNS, is_relevant
-from polars_rank.diagnostics.inspection import found_in, label_counts
+from polars_rank.diagnostics.log_counts import label_counts, log_counts
 from polars_rank.errors import RankError, hint, number_of
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.layouts import find_layout
@@ -179,8 +179,8 @@ def _contents(columns: _Columns, rel: float) -> list[Row]:
     labels, overall, by_run = pl.collect_all(
         [
             label_counts(frame, known, []),
-            found_in(frame, known, rel, []),
-            found_in(frame, known, rel, runs),
+            log_counts(frame, known, rel, []),
+            log_counts(frame, known, rel, runs),
         ],
         engine="streaming",
     )

@@ -37,7 +37,14 @@ from polars_rank.evaluation.rows import Rules
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.per_query_tables import agreed_on, variables
-from polars_rank.stats.run_pairs import check_run, is_run, with_known_baseline
+from polars_rank.stats.run_pairs import (
+    PAIRED,
+    baseline_of,
+    check_run,
+    is_run,
+    with_baseline,
+    with_known_baseline,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,19 +188,15 @@ def movers(
     (variable,) = variables(
         schema_of(of_runs), [metric], conventions, {"query": keys}, undefined=undefined
     )
-    baseline_value = variable.value.alias("baseline_value")
-    pairs = of_runs.join(
-        of_base.select(*groups, *queries, baseline_value),
-        on=[*groups, *queries],
-        nulls_equal=True,
-    )
-    value, difference = variable.value, pl.col("difference")
+    pairs = with_baseline(of_runs, of_base, [*groups, *queries], [variable.name]).filter(PAIRED)
+    value, baseline_value = variable.value, variable.of(baseline_of(variable.name))
+    difference = pl.col("difference")
     # Polars would evaluate the log again for each part of the plan that reads the values.
     pairs = pairs.select(
         *keys,
-        (value - pl.col("baseline_value")).alias("difference"),
+        (value - baseline_value).alias("difference"),
         value.alias("value"),
-        "baseline_value",
+        baseline_value.alias("baseline_value"),
         *kept,
     ).cache()
     place = pl.int_range(pl.len(), dtype=pl.Int64).over([*groups, run])
@@ -348,11 +351,11 @@ def churn(
     frame, given = _with_runs(frame, run, score, scores)
     frame, by_score = scored(frame, given, None)
     schema = schema_of(frame)
-    found = find_columns(
+    named = find_columns(
         schema,
         {"run": run, "by": by, "query": some_names("query", query), "doc": doc, "score": by_score},
     )
-    groups, keys = found["by"], found["query"]
+    groups, keys = named["by"], named["query"]
     check_run("baseline", baseline, run, schema[run])
     of_baseline = is_run(run, schema[run], baseline)
     columns: dict[str, Any] = {"doc": doc, "score": by_score}

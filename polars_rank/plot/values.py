@@ -18,7 +18,7 @@ from polars_rank.stats.per_query_tables import (
     query_columns,
     variables,
 )
-from polars_rank.stats.run_pairs import PAIRED, Pairs, check_run, is_run, unknown_run
+from polars_rank.stats.run_pairs import PAIRED, Pairs, baseline_of, check_run, is_run, unknown_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -137,9 +137,12 @@ class Values(NamedTuple):
         """Return the values of all other runs, or of `other`, paired with those of the baseline."""
         (run,) = self.run
         schema = schema_of(self.rows)
-        pairs = Pairs((), run, (*self.query,), None, (), baseline, schema, self.default_query)
+        pairs = Pairs(
+            run=run, query=(*self.query,), baseline=baseline, schema=schema,
+            default_query=self.default_query,
+        )  # fmt: skip
         drawn = ~pairs.is_baseline if other is None else is_run(run, schema[run], other)
-        base, undefined = pairs.baseline_of(VALUE), pairs.baseline_of(_UNDEFINED)
+        base, undefined = baseline_of(VALUE), baseline_of(_UNDEFINED)
         rows = pairs.joined(self.rows, [VALUE, _UNDEFINED]).filter(PAIRED & drawn)
         rows = rows.select(
             run,

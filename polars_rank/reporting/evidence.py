@@ -12,7 +12,7 @@ import polars as pl
 from polars_rank import catalog
 from polars_rank._params import OWN
 from polars_rank.diagnostics.bounds import judgment_bounds
-from polars_rank.diagnostics.inspection import found_in, label_counts
+from polars_rank.diagnostics.log_counts import label_counts, log_counts
 from polars_rank.errors import DataError, RankWarning
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.evaluation.means import NUM_RETRIEVED
@@ -20,7 +20,7 @@ from polars_rank.evaluation.per_ranking import TIES
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
-from polars_rank.reporting.documents import QueryChange, queries_of_slices, selected_queries
+from polars_rank.reporting.query_changes import QueryChange, queries_of_slices, selected_queries
 from polars_rank.stats.all_pairs import compare_all
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.gates import check
@@ -92,7 +92,7 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
     by_group = _comparison(values, question, question.by) if question.by else comparison
     slice_tables = _slices(values, question)
     tables_of_means = summary if groups is None else groups
-    contents = collected(found_in(question.log, question.columns, question.agreed.rel, run))
+    contents = collected(log_counts(question.log, question.columns, question.agreed.rel, run))
     return Evidence(
         values=values,
         runs=runs,

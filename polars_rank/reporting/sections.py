@@ -20,7 +20,7 @@ from polars_rank.plot.runs import NEUTRAL
 from polars_rank.reporting.bars import Scale
 from polars_rank.reporting.cautions import alerts, cautions
 from polars_rank.reporting.charts import colors_of
-from polars_rank.reporting.downloads import csv_link
+from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.formats import count, number, percent, text
 from polars_rank.reporting.headline import headline, reversed_row, standing
 from polars_rank.reporting.question import lower_is_better, names_of
@@ -30,9 +30,9 @@ from polars_rank.stats.verdicts import failing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from polars_rank.reporting.documents import QueryChange
     from polars_rank.reporting.evidence import Evidence
     from polars_rank.reporting.headline import Headline
+    from polars_rank.reporting.query_changes import QueryChange
     from polars_rank.reporting.question import Question
 
 #: Maximum rows of slices, groups and verdicts, and columns of labels, of a page.

@@ -281,13 +281,13 @@ def groups_of_moments(schema: pl.Schema, by: Names | None, run: str, baseline: A
             "the moments have no differences from a baseline; compute them with "
             f"run={run!r} and baseline={baseline!r}"
         )
-    found = key_columns(schema, by=by, run=run)
-    unknown = {run, *found["by"]} - set(groups_of(schema))
+    columns = key_columns(schema, by=by, run=run)
+    unknown = {run, *columns["by"]} - set(groups_of(schema))
     if unknown:
         raise ArgumentError(
             f"the moments are not split by {unknown.pop()!r}; add it to `by` of `moments`"
         )
-    return [*found["by"]]
+    return [*columns["by"]]
 
 
 def against_baseline(

@@ -38,7 +38,7 @@ from polars_rank.stats.per_query_tables import (
     without,
 )
 from polars_rank.stats.query_hash import query_key
-from polars_rank.stats.run_pairs import PAIRED, Pairs
+from polars_rank.stats.run_pairs import PAIRED, Pairs, baseline_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -448,7 +448,7 @@ def paired_sums(
     also: list[pl.Expr] = []
     for index, each in enumerate(selected):
         key = _key(index)
-        own, base = pl.col(each.name), pairs.baseline_of(each.name)
+        own, base = pl.col(each.name), baseline_of(each.name)
         value, opposed = each.of(own), pl.when(PAIRED).then(each.of(base))
         difference = value - opposed
         both = difference.is_not_null()

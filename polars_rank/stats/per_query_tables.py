@@ -232,8 +232,8 @@ def _unique_columns(table: pl.LazyFrame, columns: Sequence[str], keys: Sequence[
         .select(pl.col(_ROWS).max(), (pl.col(name).n_unique() > 1).alias(_DIFFERENT))
         for name in columns
     ]
-    found = pl.concat(facts).collect(engine="streaming")
-    is_unique = (found.get_column(_ROWS) == 1) & found.get_column(_DIFFERENT)
+    counts = pl.concat(facts).collect(engine="streaming")
+    is_unique = (counts.get_column(_ROWS) == 1) & counts.get_column(_DIFFERENT)
     return [name for name, unique in zip(columns, is_unique, strict=True) if unique]
 
 
@@ -284,8 +284,10 @@ def check_sums(
 
     def raise_for(invalid: pl.Series, *problems: Callable[[str], dict[str, pl.Expr]]) -> None:
         for row in invalid.fill_null(value=False).arg_true().head(1):
-            found = [problem(variables[row].name) for problem in problems]
-            raise data_error(rows, {text: each[text] for each in found for text in each})
+            conditions: dict[str, pl.Expr] = {}
+            for problem in problems:
+                conditions |= problem(variables[row].name)
+            raise data_error(rows, conditions)
 
     mean = sums["mean"]
     raise_for(mean.is_nan(), _not_finite)

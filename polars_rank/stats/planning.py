@@ -238,13 +238,13 @@ _LARGE = 5_000
 
 def t_power(queries: float, effect: float, tail: float, *, two_sided: bool) -> float:
     """Return the power of the t test for an effect (difference / standard deviation)."""
-    found = stats()
+    distributions = stats()
     degrees, noncentral = queries - 1, effect * math.sqrt(queries)
-    critical = found.t.isf(tail, degrees)
+    critical = distributions.t.isf(tail, degrees)
     if noncentral > _LARGE:
-        return float(found.chi2.cdf(degrees * (noncentral / critical) ** 2, degrees))
-    likely = float(found.nct.sf(critical, degrees, noncentral))
+        return float(distributions.chi2.cdf(degrees * (noncentral / critical) ** 2, degrees))
+    likely = float(distributions.nct.sf(critical, degrees, noncentral))
     if two_sided:
-        other = float(found.nct.cdf(-critical, degrees, noncentral))
+        other = float(distributions.nct.cdf(-critical, degrees, noncentral))
         likely += 0.0 if math.isnan(other) else other  # scipy returns NaN for tiny values
     return likely

@@ -34,17 +34,17 @@ _FIRST_RUNS = 10
 PAIRED = pl.col(_IN_BOTH).fill_null(value=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Pairs:
     """The columns that identify rankings, and the baseline."""
 
-    by: tuple[str, ...]
     run: str
     query: tuple[str, ...]
-    weight: str | None
-    cluster: tuple[str, ...]
     baseline: Any
     schema: pl.Schema
+    by: tuple[str, ...] = ()
+    weight: str | None = None
+    cluster: tuple[str, ...] = ()
     #: The column of the query if none is named, and there is no column "query".
     default_query: tuple[str, ...] = ()
 
@@ -69,8 +69,10 @@ class Pairs:
         queries = query_columns(table, query, metrics, keys)
         check_distinct({**keys, "query": queries})
         check_run("baseline", baseline, run, schema[run])
-        default = () if known_query(schema, query) else queries
-        return cls(keys["by"], run, queries, weight, keys["cluster"], baseline, schema, default)
+        return cls(
+            run=run, query=queries, baseline=baseline, schema=schema, by=keys["by"], weight=weight,
+            cluster=keys["cluster"], default_query=() if known_query(schema, query) else queries,
+        )  # fmt: skip
 
     @property
     def keys(self) -> list[str]:
@@ -99,38 +101,43 @@ class Pairs:
         """The types of the query columns."""
         return [self.schema[name] for name in self.query]
 
-    @staticmethod
-    def baseline_of(column: str) -> pl.Expr:
-        """Return the baseline's value of a column."""
-        return pl.col(_BASELINE + column)
-
     @property
     def torn(self) -> pl.Expr:
         """Whether the two rankings of a pair have different weights."""
         if self.weight is None:
             return pl.lit(value=False)
-        return PAIRED & (pl.col(self.weight) != self.baseline_of(self.weight))
+        return PAIRED & (pl.col(self.weight) != baseline_of(self.weight))
 
     def joined(self, table: pl.LazyFrame, metrics: Sequence[str]) -> pl.LazyFrame:
         """Return the table with the baseline's values of the same query as further columns."""
-        keys = [*self.by, *self.query]
-        beside = [*metrics, *([] if self.weight is None else [self.weight])]
-        base = (
-            table.filter(self.is_baseline)
-            .select(
-                *keys,
-                *(pl.col(name).alias(_BASELINE + name) for name in beside),
-                pl.lit(value=True).alias(_IN_BOTH),
-            )
-            # `checked` finds duplicates; here they must not multiply rows. `unique` would hold the
-            # values of the baseline a second time.
-            .join(_most(table, self.keys).filter(pl.col(_ROWS) == 1).drop(_ROWS), how="cross")
+        columns = [*metrics, *([] if self.weight is None else [self.weight])]
+        # `checked` finds duplicates; here they must not multiply rows. `unique` would hold the
+        # values of the baseline a second time.
+        base = table.filter(self.is_baseline).join(
+            _most(table, self.keys).filter(pl.col(_ROWS) == 1).drop(_ROWS), how="cross"
         )
-        return table.join(base, on=keys, how="left", nulls_equal=True)
+        return with_baseline(table, base, [*self.by, *self.query], columns)
 
     def checked(self, results: pl.LazyFrame, table: pl.LazyFrame) -> pl.LazyFrame:
         """Return the results; collecting them raises if a query occurs twice in a run."""
         return without_duplicates(results, table, self.keys, self.default_query)
+
+
+def with_baseline(
+    rankings: pl.LazyFrame, baseline: pl.LazyFrame, keys: Sequence[str], columns: Sequence[str]
+) -> pl.LazyFrame:
+    """Return rankings with columns of the baseline's rankings that have the same keys.
+
+    `PAIRED` says whether there is such a ranking, and `baseline_of` returns its values.
+    """
+    values = (pl.col(name).alias(_BASELINE + name) for name in columns)
+    base = baseline.select(*keys, *values, pl.lit(value=True).alias(_IN_BOTH))
+    return rankings.join(base, on=keys, how="left", nulls_equal=True)
+
+
+def baseline_of(column: str) -> pl.Expr:
+    """Return the baseline's value of a column."""
+    return pl.col(_BASELINE + column)
 
 
 def without_duplicates(

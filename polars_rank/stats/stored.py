@@ -159,16 +159,16 @@ def _is_there(url: str, options: dict[str, Any] | None) -> bool:
 
 def _files(given: Sequence[str | PathLike[str]], options: dict[str, Any] | None) -> list[str]:
     """Return the names of the files that paths stand for."""
-    found = find_files(given, "path", storage_options=options)
-    if not found.remote:
-        return found.names
+    files = find_files(given, "path", storage_options=options)
+    if not files.remote:
+        return files.names
     name = OWN + "file"
     each = {"include_file_paths": name, "missing_columns": "insert", "extra_columns": "ignore"}
     try:
-        rows = scan_store(found.names, {"storage_options": options, **each})
+        rows = scan_store(files.names, {"storage_options": options, **each})
         return rows.select(pl.col(name).unique().sort()).collect().to_series().to_list()
     except DAMAGE as error:
-        raise store_error(error, found.names) or error from error
+        raise store_error(error, files.names) or error from error
 
 
 def _about(file: str, options: dict[str, Any] | None) -> dict[str, Any]:

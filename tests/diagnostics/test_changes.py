@@ -5,6 +5,7 @@ import polars_rank as pr
 import pytest
 from plans import holding_nodes
 from polars.testing import assert_frame_equal
+from tables import by_query
 
 LOG = pr.datasets.search_log(80, runs=["old", "new", "best"], seed=4).collect()
 
@@ -14,11 +15,7 @@ def test_movers_are_the_greatest_differences(engine):
     plan = pr.diagnostics.movers(LOG.lazy(), "ndcg@5", baseline="old", n=4, keep="country")
     found = plan.collect(engine=engine)
     assert found.columns == [*("run", "query", "difference", "value", "baseline_value", "country")]
-    wide = (
-        pr.per_query(LOG, "ndcg@5", by="run")
-        .pivot("run", index="query", values="ndcg@5")
-        .fill_null(0)
-    )
+    wide = by_query(pr.per_query(LOG, "ndcg@5", by="run"), "ndcg@5")
     for run in ("new", "best"):
         difference = wide.select("query", d=pl.col(run) - pl.col("old")).sort("d", "query")
         lost = difference.filter(pl.col("d") < 0).head(4)

@@ -18,6 +18,7 @@ import pytest
 import vl_convert
 from polars.testing import assert_frame_equal
 from polars_rank.plot import drawing, precision, runs
+from tables import by_query
 
 if TYPE_CHECKING:
     import altair
@@ -341,11 +342,8 @@ class TestValues:
         """Queries with the same two values are one point, and a legend explains its area."""
         chart = pr.plot.scatter(lists, "rr", x="neural", y="bm25")
         queries: dict[tuple[float, float], list[str]] = {}
-        filled = lists.with_columns(pl.col("rr").fill_null(0), pl.col("query").cast(pl.String))
-        for query, x, y in (
-            filled.pivot("run", index="query", values="rr").select("query", "neural", "bm25").rows()
-        ):
-            queries.setdefault((x, y), []).append(query)
+        for query, x, y in by_query(lists, "rr").select("query", "neural", "bm25").rows():
+            queries.setdefault((x, y), []).append(str(query))
         found = rows_of(chart, "query", "number", "x", "y")
         assert {(x, y): (number, query) for query, number, x, y in found.rows()} == {
             point: (len(names), min(names) + (f" and {len(names) - 1} more" if names[1:] else ""))
@@ -408,9 +406,7 @@ class TestValues:
         found = rows_of(
             pr.plot.scatter(lists, "rr", x="bm25", y="neural"), "number", "x", "x2", "y", "y2"
         )
-        wide = lists.with_columns(pl.col("rr").fill_null(0)).pivot(
-            "run", index="query", values="rr"
-        )
+        wide = by_query(lists, "rr")
         assert found["number"].sum() == 1040
         for number, x, x2, y, y2 in found.rows():
             inside = wide.filter(

@@ -12,7 +12,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
-from polars_rank.reporting.downloads import csv_link
+from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.formats import number, percent, signed
 from polars_rank.reporting.question import lower_is_better
 

@@ -13,6 +13,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.stats.significance import corrected
 import scipy
+from tables import by_query
 
 #: Tests of a few lists by hand.
 pytestmark = pytest.mark.filterwarnings("ignore:.* intervals exceed")
@@ -37,7 +38,7 @@ def tables():
 
 
 def values(lists, metric, run, baseline):
-    wide = lists.pivot("run", index="query", values=metric).fill_null(0)
+    wide = by_query(lists, metric)
     return wide[run].to_numpy(), wide[baseline].to_numpy()
 
 
@@ -271,8 +272,9 @@ def test_missing_runs_of_a_part_are_missing():
 
 def test_weights_and_clusters():
     lists = LISTS.with_columns(user=pl.col("query") % 40, w=1.0 + pl.col("query") % 3)
-    wide = lists.pivot("run", index=["query", "user", "w"], values="ap").fill_null(0)
-    difference = wide.select("query", "user", "w", d=pl.col("new") - pl.col("old"))
+    difference = by_query(lists, "ap", "user", "w").select(
+        "query", "user", "w", d=pl.col("new") - pl.col("old")
+    )
     for options in ({"weight": "w"}, {"cluster": "user"}, {"weight": "w", "cluster": "user"}):
         expected = pr.summarize(difference, ["d"], **options).row(0, named=True)
         found = pr.compare(lists, metrics=["ap"], baseline="old", **options)

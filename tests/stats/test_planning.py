@@ -8,6 +8,7 @@ import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 import scipy
+from tables import by_query
 
 LOG = pr.datasets.search_log(300, runs=["old", "new", "best"], seed=2)
 LISTS = pr.per_query(LOG, ["ap", "num_rel", "rr"], by="run").collect()
@@ -22,7 +23,7 @@ def test_power_is_that_of_statsmodels(alternative, difference):
     )
     side = "two-sided" if alternative == "two-sided" else "larger"
     for row in found.iter_rows(named=True):
-        wide = LISTS.pivot("run", index="query", values="ap").fill_null(0)
+        wide = by_query(LISTS, "ap")
         differences = (wide[row["run"]] - wide["old"]).to_numpy()
         assert row["std"] == pytest.approx(differences.std(ddof=1), rel=1e-9)
         target = abs(differences.mean()) if difference is None else difference
@@ -140,8 +141,8 @@ def test_tukey_is_the_analysis_of_variance():
     found = plan.collect(engine="in-memory")
     assert_frame_equal(plan.collect(engine="streaming"), found, rel_tol=1e-9)
     runs = ["best", "new", "old"]
-    wide = LISTS.pivot("run", index="query", values="ap").fill_null(0).select(runs).to_numpy()
-    expected = [(runs[i], runs[j], *rest) for i, j, *rest in by_hand(wide)]
+    matrix = by_query(LISTS, "ap").select(runs).to_numpy()
+    expected = [(runs[i], runs[j], *rest) for i, j, *rest in by_hand(matrix)]
     assert found.height == len(expected) == 3
     for first, second, *numbers in expected:
         row = found.filter(run=first, other=second).row(0, named=True)

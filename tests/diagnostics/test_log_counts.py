@@ -3,7 +3,7 @@
 import polars as pl
 import polars_rank as pr
 import pytest
-from polars_rank.diagnostics.inspection import by_length, found_in
+from polars_rank.diagnostics.log_counts import by_length, log_counts
 from polars_rank.evaluation.parameters import Evaluation
 
 
@@ -14,7 +14,7 @@ def log():
 
 def findings(frame, **options):
     rows, columns = Evaluation.of(None, **options).read(frame.lazy())
-    return found_in(rows, columns, 1, columns.by)
+    return log_counts(rows, columns, 1, columns.by)
 
 
 def test_findings_by_hand():

@@ -23,7 +23,7 @@ def csv_link(table: pl.DataFrame) -> str:
     Examples
     --------
     >>> from base64 import b64decode
-    >>> from polars_rank.reporting.downloads import csv_link
+    >>> from polars_rank.reporting.csv_links import csv_link
     >>> table = pl.DataFrame({"doc": ["=1+1", "-0.5"], "score": [-1, -2]})
     >>> csv_link(table)
     'data:text/csv;charset=utf-8;base64,ZG9jLHNjb3JlCic9MSsxLC0xCi0wLjUsLTIK'

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LIST, _LENGTH = OWN + "list", OWN + "length"
 
 
-def found_in(
+def log_counts(
     log: pl.LazyFrame, columns: Columns, rel: float, groups: Sequence[str]
 ) -> pl.LazyFrame:
     """Count rows, rankings, labels, ties and invalid rows of a log, by group.
@@ -54,13 +54,15 @@ def found_in(
     """
     rows = by_length(log, columns, rel, groups)
     length, rankings, retrieved = (pl.col(name) for name in (_LENGTH, "rankings", "retrieved"))
-    found = [
+    aggregates = [
         pl.exclude(*groups, _LENGTH).sum(),
         length.min().alias("shortest"),
         length.max().alias("longest"),
         _median(length, rankings).alias("median_length"),
     ]
-    table = rows.group_by(groups).agg(found).sort(groups) if groups else rows.select(found)
+    table = (
+        rows.group_by(groups).agg(aggregates).sort(groups) if groups else rows.select(aggregates)
+    )
     whole = table.with_columns(
         mean_length=ratio(pl.col("rows"), rankings),
         tied_rankings=ratio(pl.col("tied_rankings"), rankings),

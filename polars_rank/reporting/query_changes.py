@@ -16,7 +16,7 @@ from polars_rank.frames.tables import collected
 from polars_rank.reporting.formats import text
 from polars_rank.reporting.question import FIELD, lower_is_better
 from polars_rank.stats.per_query_tables import agreed_on, variables
-from polars_rank.stats.run_pairs import is_run
+from polars_rank.stats.run_pairs import PAIRED, baseline_of, is_run, with_baseline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,7 +113,7 @@ def queries_of_slices(
     order = -change if lower_is_better(question.first) else change
     query = pl.struct(pl.struct(question.queries).alias("query"), change, order.alias("order"))
     ordered = query.sort_by(order, *question.queries)
-    found: dict[tuple[str, Any, Any], dict[str, list[dict[str, Any]]]] = {}
+    queries: dict[tuple[str, Any, Any], dict[str, list[dict[str, Any]]]] = {}
     for column in question.slices:
         value = pl.col(column).cast(pl.String).alias("value")
         ends = values.group_by(_RUN, value).agg(
@@ -126,8 +126,8 @@ def queries_of_slices(
                     "largest losses": [each for each in row["worst"] if each["order"] < 0],
                     "largest gains": [each for each in row["best"][::-1] if each["order"] > 0],
                 }
-            found[column, row["value"], row[_RUN]] = parts
-    return found
+            queries[column, row["value"], row[_RUN]] = parts
+    return queries
 
 
 def _with_values(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.LazyFrame:
@@ -152,8 +152,8 @@ def _with_values(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) 
     if question.baseline is None:
         return values.filter(is_compared).with_columns(pl.lit(None, pl.Float64).alias(_BASE))
     base = values.filter(is_run(_RUN, dtype, question.baseline))
-    baseline_values = base.select(*keys, pl.col(_VALUE).alias(_BASE))
-    return values.filter(is_compared).join(baseline_values, on=keys, how="inner", nulls_equal=True)
+    pairs = with_baseline(values.filter(is_compared), base, keys, [_VALUE]).filter(PAIRED)
+    return pairs.with_columns(baseline_of(_VALUE).alias(_BASE))
 
 
 def _extremes(values: pl.LazyFrame, question: Question) -> pl.LazyFrame:
