@@ -161,7 +161,8 @@ def requested(
         if n_rows is not None:
             rows = rows.head(n_rows)
             n_rows -= rows.height
-        yield rows if columns is None else rows.select(columns)
+        # Not `select`, which reads some names as patterns.
+        yield rows if columns is None else rows[[*columns]]
         if n_rows == 0:
             return
 
