@@ -98,7 +98,7 @@ def tie_bands(
     └────────┴──────┴──────────┴──────┴───────────────┴────────────────┘
     """
     given = read_metrics(metrics, options.get("conventions"))
-    _without(options, {"ties": "all orders of tied documents count", **_OF_MEANS})
+    _without(options, {"ties": "all orders of tied documents count", **_UNSUPPORTED})
     evaluation = Evaluation.of(given, **options)
     columns_of = {
         ties: [
@@ -193,7 +193,7 @@ def judgment_bounds(
     └──────────┴─────┴──────┴────────┘
     """
     given = read_metrics(metrics, options.get("conventions"))
-    _without(options, {"unjudged": "both values count", **_OF_MEANS})
+    _without(options, {"unjudged": "both values count", **_UNSUPPORTED})
     applied: dict[str, Any] = {**options, "unjudged": "nonrelevant"}
     evaluation = Evaluation.of(given, **applied)
     label = None if grade is None else number("grade", grade)
@@ -227,7 +227,7 @@ _NOTHING = pl.lit(None, dtype=pl.Float64)
 
 
 def _with_unjudged_label(column: MetricColumn, label: float | None) -> MetricColumn:
-    """Return the column with a label of unjudged documents, by default the lowest relevant one.
+    """Return the labels, with one label for unjudged documents: by default the lowest relevant one.
 
     Raise `ArgumentError` if a gain of the metric rejects the label.
     """
@@ -250,7 +250,7 @@ def _with_unjudged_label(column: MetricColumn, label: float | None) -> MetricCol
 def _means(
     frame: pl.LazyFrame, evaluation: Evaluation, names: Mapping[str, str], *changed: pl.Expr
 ) -> pl.LazyFrame:
-    """Return the means of columns of the per-query table, after the expressions of `changed`.
+    """Return the means of columns of the per-query table, after applying `changed`.
 
     `names` maps a column of each of the user's metrics to its name.
     """
@@ -280,7 +280,7 @@ def _cutoff(metric: pl.Expr) -> int | None:
 
 
 #: Parameters of `evaluate` that are not supported here, and why.
-_OF_MEANS = {"align": "the means are over all rankings of each group"}
+_UNSUPPORTED = {"align": "the means are over all rankings of each group"}
 
 
 def _without(options: Mapping[str, Any], reasons: Mapping[str, str]) -> None:

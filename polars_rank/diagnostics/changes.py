@@ -36,7 +36,7 @@ from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.evaluation.rows import Rules
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.names import output_name
-from polars_rank.stats.per_query_tables import agreed_on, variables
+from polars_rank.stats.per_query_tables import variables, with_undefined
 from polars_rank.stats.run_pairs import (
     PAIRED,
     baseline_of,
@@ -111,7 +111,7 @@ def movers(
     -------
     LazyFrame or DataFrame
         Same type as `frame`, with one row per query: the largest gains of each run first, then
-        the largest losses. Queries without a change are left out. The columns are those of `by`,
+        the largest losses. Queries without a change are omitted. The columns are those of `by`,
         and
 
         - the column of the run, and the columns of the query;
@@ -163,14 +163,14 @@ def movers(
         whole_number("k", k)
     (metric,) = read_metrics(metric, options.get("conventions"), "metric")
     groups, queries, kept = names("by", by), names("query", query), names("keep", keep)
-    columns = (*_CHANGE, *(_DOCUMENTS if k is not None else ()))
+    columns = (*_CHANGE_COLUMNS, *(_DOCUMENT_COLUMNS if k is not None else ()))
     ids = [] if doc is None else [doc]
     check_distinct({"run": [run], "by": groups, "query": queries, "doc": ids, "keep": kept})
     free([run, *groups], columns)
     free(queries, columns, "query")
     free(kept, columns, "keep")
     undefined = options.pop("undefined", None)
-    conventions = agreed_on(options.get("conventions", POLARS_RANK), undefined)
+    conventions = with_undefined(options.get("conventions", POLARS_RANK), undefined)
 
     frame, score = _with_runs(frame, run, score, scores)
     schema = schema_of(frame)
@@ -229,12 +229,12 @@ def movers(
         documents = ranked_documents(log, log_columns, rules, evaluation.duplicates)
         result = _with_documents(changes, documents, of_baseline, groups, run, queries, k)
         first = [*keys, "difference", "rank", "value", "baseline_value"]
-        result = result.select(*first, *kept, *_DOCUMENTS[1:])
+        result = result.select(*first, *kept, *_DOCUMENT_COLUMNS[1:])
     return with_known_baseline(result, frame, run, schema[run], baseline)
 
 
-_CHANGE = ("difference", "value", "baseline_value")
-_DOCUMENTS = ("rank", "baseline_doc", "baseline_label", "doc", "label")
+_CHANGE_COLUMNS = ("difference", "value", "baseline_value")
+_DOCUMENT_COLUMNS = ("rank", "baseline_doc", "baseline_label", "doc", "label")
 
 
 def _with_documents(
@@ -267,7 +267,7 @@ def _with_documents(
 def _with_runs(
     log: pl.LazyFrame, run: str, score: Score, scores: Sequence[str] | None
 ) -> tuple[pl.LazyFrame, Score]:
-    """Return the log with a column of runs, and its score; with `scores`, one copy for each."""
+    """Return the log with a column of runs, and its score; `scores` give one copy per column."""
     if scores is None:
         return log, score
     if run != "run":
@@ -362,7 +362,7 @@ def churn(
     rankings = [run, *groups, *keys]
     others = retrieved(frame.filter(~of_baseline), LEFT, query=rankings, **columns)
     base = retrieved(frame.filter(of_baseline), RIGHT, query=rankings, **columns).drop(run)
-    # The baseline once for each run, so that queries of only one run are found.
+    # One copy of the baseline per run, so that queries of the baseline only count as missing.
     runs = frame.filter(~of_baseline).select(run).unique()
     first, second = LEFT, RIGHT
     top = (first <= k).fill_null(value=False) | (second <= k).fill_null(value=False)

@@ -18,7 +18,7 @@ from polars_rank.frames.tables import number_column
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_LIST, _LENGTH = OWN + "list", OWN + "length"
+_RANKING, _LENGTH = OWN + "ranking", OWN + "length"
 
 
 def log_counts(
@@ -77,8 +77,8 @@ def by_length(
     log: pl.LazyFrame, columns: Columns, rel: float, groups: Sequence[str]
 ) -> pl.LazyFrame:
     """Return counts by the length of rankings."""
-    rankings = _by_list(log, columns, rel, groups)
-    sums = [name for name in rankings.collect_schema() if name not in {*groups, _LIST, "hits"}]
+    rankings = _by_ranking(log, columns, rel, groups)
+    sums = [name for name in rankings.collect_schema() if name not in {*groups, _RANKING, "hits"}]
     counts = {
         "rankings": pl.len(),
         "tied_rankings": (pl.col("tied") > 0).sum(),
@@ -129,15 +129,15 @@ _ORDER = (
 )
 
 
-def _by_list(
+def _by_ranking(
     log: pl.LazyFrame, columns: Columns, rel: float, groups: Sequence[str]
 ) -> pl.LazyFrame:
     """Return the counts of each ranking."""
     score, label = columns.number(columns.score), columns.number(columns.label)
     number, keys = number_column(columns.keys), columns.keys
     if number in columns.schema:  # the rows of each ranking are adjacent and numbered
-        log = log.with_columns(pl.col(number).struct.field("number").alias(_LIST))
-        log, keys = log.set_sorted(_LIST), [_LIST]
+        log = log.with_columns(pl.col(number).struct.field("number").alias(_RANKING))
+        log, keys = log.set_sorted(_RANKING), [_RANKING]
     retrieved, labelled = score.is_not_null(), label.is_not_null()
     # A row with only a query represents a ranking without documents.
     known = [] if columns.doc is None else [pl.col(columns.doc)]

@@ -282,7 +282,7 @@ def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
     return [*failures, *(finding for finding in others if finding is not None)]
 
 
-def provided(
+def with_check(
     results: pl.LazyFrame, facts: pl.LazyFrame, check: Callable[[pl.DataFrame], None]
 ) -> pl.LazyFrame:
     """Return the results; collecting them raises if the check of `facts` does.
@@ -336,7 +336,7 @@ def with_run_warning(
                     f"if it identifies runs, pass run={name!r}; if not, pass run=None"
                 )
 
-    return provided(results, several, check)
+    return with_check(results, several, check)
 
 
 class _Duplicates(Finding):

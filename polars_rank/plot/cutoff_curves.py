@@ -323,11 +323,11 @@ def interpolated(
 #: Options that change a value and are shown in the subtitle.
 _CHOICES = ("rel", "ties", "unjudged", "query_set")
 #: Parameters that vary along a curve.
-_OF_POINTS = ("k", "recall")
+_CURVE_PARAMETERS = ("k", "recall")
 #: A missing bound of an interval.
 NOTHING = pl.lit(None, dtype=pl.Float64)
 #: Ideal curves with smaller differences have the same judgments.
-_ALIKE = 1e-9
+_MAX_ROUNDING = 1e-9
 
 
 def _undiscounted(rank: pl.Expr) -> pl.Expr:
@@ -353,7 +353,7 @@ def _ideal(table: pl.DataFrame, runs: Runs, x: Any, y: Any) -> list[Any]:
     """Return the dashed lines of ideal rankings: one line if they are equal for all runs."""
     alt = altair()
     spread = table.group_by("x").agg(pl.col("ideal").max() - pl.col("ideal").min())
-    alike = not (spread.get_column("ideal") > _ALIKE).any()
+    alike = not (spread.get_column("ideal") > _MAX_ROUNDING).any()
     best = table.filter(pl.col("run") == runs.labels[0]) if alike else table
     best = best.select("run", "x", "ideal")
     color = {"color": alt.ColorValue(NEUTRAL)} if alike else looks(runs, "color")
@@ -435,7 +435,9 @@ def _description(metric: Metric, options: Mapping[str, Any], queries: pl.Series)
     """Return the metric with its parameters, its conventions, and the number of queries."""
     conventions = named(options.get("conventions", POLARS_RANK))
     applied = conventions.apply(metric)
-    arguments = {key: value for key, value in applied.arguments.items() if key not in _OF_POINTS}
+    arguments = {
+        key: value for key, value in applied.arguments.items() if key not in _CURVE_PARAMETERS
+    }
     written = str(Metric(applied.function, arguments))
     preset = "" if conventions.name == POLARS_RANK.name else f" · {conventions.name} conventions"
     choices = "".join(

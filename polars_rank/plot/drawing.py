@@ -33,12 +33,12 @@ EXTRA = "plot"
 ROWS = 3_000
 WIDTH, HEIGHT = 460, 280
 #: Pixels of a character of a subtitle, in the widest fonts, and the sign between its parts.
-_CHARACTER, _BETWEEN = 6.5, " · "
+_CHARACTER, _SEPARATOR = 6.5, " · "
 #: Maximum number of points of a line that are drawn as marks.
 _FEW = 40
 
 #: Pixels between the intervals of runs at one point, and from the ends of an axis to its points.
-_APART, _MARGIN = 3, 9
+_GAP, _MARGIN = 3, 9
 #: Maximum number of runs with filled areas; more would hide each other.
 FILLED = 2
 #: Cutoffs are sparse if there are more than this many ranks per cutoff.
@@ -140,7 +140,9 @@ def layered(
     from polars_rank.plot.offline import LayerChart  # noqa: PLC0415  (imports an extra)
 
     title = harmless(title)
-    subtitle_lines = [part for line in subtitle if line for part in _broken(harmless(line), width)]
+    subtitle_lines = [
+        part for line in subtitle if line for part in _subtitle_lines(harmless(line), width)
+    ]
     for layer in layers:  # screen readers get the description, not thousands of points
         layer.mark = {**layer.mark.to_dict(validate=False), "aria": False}
     heading = {
@@ -163,11 +165,11 @@ def layered(
     )
 
 
-def _broken(line: str, width: float) -> list[str]:
+def _subtitle_lines(line: str, width: float) -> list[str]:
     """Return the lines of a subtitle, which is broken between its parts to fit above a chart."""
     lines: list[str] = []
-    for part in line.split(_BETWEEN):
-        longer = _BETWEEN.join([*lines[-1:], part])
+    for part in line.split(_SEPARATOR):
+        longer = _SEPARATOR.join([*lines[-1:], part])
         if lines and len(longer) * _CHARACTER <= width:
             lines[-1] = longer
         else:
@@ -223,7 +225,7 @@ def escaped(title: str) -> str:
 
 
 def looks(runs: Runs, *channels: Channel, legend: bool = False) -> dict[str, Any]:
-    """Return the channels that distinguish runs; `legend` in one layer of a chart."""
+    """Return the channels that distinguish runs; set `legend` in one layer of a chart."""
     alt = altair()
     longest = max(map(len, runs.labels))
     points = "shape" in channels
@@ -275,7 +277,7 @@ def lines(table: pl.DataFrame, runs: Runs, x: Any, y: Any, tips: Sequence[Any]) 
         elif draws_points:
             # Side by side, the intervals of runs do not hide each other.
             place = f"indexof({json.dumps(runs.labels)}, datum.run) - {(len(runs.labels) - 1) / 2}"
-            offset = {"xOffset": {"expr": f"{_APART} * ({place})"}}
+            offset = {"xOffset": {"expr": f"{_GAP} * ({place})"}}
             rule = known.mark_rule(opacity=0.5, strokeWidth=2, **offset)
             layers.append(rule.encode(**ends, **looks(runs, "color")))
     line = alt.Chart().mark_line(strokeWidth=2, strokeJoin="round", **offset)
@@ -358,7 +360,7 @@ def counted(numbers: Iterable[int | None], what: str = "queries") -> str:
 
 
 def undefined_note(number: int, rule: str) -> str:
-    """Return how undefined values are counted, or nothing if there are none."""
+    """Return a note on how undefined values count; empty if there are none."""
     treatment = {"zero": "counted as 0", "one": "counted as 1"}.get(rule, "skipped")
     return f" · {number:,} undefined, {treatment}" if number else ""
 
@@ -387,7 +389,7 @@ def colors_of_change(name: str) -> tuple[str, str]:
 def confidence_text(levels: Iterable[float | None]) -> str:
     """Return the confidence level of intervals, such as "95% confidence interval".
 
-    A level that is unknown or not the same for all intervals is omitted.
+    The level is omitted if it is unknown or differs between intervals.
     """
     known = {*levels}
     level = known.pop() if len(known) == 1 else None

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from polars_rank.plot.runs import Colors, Runs
 
 #: Maximum number of rows of a chart.
-_MOST = 60
+_MAX_ROWS = 60
 #: Pixels between the runs of a row.
 _STEP = 16
 _KEY = OWN + "key "
@@ -119,7 +119,7 @@ def intervals(
         difference = f"Difference in {aggregate_title(name)}{from_}"
         title = difference if is_difference else mean_title(name, capital=True)
     tips = tooltip(
-        *_of_row(data),
+        *_row_fields(data),
         ("x", value, "+.4f" if is_difference else ".4f"),
         ("low", "low", "+.4f" if is_difference else ".4f"),
         ("high", "high", "+.4f" if is_difference else ".4f"),
@@ -182,8 +182,8 @@ def slices(
     """
     altair()
     whole_number("n", n)
-    if n > _MOST:
-        raise ArgumentError(f"`n` must be at most {_MOST}; found {n:,}")
+    if n > _MAX_ROWS:
+        raise ArgumentError(f"`n` must be at most {_MAX_ROWS}; found {n:,}")
     rows = lazy(table, "table")
     schema = schema_of(rows)
     required = ("column", "value", "metric", "difference", "low", "high", "contribution", "small")
@@ -306,7 +306,7 @@ def bounds(
     data = _with_offsets(data, runs)
     y, height = _rows_axis(data, runs)
     tips = tooltip(
-        *_of_row(data),
+        *_row_fields(data),
         ("low", "low", ".4f"),
         *([("x", "expected", ".4f")] if is_tie_band else []),
         ("high", "high", ".4f"),
@@ -360,15 +360,15 @@ def _rows(
     label = pl.concat_str(parts or ["run"], separator=" · ")
     data = data.with_columns(label.alias("label")).drop(_KEY + key for key in keys)
     number = data.get_column("label").n_unique()
-    if number > _MOST:
+    if number > _MAX_ROWS:
         raise ArgumentError(
-            f"the chart would have {number:,} rows, more than {_MOST}; filter the table or "
+            f"the chart would have {number:,} rows, more than {_MAX_ROWS}; filter the table or "
             "select `metrics`"
         )
     return data, runs
 
 
-def _of_row(data: pl.DataFrame) -> list[tuple[str, str]]:
+def _row_fields(data: pl.DataFrame) -> list[tuple[str, str]]:
     """Return the tooltip fields that identify a row: the metric and, if different, the label."""
     if data.get_column("label").equals(data.get_column("metric")):
         return [("metric", "metric")]

@@ -28,7 +28,7 @@ window.polarsRankVega("#{id}", {specification}, {options}).catch(console.error);
 
 
 class _Offline(_Chart):
-    """What differs from the charts of Altair, also in their combinations."""
+    """Methods of Altair's charts that write HTML with all scripts."""
 
     def save(self, fp: Any, format: Any = None, *arguments: Any, **options: Any) -> None:  # noqa: A002
         """Save the chart as in Altair, except that HTML contains all scripts."""
@@ -37,13 +37,13 @@ class _Offline(_Chart):
         super().save(fp, format, *arguments, **{**inline, **options})
 
     def to_html(self, *arguments: Any, **options: Any) -> str:
-        """Return the chart as in Altair, except that a whole page contains all scripts."""
+        """Return the chart as in Altair, except that a complete page contains all scripts."""
         is_page = options.get("fullhtml", True) and not options.get("requirejs", False)
         html: str = super().to_html(*arguments, **{"inline": is_page, **options})
         return html
 
     def _repr_mimebundle_(self, *arguments: Any, **options: Any) -> Any:
-        """Return the output of a cell, unless another renderer than the default is enabled."""
+        """Return the output of a notebook cell, for Altair's default renderer only."""
         if alt.renderers.active != "default":
             return super()._repr_mimebundle_(*arguments, **options)
         specification = json.dumps(self.to_dict(context={"pre_transform": False}))
@@ -77,7 +77,7 @@ class VConcatChart(_Offline, alt.VConcatChart):
 
 
 def offline(chart: Any) -> Any:
-    """Return a chart of Altair as one that needs no network."""
+    """Return the Altair chart as a chart that needs no network."""
     kinds = {each.__bases__[1]: each for each in (LayerChart, HConcatChart, VConcatChart)}
     if type(chart) in kinds:
         chart = chart.copy(deep=False)

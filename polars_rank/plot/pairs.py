@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from polars_rank.plot.runs import Colors
 
 #: Maximum number of queries that are drawn one by one; more are counted in cells.
-_SINGLE = 1_000
+_MAX_POINTS = 1_000
 #: Cells per side of a scatter plot of many queries.
-_SIDE = 40
+_CELLS_PER_SIDE = 40
 _CELL = OWN + "cell"
 #: Area of the point of a single query, and of the point of the most queries.
-_POINT, _PILE = 36, 300
+_MIN_AREA, _MAX_AREA = 36, 300
 
 
 @public
@@ -110,7 +110,7 @@ def differences(
     data.check_runs(compared)
     pairs = data.pairs(baseline)
     spread, runs = labeled(data.statistics_of(pairs, compared), colors=colors)
-    single = spread.get_column("counted").sum() <= _SINGLE
+    single = spread.get_column("counted").sum() <= _MAX_POINTS
     if single:
         plan = _queries(pairs, data)
     else:
@@ -279,8 +279,8 @@ def scatter(
         "Y", "y", f"{name} of {b}", scale={"domain": [low, high], "nice": False}, labelPadding=12
     )
     both = pairs.filter(pl.col(DIFFERENCE).is_not_null())
-    if spread.get_column("counted")[0] <= _SINGLE:
-        marks = _piles(both.select(query=data.query_name, x=BASELINE, y=VALUE))
+    if spread.get_column("counted")[0] <= _MAX_POINTS:
+        marks = _points(both.select(query=data.query_name, x=BASELINE, y=VALUE))
         tips = tooltip(
             ("query", "query"), ("number", "queries", ",d"), ("x", a, ".4f"), ("y", b, ".4f")
         )
@@ -304,7 +304,7 @@ def scatter(
     return layered(
         marks,
         [
-            *_halves(low, high, across, up, colors_of_change(data.name)),
+            *_shaded_halves(low, high, across, up, colors_of_change(data.name)),
             *cells,
             diagonal.encode(x=across, y=up),
         ],
@@ -315,7 +315,7 @@ def scatter(
     )
 
 
-def _piles(queries: pl.LazyFrame) -> pl.DataFrame:
+def _points(queries: pl.LazyFrame) -> pl.DataFrame:
     """Return one row per point with the number of its queries and the name of the first."""
     points = queries.group_by("x", "y").agg(
         number=pl.len(), query=pl.col("query").min(), rest=pl.len() - 1
@@ -330,14 +330,14 @@ def _piles(queries: pl.LazyFrame) -> pl.DataFrame:
 def _size(most: int) -> Any:
     """Return the channel of the area of points, with a legend if any has several queries."""
     alt = altair()
-    scale = {"type": "sqrt", "domain": [1, max(2, most)], "range": [_POINT, _PILE]}
+    scale = {"type": "sqrt", "domain": [1, max(2, most)], "range": [_MIN_AREA, _MAX_AREA]}
     legend = _legend([*_powers(most // 2), most], symbolFillColor=NEUTRAL) if most > 1 else None
     return alt.Size(
         field="number", type="quantitative", title="queries", scale=scale, legend=legend
     )  # fmt: skip
 
 
-def _halves(low: float, high: float, x: Any, y: Any, colors: tuple[str, str]) -> list[Any]:
+def _shaded_halves(low: float, high: float, x: Any, y: Any, colors: tuple[str, str]) -> list[Any]:
     """Return the shaded areas above and below the diagonal."""
     alt = altair()
     ends = pl.DataFrame({"x": [low, high], "y": [low, high]})
@@ -351,10 +351,10 @@ def _halves(low: float, high: float, x: Any, y: Any, colors: tuple[str, str]) ->
 
 def _grid(both: pl.LazyFrame, low: float, high: float) -> pl.DataFrame:
     """Return the number of queries in each cell of the two values."""
-    width = (high - low) / _SIDE
+    width = (high - low) / _CELLS_PER_SIDE
 
     def cell(column: str) -> pl.Expr:
-        return ((pl.col(column) - low) / width + TINY).floor().clip(0, _SIDE - 1)
+        return ((pl.col(column) - low) / width + TINY).floor().clip(0, _CELLS_PER_SIDE - 1)
 
     counts = both.group_by(i=cell(BASELINE), j=cell(VALUE)).agg(pl.len().alias("number"))
     x, y = low + pl.col("i") * width, low + pl.col("j") * width

@@ -151,9 +151,9 @@ def pr_curve(
 def with_few_scores(
     log: pl.LazyFrame, columns: Sequence[str], score: str, *, exact_rows: int = 200_000
 ) -> pl.LazyFrame:
-    """Round scores down if the log has more than `exact_rows`, with most precision at the mean.
+    """Round scores down if the log has more than `exact_rows`; scores near the mean least.
 
-    This omits some thresholds of the curve and keeps the other points exact.
+    The curve has fewer thresholds then; its other points are exact.
     """
     value = pl.col(score).cast(pl.Float64)
     known = value.filter(value.is_finite())

@@ -37,7 +37,7 @@ BRIGHTER = {
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 #: Maximum number of distinguishable runs in addition to a baseline.
-MOST = len(PALETTE) * len(DASHES)
+MAX_RUNS = len(PALETTE) * len(DASHES)
 
 _NULL, _GROUP = "null", OWN + "run "
 #: Unicode's word joiner, which has no width.
@@ -59,9 +59,9 @@ class Runs:
         names = [*dict.fromkeys(labels)]
         others = [name for name in names if baseline is None or name != label_of(baseline)]
         first = [name for name in names if name not in others]
-        if len(others) > MOST:
+        if len(others) > MAX_RUNS:
             raise ArgumentError(
-                f"a chart can have at most {MOST} runs; found {len(others):,}; filter the table"
+                f"a chart can have at most {MAX_RUNS} runs; found {len(others):,}; filter the table"
             )
         overrides = _checked(colors)
         places = range(len(others))
@@ -75,7 +75,7 @@ class Runs:
 
     @property
     def named(self) -> bool:
-        """Whether the runs have names; False for a single line without a run column."""
+        """Whether the runs have names; false for one series without a column of runs."""
         return self.labels != ("",)
 
     @property
@@ -177,7 +177,7 @@ def harmless_texts(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def run_columns(schema: pl.Schema, run: str | None, **others: str) -> list[str]:
-    """Return the column of runs; none if `run` is None, or the default and missing."""
+    """Return the column of runs as a list; empty for None, or if the default column is missing."""
     column = run_column(schema, run)
     if column is None:
         return []
@@ -237,7 +237,7 @@ def labeled(
 
 
 def _text(names: pl.Series) -> pl.Series:
-    """Return names as text; a null becomes a name that is not in use."""
+    """Return names as text; null becomes a name that no run has."""
     text = names.cast(pl.String).str.replace_all("<([/!])", f"<{_JOINER}$1")
     if not text.null_count():
         return text

@@ -12,11 +12,11 @@ from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot.drawing import counted, non_empty, undefined_note
 from polars_rank.plot.runs import groups, harmless_text, run_columns
 from polars_rank.stats.per_query_tables import (
-    agreed_on,
     key_columns,
     known_query,
     query_columns,
     variables,
+    with_undefined,
 )
 from polars_rank.stats.run_pairs import PAIRED, Pairs, baseline_of, check_run, is_run, unknown_run
 
@@ -41,7 +41,7 @@ class Values(NamedTuple):
     run: list[str]
     query: list[str]
     rule: str
-    #: The column of the query if none is named, and there is no column "query".
+    #: The column that replaces a missing column "query", if there is one.
     default_query: tuple[str, ...] = ()
 
     @classmethod
@@ -60,7 +60,7 @@ class Values(NamedTuple):
         """
         rows = lazy(values, "values")
         schema = schema_of(rows)
-        agreed = agreed_on(conventions, undefined)
+        definitions = with_undefined(conventions, undefined)
         metrics = None if metric is None else [metric]
         if query is not None:
             if run is None:
@@ -75,7 +75,7 @@ class Values(NamedTuple):
             default_query = () if known_query(schema, query) else queries
         keys = key_columns(schema, run=columns, query=queries)
         taken = [*columns, *queries]
-        requested = variables(schema, metrics, agreed, keys, "metric", undefined)
+        requested = variables(schema, metrics, definitions, keys, "metric", undefined)
         if len(requested) > 1:
             names = ", ".join(repr(each.name) for each in requested)
             raise ArgumentError(f"a chart shows one metric; set `metric` to one of {names}")

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 #: Margin at both ends of a cell, in percent.
 _MARGIN = 6.0
-#: Aim for the number of ticks of an axis, and maximum number of characters of their labels with a
-#: space after each.
+#: Approximate number of ticks of an axis, and maximum number of characters of their labels, each
+#: with a space after it.
 _TICKS, _CHARACTERS = 5, 28
 
 

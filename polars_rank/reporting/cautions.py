@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from polars_rank.reporting.headline import Comparison, Headline
     from polars_rank.reporting.question import Question
 
-#: How undefined values can count.
+#: Values of `undefined` that a report compares.
 _UNDEFINED = ("zero", "one", "skip")
 _TIES = {
     "doc": "by document id, descending", "doc_ascending": "by document id, ascending",
@@ -36,15 +36,15 @@ def alerts(evidence: Evidence, question: Question, headline: Headline) -> list[s
     if comparison is None or comparison.row["low"] is None:
         return []
     return [
-        *_of_undefined(evidence, question, headline, comparison),
-        *_of_unjudged(evidence, question, headline, comparison),
+        *_undefined_alerts(evidence, question, headline, comparison),
+        *_unjudged_alerts(evidence, question, headline, comparison),
     ]
 
 
-def _of_undefined(
+def _undefined_alerts(
     evidence: Evidence, question: Question, headline: Headline, comparison: Comparison
 ) -> Iterator[str]:
-    """Return a warning if queries that are undefined in one of the runs may change the result."""
+    """Yield a warning if metrics that are undefined in one of the runs may change the result."""
     run, dtype = str(question.run), evidence.values.collect_schema()[str(question.run)]
     runs = (comparison.run, comparison.other)
     pair = evidence.values.filter(pl.any_horizontal(is_run(run, dtype, each) for each in runs))
@@ -81,10 +81,10 @@ def _sentence(comparison: Comparison | None) -> str:
     return f"{run} is {comparison.standing} than {other}"
 
 
-def _of_unjudged(
+def _unjudged_alerts(
     evidence: Evidence, question: Question, headline: Headline, comparison: Comparison
 ) -> Iterator[str]:
-    """Return a warning if labels of unjudged documents may reverse the result."""
+    """Yield a warning if labels of unjudged documents may reverse the result."""
     if evidence.bounds is None or comparison.standing not in ("better", "worse"):
         return
     run = str(question.run)
@@ -110,10 +110,10 @@ def _of_unjudged(
 
 def cautions(evidence: Evidence, question: Question) -> list[str]:
     """Return the cautions, the most important first."""
-    return [*_of_runs(evidence, question), *_of_rows(evidence, question)]
+    return [*_run_cautions(evidence, question), *_row_cautions(evidence, question)]
 
 
-def _of_runs(evidence: Evidence, question: Question) -> Iterator[str]:
+def _run_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
     """Return cautions about differences between the queries of runs."""
     if question.run is None:
         return
@@ -136,12 +136,12 @@ def _of_runs(evidence: Evidence, question: Question) -> Iterator[str]:
         )
 
 
-def _of_rows(evidence: Evidence, question: Question) -> Iterator[str]:
+def _row_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
     """Return cautions about unjudged, tied and duplicate rows, and how they were evaluated."""
     totals = evidence.contents.select(
         "unjudged", "not_retrieved", "barren_rankings", "unretrieved_rankings", "rows", "rankings"
     ).sum().row(0, named=True)  # fmt: skip
-    conventions = question.agreed
+    conventions = question.definitions
     retrieved = totals["rows"] - totals["not_retrieved"]
     if totals["unjudged"]:
         treatment = {

@@ -15,7 +15,7 @@ from polars_rank.frames.tables import collected
 from polars_rank.metrics.names import output_name
 from polars_rank.plot.cutoff_curves import by_cutoff
 from polars_rank.plot.drawing import HEIGHT, confidence_text, config
-from polars_rank.plot.runs import MOST, PALETTE, groups
+from polars_rank.plot.runs import MAX_RUNS, PALETTE, groups
 from polars_rank.stats.run_pairs import is_run
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from polars_rank.reporting.question import Question
 
 #: Maximum size of all charts in characters, and maximum number of runs.
-_MOST, _MANY_RUNS = 2_000_000, 8
+_MAX_CHARACTERS, _MAX_RUNS = 2_000_000, 8
 _DIGITS = 5
-_MANY_SLICES = 30
+_MAX_SLICES = 30
 
 #: The kinds of charts in the order of the page → placeholder captions.
 KINDS = {
@@ -57,19 +57,19 @@ def colors_of(evidence: Evidence, question: Question) -> dict[Any, str]:
     """Return the color of each run, the same in tables and charts."""
     if question.run is None:
         return {None: PALETTE[0]}
-    return plot.run_colors(evidence.runs[:MOST], baseline=question.baseline)
+    return plot.run_colors(evidence.runs[:MAX_RUNS], baseline=question.baseline)
 
 
 def pictures(evidence: Evidence, question: Question) -> Pictures:
     """Draw the charts of all metrics, up to the maximum size."""
     runs = [run for run in evidence.runs if run is not None or question.run is None]
-    drawn_runs = runs[:_MANY_RUNS]
+    drawn_runs = runs[:_MAX_RUNS]
     result = Pictures(_config(), [], drawn_runs[1:] if len(drawn_runs) > 1 else [])
     result.other_runs = len(runs) - len(drawn_runs)
-    values = _of(evidence.values, question, drawn_runs)
+    values = _rows_of_runs(evidence.values, question, drawn_runs)
     size = 0
     for metric in question.metrics:
-        if size > _MOST:
+        if size > _MAX_CHARACTERS:
             break
         number = str(len(result.metrics))
         for kind, run, draw in _charts(evidence, question, values, drawn_runs, output_name(metric)):
@@ -90,7 +90,7 @@ def _config() -> dict[str, Any]:
     return {**style, "axis": {**style["axis"], "labelOverlap": True, "labelSeparation": 8}}
 
 
-def _of(values: pl.LazyFrame, question: Question, runs: list[Any]) -> pl.LazyFrame:
+def _rows_of_runs(values: pl.LazyFrame, question: Question, runs: list[Any]) -> pl.LazyFrame:
     """Return the rankings of some runs."""
     if question.run is None:
         return values
@@ -117,7 +117,7 @@ def _charts(
     if (table := evidence.over_time) is not None:
         yield "over-time", "", partial(_over_time, table, question, runs, metric, colors)
     for number, run in enumerate(runs[1:]):
-        pair = _of(values, question, [runs[0], run])
+        pair = _rows_of_runs(values, question, [runs[0], run])
         options = {"query": question.queries, **common}
         both = {"x": runs[0], "y": run, "run": question.run, "colors": colors}
         yield "scatter", str(number), partial(plot.scatter, pair, metric, **both, **options)
@@ -130,8 +130,8 @@ def _charts(
         )
         if evidence.slices is not None:
             of_metric = evidence.slices.filter(pl.col("metric") == metric).lazy()
-            slice_table = _of(of_metric, question, [run])
-            of_slices = {**run_options, "overall": evidence.comparison, "n": _MANY_SLICES}
+            slice_table = _rows_of_runs(of_metric, question, [run])
+            of_slices = {**run_options, "overall": evidence.comparison, "n": _MAX_SLICES}
             yield "slices", str(number), partial(plot.slices, slice_table, **of_slices)
 
 
@@ -143,7 +143,7 @@ def _by_cutoff(
     colors: dict[Any, str] | None,
 ) -> Any:
     """Return the chart of the means of a metric by cutoff."""
-    rows = collected(_of(table.lazy().filter(pl.col("metric") == metric), question, runs))
+    rows = collected(_rows_of_runs(table.lazy().filter(pl.col("metric") == metric), question, runs))
     run = [] if question.run is None else [question.run]
     points = rows.select(*groups(run), "queries", "low", "high", x="k", y="mean")
     if points.get_column("x").n_unique() < 2:
@@ -164,7 +164,7 @@ def _over_time(
     rows = table.lazy().filter(pl.col("metric") == metric)
     has_runs = question.run in table.columns
     return plot.over_time(
-        _of(rows, question, runs) if has_runs else rows,
+        _rows_of_runs(rows, question, runs) if has_runs else rows,
         time=question.time,
         run=question.run if has_runs else None,
         baseline=question.baseline if has_runs else None,

@@ -24,7 +24,7 @@ from polars_rank.reporting.query_changes import QueryChange, queries_of_slices, 
 from polars_rank.stats.all_pairs import compare_all
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.gates import check
-from polars_rank.stats.per_query_tables import agreed_on
+from polars_rank.stats.per_query_tables import with_undefined
 from polars_rank.stats.run_pairs import is_run
 from polars_rank.stats.slicing import slices
 from polars_rank.stats.summary import summarize
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from polars_rank.stats.gates import Rule
 
 #: Maximum number of runs for all pairwise comparisons.
-MANY_RUNS = 10
+MAX_RUNS = 10
 
 
 _GROUPS = OWN + "groups"
@@ -92,7 +92,7 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
     by_group = _comparison(values, question, question.by) if question.by else comparison
     slice_tables = _slices(values, question)
     tables_of_means = summary if groups is None else groups
-    contents = collected(log_counts(question.log, question.columns, question.agreed.rel, run))
+    contents = collected(log_counts(question.log, question.columns, question.definitions.rel, run))
     return Evidence(
         values=values,
         runs=runs,
@@ -117,7 +117,7 @@ def _summary(values: pl.LazyFrame, question: Question, by: Sequence[str] = ()) -
     return collected(
         summarize(
             values, question.metrics, run=question.run, by=by, query=question.queries,
-            confidence=question.confidence, **question.counted,
+            confidence=question.confidence, **question.undefined_options,
         )
     )  # fmt: skip
 
@@ -145,19 +145,19 @@ def _comparison(values: pl.LazyFrame, question: Question, by: Sequence[str]) -> 
     return collected(
         compare(
             values, question.metrics, baseline=question.baseline, run=str(question.run), by=by,
-            query=query, confidence=question.confidence, **question.counted,
+            query=query, confidence=question.confidence, **question.undefined_options,
         )
     )  # fmt: skip
 
 
 def _pairs(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.DataFrame | None:
     """Return all pairwise comparisons if there is no baseline."""
-    if question.baseline is not None or not 1 < len(runs) <= MANY_RUNS or not question.means:
+    if question.baseline is not None or not 1 < len(runs) <= MAX_RUNS or not question.means:
         return None
     return collected(
         compare_all(
             values, question.means, run=str(question.run), query=question.queries,
-            confidence=question.confidence, **question.counted,
+            confidence=question.confidence, **question.undefined_options,
         )
     )  # fmt: skip
 
@@ -179,7 +179,8 @@ def _slices(values: pl.LazyFrame, question: Question) -> list[pl.DataFrame] | No
     if question.baseline is not None:
         options: dict[str, Any] = {
             "slices": question.slices, "run": str(question.run), "baseline": question.baseline,
-            "query": question.queries, "confidence": question.confidence, **question.counted,
+            "query": question.queries, "confidence": question.confidence,
+            **question.undefined_options,
         }  # fmt: skip
         return [collected(slices(values, each, **options)) for each in question.means]
     run = [] if question.run is None else [question.run]
@@ -197,7 +198,7 @@ def _slices(values: pl.LazyFrame, question: Question) -> list[pl.DataFrame] | No
 def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> pl.DataFrame | None:
     """Return bounds of the first metric by run if runs have unjudged documents."""
     unjudged = contents.get_column("unjudged").sum()
-    if question.run is None or not unjudged or question.agreed.unjudged == "removed":
+    if question.run is None or not unjudged or question.definitions.unjudged == "removed":
         return None
     options = {name: value for name, value in question.options.items() if name != "unjudged"}
     query = [*question.columns.query]
@@ -212,7 +213,7 @@ def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> 
 
 @contextmanager
 def _no_warnings() -> Iterator[None]:
-    """Ignore warnings that the evaluation of the metrics themselves gives, too."""
+    """Ignore warnings that the evaluation of the metrics also gives."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RankWarning)
         yield
@@ -230,7 +231,7 @@ def _curves(
     at: dict[str, tuple[str, int]] = {}
     requested: list[pl.Expr] = []
     undefined = {}
-    conventions = agreed_on(question.conventions, question.undefined)
+    conventions = with_undefined(question.conventions, question.undefined)
     for metric in question.means:
         if not isinstance(metric, Metric) or not metric.has_cutoff:
             continue
@@ -264,7 +265,7 @@ def _catalog(question: Question, run: Sequence[str]) -> pl.DataFrame | None:
     items, columns = question.options.get("items"), question.columns
     if items is None:
         return None
-    ties = question.agreed.ties
+    ties = question.definitions.ties
     return collected(
         catalog.summary(
             question.log, question.depth, items=items, query=question.queries,
@@ -313,7 +314,7 @@ def _verdicts(
     comparison: pl.DataFrame | None,
     slice_tables: Sequence[pl.DataFrame],
 ) -> pl.DataFrame | None:
-    """Return the verdicts of rules; with a baseline, rules on means apply to the other runs."""
+    """Return the verdicts of rules. With a baseline, rules on means exclude it."""
     if question.rules is None:
         return None
     if comparison is not None:
@@ -332,6 +333,6 @@ def _verdicts(
 
 
 def _tables_of_rule(rule: Rule, tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
-    """Return the tables that a rule applies to; rules on means need a filter to apply to slices."""
+    """Return the tables that a rule applies to; a rule on means needs `where` for slices."""
     of_mean = rule.column in ((None, "mean") if rule.metric else ("mean",))
     return [*tables[:1]] if of_mean and {*rule.where} <= {*tables[0].columns} else [*tables]

@@ -15,7 +15,7 @@ from polars_rank.evaluation.rows import Rules
 from polars_rank.frames.tables import collected
 from polars_rank.reporting.formats import text
 from polars_rank.reporting.question import FIELD, lower_is_better
-from polars_rank.stats.per_query_tables import agreed_on, variables
+from polars_rank.stats.per_query_tables import variables, with_undefined
 from polars_rank.stats.run_pairs import PAIRED, baseline_of, is_run, with_baseline
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from polars_rank.reporting.question import Question
 
 #: Maximum number of runs whose rankings are shown.
-_MANY_RUNS = 6
+_MAX_RUNS = 6
 #: Maximum number of queries of a slice that are shown at either end.
-_OF_SLICE = 3
+_QUERIES_PER_SLICE = 3
 #: Maximum number of relevant documents below the cutoff that are shown.
-_MISSED = 5
+_MAX_MISSED = 5
 _VALUE, _BASE = OWN + "value", OWN + "baseline"
 _RUN, _PLACE, _GOOD = OWN + "run", OWN + "place", OWN + "good"
-_LIST = OWN + "list"
+_RANKING = OWN + "ranking"
 _ROW, _TOTAL, _TIED = OWN + "row", OWN + "total", OWN + "tied"
 
 
@@ -64,7 +64,7 @@ class Side:
 
 @dataclass(frozen=True)
 class QueryChange:
-    """A query with a large gain or loss, or among the best or worst, and its rankings."""
+    """A query with a large gain or loss, or with a very high or low value, and its rankings."""
 
     run: Any
     good: bool
@@ -117,7 +117,8 @@ def queries_of_slices(
     for column in question.slices:
         value = pl.col(column).cast(pl.String).alias("value")
         ends = values.group_by(_RUN, value).agg(
-            ordered.head(_OF_SLICE).alias("worst"), ordered.tail(_OF_SLICE).alias("best")
+            ordered.head(_QUERIES_PER_SLICE).alias("worst"),
+            ordered.tail(_QUERIES_PER_SLICE).alias("best"),
         )
         for row in collected(ends).iter_rows(named=True):
             parts = {"worst": row["worst"]}
@@ -132,7 +133,7 @@ def queries_of_slices(
 
 def _with_values(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.LazyFrame:
     """Return the rankings of the runs with their values and those of the baseline."""
-    conventions = agreed_on(question.conventions, question.undefined)
+    conventions = with_undefined(question.conventions, question.undefined)
     schema = values.collect_schema()
     (variable,) = variables(schema, [question.first], conventions, {"query": question.columns.keys})
     keys = question.queries
@@ -147,7 +148,7 @@ def _with_values(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) 
     dtype = schema[question.run]
     compared_runs = [run for run in runs if run != question.baseline or question.baseline is None]
     is_compared = pl.any_horizontal(
-        pl.lit(value=False), *(is_run(_RUN, dtype, each) for each in compared_runs[:_MANY_RUNS])
+        pl.lit(value=False), *(is_run(_RUN, dtype, each) for each in compared_runs[:_MAX_RUNS])
     )
     if question.baseline is None:
         return values.filter(is_compared).with_columns(pl.lit(None, pl.Float64).alias(_BASE))
@@ -159,8 +160,8 @@ def _with_values(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) 
 def _extremes(values: pl.LazyFrame, question: Question) -> pl.LazyFrame:
     """Return the first and last rankings of each run.
 
-    Equal changes are ordered by the lowest key. Equal values are in one order of keys from the
-    worst to the best, so that no query of a small log is both among the best and the worst.
+    Of equal changes, the lowest keys come first. Equal values are ordered by key from the worst to
+    the best, so that no query of a small log is among both the best and the worst.
     """
     compared = question.baseline is not None
     order = pl.col(_VALUE) - pl.col(_BASE) if compared else pl.col(_VALUE)
@@ -205,16 +206,17 @@ def _documents(selected: pl.DataFrame, question: Question) -> dict[int, pl.DataF
         )
     on = keys_of_rankings.columns
     rows = question.log.join(
-        keys_of_rankings.with_row_index(_LIST).lazy(),
+        keys_of_rankings.with_row_index(_RANKING).lazy(),
         on=on, how="inner", nulls_equal=True, maintain_order="left",
     )  # fmt: skip
     shown = [pl.col(name).alias(f"shown {index}") for index, name in enumerate(question.show)]
     ranked = ranked_documents(
-        rows, columns._replace(by=(), query=(_LIST,)), Rules.of(question.agreed.of(question.first)),
+        rows, columns._replace(by=(), query=(_RANKING,)),
+        Rules.of(question.definitions.of(question.first)),
         question.options.get("duplicates", "error"), pl.col(columns.score).alias("score"), *shown,
     )  # fmt: skip
     table = collected(ranked).sort("rank", nulls_last=True)
-    return {int(rows.item(0, _LIST)): rows for rows in table.partition_by(_LIST)}
+    return {int(rows.item(0, _RANKING)): rows for rows in table.partition_by(_RANKING)}
 
 
 def _query_change(
@@ -276,7 +278,7 @@ def _side(
         ]
 
     retrieved = int(table.get_column("rank").count())
-    return Side(run, documents(top), documents(missed[:_MISSED]), len(missed), retrieved)
+    return Side(run, documents(top), documents(missed[:_MAX_MISSED]), len(missed), retrieved)
 
 
 def _url(question: Question, query: dict[str, Any], row: dict[str, Any]) -> str | None:

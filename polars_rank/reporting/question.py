@@ -86,7 +86,7 @@ class Question:
         evaluation = Evaluation.of(
             None,
             by=[*([] if run is None or options.get("scores") else [run]), *groups],
-            **{key: value for key, value in options.items() if key in _OF_REQUEST},
+            **{key: value for key, value in options.items() if key in _EVALUATION_PARAMETERS},
         )
         long, columns = evaluation.read(log)
         extra = {"slices": names("slices", slices), "keep": names("keep", keep)}
@@ -119,7 +119,7 @@ class Question:
         return named(self.options.get("conventions", "polars_rank"))
 
     @property
-    def agreed(self) -> Conventions:
+    def definitions(self) -> Conventions:
         """The conventions with the overrides of other parameters."""
         choices = ("ties", "rel", "unjudged", "query_set")
         given = {name: self.options.get(name) for name in choices}
@@ -162,7 +162,7 @@ class Question:
         return [each for each in self.metrics if self.conventions.aggregate(each) == "mean"]
 
     @property
-    def counted(self) -> dict[str, Any]:
+    def undefined_options(self) -> dict[str, Any]:
         """Parameters of the statistics functions for undefined values."""
         return {"undefined": self.undefined, "conventions": self.conventions}
 
@@ -235,7 +235,7 @@ def names_of(metrics: Sequence[pl.Expr]) -> list[str]:
     return [output_name(each) for each in metrics]
 
 
-_OF_REQUEST = {
+_EVALUATION_PARAMETERS = {
     *("query", "doc", "score", "label", "position", "scores", "ties", "rel", "unjudged"),
     *("query_set", "duplicates", "conventions", "progress"),
 }

@@ -363,7 +363,7 @@ def _definitions(question: Question) -> Iterator[Row]:
         if not isinstance(metric, Metric) or metric.parts or metric.definition is None:
             yield {"name": output_name(metric), "lines": [], "expression": str(metric)}
             continue
-        lines = explain(metric, question.agreed).splitlines()[1:]
+        lines = explain(metric, question.definitions).splitlines()[1:]
         parts_of_lines = [line.removeprefix("- ").partition(": ") for line in lines]
         yield {
             "name": output_name(metric),

@@ -17,12 +17,12 @@ from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats.intervals import stats
 from polars_rank.stats.moment_math import LARGE
 from polars_rank.stats.per_query_tables import (
-    agreed_on,
     check_sums,
     key_columns,
     known_query,
     query_columns,
     variables,
+    with_undefined,
 )
 from polars_rank.stats.run_pairs import duplicates
 
@@ -39,7 +39,9 @@ COLUMNS = (
     *("confidence", "low", "high", "p_value"),
 )
 _COUNTS = ("missing", "queries")
-_RUNS, _LISTS, _SHARE, _REPEATS = (OWN + name for name in ("runs", "lists", "share", "repeats"))
+_RUNS, _RANKINGS, _SHARE, _REPEATS = (
+    OWN + name for name in ("runs", "rankings", "share", "repeats")
+)
 
 
 @framed_table
@@ -138,7 +140,7 @@ def compare_all(
     """
     share("confidence", confidence)
     stats()
-    agreed = agreed_on(conventions, undefined)
+    definitions = with_undefined(conventions, undefined)
 
     schema = schema_of(values)
     keys = key_columns(schema, by=by, run=run)
@@ -146,7 +148,7 @@ def compare_all(
     check_distinct(keys)
     groups = keys["by"]
     free([*groups, run], COLUMNS)
-    selected = variables(schema, metrics, agreed, keys, undefined=undefined)
+    selected = variables(schema, metrics, definitions, keys, undefined=undefined)
     for each in selected:
         if each.aggregate != "mean":
             raise ArgumentError(f"the metric {each.name!r} is not a mean over queries")
@@ -168,7 +170,7 @@ def _sums(
     # The effect of a query is its mean over the runs.
     blocks = rows.group_by([*groups, *query]).agg(
         pl.col(run),
-        pl.len().alias(_LISTS),
+        pl.len().alias(_RANKINGS),
         (pl.len() - pl.col(run).n_unique()).alias(_REPEATS),
         *(value.alias(key) for key, value in values.items()),
         *((value - value.mean()).alias(key + "residual") for key, value in values.items()),
@@ -191,7 +193,7 @@ def _sums(
             whole.sum().cast(pl.Int64).alias(key + "queries"),
         ]
     # The rows of a query add up to one.
-    spread = (1 / pl.col(_LISTS)).sum().alias(_SHARE)
+    spread = (1 / pl.col(_RANKINGS)).sum().alias(_SHARE)
     return grouped(complete, [*groups, run], [*sums, spread, pl.col(_REPEATS).max()])
 
 

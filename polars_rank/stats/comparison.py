@@ -26,15 +26,15 @@ from polars_rank.stats.moment_tables import (
 )
 from polars_rank.stats.per_query_tables import (
     EMPTY,
-    agreed_on,
     first_few,
     in_order,
     key_columns,
     only_metrics,
+    refuse_definitions,
     row_labels,
-    settled,
     variables,
     warn_of_empty,
+    with_undefined,
     without,
 )
 from polars_rank.stats.run_pairs import Pairs, is_run, unknown_run
@@ -224,13 +224,13 @@ def compare(
     special()
     if test != "t" and (weight is not None or cluster is not None):
         raise ArgumentError(f"`weight` and `cluster` need `test` 't'; found {test!r}")
-    conventions = agreed_on(conventions, undefined)
+    conventions = with_undefined(conventions, undefined)
     testing = Testing(test, alternative, confidence, n_resamples, seed)
     needs_values = test not in ("t", "sign") or (test == "sign" and margin != 0)
 
     schema = schema_of(values)
     if is_moments(schema):
-        settled(undefined, conventions)
+        refuse_definitions(undefined, conventions)
         given = {"weight": weight, "cluster": cluster}
         _refuse({**given, f"test={test!r}": needs_values})
         groups = groups_of_moments(schema, by, run, baseline)
@@ -245,14 +245,14 @@ def compare(
         selected = variables(schema, metrics, conventions, pairs.columns, undefined=undefined)
         moments = paired_sums(values, selected, pairs, conventions, values=needs_values)
     compared = against_baseline(moments, groups, run, baseline)
-    results = tested(compared, testing, correction, margin)
+    results = with_tests(compared, testing, correction, margin)
     shares = (pl.col("aggregate") == "mean") & moment_math.shares()
     results = results.with_columns(
         (shares & pl.col("baseline_mean").is_between(0, 1)).alias(_SHARES),
         pl.col(DIFFERENCE + "units").alias(_UNITS),
     )
     result = result_of(results, [*groups, "metric", run], test, [_SHARES, _UNITS])
-    return _warned(result, groups, run, test)
+    return _with_warnings(result, groups, run, test)
 
 
 def check_direction(alternative: str, margin: float) -> None:
@@ -314,17 +314,17 @@ def against_baseline(
 
     checked = marked.map_batches(others).cache()
     with_mark = pl.Schema({**schema, _IS_BASELINE: pl.Boolean()})
-    checked = pl.concat([checked, _lacking(checked, with_mark, groups, run)])
+    checked = pl.concat([checked, _rows_of_zeros(checked, with_mark, groups, run)])
     of_baseline = pl.col("queries").filter(pl.col(_IS_BASELINE)).first()
     of_baseline = of_baseline.over(*groups, "metric").fill_null(0)
     rows = checked.with_columns(of_baseline.alias(_OF_BASELINE)).filter(~pl.col(_IS_BASELINE))
     return in_order(rows, groups, [run]).drop(_IS_BASELINE)
 
 
-def _lacking(
+def _rows_of_zeros(
     table: pl.LazyFrame, schema: pl.Schema, groups: Sequence[str], run: str
 ) -> pl.LazyFrame:
-    """Return a row of zeros for each run without a group and metric of the baseline."""
+    """Return a row of zeros for each group and metric of the baseline that a run does not have."""
     others = table.filter(~pl.col(_IS_BASELINE))
     of_baseline = table.filter(_IS_BASELINE).drop(run)
     rows = of_baseline.join(others.select(run).unique(), how="cross").join(
@@ -341,7 +341,7 @@ def _lacking(
         if name not in kept
     }
     empty[_IS_BASELINE] = pl.lit(value=False)
-    empty |= {name: pl.lit([], dtype=schema[name]) for name in _LISTS if name in schema}
+    empty |= {name: pl.lit([], dtype=schema[name]) for name in _LIST_COLUMNS if name in schema}
     return rows.with_columns(value.alias(name) for name, value in empty.items()).select(*schema)
 
 
@@ -365,7 +365,7 @@ def _check_runs(rows: pl.DataFrame, run: str, baseline: Any) -> None:
         )
 
 
-def tested(
+def with_tests(
     table: pl.LazyFrame, testing: Testing, correction: Correction, margin: float
 ) -> pl.LazyFrame:
     """Return the moments with p-values and confidence intervals of the mean difference."""
@@ -374,13 +374,13 @@ def tested(
     table = table.with_columns(
         pl.when(known).then(moment_math.std_error(DIFFERENCE)).alias(_ERROR),
         null.alias(_NULL),
-        # A mean that differs from the null hypothesis only by rounding is equal to it.
+        # A mean that differs from the null hypothesis by a rounding error is equal to it.
         pl.when((mean - null).abs() <= moment_math.rounding(DIFFERENCE)).then(null).otherwise(mean)
         .alias(_MEAN),
     )  # fmt: skip
     added = ("p_value", "low", "high", "p_corrected", "confidence")
     schema = {
-        **{name: dtype for name, dtype in schema_of(table).items() if name not in _LISTS},
+        **{name: dtype for name, dtype in schema_of(table).items() if name not in _LIST_COLUMNS},
         **dict.fromkeys(added, pl.Float64()),
     }
 
@@ -391,14 +391,14 @@ def tested(
         }
         values["p_corrected"] = corrected(values["p_value"], correction)
         values["confidence"] = [testing.confidence] * rows.height
-        return without(rows, *_LISTS).hstack(
+        return without(rows, *_LIST_COLUMNS).hstack(
             [pl.Series(name, values[name], dtype=pl.Float64) for name in added]
         )
 
     return table.map_batches(test, schema=schema)
 
 
-_LISTS = (VALUES, QUERY_KEYS)
+_LIST_COLUMNS = (VALUES, QUERY_KEYS)
 
 
 def _null_hypothesis(alternative: str, margin: float) -> pl.Expr:
@@ -424,14 +424,14 @@ def _samples(rows: pl.DataFrame) -> list[Sample]:
     )
     if VALUES not in rows.columns:
         return list(map(Sample, *known))
-    values, keys = ([each.to_numpy() for each in rows.get_column(name)] for name in _LISTS)
+    values, keys = ([each.to_numpy() for each in rows.get_column(name)] for name in _LIST_COLUMNS)
     return list(map(Sample, *known, values, keys))
 
 
 def result_of(
     table: pl.LazyFrame, keys: Sequence[str], test: str, also: Sequence[str] = ()
 ) -> pl.LazyFrame:
-    """Return the result of `compare` from tested moments, with some of their columns (`also`)."""
+    """Return the result of `compare` from tested moments, with their columns `also`."""
     aggregate, mean = pl.col("aggregate"), pl.col("run_mean")
     base, weight = pl.col("baseline_mean"), pl.col(DIFFERENCE + "weight")
     known = (pl.col("counts_as") != "null") | (pl.col("pair_undefined") == 0)
@@ -468,7 +468,7 @@ def result_of(
             pl.col("difference") / pl.col("baseline_mean")
         )
     )
-    if test in _RANKS:
+    if test in _RANK_TESTS:
         many = f"{test!r} is unreliable with more than {MANY:,} queries; use test='t'"
         result = result.with_columns(
             warning=pl.when(pl.col("queries") > MANY).then(pl.lit(many)).otherwise(None)
@@ -477,17 +477,19 @@ def result_of(
     return result.select(*keys, selectors.by_name(*order, require_all=False), *also)
 
 
-_RANKS = ("wilcoxon", "sign")
+_RANK_TESTS = ("wilcoxon", "sign")
 
 
-def _warned(result: pl.LazyFrame, groups: Sequence[str], run: str, test: str) -> pl.LazyFrame:
+def _with_warnings(
+    result: pl.LazyFrame, groups: Sequence[str], run: str, test: str
+) -> pl.LazyFrame:
     def check(table: pl.DataFrame) -> pl.DataFrame:
         queries = table.get_column("queries")
         if (queries == 0).any():
             labels = row_labels(table, [*groups, run])
             alone = [labels[place] for place in (queries == 0).arg_true()]
             warn(f"no query in common with the baseline: {first_few(alone)}")
-        if test in _RANKS and (queries > MANY).any():
+        if test in _RANK_TESTS and (queries > MANY).any():
             warn(
                 f"{test!r} is not a test of means: with more than {MANY:,} queries and skewed "
                 "differences it rejects the null hypothesis far too often; use test='t'"
@@ -499,7 +501,7 @@ def _warned(result: pl.LazyFrame, groups: Sequence[str], run: str, test: str) ->
 
 
 def _warn_of_few(table: pl.DataFrame, test: str) -> None:
-    """Warn of intervals from too few units."""
+    """Warn of intervals and tests with too few units."""
     units, difference, low, high = (
         table.get_column(name) for name in (_UNITS, "difference", "low", "high")
     )

@@ -59,13 +59,13 @@ _NUMBERS = (
 #: Columns that are exact for any number of queries.
 _COUNTS = ("queries", "missing", "undefined", "wins", "ties", "losses", EMPTY)
 #: Counts that are equal for all metrics.
-_OF_ALL_METRICS = ("queries", "missing", EMPTY)
+_ANY_METRIC = ("queries", "missing", EMPTY)
 #: Columns that mean something else in comparisons than in summaries.
 _OF_MEANS = ("mean", "low", "high")
 #: Columns of `slices` that name the column and the value of a slice.
 _SLICE = ("column", "value")
 #: Columns that do not identify a group, run or slice; and names of quantiles.
-_NO_KEYS = {*_NUMBERS, "metric", "other_mean", "small", "warning", "confidence"}
+_NOT_KEYS = {*_NUMBERS, "metric", "other_mean", "small", "warning", "confidence"}
 _QUANTILE = re.compile(r"q[01][.\de-]*")
 #: Verdicts, from the worst to the best.
 WORST_FIRST = ("fail", "undecided", "pass")
@@ -334,7 +334,7 @@ def _verdicts(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, tupl
         if prefers_means and "difference" in table.columns:
             # Means lack only groups in which a run has no rankings.
             rows = rows.filter(queries=0) if frozenset(keys) in known else rows.clear()
-        if rule.metric is None and column not in _OF_ALL_METRICS:
+        if rule.metric is None and column not in _ANY_METRIC:
             keys.append("metric")
         for row in rows.iter_rows(named=True):
             texts = _texts(row, keys)
@@ -358,7 +358,7 @@ def _keys(table: pl.DataFrame) -> list[str]:
     return [
         name
         for name, dtype in table.schema.items()
-        if name not in _NO_KEYS and not (dtype.is_float() and _QUANTILE.fullmatch(name))
+        if name not in _NOT_KEYS and not (dtype.is_float() and _QUANTILE.fullmatch(name))
     ]
 
 

@@ -35,10 +35,10 @@ PARTS = (
     "unit_squares",
 )
 
-#: Up to this share of the size of the values, a standard deviation is only rounding.
+#: A standard deviation below this share of the size of the values may be a rounding error.
 _ROUNDING = 1e-14
 
-#: Numbers from the inverse of this one up to it have squares that can be added without loss.
+#: Squares of numbers between the inverse of this number and the number can be added without loss.
 LARGE = 1e150
 
 _ALONE = OWN + "alone"
@@ -55,9 +55,10 @@ def reduced(
     cluster: Sequence[str] = (),
     also: Sequence[pl.Expr] = (),
 ) -> pl.LazyFrame:
-    """Return a row per group: sums of counts, means, and all `PARTS` of spreads by name + part.
+    """Return a row per group: sums of `counts`, `means`, and all `PARTS` of each of `spreads`.
 
-    `also` has further aggregations, which are left out with clusters.
+    The columns of a spread are its name followed by the part. `also` has further aggregations,
+    which are omitted if there are clusters.
     """
     if weight is None and not cluster:
         values = [
@@ -136,7 +137,7 @@ def deviations(
 
 
 def alone(cluster: Sequence[str]) -> pl.Expr:
-    """Return a number for each row without a cluster, which forms its own cluster; else null."""
+    """Return a number for each row without a cluster, so that it forms its own cluster, or null."""
     without = pl.any_horizontal(pl.col(name).is_null() for name in cluster)
     return pl.when(without).then(pl.int_range(pl.len())).alias(_ALONE)
 
@@ -145,7 +146,7 @@ def _of_units(name: str) -> list[pl.Expr]:
     """Return all `PARTS` from the columns of `deviations`."""
     n, w, y, z, c = (pl.col(f"{name} {key}") for key in "nwyzc")
     ww, wy, yy = (w * w).sum(), (w * y).sum(), (y * y).sum()
-    # The difference between the mean and c is only rounding.
+    # The mean differs from c by a rounding error only.
     off = ratio(y.sum(), w.sum()).fill_null(0.0)
     parts = (
         n.sum(),
@@ -187,9 +188,9 @@ def merged_mean(name: str, weight: str) -> pl.Expr:
 
 
 def rounding(name: str) -> pl.Expr:
-    """Return the size up to which a standard deviation or a difference is only rounding.
+    """Return the size up to which a standard deviation or a difference may be a rounding error.
 
-    It is relative to the values themselves, also for differences between them.
+    It is proportional to the size of the values, also for differences between them.
     """
     mean, squares, weight = (pl.col(part) for part in ("mean", "squares", "weight"))
     size = (squares / weight + mean * mean).sqrt().fill_nan(None).fill_null(0.0)
@@ -197,13 +198,13 @@ def rounding(name: str) -> pl.Expr:
 
 
 def shares() -> pl.Expr:
-    """Return whether all values may be in [0, 1]: their mean square is then at most their mean."""
+    """Return whether all values may be in [0, 1]: the mean square is at most the mean."""
     mean, squares, weight = (pl.col(part) for part in ("mean", "squares", "weight"))
     return squares / weight <= mean * (1 - mean) + _ROUNDING
 
 
 def _root(squares: pl.Expr, name: str) -> pl.Expr:
-    """Return the root of a mean square; 0 if it is only rounding, null if it is unknown."""
+    """Return the root of a mean square; 0 if it may be a rounding error, null if it is unknown."""
     spread, size = squares.clip(0.0).sqrt(), pl.col(name + "mean").abs()
     lost = (spread < 1 / LARGE) & (size > 0) & (size < 1 / LARGE)
     return pl.when(~lost).then(pl.when(spread <= rounding(name)).then(0.0).otherwise(spread))

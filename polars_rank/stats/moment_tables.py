@@ -24,17 +24,17 @@ from polars_rank.stats import moment_math, overlap_check
 from polars_rank.stats.per_query_tables import (
     EMPTY,
     Variable,
-    agreed_on,
     bad_weight,
     check_sums,
+    conventions_text,
     data_error,
-    described,
     in_order,
     key_columns,
     known_query,
     no_document,
     run_column,
     variables,
+    with_undefined,
     without,
 )
 from polars_rank.stats.query_hash import query_key
@@ -50,18 +50,18 @@ if TYPE_CHECKING:
 #: Columns that identify a row of moments, beside the groups.
 KINDS = ("metric", "aggregate", "counts_as", "conventions")
 COUNTS = ("queries", "undefined")
-OWN_SUMS = (*COUNTS, *moment_math.PARTS)
+RANKING_SUMS = (*COUNTS, *moment_math.PARTS)
 #: Sums of the differences from the baseline.
 PAIR_COUNTS = ("pairs", "pair_undefined", "wins", "ties", "losses")
 PAIR_MEANS = ("baseline_mean", "run_mean")
 DIFFERENCE = "difference_"
 PAIR_SUMS = (*PAIR_COUNTS, *PAIR_MEANS, *(DIFFERENCE + part for part in moment_math.PARTS))
 
-FIXED = {*KINDS, *OWN_SUMS, EMPTY, "baseline", *PAIR_SUMS, *overlap_check.COLUMNS}
+FIXED = {*KINDS, *RANKING_SUMS, EMPTY, "baseline", *PAIR_SUMS, *overlap_check.COLUMNS}
 
-_BAD_WEIGHTS, _TORN = OWN + "bad weights", OWN + "torn"
+_BAD_WEIGHTS, _WEIGHTS_DIFFER = OWN + "bad weights", OWN + "weights differ"
 SEPARATOR = " "
-#: All differences of a group and the keys of their queries, for tests that need them.
+#: Lists of all differences of a group and of the keys of their queries, for tests that need them.
 VALUES, QUERY_KEYS = "values", "query_keys"
 
 
@@ -163,7 +163,7 @@ def moments(
     │ rr     ┆ 4       ┆ 1         ┆ 0.375 ┆ 0.6875  │
     └────────┴─────────┴───────────┴───────┴─────────┘
     """
-    agreed = agreed_on(conventions, undefined)
+    definitions = with_undefined(conventions, undefined)
     if baseline is not None and run is None:
         raise ArgumentError("`baseline` needs `run`, the column of the runs")
 
@@ -174,18 +174,18 @@ def moments(
         keys = key_columns(schema, by=by, run=run_column(schema, run), weight=weight)
         kept = known_query(schema, query)
         keys = {**keys, "query": kept}
-        selected = variables(schema, metrics, agreed, keys, undefined=undefined)
+        selected = variables(schema, metrics, definitions, keys, undefined=undefined)
         groups = [*keys["by"], *keys["run"]]
-        result = sums_of(values, selected, groups, agreed, weight=weight, query=kept)
+        result = sums_of(values, selected, groups, definitions, weight=weight, query=kept)
         result = with_run_warning(result, values, run, keys)
     else:
         pairs = Pairs.of(
             values, by=by, run=str(run), baseline=baseline, query=query, metrics=metrics,
             weight=weight,
         )  # fmt: skip
-        selected = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
+        selected = variables(schema, metrics, definitions, pairs.columns, undefined=undefined)
         groups = [*pairs.by, pairs.run]
-        result = paired_sums(values, selected, pairs, agreed, query=pairs.query)
+        result = paired_sums(values, selected, pairs, definitions, query=pairs.query)
     by = [name for name in groups if name != run]
     first = [*by, "metric", *groups[len(by) :]]
     return in_order(result.select(*first, pl.exclude(first)), by, groups[len(by) :])
@@ -278,7 +278,7 @@ def merged(
 ) -> pl.LazyFrame:
     """Return the merged moments of parts; without labels, each row is a part.
 
-    Parts that are not `disjoint` may have rankings with the same keys, as slices of one table do.
+    Parts that are not `disjoint` may have rankings with the same keys, such as slices of a table.
     """
     schemas = [schema_of(part) for part in parts]
     if any(EMPTY in schema for schema in schemas):
@@ -318,13 +318,13 @@ def merged(
 
 def is_moments(schema: pl.Schema) -> bool:
     """Return whether a table is a result of `moments`."""
-    return {*KINDS, *OWN_SUMS} <= schema.keys()
+    return {*KINDS, *RANKING_SUMS} <= schema.keys()
 
 
 def groups_of(schema: pl.Schema) -> list[str]:
     """Return the columns of moments that identify groups and runs."""
     if not is_moments(schema):
-        missing = next(name for name in (*KINDS, *OWN_SUMS) if name not in schema)
+        missing = next(name for name in (*KINDS, *RANKING_SUMS) if name not in schema)
         raise SchemaError(
             f"the table has no moments: column {missing!r} not found; see pr.stats.moments"
         )
@@ -389,9 +389,10 @@ def sums_of(
     also: Mapping[str, pl.Expr] | None = None,
     query: Sequence[str] | None = None,
 ) -> pl.LazyFrame:
-    """Return the moments of the values; `also` has further aggregations, by column and part.
+    """Return the moments of the values.
 
-    With `query`, the result also has the keys of some rankings, for `merge`.
+    `also` has further aggregations, by column and part. With `query`, the result also has the
+    sample of rankings that `merge` compares.
     """
     free(by, FIXED)
     rows = (
@@ -413,7 +414,7 @@ def sums_of(
     added = tuple(dict.fromkeys(name.split(SEPARATOR, 1)[1] for name in also or ()))
     kept = [] if query is None else overlap_check.kept(schema_of(wide))
     long = _long(wide, selected, by, conventions, (*moment_math.PARTS, *added), kept=kept)
-    return _checked(long, rankings, selected, weight)
+    return _with_checks(long, rankings, selected, weight)
 
 
 def paired_sums(
@@ -428,9 +429,9 @@ def paired_sums(
 ) -> pl.LazyFrame:
     """Return the moments of each run, and of its differences from the baseline.
 
-    With `query`, the result also has the keys of some rankings, for `merge`; with `values`, all
-    differences and the keys of their queries. `slices` names a column with lists of structs: the
-    result then has a row for each struct instead of each group.
+    With `query`, the result also has the sample of rankings that `merge` compares. With `values`,
+    it has all differences and the keys of their queries. `slices` names a column of lists of
+    structs; the result then has a row for each struct instead of each group.
     """
     rows = pairs.joined(rankings, [each.name for each in selected])
     if query is not None:
@@ -441,7 +442,7 @@ def paired_sums(
         by = ["column", "value", pairs.run]
     free(by, FIXED)
     counts = _counts(selected, pairs.weight)
-    counts[_TORN] = pairs.torn
+    counts[_WEIGHTS_DIFFER] = pairs.weights_differ
     counts |= _empty(schema_of(rankings))
     means: dict[str, pl.Expr] = {}
     spreads: dict[str, pl.Expr] = {}
@@ -482,7 +483,7 @@ def paired_sums(
     parts = (*moment_math.PARTS, *PAIR_SUMS, *((VALUES, QUERY_KEYS) if values else ()))
     kept = [] if query is None else overlap_check.kept(schema_of(wide))
     long = _long(wide, selected, by, conventions, parts, baseline=pairs.name, kept=kept)
-    return pairs.checked(_checked(long, rankings, selected, pairs.weight), rankings)
+    return pairs.checked(_with_checks(long, rankings, selected, pairs.weight), rankings)
 
 
 def _key(index: int) -> str:
@@ -513,10 +514,13 @@ def _long(
     kept: Sequence[pl.Expr],
     baseline: str | None = None,
 ) -> pl.LazyFrame:
-    """Return one row per group and metric, from one column per metric and part, and `kept`."""
-    description = described(conventions)
+    """Return one row per group and metric, with the columns `kept`.
+
+    `wide` has a column per metric and part.
+    """
+    description = conventions_text(conventions)
     available = schema_of(wide)
-    faults = [name for name in (_BAD_WEIGHTS, _TORN) if name in available]
+    faults = [name for name in (_BAD_WEIGHTS, _WEIGHTS_DIFFER) if name in available]
     rows = []
     for index, each in enumerate(selected):
         key = _key(index)
@@ -528,13 +532,13 @@ def _long(
             "undefined": undefined,
             **({EMPTY: pl.col(OWN + EMPTY).cast(pl.Int64)} if OWN + EMPTY in available else {}),
             **({} if baseline is None else {"baseline": pl.lit(baseline)}),
-            **{part: _whole(part, pl.col(key + part)) for part in parts},
+            **{part: _as_integers(part, pl.col(key + part)) for part in parts},
         }
         rows.append(named)
     return to_rows(wide, [*by, *faults], rows, kept)
 
 
-def _whole(part: str, value: pl.Expr) -> pl.Expr:
+def _as_integers(part: str, value: pl.Expr) -> pl.Expr:
     """Return counts as 64-bit integers."""
     return value.cast(pl.Int64) if part.removeprefix(DIFFERENCE) in _WHOLE else value
 
@@ -542,18 +546,18 @@ def _whole(part: str, value: pl.Expr) -> pl.Expr:
 _WHOLE = {*PAIR_COUNTS, "counted", "units"}
 
 
-def _checked(
+def _with_checks(
     moments: pl.LazyFrame, rankings: pl.LazyFrame, selected: Sequence[Variable], weight: str | None
 ) -> pl.LazyFrame:
     """Return the moments; collecting them raises for invalid values or weights."""
     schema = schema_of(moments)
-    faults = [name for name in (_BAD_WEIGHTS, _TORN) if name in schema]
+    faults = [name for name in (_BAD_WEIGHTS, _WEIGHTS_DIFFER) if name in schema]
     named = {each.name: each for each in selected}
 
     def check(table: pl.DataFrame) -> pl.DataFrame:
         if _BAD_WEIGHTS in faults and table.get_column(_BAD_WEIGHTS).sum():
             raise data_error(rankings, bad_weight(str(weight)))
-        if _TORN in faults and table.get_column(_TORN).sum():
+        if _WEIGHTS_DIFFER in faults and table.get_column(_WEIGHTS_DIFFER).sum():
             raise DataError(
                 f"a query has different weights in two runs (column {weight!r}); use one weight "
                 "per query"

@@ -1,6 +1,6 @@
-"""Keys of rankings that are kept with moments, to find rankings that are in two parts.
+"""Samples of rankings that moments contain, to find rankings that are in two parts.
 
-Two parts of a log must not have a ranking in common. Of each part are kept
+Two parts of a log must not have a ranking in common. The moments of each part contain
 
 - the keys of its first and its last ranking in the order of the keys: if a sorted log is split
   within a ranking, it is the last of one part and the first of another;
@@ -9,7 +9,7 @@ Two parts of a log must not have a ranking in common. Of each part are kept
   is in both samples with a probability of 1 - (1 - j)^32. This is 1 if a part is merged twice, and
   close to 1 if the rows of an unsorted log were split into parts.
 
-The keys that are kept of several parts are the keys that would be kept of their union.
+The samples of several parts can be merged to the sample of their union.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _TWICE, _OTHER = OWN + "twice", OWN + "other part"
 _SEEDS = range(32)
 _LEAST = [f"{OWN}least {seed}" for seed in _SEEDS]
 
-#: A number added to integers, so that their texts have this number of digits and are in their
-#: order; the separator between the columns of a key; the maximum length of a key in a sample.
-_ABOVE, _DIGITS, _BETWEEN, _LONGEST = 2 * 10**19, 20, "\x1f", 64
+#: A number that is added to integers, so that their texts have `_DIGITS` digits and sort like the
+#: integers; the separator between the columns of a key; the maximum length of a key in a sample.
+_ABOVE, _DIGITS, _SEPARATOR, _LONGEST = 2 * 10**19, 20, "\x1f", 64
 
 
 def with_names(rankings: pl.LazyFrame, query: Sequence[str], schema: pl.Schema) -> pl.LazyFrame:
     """Add the key of each ranking as text, if the table has the columns of the query."""
     if not query or any(name not in schema for name in query):
         return rankings
-    key = pl.concat_str([_text(name, schema[name]) for name in query], separator=_BETWEEN)
+    key = pl.concat_str([_text(name, schema[name]) for name in query], separator=_SEPARATOR)
     named = rankings.with_columns(key.alias(_KEY)).with_columns(_short(pl.col(_KEY)).alias(_NAME))
     return named.with_columns(pl.col(_NAME).hash(0).alias(_HASH))
 
@@ -140,8 +140,8 @@ def check(table: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 
 def _shown(name: str) -> str:
-    """Return the original values of a key's columns as text."""
-    values = name.split(_BETWEEN)
+    """Return the values of the columns of a key as text."""
+    values = name.split(_SEPARATOR)
     return ", ".join(
         str(int(value) - _ABOVE) if value.isdecimal() and len(value) == _DIGITS else repr(value)
         for value in values

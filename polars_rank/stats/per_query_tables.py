@@ -1,4 +1,4 @@
-"""The per-query table: which columns are metrics, and what their undefined values count as."""
+"""Columns of the per-query table: metrics, runs and queries; and how undefined values count."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ class Variable(NamedTuple):
         return known if self.fill is None else known.fill_null(self.fill)
 
 
-def agreed_on(
+def with_undefined(
     conventions: Conventions | str, undefined: Undefined | Mapping[str, Undefined] | None
 ) -> Conventions:
-    """Return the conventions with `undefined` in effect, as `evaluate` takes it."""
+    """Return the conventions with the overrides of `undefined`, as in `evaluate`."""
     if isinstance(undefined, Mapping) and not undefined:
         undefined = None
-    agreed = named(conventions).but(undefined=undefined)
-    return agreed.but(own=undefined) if isinstance(undefined, str) else agreed
+    definitions = named(conventions).but(undefined=undefined)
+    return definitions.but(own=undefined) if isinstance(undefined, str) else definitions
 
 
-def settled(
+def refuse_definitions(
     undefined: Undefined | Mapping[str, Undefined] | None, conventions: Conventions | str
 ) -> None:
     """Raise `ArgumentError` for parameters that apply only when moments are computed."""
@@ -88,7 +88,7 @@ def variables(
     parameter: str = "metrics",
     undefined: Undefined | Mapping[str, Undefined] | None = None,
 ) -> list[Variable]:
-    """Return the given metrics of a table of per-query values, or all.
+    """Return the variables of the given metrics, or of all columns of floats.
 
     `keys` maps parameters to the columns that are not metrics.
     """
@@ -173,11 +173,11 @@ def query_columns(
     metrics: Metrics | None,
     taken: Mapping[str, Sequence[str]],
 ) -> tuple[str, ...]:
-    """Return the columns of the query, or else the only column that identifies the rows of runs.
+    """Return the columns of the query, or else the only column that identifies the rows of a run.
 
-    `taken` maps parameters to the columns that do not identify queries. If several columns might,
-    the table is read once for these columns. A single one is not checked here: callers raise for
-    duplicates when the result is collected.
+    `taken` maps other parameters to their columns, which cannot identify queries. If there are
+    several candidates, the table is read once to check them. A single candidate is not checked
+    here: callers raise for duplicates when the result is collected.
     """
     schema = schema_of(table)
     columns = known_query(schema, some_names("query", query))
@@ -224,7 +224,7 @@ def _other_columns(
 
 
 def _unique_columns(table: pl.LazyFrame, columns: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """Return the columns that are not constant and identify the rows with equal keys."""
+    """Return the columns that are not constant and have no duplicates among rows of equal keys."""
     rows = table.select(*keys, *columns)
     facts = [
         rows.group_by([*keys, name])
@@ -332,7 +332,7 @@ def bad_weight(weight: str) -> dict[str, pl.Expr]:
 
 
 def no_document(schema: pl.Schema) -> dict[str, pl.Expr]:
-    """Return whether a ranking has no retrieved document, by name, if the table tells."""
+    """Return the condition of an empty ranking, by name; none if the table has no such count."""
     known = NUM_RETRIEVED in schema and schema[NUM_RETRIEVED].is_numeric()
     return {EMPTY: pl.col(NUM_RETRIEVED) == 0} if known else {}
 
@@ -342,8 +342,8 @@ def warn_of_empty(
 ) -> None:
     """Warn of groups and runs most of whose rankings have no retrieved document.
 
-    The counts of a group and run are added up over all rows with the same values of `repeated`:
-    rows with other values, such as other metrics, are about the same rankings.
+    Counts are added up within rows with the same values of `repeated`. Rows with different values,
+    such as those of different metrics, count the same rankings.
     """
     if EMPTY not in table.columns:
         return
@@ -383,8 +383,8 @@ def first_few(labels: Sequence[str]) -> str:
     return "; ".join(different[:_EXAMPLES]) + (f"; and {more:,} more" if more > 0 else "")
 
 
-def described(conventions: Conventions) -> str:
-    """Return conventions as text, which is equal for equal conventions only."""
+def conventions_text(conventions: Conventions) -> str:
+    """Return a text that is equal for equal conventions only."""
     plain = Conventions(name=conventions.name)
     settings = []
     for field in fields(conventions):
@@ -402,14 +402,17 @@ def _written(value: Any) -> str:
 
 
 def without(table: pl.DataFrame, *names: str) -> pl.DataFrame:
-    """Return a table without some columns; callbacks must not run a query, as `drop` does."""
+    """Return a table without some columns.
+
+    `DataFrame.drop` runs a query, which callbacks of a plan must not do.
+    """
     return pl.DataFrame([column for column in table.get_columns() if column.name not in names])
 
 
 def in_order(table: pl.LazyFrame, groups: Sequence[str], run: Sequence[str]) -> pl.LazyFrame:
     """Return the rows in the order of groups, metrics and runs.
 
-    Metrics keep their order, which is the one in which they were given.
+    Metrics stay in the order in which they first occur.
     """
     first_row = pl.col(_PLACE).min().over("metric")
     numbered = table.with_row_index(_PLACE).with_columns(first_row)
@@ -419,7 +422,7 @@ def in_order(table: pl.LazyFrame, groups: Sequence[str], run: Sequence[str]) -> 
 def only_metrics(
     table: pl.LazyFrame, metrics: str | pl.Expr | Iterable[str | pl.Expr] | None
 ) -> pl.LazyFrame:
-    """Return the moments of some metrics; collecting them raises if one is missing."""
+    """Return the moments of the given metrics; collecting them raises if one is missing."""
     if metrics is None:
         return table
     names = [each if isinstance(each, str) else output_name(each) for each in listed(metrics)]

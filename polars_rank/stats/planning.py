@@ -16,10 +16,10 @@ from polars_rank.stats.comparison import against_baseline, groups_of_moments
 from polars_rank.stats.intervals import Alternative, stats
 from polars_rank.stats.moment_tables import DIFFERENCE, is_moments, paired_sums, regrouped
 from polars_rank.stats.per_query_tables import (
-    agreed_on,
     only_metrics,
-    settled,
+    refuse_definitions,
     variables,
+    with_undefined,
     without,
 )
 from polars_rank.stats.run_pairs import Pairs
@@ -148,18 +148,18 @@ def power(
         positive("difference", difference)
     stats()
     tail = alpha / 2 if alternative == "two-sided" else alpha
-    agreed = agreed_on(conventions, undefined)
+    definitions = with_undefined(conventions, undefined)
 
     schema = schema_of(values)
     if is_moments(schema):
-        settled(undefined, conventions)
+        refuse_definitions(undefined, conventions)
         groups = groups_of_moments(schema, by, run, baseline)
         moments = regrouped(only_metrics(values, metrics), [*groups, run])
     else:
         pairs = Pairs.of(values, by=by, run=run, query=query, baseline=baseline, metrics=metrics)
         groups = [*pairs.by]
-        selected = variables(schema, metrics, agreed, pairs.columns, undefined=undefined)
-        moments = paired_sums(values, selected, pairs, agreed)
+        selected = variables(schema, metrics, definitions, pairs.columns, undefined=undefined)
+        moments = paired_sums(values, selected, pairs, definitions)
     free([*groups, run], COLUMNS)
     size = pl.col(DIFFERENCE + "mean").abs()
     target = pl.when(size <= moment_math.rounding(DIFFERENCE)).then(0.0).otherwise(size)
@@ -214,7 +214,7 @@ def _solved(
 
     least = 2.0
     most = least
-    while of(most, effect) < power and most < _MOST:
+    while of(most, effect) < power and most < _MAX_QUERIES:
         least, most = most, most * 2
     needed: int | None = None
     if of(most, effect) >= power:
@@ -230,7 +230,7 @@ def _solved(
 #: Rounding error of a whole number of queries.
 _SLACK = 1e-9
 #: More queries than this do not fit the column `needed`.
-_MOST = 2.0**62
+_MAX_QUERIES = 2.0**62
 
 #: Above it, scipy's series may not converge, and the normal part of T is negligible.
 _LARGE = 5_000

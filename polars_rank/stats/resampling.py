@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 KEY, REPLICATE = OWN + "key", OWN + "replicate"
 EXTRA = "stats"
 _DRAWS, _BITS = 4, 64  # Poisson draws of 16 bits, and signs, in one hash
-#: Up to this share of the squares, the variance of a resample is only rounding. A studentized
-#: statistic above this bound is at most a million.
+#: Below this share of the squares, the variance of a resample may be a rounding error. Above it, a
+#: studentized statistic is at most a million.
 RESIDUE = 1e-12
 _ROWS = 128  # per block, so that weights fit the cache; 512 rows take ten times as long
 

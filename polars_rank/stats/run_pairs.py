@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, check_column, check_distinct
 from polars_rank.errors import ArgumentError, DataError, short
-from polars_rank.evaluation.checks import provided
+from polars_rank.evaluation.checks import with_check
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import schema_of
 from polars_rank.stats.per_query_tables import (
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 _BASELINE = OWN + "baseline "
 _IN_BOTH = OWN + "in both"
-_ROWS, _THERE = OWN + "rows", OWN + "there"
+_ROWS, _EXISTS = OWN + "rows", OWN + "there"
 #: The number of runs that a message names.
 _FIRST_RUNS = 10
-#: Whether the query has a ranking in the baseline, too.
+#: Whether the baseline has a ranking of the same query.
 PAIRED = pl.col(_IN_BOTH).fill_null(value=False)
 
 
@@ -45,7 +45,7 @@ class Pairs:
     by: tuple[str, ...] = ()
     weight: str | None = None
     cluster: tuple[str, ...] = ()
-    #: The column of the query if none is named, and there is no column "query".
+    #: The column that replaces a missing column "query", if there is one.
     default_query: tuple[str, ...] = ()
 
     @classmethod
@@ -102,7 +102,7 @@ class Pairs:
         return [self.schema[name] for name in self.query]
 
     @property
-    def torn(self) -> pl.Expr:
+    def weights_differ(self) -> pl.Expr:
         """Whether the two rankings of a pair have different weights."""
         if self.weight is None:
             return pl.lit(value=False)
@@ -114,7 +114,7 @@ class Pairs:
         # `checked` finds duplicates; here they must not multiply rows. `unique` would hold the
         # values of the baseline a second time.
         base = table.filter(self.is_baseline).join(
-            _most(table, self.keys).filter(pl.col(_ROWS) == 1).drop(_ROWS), how="cross"
+            _most_rows(table, self.keys).filter(pl.col(_ROWS) == 1).drop(_ROWS), how="cross"
         )
         return with_baseline(table, base, [*self.by, *self.query], columns)
 
@@ -148,7 +148,7 @@ def without_duplicates(
 ) -> pl.LazyFrame:
     """Return the results; collecting them raises if two rows of the table have the same keys.
 
-    `default_query` is the column that is used for lack of a column "query", if there is one.
+    `default_query` is the column that replaces a missing column "query", if there is one.
     """
 
     def check(rows: pl.DataFrame) -> None:
@@ -156,7 +156,7 @@ def without_duplicates(
             problem = duplicates(keys, default_query)
             raise data_error(table, {problem: pl.struct(keys).is_duplicated()})
 
-    return provided(results, _most(table, keys), check)
+    return with_check(results, _most_rows(table, keys), check)
 
 
 def duplicates(keys: Sequence[str], default_query: Sequence[str]) -> str:
@@ -169,8 +169,8 @@ def duplicates(keys: Sequence[str], default_query: Sequence[str]) -> str:
     )
 
 
-def _most(table: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
-    """Return the number of rows of the keys that occur most often."""
+def _most_rows(table: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
+    """Return the largest number of rows with the same keys."""
     return table.group_by(keys).agg(pl.len().alias(_ROWS)).select(pl.col(_ROWS).max())
 
 
@@ -217,14 +217,14 @@ def with_known_baseline(
         log.select(run)
         .unique()
         .select(
-            is_run(run, dtype, baseline).any().alias(_THERE),
+            is_run(run, dtype, baseline).any().alias(_EXISTS),
             pl.col(run).sort().head(_FIRST_RUNS + 1).implode().alias(_ROWS),
         )
     )
 
     def check(rows: pl.DataFrame) -> None:
         names = [name for row in rows.get_column(_ROWS) for name in row]
-        if names and not rows.get_column(_THERE).all():
+        if names and not rows.get_column(_EXISTS).all():
             raise unknown_run(run, names, "baseline", baseline)
 
-    return provided(results, runs, check)
+    return with_check(results, runs, check)

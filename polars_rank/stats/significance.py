@@ -1,4 +1,4 @@
-"""Tests of one sample of differences, and corrections for many of them."""
+"""Significance tests of paired differences, and corrections for multiple tests."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Test: TypeAlias = Literal["t", "randomization", "bootstrap", "wilcoxon", "sign"]
 Correction: TypeAlias = Literal["holm", "bh", "bonferroni", "none"]
 
 #: Up to this many differences, the randomization test enumerates all signs.
-_EXACT = 16
+_MAX_ENUMERATED = 16
 #: Sums that differ by less, relative to their size, are equal up to rounding.
 _ROUNDING = 1e-12
 
 
 class Result(NamedTuple):
-    """The p-value and interval of a test; None if there is none."""
+    """The p-value and confidence interval of a test; None where they are undefined."""
 
     p_value: float | None
     low: float | None
@@ -30,7 +30,7 @@ class Result(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One sample of differences, in numbers."""
+    """Statistics of a sample of differences."""
 
     mean: float | None
     std_error: float | None
@@ -73,7 +73,7 @@ class Testing:
         keys = samples[0].keys
         if self.test == "randomization":
             shifted = np.column_stack([sample.values - sample.null for sample in samples])
-            if len(keys) <= _EXACT:
+            if len(keys) <= _MAX_ENUMERATED:
                 return [all_sign_sums(column) for column in shifted.T]
             return [*sign_sums(keys, shifted, self.n_resamples, self.seed).T]
         # Squares of deviations do not cancel, as those of the values would.
@@ -145,7 +145,7 @@ class Testing:
             extreme = int((sums >= observed - slack).sum())
         else:
             extreme = int((sums <= observed + slack).sum())
-        if len(sample.values) <= _EXACT:
+        if len(sample.values) <= _MAX_ENUMERATED:
             return extreme / len(sums)
         return (1 + extreme) / (1 + len(sums))
 

@@ -19,10 +19,10 @@ from polars_rank._params import (
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import framed_table, schema_of
-from polars_rank.stats.comparison import against_baseline, result_of, tested
+from polars_rank.stats.comparison import against_baseline, result_of, with_tests
 from polars_rank.stats.intervals import special
 from polars_rank.stats.moment_tables import DIFFERENCE, paired_sums
-from polars_rank.stats.per_query_tables import EMPTY, agreed_on, variables
+from polars_rank.stats.per_query_tables import EMPTY, variables, with_undefined
 from polars_rank.stats.run_pairs import Pairs
 from polars_rank.stats.significance import Correction, Testing, corrected
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from polars_rank.conventions import Undefined
 
 _SLICE, _COUNTED = OWN + "slice", DIFFERENCE + "counted"
-_BETWEEN = " & "
+_SEPARATOR = " & "
 
 
 @framed_table
@@ -153,7 +153,7 @@ def slices(
     share("confidence", confidence)
     whole_number("min_queries", min_queries)
     special()
-    agreed = agreed_on(conventions, undefined)
+    definitions = with_undefined(conventions, undefined)
     testing = Testing("t", "two-sided", confidence, n_resamples=1, seed=0)
 
     schema = schema_of(values)
@@ -162,19 +162,19 @@ def slices(
         slices=sliced_by,
     )  # fmt: skip
     keys = {**whole.columns, "slices": sliced_by}
-    (variable,) = variables(schema, [metric], agreed, keys, "metric", undefined)
+    (variable,) = variables(schema, [metric], definitions, keys, "metric", undefined)
     if variable.aggregate != "mean":
         raise ArgumentError(
             f"the metric {variable.name!r} is not a mean over queries, so its slices do not add up",
         )
     sliced = values.with_columns(_slices(sliced_by, pairs=pairs).alias(_SLICE))
-    moments = paired_sums(sliced, [variable], whole, agreed, slices=_SLICE)
+    moments = paired_sums(sliced, [variable], whole, definitions, slices=_SLICE)
     compared = against_baseline(
         moments, ["column", "value"], run, baseline, empty_by=[run], repeated=["metric", "column"]
     )
-    results = tested(compared, testing, "none", 0.0)
+    results = with_tests(compared, testing, "none", 0.0)
     result = result_of(results, ["column", "value", "metric", run], "t", [_COUNTED])
-    return _finished(result, run, min_queries, correction)
+    return _result(result, run, min_queries, correction)
 
 
 def _slices(columns: Sequence[str], *, pairs: bool) -> pl.Expr:
@@ -183,7 +183,7 @@ def _slices(columns: Sequence[str], *, pairs: bool) -> pl.Expr:
     several = [*single, *(combinations(columns, 2) if pairs else ())]
     structs = [
         pl.struct(
-            pl.lit(_BETWEEN.join(each)).alias("column"),
+            pl.lit(_SEPARATOR.join(each)).alias("column"),
             _value(each).alias("value"),
         )
         for each in several
@@ -196,19 +196,19 @@ def _value(columns: Sequence[str]) -> pl.Expr:
     texts = [pl.col(name).cast(pl.String) for name in columns]
     if len(texts) == 1:
         return texts[0]
-    return pl.concat_str([_quoted(text) for text in texts], separator=_BETWEEN)
+    return pl.concat_str([_quoted(text) for text in texts], separator=_SEPARATOR)
 
 
 def _quoted(text: pl.Expr) -> pl.Expr:
     """Return "null" for null, and text in quotes if it would be ambiguous."""
     in_quotes = pl.format('"{}"', text.str.replace_all('"', '""', literal=True))
     ambiguous = (
-        (text == "null") | text.str.contains(_BETWEEN, literal=True) | text.str.starts_with('"')
+        (text == "null") | text.str.contains(_SEPARATOR, literal=True) | text.str.starts_with('"')
     )
     return pl.when(ambiguous).then(in_quotes).otherwise(text).fill_null("null")
 
 
-def _finished(
+def _result(
     table: pl.LazyFrame, run: str, min_queries: int, correction: Correction
 ) -> pl.LazyFrame:
     small = pl.col("queries") < min_queries

@@ -72,7 +72,7 @@ def write_moments(
             f"cannot write {fspath(path)!r}: web servers are only read; name a file or an object"
         )
     options = with_timeout(fspath(path), storage_options)
-    if not overwrite and _is_there(str(path), options):
+    if not overwrite and _exists(str(path), options):
         raise SourceError(f"{str(path)!r} already exists; use `overwrite` to replace it")
     rows = plan.collect()
     try:
@@ -145,7 +145,7 @@ def _is_url(path: str | Path) -> bool:
     return "://" in os.fspath(path)
 
 
-def _is_there(url: str, options: dict[str, Any] | None) -> bool:
+def _exists(url: str, options: dict[str, Any] | None) -> bool:
     """Return whether a store has an object of this name."""
     try:
         pl.read_parquet_metadata(url, storage_options=options)

@@ -20,7 +20,7 @@ from polars_rank._params import (
 )
 from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, number_of, warn
-from polars_rank.evaluation.checks import provided, with_run_warning
+from polars_rank.evaluation.checks import with_check, with_run_warning
 from polars_rank.evaluation.means import ratio, to_rows
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import moment_math
@@ -28,17 +28,17 @@ from polars_rank.stats.intervals import FEW, Interval, warn_of_range, with_width
 from polars_rank.stats.moment_tables import SEPARATOR, groups_of, is_moments, regrouped, sums_of
 from polars_rank.stats.per_query_tables import (
     EMPTY,
-    agreed_on,
     data_error,
     in_order,
     key_columns,
     known_query,
     only_metrics,
     query_columns,
+    refuse_definitions,
     run_column,
-    settled,
     variables,
     warn_of_empty,
+    with_undefined,
 )
 from polars_rank.stats.query_hash import query_key
 from polars_rank.stats.resampling import KEY, RESIDUE, bootstrap_sums
@@ -204,13 +204,13 @@ def summarize(
     whole_number("n_resamples", n_resamples)
     integer("seed", seed)
     points = {f"q{_quantile(each):g}": float(each) for each in quantiles}
-    agreed = agreed_on(conventions, undefined)
+    definitions = with_undefined(conventions, undefined)
 
     schema = schema_of(values)
     runs = run_column(schema, run)
     if is_moments(schema):
         given = {"weight": weight, "cluster": cluster, "quantiles": quantiles}
-        settled(undefined, conventions)
+        refuse_definitions(undefined, conventions)
         _refuse(given, interval)
         keys = key_columns(schema, by=by, run=runs)
         groups = [*keys["by"], *keys["run"]]
@@ -220,7 +220,7 @@ def summarize(
                 f"the moments are not split by {unknown.pop()!r}; add it to `by` of `moments`"
             )
         moments = regrouped(only_metrics(values, metrics), groups)
-        return _finished(moments, keys["by"], keys["run"], confidence, interval, [])
+        return _result(moments, keys["by"], keys["run"], confidence, interval, [])
     keys = key_columns(schema, by=by, run=runs, weight=weight, cluster=cluster)
     if points and (weight is not None or keys["cluster"]):
         raise ArgumentError("`quantiles` does not support `weight` or `cluster`")
@@ -231,22 +231,24 @@ def summarize(
         )
     known = known_query(schema, query)
     queries = known or (query_columns(values, query, metrics, keys) if resampled else ())
-    selected = variables(schema, metrics, agreed, {**keys, "query": queries}, undefined=undefined)
+    selected = variables(
+        schema, metrics, definitions, {**keys, "query": queries}, undefined=undefined
+    )
     groups = [*keys["by"], *keys["run"]]
     free(groups, [*COLUMNS, *points])
     moments = sums_of(
-        values, selected, groups, agreed, weight=weight, cluster=keys["cluster"],
+        values, selected, groups, definitions, weight=weight, cluster=keys["cluster"],
         also=_quantiles(selected, points),
     )  # fmt: skip
     if resampled:
         units = _units(values, selected, groups, weight, keys["cluster"], queries)
-        bounds = _resampled(units, selected, groups, confidence, interval, n_resamples, seed)
+        bounds = _bootstrap_bounds(units, selected, groups, confidence, interval, n_resamples, seed)
         moments = _with_bounds(moments, bounds(moments), groups)
-    result = _finished(moments, keys["by"], keys["run"], confidence, interval, [*points])
+    result = _result(moments, keys["by"], keys["run"], confidence, interval, [*points])
     result = with_run_warning(result, values, run, {**keys, "query": queries})
     if queries and not known:
         return without_duplicates(result, values, [*groups, *queries], queries)
-    # Rows of a cluster that is a query are its rankings, which may be equal.
+    # If queries are clusters, equal rows are rankings of the same query.
     return result if {*queries} <= {*keys["cluster"]} else _without_equal_rows(result, values)
 
 
@@ -277,7 +279,7 @@ def _quantiles(selected: Sequence[Variable], points: Mapping[str, float]) -> dic
     }
 
 
-def _finished(
+def _result(
     table: pl.LazyFrame,
     by: Sequence[str],
     run: Sequence[str],
@@ -285,7 +287,7 @@ def _finished(
     interval: str,
     more: Sequence[str],
 ) -> pl.LazyFrame:
-    """Return the result from moments, which have the bounds if they are from the bootstrap."""
+    """Return the result from moments, which have the bounds already if they are bootstrapped."""
     if interval not in _RESAMPLED:
         table = with_width(table, "units", _WIDTH, interval, (1 + confidence) / 2)
         margin = pl.col(_WIDTH) * moment_math.std_error("")
@@ -309,11 +311,11 @@ def _finished(
     )
     first, last = COLUMNS[1 : -len(_LAST)], COLUMNS[-len(_LAST) :]
     result = result.select(*by, "metric", *run, *first, *more, *last, _UNITS, _SHARES, empty)
-    return _warned(in_order(result, by, run), [*by, *run], interval)
+    return _with_warnings(in_order(result, by, run), [*by, *run], interval)
 
 
 def scaled(value: pl.Expr, weight: str = "weight") -> pl.Expr:
-    """Return a mean, or a bound of it, on the scale of `evaluate`: as a sum or geometric mean."""
+    """Return a mean or its bound on the scale of `evaluate`: a mean, sum or geometric mean."""
     aggregate = pl.col("aggregate")
     return (
         pl.when(aggregate == "sum")
@@ -324,7 +326,7 @@ def scaled(value: pl.Expr, weight: str = "weight") -> pl.Expr:
     )
 
 
-def _warned(result: pl.LazyFrame, by: Sequence[str], interval: str) -> pl.LazyFrame:
+def _with_warnings(result: pl.LazyFrame, by: Sequence[str], interval: str) -> pl.LazyFrame:
     def check(table: pl.DataFrame) -> pl.DataFrame:
         units, mean, low, high = (table.get_column(n) for n in (_UNITS, "mean", "low", "high"))
         some = (units > 1) & mean.is_not_null()
@@ -367,7 +369,7 @@ def _without_equal_rows(result: pl.LazyFrame, rows: pl.LazyFrame) -> pl.LazyFram
             )
             raise data_error(rows, {problem: pl.struct(columns).is_duplicated()})
 
-    return provided(result, twice.select(pl.col(_ROWS).max()), refuse)
+    return with_check(result, twice.select(pl.col(_ROWS).max()), refuse)
 
 
 def _units(
@@ -400,7 +402,7 @@ def _unit(index: int) -> str:
     return f"{OWN}{index}"
 
 
-def _resampled(
+def _bootstrap_bounds(
     units: pl.LazyFrame,
     selected: Sequence[Variable],
     by: Sequence[str],
@@ -450,8 +452,8 @@ def _resampled(
 def _studentized(off: pl.Expr, tail: float) -> tuple[pl.Expr, pl.Expr]:
     """Return the bounds from the studentized means of the resamples.
 
-    A resample without variance counts as infinite in both tails. If such resamples exceed a tail,
-    the bound would be infinite, and there is none.
+    A resample without variance counts as infinite in both tails. If a tail consists of such
+    resamples only, its bound would be infinite, and is null.
     """
     spread = pl.col("yy") - 2 * off * pl.col("wy") + off * off * pl.col("ww")
     spreads = (spread > RESIDUE * pl.col("yy")) & (pl.col(_ERROR) > 0)
