@@ -1,4 +1,4 @@
-"""`polars-rank`: the command line."""
+"""The command `polars-rank`, and its exit codes."""
 
 #: Exit code of `check` if a rule fails.
 FAILED = 1
@@ -6,6 +6,6 @@ FAILED = 1
 MISUSED = 2
 #: Exit code for an internal error, as in sysexits.h.
 BUG = 70
-#: Exit codes for signals, 128 + their number: SIGINT and SIGPIPE.
+#: Exit codes for SIGINT and SIGPIPE: 128 plus the number of the signal.
 INTERRUPTED = 130
 BROKEN_PIPE = 141

@@ -1,4 +1,4 @@
-"""`python -m polars_rank.cli`."""
+"""Runs the command as `python -m polars_rank.cli`."""
 
 from polars_rank.cli.main import main
 

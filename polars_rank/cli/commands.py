@@ -1,4 +1,4 @@
-"""`polars-rank`: the program and its commands."""
+"""The Typer application: its commands, help texts, and errors about usage."""
 
 import re
 import sys
@@ -17,41 +17,41 @@ from polars_rank.cli.config import MAY_BE_EMPTY, options_for
 from polars_rank.cli.evaluating import curve, estimate, evaluate, explain, metrics
 from polars_rank.cli.generating import convert, generate
 from polars_rank.cli.inspecting import inspect
-from polars_rank.cli.messages import let_go_of_output, one_message, printing, say, show
+from polars_rank.cli.messages import discard_output, one_message, printing, say, show
 from polars_rank.cli.movers import movers
 from polars_rank.cli.plotting import plot
 from polars_rank.cli.reports import demo, report
 from polars_rank.cli.statistics import check, compare, slices, summarize
 from polars_rank.errors import RankError
 
-#: The last lines of the program's help.
-_CODES = (
+#: The last lines of the help.
+_EXIT_CODES = (
     "Exit codes: 0 success; 1 a rule of check failed; 2 invalid usage or input; 70 internal error; "
     "130 Ctrl-C; 141 closed pipe; 143 SIGTERM."
 )
-#: Names of values in the help, by their type in Python.
+#: Types of options → names of their values in the help.
 _METAVARS = {str: "NAME", Path: "PATH", int: "NUMBER", float: "NUMBER"}
 
 
 class _Help:
-    """A command whose help fits in a terminal of 80 columns."""
+    """A command whose help fits in a terminal with 80 columns."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
-        parameters = [_in_help(each) for each in self.get_params(ctx)]  # type: ignore[attr-defined]
+        parameters = [_in_help(parameter) for parameter in self.get_params(ctx)]  # type: ignore[attr-defined]
         page = copy(self)
         page.get_params = lambda ctx: parameters  # type: ignore[attr-defined]  # noqa: ARG005
         super(_Help, page).format_help(ctx, formatter)  # type: ignore[misc]
 
 
 def _in_help(parameter: Any) -> Any:
-    """Return a parameter as the help shows it, without types that say nothing."""
+    """Return a parameter as the help shows it, without types that add no information."""
     shown = copy(parameter)
     if shown.param_type_name == "argument":
         shown.display_type_rich = lambda ctx: None  # noqa: ARG005
     elif shown.is_flag:
         shown.metavar = ""
-        if shown.secondary_opts:  # a column of opposites would leave less space for the texts
+        if shown.secondary_opts:  # a column of negations would leave less space for the texts
             shown.opts = [shown.opts[0].replace("--", "--[no-]", 1)]
             shown.secondary_opts = []
             shown.show_default = False
@@ -59,13 +59,13 @@ def _in_help(parameter: Any) -> Any:
 
 
 class Program(_Help, TyperGroup):
-    """The program; it exits with one message, also if options cannot be parsed."""
+    """The program. It exits with one message, even if the options cannot be parsed."""
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run a command and end the process; or return, with `standalone_mode=False`."""
-        ends = options.pop("standalone_mode", True)
+        """Run a command and end the process; return with `standalone_mode=False`."""
+        standalone = options.pop("standalone_mode", True)
         options["standalone_mode"] = False
-        if not ends:
+        if not standalone:
             return super().main(*args, **options)
         try:
             with printing():  # the help, or the version
@@ -73,9 +73,9 @@ class Program(_Help, TyperGroup):
         except SystemExit as end:  # Click and Rich exit with 1 if a pipe is closed
             code = end.code
             if code == 1:
-                let_go_of_output()
+                discard_output()
                 code = BROKEN_PIPE
-        except RankError as error:  # in a file of options, or of standard output
+        except RankError as error:  # invalid options in a file, or standard output is closed
             say(f"Error: {error}")
             code = MISUSED
         except Exception as error:
@@ -86,10 +86,10 @@ class Program(_Help, TyperGroup):
 
 
 class Command(_Help, TyperCommand):
-    """A command; it exits with one message if it fails."""
+    """A command, which exits with one message if it fails."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments and options; raise for an empty one, which would be ignored."""
+        """Parse the arguments; raise an error for an empty one, which would be ignored."""
         parameters: list[Any] = self.get_params(ctx)
         options = {
             name: option
@@ -126,13 +126,13 @@ def _usage_error(error: Any) -> int:
 
 
 app = typer.Typer(
-    cls=Program, epilog=_CODES, no_args_is_help=True, pretty_exceptions_enable=False,
+    cls=Program, epilog=_EXIT_CODES, no_args_is_help=True, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
 
 
-def _version(wanted: bool) -> None:  # noqa: FBT001  (typer calls it)
-    if wanted:
+def _version(show_version: bool) -> None:  # noqa: FBT001  (typer calls it)
+    if show_version:
         show(installed("polars_rank"))
         raise typer.Exit
 
@@ -152,30 +152,30 @@ def program(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Read options from a file for the command."""
+    """Set the defaults of the command from the file of options."""
     name = str(ctx.invoked_subcommand)
     command = ctx.command.commands[name]  # type: ignore[attr-defined]
     ctx.default_map = {name: options_for(command, config)}
 
 
 def _describe_values(function: Any) -> None:
-    """Name the values of options by their types, unless they have a name, and list choices."""
+    """Name the values of options after their types, unless they have a name, and list choices."""
     for hint in get_type_hints(function, include_extras=True).values():
         annotated, *options = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-        kinds = [annotated, *get_args(annotated)]
-        choices = [get_args(kind) for kind in kinds if get_origin(kind) is Literal]
-        named = [_METAVARS[kind] for kind in kinds if kind in _METAVARS]
+        types = [annotated, *get_args(annotated)]
+        choices = [get_args(each) for each in types if get_origin(each) is Literal]
+        metavars = [_METAVARS[each] for each in types if each in _METAVARS]
         for option in options:
             if option.metavar is None and choices:
-                # In the text, they are broken between words.
+                # In the help text, long lists of choices wrap between words.
                 option.metavar = "CHOICE"
                 option.help += rf" \[choices: {', '.join(choices[0])}]"
-            elif option.metavar is None and named:
-                option.metavar = named[0]
+            elif option.metavar is None and metavars:
+                option.metavar = metavars[0]
 
 
 def _help(function: Any) -> str:
-    """Return the docstring with one line per paragraph and per example."""
+    """Return the docstring as a help text: one line per paragraph and per example."""
     paragraphs = re.sub(r"(?<=\S)\n(?=\S)", " ", getdoc(function) or "")
     return re.sub(r"\n +", "\n$ ", paragraphs)
 

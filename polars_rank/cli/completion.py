@@ -1,4 +1,4 @@
-"""Shell completion: names of metrics, presets, and the columns and runs of the given log."""
+"""Shell completion of metrics, presets, and the columns and runs of the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def metrics(incomplete: str) -> list[str]:
-    """Complete the last of several names of metrics."""
+    """Complete the last metric of a list."""
     return _last(incomplete, list_metrics()["metric"])
 
 
@@ -29,33 +29,33 @@ def presets(incomplete: str) -> list[str]:
 
 
 def columns(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Complete the last of several names of columns of the log."""
-    # An unreadable log has no completions; the command itself explains the error.
+    """Complete the last column of a list."""
+    # There are no completions for an unreadable log. The command itself explains the error.
     with suppress(Exception):
         return _last(incomplete, _table(ctx).collect_schema().names())
     return []
 
 
 def runs(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Complete the name of a run of the log."""
+    """Complete the name of a run."""
     with suppress(Exception):
         column = pl.col(ctx.params.get("run") or "run").cast(pl.String)
-        found = _table(ctx).select(column.unique().drop_nulls().sort()).collect(engine="streaming")
-        return [name for name in found.to_series() if name.startswith(incomplete)]
+        names = _table(ctx).select(column.unique().drop_nulls().sort()).collect(engine="streaming")
+        return [name for name in names.to_series() if name.startswith(incomplete)]
     return []
 
 
 def _last(incomplete: str, names: Iterable[str]) -> list[str]:
-    before, begun = re.fullmatch(r"(.*[ ,])?(.*)", incomplete).groups("")  # type: ignore[union-attr]
-    return [before + name for name in names if name.startswith(begun)]
+    before, start = re.fullmatch(r"(.*[ ,])?(.*)", incomplete).groups("")  # type: ignore[union-attr]
+    return [before + name for name in names if name.startswith(start)]
 
 
 def _table(ctx: typer.Context) -> pl.LazyFrame:
-    """Return the rows of the files that the command line names so far, without long scans."""
-    # With an option whose value is missing, as here, arguments stay unparsed.
+    """Return the rows of the files that the command line names so far, without scanning them."""
+    # While the value of an option is incomplete, Click leaves the arguments unparsed.
     given: list[Any] = [*(ctx.params.get("logs") or ctx.args), *(ctx.params.get("values") or [])]
     paths = expanded([path for path in given if "://" not in path and not is_pipe(path)])
     kind = ctx.params.get("input_format") or kind_of(paths)
-    if kind in ("csv", "tsv"):  # types would need a scan of all rows
+    if kind in ("csv", "tsv"):  # inferring types would scan all rows
         return pl.scan_csv(paths, separator="\t" if kind == "tsv" else ",", infer_schema=False)
     return scan_table(paths, kind, {}, ())

@@ -1,4 +1,4 @@
-"""Options from a file: [tool.polars-rank] in pyproject.toml, or the TOML file of --config."""
+"""Options from files: [tool.polars-rank] in pyproject.toml, or the TOML file of --config."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from polars_rank.io.files import read_toml
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Options that a file may have: those that describe the log and its evaluation.
+#: Options that a file can set: those that describe the log and its evaluation.
 KEYS = (
     *("query", "doc", "score", "position", "label", "run", "weight", "cluster"),
     *("metrics", "by", "baseline", "confidence"),
@@ -20,12 +20,12 @@ KEYS = (
     *("fractional", "negative", "layout", "memory", "progress"),
 )
 _TABLE = "[tool.polars-rank]"
-#: Options whose value may be empty: no column, or a run or a title without letters.
+#: Options whose value may be empty: no column, a run without a name, or no title.
 MAY_BE_EMPTY = {"doc", "run", "baseline", "title"}
 
 
 def options_for(command: Any, path: Path | None) -> dict[str, Any]:
-    """Return the defaults for the options of a command from a file."""
+    """Return defaults of the options of a command, from the file or the nearest pyproject.toml."""
     file = path or _nearest()
     if file is None:
         return {}
@@ -43,27 +43,30 @@ def options_for(command: Any, path: Path | None) -> dict[str, Any]:
 
 
 def _nearest() -> Path | None:
-    """Return the nearest pyproject.toml with the table, from the working directory upwards."""
-    here = Path.cwd()
-    files = (folder / "pyproject.toml" for folder in (here, *here.parents))
+    """Return the first pyproject.toml with the table, in the working directory or its parents."""
+    working_directory = Path.cwd()
+    folders = (working_directory, *working_directory.parents)
+    files = (folder / "pyproject.toml" for folder in folders)
     return next((file for file in files if file.is_file() and _table(file, named=False)), None)
 
 
 def _table(file: Path, *, named: bool) -> dict[str, Any]:
+    """Return the options in a file; at the top level only if --config names the file."""
     content = read_toml(file, "options")
-    own = content.get("tool", {}).get("polars-rank")
-    if own is None and named and "tool" in content:
+    table = content.get("tool", {}).get("polars-rank")
+    if table is None and named and "tool" in content:
         raise ArgumentError(f"{str(file)!r} has neither {_TABLE} nor top-level options")
-    if own is None:
+    if table is None:
         return content if named else {}
-    if not isinstance(own, dict):
-        raise ArgumentError(f"{_TABLE} in {str(file)!r} must be a table; found {own!r}")
-    return own
+    if not isinstance(table, dict):
+        raise ArgumentError(f"{_TABLE} in {str(file)!r} must be a table; found {table!r}")
+    return table
 
 
 def _checked(table: Mapping[str, Any], file: Path) -> dict[str, Any]:
-    named = {key.replace("-", "_"): value for key, value in table.items()}
-    unknown = [key for key in named if key not in KEYS]
+    """Return the options with underscores in their names; raise for unknown names."""
+    options = {key.replace("-", "_"): value for key, value in table.items()}
+    unknown = [key for key in options if key not in KEYS]
     if unknown:
         known = [key.replace("_", "-") for key in KEYS]
         close = hint(unknown[0].replace("_", "-"), known)
@@ -71,11 +74,11 @@ def _checked(table: Mapping[str, Any], file: Path) -> dict[str, Any]:
             f"unknown options in {str(file)!r}: {', '.join(map(repr, unknown))}.{close} Known "
             f"options: {', '.join(known)}"
         )
-    return named
+    return options
 
 
 def _value(value: Any, name: str, file: Path, *, several: bool) -> Any:
-    """Return a value as it would be on the command line."""
+    """Return a value as text or Boolean, as on the command line."""
     values = value if isinstance(value, list) and several else [value]
     if not all(isinstance(each, (str, int, float, bool)) for each in values):
         what = "text, a number or a list of them" if several else "text or a number"
@@ -84,5 +87,5 @@ def _value(value: Any, name: str, file: Path, *, several: bool) -> Any:
         )
     if "" in values and name not in MAY_BE_EMPTY:
         raise ArgumentError(f"{name.replace('_', '-')} in {str(file)!r} is empty; leave it out")
-    given = [each if isinstance(each, bool) else str(each) for each in values]
-    return given if several else given[0]
+    texts = [each if isinstance(each, bool) else str(each) for each in values]
+    return texts if several else texts[0]

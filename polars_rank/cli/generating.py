@@ -1,4 +1,4 @@
-"""The commands that write Parquet: from TREC files, or as generated logs."""
+"""The commands `convert` and `generate`, which write Parquet files."""
 
 import re
 from pathlib import Path
@@ -51,13 +51,14 @@ def convert(
 def generate(
     output: Annotated[Path, typer.Argument(metavar="OUT", help="Parquet file to write.")],
     queries: o.Queries = 1_000,
-    docs_per_query: Annotated[int, typer.Option(help="Mean number of documents per query.")] = 20,
+    docs_per_query: Annotated[int, o.option("Mean number of documents per query.")] = 20,
     runs: Annotated[
-        list[str], typer.Option(help="Names or number of runs; later runs rank better.")
+        list[str],
+        o.option("Names or number of runs; later runs rank better.", callback=o.split_names),
     ] = ["bm25", "neural"],
     seed: o.Seed = 0,
     string_ids: Annotated[
-        bool, typer.Option("--string-ids", help="Write ids as text instead of integers.")
+        bool, o.option("Write ids as text instead of integers.", None, "--string-ids")
     ] = False,
     progress: o.Progress = True,
     overwrite: o.Overwrite = False,
@@ -68,7 +69,9 @@ def generate(
       polars-rank generate log.parquet --queries 500
     """
     require_parquet(output)
-    names = o.split_names(runs)
-    number = int(names[0]) if len(names) == 1 and re.fullmatch(r"[+-]?\d+", names[0]) else names
-    log = search_log(queries, docs_per_query, runs=number, seed=seed, string_ids=string_ids)
+    is_number = len(runs) == 1 and re.fullmatch(r"[+-]?\d+", runs[0])
+    log = search_log(
+        queries, docs_per_query, runs=int(runs[0]) if is_number else runs, seed=seed,
+        string_ids=string_ids,
+    )  # fmt: skip
     put(bars.watch(log) if progress else log, "parquet", output, overwrite=overwrite)

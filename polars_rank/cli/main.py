@@ -1,4 +1,4 @@
-"""`polars-rank`: the process of the command line, with signals and temporary files."""
+"""The entry point of `polars-rank`: signals, closed streams, temporary files and exit codes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from polars_rank.cli import INTERRUPTED, MISUSED
 from polars_rank.errors import SourceError, missing_extra
 from polars_rank.io.temporary import discard_all, new_folder
 
-#: Seconds after a signal until the process ends even if Polars is still running.
-PATIENCE = 1.0
+#: Seconds from a signal to the end of the process, even if Polars is still running.
+GRACE_PERIOD = 1.0
 
 #: Signals that end the process: Ctrl-C, `kill`, and a closed terminal.
 _SIGNALS = [
@@ -32,8 +32,8 @@ _ENDING = Lock()
 def main() -> NoReturn:
     """Run the command line and remove temporary files, also after a signal.
 
-    Exit codes: 0 for success, 2 for invalid usage or input, and 128 + the number of a signal: 130
-    for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP.
+    The exit code is 0 for success, 2 for invalid usage or input, and 128 plus the number of the
+    signal: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP.
     """
     received: list[int] = []
     _handle_signals(received)
@@ -48,8 +48,9 @@ def main() -> NoReturn:
 
 
 def _run() -> int | str | None:
+    """Run the command and return its exit code."""
     try:
-        tempfile.tempdir = str(new_folder())  # removed by a signal, too
+        tempfile.tempdir = str(new_folder())  # also removed after a signal
         from polars_rank.cli.commands import app  # noqa: PLC0415  (an extra)
 
         app(prog_name="polars-rank")
@@ -68,7 +69,7 @@ def _run() -> int | str | None:
 
 def _replace_closed_streams() -> None:
     """Open the null device in place of closed standard streams."""
-    # Otherwise, the next open file gets the number of the stream, and receives its messages.
+    # Otherwise, the next file that is opened gets the descriptor of the stream and its messages.
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
@@ -83,8 +84,8 @@ def _handle_signals(received: list[int]) -> None:
 
     def interrupt(number: int, _frame: Any) -> None:
         received.append(number)
-        for each in _SIGNALS:  # another signal would interrupt the cleanup
-            signal.signal(each, signal.SIG_IGN)
+        for other in _SIGNALS:  # another signal would interrupt the cleanup
+            signal.signal(other, signal.SIG_IGN)
         # Polars may already have raised a KeyboardInterrupt.
         if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
             raise KeyboardInterrupt
@@ -101,7 +102,7 @@ def _handle_signals(received: list[int]) -> None:
         while (number := reader.recv(1)[0]) not in _SIGNALS:
             pass
         received.append(number)
-        time.sleep(PATIENCE)
+        time.sleep(GRACE_PERIOD)
         _end_now(received)
 
     Thread(target=wait, daemon=True).start()

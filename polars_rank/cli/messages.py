@@ -1,4 +1,4 @@
-"""Messages on standard error, and exit codes."""
+"""Messages of commands: errors with their exit codes, warnings, and printed text."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 @contextmanager
 def one_message(ctx: typer.Context) -> Iterator[None]:
-    """End the program with one message if a command fails."""
-    warned: set[str] = set()  # Polars may warn for each part of a log, with another example
+    """Print one message and exit if the command fails; print each warning once."""
+    warned: set[str] = set()  # Polars may warn for each part of a log, with a different example
 
     def warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         kind = "Warning" if issubclass(category, RankWarning) else category.__name__
         text = in_options(message, ctx)
-        what = text.partition("; as in ")[0]
-        if what not in warned:
-            warned.add(what)
+        without_example = text.partition("; as in ")[0]
+        if without_example not in warned:
+            warned.add(without_example)
             say(f"{kind}: {text}")
 
     try:
@@ -42,15 +42,15 @@ def one_message(ctx: typer.Context) -> Iterator[None]:
             yield
             with printing():
                 sys.stdout.flush()
-    except BrokenPipeError:  # the reader of the output is gone
-        let_go_of_output()
+    except BrokenPipeError:  # the reader of standard output has closed it
+        discard_output()
         raise typer.Exit(BROKEN_PIPE) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     except (typer.Exit, typer.BadParameter):
         raise
     except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001  (internal errors, too)
-        if isinstance(error.__cause__, BrokenPipeError):  # the reader of --output is gone
+        if isinstance(error.__cause__, BrokenPipeError):  # the reader of --output has closed it
             raise typer.Exit(BROKEN_PIPE) from None
         if ctx.find_root().params.get("debug"):
             bars.close()
@@ -117,30 +117,30 @@ def show(text: str = "") -> None:
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """Raise `SourceError` if standard output cannot be written, unless its reader is gone."""
+    """Raise `SourceError` if standard output cannot be written, except for a broken pipe."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        let_go_of_output()
+        discard_output()
         problem = "it is closed" if isinstance(error, UnsupportedOperation) else error.strerror
         raise SourceError(f"cannot write to standard output: {problem}") from error
 
 
 def misused(message: str) -> NoReturn:
-    """End the program with a message about its options."""
+    """Raise `ArgumentError` for an invalid use of options."""
     raise ArgumentError(message)
 
 
 def _explained(error: DataError) -> DataError:
-    """Return the error with counts and an example, if the input can be read again."""
+    """Return the error with the number of rows and an example, if the input can be read again."""
     with suppress(RankError, pl.exceptions.PolarsError, OSError):
         return error.explained()
     return error
 
 
-def let_go_of_output() -> None:
-    """Discard unwritten output, so that the process ends without another error."""
+def discard_output() -> None:
+    """Discard unwritten output, which would raise another error at the end of the process."""
     with suppress(OSError, ValueError):
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115

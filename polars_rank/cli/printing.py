@@ -1,4 +1,4 @@
-"""Tables as text: in a terminal of any width, in a pipe, in Markdown and in LaTeX."""
+"""Tables as text: for terminals of any width, pipes, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.console import Console
 
-#: Columns of text may be folded, but not to less than this.
-_LEAST_WIDTH = 12
-#: Wider than any terminal.
-_WIDE = 10_000
-#: Folding more rows than this takes long.
-_MANY_ROWS = 2_000
-#: Columns at either end of a table that are never hidden: those that Polars prints, too.
-_ENDS = 4
-#: Floats outside of these are written with an exponent.
+#: Minimum width of a folded column of text.
+_MIN_WIDTH = 12
+#: A width above that of any terminal.
+_UNLIMITED_WIDTH = 10_000
+#: Tables with more rows are not folded, which would take long.
+_MAX_FOLDED_ROWS = 2_000
+#: Number of columns at either end of a table that are never hidden; Polars prints them, too.
+_SHOWN_AT_ENDS = 4
+#: Floats below or above these magnitudes are written with an exponent.
 _SMALL, _LARGE = 1e-3, 1e9
-#: Decimals of numbers, and the most decimals of the bounds of a narrow interval.
-_DECIMALS, _MOST_DECIMALS = 4, 9
-#: Columns whose numbers are not written with four decimals.
+#: Decimals of numbers, and maximum number of decimals for the bounds of a narrow interval.
+_DECIMALS, _MAX_DECIMALS = 4, 9
+#: Columns whose numbers have another format than four decimals.
 _PROBABILITIES = ("p_value", "p_corrected")
 _CHANGES = ("difference", "contribution", "change", "lost_by_order", "lost_by_retrieval")
 _SHARES = ("relative_difference",)
-#: Names of columns that are longer than their cells.
+#: Short titles of columns whose names are longer than their cells.
 _TITLES = {
     "difference": "diff", "relative_difference": "relative", "p_corrected": "p_corr",
     "baseline_mean": "baseline", "baseline_value": "baseline",
 }  # fmt: skip
 #: Smaller p-values are written as "< 0.001".
-_LEAST_PROBABILITY = 0.001
+_MIN_PROBABILITY = 0.001
 
-#: Characters that would move the cursor or end a line are escaped.
+#: Escapes of characters that would move the cursor or end a line.
 _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160), 0x2028, 0x2029)}
 _ESCAPES |= {ord("\n"): "\\n", ord("\t"): "\\t", ord("\r"): "\\r"}
 
@@ -61,12 +61,12 @@ _MARKDOWN = str.maketrans({"|": r"\|", "\\": r"\\", "<": "&lt;", "*": r"\*", "`"
 
 @dataclass(frozen=True)
 class _Column:
-    """A column as it is shown: its cells as text."""
+    """A column with its cells as text."""
 
     name: str
     cells: list[str]
     is_number: bool
-    #: Whether it may be hidden where a row does not fit on a line.
+    #: Whether the column may be hidden if rows do not fit on a line.
     optional: bool = False
 
     @cached_property
@@ -74,7 +74,7 @@ class _Column:
         return max(map(cell_len, [self.name, *self.cells]))
 
     def lines(self) -> list[str]:
-        """Return the name and the cells, padded to the same width: numbers to the right."""
+        """Return the name and the cells, padded to the same width; numbers are right-aligned."""
         width = self.width
 
         def padded(cell: str) -> str:
@@ -89,16 +89,16 @@ def on_terminal(
 ) -> None:
     """Show a table, one line per row if it fits.
 
-    Unless `wide`, columns in the middle are hidden where the terminal is too narrow. If it still
-    does not fit, text is folded, and as a last resort each row is shown as several lines.
+    If the terminal is too narrow, columns in the middle are hidden, unless `wide` is true. If the
+    table still does not fit, text is folded, and as a last resort each row takes several lines.
     """
-    # Without a terminal, the import would take a good part of the time of a command.
+    # The import is slow, and only needed in a terminal.
     from rich.console import Console  # noqa: PLC0415
 
     console = Console(highlight=False)
     columns = _columns(table)
     shown = columns if wide else _fitting(columns, console.width)
-    if _width(shown) <= console.width or table.height > _MANY_ROWS:
+    if _width(shown) <= console.width or table.height > _MAX_FOLDED_ROWS:
         text = _aligned(shown)
     else:
         text = _folded(shown, console)
@@ -113,12 +113,12 @@ def on_terminal(
 
 
 def plain(table: pl.DataFrame) -> str:
-    """Return a table of aligned columns."""
+    """Return a table as text with aligned columns."""
     return _aligned(_columns(table))
 
 
 def markdown(table: pl.DataFrame) -> str:
-    """Return a table in GitHub's Markdown."""
+    """Return a table in GitHub-flavored Markdown."""
     columns = _columns(table)
     rules = ["---:" if column.is_number else "---" for column in columns]
     names = [column.name.translate(_MARKDOWN) for column in columns]
@@ -127,7 +127,7 @@ def markdown(table: pl.DataFrame) -> str:
 
 
 def latex(table: pl.DataFrame) -> str:
-    """Return a table in LaTeX, with the rules of its package booktabs."""
+    """Return a table in LaTeX, with rules of the package booktabs."""
     columns = _columns(table)
     alignment = "".join("r" if column.is_number else "l" for column in columns)
     names = [column.name.translate(_LATEX) for column in columns]
@@ -142,7 +142,7 @@ def latex(table: pl.DataFrame) -> str:
 
 
 def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
-    """Return the columns that fit: without optional ones from the last, then without others."""
+    """Return the columns that fit; optional columns are removed from the last to the first."""
     shown = [*columns]
     optional = [column for column in reversed(columns) if column.optional]
     others = ["queries"]
@@ -170,7 +170,7 @@ def _rows(columns: Sequence[_Column]) -> list[tuple[str, ...]]:
 
 
 def _folded(columns: Sequence[_Column], console: Console) -> str:
-    """Return a table with folded text; or if it is still too wide, each row as several lines."""
+    """Return a table with folded text; if it is still too wide, return several lines per row."""
     from rich import box  # noqa: PLC0415
     from rich.measure import Measurement  # noqa: PLC0415
     from rich.rule import Rule  # noqa: PLC0415
@@ -179,18 +179,18 @@ def _folded(columns: Sequence[_Column], console: Console) -> str:
 
     drawn = Table(box=box.SIMPLE_HEAD)
     for column in columns:
-        # A number is never broken.
-        least = column.width if column.is_number else min(column.width, _LEAST_WIDTH)
+        # Numbers are never folded.
+        min_width = column.width if column.is_number else min(column.width, _MIN_WIDTH)
         drawn.add_column(
             Text(column.name),
             justify="right" if column.is_number else "left",
-            min_width=least,
+            min_width=min_width,
             overflow="fold",
         )
     rows = _rows(columns)
     for row in rows:
         drawn.add_row(*map(Text, row))
-    options = console.options.update(max_width=_WIDE)
+    options = console.options.update(max_width=_UNLIMITED_WIDTH)
     with console.capture() as capture:
         if Measurement.get(console, options, drawn).minimum <= console.width:
             console.print(drawn)
@@ -206,17 +206,17 @@ def _folded(columns: Sequence[_Column], console: Console) -> str:
 
 
 def _columns(table: pl.DataFrame) -> list[_Column]:
-    """Return the columns as text; `low` and `high` become one."""
+    """Return the columns as text; `low` and `high` become one column."""
     columns = []
     names = table.columns
     for place, name in enumerate(names):
-        optional = _ENDS <= place < table.width - _ENDS and name != "difference"
+        optional = _SHOWN_AT_ENDS <= place < table.width - _SHOWN_AT_ENDS and name != "difference"
         values = table.get_column(name).to_list()
         if name == "low" and names[place + 1 : place + 2] == ["high"]:
             highs = table.get_column("high").to_list()
             columns.append(_Column("[low, high]", _intervals(values, highs), True, optional))  # noqa: FBT003
         elif name != "high" or names[place - 1 : place] != ["low"]:
-            if name == "value" and "verdict" in names:  # of a count, or of a mean
+            if name == "value" and "verdict" in names:  # a count or a mean
                 values = [value if value is None or value % 1 else int(value) for value in values]
             cells = [_cell(name, value) for value in values]
             is_number = table.dtypes[place].is_numeric()
@@ -226,17 +226,17 @@ def _columns(table: pl.DataFrame) -> list[_Column]:
 
 
 def _intervals(lows: Sequence[Any], highs: Sequence[Any]) -> list[str]:
-    """Write intervals with the decimals of means, or as many as the narrowest of them needs."""
+    """Return intervals as text, with the decimals of means, or more if the narrowest needs them."""
     pairs = [*zip(lows, highs, strict=True)]
     known = [(low, high) for low, high in pairs if low is not None and high is not None]
     widths = [high - low for low, high in known if low < high < math.inf and low > -math.inf]
     decimals = _DECIMALS
     if widths:
         needed = 1 - math.floor(math.log10(min(widths)))
-        decimals = min(max(decimals, needed), _MOST_DECIMALS)
+        decimals = min(max(decimals, needed), _MAX_DECIMALS)
 
     def bound(value: float) -> str:
-        # A bound that is not 0 must not look like 0: its sign says whether a result is significant.
+        # A bound that is not 0 must not look like 0, because its sign shows significance.
         vanishes = value != 0 and float(f"{value:.{decimals}f}") == 0
         return f"{value:.3g}" if vanishes or abs(value) >= _LARGE else f"{value:.{decimals}f}"
 
@@ -261,8 +261,8 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _number(name: str, value: float) -> str:
-    if name in _PROBABILITIES and value < _LEAST_PROBABILITY:
-        return f"< {_LEAST_PROBABILITY}"
+    if name in _PROBABILITIES and value < _MIN_PROBABILITY:
+        return f"< {_MIN_PROBABILITY}"
     sign = "+" if name in (*_CHANGES, *_SHARES) and value != 0 else ""
     if name in _SHARES:
         return f"{value:{sign}.1%}"

@@ -1,4 +1,4 @@
-"""Input tables in any format, which is detected by the file name or the first bytes."""
+"""Input tables in any format, which is detected from the file name or the first bytes."""
 
 from __future__ import annotations
 
@@ -46,20 +46,28 @@ _ENDINGS: dict[str, Kind] = {
     ".feather": "ipc",
     ".ipc": "ipc",
 }
-_PACKED = {".gz", ".zst", ".bz2", ".xz"}
+_COMPRESSED = {".gz", ".zst", ".bz2", ".xz"}
 
-_STREAM = b"\xff\xff\xff\xff"
-_MAGIC: dict[bytes, Kind] = {b"PAR1": "parquet", b"ARROW1": "ipc", _STREAM: "ipc"}
+#: First bytes of Arrow streams, and of other binary formats.
+_ARROW_STREAM = b"\xff\xff\xff\xff"
+_MAGIC: dict[bytes, Kind] = {b"PAR1": "parquet", b"ARROW1": "ipc", _ARROW_STREAM: "ipc"}
 
-#: Prefixes of files that Spark and others write next to the files of a log.
-_NOTES = ("_SUCCESS", "_metadata", "_common_metadata", "_committed_", "_started_", "_delta_log")
+#: Prefixes of files without data that Spark and other tools write next to the files of a log.
+_METADATA_PREFIXES = (
+    "_SUCCESS",
+    "_metadata",
+    "_common_metadata",
+    "_committed_",
+    "_started_",
+    "_delta_log",
+)
 
 #: Number of bytes from which the format is detected.
-_GLIMPSE = 1 << 16
+_DETECTION_BYTES = 1 << 16
 
 
 def _csv(files: list[str], ids: Collection[str], separator: str = ",") -> pl.LazyFrame:
-    """Scan CSV files: ids are text, other types are inferred from all rows."""
+    """Scan CSV files; ids are text, and other types are inferred from all rows."""
     files = [plain_text(file) for file in files]
     scan = partial(pl.scan_csv, files, separator=separator, glob=False)
     names = scan(infer_schema=False).collect_schema().names()
@@ -68,9 +76,9 @@ def _csv(files: list[str], ids: Collection[str], separator: str = ",") -> pl.Laz
         schema = scan(
             infer_schema_length=None, infer_schema_files=len(files), schema_overrides=texts
         ).collect_schema()
-        # With the types, Polars does not infer them again whenever it reads the file.
+        # With a schema, Polars does not infer types again each time that it reads the files.
         log = scan(infer_schema=False, schema_overrides=schema)
-        # The missing fields of a short row become nulls, first of all the last one.
+        # Polars reads the missing fields of a short row as nulls, so the last column has nulls.
         last = log.select(pl.last().null_count()).collect(engine="streaming").item()
     except pl.exceptions.PolarsError:
         _check_fields(files, separator)
@@ -78,24 +86,26 @@ def _csv(files: list[str], ids: Collection[str], separator: str = ",") -> pl.Laz
     if last:
         _check_fields(files, separator)
     log = held(log, files)
-    # Polars infers text for columns without values, and for numbers with "nan".
-    doubtful = [name for name, dtype in schema.items() if dtype == pl.String and name not in texts]
-    if not doubtful:
+    # Polars infers text for columns without values, and for numbers and "nan".
+    inferred_text = [
+        name for name, dtype in schema.items() if dtype == pl.String and name not in texts
+    ]
+    if not inferred_text:
         return log
-    number = cs.by_name(doubtful).cast(pl.Float64, strict=False)
+    number = cs.by_name(inferred_text).cast(pl.Float64, strict=False)
     counts = log.select(
-        cs.by_name(doubtful).count(),
+        cs.by_name(inferred_text).count(),
         number.count().name.prefix(_NUMBERS),
-        (~number.is_finite()).any().name.prefix(_ODD),
+        (~number.is_finite()).any().name.prefix(_NOT_FINITE),
     ).collect(engine="streaming")
-    known, numbers, odd = (
-        {name: counts.get_column(prefix + name).item() for name in doubtful}
-        for prefix in ("", _NUMBERS, _ODD)
+    values, numbers, not_finite = (
+        {name: counts.get_column(prefix + name).item() for name in inferred_text}
+        for prefix in ("", _NUMBERS, _NOT_FINITE)
     )
     return log.cast({
         name: pl.Float64
-        for name in doubtful
-        if not known[name] or (odd[name] and numbers[name] == known[name])
+        for name in inferred_text
+        if not values[name] or (not_finite[name] and numbers[name] == values[name])
     })  # fmt: skip
 
 
@@ -104,29 +114,29 @@ def _check_fields(files: list[str], separator: str) -> None:
     import pyarrow as pa  # noqa: PLC0415  (slow to import, rarely needed)
     from pyarrow import csv  # noqa: PLC0415  (as above)
 
-    found: list[Any] = []
+    invalid_rows: list[Any] = []
 
-    def note(row: Any) -> str:
-        found.append(row)
+    def collect(row: Any) -> str:
+        invalid_rows.append(row)
         return "skip"
 
     for file in (file for file in files if "://" not in file):
-        # Polars raises an error for files that are not CSV at all.
+        # If the file is not CSV, the caller raises the error of Polars.
         with reading(file) as stream, suppress(pa.ArrowInvalid):
             for _ in csv.open_csv(
                 stream,
                 csv.ReadOptions(use_threads=False, autogenerate_column_names=True),
                 csv.ParseOptions(
-                    delimiter=separator, newlines_in_values=True, invalid_row_handler=note
+                    delimiter=separator, newlines_in_values=True, invalid_row_handler=collect
                 ),
                 csv.ConvertOptions(
                     check_utf8=False, include_columns=["f0"], column_types={"f0": pa.binary()}
                 ),
             ):
-                if found:
+                if invalid_rows:
                     break
-        if found:
-            row = found[0]
+        if invalid_rows:
+            row = invalid_rows[0]
             raise SourceError(
                 f"row {row.number} of {origin(file)} has {number_of(row.actual_columns, 'field')}, "
                 f"but the header has {row.expected_columns}: {row.text!r}; check that the row is "
@@ -143,7 +153,7 @@ def _ndjson(files: list[str], _: Collection[str]) -> pl.LazyFrame:
 
 
 def _ipc(files: list[str], _: Collection[str]) -> pl.LazyFrame:
-    if all("://" not in file and _begins(file, _STREAM) for file in files):
+    if all("://" not in file and _begins_with(file, _ARROW_STREAM) for file in files):
         return pl.concat(pl.read_ipc_stream(file).lazy() for file in files)
     return pl.scan_ipc(files, glob=False)
 
@@ -173,7 +183,7 @@ def scan(
     memory: str | None,
     progress: bool,
 ) -> pl.LazyFrame:
-    """Scan a log in any format; options other than columns are for Parquet only."""
+    """Scan a log in any format; `layout`, `memory` and `progress` are for Parquet files."""
     if kind == "parquet":
         return scan_log(
             expanded(paths), query=query, by=by, layout=layout or "auto", memory=memory,
@@ -201,29 +211,29 @@ def scan_table(
 
 
 def expanded(paths: Sequence[str]) -> list[str]:
-    """Expand patterns to files and directories; URLs are returned as they are.
+    """Expand patterns to files and directories; URLs are unchanged.
 
-    Files in one of the directories are left out, and so are files such as _SUCCESS, which
-    patterns also match, including those that the shell has expanded.
+    Files in one of the directories are excluded. Files without data, such as _SUCCESS, are
+    excluded as well, because patterns match them, also those that the shell has expanded.
     """
-    found: list[str] = []
+    files: list[str] = []
     for path in paths:
         local = os.path.expanduser(path)  # noqa: PTH111  (unlike Path's, it accepts unknown users)
-        is_there = "://" in path or Path(local).exists()
-        matches = [] if is_there else sorted(glob(local, recursive=True))  # noqa: PTH207
-        if not is_there and not matches and is_metric(path):
+        exists = "://" in path or Path(local).exists()
+        matches = [] if exists else sorted(glob(local, recursive=True))  # noqa: PTH207
+        if not exists and not matches and is_metric(path):
             raise SourceError(
                 f"file {path!r} not found; to name several metrics, quote them: "
                 f'--metrics "ndcg@10 {path}"'
             )
-        found += matches or [path]
-    found = [path for path in found if not Path(path).name.startswith(_NOTES)] or found
-    folders = {Path(path) for path in found if "://" not in path and Path(path).is_dir()}
-    return [path for path in found if folders.isdisjoint(Path(path).parents)]
+        files += matches or [path]
+    files = [path for path in files if not Path(path).name.startswith(_METADATA_PREFIXES)] or files
+    folders = {Path(path) for path in files if "://" not in path and Path(path).is_dir()}
+    return [path for path in files if folders.isdisjoint(Path(path).parents)]
 
 
 def kind_of(paths: Sequence[str]) -> Kind:
-    """Return the format of files; raise unless they all have the same."""
+    """Return the format of files; raise `ArgumentError` for files of different formats."""
     kinds = {_kind(path) for path in expanded(paths)}
     if len(kinds) > 1:
         raise ArgumentError(f"files of different formats: {', '.join(expanded(paths))}")
@@ -236,7 +246,7 @@ def is_pipe(path: str) -> bool:
 
 
 def readable(path: str) -> str:
-    """Return a file that can be read several times: a copy of a pipe, or of a web server's file."""
+    """Return a file that can be read several times; pipes and files of web servers are copied."""
     if path != STANDARD_INPUT:
         return inputs.readable(path)
     if sys.stdin is None:
@@ -245,14 +255,17 @@ def readable(path: str) -> str:
 
 
 def refuse_to_replace(output: Path | None, paths: Iterable[str]) -> None:
-    """Raise `SourceError` if the output is in one of the input files, directories or patterns."""
+    """Raise `SourceError` if the output is an input file, or is in an input directory."""
     if output is None or not output.is_file():
         return
     paths = [path for path in paths if "://" not in path and not is_pipe(path)]
-    outputs.refuse_to_replace(output, (file for path in expanded(paths) for file in _below(path)))
+    outputs.refuse_to_replace(
+        output, (file for path in expanded(paths) for file in _files_in(path))
+    )
 
 
-def _below(path: str) -> Iterable[Path]:
+def _files_in(path: str) -> Iterable[Path]:
+    """Return the files in a directory; for any other path, return the path itself."""
     return Path(path).rglob("*") if Path(path).is_dir() else [Path(path)]
 
 
@@ -282,8 +295,9 @@ def _check_parquet(folder: Path) -> None:
 
 
 def _detected(file: str) -> Kind:
+    """Return the format of a file from its first bytes; raise `ArgumentError` if it is unknown."""
     with reading(file) as stream:
-        start = stream.read(_GLIMPSE)
+        start = stream.read(_DETECTION_BYTES)
     for magic, kind in _MAGIC.items():
         if start.startswith(magic):
             return kind
@@ -306,10 +320,10 @@ def _detected(file: str) -> Kind:
     raise ArgumentError(f"{origin(file)} {advice}")
 
 
-#: Prefixes of columns with counts.
-_NUMBERS, _ODD = "numbers of ", "odd numbers of "
+#: Prefixes of columns with the count of numbers, and whether some are NaN or infinite.
+_NUMBERS, _NOT_FINITE = "numbers of ", "not finite in "
 
-#: Fields of a line of a TREC run and of judgments.
+#: Fields of a line in TREC runs and in judgments.
 _RUN = ("query", "iteration", "doc", "rank", "score", "run")
 _QRELS = ("query", "subtopic", "doc", "label")
 
@@ -322,11 +336,11 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _begins(file: str, magic: bytes) -> bool:
+def _begins_with(file: str, magic: bytes) -> bool:
     with Path(file).open("rb") as stream:
         return stream.read(len(magic)) == magic
 
 
 def _ending(path: str) -> str:
     name = Path(path)
-    return Path(name.stem if name.suffix.lower() in _PACKED else name).suffix.lower()
+    return Path(name.stem if name.suffix.lower() in _COMPRESSED else name).suffix.lower()

@@ -1,4 +1,4 @@
-"""What the command writes: tables for people, and data for pipes and files."""
+"""Results of commands, as tables in a terminal or in a format for pipes and files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _INFINITE = {float("inf"): "Infinity", float("-inf"): "-Infinity"}
 
 
 def choose(form: Format | None, output: Path | None) -> Format:
-    """Return the requested format, or the one that the ending of the output means."""
+    """Return the requested format, or the format for the ending of the output file."""
     if form == "parquet" and output is None and sys.stdout.isatty():
         raise ArgumentError(
             "Parquet cannot be shown in a terminal; pipe it, or write a file with --output"
@@ -74,21 +74,21 @@ def put(
     paged: bool = False,
 ) -> None:
     """Write a result to a file, or show it; see `on_terminal` for `wide`, `note` and `paged`."""
-    shape = choose(format, output)
+    chosen = choose(format, output)
     if output is not None and str(output) != "-":
         with new_file(output, overwrite=overwrite, inputs=[result]) as part:
-            _write(result, shape, part)
+            _write(result, chosen, part)
         say(f"Wrote {output}")
-    elif output is None and shape == "table" and sys.stdout.isatty():
+    elif output is None and chosen == "table" and sys.stdout.isatty():
         table = collected(result)
         with printing():
             on_terminal(table, wide=wide, note=note, paged=paged)
     else:
-        # Nothing is written if there is an error.
+        # Written to a file first, so that a failed command prints nothing.
         with temporary_folder() as folder:
-            _write(result, shape, folder / "out")
+            _write(result, chosen, folder / "out")
             with (folder / "out").open("rb") as file, printing():
-                sys.stdout.flush()  # keeps the order of what has been printed
+                sys.stdout.flush()  # so that earlier output comes first
                 shutil.copyfileobj(file, sys.stdout.buffer)
                 sys.stdout.flush()
 
@@ -103,19 +103,19 @@ def put_text(text: str, output: Path | None, *, overwrite: bool) -> None:
         say(f"Wrote {output}")
 
 
-def _write(result: pl.LazyFrame, shape: Format, path: Path) -> None:
-    if shape == "parquet":
+def _write(result: pl.LazyFrame, form: Format, path: Path) -> None:
+    if form == "parquet":
         result.sink_parquet(path, engine="streaming")
-    elif shape == "csv":
+    elif form == "csv":
         result.sink_csv(path, engine="streaming", check_extension=False)
-    elif shape == "ndjson":
+    elif form == "ndjson":
         lines = result.map_batches(_lines, schema={"line": pl.String}, streamable=True)
         lines.sink_csv(
             path, engine="streaming", include_header=False, quote_style="never",
             check_extension=False,
         )  # fmt: skip
     else:
-        path.write_text(_TEXTS[shape](collected(result)), "utf-8")
+        path.write_text(_TEXTS[form](collected(result)), "utf-8")
 
 
 def _json(table: pl.DataFrame) -> str:
@@ -123,7 +123,8 @@ def _json(table: pl.DataFrame) -> str:
 
 
 def _lines(table: pl.DataFrame) -> pl.DataFrame:
-    """Return each row as a JSON object; Polars would write null for infinite numbers."""
+    """Return each row as a JSON object, with infinite numbers as text."""
+    # Polars would write null for infinite numbers.
     lines = table.write_ndjson().split("\n")[:-1]
     infinite = table.select(cs.float().is_infinite())
     for name in infinite.columns:

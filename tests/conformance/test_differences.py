@@ -382,7 +382,7 @@ NEW = pl.DataFrame({
 def test_rectools_counts_new_documents_as_documents_of_one_user() -> None:
     """This affects MIUF, and the preset RECTOOLS reproduces it.
 
-    By default, novelty in polars_rank leaves them out.
+    By default, novelty in polars_rank excludes new documents.
     """
     assert mean(NEW, "MIUF@2", pr.conventions.RECTOOLS) == (2 + 3) / 2
     assert mean(NEW, "MIUF@2", pr.conventions.POLARS_RANK) == 2
@@ -391,7 +391,7 @@ def test_rectools_counts_new_documents_as_documents_of_one_user() -> None:
 def test_replay_divides_surprisal_and_unexpectedness_by_k() -> None:
     """New documents have the surprisal 1. The preset REPLAY reproduces both.
 
-    By default, polars_rank leaves them out, and divides by the number of documents.
+    By default, polars_rank excludes new documents and divides by the number of other documents.
     """
     assert mean(NEW, "Surprisal@4", pr.conventions.REPLAY) == pytest.approx((2 / 3 + 1) / 4)
     assert mean(NEW, "Surprisal@4", pr.conventions.POLARS_RANK) == pytest.approx(2 / 3)
@@ -405,9 +405,9 @@ def test_replay_calls_the_share_of_unseen_documents_novelty() -> None:
 
 
 def test_arp_of_recommenders_is_average_recommendation_popularity() -> None:
-    """RecTools counts interactions, and new documents as 0.
+    """RecTools counts interactions; new documents count as 0.
 
-    Evidently counts users, divides by the maximum, and leaves new documents out; `interactions` names
+    Evidently counts users, divides by the maximum, and excludes new documents; `interactions` names
     the column. Without a preset, ARP is the average relevance position.
     """
     assert mean(NEW, "ARP@2", pr.conventions.RECTOOLS) == 8 / 2
@@ -426,7 +426,7 @@ def test_rectools_has_an_ild_of_0_for_a_single_document() -> None:
     assert pr.per_query(frame, "ILD@2").item(0, 1) is None
 
 
-def test_lenskit_leaves_users_without_relevant_documents_out() -> None:
+def test_lenskit_excludes_users_without_relevant_documents() -> None:
     """The preset LENSKIT reproduces this, except for DCG and RBP, which are then 0."""
     frame = pl.concat([log((2.0, 1), query="1"), log((2.0, 0), query="2")])
     for name in ("NDCG@5", "Recall@5", "Hit@5", "RecipRank@5"):
@@ -436,14 +436,14 @@ def test_lenskit_leaves_users_without_relevant_documents_out() -> None:
 
 
 def test_replay_divides_categorical_diversity_by_k() -> None:
-    """In polars_rank, `category_count(k) / k`."""
+    """In polars_rank, this is `category_count(k) / k`."""
     frame = NEW.with_columns(category=pl.Series(["a", "b"]))
     found = pr.evaluate(frame, pr.category_count(4) / 4, conventions=pr.conventions.REPLAY)
     assert found.item(0, 1) == 2 / 4
 
 
 def test_evidently_divides_the_gini_index_by_n_minus_1() -> None:
-    """It is of the recommended documents, and that of LensKit of the catalog.
+    """Evidently computes it over the recommended documents, and LensKit over the catalog.
 
     In polars_rank, these are `gini_recommended` and `gini` of `catalog.summary`, with the divisor n
     of the definition.
@@ -457,12 +457,12 @@ def test_evidently_divides_the_gini_index_by_n_minus_1() -> None:
 
 
 def test_rectools_counts_documents_as_catalog_coverage() -> None:
-    """Documents that are not in the catalog count, too.
+    """The count includes documents that are not in the catalog.
 
-    With `normalize=True`, it divides the count by the size of the catalog.
+    With `normalize=True`, RecTools divides the count by the size of the catalog.
 
-    In polars_rank, the count is `recommended` + `unknown` of `catalog.summary`, and `coverage` the
-    share of the catalog that is recommended.
+    In polars_rank, the count is `recommended` + `unknown` of `catalog.summary`, and `coverage` is
+    the share of the catalog that is recommended.
     """
     shown = pl.DataFrame({"query": 1, "doc": ["a", "new"], "score": [2.0, 1.0]})
     found = pr.catalog.summary(shown, items=pl.DataFrame({"doc": ["a", "b", "c", "d"]}))
