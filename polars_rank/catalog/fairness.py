@@ -9,15 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._params import (
-    OWN,
-    Names,
-    check_column,
-    find_columns,
-    free,
-    one_of,
-    some_names,
-)
+from polars_rank._params import OWN, Names, check_column, find_columns, free, one_of, some_names
 from polars_rank.catalog.top_k import Rankings
 from polars_rank.columns import Score, is_relevant
 from polars_rank.conventions import Ties, lowest_relevant
@@ -99,10 +91,7 @@ class Groups:
         table = lazy(self.target, "target")
         schema = schema_of(table)
         find_columns(
-            schema,
-            {"group": self.names, "target": "target"},
-            numbers=("target",),
-            table="`target`",
+            schema, {"group": self.names, "target": "target"}, numbers=("target",), table="`target`"
         )
         types = schema_of(self.members)
         key_types(types, schema, self.names, ("`doc_groups`", "`target`"))

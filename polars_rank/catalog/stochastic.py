@@ -6,15 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from polars_rank._params import (
-    OWN,
-    Names,
-    check_distinct,
-    find_columns,
-    free,
-    names,
-    some_names,
-)
+from polars_rank._params import OWN, Names, check_distinct, find_columns, free, names, some_names
 from polars_rank.catalog.top_k import RANK, Rankings, discount_of
 from polars_rank.columns import Score, is_relevant
 from polars_rank.conventions import Ties, lowest_relevant

@@ -20,13 +20,7 @@ from polars_rank.evaluation.checks import (
     unnamed_checks,
     weight_check,
 )
-from polars_rank.evaluation.per_ranking import (
-    DOC,
-    DOCUMENTS,
-    SIZE,
-    TIES,
-    retrieved_documents,
-)
+from polars_rank.evaluation.per_ranking import DOC, DOCUMENTS, SIZE, TIES, retrieved_documents
 from polars_rank.frames.batches import added_up
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.metric import checked_parameter

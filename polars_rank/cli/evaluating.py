@@ -71,8 +71,7 @@ def estimate(
     metrics: o.Metrics = [],
     by: o.By = [],
     normalize: Annotated[
-        estimates.Normalize,
-        o.option("Divide by the number of rankings, or by the sum of weights."),
+        estimates.Normalize, o.option("Divide by the number of rankings, or by the sum of weights.")
     ] = "snips",
     cluster: o.Cluster = [],
     max_unshown: Annotated[
@@ -109,8 +108,7 @@ def curve(
     metrics: o.Metrics = [],
     by: o.By = [],
     kind: Annotated[
-        Literal["rank", "pr"],
-        o.option("Metrics by cutoff, or precision and recall by score."),
+        Literal["rank", "pr"], o.option("Metrics by cutoff, or precision and recall by score.")
     ] = "rank",
     ks: o.Ks = ["1-20"],
     run: o.Run = None,

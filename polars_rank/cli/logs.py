@@ -12,14 +12,7 @@ import polars as pl
 import typer
 
 from polars_rank.cli.messages import misused
-from polars_rank.cli.options import (
-    Attributes,
-    Columns,
-    Definitions,
-    Files,
-    chosen,
-    undefined_of,
-)
+from polars_rank.cli.options import Attributes, Columns, Definitions, Files, chosen, undefined_of
 from polars_rank.cli.sources import (
     STANDARD_INPUT,
     Kind,

@@ -144,8 +144,7 @@ N = Annotated[
 ]
 Confidence = Annotated[float, option("Confidence level.")]
 Cluster = Annotated[
-    list[str],
-    columns("Columns that identify the sampling unit if it is not the query, e.g. user."),
+    list[str], columns("Columns that identify the sampling unit if it is not the query, e.g. user.")
 ]
 Interval = Annotated[intervals.Interval, option("Method for confidence intervals.")]
 Test = Annotated[significance.Test, option("Significance test.")]
@@ -153,8 +152,7 @@ Correction = Annotated[
     significance.Correction, option("Correction of p-values for multiple comparisons.")
 ]
 Alternative = Annotated[
-    intervals.Alternative,
-    option("Alternative hypothesis about the run, relative to the baseline."),
+    intervals.Alternative, option("Alternative hypothesis about the run, relative to the baseline.")
 ]
 Margin = Annotated[float, option("Non-inferiority margin, with --alternative greater or less.")]
 Resamples = Annotated[int, option("Number of resamples.")]
@@ -184,8 +182,7 @@ Logs = Annotated[
     ),
 ]
 LogsOrValues = Annotated[
-    list[str],
-    typer.Argument(metavar="LOG", help="Log, per-query values, or moments."),
+    list[str], typer.Argument(metavar="LOG", help="Log, per-query values, or moments.")
 ]
 Values = Annotated[list[str], file("Per-query values, instead of LOG.", INPUT)]
 Qrels = Annotated[list[str], file("TREC judgments of LOG.", INPUT)]

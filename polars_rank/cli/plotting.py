@@ -64,8 +64,7 @@ class Chart:
         o.option("bounds: effect of tied or of unjudged documents.", OPTIONS),
     ] = "ties"
     grade: Annotated[
-        float | None,
-        o.option("bounds: label of unjudged documents for the upper bound.", OPTIONS),
+        float | None, o.option("bounds: label of unjudged documents for the upper bound.", OPTIONS)
     ] = None
     slices: o.Slices = field(default_factory=list)
     pairs: o.Pairs = False
@@ -94,8 +93,7 @@ def plot(
         ),
     ],
     output: Annotated[
-        Path,
-        o.file("Write to this .png, .svg, .html or .json file.", o.OUTPUT, "--output", "-o"),
+        Path, o.file("Write to this .png, .svg, .html or .json file.", o.OUTPUT, "--output", "-o")
     ],
     logs: o.LogsOrValues = [],
     values: o.Values = [],

@@ -36,8 +36,7 @@ def report(
         o.option("Template of document addresses, e.g. https://example.org/{doc}.", metavar="URL"),
     ] = None,
     meta: Annotated[
-        list[str],
-        o.option("Value to show on the page, e.g. commit=1a2b3c.", metavar="NAME=VALUE"),
+        list[str], o.option("Value to show on the page, e.g. commit=1a2b3c.", metavar="NAME=VALUE")
     ] = [],
     moments: Annotated[
         list[str], o.file("Moments of earlier logs, drawn over time (repeatable).")

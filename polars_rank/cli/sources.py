@@ -144,30 +144,20 @@ def _check_fields(files: list[str], separator: str) -> None:
             )
 
 
-def _tsv(files: list[str], ids: Collection[str]) -> pl.LazyFrame:
-    return _csv(files, ids, "\t")
-
-
-def _ndjson(files: list[str], _: Collection[str]) -> pl.LazyFrame:
-    return scan_ndjson(files, infer_schema_length=None)
-
-
-def _ipc(files: list[str], _: Collection[str]) -> pl.LazyFrame:
+def _ipc(files: list[str]) -> pl.LazyFrame:
+    """Scan Arrow files, or read Arrow streams."""
     if all("://" not in file and _begins_with(file, _ARROW_STREAM) for file in files):
         return pl.concat(pl.read_ipc_stream(file).lazy() for file in files)
     return pl.scan_ipc(files, glob=False)
 
 
-def _trec(files: list[str], _: Collection[str]) -> pl.LazyFrame:
-    return scan_run(files)
-
-
-_READERS: dict[Kind, Callable[[list[str], Collection[str]], pl.LazyFrame]] = {
+#: Formats → functions that scan files, with the columns of ids.
+_SCANS: dict[Kind, Callable[[list[str], Collection[str]], pl.LazyFrame]] = {
     "csv": _csv,
-    "tsv": _tsv,
-    "ndjson": _ndjson,
-    "ipc": _ipc,
-    "trec": _trec,
+    "tsv": partial(_csv, separator="\t"),
+    "ndjson": lambda files, _: scan_ndjson(files, infer_schema_length=None),
+    "ipc": lambda files, _: _ipc(files),
+    "trec": lambda files, _: scan_run(files),
 }
 
 
@@ -207,7 +197,7 @@ def scan_table(
         raise ArgumentError(
             f"--{name.replace('_', '-')} needs Parquet files; found {', '.join(paths)}"
         )
-    return _READERS[kind](text_files(paths), ids)
+    return _SCANS[kind](text_files(paths), ids)
 
 
 def expanded(paths: Sequence[str]) -> list[str]:

@@ -268,8 +268,7 @@ def _adjacent_estimates(impressions: ImpressionLog, groups: Sequence[str]) -> pl
     above = pl.col("above") == _POSITION - 1
     two_above = above & (pl.col("two above") == _POSITION - 2)
     rows = _pairs(impressions, **lists).with_columns(
-        pl.when(above).then("base").alias("base"),
-        pl.when(two_above).then("before").alias("before"),
+        pl.when(above).then("base").alias("base"), pl.when(two_above).then("before").alias("before")
     )
     three = pl.when(_BEFORE.is_not_null())
     sums = _sums(
@@ -329,8 +328,7 @@ def _randomized_estimates(
         )
     rate = clicks / seen
     ratios = counted.with_columns(
-        rate.alias("ratio"),
-        pl.when(clicks > 0).then((1 - rate) / clicks).alias("variance"),
+        rate.alias("ratio"), pl.when(clicks > 0).then((1 - rate) / clicks).alias("variance")
     ).with_columns(
         ratio(pl.col("ratio"), reference.value("ratio")).alias("propensity"),
         (pl.col("variance") + reference.value("variance")).alias("variance"),

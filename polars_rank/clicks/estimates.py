@@ -15,14 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import (
-    OWN,
-    Names,
-    check_distinct,
-    find_columns,
-    one_of,
-    share,
-)
+from polars_rank._params import OWN, Names, check_distinct, find_columns, one_of, share
 from polars_rank.clicks.certainty import (
     check_weights,
     cluster_columns,
@@ -185,11 +178,7 @@ def estimate(
     └─────────┴──────┘
     """
     estimates = Estimates.of(
-        metrics,
-        normalize=normalize,
-        cluster=cluster,
-        max_unshown=max_unshown,
-        **options,
+        metrics, normalize=normalize, cluster=cluster, max_unshown=max_unshown, **options
     )
     return estimates.finish(estimates.add_up(estimates.rankings(frame)))
 
@@ -492,6 +481,6 @@ def _checked(by: list[str], max_unshown: float, groups: pl.DataFrame) -> pl.Data
             f"{share:.1%} of the new ranker's documents were never shown (label null)"
             f"{first_group(above_limit, by)}; they would count as 0. Evaluate a ranker closer to "
             "the logged one, or a lower k, or accept this share with "
-            f"`max_unshown={math.ceil(share * 100) / 100:g}` (now {max_unshown:g})",
+            f"`max_unshown={math.ceil(share * 100) / 100:g}` (now {max_unshown:g})"
         )
     return check_weights(groups, by, "queries")

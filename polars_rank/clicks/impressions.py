@@ -6,6 +6,8 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, find_columns
 from polars_rank.columns import Columns
+from polars_rank.evaluation.checks import Check, checks_of, row_checks
+from polars_rank.metrics.user_columns import no_count
 
 
 def columns_of(
@@ -15,18 +17,17 @@ def columns_of(
 
     Without positions, clicks are the scores. A missing column or a wrong type raises `SchemaError`.
     """
-    roles = {
-        "query": query,
-        "doc": doc,
-        "click": click,
-        "position": position,
-        "by": by,
-    }
+    roles = {"query": query, "doc": doc, "click": click, "position": position, "by": by}
     find_columns(schema, roles, numbers=("click", "position"))
     score, parameter = (click, "score") if position is None else (position, "position")
     return Columns.find(
         schema, query=query, doc=doc, score=score, label=click, by=by, score_parameter=parameter
     )
+
+
+def impression_checks(columns: Columns) -> list[Check]:
+    """Return the checks of ids, positions and clicks."""
+    return [*row_checks(columns), *checks_of("row", no_count("click", columns.label))]
 
 
 def is_click(click: str) -> pl.Expr:

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import (
-    OWN,
-    Names,
-    find_columns,
-    free,
-    share,
-    some_names,
-)
+from polars_rank._params import OWN, Names, find_columns, free, share, some_names
 from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.evaluation.checks import FAILED, checks_of, failed, refuse, refuse_failed
 from polars_rank.evaluation.means import grouped

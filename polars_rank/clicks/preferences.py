@@ -12,13 +12,13 @@ from polars_rank.clicks.impressions import (
     DOC,
     PLACE,
     columns_of,
+    impression_checks,
     is_click,
 )
 from polars_rank.errors import SchemaError
-from polars_rank.evaluation.checks import checks_of, failed, raise_failed, row_checks
+from polars_rank.evaluation.checks import checks_of, failed, raise_failed
 from polars_rank.evaluation.per_ranking import per_ranking, user_keys
 from polars_rank.frames.tables import framed, schema_of
-from polars_rank.metrics.user_columns import no_count
 
 if TYPE_CHECKING:
     from polars_rank.columns import Columns
@@ -207,10 +207,7 @@ def _preferences(log: pl.LazyFrame, columns: Columns, wins: pl.Expr, time: str) 
     """Return pairs of each winning document and each document skipped above it."""
     doc = columns.pair[-1]
     free(columns.pair, ["pair", "label"], "doc")
-    checks = [
-        *row_checks(columns),
-        *checks_of("row", no_count("click", columns.label)),
-    ]
+    checks = impression_checks(columns)
     shown = pl.col(columns.score).is_not_null()
     rows = {
         OWN + "doc": pl.col(doc),

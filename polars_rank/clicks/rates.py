@@ -8,25 +8,17 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN, Names, free, is_number, whole_number
-from polars_rank.clicks.impressions import (
-    CLICK,
-    DOC,
-    columns_of,
-    is_click,
-)
+from polars_rank.clicks.impressions import CLICK, DOC, columns_of, impression_checks, is_click
 from polars_rank.columns import default_column
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.checks import (
-    checks_of,
     failed,
     failed_in_ranking,
     raise_failed,
-    row_checks,
 )
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.per_ranking import per_ranking, user_keys
 from polars_rank.frames.tables import framed, schema_of
-from polars_rank.metrics.user_columns import no_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -244,10 +236,7 @@ def _pairs(
     keys = columns.pair
     doc = keys[-1]
     free(keys, ["impressions", "clicks", "ctr", "expected", "coec", "label"], "doc")
-    checks = [
-        *row_checks(columns),
-        *checks_of("row", no_count("click", columns.label)),
-    ]
+    checks = impression_checks(columns)
     inputs = {OWN + "doc": pl.col(doc), OWN + "click": _known_click(columns)}
     inputs |= {_RATE: pl.col(_RATE)} if sums else {}
     shown = CLICK.is_not_null()

@@ -15,14 +15,7 @@ from typing import NamedTuple, TypeAlias
 import polars as pl
 
 from polars_rank._docstrings import described_by
-from polars_rank._params import (
-    OWN,
-    Names,
-    find_columns,
-    free,
-    names,
-    some_names,
-)
+from polars_rank._params import OWN, Names, find_columns, free, names, some_names
 from polars_rank.clicks.certainty import check_weights, cluster_columns, concentration, interval
 from polars_rank.columns import Columns
 from polars_rank.evaluation.checks import Check, checks_of, failed, raise_failed

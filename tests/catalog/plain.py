@@ -1,4 +1,4 @@
-"""Rankings in plain Python, for the oracles of the catalog."""
+"""Rankings in plain Python, for comparison with functions of the catalog."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def tops(log: pl.DataFrame, k: int | None = None, ties: str = "doc") -> dict[Any
     """Return the first k documents of each query, best first; [] for a query without any."""
     rows: dict[Any, list[tuple[float, Any]]] = defaultdict(list)
     for row in log.to_dicts():
-        found = rows[row["query"]]
+        actual = rows[row["query"]]
         if row["score"] is not None:
-            found.append((row["score"], row["doc"]))
+            actual.append((row["score"], row["doc"]))
     ordered = {}
     for query, pairs in rows.items():
         if ties != "input":

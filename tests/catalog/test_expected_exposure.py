@@ -1,4 +1,4 @@
-"""`expected_exposure` against the formulas of the paper."""
+"""`expected_exposure`, compared with the formulas of the paper."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_against_all_rankings_of_the_ideal_policy(engine: str, k: int | None) ->
     both = pl.concat([log, again.filter(pl.col("doc") % 5 != 0)]).select(
         "query", "sample", "doc", "score", "label"
     )
-    found = pr.catalog.expected_exposure(
+    actual = pr.catalog.expected_exposure(
         both.lazy(), k, sample="sample", discount=lambda rank: 0.5 ** (rank - 1)
     ).collect(engine=engine)
     rankings = defaultdict(list)
@@ -63,15 +63,15 @@ def test_against_all_rankings_of_the_ideal_policy(engine: str, k: int | None) ->
         )
         rows.append((*query, *values))
     expected = pl.DataFrame(rows, ["query", "ee_l", "ee_d", "ee_r"], orient="row").sort("query")
-    assert_close(found, expected)
+    assert_close(actual, expected)
 
 
 def test_runs_and_one_ranking() -> None:
     log = log_of(random_lists(seed=12)).with_columns(run=pl.col("query") % 2)
-    found = pr.catalog.expected_exposure(shuffled(log), 3, by="run")
+    actual = pr.catalog.expected_exposure(shuffled(log), 3, by="run")
     for run in (0, 1):
         alone = pr.catalog.expected_exposure(log.filter(run=run), 3)
-        assert_close(found.filter(run=run).drop("run"), alone)
+        assert_close(actual.filter(run=run).drop("run"), alone)
     perfect = pl.DataFrame({"query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": [1, 0]})
     assert pr.catalog.expected_exposure(perfect)["ee_l"].to_list() == [0.0]
     counted = pr.catalog.expected_exposure(perfect, 1, discount=None)

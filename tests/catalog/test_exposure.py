@@ -1,4 +1,4 @@
-"""`exposure` and `merge`, by hand, against plain Python, and in every layout."""
+"""`exposure` and `merge`, computed by hand and in plain Python, for all layouts."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ LOG = pl.DataFrame(
 
 
 def test_by_hand() -> None:
-    found = pr.catalog.exposure(LOG, 1, weight="traffic")
-    assert found.columns == ["doc", "impressions", "exposure", "share", "clicks"]
-    assert found.rows() == [("a", 1, 2.0, 0.8, 1), ("b", 1, 0.5, 0.2, 0)]
-    found = pr.catalog.exposure(LOG.drop("click"), discount="reciprocal")
-    assert found.rows() == [("a", 2, 1.5, 0.5), ("b", 2, 1.5, 0.5)]
+    actual = pr.catalog.exposure(LOG, 1, weight="traffic")
+    assert actual.columns == ["doc", "impressions", "exposure", "share", "clicks"]
+    assert actual.rows() == [("a", 1, 2.0, 0.8, 1), ("b", 1, 0.5, 0.2, 0)]
+    actual = pr.catalog.exposure(LOG.drop("click"), discount="reciprocal")
+    assert actual.rows() == [("a", 2, 1.5, 0.5), ("b", 2, 1.5, 0.5)]
     assert pr.catalog.exposure(LOG, discount=lambda rank: rank * 0)["share"].to_list() == [None] * 2
     named = LOG.rename({"doc": "item", "click": "opened"})
     assert pr.catalog.exposure(named, doc="item", click="opened")["clicks"].to_list() == [2, 0]
@@ -40,11 +40,11 @@ def test_by_hand() -> None:
 @pytest.mark.parametrize("ids", [pl.Int64, pl.String])
 def test_against_plain_python(engine: str, ties: str, ids: pl.DataType) -> None:
     log = log_of(random_lists(seed=1)).cast({"doc": ids})
-    found = pr.catalog.exposure(log.lazy(), 3, discount="log2", ties=ties).collect(engine=engine)
+    actual = pr.catalog.exposure(log.lazy(), 3, discount="log2", ties=ties).collect(engine=engine)
     truth = exposures(tops(log, 3, ties).values(), lambda rank: 1 / math.log2(rank + 1))
-    assert dict(found.select("doc", "exposure").rows()) == pytest.approx(truth, rel=1e-12)
-    assert found["doc"].is_sorted()
-    assert found["share"].sum() == pytest.approx(1)
+    assert dict(actual.select("doc", "exposure").rows()) == pytest.approx(truth, rel=1e-12)
+    assert actual["doc"].is_sorted()
+    assert actual["share"].sum() == pytest.approx(1)
 
 
 def test_layouts_give_one_result(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_layouts_give_one_result(tmp_path: Path) -> None:
     assert_frame_equal(again.select("run", "doc", "share"), whole.select("run", "doc", "share"))
 
 
-def test_sums_of_logs_in_order_take_memory_for_documents_only(tmp_path: Path) -> None:
+def test_sums_of_sorted_logs_need_memory_for_documents_only(tmp_path: Path) -> None:
     log = pr.datasets.search_log(90, runs=["a", "b"], seed=2).collect().sort("run", "query")
     log.write_parquet(tmp_path / "log")
     scan = pr.scan_log(tmp_path / "log", by="run")
@@ -78,9 +78,9 @@ def test_sums_of_logs_in_order_take_memory_for_documents_only(tmp_path: Path) ->
     of_run = pr.catalog.exposure(scan.filter(run="a"), 5, query=["run", "query"])
     assert holding_nodes(of_run) == {"sort", "multiplexer"}
     with pl.Config(streaming_chunk_size=50):
-        found = [plan.collect(engine="streaming") for plan in (exposure, summary)]
-    assert_frame_equal(found[0], pr.catalog.exposure(log, 5, by="run"))
-    assert_frame_equal(found[1], pr.catalog.summary(log, 5, by="run"))
+        actual = [plan.collect(engine="streaming") for plan in (exposure, summary)]
+    assert_frame_equal(actual[0], pr.catalog.exposure(log, 5, by="run"))
+    assert_frame_equal(actual[1], pr.catalog.summary(log, 5, by="run"))
 
 
 def test_invalid_input() -> None:

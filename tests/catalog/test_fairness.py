@@ -1,4 +1,4 @@
-"""`group_exposure` and `awrf`, by hand, against plain Python and scipy."""
+"""`group_exposure` and `awrf`, computed by hand, in plain Python and with scipy."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ENGINES = pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 @TARGETS
 def test_awrf_against_scipy(engine: str, target: Any) -> None:
     log = log_of(random_lists(seed=8))
-    found = pr.catalog.awrf(log.lazy(), 5, doc_groups=DOC_GROUPS, target=target)
+    actual = pr.catalog.awrf(log.lazy(), 5, doc_groups=DOC_GROUPS, target=target)
     relevant = defaultdict(list)
     for row in log.filter(pl.col("label") >= 1).to_dicts():
         relevant[row["query"]].append(row["doc"])
@@ -64,7 +64,7 @@ def test_awrf_against_scipy(engine: str, target: Any) -> None:
         truth[query] = 1 - distance(np.array(p), np.array(t)) ** 2 if known else None
     expected = pl.DataFrame({"query": truth.keys(), "awrf": truth.values()}, strict=False)
     assert None in truth.values()
-    result = found.collect(engine=engine)
+    result = actual.collect(engine=engine)
     assert result["awrf"].is_null().to_list() == expected["awrf"].is_null().to_list()
     assert result["awrf"].drop_nulls().to_list() == pytest.approx(
         expected["awrf"].drop_nulls().to_list(), rel=1e-9
@@ -76,7 +76,7 @@ def test_awrf_against_scipy(engine: str, target: Any) -> None:
 @TARGETS
 def test_group_exposure_against_plain_python(engine: str, target: Any) -> None:
     log = log_of(random_lists(seed=9))
-    found = pr.catalog.group_exposure(log.lazy(), 5, doc_groups=DOC_GROUPS, target=target)
+    actual = pr.catalog.group_exposure(log.lazy(), 5, doc_groups=DOC_GROUPS, target=target)
     total: dict[str, float] = defaultdict(float)
     for docs in tops(log, 5).values():
         for group, value in exposure_of(docs, lambda rank: 1 / math.log2(rank + 1)).items():
@@ -87,7 +87,7 @@ def test_group_exposure_against_plain_python(engine: str, target: Any) -> None:
         share, aim = total.get(group, 0) / sum(total.values()), t.get(group, 0) / sum(t.values())
         rows.append((group, total.get(group, 0.0), share, aim, share / aim if aim else None))
     expected = pl.DataFrame(rows, ["group", "exposure", "share", "target", "ratio"], orient="row")
-    assert_close(found.collect(engine=engine), expected)
+    assert_close(actual.collect(engine=engine), expected)
 
 
 def test_runs_and_several_attributes() -> None:
@@ -97,10 +97,10 @@ def test_runs_and_several_attributes() -> None:
     for function in (pr.catalog.awrf, pr.catalog.group_exposure):
         for target in ("items", "relevant"):
             options = {"doc_groups": both, "group": ["group", "size"], "target": target}
-            found = function(shuffled(log), 4, by="run", **options)
+            actual = function(shuffled(log), 4, by="run", **options)
             for run in (0, 1):
                 alone = function(log.filter(run=run), 4, **options)
-                assert_close(found.filter(run=run).drop("run"), alone)
+                assert_close(actual.filter(run=run).drop("run"), alone)
 
 
 def test_extremes() -> None:
@@ -108,14 +108,14 @@ def test_extremes() -> None:
     log = pl.DataFrame({"query": [1, 2], "item": ["x", "?"], "score": 1.0})
     target = pl.DataFrame({"group": [1, 2], "target": [0, 5]})
     options = {"doc_groups": groups, "target": target, "doc": "item"}
-    found = pr.catalog.awrf(log, **options)
+    actual = pr.catalog.awrf(log, **options)
     # All exposure where none should be; and a document without a group.
-    assert found["awrf"].to_list() == [pytest.approx(1 - math.log(2)), None]
+    assert actual["awrf"].to_list() == [pytest.approx(1 - math.log(2)), None]
     shares = pr.catalog.group_exposure(log, **options)
     assert shares.rows() == [(1, 1.0, 1.0, 0.0, None), (2, 0.0, 0.0, 1.0, 0.0)]
     weighted = log.with_columns(traffic=pl.Series([0, 1]))
-    found = pr.catalog.group_exposure(weighted, weight="traffic", **options)
-    assert found["share"].to_list() == [None, None]
+    actual = pr.catalog.group_exposure(weighted, weight="traffic", **options)
+    assert actual["share"].to_list() == [None, None]
 
 
 def test_invalid_input() -> None:

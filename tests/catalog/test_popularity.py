@@ -1,4 +1,4 @@
-"""`popularity`, by hand and against plain Python."""
+"""`popularity`, computed by hand and in plain Python."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def test_against_plain_python(engine: str) -> None:
     draw = random.Random(1)
     rows = [(draw.randint(1, 30), int(draw.expovariate(0.2))) for _ in range(400)]
     train = pl.LazyFrame(rows, ["query", "doc"], orient="row")
-    found = pr.catalog.popularity(train, head=0.5).collect(engine=engine)
+    actual = pr.catalog.popularity(train, head=0.5).collect(engine=engine)
     times = Counter(doc for _, doc in rows)
     users = Counter(doc for _, doc in set(rows))
     everyone = len({user for user, _ in rows})
     levels = sorted({*times.values()}, reverse=True)
     order = sorted(times, key=lambda doc: (times[doc], doc), reverse=True)
     seen = 0
-    for row, doc in zip(found.to_dicts(), order, strict=True):
+    for row, doc in zip(actual.to_dicts(), order, strict=True):
         assert row == {
             "doc": doc,
             "users": users[doc],
@@ -41,15 +41,15 @@ def test_against_plain_python(engine: str) -> None:
 
 
 @pytest.mark.parametrize("by", [["query"], [pl.col("query").hash()]])
-def test_logs_in_order_are_counted_in_batches(tmp_path: Path, by: list[str | pl.Expr]) -> None:
+def test_sorted_logs_are_counted_in_batches(tmp_path: Path, by: list[str | pl.Expr]) -> None:
     log = pr.datasets.search_log(90, runs=["a", "b"], seed=2).collect()
     log.sort(by).write_parquet(tmp_path / "log")
     plan = pr.catalog.popularity(pr.scan_log(tmp_path / "log"))
     # One row per document is sorted and joined with the number of users.
     assert "group-by" not in holding_nodes(plan)
     with pl.Config(streaming_chunk_size=50):
-        found = plan.collect(engine="streaming")
-    assert_frame_equal(found, pr.catalog.popularity(log))
+        actual = plan.collect(engine="streaming")
+    assert_frame_equal(actual, pr.catalog.popularity(log))
 
 
 @pytest.mark.parametrize(
@@ -65,15 +65,15 @@ def test_logs_in_order_are_counted_in_batches(tmp_path: Path, by: list[str | pl.
     ],
 )
 def test_the_head_and_the_tail(options: dict, tail: list[str]) -> None:
-    found = pr.catalog.popularity(TRAIN, query="user", doc="item", **options)
-    assert found.filter("long_tail")["item"].to_list() == tail
+    actual = pr.catalog.popularity(TRAIN, query="user", doc="item", **options)
+    assert actual.filter("long_tail")["item"].to_list() == tail
 
 
 def test_items_of_a_summary() -> None:
     items = pr.catalog.popularity(TRAIN, query="user", doc="item", head=0.5)
     log = pl.DataFrame({"user": [1, 1], "item": ["a", "c"], "score": [2.0, 1.0]})
-    found = pr.catalog.summary(log, 2, items=items, query="user", doc="item")
-    assert found.select("documents", "coverage", "long_tail_share").row(0) == (3, 2 / 3, 0.5)
+    actual = pr.catalog.summary(log, 2, items=items, query="user", doc="item")
+    assert actual.select("documents", "coverage", "long_tail_share").row(0) == (3, 2 / 3, 0.5)
 
 
 def test_invalid_input() -> None:

@@ -1,4 +1,4 @@
-"""The catalog against RecTools, whose numbers `fixtures/write_rectools_catalog.py` has written."""
+"""The catalog, compared with values of RecTools from `fixtures/write_rectools_catalog.py`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ POPULARITY = pr.catalog.popularity(
 
 
 def test_coverage() -> None:
-    found = pr.catalog.summary(LOG, K, items=ITEMS, position="position", **NAMES)
-    recommended, unknown, documents, coverage = found.select(
+    actual = pr.catalog.summary(LOG, K, items=ITEMS, position="position", **NAMES)
+    recommended, unknown, documents, coverage = actual.select(
         "recommended", "unknown", "documents", "coverage"
     ).row(0)
     # RecTools also counts items that are not in the catalog.
@@ -29,8 +29,8 @@ def test_coverage() -> None:
     assert recommended + unknown == VALUES["coverage count"]
     assert (recommended + unknown) / documents == pytest.approx(VALUES["coverage"])
     known = LOG.filter(pl.col("item").is_in(PEER["catalog"]))
-    found = pr.catalog.summary(known, K, items=ITEMS, position="position", **NAMES)
-    assert found["coverage"].item() == coverage
+    actual = pr.catalog.summary(known, K, items=ITEMS, position="position", **NAMES)
+    assert actual["coverage"].item() == coverage
 
 
 def test_popularity() -> None:

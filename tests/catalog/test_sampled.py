@@ -1,4 +1,4 @@
-"""`sampled` against the normal equations, and in a simulation against full evaluation."""
+"""`sampled`, compared with the normal equations, and in a simulation with all items."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def estimate(f: list[float], m: int, gamma: float) -> np.ndarray:
 @pytest.mark.parametrize("gamma", [0.1, 0.01])
 def test_against_the_normal_equations(engine: str, gamma: float) -> None:
     n, m, ranks = 40, 6, [1, 1, 2, 3, 5, 7]
-    found = pr.catalog.sampled(
+    actual = pr.catalog.sampled(
         log_with(ranks, m).lazy(), [*METRICS], n_items=n, n_sampled=m, variance_weight=gamma
     ).collect(engine=engine)
-    for (name, of_rank), row in zip(METRICS.items(), found.to_dicts(), strict=True):
+    for (name, of_rank), row in zip(METRICS.items(), actual.to_dicts(), strict=True):
         values = estimate([of_rank(rank) for rank in range(1, n + 1)], m, gamma)
         each = [values[rank - 1] for rank in ranks]
         assert row == {
@@ -78,7 +78,7 @@ def test_against_the_em_algorithm(engine: str, n: int, m: int, rel: float) -> No
     if m == 1:
         ranks = {"a": [1, 1, 1], "b": [1, 1, 1, 2]}
     log = pl.concat(log_with(each, m).with_columns(run=pl.lit(run)) for run, each in ranks.items())
-    found = pr.catalog.sampled(
+    actual = pr.catalog.sampled(
         log.lazy(), [*METRICS], n_items=n, n_sampled=m, method="maximum_likelihood", by="run"
     ).collect(engine=engine)
     expected = {
@@ -87,9 +87,9 @@ def test_against_the_em_algorithm(engine: str, n: int, m: int, rel: float) -> No
         for name, of_rank in METRICS.items()
     }
     corrected = {(run, name): value for run, name, value in
-                 found.select("run", "metric", "corrected").iter_rows()}  # fmt: skip
+                 actual.select("run", "metric", "corrected").iter_rows()}  # fmt: skip
     assert corrected == pytest.approx(expected, rel=rel)
-    assert found["std_error"].is_null().all()
+    assert actual["std_error"].is_null().all()
     whole = pr.catalog.sampled(
         log_with(ranks["a"], m), "rr@3", n_items=n, n_sampled=m, method="maximum_likelihood"
     )
@@ -97,20 +97,20 @@ def test_against_the_em_algorithm(engine: str, n: int, m: int, rel: float) -> No
 
 
 @pytest.mark.filterwarnings("ignore:'rank_mapping' says little")
-def test_sampled_ranks_mapped_to_ranks_of_all_items() -> None:
+def test_rank_mapping() -> None:
     """The hit rate at k among sampled candidates is that at f(k) = 1 + (k - 1)(n - 1) / m."""
     n, m, ranks = 41, 4, [1, 1, 2, 3, 5]
     log = log_with(ranks, m)
     for k in range(1, m + 2):
         f = 1 + (k - 1) * (n - 1) // m  # 1, 11, 21, 31, 41
-        found = pr.catalog.sampled(
+        actual = pr.catalog.sampled(
             log, f"hit_rate@{f}", n_items=n, n_sampled=m, method="rank_mapping"
         )
-        assert found["corrected"].item() == pr.evaluate(log, f"hit_rate@{k}").item(0, 1)
-    found = pr.catalog.sampled(log, "ndcg@11", n_items=n, n_sampled=m, method="rank_mapping")
+        assert actual["corrected"].item() == pr.evaluate(log, f"hit_rate@{k}").item(0, 1)
+    actual = pr.catalog.sampled(log, "ndcg@11", n_items=n, n_sampled=m, method="rank_mapping")
     values = [1, 1, 1 / math.log2(12), 0, 0]
-    assert found["corrected"].item() == pytest.approx(np.mean(values))
-    assert found["std_error"].item() == pytest.approx(np.std(values, ddof=1) / math.sqrt(5))
+    assert actual["corrected"].item() == pytest.approx(np.mean(values))
+    assert actual["std_error"].item() == pytest.approx(np.std(values, ddof=1) / math.sqrt(5))
 
 
 def test_cutoffs_that_are_too_low_for_rank_mapping() -> None:
@@ -151,9 +151,9 @@ def test_the_error_in_a_simulation(
     """The metric among sampled candidates orders two systems wrongly; the corrected one does not."""
     full, corrected, among = {}, {}, {}
     for run, (hit_rate, log) in simulation.items():
-        found = pr.catalog.sampled(log, "hit_rate@10", n_items=2000, n_sampled=100, method=method)
+        actual = pr.catalog.sampled(log, "hit_rate@10", n_items=2000, n_sampled=100, method=method)
         full[run] = hit_rate
-        corrected[run], among[run] = found["corrected"].item(), found["sampled"].item()
+        corrected[run], among[run] = actual["corrected"].item(), actual["sampled"].item()
     assert full["bold"] > full["even"]
     assert among["bold"] < among["even"]
     assert corrected["bold"] > corrected["even"]
@@ -163,9 +163,9 @@ def test_the_error_in_a_simulation(
 
 def test_runs_and_ties() -> None:
     log = pl.concat([log_with([1, 2], 2).with_columns(run=1), log_with([3], 2).with_columns(run=2)])
-    found = pr.catalog.sampled(log, "rr@3", n_items=9, n_sampled=2, by="run")
-    assert found.select("run", "queries", "sampled").rows() == [(1, 2, 0.75), (2, 1, 1 / 3)]
-    assert found["std_error"].is_null().to_list() == [False, True]
+    actual = pr.catalog.sampled(log, "rr@3", n_items=9, n_sampled=2, by="run")
+    assert actual.select("run", "queries", "sampled").rows() == [(1, 2, 0.75), (2, 1, 1 / 3)]
+    assert actual["std_error"].is_null().to_list() == [False, True]
     tied = pr.catalog.sampled(
         log.with_columns(score=0.0), "rr@3", n_items=9, n_sampled=2, by="run", ties="best"
     )

@@ -11,27 +11,27 @@ from strategies import assert_close, log_of, random_lists, shuffled
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
-def test_seen_documents_are_as_if_they_had_not_been_there(engine: str) -> None:
+def test_seen_documents_have_no_effect(engine: str) -> None:
     lists = random_lists(seed=13)
     log = shuffled(log_of(lists)).with_columns(traffic=pl.col("query"))
     history = [(query, d.doc) for query, docs in lists.items() for d in docs if d.doc % 3 == 0]
     # The last ranking has only seen documents; what others have seen does not matter.
     history += [(max(lists), d.doc) for d in lists[max(lists)]] + history[:5]
     seen = pl.LazyFrame(history, {"query": pl.Int32, "doc": pl.Int64}, orient="row")
-    found = pr.catalog.exclude_seen(log.lazy(), seen).collect(engine=engine)
+    actual = pr.catalog.exclude_seen(log.lazy(), seen).collect(engine=engine)
     left = log.filter(
         ~pl.struct("query", "doc").is_in([{"query": q, "doc": d} for q, d in history])
     )
-    assert found.columns == log.columns
-    assert found.filter(pl.col("doc").is_not_null()).equals(left)
+    assert actual.columns == log.columns
+    assert actual.filter(pl.col("doc").is_not_null()).equals(left)
     rest = {query: docs for query, docs in lists.items() if query in {*left["query"]}}
-    empty = found.filter(pl.col("doc").is_null())
+    empty = actual.filter(pl.col("doc").is_null())
     assert empty["query"].sort().to_list() == sorted({*lists} - {*rest})
     assert empty.select(pl.col("score", "label").null_count()).row(0) == (empty.height,) * 2
-    means = pr.evaluate(found, ["num_ret", "rr"], weight="traffic")
+    means = pr.evaluate(actual, ["num_ret", "rr"], weight="traffic")
     assert means["queries"].item() == len(lists)
     assert_close(
-        pr.evaluate(found, "num_ret", undefined="zero"),
+        pr.evaluate(actual, "num_ret", undefined="zero"),
         pl.DataFrame({"queries": [len(lists)], "num_ret": [left["score"].count()]}),
     )
 
@@ -41,8 +41,8 @@ def test_runs_and_other_names() -> None:
     history = pl.DataFrame(
         {"user": ["u"], "item": ["a"]}, schema_overrides={"item": pl.Categorical}
     )
-    found = pr.catalog.exclude_seen(log, history, query="user", doc="item", score="s", by="run")
-    assert found.rows() == [(1, "u", "b", 1), (2, "u", None, None)]
+    actual = pr.catalog.exclude_seen(log, history, query="user", doc="item", score="s", by="run")
+    assert actual.rows() == [(1, "u", "b", 1), (2, "u", None, None)]
     with pytest.raises(
         pr.errors.SchemaError, match="'item' .`doc`. not found; available in `history`"
     ):
@@ -66,8 +66,8 @@ def test_leave_one_out_against_plain_python(n: int, dtype: pl.DataType) -> None:
         rows[query].append((day, doc))
     last = {(q, doc) for q, pairs in rows.items() for _, doc in sorted(pairs)[-n:]}
     for frame in (log, shuffled(log)):
-        found = frame.filter(pr.catalog.leave_one_out("day", n=n))
-        assert {*found.select("query", "doc").rows()} == last
+        actual = frame.filter(pr.catalog.leave_one_out("day", n=n))
+        assert {*actual.select("query", "doc").rows()} == last
 
 
 def test_invalid_splits() -> None:

@@ -1,4 +1,4 @@
-"""`summary`, by hand, against plain Python, and of exposures."""
+"""`summary`, computed by hand and in plain Python, of rankings and of exposures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def summary_of(log: pl.DataFrame, k: int, catalog: set[int] | None, top: float) 
     n, total = len(values), sum(values)
     shares = [x / total for x in values if x]
     entropy = -math.fsum(p * math.log2(p) for p in shares)
-    found = gini(values)
+    actual = gini(values)
     return {
         "queries": len(lists),
         "fill_rate": sum(len(docs) >= k for docs in lists) / len(lists),
@@ -41,8 +41,8 @@ def summary_of(log: pl.DataFrame, k: int, catalog: set[int] | None, top: float) 
         "recommended": len(known),
         "coverage": None if catalog is None else len(known) / n,
         "unknown": len(every) - len(known),
-        "gini": found,
-        "gini_equality": 1 - found,
+        "gini": actual,
+        "gini_equality": 1 - actual,
         "gini_recommended": gini(list(known.values())),
         "entropy": entropy,
         "normalized_entropy": entropy / math.log2(n),
@@ -61,10 +61,10 @@ def test_against_plain_python(engine: str, catalog: range | None) -> None:
     items = None
     if catalog is not None:
         items = pl.DataFrame({"doc": catalog}).with_columns(long_tail=pl.col("doc") % 3 == 0)
-    found = pr.catalog.summary(log.lazy(), 3, items=items, top=0.25).collect(engine=engine)
+    actual = pr.catalog.summary(log.lazy(), 3, items=items, top=0.25).collect(engine=engine)
     truth = summary_of(log, 3, None if catalog is None else {*catalog}, 0.25)
-    assert found.columns == [*truth]
-    assert_close(found, pl.DataFrame([truth]))
+    assert actual.columns == [*truth]
+    assert_close(actual, pl.DataFrame([truth]))
 
 
 @pytest.mark.parametrize("by", [None, "run"])
@@ -75,24 +75,24 @@ def test_groups_of_documents_have_the_exposure_of_group_exposure(by: str | None)
     )
     expected = pr.catalog.group_exposure(log, 3, doc_groups=members, discount=None, by=by)
     for table in (log, pr.catalog.exposure(log, 3, by=by)):
-        found = pr.catalog.summary(table, 3, doc_groups=members, by=by)
+        actual = pr.catalog.summary(table, 3, doc_groups=members, by=by)
         plain = pr.catalog.summary(table, 3, by=by)
-        assert_close(found.drop("groups"), plain)
-        rows = found.explode("groups").unnest("groups").select(expected.columns)
+        assert_close(actual.drop("groups"), plain)
+        rows = actual.explode("groups").unnest("groups").select(expected.columns)
         assert_close(rows, expected)
 
 
 def test_groups_and_exposures() -> None:
     log = log_of(random_lists(seed=4)).with_columns(run=pl.col("query") % 2)
     items = pl.DataFrame({"doc": range(40)}, schema={"doc": pl.Int32})
-    found = pr.catalog.summary(shuffled(log), 2, items=items, by="run", discount="log2")
+    actual = pr.catalog.summary(shuffled(log), 2, items=items, by="run", discount="log2")
     for run in (0, 1):
         alone = pr.catalog.summary(log.filter(run=run), 2, items=items, discount="log2")
-        assert_close(found.filter(run=run).drop("run"), alone)
+        assert_close(actual.filter(run=run).drop("run"), alone)
     exposure = pr.catalog.exposure(log, 2, by="run", discount="log2")
     of_exposure = pr.catalog.summary(exposure, items=items, by="run")
-    assert of_exposure.columns == ["run", *found.columns[4:]]
-    assert_close(of_exposure, found.select(of_exposure.columns))
+    assert of_exposure.columns == ["run", *actual.columns[4:]]
+    assert_close(of_exposure, actual.select(of_exposure.columns))
     # Without `by`, the exposures of all groups are added up.
     both = pr.catalog.summary(log, 2, items=items, discount="log2")
     assert_close(pr.catalog.summary(exposure, items=items), both.drop(both.columns[:3]))
@@ -135,11 +135,11 @@ def test_extremes() -> None:
     assert of("abcdefghij", top=0.11, k=None)["top_share"] == pytest.approx(0.2)
 
 
-def test_rankings_without_documents_are_queries() -> None:
+def test_rankings_without_documents_count_as_queries() -> None:
     log = pl.DataFrame({"query": [1, 2, 3], "doc": ["a", None, "b"], "score": [1.0, None, None]})
     catalog = pl.DataFrame({"doc": ["a", "b"]})
-    found = pr.catalog.summary(log, 1, items=catalog)
-    assert found.select("queries", "fill_rate", "recommended").row(0) == (3, 1 / 3, 1)
+    actual = pr.catalog.summary(log, 1, items=catalog)
+    assert actual.select("queries", "fill_rate", "recommended").row(0) == (3, 1 / 3, 1)
     empty = pr.catalog.summary(log.clear(), 1, items=catalog).row(0, named=True)
     assert [empty[name] for name in ("queries", "documents", "coverage", "gini")] == [0, 2, 0, None]
     runs = log.clear().with_columns(run=1)

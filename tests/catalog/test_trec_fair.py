@@ -1,4 +1,4 @@
-"""AWRF against the code of TREC Fair 2022, whose values `fixtures/write_trec_fair.py` has written."""
+"""AWRF, compared with values of the code of TREC Fair 2022 from `fixtures/write_trec_fair.py`."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_every_ranking(dimensions: list[str]) -> None:
     groups = product(*(PEER["dimensions"][name] for name in dimensions))
     key = "-".join(dimensions)
     rows = [(*group, part) for group, part in zip(groups, PEER["targets"][key], strict=True)]
-    found = pr.catalog.awrf(
+    actual = pr.catalog.awrf(
         LOG, None, doc_groups=table, group=dimensions, position="position",
         target=pl.DataFrame(rows, [*dimensions, "target"], orient="row"),
     )  # fmt: skip
-    assert dict(found.rows()) == pytest.approx(PEER["values"][key], rel=1e-6)
+    assert dict(actual.rows()) == pytest.approx(PEER["values"][key], rel=1e-6)

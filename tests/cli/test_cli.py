@@ -1,4 +1,4 @@
-"""The command line: what it prints, writes and refuses, and how it ends."""
+"""The command line: results, errors, exit codes and signals."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_json(log: Path) -> None:
     assert_frame_equal(pl.DataFrame(json.loads(out)), expected, check_dtypes=False)
 
 
-def test_table_has_aligned_columns_when_piped(log: Path) -> None:
+def test_piped_tables_have_aligned_columns(log: Path) -> None:
     _, out, _ = run("evaluate", log, "--metrics", "rr", "--by", "run")
     head, *rows = out.splitlines()
     assert head.split() == ["run", "queries", "rr"]
@@ -82,8 +82,8 @@ def test_per_query_to_a_file(log: Path, tmp_path: Path, ending: str) -> None:
     code, out, _ = run("evaluate", log, "-m", "ap p@5", "--by", "run", "--per-query", "-o", output)
     expected = pr.per_query(pl.read_parquet(log), ["ap", "p@5"], by="run")
     assert (code, out) == (0, "")
-    found = getattr(pl, f"read_{ending}")(output)
-    assert_frame_equal(found, expected, check_dtypes=False, check_row_order=False)
+    actual = getattr(pl, f"read_{ending}")(output)
+    assert_frame_equal(actual, expected, check_dtypes=False, check_row_order=False)
     assert [file.name for file in tmp_path.iterdir()] == [output.name]
 
 
@@ -193,7 +193,7 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
         (["evaluate", "no.csv", "-m", "ap", "--memory", "1GB"], "--memory needs Parquet files"),
     ],
 )
-def test_mistakes_get_one_message_and_exit_code_2(
+def test_invalid_usage_prints_one_message_and_exits_with_2(
     log: Path, arguments: list[str], message: str
 ) -> None:
     code, out, err = run(*[log if argument == "LOG" else argument for argument in arguments])
@@ -203,7 +203,7 @@ def test_mistakes_get_one_message_and_exit_code_2(
     assert out == ""
 
 
-def test_an_output_is_not_overwritten_unasked(log: Path, tmp_path: Path) -> None:
+def test_an_output_is_not_overwritten_by_default(log: Path, tmp_path: Path) -> None:
     output = tmp_path / "means.csv"
     output.write_text("mine")
     arguments = ["evaluate", log, "-m", "rr", "--by", "run", "-o", output]
@@ -215,7 +215,7 @@ def test_an_output_is_not_overwritten_unasked(log: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "directory", "pattern", "csv"])
-def test_the_log_that_is_read_is_not_replaced(log: Path, tmp_path: Path, kind: str) -> None:
+def test_an_output_never_replaces_the_log(log: Path, tmp_path: Path, kind: str) -> None:
     source = tmp_path / "a.parquet"
     source.write_bytes(log.read_bytes())
     output, given = source, {"directory": tmp_path, "pattern": tmp_path / "*.parquet"}.get(
@@ -235,7 +235,7 @@ def test_the_log_that_is_read_is_not_replaced(log: Path, tmp_path: Path, kind: s
     assert run(*arguments, tmp_path / "other.json")[0] == 0
 
 
-def test_trec_files_that_are_read_are_not_replaced(tmp_path: Path) -> None:
+def test_an_output_never_replaces_trec_files(tmp_path: Path) -> None:
     (tmp_path / "q").write_text("q1 0 a 1\n")
     (tmp_path / "r").write_text("q1 Q0 b 1 2.0 bm25\n")
     sources = [tmp_path / "r", "--qrels", tmp_path / "q", "--overwrite"]
@@ -291,7 +291,7 @@ def test_logs_in_other_formats(log: Path, tmp_path: Path, name: str) -> None:
     assert json.loads(out) == [pytest.approx(row) for row in expected]
 
 
-def test_several_csv_files_whose_types_show_late(tmp_path: Path) -> None:
+def test_types_of_csv_files_are_inferred_from_all_rows(tmp_path: Path) -> None:
     """A label of 0.5 and a document "x" after a thousand whole numbers."""
     frame = pl.DataFrame({"query": range(1200)}).with_columns(
         doc=pl.format("{}", pl.when(pl.col("query") < 1100).then("query").otherwise(pl.lit("x"))),
@@ -313,7 +313,7 @@ def test_several_csv_files_whose_types_show_late(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
-def test_rows_at_fault_are_counted(tmp_path: Path, ending: str) -> None:
+def test_invalid_rows_are_counted(tmp_path: Path, ending: str) -> None:
     frame = pl.DataFrame(
         {"query": [1, 2, 1, 2], "doc": 1, "score": [float("nan")] * 2 + [1.0] * 2, "label": 1}
     )
@@ -335,7 +335,7 @@ def test_a_warning_is_one_line(log: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert out.startswith("run ")
 
 
-def test_what_is_no_parquet_is_told_where_to_go(tmp_path: Path) -> None:
+def test_errors_about_other_formats_name_the_option(tmp_path: Path) -> None:
     path = tmp_path / "bm25.run"
     path.write_text("q1 Q0 b 1 2.0 bm25\n")
     arguments = ["evaluate", path, "-m", "rr"]
@@ -348,7 +348,7 @@ def test_what_is_no_parquet_is_told_where_to_go(tmp_path: Path) -> None:
     assert "has an unknown format; name it with --input-format" in (run(*arguments)[2])
 
 
-def test_a_broken_csv_file_is_named(tmp_path: Path) -> None:
+def test_errors_name_an_invalid_csv_file(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_bytes(b"query,doc,score,label\n1,caf\xe9,0.5,1\n")
     code, out, err = run("evaluate", path, "-m", "rr")
@@ -386,7 +386,7 @@ def test_options_come_before_conventions(tmp_path: Path) -> None:
     )
     frame.write_parquet(tmp_path / "log.parquet")
 
-    def found(*options: object) -> dict[str, float]:
+    def actual(*options: object) -> dict[str, float]:
         code, out, err = run(
             "evaluate", tmp_path / "log.parquet", "-m", "rr", "--format", "json", *options
         )
@@ -394,15 +394,15 @@ def test_options_come_before_conventions(tmp_path: Path) -> None:
         return json.loads(out)[0]
 
     # RR of the queries: 1/2, undefined, undefined, 0.
-    assert found()["rr"] == (1 / 2) / 4
-    assert found("--query-set", "judged")["rr"] == pytest.approx((1 / 2) / 3)
-    assert found("--query-set", "both")["queries"] == 2
-    assert found("--unjudged", "removed")["rr"] == 1 / 4
-    assert found("--undefined", "one")["rr"] == (1 / 2 + 1 + 1) / 4
-    assert found("--conventions", "lightgbm")["rr"] == (1 / 2 + 1 + 1) / 4
-    assert found("--conventions", "lightgbm", "--undefined", "skip")["rr"] == (1 / 2) / 2
-    assert found("--conventions", "trec_eval", "--query-set", "all")["rr"] == (1 / 2) / 4
-    assert found("--conventions", "trec_eval")["rr"] == pytest.approx((1 / 2) / 3)
+    assert actual()["rr"] == (1 / 2) / 4
+    assert actual("--query-set", "judged")["rr"] == pytest.approx((1 / 2) / 3)
+    assert actual("--query-set", "both")["queries"] == 2
+    assert actual("--unjudged", "removed")["rr"] == 1 / 4
+    assert actual("--undefined", "one")["rr"] == (1 / 2 + 1 + 1) / 4
+    assert actual("--conventions", "lightgbm")["rr"] == (1 / 2 + 1 + 1) / 4
+    assert actual("--conventions", "lightgbm", "--undefined", "skip")["rr"] == (1 / 2) / 2
+    assert actual("--conventions", "trec_eval", "--query-set", "all")["rr"] == (1 / 2) / 4
+    assert actual("--conventions", "trec_eval")["rr"] == pytest.approx((1 / 2) / 3)
 
 
 def test_undefined_values_of_each_query(tmp_path: Path) -> None:
@@ -423,7 +423,7 @@ def test_undefined_values_of_each_query(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("normalize", ["ips", "snips"])
-def test_labels_that_are_weights_of_clicks_are_estimated(tmp_path: Path, normalize: str) -> None:
+def test_estimate_of_weighted_clicks(tmp_path: Path, normalize: str) -> None:
     weighted = pl.DataFrame(
         {"query": [1, 1, 2], "doc": [1, 2, 1], "score": [2, 1, 1], "label": [None, 3.0, 2.0]}
     )
@@ -472,7 +472,7 @@ def test_positions_scores_weights_and_runs_of_other_queries(tmp_path: Path) -> N
     )
     frame.write_parquet(tmp_path / "log.parquet")
 
-    def found(*options: object) -> list[Any]:
+    def actual(*options: object) -> list[Any]:
         code, out, err = run(
             "evaluate", tmp_path / "log.parquet", "-m", "rr", "--format", "json", *options
         )
@@ -480,19 +480,19 @@ def test_positions_scores_weights_and_runs_of_other_queries(tmp_path: Path) -> N
         return [row["rr"] for row in json.loads(out)]
 
     by_run = ["--by", "run", "--align"]
-    assert found(*by_run, "common") == [1, 1 / 2]
-    assert found(*by_run, "all") == [1, (1 / 2 + 0) / 2]
-    assert found(*by_run, "common", "--position", "place") == [1 / 2, 1 / 2]
-    assert found(*by_run, "common", "--score=-score") == [1 / 2, 1]
+    assert actual(*by_run, "common") == [1, 1 / 2]
+    assert actual(*by_run, "all") == [1, (1 / 2 + 0) / 2]
+    assert actual(*by_run, "common", "--position", "place") == [1 / 2, 1 / 2]
+    assert actual(*by_run, "common", "--score=-score") == [1 / 2, 1]
     by_run = ["--by", "run", "--align", "all"]
-    assert found(*by_run, "--position", "place") == [(1 / 2 + 1) / 2, (1 / 2 + 0) / 2]
-    assert found("--weight", "traffic", "--position", "place", "--by", "country") == [
+    assert actual(*by_run, "--position", "place") == [(1 / 2 + 1) / 2, (1 / 2 + 0) / 2]
+    assert actual("--weight", "traffic", "--position", "place", "--by", "country") == [
         (3 / 2 + 1) / 4,
         1 / 2,
     ]
     frame.filter(run="A").drop("run").write_parquet(tmp_path / "log.parquet")
-    assert found("--scores", "score other") == [1, (1 / 2 + 1) / 2]
-    assert found("--per-query", "--keep", "traffic") == [1, 1]
+    assert actual("--scores", "score other") == [1, (1 / 2 + 1) / 2]
+    assert actual("--per-query", "--keep", "traffic") == [1, 1]
     _, out, _ = run("evaluate", tmp_path / "log.parquet", "-m", "rr", "--per-query", "--keep",
                     "traffic", "--format", "csv")  # fmt: skip
     assert out.splitlines() == ["query,traffic,rr", "1,3,1.0", "2,1,1.0"]
@@ -517,15 +517,15 @@ def test_trec_files(tmp_path: Path) -> None:
     qrels.write_text("q1 0 a 1\nq1 0 b -1\nq2 0 a 2\n")
     sources = [trec_run, "--qrels", qrels]
     arguments = ["evaluate", *sources, "-m", "ndcg", "--format", "json"]
-    found = {
+    actual = {
         word: json.loads(run(*arguments, "--negative", word)[1])[0]["ndcg"]
         for word in ("unjudged", "keep")
     }
     gain = 1 / math.log2(3)  # of a, at rank 2 of q1
     # Kept, the gain of b is -1, at rank 1 and in the ideal list at rank 2.
     kept = (gain - 1) / (1 - gain)
-    assert found == pytest.approx({"unjudged": (gain + 1) / 2, "keep": (kept + 1) / 2})
-    assert json.loads(run(*arguments)[1])[0]["ndcg"] == found["unjudged"]  # as of trec_eval
+    assert actual == pytest.approx({"unjudged": (gain + 1) / 2, "keep": (kept + 1) / 2})
+    assert json.loads(run(*arguments)[1])[0]["ndcg"] == actual["unjudged"]  # as of trec_eval
     for word, label in (("unjudged", None), ("keep", -1)):
         run("convert", *sources, "-o", long, "--negative", word, "--overwrite")
         assert pl.read_parquet(long).filter(query="q1", doc="b")["label"].item() == label
@@ -541,7 +541,7 @@ def test_malformed_trec_file(tmp_path: Path) -> None:
     assert "line 2" in err
 
 
-def test_generate_makes_the_log_of_the_library(tmp_path: Path) -> None:
+def test_generate_writes_search_log(tmp_path: Path) -> None:
     output = tmp_path / "log.parquet"
     code, _, _ = run(
         "generate", output, "--queries", 30, "--docs-per-query", 5, "--runs", 3, "--seed", 9
@@ -550,7 +550,7 @@ def test_generate_makes_the_log_of_the_library(tmp_path: Path) -> None:
     assert_frame_equal(pl.read_parquet(output), search_log(30, 5, runs=3, seed=9).collect())
 
 
-def test_metrics_are_all_listed() -> None:
+def test_all_metrics_are_listed() -> None:
     table = listing.list_metrics()
     assert table["metric"].to_list() == sorted(REGISTER)
     listed = table["aliases"].explode(empty_as_null=False).str.split(" = ").list.first()
@@ -592,7 +592,7 @@ def large_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("layout", "sent"),
     [("sorted", "SIGTERM"), ("shuffled", "SIGINT"), ("shuffled", "SIGHUP")],
 )
-def test_ended_by_a_signal(large_log: Path, tmp_path: Path, layout: str, sent: str) -> None:
+def test_signals(large_log: Path, tmp_path: Path, layout: str, sent: str) -> None:
     spill, output = tmp_path / "spill", tmp_path / "lists.parquet"
     spill.mkdir()
     process = start(
@@ -625,7 +625,7 @@ def test_ended_by_a_signal(large_log: Path, tmp_path: Path, layout: str, sent: s
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-def test_a_hangup_that_is_to_be_ignored_is(log: Path, tmp_path: Path) -> None:
+def test_an_ignored_hangup_is_ignored(log: Path, tmp_path: Path) -> None:
     """As by `nohup`."""
     process = start(
         "evaluate", log, "-m", "rr", "--by", "run", "--format", "json",

@@ -1,4 +1,4 @@
-"""Help: what it says, and that every example in it works."""
+"""The help of the commands: its texts, and the examples in it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def normalised(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
-def test_help_is_as_it_was(helps: dict[str, str], name: str) -> None:
+def test_help_is_unchanged(helps: dict[str, str], name: str) -> None:
     """With POLARS_RANK_SNAPSHOTS=1, the pages are written anew, to be looked at in the diff."""
     path = SNAPSHOTS / f"{name or 'polars-rank'}.txt"
     if os.environ.get("POLARS_RANK_SNAPSHOTS"):
@@ -53,7 +53,7 @@ def test_help_is_as_it_was(helps: dict[str, str], name: str) -> None:
     assert path.read_text("utf-8") == normalised(helps[name])
 
 
-def test_every_page_of_help_is_of_a_command() -> None:
+def test_each_help_page_belongs_to_a_command() -> None:
     assert {file.stem for file in SNAPSHOTS.iterdir()} == {"polars-rank", *COMMANDS}
 
 
@@ -62,7 +62,7 @@ def test_every_command_has_an_example(helps: dict[str, str]) -> None:
         assert f"$ polars-rank {name}" in helps[name]
 
 
-def test_help_is_broken_between_words_in_80_columns(helps: dict[str, str]) -> None:
+def test_help_wraps_between_words_in_80_columns(helps: dict[str, str]) -> None:
     """Examples are on one line each, and so are the descriptions of the commands."""
     narrow = helps_of(80)
     for name, page in narrow.items():

@@ -1,4 +1,4 @@
-"""What the command reads: every format, also from pipes, judgments for any log, options of files."""
+"""Inputs of commands: all formats, pipes, judgments, and files of options."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_formats_are_told_by_their_first_bytes(tmp_path: Path, form: str) -> None:
+def test_formats_are_detected_by_their_first_bytes(tmp_path: Path, form: str) -> None:
     data = written(FORMATS[form], tmp_path / "log")
     assert rr(tmp_path / "log") == RR
     assert rr("-", stdin=data) == RR
@@ -88,7 +88,7 @@ def test_formats_by_option(tmp_path: Path) -> None:
     assert (code, "column 'score' (`--score`) not found" in err) == (2, True)
 
 
-def test_judgments_go_with_any_log(tmp_path: Path) -> None:
+def test_judgments_can_be_joined_to_any_log(tmp_path: Path) -> None:
     qrels, trec, table = tmp_path / "qrels", tmp_path / "run", tmp_path / "run.parquet"
     qrels.write_text(QRELS)
     trec.write_text(RUN)
@@ -122,7 +122,7 @@ def test_judgments_go_with_any_log(tmp_path: Path) -> None:
         (["summarize", "-", "--values", "x", "-m", "rr"], b"x", "give one of the two"),
     ],
 )
-def test_pipes_that_hold_something_else(arguments: list[str], stdin: bytes, message: str) -> None:
+def test_pipes_in_other_formats(arguments: list[str], stdin: bytes, message: str) -> None:
     code, out, err = run(*arguments, stdin=stdin)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
@@ -238,7 +238,7 @@ def test_options_of_a_named_file(here: Path) -> None:
         ("[tool.ruff]\nline-length = 1", "has neither [tool.polars-rank]"),
     ],
 )
-def test_files_of_options_that_are_wrong(here: Path, text: str, message: str) -> None:
+def test_invalid_files_of_options(here: Path, text: str, message: str) -> None:
     (here / "options.toml").write_text(text)
     code, out, err = run("--config", here / "options.toml", "evaluate", "log.parquet")
     assert (code, out, err.count("\n")) == (2, "", 1)
@@ -257,14 +257,14 @@ def test_files_of_options_that_are_wrong(here: Path, text: str, message: str) ->
         (["log.parquet", "--master", "local", "--remote", "sc://a"], "--master or --remote"),
     ],
 )
-def test_what_spark_does_not_read(here: Path, options: list[str], message: str) -> None:
+def test_inputs_that_spark_does_not_read(here: Path, options: list[str], message: str) -> None:
     (here / "qrels.txt").write_text("q 0 a 1\n")
     code, out, err = run("evaluate", *options, "--engine", "spark", "-m", "rr")
     assert (code, out) == (2, "")
     assert message in err
 
 
-def test_options_of_files_are_those_of_some_command() -> None:
+def test_each_option_of_a_file_belongs_to_a_command() -> None:
     known = {name for each in app.registered_commands for name in _options(each.callback)}
     assert {*KEYS} <= known
 
@@ -391,8 +391,8 @@ def test_ids_are_text(tmp_path: Path, ending: str) -> None:
     assert lines("evaluate", log, *rr, "--by", "run country") == ["1,03,1,0.5", "1,3,1,1.0"]
     listed = ["01,03,0.5", "1,3,1.0"]
     assert lines("evaluate", log, *rr, "--per-query", "--keep", "country") == listed
-    found = lines("summarize", log, *rr, "--by", "country", "--run", "", "--interval", "none")
-    assert [line.split(",")[:3] for line in found] == [["03", "rr", "0.5"], ["3", "rr", "1.0"]]
+    actual = lines("summarize", log, *rr, "--by", "country", "--run", "", "--interval", "none")
+    assert [line.split(",")[:3] for line in actual] == [["03", "rr", "0.5"], ["3", "rr", "1.0"]]
 
 
 def test_judgments_are_joined_by_ids_as_text(tmp_path: Path) -> None:
@@ -415,14 +415,14 @@ def test_judgments_are_joined_by_ids_as_text(tmp_path: Path) -> None:
 def test_text_files_without_values(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     head = "query,doc,score,label\n"
-    for text, found in {
+    for text, actual in {
         "": ["0,,"],
         "1,a,,1\n1,b,,0\n": ["1,0.0,0.0"],
         "1,a,0.5,\n": ["1,0.0,0.0"],
     }.items():
         log.write_text(head + text)
         code, out, _ = run("evaluate", log, "-m", "rr ndcg", "--format", "csv")
-        assert (code, out.splitlines()[1:]) == (0, found)
+        assert (code, out.splitlines()[1:]) == (0, actual)
     for row, said in {
         "1,a,nan,1": "1 of 2 rows: column 'score' (`--score`) has NaN or infinite values",
         "1,a,0.5,inf": "1 of 2 rows: column 'label' (`--label`) has NaN or infinite values",
@@ -436,7 +436,7 @@ def test_text_files_without_values(tmp_path: Path) -> None:
     assert lines("evaluate", log, "-m", "rr", "--per-query", "--keep", "name") == ["1,nan,1.0"]
 
 
-def test_directories_among_notes_of_spark(tmp_path: Path) -> None:
+def test_metadata_files_of_spark_are_ignored(tmp_path: Path) -> None:
     for index, part in enumerate(LOG.partition_by("query")):
         (tmp_path / f"day={index}").mkdir()
         part.write_parquet(tmp_path / f"day={index}" / "part.parquet")
@@ -513,7 +513,7 @@ def test_line_ends(tmp_path: Path, ending: str) -> None:
 
 
 @pytest.mark.parametrize("separator", [",", "\t"])
-def test_rows_with_missing_or_further_fields(tmp_path: Path, separator: str) -> None:
+def test_rows_with_missing_or_extra_fields(tmp_path: Path, separator: str) -> None:
     log = tmp_path / ("log.tsv" if separator == "\t" else "log.csv")
 
     def ended(rows: list[list[str]]) -> tuple[int, str, str]:

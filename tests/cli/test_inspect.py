@@ -1,4 +1,4 @@
-"""inspect: what a log holds, by hand; whatever is wrong with it is told, not raised."""
+"""The command `inspect`: facts about a log, and invalid rows, which do not raise errors."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def inspected(*arguments: object) -> dict[tuple[str, str], tuple[str, str, str]]
     return {(r["part"], r["what"]): (r["value"], r["state"], r["note"]) for r in rows}
 
 
-def values(found: dict[tuple[str, str], tuple[str, str, str]], part: str) -> dict[str, str]:
-    return {what: value for (each, what), (value, _, _) in found.items() if each == part}
+def values(actual: dict[tuple[str, str], tuple[str, str, str]], part: str) -> dict[str, str]:
+    return {what: value for (each, what), (value, _, _) in actual.items() if each == part}
 
 
-def errors(found: dict[tuple[str, str], tuple[str, str, str]]) -> dict[str, str]:
-    return {what: note for (_, what), (_, state, note) in found.items() if state == "error"}
+def errors(actual: dict[tuple[str, str], tuple[str, str, str]]) -> dict[str, str]:
+    return {what: note for (_, what), (_, state, note) in actual.items() if state == "error"}
 
 
 @pytest.fixture
@@ -50,31 +50,31 @@ FINE = pl.DataFrame(
 
 def test_a_log_by_hand(here: Path) -> None:
     FINE.write_parquet("log.parquet")
-    found = inspected("log.parquet")
-    assert values(found, "columns") == {
+    actual = inspected("log.parquet")
+    assert values(actual, "columns") == {
         "run": "run: String", "query": "query: Int64", "doc": "doc: Int64",
         "score": "score: Float64", "label": "label: Int64",
     }  # fmt: skip
-    assert values(found, "size") == {"rows": "8", "runs": "2", "queries of A": "2",
+    assert values(actual, "size") == {"rows": "8", "runs": "2", "queries of A": "2",
                                      "queries of B": "1"}  # fmt: skip
-    assert found["size", "runs"][1] == "note"  # different numbers of queries
-    lengths = {name.split()[0]: float(value) for name, value in values(found, "rankings").items()
+    assert actual["size", "runs"][1] == "note"  # different numbers of queries
+    lengths = {name.split()[0]: float(value) for name, value in values(actual, "rankings").items()
                if name.endswith("length")}  # fmt: skip
     assert lengths == {"shortest": 2, "median": 3, "mean": pytest.approx(8 / 3), "longest": 3}
-    assert values(found, "rankings")["layout"] == "sorted"
-    labels = {name: float(value) for name, value in values(found, "labels").items()}
+    assert values(actual, "rankings")["layout"] == "sorted"
+    labels = {name: float(value) for name, value in values(actual, "labels").items()}
     assert labels == pytest.approx(
         {
             "share of 0": 3 / 8, "share of 1": 2 / 8, "share of 2": 2 / 8,
             "judged share": 6 / 7, "not retrieved": 1, "nothing relevant": 1,
         }
     )  # fmt: skip
-    ties = {name: float(value) for name, value in values(found, "ties").items()}
+    ties = {name: float(value) for name, value in values(actual, "ties").items()}
     assert ties == pytest.approx(
         {"share of tied rankings": 1 / 3, "share of tied documents": 2 / 7}
     )
-    assert errors(found) == {}
-    assert found["next", "command"] == (
+    assert errors(actual) == {}
+    assert actual["next", "command"] == (
         "polars-rank compare log.parquet --metrics 'ndcg@10 ap rr' --baseline A", "", ""
     )  # fmt: skip
 
@@ -84,9 +84,9 @@ def test_relevant_labels_of_32_bits(here: Path) -> None:
     labels = pl.Series("label", [0.7, 0.1, 0.7, 0.1, 0.7, 0.1, 0.7, 0.1], pl.Float32)
     FINE.with_columns(labels).write_parquet("log.parquet")
     for rel, note in ("0.7", "no label reaches --rel"), ("0.5", None):
-        found = inspected("log.parquet", "--rel", rel)
-        assert found.get(("labels", "relevant"), (None, None, None))[2] == note
-        assert (found["labels", "share of 0.699999988079071"][2] == "relevant") == (note is None)
+        actual = inspected("log.parquet", "--rel", rel)
+        assert actual.get(("labels", "relevant"), (None, None, None))[2] == note
+        assert (actual["labels", "share of 0.699999988079071"][2] == "relevant") == (note is None)
 
 
 def test_the_layout(here: Path) -> None:
@@ -96,9 +96,9 @@ def test_the_layout(here: Path) -> None:
         frame.write_parquet("log.parquet")
         frame.write_csv("log.csv")
         for name in ("log.parquet", "log.csv"):
-            found = inspected(name)
-            assert values(found, "rankings")["layout"] == layout
-            assert values(found, "size")["rows"] == "8"
+            actual = inspected(name)
+            assert values(actual, "rankings")["layout"] == layout
+            assert values(actual, "size")["rows"] == "8"
 
 
 BAD = pl.DataFrame(
@@ -111,13 +111,13 @@ BAD = pl.DataFrame(
 )
 
 
-def test_rows_at_fault_are_counted(here: Path) -> None:
+def test_invalid_rows_are_counted(here: Path) -> None:
     BAD.write_parquet("log.parquet")
-    found = inspected("log.parquet")
-    assert values(found, "invalid") == {"null query": "1", "null doc": "1", "bad score": "2",
+    actual = inspected("log.parquet")
+    assert values(actual, "invalid") == {"null query": "1", "null doc": "1", "bad score": "2",
                                        "bad label": "1", "repeated": "1"}  # fmt: skip
-    assert {*errors(found)} == {"null query", "null doc", "bad score", "bad label", "repeated"}
-    command, _, note = found["next", "command"]
+    assert {*errors(actual)} == {"null query", "null doc", "bad score", "bad label", "repeated"}
+    command, _, note = actual["next", "command"]
     assert note == "after fixing the errors above"
     assert shlex.split(command)[-2:] == ["--duplicates", "max"]
     # And evaluate says so, too.
@@ -125,11 +125,11 @@ def test_rows_at_fault_are_counted(here: Path) -> None:
     assert (code, "NaN or infinite values" in err) == (2, True)
 
 
-def test_what_is_mended_by_an_option_is_in_the_command(here: Path) -> None:
+def test_the_next_command_has_options_that_fix_errors(here: Path) -> None:
     FINE.filter(run="A").vstack(FINE.filter(run="A").head(1)).drop("run").write_csv("log.csv")
-    found = inspected("log.csv")
-    assert {*errors(found)} == {"repeated"}
-    command, _, note = found["next", "command"]
+    actual = inspected("log.csv")
+    assert {*errors(actual)} == {"repeated"}
+    command, _, note = actual["next", "command"]
     program, *words = shlex.split(command)
     assert (program, note) == ("polars-rank", "")
     assert run(*words)[0] == 0
@@ -150,14 +150,14 @@ def test_columns_of_other_names(here: Path, names: dict[str, str], options: list
     if "rank" in names.values():
         frame = frame.with_columns(score=pl.col("score").rank("ordinal", descending=True))
     frame.rename(names).write_parquet("log.parquet")
-    found = inspected("log.parquet", *options)
-    assert values(found, "size")["rows"] == "7"
-    program, *words = shlex.split(found["next", "command"][0])
+    actual = inspected("log.parquet", *options)
+    assert values(actual, "size")["rows"] == "7"
+    program, *words = shlex.split(actual["next", "command"][0])
     assert program == "polars-rank"
     code, _, err = run(*words)
     assert (code, "Error" in err) == (0, False)
     if not options:
-        assumed = [note for _, _, note in found.values() if note.startswith("assumed; use --")]
+        assumed = [note for _, _, note in actual.values() if note.startswith("assumed; use --")]
         assert len(assumed) == len(names)
 
 
@@ -175,14 +175,12 @@ def test_columns_of_other_names(here: Path, names: dict[str, str], options: list
         (FINE.with_columns(query=pl.concat_list("query")), [], "must have one id per row"),
     ],
 )
-def test_columns_that_would_be_an_error(
-    here: Path, frame: pl.DataFrame, option: list[str], note: str
-) -> None:
+def test_columns_with_errors(here: Path, frame: pl.DataFrame, option: list[str], note: str) -> None:
     frame.write_parquet("log.parquet")
-    found = inspected("log.parquet", *option)
-    (told,) = errors(found).values()
+    actual = inspected("log.parquet", *option)
+    (told,) = errors(actual).values()
     assert note in told
-    assert found["next", "command"][2] == "after fixing the errors above"
+    assert actual["next", "command"][2] == "after fixing the errors above"
 
 
 def test_groups(here: Path) -> None:
@@ -190,41 +188,41 @@ def test_groups(here: Path) -> None:
     days = pl.concat([FINE.with_columns(day=pl.lit(day)) for day in (1, 2)])
     days.write_parquet("log.parquet")
     assert {*errors(inspected("log.parquet"))} == {"repeated"}
-    found = inspected("log.parquet", "--by", "day")
-    assert errors(found) == {}
-    program, *words = shlex.split(found["next", "command"][0])
+    actual = inspected("log.parquet", "--by", "day")
+    assert errors(actual) == {}
+    program, *words = shlex.split(actual["next", "command"][0])
     assert words[-2:] == ["--by", "day"]
     assert run(*words)[0] == 0
     (told,) = errors(inspected("log.parquet", "--by", "dya")).values()
     assert told == "column 'dya' (--by) not found. Did you mean 'day'?"
 
 
-def test_logs_of_little(here: Path) -> None:
+def test_small_logs(here: Path) -> None:
     FINE.clear().write_parquet("log.parquet")
     assert values(inspected("log.parquet"), "size") == {"rows": "0", "runs": "0"}
     FINE.head(1).with_columns(score=None, label=None).write_parquet("log.parquet")
-    found = inspected("log.parquet")
-    assert found["labels", "judged share"][0] is None
-    assert errors(found) == {}
+    actual = inspected("log.parquet")
+    assert actual["labels", "judged share"][0] is None
+    assert errors(actual) == {}
     many = pl.DataFrame({"query": range(40), "doc": 1, "score": 1.0}).with_columns(
         label=pl.col("query") / 7
     )
     many.write_parquet("log.parquet")
-    found = inspected("log.parquet", "--rel", 9)
-    assert found["labels", "range"][::2] == (f"0.0 to {39 / 7}", "40 different labels")
-    assert found["labels", "relevant"][:2] == ("0", "note")
+    actual = inspected("log.parquet", "--rel", 9)
+    assert actual["labels", "range"][::2] == (f"0.0 to {39 / 7}", "40 different labels")
+    assert actual["labels", "relevant"][:2] == ("0", "note")
 
 
 def test_trec_files(here: Path) -> None:
     Path("qrels").write_text("1 0 a 1\n1 0 b 0\n")
     Path("run").write_text("1 Q0 a 1 2.0 bm25\n1 Q0 c 2 1.0 bm25\n")
-    found = inspected("run", "--qrels", "qrels")
-    assert values(found, "size") == {"rows": "3", "runs": "1", "queries of bm25": "1"}
-    program, *words = shlex.split(found["next", "command"][0])
+    actual = inspected("run", "--qrels", "qrels")
+    assert values(actual, "size") == {"rows": "3", "runs": "1", "queries of bm25": "1"}
+    program, *words = shlex.split(actual["next", "command"][0])
     assert (program, run(*words)[0]) == ("polars-rank", 0)
 
 
-def test_for_eyes(here: Path) -> None:
+def test_values_are_rounded_for_readers(here: Path) -> None:
     pr.datasets.search_log(300, runs=["a", "b"]).sink_parquet("log.parquet")
     code, out, _ = run("inspect", "log.parquet")
     last = out.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""Options are named as the parameters of the library, and have their defaults."""
+"""Options have the names and defaults of the parameters of the library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command writes: every format, on terminals of any width and in pipes; and how it ends."""
+"""Outputs of commands: all formats, terminals of any width, pipes, and errors."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_data_is_the_same_in_pipes_and_files(here: Path, form: str) -> None:
     assert Path(f"out.{form}").read_bytes() == done.stdout_bytes
 
 
-def test_infinite_numbers_are_no_nulls(here: Path) -> None:
+def test_infinite_numbers_are_not_null(here: Path) -> None:
     rows = pl.concat([LOG, LOG.with_columns(run=pl.lit("new"), label=pl.lit(0, pl.Int64))])
     rows.write_parquet("runs.parquet")
     one_sided = [
@@ -91,7 +91,7 @@ def test_infinite_numbers_are_no_nulls(here: Path) -> None:
     assert [row["rr"] for row in json.loads(run(*lists)[1])].count(None) == 1
 
 
-def test_text_of_ids_stays_text(here: Path) -> None:
+def test_ids_stay_text(here: Path) -> None:
     """Nothing in an id moves a cursor, opens a tag, or ends a cell."""
     _, out, _ = run(*LISTS)
     lines = out.splitlines()
@@ -135,7 +135,7 @@ def test_numbers_of_any_size() -> None:
     assert [row[0] for row in rows] == ["0.0000", "1.23e-09", "0.5000", "1e+12", "5"]
 
 
-def test_no_probability_is_zero() -> None:
+def test_p_values_are_never_printed_as_zero() -> None:
     table = pl.DataFrame({"p_value": [0.0, 1.2e-9], "p_corrected": [0.04, 0.0], "x": [0.0, 0.0]})
     for write, tiny in {
         printing.plain: "< 0.001", printing.markdown: "&lt; 0.001",
@@ -244,7 +244,7 @@ def test_a_wide_terminal_shows_a_table(here: Path, monkeypatch: pytest.MonkeyPat
     assert all(cell_len(line) <= 260 for line in lines)
 
 
-def test_a_narrow_terminal_breaks_ids_but_no_numbers(
+def test_a_narrow_terminal_folds_ids_but_not_numbers(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from rich.cells import cell_len
@@ -257,7 +257,7 @@ def test_a_narrow_terminal_breaks_ids_but_no_numbers(
     assert LONG in words
 
 
-def test_a_terminal_too_narrow_for_a_table_shows_rows_below_each_other(
+def test_a_very_narrow_terminal_shows_several_lines_per_row(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = pl.concat([LOG, LOG.with_columns(run=pl.lit("new"), label=pl.lit(0, pl.Int64))])
@@ -307,7 +307,7 @@ def test_metrics_are_filtered_and_paged(here: Path, monkeypatch: pytest.MonkeyPa
     assert "rbp" in on_terminal(monkeypatch, 200, "metrics", "rank-biased precision")
 
 
-def test_parquet_is_not_for_terminals(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_is_not_printed_in_terminals(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", type("", (io.StringIO,), {"isatty": lambda self: True})())
     from polars_rank.cli.writing import choose
 
@@ -372,9 +372,7 @@ def test_debug_shows_where_an_error_comes_from(here: Path) -> None:
     assert debugged.endswith(err)
 
 
-def test_faults_of_the_program_are_told_as_such(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_internal_errors_are_reported_as_such(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("division by zero")
 
@@ -387,7 +385,7 @@ def test_faults_of_the_program_are_told_as_such(
     )
 
 
-def test_messages_speak_of_options(here: Path) -> None:
+def test_messages_name_options(here: Path) -> None:
     evaluate = ["evaluate", "log.parquet", "-m", "rr"]
     Path("there.csv").touch()
     for arguments, message in {
@@ -424,7 +422,7 @@ def test_the_same_warning_is_given_once(here: Path) -> None:
     assert "if it identifies rankings, pass --by model; as in" in err
 
 
-def test_rows_in_messages_are_as_they_are(here: Path) -> None:
+def test_rows_in_messages_are_unchanged(here: Path) -> None:
     """Values of the log are no parameters."""
     row = LOG.head(1).with_columns(query=pl.lit("of `label` or `score`"))
     row.with_columns(label=pl.lit(math.nan)).write_parquet("log.parquet")
@@ -435,7 +433,7 @@ def test_rows_in_messages_are_as_they_are(here: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
-def test_output_to_what_is_no_file(here: Path) -> None:
+def test_output_to_special_files(here: Path) -> None:
     """Standard output by its name, and a pipe, as those that a shell gives for >(...)."""
     done = invoke(*LISTS, "--format", "csv", "-o", "-")
     assert (done.exit_code, done.stdout) == (0, run(*LISTS, "--format", "csv")[1])
@@ -458,21 +456,21 @@ def test_completion(here: Path) -> None:
     line = {"_POLARS_RANK_COMPLETE": "complete_bash", "COMP_CWORD": "3"}
     pl.concat([LOG, LOG.with_columns(run=pl.lit("best"))]).write_parquet("log.parquet")
     LOG.write_csv("log.csv")
-    for words, found in {
+    for words, actual in {
         "polars-rank evaluate --metrics ndc": "ndcg",
         "polars-rank evaluate --conventions light": "lightgbm",
         "polars-rank evaluate --ties wor": "worst",
     }.items():
-        assert found in completed({**line, "COMP_WORDS": words}).split()
+        assert actual in completed({**line, "COMP_WORDS": words}).split()
     # Columns and runs of the log that the command line names.
     line["COMP_CWORD"] = "4"
-    for words, found in {
+    for words, actual in {
         "polars-rank evaluate log.parquet --label la": ["label"],
         "polars-rank evaluate log.csv --by r": ["run"],
         "polars-rank compare log.parquet --baseline b": ["best", "bm25"],
         "polars-rank compare none.parquet --baseline b": [],
     }.items():
-        assert completed({**line, "COMP_WORDS": words}).split() == found
+        assert completed({**line, "COMP_WORDS": words}).split() == actual
 
 
 def test_exit_codes_are_those_of_the_help() -> None:
@@ -558,7 +556,7 @@ def test_reports_of_a_gate_in_pipes(here: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
-def test_an_output_whose_reader_is_gone(here: Path) -> None:
+def test_an_output_whose_reader_has_closed_it(here: Path) -> None:
     # More than a pipe holds, so that the command has to wait for the reader.
     rows = {"query": range(50_000), "doc": 1, "score": 1.0, "label": 1}
     pl.DataFrame(rows).write_parquet("log.parquet")

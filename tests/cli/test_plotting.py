@@ -1,4 +1,4 @@
-"""curve, explain, plot, report and demo: what they write is what the library gives."""
+"""The commands `curve`, `explain`, `plot`, `report` and `demo`, compared with the library."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def test_explain(log: Path, tmp_path: Path) -> None:
         pr.conventions.LIGHTGBM,
         by="run",
     )
-    found = json.loads(out)
-    assert [row["choice"] for row in found] == expected["choice"].to_list()
-    assert [row["mean"] for row in found] == pytest.approx(expected["mean"].to_list())
+    actual = json.loads(out)
+    assert [row["choice"] for row in actual] == expected["choice"].to_list()
+    assert [row["mean"] for row in actual] == pytest.approx(expected["mean"].to_list())
     _, out, _ = run("explain", "rr", log, "--by", "run", "--versus", "lightgbm", "--position",
                     "position", "--format", "json")  # fmt: skip
     shown = pr.evaluate(
@@ -98,37 +98,37 @@ def rows_of(chart: dict[str, object]) -> list[dict[str, object]]:
     return [row for rows in chart["datasets"].values() for row in rows]
 
 
-def test_every_kind_is_asked_and_is_a_function_of_the_library() -> None:
+def test_each_kind_is_a_function_of_plot() -> None:
     assert {*ASKED} == {*KINDS}
     functions = {name for name in pr.plot.__all__ if name not in ("run_colors", "style")}
     assert {kind.replace("-", "_") for kind in KINDS} == functions
 
 
 @pytest.mark.parametrize("kind", ASKED)
-def test_every_kind_of_picture(log: Path, tmp_path: Path, kind: str) -> None:
+def test_each_kind_of_chart(log: Path, tmp_path: Path, kind: str) -> None:
     chart = drawn(kind, log, *ASKED[kind], output=tmp_path / "chart.json")
     assert rows_of(chart)
     assert chart["background"] == "white"
 
 
-def test_kinds_may_be_spelled_as_in_python(log: Path, tmp_path: Path) -> None:
+def test_kinds_with_underscores(log: Path, tmp_path: Path) -> None:
     output = tmp_path / "chart.json"
     dashed, underscored = (drawn(f"at{sign}k", log, *ASKED["at-k"], output=output) for sign in "-_")
     assert dashed == underscored
 
 
-def test_pictures_have_the_numbers_of_the_library(log: Path, tmp_path: Path) -> None:
+def test_charts_have_the_numbers_of_the_library(log: Path, tmp_path: Path) -> None:
     frame = pl.read_parquet(log)
     chart = drawn("at-k", log, *ASKED["at-k"], output=tmp_path / "chart.json")
     expected = pr.rank_curve(frame, "ndcg", range(1, 6), by="run")
-    found = {(row["run"], row["x"]): row["y"] for row in rows_of(chart)}
-    assert found == pytest.approx(
+    actual = {(row["run"], row["x"]): row["y"] for row in rows_of(chart)}
+    assert actual == pytest.approx(
         {(name, k): value for name, k, value in expected.select("run", "k", "ndcg").rows()}
     )
     assert "#16181d" == drawn("gain", log, "--dark", output=tmp_path / "chart.json")["background"]
 
 
-def test_pictures_of_values_and_of_tables(log: Path, tmp_path: Path) -> None:
+def test_charts_of_values_and_of_tables(log: Path, tmp_path: Path) -> None:
     output = tmp_path / "chart.json"
     run("evaluate", log, "-m", "ap", "--by", "run", "--per-query", "--keep", "country", "-o",
         tmp_path / "lists.parquet")  # fmt: skip
@@ -148,7 +148,7 @@ def test_pictures_of_values_and_of_tables(log: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "html"])
-def test_files_of_pictures(log: Path, tmp_path: Path, ending: str) -> None:
+def test_formats_of_charts(log: Path, tmp_path: Path, ending: str) -> None:
     output = tmp_path / f"chart.{ending}"
     arguments = ["plot", "gain", log, "-o", output]
     assert run(*arguments)[0] == 0
@@ -180,7 +180,7 @@ def test_files_of_pictures(log: Path, tmp_path: Path, ending: str) -> None:
         ),
     ],
 )
-def test_pictures_that_cannot_be(
+def test_invalid_charts(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -190,7 +190,7 @@ def test_pictures_that_cannot_be(
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_picture_does_not_replace_its_log(log: Path, tmp_path: Path) -> None:
+def test_a_chart_never_replaces_its_log(log: Path, tmp_path: Path) -> None:
     copy = tmp_path / "log.json"
     copy.write_bytes(log.read_bytes())
     code, _, err = run("plot", "gain", copy, "-o", copy, "--overwrite")

@@ -1,4 +1,4 @@
-"""The commands on per-query values: what they read, print, refuse, and how gates end."""
+"""The commands for per-query values, compared with the library, and exit codes of gates."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def lists(log: Path) -> pl.DataFrame:
     return pr.per_query(pl.read_parquet(log), METRICS, by="run", keep=keep)
 
 
-def found(*arguments: object) -> pl.DataFrame:
+def actual(*arguments: object) -> pl.DataFrame:
     """Return the table that a command prints."""
     code, out, err = run(*arguments, "--format", "json")
     # Of a few lists, an interval may exceed the range of the metric.
@@ -84,15 +84,15 @@ def as_read(given: list[object], lists: pl.DataFrame) -> pl.DataFrame:
 
 def test_summarize(given: list[object], lists: pl.DataFrame) -> None:
     lists = as_read(given, lists)
-    same(found("summarize", *given, *ASKED), pr.summarize(lists, METRICS))
+    same(actual("summarize", *given, *ASKED), pr.summarize(lists, METRICS))
     same(
-        found("summarize", *given, *ASKED, "--weight", "traffic", "--cluster", "user",
+        actual("summarize", *given, *ASKED, "--weight", "traffic", "--cluster", "user",
               "--interval", "normal", "--confidence", 0.9),
         pr.summarize(lists, METRICS, weight="traffic", cluster="user",
                      interval="normal", confidence=0.9),
     )  # fmt: skip
     same(
-        found("summarize", *given, *ASKED, "--interval", "bootstrap", "--n-resamples", 50,
+        actual("summarize", *given, *ASKED, "--interval", "bootstrap", "--n-resamples", 50,
               "--seed", 3, "--quantiles", "0.1 0.5", "--undefined", "skip"),
         pr.summarize(lists, METRICS, interval="bootstrap", n_resamples=50, seed=3,
                      quantiles=[0.1, 0.5], undefined="skip"),
@@ -103,7 +103,7 @@ def test_summarize(given: list[object], lists: pl.DataFrame) -> None:
 def test_compare(given: list[object], lists: pl.DataFrame, tmp_path: Path) -> None:
     lists = as_read(given, lists)
     same(
-        found("compare", *given, *ASKED, "--baseline", "old"),
+        actual("compare", *given, *ASKED, "--baseline", "old"),
         pr.compare(lists, metrics=METRICS, baseline="old"),
     )
     # One side of the interval is infinite, which JSON cannot write.
@@ -130,7 +130,7 @@ def test_slices(given: list[object], lists: pl.DataFrame) -> None:
         for metric in METRICS
     ]
     columns = ["--slices", "country traffic", "--pairs", "--min-queries", 2]
-    same(found("slices", *given, *ASKED, "--baseline", "old", *columns), pl.concat(expected))
+    same(actual("slices", *given, *ASKED, "--baseline", "old", *columns), pl.concat(expected))
 
 
 @log_or_table
@@ -152,7 +152,7 @@ def test_check(given: list[object], lists: pl.DataFrame) -> None:
     options = [part for rule in rules for part in ("--rule", rule)]
     gate = ["check", *given, "--baseline", "old", "--slices", "country", "--min-queries", 2,
             *options]  # fmt: skip
-    same(found(*gate), expected)
+    same(actual(*gate), expected)
 
 
 def test_a_check_of_all_metrics_shows_each_subject_once(log: Path, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_groups_and_conventions_of_a_log(log: Path) -> None:
     conventions = pr.conventions.LIGHTGBM
     asked = ["-m", "ndcg@3", "--conventions", "lightgbm", "--by", "country"]
     lists = pr.per_query(frame, "ndcg@3", by=["run", "country"], conventions=conventions)
-    summary = found("summarize", log, *asked)
+    summary = actual("summarize", log, *asked)
     same(summary, pr.summarize(lists, by="country", conventions=conventions))
     means = pr.evaluate(frame, "ndcg@3", by=["country", "run"], conventions=conventions)
     assert_frame_equal(
@@ -181,7 +181,7 @@ def test_groups_and_conventions_of_a_log(log: Path) -> None:
         abs_tol=1e-12,
     )
     same(
-        found("compare", log, *asked, "--baseline", "old"),
+        actual("compare", log, *asked, "--baseline", "old"),
         pr.compare(lists, by="country", baseline="old", conventions=conventions),
     )
 
@@ -195,7 +195,7 @@ def test_other_columns(log: Path, tmp_path: Path) -> None:
     options += ["--run", "day", "--rel", 2, "--ties", "best"]
     lists = pr.per_query(frame, "ap", by="run", rel=2, ties="best")
     same(
-        found("compare", tmp_path / "log.parquet", "-m", "ap", *options, "--baseline", 1),
+        actual("compare", tmp_path / "log.parquet", "-m", "ap", *options, "--baseline", 1),
         pr.compare(lists, baseline=1).rename({"run": "day"}),
     )
     code, _, err = run("compare", tmp_path / "log.parquet", "-m", "ap", *options, "--baseline", "x")
@@ -212,11 +212,11 @@ def test_values_without_a_column_query(log: Path, tmp_path: Path) -> None:
     values.write_parquet(table)
     arguments = ["--values", table, "-m", "ap", "--baseline", "old"]
     expected = pr.compare(values, "ap", baseline="old")
-    same(found("compare", *arguments), expected)
+    same(actual("compare", *arguments), expected)
     by_country = pr.compare(values, "ap", baseline="old", by="country")
-    same(found("compare", *arguments, "--by", "country"), by_country)
+    same(actual("compare", *arguments, "--by", "country"), by_country)
     slices = pr.slices(values, "ap", slices="country", baseline="old")
-    same(found("slices", *arguments, "--slices", "country"), slices)
+    same(actual("slices", *arguments, "--slices", "country"), slices)
     for kind in ("differences", "scatter"):
         named = arguments if kind == "differences" else arguments[:4]
         chart = tmp_path / f"{kind}.json"
@@ -239,13 +239,13 @@ def test_the_column_of_runs_is_not_a_group(log: Path) -> None:
 def test_without_runs(tmp_path: Path) -> None:
     table = pl.DataFrame({"query": [1, 2, 3], "run": ["a", "b", "b"], "rr": [1.0, 0.5, 0.0]})
     table.write_parquet(tmp_path / "table.parquet")
-    by_run = found("summarize", tmp_path / "table.parquet", "--interval", "none")
+    by_run = actual("summarize", tmp_path / "table.parquet", "--interval", "none")
     assert by_run.select("run", "mean").rows() == [("a", 1.0), ("b", 0.25)]
     pooled = ["--interval", "none", "--run", ""]
     code, out, err = run("summarize", tmp_path / "table.parquet", *pooled, "--format", "json")
     assert (code, err) == (0, "")
     table.drop("run").write_parquet(tmp_path / "table.parquet")
-    whole = found("summarize", tmp_path / "table.parquet", "--interval", "none")
+    whole = actual("summarize", tmp_path / "table.parquet", "--interval", "none")
     assert whole["mean"].to_list() == [0.5]
     assert whole.to_dicts() == json.loads(out)
 
@@ -255,7 +255,7 @@ def test_trec_files(tmp_path: Path) -> None:
     qrels.write_text("q1 0 a 1\nq1 0 b 0\nq2 0 a 2\nq2 0 b 0\n")
     bm25.write_text("q1 Q0 b 1 2.0 bm25\nq1 Q0 a 2 1.0 bm25\nq2 Q0 a 1 1.0 bm25\n")
     new.write_text("q1 Q0 a 1 2.0 new\nq2 Q0 a 2 1.0 new\n")
-    table = found("compare", bm25, new, "--qrels", qrels, "-m", "rr",
+    table = actual("compare", bm25, new, "--qrels", qrels, "-m", "rr",
                   "--baseline", "bm25")  # fmt: skip
     row = table.select("run", "baseline_mean", "mean", "wins", "ties", "losses").row(0)
     assert row == ("new", (1 / 2 + 1) / 2, 1.0, 1, 1, 0)
@@ -268,9 +268,9 @@ def test_moments_of_days(lists: pl.DataFrame, tmp_path: Path) -> None:
             pr.stats.moments(part, METRICS, run="run", baseline="old"), tmp_path / f"{day}.parquet"
         )
     days = tmp_path / "*.parquet"
-    same(found("summarize", days), pr.summarize(lists, METRICS))
+    same(actual("summarize", days), pr.summarize(lists, METRICS))
     same(
-        found("compare", days, "-m", "ap", "--baseline", "old"),
+        actual("compare", days, "-m", "ap", "--baseline", "old"),
         pr.compare(lists, metrics="ap", baseline="old"),
     )
     assert run("check", days, "--baseline", "old", "--rule", "difference(ap) >= -1")[0] == 0
@@ -292,7 +292,7 @@ def table(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("rule", GATES)
-def test_how_a_gate_ends(table: Path, rule: str) -> None:
+def test_exit_codes_of_a_gate(table: Path, rule: str) -> None:
     verdicts, strict, lenient = GATES[rule]
     for options, expected in (
         ([], strict), (["--undecided", "fail"], strict), (["--undecided", "pass"], lenient),
@@ -419,7 +419,7 @@ def test_verdicts_to_a_file(table: Path, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_mistakes_get_one_message_and_exit_code_2(
+def test_invalid_usage_prints_one_message_and_exits_with_2(
     log: Path, table: Path, arguments: list[str], message: str
 ) -> None:
     paths = {"LOG": log, "TABLE": table}
@@ -438,7 +438,7 @@ def test_rows_at_fault_are_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_is_read_is_not_replaced(log: Path, tmp_path: Path, command: str) -> None:
+def test_an_output_never_replaces_an_input(log: Path, tmp_path: Path, command: str) -> None:
     copy = tmp_path / "log.parquet"
     copy.write_bytes(log.read_bytes())
     arguments = [command, copy, "-m", "ndcg@10", *COMMANDS[command], "--overwrite", "-o"]

@@ -1,4 +1,4 @@
-"""Position bias: by hand, by the peer, and recovered where the truth is known."""
+"""Position bias: computed by hand, compared with another library, and in simulations."""
 
 from __future__ import annotations
 
@@ -56,31 +56,31 @@ def of(table: pl.DataFrame, name: str) -> list[Any]:
 
 class TestByHand:
     def test_pivot(self) -> None:
-        found = pr.clicks.position_bias(SMALL)
-        assert of(found, "propensity") == pytest.approx([1, (1 / 2 + 1 / 4) / (1 + 1 / 2), 1 / 4])
-        assert of(found, "pairs") == [2, 2, 1]
-        assert of(found, "impressions") == [8, 10, 6]
-        assert of(found, "clicks") == [6, 5, 2]
+        actual = pr.clicks.position_bias(SMALL)
+        assert of(actual, "propensity") == pytest.approx([1, (1 / 2 + 1 / 4) / (1 + 1 / 2), 1 / 4])
+        assert of(actual, "pairs") == [2, 2, 1]
+        assert of(actual, "impressions") == [8, 10, 6]
+        assert of(actual, "clicks") == [6, 5, 2]
 
     def test_the_error_of_pivot_is_that_of_a_ratio_over_pairs(self) -> None:
-        found = pr.clicks.position_bias(impressions(
+        actual = pr.clicks.position_bias(impressions(
             ("a", 1, 1, 3, 4), ("a", 1, 2, 2, 4), ("a", 2, 1, 2, 4), ("a", 2, 2, 1, 4)
         ))  # fmt: skip
         ratio = (2 / 4 + 1 / 4) / (3 / 4 + 2 / 4)
         left = [2 / 4 - ratio * 3 / 4, 1 / 4 - ratio * 2 / 4]  # of two pairs, one degree is free
         error = math.sqrt(2 * sum(each**2 for each in left)) / (3 / 4 + 2 / 4)
-        assert of(found, "propensity") == pytest.approx([1, ratio])
-        assert of(found, "std_error") == pytest.approx([0, error])
+        assert of(actual, "propensity") == pytest.approx([1, ratio])
+        assert of(actual, "std_error") == pytest.approx([0, error])
 
     def test_one_pair_tells_no_error(self) -> None:
         assert of(pr.clicks.position_bias(SMALL), "std_error")[2] is None
 
     def test_adjacent_multiplies_down_the_list(self) -> None:
-        found = pr.clicks.position_bias(SMALL, "adjacent")
+        actual = pr.clicks.position_bias(SMALL, "adjacent")
         second = (1 / 2 + 1 / 4) / (1 + 1 / 2)
         third = second * (1 / 4 + 1 / 2) / (1 / 2 + 1)
-        assert of(found, "propensity") == pytest.approx([1, second, third])
-        assert of(found, "pairs") == [0, 2, 2]
+        assert of(actual, "propensity") == pytest.approx([1, second, third])
+        assert of(actual, "pairs") == [0, 2, 2]
 
     def test_the_error_of_adjacent_is_that_of_the_product(self) -> None:
         rates = [[0.9, 0.5, 0.3], [0.6, 0.5, 0.1], [0.8, 0.2, 0.4]]
@@ -95,9 +95,9 @@ class TestByHand:
         # All pairs are at all positions: the product is three / one, the ratio of the ends.
         parts = [(c / three - b / two) + (b / two - a / one) for a, b, c in rates]
         error = three / one * math.sqrt(3 / 2 * sum(part**2 for part in parts))
-        found = pr.clicks.position_bias(log, "adjacent")
-        assert of(found, "propensity")[2] == pytest.approx(three / one)
-        assert of(found, "std_error")[2] == pytest.approx(error)
+        actual = pr.clicks.position_bias(log, "adjacent")
+        assert of(actual, "propensity")[2] == pytest.approx(three / one)
+        assert of(actual, "std_error")[2] == pytest.approx(error)
 
     def test_a_gap_breaks_the_chain(self) -> None:
         gap = SMALL.with_columns(
@@ -110,24 +110,24 @@ class TestByHand:
     def test_positions_that_no_pair_links_have_no_propensity(self) -> None:
         apart = impressions(("a", 1, 1, 1, 2), ("a", 1, 2, 1, 2), ("b", 1, 3, 1, 2))
         for method in ("pivot", "adjacent", "em"):
-            found = pr.clicks.position_bias(apart, method)
-            assert of(found, "propensity")[0] == 1
-            assert of(found, "propensity")[2] is None, method
-            assert of(found, "std_error")[2] is None, method
-            assert of(found, "pairs")[2] == 0
+            actual = pr.clicks.position_bias(apart, method)
+            assert of(actual, "propensity")[0] == 1
+            assert of(actual, "propensity")[2] is None, method
+            assert of(actual, "std_error")[2] is None, method
+            assert of(actual, "pairs")[2] == 0
 
     def test_another_pivot_is_divided_by_the_top(self) -> None:
-        found = pr.clicks.position_bias(SMALL, pivot=2)
+        actual = pr.clicks.position_bias(SMALL, pivot=2)
         up, down = (1 + 1 / 2) / (1 / 2 + 1 / 4), (1 / 4 + 1 / 2) / (1 / 2 + 1)
-        assert of(found, "propensity") == pytest.approx([1, 1 / up, down / up])
+        assert of(actual, "propensity") == pytest.approx([1, 1 / up, down / up])
 
     def test_randomized_compares_shares_of_clicks(self) -> None:
-        found = pr.clicks.position_bias(SMALL, "randomized")
+        actual = pr.clicks.position_bias(SMALL, "randomized")
         shares = [6 / 8, 5 / 10, 2 / 6]
-        assert of(found, "propensity") == pytest.approx([share / shares[0] for share in shares])
+        assert of(actual, "propensity") == pytest.approx([share / shares[0] for share in shares])
         error = math.sqrt((1 - 1 / 2) / 5 + (1 - 3 / 4) / 6) * 2 / 3
-        assert of(found, "std_error")[1] == pytest.approx(error)
-        assert of(found, "pairs") == [None] * 3
+        assert of(actual, "std_error")[1] == pytest.approx(error)
+        assert of(actual, "pairs") == [None] * 3
 
     def test_swaps_count_the_two_positions_that_changed_places(self) -> None:
         swaps = pl.concat(
@@ -141,12 +141,12 @@ class TestByHand:
                 impressions(("a", 1, 1, 4, 4)).with_columns(swap=pl.lit(None, dtype=pl.Int32)),
             ]
         )
-        found = pr.clicks.position_bias(swaps, "randomized", swap="swap")
-        assert of(found, "position") == [1, 2, 3]
-        assert of(found, "propensity") == pytest.approx([1, (1 / 4) / (3 / 4), (1 / 4) / (2 / 4)])
-        assert of(found, "impressions") == [8, 4, 4]
+        actual = pr.clicks.position_bias(swaps, "randomized", swap="swap")
+        assert of(actual, "position") == [1, 2, 3]
+        assert of(actual, "propensity") == pytest.approx([1, (1 / 4) / (3 / 4), (1 / 4) / (2 / 4)])
+        assert of(actual, "impressions") == [8, 4, 4]
         error = math.sqrt((1 - 1 / 4) / 1 + (1 - 2 / 4) / 2) * 1 / 2
-        assert of(found, "std_error")[2] == pytest.approx(error)
+        assert of(actual, "std_error")[2] == pytest.approx(error)
 
     def test_em_finds_the_likeliest(self) -> None:
         # Rates that the model can meet: 0.8 and 0.4 times 1, 0.5, 0.25.
@@ -157,24 +157,24 @@ class TestByHand:
                 for position in (1, 2, 3)
             )
         )
-        found = pr.clicks.position_bias(log, "em", tolerance=1e-9, iterations=20_000)
-        assert of(found, "propensity") == pytest.approx([1, 0.5, 0.25], abs=1e-5)
-        assert of(found, "pairs") == [2, 2, 2]
+        actual = pr.clicks.position_bias(log, "em", tolerance=1e-9, iterations=20_000)
+        assert of(actual, "propensity") == pytest.approx([1, 0.5, 0.25], abs=1e-5)
+        assert of(actual, "pairs") == [2, 2, 2]
 
     def test_the_error_of_em_is_that_of_two_binomials_where_there_is_one_pair(self) -> None:
         log = impressions(("a", 1, 1, 40, 80), ("a", 1, 2, 10, 80))
-        found = pr.clicks.position_bias(log, "em", tolerance=1e-10, iterations=50_000)
+        actual = pr.clicks.position_bias(log, "em", tolerance=1e-10, iterations=50_000)
         error = 1 / 4 * math.sqrt((1 - 1 / 2) / 40 + (1 - 1 / 8) / 10)
-        assert of(found, "propensity")[1] == pytest.approx(1 / 4, rel=1e-5)
-        assert of(found, "std_error")[1] == pytest.approx(error, rel=1e-4)
+        assert of(actual, "propensity")[1] == pytest.approx(1 / 4, rel=1e-5)
+        assert of(actual, "std_error")[1] == pytest.approx(error, rel=1e-4)
 
 
 @pytest.mark.parametrize(("name", "options"), [
     ("pivot", {}), ("pivot 3", {"pivot": 3}), ("adjacent", {"method": "adjacent"})
 ])  # fmt: skip
 def test_agrees_with_the_peer(name: str, options: dict[str, Any]) -> None:
-    found = of(pr.clicks.position_bias(pl.DataFrame(PEERS["log"]), **options), "propensity")
-    assert found == pytest.approx(PEERS["position_bias"][name], rel=1e-9)
+    actual = of(pr.clicks.position_bias(pl.DataFrame(PEERS["log"]), **options), "propensity")
+    assert actual == pytest.approx(PEERS["position_bias"][name], rel=1e-9)
 
 
 @pytest.fixture(scope="module")
@@ -197,15 +197,15 @@ class TestRecovery:
         log = click_log(400, 6, sessions=200, shown=6, propensities=truth, seed=1).collect()
         for method in ("pivot", "adjacent", "em"):
             # The tolerance is far below the standard errors, of about 0.005.
-            found = pr.clicks.position_bias(log, method, tolerance=1e-4)
-            for row, true in zip(found.iter_rows(named=True), truth, strict=True):
+            actual = pr.clicks.position_bias(log, method, tolerance=1e-4)
+            for row, true in zip(actual.iter_rows(named=True), truth, strict=True):
                 assert abs(row["propensity"] - true) <= 3 * row["std_error"], (method, row)
                 assert row["std_error"] < 0.02
 
     def test_the_share_of_clicks_alone_is_far_off(self) -> None:
         log = click_log(400, 6, sessions=50, shown=6, seed=1).collect()
-        found = pr.clicks.position_bias(log, "randomized")
-        off = (found["propensity"] - 1 / found["position"]) / found["std_error"]
+        actual = pr.clicks.position_bias(log, "randomized")
+        off = (actual["propensity"] - 1 / actual["position"]) / actual["std_error"]
         assert (off[1:].abs() > 10).all()
 
     def test_from_an_order_drawn_by_lot(self) -> None:
@@ -217,8 +217,8 @@ class TestRecovery:
             position=pl.col("lot").rank("ordinal").over("session")
         )
         log = log.with_columns(click=chance < pl.col("relevance") / pl.col("position"))
-        found = pr.clicks.position_bias(log, "randomized")
-        off = (found["propensity"] - 1 / found["position"])[1:] / found["std_error"][1:]
+        actual = pr.clicks.position_bias(log, "randomized")
+        off = (actual["propensity"] - 1 / actual["position"])[1:] / actual["std_error"][1:]
         assert (off.abs() <= 3).all()
 
     @pytest.mark.parametrize("method", ["pivot", "adjacent", "em"])
@@ -226,8 +226,8 @@ class TestRecovery:
         self, method: Any, many_logs: pl.DataFrame
     ) -> None:
         # The tolerance is far below the standard errors.
-        found = pr.clicks.position_bias(many_logs, method, by="seed", tolerance=1e-5)
-        lower = found.filter(pl.col("position") > 1)
+        actual = pr.clicks.position_bias(many_logs, method, by="seed", tolerance=1e-5)
+        lower = actual.filter(pl.col("position") > 1)
         assert lower.height == 30 * 3
         off = (lower["propensity"] - 1 / lower["position"]) / lower["std_error"]
         assert 0.75 < math.sqrt((off**2).mean()) < 1.3
@@ -250,12 +250,12 @@ def bias_of_few_clicks(method: str) -> pl.DataFrame:
 @pytest.mark.parametrize("method", METHODS)
 class TestEvery:
     def test_lazy_is_eager_and_streaming_is_in_memory(self, method: Any) -> None:
-        found = bias_of_few_clicks(method)
+        actual = bias_of_few_clicks(method)
         lazy = pr.clicks.position_bias(few_clicks().lazy(), method, **ROUGH)
         assert isinstance(lazy, pl.LazyFrame)
-        assert lazy.collect_schema() == found.schema
-        assert_frame_equal(lazy.collect(engine="streaming"), found)
-        assert_frame_equal(lazy.collect(engine="in-memory"), found)
+        assert lazy.collect_schema() == actual.schema
+        assert_frame_equal(lazy.collect(engine="streaming"), actual)
+        assert_frame_equal(lazy.collect(engine="in-memory"), actual)
 
     def test_the_order_of_rows_changes_nothing(self, method: Any, tmp_path: Path) -> None:
         log, expected = few_clicks(), bias_of_few_clicks(method)
@@ -264,8 +264,8 @@ class TestEvery:
         for name, rows in {"sorted": log, "shuffled": rows}.items():
             rows.write_parquet(tmp_path / f"{name}.parquet")
             scanned = pr.scan_log(tmp_path / f"{name}.parquet")
-            found = pr.clicks.position_bias(scanned, method, **ROUGH).collect()
-            assert_frame_equal(found, expected)
+            actual = pr.clicks.position_bias(scanned, method, **ROUGH).collect()
+            assert_frame_equal(actual, expected)
 
     def test_groups_are_alone(self, method: Any) -> None:
         # Clicked less often, so that the likeliest probabilities of its top are lower.
@@ -276,11 +276,11 @@ class TestEvery:
             SMALL.with_columns(device=pl.lit(None, pl.String)),
             phone.with_columns(device=pl.lit("phone")),
         ])  # fmt: skip
-        found = pr.clicks.position_bias(log, method, by="device", tolerance=1e-6)
+        actual = pr.clicks.position_bias(log, method, by="device", tolerance=1e-6)
         for (device,), part in log.group_by("device"):
             alone = pr.clicks.position_bias(part, method, tolerance=1e-6)
-            assert found.columns == ["device", *alone.columns]
-            rows = found.filter(pl.col("device").eq_missing(device)).drop("device")
+            assert actual.columns == ["device", *alone.columns]
+            rows = actual.filter(pl.col("device").eq_missing(device)).drop("device")
             assert_frame_equal(rows, alone, rel_tol=1e-3, abs_tol=1e-5)
 
     def test_progress_changes_nothing(self, method: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,8 +299,8 @@ class TestEvery:
     def test_names_are_the_users(self, method: Any) -> None:
         names = {"query": "text", "doc": "clicks", "position": "pairs", "click": "propensity"}
         renamed = few_clicks().select(*names).rename(names)
-        found = pr.clicks.position_bias(renamed, method, **names, **ROUGH)
-        assert_frame_equal(found, bias_of_few_clicks(method))
+        actual = pr.clicks.position_bias(renamed, method, **names, **ROUGH)
+        assert_frame_equal(actual, bias_of_few_clicks(method))
 
     def test_an_empty_log_has_no_positions(self, method: Any) -> None:
         assert pr.clicks.position_bias(SMALL.clear(), method).is_empty()
@@ -361,50 +361,50 @@ def test_bad_parameters() -> None:
         pr.clicks.position_bias(SMALL, by="query")
 
 
-def test_a_query_that_is_a_session_is_found_out() -> None:
+def test_a_session_as_query_raises_a_warning() -> None:
     sessions = SMALL.with_row_index("session")
     for method in ("pivot", "adjacent", "em"):
         with pytest.warns(pr.errors.RankWarning, match="`query` must be the text of the query"):
-            found = pr.clicks.position_bias(sessions, method, query="session")
-        assert of(found, "propensity") == [1, None, None]
+            actual = pr.clicks.position_bias(sessions, method, query="session")
+        assert of(actual, "propensity") == [1, None, None]
     assert of(pr.clicks.position_bias(SMALL.filter(position=1)), "propensity") == [1]
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_top_that_nobody_clicked_tells_nothing(method: Any) -> None:
+def test_a_top_position_without_clicks(method: Any) -> None:
     unclicked = SMALL.with_columns(
         click=pl.when(pl.col("position") > 1).then("click").otherwise(pl.lit(value=False))
     )
     assert unclicked["click"].sum() > 0
     for log in (unclicked, SMALL.with_columns(click=False)):
         with pytest.warns(pr.errors.RankWarning, match="position of reference has no clicks"):
-            found = pr.clicks.position_bias(log, method)
-        assert found.filter(pl.col("position") > 1)["propensity"].is_null().all()
-        assert found["propensity"][0] in (None, 1.0)
+            actual = pr.clicks.position_bias(log, method)
+        assert actual.filter(pl.col("position") > 1)["propensity"].is_null().all()
+        assert actual["propensity"][0] in (None, 1.0)
     # Beside a group of which something is known.
     both = pl.concat([SMALL.with_columns(by=0), unclicked.with_columns(by=1)])
-    found = pr.clicks.position_bias(both, method, by="by", **ROUGH)
+    actual = pr.clicks.position_bias(both, method, by="by", **ROUGH)
     known = pr.clicks.position_bias(SMALL, method, **ROUGH)
-    assert_frame_equal(found.filter(by=0).drop("by"), known)
-    assert found.filter(pl.col("position") > 1, by=1)["propensity"].is_null().all()
+    assert_frame_equal(actual.filter(by=0).drop("by"), known)
+    assert actual.filter(pl.col("position") > 1, by=1)["propensity"].is_null().all()
 
 
-def test_a_pivot_beside_a_top_that_nobody_clicked() -> None:
+def test_a_pivot_with_a_top_position_without_clicks() -> None:
     unclicked = SMALL.with_columns(
         click=pl.when(pl.col("position") > 1).then("click").otherwise(pl.lit(value=False))
     )
     with pytest.warns(pr.errors.RankWarning, match="no propensity can be estimated"):
-        found = pr.clicks.position_bias(unclicked, pivot=2)
-    assert found["propensity"].is_null().all()
+        actual = pr.clicks.position_bias(unclicked, pivot=2)
+    assert actual["propensity"].is_null().all()
 
 
 def test_a_pivot_that_was_never_shown() -> None:
     with pytest.warns(pr.errors.RankWarning, match="no propensity can be estimated"):
-        found = pr.clicks.position_bias(SMALL, pivot=9)
-    assert found.select("propensity", "std_error").null_count().row(0) == (found.height,) * 2
+        actual = pr.clicks.position_bias(SMALL, pivot=9)
+    assert actual.select("propensity", "std_error").null_count().row(0) == (actual.height,) * 2
 
 
-def test_em_says_when_it_has_not_converged() -> None:
+def test_em_warns_if_it_does_not_converge() -> None:
     with pytest.warns(
         pr.errors.RankWarning, match="no convergence in 2 iterations: .* increase one"
     ):
@@ -422,28 +422,28 @@ ONCE = impressions(
 def test_em_has_no_error_for_a_propensity_at_a_bound() -> None:
     """It was 1.0 with a standard error of 0.0005, where the click rates are 0.28 and 0.22."""
     with pytest.warns(pr.errors.RankWarning) as caught:
-        found = pr.clicks.position_bias(ONCE, "em")
-    assert of(found, "propensity")[1] == pytest.approx(1, abs=1e-3)
-    assert of(found, "std_error") == [0, None]
+        actual = pr.clicks.position_bias(ONCE, "em")
+    assert of(actual, "propensity")[1] == pytest.approx(1, abs=1e-3)
+    assert of(actual, "std_error") == [0, None]
     told = " ".join(str(each.message) for each in caught)
     assert "the propensity of 1 position is at a bound" in told
     assert "at position 2: the standard error is unknown" in told
     assert "have 1.00 impressions per position on average, fewer than 1.5" in told
 
 
-def test_em_has_no_error_for_a_position_that_nobody_clicked() -> None:
+def test_em_has_no_error_for_a_position_without_clicks() -> None:
     log = impressions(
         *(("a", doc, place, 2 if place == 1 else 0, 4) for doc in "xy" for place in (1, 2))
     )
     with pytest.warns(pr.errors.RankWarning, match="at a bound .0, or equal"):
-        found = pr.clicks.position_bias(log, "em")
-    assert of(found, "propensity")[1] == pytest.approx(0, abs=1e-6)
-    assert of(found, "std_error") == [0, None]
+        actual = pr.clicks.position_bias(log, "em")
+    assert of(actual, "propensity")[1] == pytest.approx(0, abs=1e-6)
+    assert of(actual, "std_error") == [0, None]
 
 
 @pytest.mark.filterwarnings("error:.*fewer than 50 pairs:polars_rank.errors.RankWarning")
 @pytest.mark.parametrize("method", ["pivot", "adjacent"])
-def test_few_pairs_or_clicks_are_told(method: Any) -> None:
+def test_few_pairs_or_clicks_raise_a_warning(method: Any) -> None:
     def pairs(number: int, clicked: int) -> pl.DataFrame:
         return impressions(
             *((f"{n}", 1, 1, 1, 2) for n in range(number)),
@@ -457,7 +457,7 @@ def test_few_pairs_or_clicks_are_told(method: Any) -> None:
             pr.clicks.position_bias(pairs(number, clicked).lazy(), method).collect()
 
 
-def test_a_log_in_order_is_counted_list_by_list(tmp_path: Path) -> None:
+def test_a_sorted_log_is_counted_ranking_by_ranking(tmp_path: Path) -> None:
     log = click_log(20, 5, sessions=10, shown=4, seed=3).collect()
     for name, rows in {"sorted": log, "shuffled": log.sample(fraction=1, shuffle=True)}.items():
         rows.write_parquet(tmp_path / f"{name}.parquet")
@@ -471,7 +471,7 @@ def test_a_log_in_order_is_counted_list_by_list(tmp_path: Path) -> None:
             assert "in-memory-map" not in before
 
 
-def test_hints_that_are_not_true_are_found_out() -> None:
+def test_false_sorted_flags_raise_errors() -> None:
     false = pl.concat([SMALL, SMALL]).lazy().set_sorted("query")
     with pytest.raises(pr.errors.DataError, match="rows of a ranking may not be adjacent"):
         pr.clicks.position_bias(false).collect()
@@ -491,12 +491,12 @@ def test_pivot_is_its_formula(rows: list[tuple[str, int, int, int]]) -> None:
     def rate(clicks: list[int]) -> float:
         return sum(clicks) / len(clicks)
 
-    found = dict(pr.clicks.position_bias(log).select("position", "propensity").rows())
-    if 1 in found:
-        for position in found:
+    actual = dict(pr.clicks.position_bias(log).select("position", "propensity").rows())
+    if 1 in actual:
+        for position in actual:
             both = [each for each in rates.values() if position in each and 1 in each]
             base = sum(rate(each[1]) for each in both)
             here = sum(rate(each[position]) for each in both)
             if position == 1:
                 continue
-            assert found[position] == (pytest.approx(here / base) if base else None)
+            assert actual[position] == (pytest.approx(here / base) if base else None)

@@ -1,4 +1,4 @@
-"""Counterfactual evaluation: weights by hand, estimates by the peer, truth by simulation."""
+"""Counterfactual estimates: weights computed by hand, another library, and simulations."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class TestLabel:
 
     @pytest.mark.parametrize("value", ["1", timedelta(seconds=1), date(2026, 1, 5), [1]])
     @pytest.mark.parametrize("name", ["click", "position", "propensity"])
-    def test_what_is_no_number(self, name: str, value: object) -> None:
+    def test_columns_that_are_not_numeric(self, name: str, value: object) -> None:
         log = LOG.with_columns(pl.Series(name, [value] * LOG.height))
         table = LOG.select("position", "propensity").head(3)
         propensity = table if name == "position" else "propensity"
@@ -154,26 +154,26 @@ class TestByHand:
 
     def test_dcg(self) -> None:
         a, b = 4 / 1 + 1 / 2, 2 / math.log2(3)
-        found = pr.clicks.estimate(WEIGHTED, "dcg", normalize="ips")
-        assert one(found, "dcg") == pytest.approx((a + b) / 2)
-        assert one(found, "dcg") == one(pr.evaluate(WEIGHTED, "dcg"), "dcg")
-        assert one(found, "mean_weight") == (5 + 2) / 2
-        assert one(found, "effective_sample_size") == pytest.approx(7**2 / (16 + 1 + 4))
-        assert one(found, "max_weight_share") == 4 / 7
-        assert one(found, "unshown") == 0
+        actual = pr.clicks.estimate(WEIGHTED, "dcg", normalize="ips")
+        assert one(actual, "dcg") == pytest.approx((a + b) / 2)
+        assert one(actual, "dcg") == one(pr.evaluate(WEIGHTED, "dcg"), "dcg")
+        assert one(actual, "mean_weight") == (5 + 2) / 2
+        assert one(actual, "effective_sample_size") == pytest.approx(7**2 / (16 + 1 + 4))
+        assert one(actual, "max_weight_share") == 4 / 7
+        assert one(actual, "unshown") == 0
         mean = (a + b) / 2
         variance = ((a - mean) ** 2 + (b - mean) ** 2) / (2 * 1)
-        assert one(found, "dcg_variance") == pytest.approx(variance)
-        assert one(found, "dcg_low") == pytest.approx(mean - 1.959963984540054 * variance**0.5)
-        assert one(found, "dcg_high") == pytest.approx(mean + 1.959963984540054 * variance**0.5)
+        assert one(actual, "dcg_variance") == pytest.approx(variance)
+        assert one(actual, "dcg_low") == pytest.approx(mean - 1.959963984540054 * variance**0.5)
+        assert one(actual, "dcg_high") == pytest.approx(mean + 1.959963984540054 * variance**0.5)
 
     def test_dcg_self_normalised(self) -> None:
         a, b = 4 / 1 + 1 / 2, 2 / math.log2(3)
-        found = pr.clicks.estimate(WEIGHTED, "dcg", normalize="snips")
+        actual = pr.clicks.estimate(WEIGHTED, "dcg", normalize="snips")
         snips = (a + b) / (5 + 2)
         variance = 2 / 1 * ((a - snips * 5) ** 2 + (b - snips * 2) ** 2) / 7**2
-        assert one(found, "dcg") == pytest.approx(snips)
-        assert one(found, "dcg_variance") == pytest.approx(variance)
+        assert one(actual, "dcg") == pytest.approx(snips)
+        assert one(actual, "dcg_variance") == pytest.approx(variance)
 
     @pytest.mark.parametrize(("metric", "a", "b"), [
         ("cg@2", 4, 2),
@@ -203,21 +203,21 @@ class TestByHand:
 
     def test_groups(self) -> None:
         log = WEIGHTED.with_columns(country=pl.col("query"))
-        found = pr.clicks.estimate(log, "cg@1", by="country", normalize="snips")
-        assert found.get_column("cg@1").to_list() == [4 / 5, 0]
-        assert found.get_column("cg@1_variance").to_list() == [None, None]  # of one list each
-        assert found.get_column("effective_sample_size").to_list() == [25 / 17, 1]
+        actual = pr.clicks.estimate(log, "cg@1", by="country", normalize="snips")
+        assert actual.get_column("cg@1").to_list() == [4 / 5, 0]
+        assert actual.get_column("cg@1_variance").to_list() == [None, None]  # of one list each
+        assert actual.get_column("effective_sample_size").to_list() == [25 / 17, 1]
 
     def test_no_click_at_all(self) -> None:
         log = WEIGHTED.with_columns(label=0.0)
-        found = pr.clicks.estimate(log, "cg@1", normalize="snips")
-        assert one(found, "cg@1") is None
-        assert one(found, "effective_sample_size") is None
+        actual = pr.clicks.estimate(log, "cg@1", normalize="snips")
+        assert one(actual, "cg@1") is None
+        assert one(actual, "effective_sample_size") is None
         assert one(pr.clicks.estimate(log, "cg@1", normalize="ips"), "cg@1") == 0
 
     def test_an_empty_log(self) -> None:
-        found = pr.clicks.estimate(WEIGHTED.clear(), "cg@1", normalize="snips")
-        assert found.row(0)[:2] == (0, None)
+        actual = pr.clicks.estimate(WEIGHTED.clear(), "cg@1", normalize="snips")
+        assert actual.row(0)[:2] == (0, None)
 
 
 @pytest.mark.parametrize(
@@ -231,13 +231,13 @@ def test_agrees_with_the_peer(expected: dict[str, Any]) -> None:
     ips = pr.clicks.estimate(log, sums, normalize="ips", **options)
     snips = pr.clicks.estimate(log, metric, normalize="snips", **options)
     naive = pr.clicks.estimate(log, sums, label="click", normalize="ips", **options)
-    found = {
+    actual = {
         "naive": one(naive, sums),
         "ips": one(ips, sums),
         "snips": one(snips, metric),
         **{name: one(snips, name) for name in WEIGHT_COLUMNS if name != "unshown"},
     }
-    assert found == pytest.approx({name: expected[name] for name in found}, rel=1e-9)
+    assert actual == pytest.approx({name: expected[name] for name in actual}, rel=1e-9)
 
 
 @st.composite
@@ -270,9 +270,9 @@ class TestProperties:
 
     @given(weighted_logs())
     def test_weights_are_shares_of_a_sample(self, logs: pl.DataFrame) -> None:
-        found = pr.clicks.estimate(logs, "dcg", normalize="snips", by="log")
+        actual = pr.clicks.estimate(logs, "dcg", normalize="snips", by="log")
         clicks = dict(logs.group_by("log").agg(pl.col("click").sum()).rows())
-        for row in found.iter_rows(named=True):
+        for row in actual.iter_rows(named=True):
             if number := clicks[row["log"]]:
                 assert 1 - 1e-9 <= row["effective_sample_size"] <= number + 1e-9
                 assert 1 / number - 1e-9 <= row["max_weight_share"] <= 1
@@ -292,10 +292,10 @@ class TestProperties:
         options: dict[str, Any] = {"query": "session", "score": "new"}
         lists = pr.per_query(log, "dcg@5", **options)
         expected = pr.summarize(lists, query="session", interval="normal")
-        found = pr.clicks.estimate(log, "dcg@5", normalize="ips", **options)
-        assert one(found, "dcg@5") == pytest.approx(one(expected, "mean"))
-        assert math.sqrt(one(found, "dcg@5_variance")) == pytest.approx(one(expected, "std_error"))
-        assert one(found, "dcg@5_low") == pytest.approx(one(expected, "low"))
+        actual = pr.clicks.estimate(log, "dcg@5", normalize="ips", **options)
+        assert one(actual, "dcg@5") == pytest.approx(one(expected, "mean"))
+        assert math.sqrt(one(actual, "dcg@5_variance")) == pytest.approx(one(expected, "std_error"))
+        assert one(actual, "dcg@5_low") == pytest.approx(one(expected, "low"))
 
     @pytest.mark.parametrize("normalize", ["ips", "snips"])
     def test_lazy_is_eager_and_streaming_is_in_memory(self, normalize: Any) -> None:
@@ -304,10 +304,10 @@ class TestProperties:
         )
         options: dict[str, Any] = {"query": "session", "score": "new", "by": "device"}
         lazy = pr.clicks.estimate(log, ["dcg@3", "p@5"], normalize=normalize, **options)
-        found = pr.clicks.estimate(log.collect(), ["dcg@3", "p@5"], normalize=normalize, **options)
-        assert lazy.collect_schema() == found.schema
-        assert_frame_equal(lazy.collect(engine="streaming"), found)
-        assert_frame_equal(lazy.collect(engine="in-memory"), found)
+        actual = pr.clicks.estimate(log.collect(), ["dcg@3", "p@5"], normalize=normalize, **options)
+        assert lazy.collect_schema() == actual.schema
+        assert_frame_equal(lazy.collect(engine="streaming"), actual)
+        assert_frame_equal(lazy.collect(engine="in-memory"), actual)
 
 
 class TestRecovery:
@@ -330,20 +330,20 @@ class TestRecovery:
             for label in ("relevance", "known", "estimated", "click")
         )
         for metric in self.METRICS:
-            for found in (known, estimated):
-                error = math.sqrt(one(found, f"{metric}_variance"))
-                assert abs(one(found, metric) - one(truth, metric)) <= 3 * error, metric
+            for actual in (known, estimated):
+                error = math.sqrt(one(actual, f"{metric}_variance"))
+                assert abs(one(actual, metric) - one(truth, metric)) <= 3 * error, metric
             error = math.sqrt(one(naive, f"{metric}_variance"))
             assert abs(one(naive, metric) - one(truth, metric)) > 10 * error, metric
 
     def test_snips_is_that_of_the_truth(self) -> None:
         weighted = self.LOG.with_columns(label=pr.clicks.inverse_propensity())
-        found = pr.clicks.estimate(weighted, "dcg@5", normalize="snips", **self.OPTIONS).collect()
+        actual = pr.clicks.estimate(weighted, "dcg@5", normalize="snips", **self.OPTIONS).collect()
         truth = pr.clicks.estimate(
             self.LOG, "dcg@5", label="relevance", normalize="snips", **self.OPTIONS
         ).collect()
-        error = math.sqrt(one(found, "dcg@5_variance"))
-        assert abs(one(found, "dcg@5") - one(truth, "dcg@5")) <= 3 * error
+        error = math.sqrt(one(actual, "dcg@5_variance"))
+        assert abs(one(actual, "dcg@5") - one(truth, "dcg@5")) <= 3 * error
 
     def test_errors_are_as_large_as_estimates_vary(self) -> None:
         logs = [
@@ -353,9 +353,9 @@ class TestRecovery:
         log = pl.concat(logs).with_columns(label=pr.clicks.inverse_propensity()).collect()
         for normalize in ("ips", "snips"):
             options = {**self.OPTIONS, "normalize": normalize, "by": "seed"}
-            found = pr.clicks.estimate(log, "dcg@3", **options).sort("seed")
+            actual = pr.clicks.estimate(log, "dcg@3", **options).sort("seed")
             truth = pr.clicks.estimate(log, "dcg@3", label="relevance", **options).sort("seed")
-            off = (found["dcg@3"] - truth["dcg@3"]) / found["dcg@3_variance"].sqrt()
+            off = (actual["dcg@3"] - truth["dcg@3"]) / actual["dcg@3_variance"].sqrt()
             assert off.len() == 40
             assert 0.7 < math.sqrt((off**2).mean()) < 1.35
 
@@ -400,8 +400,8 @@ class TestRefusals:
                 make()
         with pytest.raises(pr.errors.DataError, match=r"33\.3% .*`max_unshown=0\.34`"):
             pr.clicks.estimate(unseen, "arp", normalize="ips")
-        found = pr.clicks.estimate(unseen, "dcg@2", normalize="ips", max_unshown=0.5)
-        assert one(found, "unshown") == 0.5
+        actual = pr.clicks.estimate(unseen, "dcg@2", normalize="ips", max_unshown=0.5)
+        assert one(actual, "unshown") == 0.5
         # At most at the deepest cutoff that is asked for; of the whole list without one.
         assert (
             one(
@@ -472,9 +472,9 @@ class TestClusters:
         left = [(4 + 0) - 2 * 2, 2 - 2 * 1]  # of Σv = 6 over 3 sessions, a mean of 2
         assert one(ips, "cg_variance") == pytest.approx(2 * sum(x**2 for x in left) / 3**2)
         weighted = log.with_columns(traffic=pl.Series([1, 1, 2]))
-        found = pr.clicks.estimate(weighted, "cg", normalize="ips", weight="traffic", **options)
+        actual = pr.clicks.estimate(weighted, "cg", normalize="ips", weight="traffic", **options)
         left = [4 - 2 * 2, 4 - 2 * 2]
-        assert (one(found, "cg"), one(found, "cg_variance")) == (2, 0)
+        assert (one(actual, "cg"), one(actual, "cg_variance")) == (2, 0)
         snips = pr.clicks.estimate(log, "cg", normalize="snips", **options)
         assert (one(snips, "cg"), one(snips, "cg_variance")) == (1, 0)  # all weight is hits
         assert one(ips, "effective_sample_size") == (4 + 2) ** 2 / (4**2 + 2**2)
@@ -484,12 +484,12 @@ class TestClusters:
     def test_the_variance_is_that_of_summarize(self) -> None:
         lists = pr.per_query(self.LOG, "dcg@5", keep="query", **self.OPTIONS).collect()
         expected = pr.summarize(lists, query="session", cluster="query", interval="normal")
-        found = pr.clicks.estimate(
+        actual = pr.clicks.estimate(
             self.LOG, "dcg@5", normalize="ips", cluster="query", **self.OPTIONS
         ).collect()
-        assert one(found, "dcg@5") == pytest.approx(one(expected, "mean"))
-        assert one(found, "dcg@5_low") == pytest.approx(one(expected, "low"))
-        assert one(found, "dcg@5_high") == pytest.approx(one(expected, "high"))
+        assert one(actual, "dcg@5") == pytest.approx(one(expected, "mean"))
+        assert one(actual, "dcg@5_low") == pytest.approx(one(expected, "low"))
+        assert one(actual, "dcg@5_high") == pytest.approx(one(expected, "high"))
 
     @pytest.mark.parametrize("normalize", ["ips", "snips"])
     def test_a_cluster_of_its_own(self, normalize: Any) -> None:
@@ -499,8 +499,8 @@ class TestClusters:
         lists = ["queries", "dcg@5", "dcg@5_variance", "dcg@5_low", "dcg@5_high"]
         plain = pr.clicks.estimate(log, "dcg@5", **options).select(lists)
         for alone in ("nobody", "session", ["query", "nobody"]):
-            found = pr.clicks.estimate(log, "dcg@5", cluster=alone, **options)
-            assert_frame_equal(found.select(lists), plain)
+            actual = pr.clicks.estimate(log, "dcg@5", cluster=alone, **options)
+            assert_frame_equal(actual.select(lists), plain)
         clustered = pr.clicks.estimate(log, "dcg@5", cluster="query", **options)
         assert one(clustered, "dcg@5_variance") > one(plain, "dcg@5_variance")
         both = options | {"query": ["query", "session"], "cluster": "query"}
@@ -508,11 +508,11 @@ class TestClusters:
         # Where some clusters are unknown, the others still are clusters.
         some = log.with_columns(pl.when(pl.col("query") < 30).then("query").alias("known"))
         named = pl.when(pl.col("query") < 30).then(-pl.col("query")).otherwise(pl.col("session"))
-        found, expected = (
+        actual, expected = (
             pr.clicks.estimate(some.with_columns(own=named), "dcg@5", cluster=cluster, **options)
             for cluster in ("known", "own")
         )
-        assert_frame_equal(found, expected)
+        assert_frame_equal(actual, expected)
 
     def test_parts_of_a_cluster_merge(self) -> None:
         """Whatever part of a log the sessions of a query come in, as on Spark."""
@@ -531,11 +531,11 @@ class TestClusters:
         options = dict(self.OPTIONS, normalize="ips", cluster="query")
         by = self.LOG.with_columns(device=pl.col("query") % 2)
         lazy = pr.clicks.estimate(by, "dcg@5", by="device", **options)
-        found = pr.clicks.estimate(by.collect(), "dcg@5", by="device", **options)
-        assert lazy.collect_schema() == found.schema
-        assert_frame_equal(lazy.collect(engine="streaming"), found)
+        actual = pr.clicks.estimate(by.collect(), "dcg@5", by="device", **options)
+        assert lazy.collect_schema() == actual.schema
+        assert_frame_equal(lazy.collect(engine="streaming"), actual)
         alone = pr.clicks.estimate(by.filter(pl.col("device") == 1), "dcg@5", **options).collect()
-        assert_frame_equal(found.filter(device=1).drop("device"), alone)
+        assert_frame_equal(actual.filter(device=1).drop("device"), alone)
         empty = pr.clicks.estimate(by.collect().clear(), "dcg@5", **options)
         assert empty.select("queries", "dcg@5", "dcg@5_low").row(0) == (0, None, None)
 
@@ -544,10 +544,10 @@ class TestClusters:
         swept = pr.clicks.propensity_sweep(
             log, "dcg@5", clips=[None], cluster="query", **self.OPTIONS
         )
-        found = pr.clicks.estimate(
+        actual = pr.clicks.estimate(
             self.LOG.collect(), "dcg@5", normalize="snips", cluster="query", **self.OPTIONS
         )
-        assert_frame_equal(swept.drop("clip"), found)
+        assert_frame_equal(swept.drop("clip"), actual)
 
     def test_refusals(self) -> None:
         log = self.LOG.collect()
@@ -565,13 +565,13 @@ class TestClusters:
 
 
 @pytest.mark.filterwarnings("error:the effective sample size:polars_rank.errors.RankWarning")
-def test_a_low_effective_sample_size_is_told() -> None:
+def test_a_low_effective_sample_size_raises_a_warning() -> None:
     def log(clicked: int, lists: int = 40) -> pl.DataFrame:
         queries = pl.int_range(lists, eager=True)
         return pl.DataFrame({"query": queries, "score": 1.0, "label": 5.0 * (queries < clicked)})
 
-    found = pr.clicks.estimate(log(30), "cg", normalize="ips")
-    assert one(found, "effective_sample_size") == 30
+    actual = pr.clicks.estimate(log(30), "cg", normalize="ips")
+    assert one(actual, "effective_sample_size") == 30
     for few, size in ((log(29), 29), (log(0), 0), (log(29, 29), 29)):
         for normalize in ("ips", "snips"):
             with pytest.warns(
@@ -594,7 +594,7 @@ def test_weights_whose_squares_overflow() -> None:
         pr.clicks.estimate(clicks, "dcg", max_unshown=1)
 
 
-def test_a_new_ranker_that_ranks_nothing() -> None:
+def test_a_new_ranker_without_scores() -> None:
     log = WEIGHTED.with_columns(pl.when(query="a").then("score").alias("score"))
     assert pr.clicks.estimate(log, "dcg", normalize="ips")["queries"].item() == 2
     lost = WEIGHTED.with_columns(score=pl.lit(None, pl.Float64))  # a join in which no id was found
@@ -616,7 +616,7 @@ def test_options_of_a_sweep() -> None:
 
 
 @pytest.mark.parametrize("normalize", ["ips", "snips"])
-def test_weights_below_0_are_no_weights(normalize: str) -> None:
+def test_negative_weights_raise_errors(normalize: str) -> None:
     """What they gave: a negative worth, an effective sample of more lists than there are."""
     log = pl.DataFrame({"query": [1, 1, 2], "score": [2.0, 1.0, 1.0], "label": [4.0, -1.0, 2.0]})
     for frame in (log, log.lazy()):

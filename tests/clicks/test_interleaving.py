@@ -1,4 +1,4 @@
-"""Interleaving: the lists by their definitions, the draws, and what clicks on them say."""
+"""Interleaving: rankings by definition, random draws, and results of clicks."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def some_lists(count: int, rankers: int, seed: int = 0, docs: int = 12) -> list[
 
 def drafts(docs: Docs, k: int) -> set[tuple[tuple[int, str], ...]]:
     """Return all lists that team draft may give: every order in every round."""
-    found = set()
+    actual = set()
 
     def go_on(shown: tuple[tuple[int, str], ...]) -> None:
         rest = [[d for d in each if d not in dict(shown)] for each in docs]
         if len(shown) >= k or not any(rest):
-            found.add(shown[:k])
+            actual.add(shown[:k])
             return
         for order in permutations(range(len(docs))):
             after = dict(shown)
@@ -66,11 +66,11 @@ def drafts(docs: Docs, k: int) -> set[tuple[tuple[int, str], ...]]:
             go_on(tuple(after.items()))
 
     go_on(())
-    return found
+    return actual
 
 
 @pytest.mark.parametrize("rankers", [2, 3])
-def test_team_draft_gives_what_rounds_may_give(rankers: int) -> None:
+def test_team_draft_follows_its_rounds(rankers: int) -> None:
     queries = some_lists(60, rankers, docs=5)
     lists = pr.clicks.team_draft(tables(queries), k=4, seed=3)
     for query, docs in enumerate(queries):
@@ -79,7 +79,7 @@ def test_team_draft_gives_what_rounds_may_give(rankers: int) -> None:
         assert tuple(rows.select("doc", "team").rows()) in drafts(docs, 4)
 
 
-def test_team_draft_draws_every_order_alike() -> None:
+def test_team_draft_draws_all_orders_equally_often() -> None:
     # Nothing in common: the order of teams is that of the draws.
     queries = [[[1, 2], [3, 4], [5, 6]]] * 6000
     lists = pr.clicks.team_draft(tables(queries), k=6, seed=1)
@@ -105,7 +105,7 @@ def balanced(docs: Docs, k: int, first: int) -> list[int]:
     return shown
 
 
-def test_balanced_interleaving_is_one_of_two_lists() -> None:
+def test_balanced_interleaving_is_one_of_two_rankings() -> None:
     queries = some_lists(200, 2, seed=1)
     lists = pr.clicks.balanced_interleaving(*tables(queries), 7, seed=2)
     who = set()
@@ -124,7 +124,7 @@ FUNCTIONS = [pr.clicks.team_draft, pr.clicks.balanced_interleaving]
 
 
 @pytest.mark.parametrize("interleave", FUNCTIONS)
-def test_draws_are_of_seed_and_query_alone(interleave: Callable[..., pl.DataFrame]) -> None:
+def test_draws_depend_on_seed_and_query_only(interleave: Callable[..., pl.DataFrame]) -> None:
     a, b = tables(some_lists(300, 2, seed=4))
     lists = interleave(a, b, 5, 1)
     assert_frame_equal(interleave(a, b, 5, 1), lists)
@@ -134,7 +134,7 @@ def test_draws_are_of_seed_and_query_alone(interleave: Callable[..., pl.DataFram
     assert_frame_equal(some, lists.filter(odd))
 
 
-def test_the_draws_stay_what_they_are() -> None:
+def test_draws_are_stable() -> None:
     a, b = (pl.DataFrame({"query": range(12), "doc": doc, "score": 1.0}) for doc in "xy")
     first = pr.clicks.team_draft(a, b, 1, 0)["team"].to_list()
     assert "".join(first) == "bbbbababbbab"
@@ -175,14 +175,14 @@ def test_streams_without_falling_back_to_memory(interleave: Callable[..., pl.Laz
     assert "in-memory-map" not in nodes
 
 
-def test_a_false_hint_is_an_error() -> None:
+def test_a_false_sorted_flag_raises_an_error() -> None:
     a, b = tables(some_lists(50, 2, seed=5))
     mixed = a.sample(fraction=1, shuffle=True, seed=1).lazy().set_sorted("query")
     with pytest.raises(pr.errors.DataError, match="ranker 'a' are not sorted by query"):
         pr.clicks.team_draft(mixed, b).collect()
 
 
-def test_what_is_not_retrieved_and_queries_of_one_ranker() -> None:
+def test_unretrieved_documents_and_queries_of_one_ranker() -> None:
     a = pl.DataFrame({"query": [1, 1, 2], "doc": ["x", "y", "z"], "score": [1.0, None, 1.0]})
     b = pl.DataFrame({"query": [1], "doc": ["x"], "score": [1.0]})
     lists = pr.clicks.team_draft(a, b)
@@ -193,7 +193,7 @@ def test_what_is_not_retrieved_and_queries_of_one_ranker() -> None:
     assert empty.schema == lists.schema
 
 
-def test_tied_scores_as_rank_orders_them() -> None:
+def test_tied_scores_are_ordered_as_in_rank() -> None:
     a = pl.DataFrame({"query": 1, "doc": [3, 9, 5], "score": 1.0, "label": 0})
     lists = pr.clicks.team_draft(a, a)
     assert lists["doc"].to_list() == pr.rank(a).sort("rank")["doc"].to_list() == [9, 5, 3]
@@ -297,7 +297,7 @@ def test_tied_scores_as_rank_orders_them() -> None:
         ),
     ],
 )
-def test_errors_of_lists(
+def test_invalid_rankings(
     call: Callable[[pl.DataFrame], object], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
@@ -314,7 +314,7 @@ IDS = [
 
 @pytest.mark.parametrize("interleave", FUNCTIONS)
 @pytest.mark.parametrize(("column", "one", "other"), IDS)
-def test_ids_that_cannot_be_the_same(
+def test_ids_of_incompatible_types(
     interleave: Callable[..., pl.DataFrame], column: str, one: pl.DataType, other: pl.DataType
 ) -> None:
     a, b = (
@@ -391,17 +391,17 @@ def decided(counts: list[tuple[int, int, int]]) -> pl.DataFrame:
     )
 
 
-def test_the_interval_is_that_of_the_peer() -> None:
+def test_the_interval_agrees_with_the_peer() -> None:
     """Tango's interval by R's PropCIs: scoreci.mp(7, 1, 21) and scoreci.mp(25, 28, 618)."""
-    found = pr.clicks.interleaving_result(decided([(1, 7, 21)])).row(0, named=True)
-    assert (2 * found["low"], 2 * found["high"]) == pytest.approx((-0.517, -0.026), abs=5e-4)
-    found = pr.clicks.interleaving_result(decided([(28, 25, 618)]), confidence=0.9).row(
+    actual = pr.clicks.interleaving_result(decided([(1, 7, 21)])).row(0, named=True)
+    assert (2 * actual["low"], 2 * actual["high"]) == pytest.approx((-0.517, -0.026), abs=5e-4)
+    actual = pr.clicks.interleaving_result(decided([(28, 25, 618)]), confidence=0.9).row(
         0, named=True
     )
-    assert (2 * found["low"], 2 * found["high"]) == pytest.approx((-0.0148, 0.0247), abs=5e-5)
+    assert (2 * actual["low"], 2 * actual["high"]) == pytest.approx((-0.0148, 0.0247), abs=5e-5)
 
 
-def test_the_interval_has_the_difference_in_it_and_mirrors() -> None:
+def test_the_interval_contains_the_difference_and_is_symmetric() -> None:
     for wins in range(11):
         counts = [(wins, 10 - wins, 15), (10 - wins, wins, 15), (wins, 10 - wins, 10)]
         one, other, all_decided = pr.clicks.interleaving_result(
@@ -414,13 +414,13 @@ def test_the_interval_has_the_difference_in_it_and_mirrors() -> None:
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
-def test_the_interval_holds_its_level_where_one_ranker_wins_all(share: float) -> None:
+def test_the_interval_keeps_its_level_if_one_ranker_always_wins(share: float) -> None:
     """Exact coverage over the number of decided lists; 0.48 to 0.53 if that is taken as known."""
     lists = 100
-    found = pr.clicks.interleaving_result(
+    actual = pr.clicks.interleaving_result(
         decided([(wins, 0, lists) for wins in range(lists + 1)]), by="group"
     )
-    covered = found.select(pl.lit(share / 2).is_between("low", "high")).to_series()
+    covered = actual.select(pl.lit(share / 2).is_between("low", "high")).to_series()
     chances = [
         comb(lists, wins) * share**wins * (1 - share) ** (lists - wins) for wins in range(lists + 1)
     ]
@@ -429,8 +429,8 @@ def test_the_interval_holds_its_level_where_one_ranker_wins_all(share: float) ->
 
 def test_several_rankers_groups_and_advertisements() -> None:
     log = clicked(["a", "ab", "c", "cc", "b", ""]).with_columns(half=pl.col("query") % 2)
-    found = pr.clicks.interleaving_result(log, by="half")
-    assert found.select("half", "team", "other", "wins", "ties", "losses").rows() == [
+    actual = pr.clicks.interleaving_result(log, by="half")
+    assert actual.select("half", "team", "other", "wins", "ties", "losses").rows() == [
         (0, "a", "b", 1, 1, 1),  # "a", "c", "b"
         (0, "a", "c", 1, 1, 1),
         (0, "b", "c", 1, 1, 1),
@@ -442,7 +442,7 @@ def test_several_rankers_groups_and_advertisements() -> None:
     alone = pr.clicks.interleaving_result(log.with_columns(nobody))
     assert alone.select("team", "other", "wins", "ties", "losses").rows() == [("a", "b", 1, 4, 1)]
     enum = log.with_columns(pl.col("team").cast(pl.Enum(["c", "b", "a"])))
-    assert_frame_equal(pr.clicks.interleaving_result(enum, by="half"), found)
+    assert_frame_equal(pr.clicks.interleaving_result(enum, by="half"), actual)
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
@@ -506,7 +506,7 @@ def test_ranks_of_one_ranker_have_no_opponent() -> None:
             pr.clicks.interleaving_result(log.cast({column: pl.String}), ranks=ranks)
 
 
-def test_lists_of_one_team_and_logs_of_none() -> None:
+def test_rankings_of_one_team_and_logs_without_teams() -> None:
     log = clicked(["a", "b"])
     one_each = log.filter(pl.col("team") == pl.col("query").replace_strict({0: "a", 1: "b"}))
     row = pr.clicks.interleaving_result(one_each).row(0, named=True)
@@ -528,14 +528,14 @@ def test_balanced_credit_by_hand() -> None:
             "click": [1, 0, 1, 1, 0, 0, 0, 1, 1],
         }
     )
-    found = pr.clicks.interleaving_result(log, ranks=ranks)
+    actual = pr.clicks.interleaving_result(log, ranks=ranks)
     # 1: a has x, b has w, a tie; 2: x is at rank 1 of a, which wins; 3: y is at rank 1 of b, but
     # the lowest click is w, at rank 2: a has y, b has y and w.
-    assert found.select("team", "other", "wins", "ties", "losses").rows() == [("a", "b", 1, 1, 1)]
+    assert actual.select("team", "other", "wins", "ties", "losses").rows() == [("a", "b", 1, 1, 1)]
 
 
 @given(seed=st.integers(0, 9999))
-def test_swapping_rankers_turns_the_result_round(seed: int) -> None:
+def test_swapping_rankers_reverses_the_result(seed: int) -> None:
     a, b = tables(some_lists(20, 2, seed=seed))
     lists = pr.clicks.team_draft(a, b, 5, seed).with_columns(click=pl.col("doc") % 3 == 0)
     swap = {"a": "b", "b": "a"}

@@ -1,4 +1,4 @@
-"""Labels from clicks, dwell and events, row by row."""
+"""Labels from clicks, dwell times and events, row by row."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ FIVE = timedelta(seconds=5)  # its ticks would be 5,000,000
     ],
 )
 @pytest.mark.parametrize("value", [FIVE, "5", date(2026, 1, 5), datetime(2026, 1, 5), [5]])  # noqa: DTZ001
-def test_what_is_no_number(label: pl.Expr, parameter: str, value: object) -> None:
+def test_columns_that_are_not_numeric(label: pl.Expr, parameter: str, value: object) -> None:
     log = pl.DataFrame({"doc": 1, "it": [value, value]})
     message = rf"column 'it' \(`{parameter}`\) must be numeric; found {log['it'].dtype.base_type()}"
     for make in (
@@ -136,7 +136,7 @@ def test_what_is_no_number(label: pl.Expr, parameter: str, value: object) -> Non
 
 
 @pytest.mark.parametrize("value", [1, True, FIVE, 1.5])
-def test_events_that_are_no_names(value: object) -> None:
+def test_events_that_are_not_text(value: object) -> None:
     log = pl.DataFrame({"event": [value]})
     message = (
         rf"'event' \(`event`\) must have the type .* String; found {log['event'].dtype.base_type()}"
@@ -168,7 +168,7 @@ def test_events_that_are_numbered() -> None:
         pr.clicks.graded({"it": 1}),
     ],
 )
-def test_what_is_below_0(label: pl.Expr) -> None:
+def test_negative_values(label: pl.Expr) -> None:
     log = pl.DataFrame({"it": [1, -1, None]})
     for make in (log.select, lambda label: log.lazy().select(label).collect()):
         said = r"column 'it' .* has negative values; use null .*1 of (1 row|[2-9] rows) "
@@ -176,7 +176,7 @@ def test_what_is_below_0(label: pl.Expr) -> None:
             make(label)
 
 
-def test_errors_say_what_to_do_with_times() -> None:
+def test_errors_about_times_give_advice() -> None:
     log = pl.DataFrame({"dwell": [FIVE], "click": [date(2026, 1, 5)]})
     with pytest.raises(
         pr.errors.SchemaError,
@@ -190,7 +190,7 @@ def test_errors_say_what_to_do_with_times() -> None:
     assert log.with_columns(pl.col("click").is_not_null()).select(pr.clicks.clicked()).item() == 1
 
 
-def test_a_position_that_is_named_must_be_there() -> None:
+def test_a_named_position_must_exist() -> None:
     log = pl.DataFrame({"click": [1, 0], "place": [1, None]})
     assert log.select(pr.clicks.clicked()).to_series().to_list() == [1, 0]
     assert log.select(pr.clicks.clicked(position="place")).to_series().to_list() == [1, None]

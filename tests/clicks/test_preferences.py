@@ -1,4 +1,4 @@
-"""Preferences from clicks: by hand, against plain Python, as lists of pairs."""
+"""Preferences from clicks: computed by hand and in plain Python."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ def _pairs(rows: list[dict], winners: list[dict]) -> list[tuple[int, int]]:
 
 
 def _truth(log: pl.DataFrame, last: str | None = None) -> list[tuple[int, int]]:
-    found = []
+    actual = []
     for _, rows in groupby(log.to_dicts(), key=lambda row: [row[key] for key in KEYS]):
         shown = [row for row in rows if row["position"] is not None]
         winners = [row for row in shown if row["click"]]
         if last and winners:
             winners = [max(winners, key=lambda row: (row[last], row["position"]))]
-        found += _pairs(shown, winners)
-    return found
+        actual += _pairs(shown, winners)
+    return actual
 
 
-def _as_pairs(found: pl.DataFrame) -> list[tuple[int, int]]:
-    assert found["label"].to_list() == [1, 0] * (found.height // 2)
-    assert found["pair"].to_list() == [number // 2 for number in range(found.height)]
-    docs = found["doc"].to_list()
+def _as_pairs(actual: pl.DataFrame) -> list[tuple[int, int]]:
+    assert actual["label"].to_list() == [1, 0] * (actual.height // 2)
+    assert actual["pair"].to_list() == [number // 2 for number in range(actual.height)]
+    docs = actual["doc"].to_list()
     return list(zip(docs[::2], docs[1::2], strict=True))
 
 
 def test_against_plain_python(clicks: pl.DataFrame) -> None:
     assert _as_pairs(pr.clicks.skip_above(clicks, query=KEYS)) == _truth(clicks) != []
     assert _as_pairs(pr.clicks.last_click(clicks, query=KEYS)) == _truth(clicks, "position") != []
-    found = pr.clicks.last_click(clicks, query=KEYS, time="time")
-    assert _as_pairs(found) == _truth(clicks, "time") != _truth(clicks, "position")
+    actual = pr.clicks.last_click(clicks, query=KEYS, time="time")
+    assert _as_pairs(actual) == _truth(clicks, "time") != _truth(clicks, "position")
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
@@ -86,9 +86,9 @@ def test_streams_without_falling_back_to_memory(clicks: pl.DataFrame, tmp_path: 
 
 
 def test_nothing_was_clicked(clicks: pl.DataFrame) -> None:
-    found = pr.clicks.skip_above(clicks.with_columns(click=False), query=KEYS)
-    assert found.is_empty()
-    assert found.columns == [*KEYS, "pair", "doc", "label"]
+    actual = pr.clicks.skip_above(clicks.with_columns(click=False), query=KEYS)
+    assert actual.is_empty()
+    assert actual.columns == [*KEYS, "pair", "doc", "label"]
 
 
 def test_errors(clicks: pl.DataFrame) -> None:
@@ -110,7 +110,7 @@ def test_errors(clicks: pl.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("function", [pr.clicks.skip_above, pr.clicks.last_click])
-def test_what_comes_twice_is_of_two_lists(function: Any, clicks: pl.DataFrame) -> None:
+def test_duplicates_raise_errors(function: Any, clicks: pl.DataFrame) -> None:
     log = pl.DataFrame({
         "query": 1, "session": [1, 1, 2, 2], "doc": [1, 2, 3, 4], "position": [1, 2, 1, 2],
         "click": [0, 1, 0, 1],

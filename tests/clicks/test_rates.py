@@ -1,4 +1,4 @@
-"""Click-through rates and COEC, by hand, against plain Python, and in every layout."""
+"""Click-through rates and COEC: computed by hand and in plain Python, for all layouts."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ LOG = pl.DataFrame(
 
 
 def test_rates_by_hand() -> None:
-    found = pr.clicks.click_through_rates(LOG, prior=(1, 3))
-    assert found.rows() == [
+    actual = pr.clicks.click_through_rates(LOG, prior=(1, 3))
+    assert actual.rows() == [
         ("a", "x", 3, 3, (3 + 1) / (3 + 1 + 3), (3 + 1) / (3 + 1 + 3)),
         ("a", "y", 3, 0, (0 + 1) / (3 + 1 + 3), (0 + 1) / (3 + 1 + 3)),
     ]
     mean = 3 / 6  # of the log: 10 impressions at this rate
-    found = pr.clicks.click_through_rates(LOG)
-    assert found["ctr"].to_list() == [(3 + 10 * mean) / (3 + 10), (0 + 10 * mean) / (3 + 10)]
+    actual = pr.clicks.click_through_rates(LOG)
+    assert actual["ctr"].to_list() == [(3 + 10 * mean) / (3 + 10), (0 + 10 * mean) / (3 + 10)]
     assert pr.clicks.click_through_rates(LOG, prior=0)["label"].to_list() == [1.0, 0.0]
 
 
 def test_coec_by_hand() -> None:
-    found = pr.clicks.coec(LOG)
+    actual = pr.clicks.coec(LOG)
     expected = [2 / 3 + 2 / 3 + 1 / 3, 1 / 3 + 1 / 3 + 2 / 3]
-    assert found["expected"].to_list() == pytest.approx(expected, rel=1e-15)
-    assert found["coec"].to_list() == pytest.approx([3 / expected[0], 0], rel=1e-15)
-    assert found["label"].to_list() == pytest.approx([3 / (3 + expected[0]), 0], rel=1e-15)
-    assert found.select("impressions", "clicks").rows() == [(3, 3), (3, 0)]
+    assert actual["expected"].to_list() == pytest.approx(expected, rel=1e-15)
+    assert actual["coec"].to_list() == pytest.approx([3 / expected[0], 0], rel=1e-15)
+    assert actual["label"].to_list() == pytest.approx([3 / (3 + expected[0]), 0], rel=1e-15)
+    assert actual.select("impressions", "clicks").rows() == [(3, 3), (3, 0)]
 
 
 def test_nothing_expected() -> None:
-    found = pr.clicks.coec(LOG.with_columns(click=False))
-    assert found.select("expected", "coec", "label").rows() == [(0.0, None, None)] * 2
+    actual = pr.clicks.coec(LOG.with_columns(click=False))
+    assert actual.select("expected", "coec", "label").rows() == [(0.0, None, None)] * 2
     assert pr.clicks.click_through_rates(LOG.with_columns(click=False))["ctr"].to_list() == [
         0.0,
         0.0,
@@ -58,31 +58,31 @@ def test_nothing_expected() -> None:
 def test_grades_are_shares_of_lower_values() -> None:
     log = pl.DataFrame({"query": 1, "doc": range(5), "position": 1, "click": [0, 0, 0, 1, 1]})
     more = pl.concat([log, log.with_columns(click=(pl.col("doc") == 4).cast(pl.Int64))])
-    found = pr.clicks.click_through_rates(more, prior=0, grades=5)
-    assert found["ctr"].to_list() == [0, 0, 0, 1 / 2, 1]
-    assert found["label"].to_list() == [0, 0, 0, 3, 4]  # 3 of 5, 4 of 5 are lower
+    actual = pr.clicks.click_through_rates(more, prior=0, grades=5)
+    assert actual["ctr"].to_list() == [0, 0, 0, 1 / 2, 1]
+    assert actual["label"].to_list() == [0, 0, 0, 3, 4]  # 3 of 5, 4 of 5 are lower
     assert pr.clicks.coec(more, grades=5)["label"].to_list() == [0, 0, 0, 3, 4]
 
 
-def test_equal_values_have_one_grade_whatever_their_last_digit() -> None:
+def test_values_that_differ_by_rounding_have_the_same_grade() -> None:
     rows = [(doc, click < doc) for doc in range(1, 5) for click in range(3 * doc)]
     log = pl.DataFrame(rows, ["doc", "click"], orient="row").with_columns(query=1)
-    found = pr.clicks.click_through_rates(log, prior=(0.1, 0.2), grades=4)
-    assert found["ctr"].to_list() == pytest.approx([1 / 3] * 4)  # (c + 0.1) / (3 c + 0.3)
-    assert found["ctr"].n_unique() > 1
-    assert found["label"].to_list() == [0] * 4
+    actual = pr.clicks.click_through_rates(log, prior=(0.1, 0.2), grades=4)
+    assert actual["ctr"].to_list() == pytest.approx([1 / 3] * 4)  # (c + 0.1) / (3 c + 0.3)
+    assert actual["ctr"].n_unique() > 1
+    assert actual["label"].to_list() == [0] * 4
 
 
-def test_groups_have_rates_of_their_own() -> None:
+def test_each_group_has_its_own_rates() -> None:
     other = LOG.with_columns(click=~pl.col("click") & (pl.col("position") == 1))
     both = pl.concat(
         [LOG.with_columns(country=pl.lit("BR")), other.with_columns(country=pl.lit(None))]
     )
     for function in (pr.clicks.coec, pr.clicks.click_through_rates):
-        found = function(both, by="country", grades=3)
+        actual = function(both, by="country", grades=3)
         alone = [function(log, grades=3).drop("query") for log in (other, LOG)]
-        assert_frame_equal(found.drop("country", "query"), pl.concat(alone))
-        assert found["country"].to_list() == [None, None, "BR", "BR"]
+        assert_frame_equal(actual.drop("country", "query"), pl.concat(alone))
+        assert actual["country"].to_list() == [None, None, "BR", "BR"]
 
 
 def _coec(log: pl.DataFrame) -> dict[tuple[int, int], tuple[int, int, float]]:
@@ -90,12 +90,12 @@ def _coec(log: pl.DataFrame) -> dict[tuple[int, int], tuple[int, int, float]]:
     at: dict[int, list[bool]] = defaultdict(list)
     for row in shown:
         at[row["position"]].append(row["click"])
-    found: dict[tuple[int, int], tuple[int, int, float]] = defaultdict(lambda: (0, 0, 0.0))
+    actual: dict[tuple[int, int], tuple[int, int, float]] = defaultdict(lambda: (0, 0, 0.0))
     for row in shown:
-        seen, clicks, expected = found[row["query"], row["doc"]]
+        seen, clicks, expected = actual[row["query"], row["doc"]]
         rate = sum(at[row["position"]]) / len(at[row["position"]])
-        found[row["query"], row["doc"]] = (seen + 1, clicks + row["click"], expected + rate)
-    return found
+        actual[row["query"], row["doc"]] = (seen + 1, clicks + row["click"], expected + rate)
+    return actual
 
 
 @pytest.fixture(scope="module")
@@ -104,16 +104,18 @@ def clicks() -> pl.DataFrame:
 
 
 def test_against_plain_python(clicks: pl.DataFrame) -> None:
-    found = pr.clicks.coec(clicks)
+    actual = pr.clicks.coec(clicks)
     truth = _coec(clicks)
-    assert found.height == len(truth)
-    for row in found.to_dicts():
+    assert actual.height == len(truth)
+    for row in actual.to_dicts():
         impressions, number, expected = truth[row["query"], row["doc"]]
         assert (row["impressions"], row["clicks"]) == (impressions, number)
         assert row["expected"] == pytest.approx(expected, rel=1e-12)
     rates = pr.clicks.click_through_rates(clicks, prior=(2, 5))
-    assert_frame_equal(rates.select("impressions", "clicks"), found.select("impressions", "clicks"))
-    smoothed = [(row["clicks"] + 2) / (row["impressions"] + 7) for row in found.to_dicts()]
+    assert_frame_equal(
+        rates.select("impressions", "clicks"), actual.select("impressions", "clicks")
+    )
+    smoothed = [(row["clicks"] + 2) / (row["impressions"] + 7) for row in actual.to_dicts()]
     assert rates["ctr"].to_list() == pytest.approx(smoothed, rel=1e-15)
 
 
@@ -157,7 +159,7 @@ def test_streams_without_falling_back_to_memory(clicks: pl.DataFrame, tmp_path: 
         assert "in-memory-map" not in nodes
 
 
-def test_a_false_hint_is_an_error(clicks: pl.DataFrame) -> None:
+def test_a_false_sorted_flag_raises_an_error(clicks: pl.DataFrame) -> None:
     log = clicks.sample(fraction=1, shuffle=True, seed=1).lazy().set_sorted("query")
     with pytest.raises(pr.errors.DataError, match="rows of a ranking may not be adjacent"):
         pr.clicks.coec(log).collect()
@@ -272,7 +274,7 @@ def test_errors(call: Callable[[], object], error: type[Exception], message: str
         lambda log: pr.evaluate(log, pr.unseen_share(seen="click")),
     ],
 )
-def test_clicks_that_are_no_counts(function: Callable[..., Any]) -> None:
+def test_clicks_that_are_not_counts(function: Callable[..., Any]) -> None:
     log = pl.DataFrame({
         "query": 1, "doc": [1, 2], "position": [1, 2], "score": [2.0, 1.0], "click": [1.0, 0.3],
         "shown": 1,
@@ -286,7 +288,9 @@ def test_clicks_that_are_no_counts(function: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("function", [pr.clicks.click_through_rates, pr.clicks.coec])
 @pytest.mark.parametrize("column", ["click", "position"])
 @pytest.mark.parametrize("value", ["1", timedelta(seconds=1), date(2026, 1, 5), [1]])
-def test_what_is_no_number(function: Callable[..., Any], column: str, value: object) -> None:
+def test_columns_that_are_not_numeric(
+    function: Callable[..., Any], column: str, value: object
+) -> None:
     log = LOG.with_columns(pl.Series(column, [value] * LOG.height))
     message = rf"column '{column}' \(`{column}`\) must be numeric; found {log[column].dtype!s:.4}"
     for frame in (log, log.lazy()):
@@ -295,7 +299,7 @@ def test_what_is_no_number(function: Callable[..., Any], column: str, value: obj
 
 
 def test_groups_by_position_have_its_rate() -> None:
-    found = pr.clicks.coec(LOG, by="position")
+    actual = pr.clicks.coec(LOG, by="position")
     rates = LOG.group_by("position").agg(rate=pl.col("click").mean())
-    both = found.join(rates, on="position")
+    both = actual.join(rates, on="position")
     assert both["expected"].to_list() == (both["rate"] * both["impressions"]).to_list()

@@ -1,4 +1,4 @@
-"""Policies of slates: by the peer, and exact where every slate is drawn as often as it should."""
+"""Policies of slates: another library, and logs in which estimates are exact."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_agrees_with_the_peer(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["sips", "rips", "cascade_dr"])
-def test_joint_probabilities_say_the_same(name: str) -> None:
+def test_joint_probabilities_give_the_same_estimates(name: str) -> None:
     log = SLATES.with_columns(**MODEL)
     joint = ESTIMATORS[name](log, logged="logged_together", new="new_together", joint=True)
     assert_frame_equal(joint, ESTIMATORS[name](log))
@@ -62,19 +62,19 @@ def test_weights_by_hand() -> None:
         "new_probability": [0.25, 0.5, 0.25, 1.0],
     })  # fmt: skip
     # Ratios from the top: 2, 1/2 and 1/2, 2.
-    found = pr.clicks.rips(log).row(0, named=True)
+    actual = pr.clicks.rips(log).row(0, named=True)
     first, second = 2 * 1 + 2 / 2 * 2, 1 / 2 * 3 + 0
-    assert found["slates"] == 2
-    assert found["value"] == (first + second) / 2
-    assert found["variance"] == pytest.approx((first - second) ** 2 / 2 / 2)
-    width = 1.959963984540054 * math.sqrt(found["variance"])
-    assert found["low"] == pytest.approx(found["value"] - width)
-    assert found["high"] == pytest.approx(found["value"] + width)
+    assert actual["slates"] == 2
+    assert actual["value"] == (first + second) / 2
+    assert actual["variance"] == pytest.approx((first - second) ** 2 / 2 / 2)
+    width = 1.959963984540054 * math.sqrt(actual["variance"])
+    assert actual["low"] == pytest.approx(actual["value"] - width)
+    assert actual["high"] == pytest.approx(actual["value"] + width)
     weights = [2, 1, 1 / 2, 1]
     total = sum(weights)
-    assert found["mean_weight"] == total / 4
-    assert found["effective_sample_size"] == total**2 / sum(weight**2 for weight in weights)
-    assert found["max_weight_share"] == 2 / total
+    assert actual["mean_weight"] == total / 4
+    assert actual["effective_sample_size"] == total**2 / sum(weight**2 for weight in weights)
+    assert actual["max_weight_share"] == 2 / total
     slates = pr.clicks.sips(log).row(0, named=True)
     assert slates["value"] == (1 * 3 + 1 * 3) / 2
     assert slates["effective_sample_size"] == 2
@@ -141,9 +141,9 @@ class TestExact:
             estimate=pl.when(pl.col("position") == 1).then(7.0).otherwise(4.0),
             expected=pl.when(pl.col("position") == 1).then(7.0).otherwise(4.0),
         )
-        found = pr.clicks.cascade_dr(known).row(0, named=True)
-        assert found["value"] == pytest.approx(worth) == 7
-        assert found["variance"] == pytest.approx(0, abs=1e-20)
+        actual = pr.clicks.cascade_dr(known).row(0, named=True)
+        assert actual["value"] == pytest.approx(worth) == 7
+        assert actual["variance"] == pytest.approx(0, abs=1e-20)
         assert pr.clicks.rips(log).get_column("variance").item() > 0.1
 
     def test_iips_where_documents_do_not_matter_to_each_other(self) -> None:
@@ -165,30 +165,30 @@ class TestExact:
 class TestEvery:
     def test_the_same_policy_is_worth_what_was_logged(self, name: str) -> None:
         log = SLATES.with_columns(new_probability="logged_probability", estimate=0.3, expected=0.3)
-        found = ESTIMATORS[name](log).row(0, named=True)
-        assert found["value"] == pytest.approx(log.get_column("reward").sum() / 40)
-        assert found["mean_weight"] == pytest.approx(1)
+        actual = ESTIMATORS[name](log).row(0, named=True)
+        assert actual["value"] == pytest.approx(log.get_column("reward").sum() / 40)
+        assert actual["mean_weight"] == pytest.approx(1)
         weights = 40 if name == "sips" else 120
-        assert found["effective_sample_size"] == pytest.approx(weights)
+        assert actual["effective_sample_size"] == pytest.approx(weights)
 
     def test_lazy_streaming_order_and_files(self, name: str, tmp_path: Path) -> None:
         log = SLATES.with_columns(**MODEL, device=pl.col("slate") % 3)
         estimator = ESTIMATORS[name]
-        found = estimator(log, by="device")
-        assert found.columns[0] == "device"
-        assert found.get_column("slates").to_list() == [14, 13, 13]
+        actual = estimator(log, by="device")
+        assert actual.columns[0] == "device"
+        assert actual.get_column("slates").to_list() == [14, 13, 13]
         lazy = estimator(log.lazy(), by="device")
-        assert lazy.collect_schema() == found.schema
-        assert_frame_equal(lazy.collect(engine="streaming"), found)
-        assert_frame_equal(lazy.collect(engine="in-memory"), found)
+        assert lazy.collect_schema() == actual.schema
+        assert_frame_equal(lazy.collect(engine="streaming"), actual)
+        assert_frame_equal(lazy.collect(engine="in-memory"), actual)
         shuffled = log.sample(fraction=1, shuffle=True, seed=2)
-        assert_frame_equal(estimator(shuffled, by="device"), found)
+        assert_frame_equal(estimator(shuffled, by="device"), actual)
         shuffled.write_parquet(tmp_path / "log.parquet")
         scanned = pr.scan_log(tmp_path / "log.parquet", query="slate", by="device")
-        assert_frame_equal(estimator(scanned, by="device").collect(), found)
+        assert_frame_equal(estimator(scanned, by="device").collect(), actual)
         for (device,), part in log.group_by("device"):
             alone = estimator(part)
-            rows = found.filter(pl.col("device") == device).drop("device")
+            rows = actual.filter(pl.col("device") == device).drop("device")
             assert_frame_equal(rows, alone)
 
     def test_clusters(self, name: str) -> None:
@@ -199,15 +199,17 @@ class TestEvery:
             alone=pl.lit(None, pl.Int8),
         )
         estimator = ESTIMATORS[name]
-        found, plain = estimator(log, cluster="user"), estimator(log)
+        actual, plain = estimator(log, cluster="user"), estimator(log)
         same = ["slates", "value", "mean_weight"]
-        assert_frame_equal(found.select(same), plain.select(same))
+        assert_frame_equal(actual.select(same), plain.select(same))
         # The mean is the ratio of what the slates of a user are worth to their number.
         users = estimator(log, by="user").select("slates", total=pl.col("slates") * pl.col("value"))
         count = users.height
-        left = users.select((pl.col("total") - value(found) * pl.col("slates")).pow(2).sum()).item()
+        left = users.select(
+            (pl.col("total") - value(actual) * pl.col("slates")).pow(2).sum()
+        ).item()
         variance = left / 40**2 * count / (count - 1)
-        row = found.row(0, named=True)
+        row = actual.row(0, named=True)
         assert row["variance"] == pytest.approx(variance)
         assert row["high"] - row["low"] == pytest.approx(2 * 1.959963984540054 * variance**0.5)
         for own in ("slate", "alone", ["user", "alone"]):
@@ -230,7 +232,7 @@ class TestEvery:
             estimator(log, cluster="person")
 
     @pytest.mark.filterwarnings("error:the effective sample size:polars_rank.errors.RankWarning")
-    def test_a_low_effective_sample_size_is_told(self, name: str) -> None:
+    def test_a_low_effective_sample_size_raises_a_warning(self, name: str) -> None:
         log = SLATES.with_columns(
             **MODEL, new_probability="logged_probability", user=pl.col("slate") // 2
         )
@@ -245,8 +247,8 @@ class TestEvery:
             estimator(log.filter(pl.col("slate") % 2 == 0))
 
     def test_an_empty_table(self, name: str) -> None:
-        found = ESTIMATORS[name](SLATES.with_columns(**MODEL).clear())
-        assert found.select("slates", "value").row(0) == (0, None)
+        actual = ESTIMATORS[name](SLATES.with_columns(**MODEL).clear())
+        assert actual.select("slates", "value").row(0) == (0, None)
 
     @pytest.mark.parametrize(("column", "bad", "said"), [
         ("logged_probability", 0.0, "`logged`.* must have probabilities above 0 and at most 1"),
@@ -282,7 +284,7 @@ class TestEvery:
             ESTIMATORS[name](log.with_columns(value=1), by="value")
 
 
-def test_joint_probabilities_do_not_rise() -> None:
+def test_joint_probabilities_cannot_increase() -> None:
     with pytest.raises(pr.errors.DataError, match="joint probabilities increase down a slate"):
         pr.clicks.rips(SLATES, joint=True)
 

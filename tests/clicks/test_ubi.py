@@ -1,4 +1,4 @@
-"""User Behavior Insights: what its two indexes say, in every form that they are stored in."""
+"""User Behavior Insights: the two indexes in all formats."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ def log_of(events: Any, queries: Any) -> pl.LazyFrame:
 
 
 def rows_of(plan: pl.LazyFrame, engine: str = "streaming") -> list[tuple]:
-    found = plan.sort("query", "position", "doc").collect(engine=engine)
-    assert found.schema == plan.sort("query", "position").collect_schema()
-    return found.drop("session_id", "client_id").rows()
+    actual = plan.sort("query", "position", "doc").collect(engine=engine)
+    assert actual.schema == plan.sort("query", "position").collect_schema()
+    return actual.drop("session_id", "client_id").rows()
 
 
 def as_ndjson(rows: Rows, path: Path, *, wrapped: bool = False) -> Path:
@@ -148,10 +148,10 @@ def test_forms_of_time(form: Callable[[pl.Expr], pl.Expr]) -> None:
 
 
 def test_events_alone() -> None:
-    found = pr.clicks.scan_ubi(pl.DataFrame(EVENTS, infer_schema_length=None)).sort(
+    actual = pr.clicks.scan_ubi(pl.DataFrame(EVENTS, infer_schema_length=None)).sort(
         "query", "position"
     )
-    rows = found.select("query", "doc", "position", "click", "dwell", "time").collect().rows()
+    rows = actual.select("query", "doc", "position", "click", "dwell", "time").collect().rows()
     assert rows == [
         ("q1", "B", 2, True, 60.0, 0.0),
         ("q1", "X", 12, True, 45.0, 70.0),
@@ -182,8 +182,8 @@ def test_is_a_log_of_impressions() -> None:
     tables = (pl.DataFrame(rows, infer_schema_length=None) for rows in (EVENTS, QUERIES))
     log = log_of(*tables)
     means = pr.evaluate(log, ["ctr@2", "time_to_first_click", "abandonment"], position="position")
-    found = means.collect().row(0)
-    assert found == (3, pytest.approx((1 / 2 + 0 + 1) / 3), (5.0 + 0.0) / 2, pytest.approx(1 / 3))
+    actual = means.collect().row(0)
+    assert actual == (3, pytest.approx((1 / 2 + 0 + 1) / 3), (5.0 + 0.0) / 2, pytest.approx(1 / 3))
     grades = log.with_columns(label=pr.clicks.graded({"click": 1, "add_to_cart": 2}))
     assert grades.sort("query", "position").collect()["label"].to_list() == [0, 2, 0, 1, 0, 1]
     known = log.drop_nulls("user_query")
