@@ -10,7 +10,7 @@ import polars as pl
 import typer
 
 from polars_rank import conventions
-from polars_rank.cli.sources import expanded, is_pipe, kind_of, scan_table
+from polars_rank.cli.sources import expand, is_pipe, kind_of, scan_table
 from polars_rank.metrics.listing import list_metrics
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _table(ctx: typer.Context) -> pl.LazyFrame:
     """Return the rows of the files that the command line names so far, without scanning them."""
     # While the value of an option is incomplete, Click leaves the arguments unparsed.
     given: list[Any] = [*(ctx.params.get("logs") or ctx.args), *(ctx.params.get("values") or [])]
-    paths = expanded([path for path in given if "://" not in path and not is_pipe(path)])
+    paths = expand([path for path in given if "://" not in path and not is_pipe(path)])
     kind = ctx.params.get("input_format") or kind_of(paths)
     if kind in ("csv", "tsv"):  # inferring types would scan all rows
         return pl.scan_csv(paths, separator="\t" if kind == "tsv" else ",", infer_schema=False)

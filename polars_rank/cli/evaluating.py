@@ -22,7 +22,7 @@ from polars_rank.metrics.listing import list_metrics
 from polars_rank.metrics.metric import REGISTER
 
 
-@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Engines, o.Shown)
+@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Engines, o.TableOutput)
 def evaluate(
     ctx: typer.Context,
     logs: o.Logs = [],
@@ -43,7 +43,7 @@ def evaluate(
       polars-rank evaluate log.parquet -m novelty@5 --items items.parquet --by run
     """
     arguments = {**locals(), **options}
-    log, engine = Log.of(arguments), o.chosen(Engine, arguments)
+    log, engine = Log.of(arguments), o.from_arguments(Engine, arguments)
     for name in ("weight", "align"):
         if per_query and log.is_given(name):
             misused(f"--{name} applies to means; omit it or --per-query")
@@ -61,10 +61,10 @@ def evaluate(
     else:
         result = evaluation.evaluate(rows, metrics, weight=weight, align=align, **parameters)
         note = "To count queries with undefined metrics: polars-rank summarize"
-    put(engine.fetched(result), **o.shown(options), note=note)
+    put(engine.fetched(result), **o.output_options(options), note=note)
 
 
-@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Engines, o.Shown)
+@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Engines, o.TableOutput)
 def estimate(
     ctx: typer.Context,
     logs: o.Logs = [],
@@ -89,7 +89,7 @@ def estimate(
       polars-rank estimate clicks.parquet -m dcg@10 --query session --score new
     """
     arguments = {**locals(), **options}
-    engine = o.chosen(Engine, arguments)
+    engine = o.from_arguments(Engine, arguments)
     log = engine.opened(Log.of(arguments))
     groups = _groups(log, by)
     rows: Any = engine.rows(log, groups)
@@ -98,10 +98,10 @@ def estimate(
         by=groups, weight=weight, scores=scores or None, **log.columns, **log.attributes,
         **definitions(arguments),
     )  # fmt: skip
-    put(engine.fetched(result), **o.shown(options))
+    put(engine.fetched(result), **o.output_options(options))
 
 
-@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Shown)
+@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.TableOutput)
 def curve(
     ctx: typer.Context,
     logs: o.Logs = [],
@@ -145,10 +145,10 @@ def curve(
             weight=weight, align=align, **log.columns, **log.attributes,
             **definitions(arguments),
         )  # fmt: skip
-    put(result, **o.shown(options))
+    put(result, **o.output_options(options))
 
 
-@o.takes(o.Files, o.Columns, o.Written)
+@o.takes(o.Files, o.Columns, o.FileOutput)
 def explain(
     ctx: typer.Context,
     metric: Annotated[str, typer.Argument(metavar="METRIC", help="Metric, e.g. ndcg@10.")],
@@ -171,11 +171,11 @@ def explain(
       polars-rank explain ndcg@10 log.parquet --by run --versus lightgbm
     """
     log = Log.of({**locals(), **options})
-    chosen = [conventions_of(name) for name in (conventions, versus) if name is not None]
+    presets = [conventions_of(name) for name in (conventions, versus) if name is not None]
     if not log.files:
         if options["format"] not in (None, "table"):
             misused("--format needs a LOG; without one, the explanation is plain text")
-        texts = (explanation.explain(metric, definitions) for definitions in chosen)
+        texts = (explanation.explain(metric, definitions) for definitions in presets)
         put_text("\n\n".join(texts), options["output"], overwrite=options["overwrite"])
         return
     if versus is None:
@@ -183,10 +183,10 @@ def explain(
     log = log.opened
     groups = log.groups(by)
     result = explanation.explain_difference(
-        log.scan(groups), metric, *chosen, by=groups, duplicates=duplicates,
+        log.scan(groups), metric, *presets, by=groups, duplicates=duplicates,
         scores=scores or None, n=n, **log.columns,
     )  # fmt: skip
-    put(result.lazy(), **o.shown(options))
+    put(result.lazy(), **o.output_options(options))
 
 
 def metrics(

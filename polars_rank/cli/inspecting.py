@@ -60,7 +60,7 @@ class Row(NamedTuple):
     note: str = ""
 
 
-@o.takes(o.Files, o.Columns, o.Written)
+@o.takes(o.Files, o.Columns, o.FileOutput)
 def inspect(
     ctx: typer.Context,
     logs: o.Logs = [],
@@ -94,7 +94,7 @@ def inspect(
     rounded = form in ("table", "markdown", "latex")
     shown = [row._replace(value=_text(row, rounded=rounded)) for row in rows]
     table = pl.DataFrame(shown, dict.fromkeys(Row._fields, pl.String), orient="row")
-    put(table.lazy(), **o.shown(options))
+    put(table.lazy(), **o.output_options(options))
     if on_own_line:
         show(f"\nNext{command.note and ', '}{command.note}: {command.value}")
     if errors := sum(row.state == "error" for row in rows):

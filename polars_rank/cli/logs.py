@@ -12,7 +12,14 @@ import polars as pl
 import typer
 
 from polars_rank.cli.messages import misused
-from polars_rank.cli.options import Attributes, Columns, Definitions, Files, chosen, undefined_of
+from polars_rank.cli.options import (
+    Attributes,
+    Columns,
+    Definitions,
+    Files,
+    from_arguments,
+    undefined_of,
+)
 from polars_rank.cli.sources import (
     STANDARD_INPUT,
     Kind,
@@ -46,7 +53,7 @@ class Log(Files, Columns, Attributes):
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Self:
         """Return the log of a command; raise `SourceError` if the output would replace an input."""
-        log = chosen(cls, arguments)
+        log = from_arguments(cls, arguments)
         rules = arguments.get("rules")
         refuse_to_replace(arguments["output"], [*log.files, *([str(rules)] if rules else [])])
         return log
@@ -175,7 +182,7 @@ class Log(Files, Columns, Attributes):
 
 def definitions(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metric definitions in the arguments of a command."""
-    given = vars(chosen(Definitions, values))
+    given = vars(from_arguments(Definitions, values))
     return {
         **given,
         "conventions": conventions_of(given["conventions"]),

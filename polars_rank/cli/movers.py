@@ -13,7 +13,7 @@ from polars_rank.diagnostics import changes
 from polars_rank.frames.tables import schema_of
 
 
-@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Shown)
+@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.TableOutput)
 def movers(
     ctx: typer.Context,
     baseline: o.Baseline,
@@ -47,4 +47,4 @@ def movers(
         run=column, n=n, k=k, by=by, scores=scores or None, keep=keep, **log.columns,
         **log.attributes, **definitions(arguments),
     )  # fmt: skip
-    put(result, **o.shown(options))
+    put(result, **o.output_options(options))

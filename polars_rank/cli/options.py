@@ -33,7 +33,7 @@ _PANELS = INPUT, COLUMNS, DEFINITIONS, ENGINE, OUTPUT = (
 )  # fmt: skip
 
 
-def chosen(kind: type[T], values: Mapping[str, Any]) -> T:
+def from_arguments(kind: type[T], values: Mapping[str, Any]) -> T:
     """Return a dataclass whose fields have the values of the arguments with the same names."""
     names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
     return kind(**{name: values[name] for name in names if name in values})
@@ -75,9 +75,9 @@ def _default(option: Any) -> Any:
     return option.default if option.default_factory is MISSING else option.default_factory()
 
 
-def shown(values: Mapping[str, Any]) -> dict[str, Any]:
+def output_options(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a command that are parameters of `put`."""
-    return {each.name: values[each.name] for each in fields(Shown) if each.name in values}
+    return {each.name: values[each.name] for each in fields(TableOutput) if each.name in values}
 
 
 def split_names(texts: Iterable[str]) -> list[str]:
@@ -345,7 +345,7 @@ class Engines:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
+class FileOutput:
     """How to write a table."""
 
     format: Format = None
@@ -354,7 +354,7 @@ class Written:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown(Written):
+class TableOutput(FileOutput):
     """How to write a table, or show it in a terminal."""
 
     wide: Wide = False

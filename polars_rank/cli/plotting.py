@@ -122,11 +122,11 @@ def plot(
     if ending not in _ENDINGS:
         known = ", ".join(_ENDINGS)
         misused(f"--output must end in {known}; found '{output}'")
-    drawn = _draw(kind, source.opened, o.chosen(Chart, arguments))
+    picture = _draw(kind, source.opened, o.from_arguments(Chart, arguments))
     with new_file(output, overwrite=overwrite) as part:
         scale = {"scale_factor": 2} if ending == ".png" else {}
-        drawn = charts.style(drawn, dark=dark).properties(background=_BACKGROUND[dark])
-        drawn.save(str(part), format=ending[1:], **scale)
+        picture = charts.style(picture, dark=dark).properties(background=_BACKGROUND[dark])
+        picture.save(str(part), format=ending[1:], **scale)
     say(f"Wrote {output}")
 
 

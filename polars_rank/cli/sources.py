@@ -176,7 +176,7 @@ def scan(
     """Scan a log in any format; `layout`, `memory` and `progress` are for Parquet files."""
     if kind == "parquet":
         return scan_log(
-            expanded(paths), query=query, by=by, layout=layout or "auto", memory=memory,
+            expand(paths), query=query, by=by, layout=layout or "auto", memory=memory,
             progress=progress, **differing,
         )  # fmt: skip
     for option, value in (("--layout", layout), ("--memory", memory)):
@@ -189,7 +189,7 @@ def scan_table(
     paths: Sequence[str], kind: Kind | None, differing: Mapping[str, str], ids: Collection[str]
 ) -> pl.LazyFrame:
     """Scan a table in any format, with rows in any order; `ids` are read as text."""
-    paths = expanded(paths)
+    paths = expand(paths)
     kind = kind or kind_of(paths)
     if kind == "parquet":
         return scan_files(find_files(paths), {**differing})
@@ -200,7 +200,7 @@ def scan_table(
     return _SCANS[kind](text_files(paths), ids)
 
 
-def expanded(paths: Sequence[str]) -> list[str]:
+def expand(paths: Sequence[str]) -> list[str]:
     """Expand patterns to files and directories; URLs are unchanged.
 
     Files in one of the directories are excluded. Files without data, such as _SUCCESS, are
@@ -224,9 +224,9 @@ def expanded(paths: Sequence[str]) -> list[str]:
 
 def kind_of(paths: Sequence[str]) -> Kind:
     """Return the format of files; raise `ArgumentError` for files of different formats."""
-    kinds = {_kind(path) for path in expanded(paths)}
+    kinds = {_kind(path) for path in expand(paths)}
     if len(kinds) > 1:
-        raise ArgumentError(f"files of different formats: {', '.join(expanded(paths))}")
+        raise ArgumentError(f"files of different formats: {', '.join(expand(paths))}")
     return kinds.pop() if kinds else "parquet"
 
 
@@ -249,9 +249,7 @@ def refuse_to_replace(output: Path | None, paths: Iterable[str]) -> None:
     if output is None or not output.is_file():
         return
     paths = [path for path in paths if "://" not in path and not is_pipe(path)]
-    outputs.refuse_to_replace(
-        output, (file for path in expanded(paths) for file in _files_in(path))
-    )
+    outputs.refuse_to_replace(output, (file for path in expand(paths) for file in _files_in(path)))
 
 
 def _files_in(path: str) -> Iterable[Path]:

@@ -21,7 +21,7 @@ from polars_rank.stats import verdicts as verdict_files
 from polars_rank.stats.run_pairs import is_run
 
 
-@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Shown)
+@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.TableOutput)
 def summarize(
     ctx: typer.Context,
     logs: o.LogsOrValues = [],
@@ -59,10 +59,10 @@ def summarize(
         quantiles=[o.number("quantiles", text) for text in quantiles], n_resamples=n_resamples,
         seed=seed,
     )  # fmt: skip
-    put(result, **o.shown(options))
+    put(result, **o.output_options(options))
 
 
-@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Shown)
+@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.TableOutput)
 def compare(
     ctx: typer.Context,
     baseline: o.Baseline,
@@ -94,10 +94,10 @@ def compare(
         alternative=alternative, margin=margin, confidence=confidence, n_resamples=n_resamples,
         seed=seed,
     )  # fmt: skip
-    put(result, **o.shown(options))
+    put(result, **o.output_options(options))
 
 
-@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Shown)
+@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.TableOutput)
 def slices(
     ctx: typer.Context,
     baseline: o.Baseline,
@@ -123,10 +123,10 @@ def slices(
         data, slices, baseline, pairs=pairs, min_queries=min_queries, correction=correction,
         confidence=confidence,
     )  # fmt: skip
-    put(result, **o.shown(options))
+    put(result, **o.output_options(options))
 
 
-@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.Shown)
+@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.TableOutput)
 def check(
     ctx: typer.Context,
     logs: o.LogsOrValues = [],
@@ -204,7 +204,7 @@ def check(
                 )  # fmt: skip
             tables = [means.filter(~is_baseline), *(result.collect() for result in results)]
         verdicts = gates.check(tables, checks, undecided=verdict, on_fail="return")
-        put(verdicts.lazy(), **o.shown(options))
+        put(verdicts.lazy(), **o.output_options(options))
         if junit is not None:
             reports[junit].write_text(verdict_files.junit(verdicts, verdict), encoding="utf-8")
         if markdown is not None:

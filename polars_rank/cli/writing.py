@@ -74,19 +74,19 @@ def put(
     paged: bool = False,
 ) -> None:
     """Write a result to a file, or show it; see `on_terminal` for `wide`, `note` and `paged`."""
-    chosen = choose(format, output)
+    form = choose(format, output)
     if output is not None and str(output) != "-":
         with new_file(output, overwrite=overwrite, inputs=[result]) as part:
-            _write(result, chosen, part)
+            _write(result, form, part)
         say(f"Wrote {output}")
-    elif output is None and chosen == "table" and sys.stdout.isatty():
+    elif output is None and form == "table" and sys.stdout.isatty():
         table = collected(result)
         with printing():
             on_terminal(table, wide=wide, note=note, paged=paged)
     else:
         # Written to a file first, so that a failed command prints nothing.
         with temporary_folder() as folder:
-            _write(result, chosen, folder / "out")
+            _write(result, form, folder / "out")
             with (folder / "out").open("rb") as file, printing():
                 sys.stdout.flush()  # so that earlier output comes first
                 shutil.copyfileobj(file, sys.stdout.buffer)
