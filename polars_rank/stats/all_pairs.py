@@ -16,6 +16,7 @@ from polars_rank.evaluation.means import grouped
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats.intervals import stats
 from polars_rank.stats.moment_math import LARGE
+from polars_rank.stats.moment_tables import metric_key
 from polars_rank.stats.per_query_tables import (
     check_sums,
     key_columns,
@@ -166,7 +167,7 @@ def _sums(
     query: Sequence[str],
 ) -> pl.LazyFrame:
     """Return the mean and the residual sum of squares of each metric by group and run."""
-    values = {_key(index): each.value for index, each in enumerate(selected)}
+    values = {metric_key(index): each.value for index, each in enumerate(selected)}
     # The effect of a query is its mean over the runs.
     blocks = rows.group_by([*groups, *query]).agg(
         pl.col(run),
@@ -195,10 +196,6 @@ def _sums(
     # The rows of a query add up to one.
     spread = (1 / pl.col(_RANKINGS)).sum().alias(_SHARE)
     return grouped(complete, [*groups, run], [*sums, spread, pl.col(_REPEATS).max()])
-
-
-def _key(index: int) -> str:
-    return f"{OWN}{index} "
 
 
 def _all_pairs(
@@ -231,7 +228,7 @@ def _all_pairs(
             group = {name: part.get_column(name)[0] for name in groups} if part.height else {}
             queries = round(part.get_column(_SHARE).sum())
             for index, each in enumerate(selected):
-                results = _tukey(part, _key(index), run, confidence)
+                results = _tukey(part, metric_key(index), run, confidence)
                 # A run without rankings in the group has rows of 0 queries.
                 absent = {"queries": 0, "missing": queries, "confidence": confidence}
                 records += [
@@ -250,7 +247,7 @@ def _check(
     if part.height and part.get_column(_REPEATS).max():
         raise DataError(duplicates)
     for index, each in enumerate(selected):
-        named = {name: part.get_column(_key(index) + name) for name in ("mean", "squares")}
+        named = {name: part.get_column(metric_key(index) + name) for name in ("mean", "squares")}
         check_sums(named, rows, [each] * part.height)
 
 

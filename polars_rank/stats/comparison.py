@@ -19,10 +19,11 @@ from polars_rank.stats.moment_tables import (
     PAIR_MEANS,
     QUERY_KEYS,
     VALUES,
-    groups_of,
+    check_groups,
     is_moments,
     paired_sums,
     regrouped,
+    scaled,
 )
 from polars_rank.stats.per_query_tables import (
     EMPTY,
@@ -31,6 +32,7 @@ from polars_rank.stats.per_query_tables import (
     key_columns,
     only_metrics,
     refuse_definitions,
+    refuse_with_moments,
     row_labels,
     variables,
     warn_of_empty,
@@ -232,7 +234,7 @@ def compare(
     if is_moments(schema):
         refuse_definitions(undefined, conventions)
         given = {"weight": weight, "cluster": cluster}
-        _refuse({**given, f"test={test!r}": needs_values})
+        refuse_with_moments({**given, f"test={test!r}": needs_values})
         groups = groups_of_moments(schema, by, run, baseline)
         moments = regrouped(only_metrics(values, metrics), [*groups, run])
     else:
@@ -266,14 +268,6 @@ def check_direction(alternative: str, margin: float) -> None:
         )
 
 
-def _refuse(given: Mapping[str, Any]) -> None:
-    for name, value in given.items():
-        if value:
-            raise ArgumentError(
-                f"`{name}` needs per-query values; got moments. Pass the result of `per_query`",
-            )
-
-
 def groups_of_moments(schema: pl.Schema, by: Names | None, run: str, baseline: Any) -> list[str]:
     """Return the columns of `by`; raise unless the moments have differences in these groups."""
     if "baseline" not in schema:
@@ -281,13 +275,9 @@ def groups_of_moments(schema: pl.Schema, by: Names | None, run: str, baseline: A
             "the moments have no differences from a baseline; compute them with "
             f"run={run!r} and baseline={baseline!r}"
         )
-    columns = key_columns(schema, by=by, run=run)
-    unknown = {run, *columns["by"]} - set(groups_of(schema))
-    if unknown:
-        raise ArgumentError(
-            f"the moments are not split by {unknown.pop()!r}; add it to `by` of `moments`"
-        )
-    return [*columns["by"]]
+    groups = [*key_columns(schema, by=by, run=run)["by"]]
+    check_groups(schema, [*groups, run])
+    return groups
 
 
 def against_baseline(
@@ -433,22 +423,21 @@ def result_of(
 ) -> pl.LazyFrame:
     """Return the result of `compare` from tested moments, with their columns `also`."""
     aggregate, mean = pl.col("aggregate"), pl.col("run_mean")
-    base, weight = pl.col("baseline_mean"), pl.col(DIFFERENCE + "weight")
+    base, weight = pl.col("baseline_mean"), DIFFERENCE + "weight"
     known = (pl.col("counts_as") != "null") | (pl.col("pair_undefined") == 0)
 
-    def whole(value: pl.Expr) -> pl.Expr:
-        scaled = pl.when(aggregate == "sum").then(value * weight)
-        return scaled.when(aggregate == "geometric").then(value.exp()).otherwise(value)
-
     def change(value: pl.Expr) -> pl.Expr:
-        scaled = pl.when(aggregate == "sum").then(value * weight)
-        ratio_of_means = base.exp() * (value.exp() - 1)
-        return scaled.when(aggregate == "geometric").then(ratio_of_means).otherwise(value)
+        of_geometric_means = base.exp() * (value.exp() - 1)
+        return (
+            pl.when(aggregate == "geometric")
+            .then(of_geometric_means)
+            .otherwise(scaled(value, weight))
+        )
 
     spread = moment_math.std(DIFFERENCE)
     values = {
-        "baseline_mean": whole(base),
-        "mean": whole(mean),
+        "baseline_mean": scaled(base, weight),
+        "mean": scaled(mean, weight),
         "difference": change(pl.col(DIFFERENCE + "mean")),
         "low": change(pl.col("low")),
         "high": change(pl.col("high")),

@@ -30,7 +30,6 @@ from polars_rank.stats.verdicts import failing, in_words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-Verdict: TypeAlias = Literal["pass", "fail", "undecided"]
 #: The group, run or slice of a verdict: columns and their values as text.
 _Subject: TypeAlias = "frozenset[tuple[str, str]]"
 Rules: TypeAlias = "str | PathLike[str] | Sequence[str | Mapping[str, Any] | Rule]"

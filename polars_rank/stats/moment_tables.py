@@ -331,6 +331,28 @@ def groups_of(schema: pl.Schema) -> list[str]:
     return [name for name in schema if name not in FIXED]
 
 
+def check_groups(schema: pl.Schema, groups: Sequence[str]) -> None:
+    """Raise `ArgumentError` unless the moments are split by these columns."""
+    available = groups_of(schema)
+    for name in groups:
+        if name not in available:
+            raise ArgumentError(
+                f"the moments are not split by {name!r}; add it to `by` of `moments`"
+            )
+
+
+def scaled(value: pl.Expr, weight: str = "weight") -> pl.Expr:
+    """Return a mean or its bound on the scale of `evaluate`: a mean, sum or geometric mean."""
+    aggregate = pl.col("aggregate")
+    return (
+        pl.when(aggregate == "sum")
+        .then(value * pl.col(weight))
+        .when(aggregate == "geometric")
+        .then(value.exp())
+        .otherwise(value)
+    )
+
+
 def regrouped(
     table: pl.LazyFrame, by: Sequence[str], *, disjoint: bool = True, rows_are_parts: bool = False
 ) -> pl.LazyFrame:
@@ -406,7 +428,7 @@ def sums_of(
         by,
         counts={**_counts(selected, weight), **_empty(schema_of(rankings))},
         means={},
-        spreads={_key(index): variable.value for index, variable in enumerate(selected)},
+        spreads={metric_key(index): variable.value for index, variable in enumerate(selected)},
         weight=weight,
         cluster=cluster,
         also=[*(value.alias(name) for name, value in (also or {}).items()), *seen],
@@ -448,7 +470,7 @@ def paired_sums(
     spreads: dict[str, pl.Expr] = {}
     also: list[pl.Expr] = []
     for index, each in enumerate(selected):
-        key = _key(index)
+        key = metric_key(index)
         own, base = pl.col(each.name), baseline_of(each.name)
         value, opposed = each.of(own), pl.when(PAIRED).then(each.of(base))
         difference = value - opposed
@@ -486,15 +508,16 @@ def paired_sums(
     return pairs.checked(_with_checks(long, rankings, selected, pairs.weight), rankings)
 
 
-def _key(index: int) -> str:
+def metric_key(index: int) -> str:
+    """Return the prefix of the columns of a metric."""
     return f"{OWN}{index}{SEPARATOR}"
 
 
 def _counts(selected: Sequence[Variable], weight: str | None) -> dict[str, pl.Expr]:
     counts = {}
     for index, each in enumerate(selected):
-        counts[_key(index) + "undefined"] = pl.col(each.name).is_null()
-        counts[_key(index) + "defined"] = pl.col(each.name).is_not_null()
+        counts[metric_key(index) + "undefined"] = pl.col(each.name).is_null()
+        counts[metric_key(index) + "defined"] = pl.col(each.name).is_not_null()
     if weight is not None:
         (counts[_BAD_WEIGHTS],) = bad_weight(weight).values()
     return counts
@@ -523,7 +546,7 @@ def _long(
     faults = [name for name in (_BAD_WEIGHTS, _WEIGHTS_DIFFER) if name in available]
     rows = []
     for index, each in enumerate(selected):
-        key = _key(index)
+        key = metric_key(index)
         undefined = pl.col(key + "undefined").cast(pl.Int64)
         kinds = (each.name, each.aggregate, each.counts_as, description)
         named = {

@@ -80,6 +80,15 @@ def refuse_definitions(
         )
 
 
+def refuse_with_moments(given: Mapping[str, Any]) -> None:
+    """Raise `ArgumentError` if a parameter is given that moments do not support."""
+    for name, value in given.items():
+        if value:
+            raise ArgumentError(
+                f"`{name}` needs per-query values; got moments. Pass the result of `per_query`",
+            )
+
+
 def variables(
     schema: pl.Schema,
     metrics: str | pl.Expr | Iterable[str | pl.Expr] | None,

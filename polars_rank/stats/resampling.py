@@ -13,6 +13,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.errors import missing_extra
+from polars_rank.stats.intervals import EXTRA
 from polars_rank.stats.query_hash import mixed
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 KEY, REPLICATE = OWN + "key", OWN + "replicate"
-EXTRA = "stats"
 _DRAWS, _BITS = 4, 64  # Poisson draws of 16 bits, and signs, in one hash
 #: Below this share of the squares, the variance of a resample may be a rounding error. Above it, a
 #: studentized statistic is at most a million.

@@ -25,7 +25,14 @@ from polars_rank.evaluation.means import ratio, to_rows
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import moment_math
 from polars_rank.stats.intervals import FEW, Interval, warn_of_range, with_width
-from polars_rank.stats.moment_tables import SEPARATOR, groups_of, is_moments, regrouped, sums_of
+from polars_rank.stats.moment_tables import (
+    SEPARATOR,
+    check_groups,
+    is_moments,
+    regrouped,
+    scaled,
+    sums_of,
+)
 from polars_rank.stats.per_query_tables import (
     EMPTY,
     data_error,
@@ -35,6 +42,7 @@ from polars_rank.stats.per_query_tables import (
     only_metrics,
     query_columns,
     refuse_definitions,
+    refuse_with_moments,
     run_column,
     variables,
     warn_of_empty,
@@ -211,14 +219,15 @@ def summarize(
     if is_moments(schema):
         given = {"weight": weight, "cluster": cluster, "quantiles": quantiles}
         refuse_definitions(undefined, conventions)
-        _refuse(given, interval)
+        refuse_with_moments(given)
+        if interval in _RESAMPLED:
+            raise ArgumentError(
+                f"`interval` {interval!r} needs per-query values; got moments. Choose 't', "
+                "'normal' or 'sequence', or pass the result of `per_query`"
+            )
         keys = key_columns(schema, by=by, run=runs)
         groups = [*keys["by"], *keys["run"]]
-        unknown = set(groups) - set(groups_of(schema))
-        if unknown:
-            raise ArgumentError(
-                f"the moments are not split by {unknown.pop()!r}; add it to `by` of `moments`"
-            )
+        check_groups(schema, groups)
         moments = regrouped(only_metrics(values, metrics), groups)
         return _result(moments, keys["by"], keys["run"], confidence, interval, [])
     keys = key_columns(schema, by=by, run=runs, weight=weight, cluster=cluster)
@@ -256,19 +265,6 @@ def _quantile(value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise ArgumentError(f"`quantiles` must be numbers from 0 to 1; found {value!r}")
     return value
-
-
-def _refuse(given: Mapping[str, Any], interval: str) -> None:
-    for name, value in given.items():
-        if value:
-            raise ArgumentError(
-                f"`{name}` needs per-query values; got moments. Pass the result of `per_query`",
-            )
-    if interval in _RESAMPLED:
-        raise ArgumentError(
-            f"`interval` {interval!r} needs per-query values; got moments. Choose 't', 'normal' or "
-            "'sequence', or pass the result of `per_query`",
-        )
 
 
 def _quantiles(selected: Sequence[Variable], points: Mapping[str, float]) -> dict[str, pl.Expr]:
@@ -312,18 +308,6 @@ def _result(
     first, last = COLUMNS[1 : -len(_LAST)], COLUMNS[-len(_LAST) :]
     result = result.select(*by, "metric", *run, *first, *more, *last, _UNITS, _SHARES, empty)
     return _with_warnings(in_order(result, by, run), [*by, *run], interval)
-
-
-def scaled(value: pl.Expr, weight: str = "weight") -> pl.Expr:
-    """Return a mean or its bound on the scale of `evaluate`: a mean, sum or geometric mean."""
-    aggregate = pl.col("aggregate")
-    return (
-        pl.when(aggregate == "sum")
-        .then(value * pl.col(weight))
-        .when(aggregate == "geometric")
-        .then(value.exp())
-        .otherwise(value)
-    )
 
 
 def _with_warnings(result: pl.LazyFrame, by: Sequence[str], interval: str) -> pl.LazyFrame:
