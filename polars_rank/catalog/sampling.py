@@ -280,9 +280,9 @@ def _warn_of_cutoffs(metrics: Mapping[str, Sequence[float]], lowest: float) -> N
     low = [name for name, values in metrics.items() if len(values) < lowest]
     if low:
         warn(
-            f"'rank_mapping' says little about cutoffs below n_items / n_sampled = {lowest:g}: it "
-            f"takes the sampled rank 1 for rank 1 of all items. This applies to {', '.join(low)}; "
-            "use 'maximum_likelihood' or higher cutoffs"
+            "'rank_mapping' is unsuitable for cutoffs below n_items / n_sampled = "
+            f"{lowest:g}: it maps the sampled rank 1 to rank 1 of all items. This applies to "
+            f"{', '.join(low)}; use 'maximum_likelihood' or higher cutoffs"
         )
 
 

@@ -102,9 +102,9 @@ class Command(_Help, TyperCommand):
                 continue
             name = text[:-1] or before  # of "--by=" or "--by", ""
             if name not in options:
-                ctx.fail("an argument is empty; name a file, or leave it out")
+                ctx.fail("an argument is empty; name a file, or omit it")
             if options[name].name not in MAY_BE_EMPTY:
-                ctx.fail(f"{name} is empty; leave it out, or give it a value")
+                ctx.fail(f"{name} is empty; give it a value, or omit it")
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

@@ -86,6 +86,6 @@ def _value(value: Any, name: str, file: Path, *, several: bool) -> Any:
             f"{name.replace('_', '-')} in {str(file)!r} must be {what}; found {value!r}"
         )
     if "" in values and name not in MAY_BE_EMPTY:
-        raise ArgumentError(f"{name.replace('_', '-')} in {str(file)!r} is empty; leave it out")
+        raise ArgumentError(f"{name.replace('_', '-')} in {str(file)!r} is empty; omit it")
     texts = [each if isinstance(each, bool) else str(each) for each in values]
     return texts if several else texts[0]

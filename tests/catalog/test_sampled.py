@@ -96,7 +96,7 @@ def test_against_the_em_algorithm(engine: str, n: int, m: int, rel: float) -> No
     assert whole["corrected"].item() == pytest.approx(expected["a", "rr@3"], rel=rel)
 
 
-@pytest.mark.filterwarnings("ignore:'rank_mapping' says little")
+@pytest.mark.filterwarnings("ignore:'rank_mapping' is unsuitable")
 def test_rank_mapping() -> None:
     """The hit rate at k among sampled candidates is that at f(k) = 1 + (k - 1)(n - 1) / m."""
     n, m, ranks = 41, 4, [1, 1, 2, 3, 5]

@@ -155,8 +155,11 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
         (["generate", "out.parquet", "--queries", "-1"], "`--queries` must be"),
         (["generate", "out.parquet", "--runs", "-3"], "`--runs` must be a positive integer"),
         (["evaluate", "", "-m", "ap"], "an argument is empty; name a file"),
-        (["evaluate", "LOG", "-m", "ap", "--items", ""], "--items is empty; leave it out"),
-        (["evaluate", "LOG", "-m", "ap", "--by="], "--by is empty; leave it out"),
+        (
+            ["evaluate", "LOG", "-m", "ap", "--items", ""],
+            "--items is empty; give it a value, or omit it",
+        ),
+        (["evaluate", "LOG", "-m", "ap", "--by="], "--by is empty; give it a value, or omit it"),
         (["frobnicate"], "frobnicate"),
         (["evaluate", "LOG", "-m", "ap", "--doc", "docs"], "Did you mean 'doc'"),
         (["evaluate", "LOG", "-m", "ap", "--keep", "country"], "--keep needs --per-query"),

@@ -229,7 +229,7 @@ def test_options_of_a_named_file(here: Path) -> None:
     [
         ('lable = "x"', "'lable'. Did you mean 'label'?"),
         ("metrics = {}", "metrics in"),
-        ('by = ["run", ""]', "options.toml' is empty; leave it out"),
+        ('by = ["run", ""]', "options.toml' is empty; omit it"),
         ('label = ["a"]', "must be text or a number; found ['a']"),
         ("rel = 'much'", "Invalid value for '--rel'"),
         ("ties = 'never'", "Invalid value for '--ties'"),
