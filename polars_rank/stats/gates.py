@@ -132,7 +132,7 @@ def _with_result(function: F) -> F:
     @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
         result = kwargs.get("result", args[0] if args else None)
-        for each in _several(result):
+        for each in _as_list(result):
             if isinstance(each, str) and not is_path(each):
                 raise ArgumentError(
                     f"`result` is missing; pass it first: check(result, rules); found {short(each)}"
@@ -238,7 +238,7 @@ def check(
     """
     one_of("on_fail", on_fail, ("raise", "return"))
     read, unsure = read_rules(rules, undecided)
-    tables = [_table(each) for each in _several(result)]
+    tables = [_table(each) for each in _as_list(result)]
     if not tables:
         raise ArgumentError("`result` is empty; pass at least one table")
     for table in tables:
@@ -276,7 +276,7 @@ def read_rules(rules: Rules, undecided: str | None = None) -> tuple[list[Rule], 
     return read, undecided
 
 
-def _several(result: Any) -> Sequence[Any]:
+def _as_list(result: Any) -> Sequence[Any]:
     return result if isinstance(result, (list, tuple)) else [result]
 
 
@@ -320,7 +320,7 @@ def _verdicts(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, tupl
     """Return the worst verdict on each group, run or slice that a rule is about."""
     about = [(table, column) for table in tables if (column := _column(rule, table)) is not None]
     if not about:
-        raise _about_nothing(rule, tables)
+        raise _unmatched_rule(rule, tables)
     of_means = [table for table, _ in about if "difference" not in table.columns]
     prefers_means = (rule.column or "mean") in _OF_MEANS and bool(of_means)
     known = {frozenset(_keys(table)) for table in of_means}
@@ -328,7 +328,7 @@ def _verdicts(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, tupl
     for table, column in about:
         rows = table.filter(pl.col("metric") == rule.metric) if rule.metric else table
         for name, value in rule.where.items():
-            rows = rows.filter(_has(table.schema, name, value))
+            rows = rows.filter(_row_matches(table.schema, name, value))
         keys = _keys(table)
         if prefers_means and "difference" in table.columns:
             # Means lack only groups in which a run has no rankings.
@@ -339,7 +339,7 @@ def _verdicts(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, tupl
             texts = _texts(row, keys)
             subject, where = frozenset(texts.items()), _listed(texts)
             verdict = _verdict(rule, column, row, where)
-            if subject not in verdicts or _badness(verdict) > _badness(verdicts[subject]):
+            if subject not in verdicts or _severity(verdict) > _severity(verdicts[subject]):
                 verdicts[subject] = verdict
     if not verdicts:
         texts = _texts(rule.where, [*rule.where])
@@ -348,7 +348,7 @@ def _verdicts(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, tupl
     return verdicts
 
 
-def _badness(verdict: tuple[Any, ...]) -> int:
+def _severity(verdict: tuple[Any, ...]) -> int:
     return -WORST_FIRST.index(verdict[-1])
 
 
@@ -398,15 +398,15 @@ def _restricted(text: str, where: Any) -> tuple[str, Mapping[str, Any]]:
     return match["rule"].strip(), {**texts, **(where or {})}
 
 
-def _has(schema: pl.Schema, name: str, value: Any) -> pl.Expr:
+def _row_matches(schema: pl.Schema, name: str, value: Any) -> pl.Expr:
     """Return whether a row is about a value of a column, or about a slice."""
     if name in schema:
-        return _is(schema, name, value)
+        return _value_matches(schema, name, value)
     column, values = _SLICE
-    return (pl.col(column) == name) & _is(schema, values, value)
+    return (pl.col(column) == name) & _value_matches(schema, values, value)
 
 
-def _is(schema: pl.Schema, name: str, value: Any) -> pl.Expr:
+def _value_matches(schema: pl.Schema, name: str, value: Any) -> pl.Expr:
     """Return whether a column has a value of `where`."""
     column = pl.col(name)
     text = column.cast(pl.String)
@@ -442,7 +442,7 @@ def _names(table: pl.DataFrame) -> set[str]:
     return {*table.columns, *sliced}
 
 
-def _about_nothing(rule: Rule, tables: Iterable[pl.DataFrame]) -> ArgumentError:
+def _unmatched_rule(rule: Rule, tables: Iterable[pl.DataFrame]) -> ArgumentError:
     metrics = sorted({name for table in tables for name in table.get_column("metric").unique()})
     columns = sorted({name for table in tables for name in _names(table)})
     where = f" where({_listed(_texts(rule.where, [*rule.where]))})" if rule.where else ""

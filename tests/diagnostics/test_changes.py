@@ -13,46 +13,46 @@ LOG = pr.datasets.search_log(80, runs=["old", "new", "best"], seed=4).collect()
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_movers_are_the_greatest_differences(engine):
     plan = pr.diagnostics.movers(LOG.lazy(), "ndcg@5", baseline="old", n=4, keep="country")
-    found = plan.collect(engine=engine)
-    assert found.columns == [*("run", "query", "difference", "value", "baseline_value", "country")]
+    result = plan.collect(engine=engine)
+    assert result.columns == [*("run", "query", "difference", "value", "baseline_value", "country")]
     wide = by_query(pr.per_query(LOG, "ndcg@5", by="run"), "ndcg@5")
     for run in ("new", "best"):
         difference = wide.select("query", d=pl.col(run) - pl.col("old")).sort("d", "query")
         lost = difference.filter(pl.col("d") < 0).head(4)
         gained = difference.sort("d", "query", descending=[True, False]).head(4)
-        expected, of_run = pl.concat([gained, lost]), found.filter(run=run)
+        expected, of_run = pl.concat([gained, lost]), result.filter(run=run)
         assert of_run["query"].to_list() == expected["query"].to_list()
         assert of_run["difference"].to_list() == pytest.approx(expected["d"].to_list())
     countries = dict(LOG.select("query", "country").unique().iter_rows())
-    assert found["country"].to_list() == [countries[query] for query in found["query"]]
+    assert result["country"].to_list() == [countries[query] for query in result["query"]]
 
 
 def test_movers_of_groups_are_those_of_each_group():
-    found = pr.diagnostics.movers(LOG, "ap", baseline="old", n=2, k=3, by="country")
+    result = pr.diagnostics.movers(LOG, "ap", baseline="old", n=2, k=3, by="country")
     for (country,), part in LOG.group_by("country"):
         alone = pr.diagnostics.movers(part, "ap", baseline="old", n=2, k=3)
-        assert_frame_equal(found.filter(country=country).drop("country"), alone)
+        assert_frame_equal(result.filter(country=country).drop("country"), alone)
 
 
 def test_movers_follow_conventions():
     log = LOG.with_columns(score=pl.col("score").round(0))
-    found = pr.diagnostics.movers(log, "ap", baseline="old", n=3, k=3, ties="doc_ascending")
+    result = pr.diagnostics.movers(log, "ap", baseline="old", n=3, k=3, ties="doc_ascending")
     ranked = pr.rank(log, by="run", ties="doc_ascending").filter(pl.col("rank") <= 3)
     on = ["run", "query", "rank", "doc"]
-    assert found.drop_nulls("doc").join(ranked, on=on, how="anti").is_empty()
+    assert result.drop_nulls("doc").join(ranked, on=on, how="anti").is_empty()
     values = pr.per_query(log, "ap", by="run", ties="doc_ascending").rename({"ap": "value"})
-    assert found.join(values, on=["run", "query", "value"], how="anti").is_empty()
+    assert result.join(values, on=["run", "query", "value"], how="anti").is_empty()
 
 
 def test_movers_show_the_ranked_documents():
-    found = pr.diagnostics.movers(LOG, "ap", baseline="old", n=2, k=4)
+    result = pr.diagnostics.movers(LOG, "ap", baseline="old", n=2, k=4)
     ranked = pr.rank(LOG, by="run").filter(pl.col("rank") <= 4)
-    for row in found.iter_rows(named=True):
+    for row in result.iter_rows(named=True):
         for run, side in ((row["run"], ""), ("old", "baseline_")):
             there = ranked.filter(run=run, query=row["query"], rank=row["rank"])
             expected = there.select("doc", "label").row(0) if there.height else (None, None)
             assert (row[side + "doc"], row[side + "label"]) == expected
-    assert found.columns == [
+    assert result.columns == [
         *("run", "query", "difference", "rank", "value", "baseline_value"),
         *("baseline_doc", "baseline_label", "doc", "label"),
     ]
@@ -102,9 +102,9 @@ UNJUDGED = pl.when(pl.col("doc") != "x").then("label")
     ids=["seen documents", "unjudged documents", "duplicates", "32 bits"],
 )
 def test_movers_show_the_documents_that_the_metric_reads(log, options, baseline_docs, docs):
-    found = pr.diagnostics.movers(log, "rr", baseline="a", k=3, **options)
-    assert found["baseline_doc"].to_list() == baseline_docs
-    assert found["doc"].to_list() == docs
+    result = pr.diagnostics.movers(log, "rr", baseline="a", k=3, **options)
+    assert result["baseline_doc"].to_list() == baseline_docs
+    assert result["doc"].to_list() == docs
 
 
 def test_movers_of_a_run_that_is_the_same():
@@ -185,8 +185,8 @@ def test_misuse_of_movers():
 
 @pytest.mark.parametrize("by", [None, "country"])
 def test_churn_is_the_mean_of_overlap_and_rbo(by):
-    found = pr.diagnostics.churn(LOG, baseline="old", k=5, by=by)
-    for row in found.iter_rows(named=True):
+    result = pr.diagnostics.churn(LOG, baseline="old", k=5, by=by)
+    for row in result.iter_rows(named=True):
         log = LOG if by is None else LOG.filter(country=row["country"])
         left, right = log.filter(run=row["run"]), log.filter(run="old")
         assert row["overlap@5"] == pytest.approx(
@@ -243,7 +243,7 @@ def test_similarity_of_logs_in_order(tmp_path, layout):
         few = ("sort", "equi-join") if layout == "adjacent" else ("sort",)
         assert not holding_nodes(plan, *few)
     with pl.Config(streaming_chunk_size=100):
-        found = {name: plan.collect(engine="streaming") for name, plan in plans.items()}
+        result = {name: plan.collect(engine="streaming") for name, plan in plans.items()}
     ranked = [
         dict(
             log.drop_nulls("score").sort(["score", "doc"], descending=True)
@@ -253,10 +253,10 @@ def test_similarity_of_logs_in_order(tmp_path, layout):
     ]  # fmt: skip
     queries = sorted({query for log in (left, right) for query in log.collect()["query"]})
     sides = [[docs.get(query, []) for docs in ranked] for query in queries]
-    assert found["rbo"]["query"].to_list() == queries
-    assert found["rbo"]["rbo"].to_list() == pytest.approx([rbo_of(*side, 0.8) for side in sides])
+    assert result["rbo"]["query"].to_list() == queries
+    assert result["rbo"]["rbo"].to_list() == pytest.approx([rbo_of(*side, 0.8) for side in sides])
     shares = [len({*a[:5]} & {*b[:5]}) / 5 for a, b in sides]
-    assert found["overlap"]["overlap"].to_list() == pytest.approx(shares)
+    assert result["overlap"]["overlap"].to_list() == pytest.approx(shares)
 
 
 def test_similarity_of_ids_of_different_types():
@@ -316,9 +316,9 @@ METRICS = ["ndcg@5", "ap", "rr", "recall@5", "p@5"]
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_headroom(engine):
-    found = pr.diagnostics.headroom(LOG.lazy(), METRICS, by="run").collect(engine=engine)
+    result = pr.diagnostics.headroom(LOG.lazy(), METRICS, by="run").collect(engine=engine)
     means = pr.evaluate(LOG, METRICS, by="run")
-    for row in found.iter_rows(named=True):
+    for row in result.iter_rows(named=True):
         value = means.filter(run=row["run"])[row["metric"]].item()
         assert row["value"] == pytest.approx(value)
         assert row["value"] <= row["reordered"] <= row["complete"]
@@ -329,7 +329,7 @@ def test_headroom(engine):
     ideal = pr.diagnostics.headroom(LOG, "ndcg@5", by="run", undefined="skip")["complete"]
     assert ideal.to_list() == pytest.approx([1.0] * solvable)
     # What all runs could be is the same.
-    assert found.filter(metric="ap")["complete"].n_unique() == 1
+    assert result.filter(metric="ap")["complete"].n_unique() == 1
 
 
 def test_headroom_by_hand():

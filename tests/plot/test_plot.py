@@ -142,42 +142,42 @@ def specs(charts: dict[str, altair.LayerChart]) -> dict[str, dict]:
 class TestValues:
     def test_at_k_is_the_rank_curve_with_intervals_of_summarize(self, log: pl.DataFrame) -> None:
         chart = pr.plot.at_k(log, "ndcg", ks=[1, 3, 10], confidence=0.9)
-        found = rows_of(chart, "run", "x", "y", "low", "high", "queries")
+        result = rows_of(chart, "run", "x", "y", "low", "high", "queries")
 
         curve = pr.rank_curve(log, "ndcg", [1, 3, 10], by="run").rename({"k": "x", "ndcg": "y"})
         assert_frame_equal(
-            found.select("run", "x", "queries", "y"), curve.select("run", "x", "queries", "y"),
+            result.select("run", "x", "queries", "y"), curve.select("run", "x", "queries", "y"),
             check_row_order=False, check_dtypes=False, rel_tol=1e-12,
         )  # fmt: skip
         lists = pr.per_query(log, "ndcg@3", by="run")
         intervals = pr.summarize(lists, confidence=0.9).select("run", "low", "high")
         assert_frame_equal(
-            found.filter(x=3).select("run", "low", "high"), intervals, check_row_order=False
+            result.filter(x=3).select("run", "low", "high"), intervals, check_row_order=False
         )
 
     def test_at_k_of_a_table_has_its_values_and_no_band(self, log: pl.DataFrame) -> None:
         table = pr.rank_curve(log, ["recall", "p"], range(1, 6), by="run")
         chart = pr.plot.at_k(table, "recall", ks=[2, 4])
-        found = rows_of(chart, "run", "x", "y", "low")
+        result = rows_of(chart, "run", "x", "y", "low")
         expected = table.filter(pl.col("k").is_in([2, 4])).sort("run", "k")
-        assert found["y"].to_list() == expected["recall"].to_list()
-        assert found["low"].null_count() == 6
+        assert result["y"].to_list() == expected["recall"].to_list()
+        assert result["low"].null_count() == 6
         assert not [layer for layer in chart.to_dict()["layer"] if layer["mark"]["type"] == "area"]
 
     def test_gain_by_hand(self) -> None:
         log = pl.DataFrame({
             "query": [1, 1, 1, 2, 2], "score": [3.0, 2.0, 1.0, 2.0, 1.0], "label": [0, 2, 1, 3, 0],
         })  # fmt: skip
-        found = rows_of(pr.plot.gain(log, k=3), "x", "y", "ideal")
+        result = rows_of(pr.plot.gain(log, k=3), "x", "y", "ideal")
         # Query 1: gains 0, 2, 1 (ideal 2, 1, 0); query 2: 3, 0 (ideal 3, 0).
-        assert found["y"].to_list() == [(0 + 3) / 2, (2 + 3) / 2, (3 + 3) / 2]
-        assert found["ideal"].to_list() == [(2 + 3) / 2, (3 + 3) / 2, (3 + 3) / 2]
+        assert result["y"].to_list() == [(0 + 3) / 2, (2 + 3) / 2, (3 + 3) / 2]
+        assert result["ideal"].to_list() == [(2 + 3) / 2, (3 + 3) / 2, (3 + 3) / 2]
 
-        found = rows_of(pr.plot.gain(log, k=3, discount=True), "y", "ideal")
-        assert found["y"].to_list() == pytest.approx(
+        result = rows_of(pr.plot.gain(log, k=3, discount=True), "y", "ideal")
+        assert result["y"].to_list() == pytest.approx(
             [1.5, (2 / log2(3) + 3) / 2, (2 / log2(3) + 1 / 2 + 3) / 2]
         )
-        assert found["ideal"].to_list() == pytest.approx(
+        assert result["ideal"].to_list() == pytest.approx(
             [2.5, (2 + 1 / log2(3) + 3) / 2, (2 + 1 / log2(3) + 3) / 2]
         )
 
@@ -186,8 +186,8 @@ class TestValues:
         expected = pr.evaluate(
             log, "dcg(gain='exp2')@5", by="run", conventions=pr.conventions.LIGHTGBM
         )
-        found = rows_of(chart, "run", "x", "y").filter(x=5)
-        assert found["y"].to_list() == pytest.approx(expected[expected.columns[-1]].to_list())
+        result = rows_of(chart, "run", "x", "y").filter(x=5)
+        assert result["y"].to_list() == pytest.approx(expected[expected.columns[-1]].to_list())
         assert "dcg(gain='exp2') · LightGBM conventions" in subtitle(chart)
 
     def test_runs_with_other_judgments_have_ideal_lines_of_their_own(self) -> None:
@@ -203,9 +203,9 @@ class TestValues:
         chart = pr.plot.interpolated(log, conventions="trec_eval", ties="doc", interval="none")
         names = [f"iprec_at_recall_{tenth / 10:.2f}" for tenth in range(11)]
         expected = pr.evaluate(log, names, by="run", conventions="trec_eval", ties="doc")
-        found = rows_of(chart, "run", "x", "y").filter(run="neural")
-        assert found["x"].to_list() == [tenth / 10 for tenth in range(11)]
-        assert found["y"].to_list() == pytest.approx(
+        result = rows_of(chart, "run", "x", "y").filter(run="neural")
+        assert result["x"].to_list() == [tenth / 10 for tenth in range(11)]
+        assert result["y"].to_list() == pytest.approx(
             list(expected.filter(run="neural").select(names).row(0))
         )
 
@@ -233,8 +233,8 @@ class TestValues:
     def test_pr_curve_by_hand(self) -> None:
         log = pl.DataFrame({"score": [0.6, 0.5, 0.1, 0.1, 0.1], "label": [1, 1, 0, 0, 1]})
         chart = pr.plot.pr_curve(log)
-        found = rows_of(chart, "found", "precision", "recall")
-        assert found.rows() == [(0, 1, 0), (1, 1, 1 / 3), (2, 1, 2 / 3), (5, 0.6, 1)]
+        result = rows_of(chart, "found", "precision", "recall")
+        assert result.rows() == [(0, 1, 0), (1, 1, 1 / 3), (2, 1, 2 / 3), (5, 0.6, 1)]
         assert rows_of(chart, "no_skill")["no_skill"].to_list() == [0.6]
         assert "area 0.933" in subtitle(chart)
 
@@ -245,13 +245,13 @@ class TestValues:
         table = pr.pr_curve(log)
         assert table.height > 20_000
         chart = pr.plot.pr_curve(log, run=None)
-        found = rows_of(chart, "found", "precision", "recall", "f1")
+        result = rows_of(chart, "found", "precision", "recall", "f1")
         assert size(chart) <= drawing.ROWS
-        assert found["found"].max() == table["found"].max()
-        assert found["f1"].max() == table["best_f1"][0]
-        assert found["precision"].min() == table["precision"].min()
+        assert result["found"].max() == table["found"].max()
+        assert result["f1"].max() == table["best_f1"][0]
+        assert result["precision"].min() == table["precision"].min()
         # The line through the points left is that through all, to a pixel.
-        line = found.sort("recall", "found")
+        line = result.sort("recall", "found")
         near = table.select("recall", "precision").sort("recall").join_asof(
             line.select("recall", nearest="precision"), on="recall", strategy="nearest"
         ).filter(pl.col("recall") > 0.02)  # fmt: skip
@@ -276,9 +276,9 @@ class TestValues:
     def test_histogram_by_hand(self) -> None:
         lists = pl.DataFrame({"rr": [0.0, 0.5, 0.5, 1.0, None]})
         chart = pr.plot.distribution(lists, bins=4)
-        found = rows_of(chart, "x", "end", "number", "y")
+        result = rows_of(chart, "x", "end", "number", "y")
         # 1.0 is in the last bin, the undefined one counts as 0; the last row ends the line.
-        assert found.rows() == [
+        assert result.rows() == [
             (0.0, 0.25, 2, 0.4), (0.25, 0.5, 0, 0.0), (0.5, 0.75, 2, 0.4), (0.75, 1.0, 1, 0.2),
             (1.0, 1.0, 1, 0.2),
         ]  # fmt: skip
@@ -306,9 +306,9 @@ class TestValues:
             "rr": [0.5, 0.5, 1.0, None, 0.2, 0.1, 0.5, 0.25, 1.0, 1.0],
         })  # fmt: skip
         chart = pr.plot.differences(lists, baseline="a")
-        found = rows_of(chart, "query", "start", "end", "y")
+        result = rows_of(chart, "query", "start", "end", "y")
         # Query 2: 1 - 0.5; 4: 0.5 - 0 (undefined); 5: 0.1 - 0.2; 3: 0.25 - 1; 1 and 6: in one only.
-        assert found.rows() == [
+        assert result.rows() == [
             ("2", 0, 1, 0.5), ("4", 1, 2, 0.5), ("5", 2, 3, -0.1), ("3", 3, 4, -0.75),
             ("3", 4, 4, -0.75),
         ]  # fmt: skip
@@ -322,13 +322,13 @@ class TestValues:
         one = many_times(lists.select("run", "query", "rr"))
         exact = pr.compare(one, baseline="bm25")
         chart = pr.plot.differences(one, baseline="bm25")
-        found = rows_of(chart, "run", "start", "end", "number", "y").filter(
+        result = rows_of(chart, "run", "start", "end", "number", "y").filter(
             pl.col("start") < pl.col("end")
         )
         for run, difference, wins, ties, losses in exact.select(
             "run", "difference", "wins", "ties", "losses"
         ).rows():
-            bars = found.filter(run=run)
+            bars = result.filter(run=run)
             assert (bars["y"] * bars["number"]).sum() / 1040 == pytest.approx(difference)
             assert bars.filter(pl.col("y") > 0)["number"].sum() == wins
             assert bars.filter(pl.col("y") == 0)["number"].sum() == ties
@@ -344,8 +344,8 @@ class TestValues:
         queries: dict[tuple[float, float], list[str]] = {}
         for query, x, y in by_query(lists, "rr").select("query", "neural", "bm25").rows():
             queries.setdefault((x, y), []).append(str(query))
-        found = rows_of(chart, "query", "number", "x", "y")
-        assert {(x, y): (number, query) for query, number, x, y in found.rows()} == {
+        result = rows_of(chart, "query", "number", "x", "y")
+        assert {(x, y): (number, query) for query, number, x, y in result.rows()} == {
             point: (len(names), min(names) + (f" and {len(names) - 1} more" if names[1:] else ""))
             for point, names in queries.items()
         }
@@ -379,11 +379,11 @@ class TestValues:
                 pr.plot.scatter(named, column, x="bm25", y="neural"),
             ):
                 areas = [each for each in spec_of(chart)["layer"] if each["mark"]["type"] == "area"]
-                found = [
+                result = [
                     each["mark"].get("color") or each["encoding"]["color"]["value"]
                     for each in areas
                 ]
-                assert found == colors
+                assert result == colors
 
     def test_cutoffs_end_with_the_longest_ranking(self, log: pl.DataFrame) -> None:
         rank = pl.col("score").rank("ordinal", descending=True).over("run", "query")
@@ -403,12 +403,12 @@ class TestValues:
 
     def test_scatter_of_many_counts_cells(self, lists: pl.DataFrame) -> None:
         lists = many_times(lists.select("run", "query", "rr"))
-        found = rows_of(
+        result = rows_of(
             pr.plot.scatter(lists, "rr", x="bm25", y="neural"), "number", "x", "x2", "y", "y2"
         )
         wide = by_query(lists, "rr")
-        assert found["number"].sum() == 1040
-        for number, x, x2, y, y2 in found.rows():
+        assert result["number"].sum() == 1040
+        for number, x, x2, y, y2 in result.rows():
             inside = wide.filter(
                 pl.col("bm25").is_between(x - 1e-9, x2, closed="both" if x2 > 0.999 else "left"),
                 pl.col("neural").is_between(y - 1e-9, y2, closed="both" if y2 > 0.999 else "left"),
@@ -417,8 +417,8 @@ class TestValues:
 
     def test_forest_plots_have_the_tables_rows(self, lists: pl.DataFrame) -> None:
         summary = pr.summarize(lists)
-        found = rows_of(pr.plot.intervals(summary), "run", "metric", "x", "low", "high")
-        assert_frame_equal(found, summary.select("run", "metric", "mean", "low", "high").rename(
+        result = rows_of(pr.plot.intervals(summary), "run", "metric", "x", "low", "high")
+        assert_frame_equal(result, summary.select("run", "metric", "mean", "low", "high").rename(
             {"mean": "x"}), check_row_order=False)  # fmt: skip
         table = pr.compare(lists, baseline="bm25")
         assert "empty" in table.columns
@@ -446,11 +446,11 @@ class TestValues:
             "difference", "low", "high"
         ).row(0)  # fmt: skip
         chart = pr.plot.slices(table, baseline="bm25")
-        found = rows_of(chart, "label", "x", "low", "contribution", "small")
+        result = rows_of(chart, "label", "x", "low", "contribution", "small")
         ordered = table.sort("difference", descending=True)
-        assert found["label"].to_list() == ["overall", *ordered["value"]]
-        assert found["x"].to_list() == pytest.approx([overall[0], *ordered["difference"]])
-        assert found["small"].any() and found["low"][0] is None
+        assert result["label"].to_list() == ["overall", *ordered["value"]]
+        assert result["x"].to_list() == pytest.approx([overall[0], *ordered["difference"]])
+        assert result["small"].any() and result["low"][0] is None
         assert title(chart) == "Difference in MRR by slice: neural vs. bm25"
         largest = table.sort(pl.col("contribution").abs(), descending=True).head(2)["value"]
         few = pr.plot.slices(table, n=2, overall=pr.compare(one, baseline="bm25"))
@@ -461,48 +461,50 @@ class TestValues:
 
     def test_bounds(self, log: pl.DataFrame) -> None:
         bands = pr.diagnostics.tie_bands(log, ["rr", "ndcg@5"], by="run")
-        found = rows_of(pr.plot.bounds(bands), "run", "metric", "low", "x", "high")
+        result = rows_of(pr.plot.bounds(bands), "run", "metric", "low", "x", "high")
         expected = bands.select("run", "metric", "low", x="expected", high="high")
-        assert_frame_equal(found, expected, check_row_order=False)
+        assert_frame_equal(result, expected, check_row_order=False)
         judged = pr.diagnostics.judgment_bounds(log, ["rr", "ndcg@5"], by="run")
-        found = rows_of(pr.plot.bounds(judged), "run", "metric", "low", "high", "share")
+        result = rows_of(pr.plot.bounds(judged), "run", "metric", "low", "high", "share")
         expected = judged.select("run", "metric", "low", "high", share="judged")
-        assert_frame_equal(found, expected, check_row_order=False)
+        assert_frame_equal(result, expected, check_row_order=False)
 
     def test_click_through_by_hand(self) -> None:
         log = pl.DataFrame({
             "position": [1, 1, 1, 1, 2, 2, None, 9], "click": [3, 1, 0, None, 0, 0, 1, 1],
         })  # fmt: skip
-        found = rows_of(pr.plot.click_through(log, k=3), "x", "y", "shown", "clicks", "low", "high")
-        assert found.select("x", "y", "shown", "clicks").rows() == [
+        result = rows_of(
+            pr.plot.click_through(log, k=3), "x", "y", "shown", "clicks", "low", "high"
+        )
+        assert result.select("x", "y", "shown", "clicks").rows() == [
             (1, 2 / 3, 3, 2), (2, 0.0, 2, 0),
         ]  # fmt: skip
         z, n, p = 1.959963984540054, 3, 2 / 3
         middle = (p + z * z / (2 * n)) / (1 + z * z / n)
         margin = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-        assert found.row(0)[4:] == pytest.approx((middle - margin, middle + margin))
-        assert found.row(1)[4] == 0
+        assert result.row(0)[4:] == pytest.approx((middle - margin, middle + margin))
+        assert result.row(1)[4] == 0
 
     def test_over_time_has_the_rows_of_summarize(self, specs: dict) -> None:
-        found = rows_of(specs["over_time"], "run", "x", "y", "low", "high")
-        assert found.height == 27
+        result = rows_of(specs["over_time"], "run", "x", "y", "low", "high")
+        assert result.height == 27
         table = pl.DataFrame({
             "day": [date(2026, 1, 2), date(2026, 1, 1)], "queries": 5, "ap": [0.5, 0.25],
         })  # fmt: skip
-        found = rows_of(pr.plot.over_time(table), "x", "y")
-        assert found.rows() == [("2026-01-01T00:00:00", 0.25), ("2026-01-02T00:00:00", 0.5)]
+        result = rows_of(pr.plot.over_time(table), "x", "y")
+        assert result.rows() == [("2026-01-01T00:00:00", 0.25), ("2026-01-02T00:00:00", 0.5)]
 
     def test_tradeoff_has_two_rows_of_summarize_per_point(self, lists: pl.DataFrame) -> None:
         lists = lists.with_columns(recall=pl.col("rr") / 2)
         table = pr.summarize(lists, confidence=0.9)
         chart = pr.plot.tradeoff(table, "rr", "ndcg@10", baseline="bm25")
         ends = {"low": "low", "mean": "y", "high": "high"}
-        found = rows_of(chart, "run", "queries", "x_low", "x", "x_high", "low", "y", "high")
+        result = rows_of(chart, "run", "queries", "x_low", "x", "x_high", "low", "y", "high")
         for metric, columns in {
             "rr": {end: f"x_{end}" if end != "mean" else "x" for end in ends}, "ndcg@10": ends,
         }.items():  # fmt: skip
             assert_frame_equal(
-                found.select("run", "queries", *columns.values()),
+                result.select("run", "queries", *columns.values()),
                 table.filter(metric=metric).select("run", "queries", *columns).rename(columns),
                 check_row_order=False, check_dtypes=False,
             )  # fmt: skip
@@ -579,10 +581,10 @@ class TestLimits:
             queries=9, rr=pl.when(pl.col("minute") == 31_234).then(1.0).otherwise(0.5)
         )
         chart = pr.plot.over_time(series, time="minute")
-        found = rows_of(chart, "x", "y")
-        assert found.height <= drawing.ROWS
-        assert found.filter(y=1.0)["x"].to_list() == [31_234]
-        assert (found["x"].min(), found["x"].max()) == (0, 49_999)
+        result = rows_of(chart, "x", "y")
+        assert result.height <= drawing.ROWS
+        assert result.filter(y=1.0)["x"].to_list() == [31_234]
+        assert (result["x"].min(), result["x"].max()) == (0, 49_999)
 
     def test_more_than_fits_is_an_error_that_says_what_to_do(self, log: pl.DataFrame) -> None:
         wide = pl.DataFrame({"k": range(1, 5000), "queries": 1, "ndcg": 0.5})
@@ -603,23 +605,23 @@ class TestLimits:
 class TestColors:
     def test_a_run_has_one_colour_dash_and_shape_in_every_chart(self, specs: dict) -> None:
         for channel in ("color", "strokeDash", "shape"):
-            found: dict[str, set[str]] = {}
+            result: dict[str, set[str]] = {}
             for spec in specs.values():
                 for layer in spec["layer"]:
                     scale = layer.get("encoding", {}).get(channel, {}).get("scale", {})
                     for run, look in zip(
                         scale.get("domain", []), scale.get("range", []), strict=True
                     ):
-                        found.setdefault(run.partition(" (area")[0], set()).add(str(look))
-            assert set(found) == {"bm25", "mixed", "neural"}
-            assert [len(looks) for looks in found.values()] == [1, 1, 1]
+                        result.setdefault(run.partition(" (area")[0], set()).add(str(look))
+            assert set(result) == {"bm25", "mixed", "neural"}
+            assert [len(looks) for looks in result.values()] == [1, 1, 1]
 
     def test_the_baseline_is_first_and_grey_the_others_sorted(self, log: pl.DataFrame) -> None:
-        found = scales(pr.plot.at_k(log, ks=[1, 2], baseline="neural"))
-        assert [*found.items()] == [
+        result = scales(pr.plot.at_k(log, ks=[1, 2], baseline="neural"))
+        assert [*result.items()] == [
             ("neural", runs.NEUTRAL), ("bm25", runs.PALETTE[0]), ("mixed", runs.PALETTE[1]),
         ]  # fmt: skip
-        assert pr.plot.run_colors(["mixed", "neural", "bm25"], baseline="neural") == found
+        assert pr.plot.run_colors(["mixed", "neural", "bm25"], baseline="neural") == result
 
     def test_dark_pages_have_brighter_colours(self) -> None:
         bright = [*runs.BRIGHTER.values()]
@@ -635,8 +637,8 @@ class TestColors:
 
     def test_chosen_colours(self, log: pl.DataFrame) -> None:
         chosen = {"mixed": "#123456", "not there": "red"}
-        found = scales(pr.plot.at_k(log, ks=[1, 2], colors=chosen))
-        assert found == {
+        result = scales(pr.plot.at_k(log, ks=[1, 2], colors=chosen))
+        assert result == {
             "bm25": runs.PALETTE[0], "mixed": "#123456", "neural": runs.PALETTE[2]
         }  # fmt: skip
         with pytest.raises(pr.errors.ArgumentError, match="`colors` must be a mapping"):
@@ -645,10 +647,10 @@ class TestColors:
             pr.plot.at_k(log, colors={"bm25": 3})
 
     def test_colours_with_dashes_and_shapes_tell_thirty_runs_apart(self) -> None:
-        found = runs.Runs.of([f"{number:02}" for number in range(30)])
-        looks = set(zip(found.colors, map(str, found.dashes), found.shapes, strict=True))
+        result = runs.Runs.of([f"{number:02}" for number in range(30)])
+        looks = set(zip(result.colors, map(str, result.dashes), result.shapes, strict=True))
         assert len(looks) == 30
-        assert len(set(zip(found.colors, map(str, found.dashes), strict=True))) == 30
+        assert len(set(zip(result.colors, map(str, result.dashes), strict=True))) == 30
 
     def test_colours_differ_for_those_who_see_two(self) -> None:
         # Viénot, Brettel & Mollon, 1999, of linear RGB; without one kind of cones.
@@ -734,10 +736,10 @@ class TestNames:
             assert fields <= {
                 field for rows in datasets(specs[name]) for row in rows for field in row
             }
-        found = rows_of(made["at_k"], "run", "x", "y").sort("x", "y")
+        result = rows_of(made["at_k"], "run", "x", "y").sort("x", "y")
         there = rows_of(specs["at_k"], "run", "x", "y").sort("x", "y")
-        assert found["y"].to_list() == pytest.approx(there["y"].to_list())
-        assert set(found["run"]) == {ODD, "null", runs.label_of(MARKUP)}
+        assert result["y"].to_list() == pytest.approx(there["y"].to_list())
+        assert set(result["run"]) == {ODD, "null", runs.label_of(MARKUP)}
 
     def test_no_text_of_data_ends_the_script_of_a_page(self, log: pl.DataFrame) -> None:
         lists = pr.per_query(log, "rr", by=["run", "country"]).with_columns(

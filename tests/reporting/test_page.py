@@ -197,12 +197,12 @@ def test_slices_show_the_queries_that_changed_most(page, lists):
         text = "largest losses" + "".join(
             f"{query} −{-value:.4f}" for query, _, value in losses.rows()
         )
-        (found,) = {
+        (result,) = {
             row[0]
             for row in page.tables["slices-table"]
             if row[0].startswith(country) and "queries" in row[0]
         }
-        assert text in found
+        assert text in result
 
 
 @without_charts
@@ -268,13 +268,13 @@ def test_lower_is_better_where_the_metric_says_so(log, tmp_path):
 def test_lists_that_moved_are_those_of_movers(log, tmp_path):
     page = read(log, tmp_path, "ndcg@10", baseline="bm25", n=3, k=4)
     moved = pr.diagnostics.movers(log, "ndcg@10", baseline="bm25", n=3, k=4)
-    found = re.findall(r"query (\d+) ", page.text.partition("Biggest changes per query")[2])
+    result = re.findall(r"query (\d+) ", page.text.partition("Biggest changes per query")[2])
     order = moved.unique("query", maintain_order=True)
     difference = pl.col("difference")
     lost, gained = (
         order.filter(each)["query"].to_list() for each in (difference < 0, difference > 0)
     )
-    assert [*dict.fromkeys(map(int, found))][:6] == [*lost, *gained]
+    assert [*dict.fromkeys(map(int, result))][:6] == [*lost, *gained]
     first = moved.filter(query=lost[0])
     tables = page.tables["no id"]
     ranked = [row for row in tables if row[0].isdigit()]
@@ -407,8 +407,8 @@ def test_gates_stand_by_rule_with_failures_first(log, tmp_path):
     ]  # fmt: skip
     rank = {"fail": 0, "undecided": 1, "pass": 2}
     for start in (0, 7, 14):
-        found = [rank[verdict] for _, verdict, _ in checks[start : start + 7]]
-        assert found == sorted(found)
+        result = [rank[verdict] for _, verdict, _ in checks[start : start + 7]]
+        assert result == sorted(result)
     assert checks[0][1] == "fail" and "undecided" in [verdict for _, verdict, _ in checks[7:14]]
     # Rules without failures are closed, and so are the other checks of a rule with failures.
     assert all(is_open is (verdict != "pass") for _, verdict, is_open in checks)

@@ -46,11 +46,11 @@ def values(lists, metric, run, baseline):
 @pytest.mark.parametrize(("lists", "baseline"), [*tables()])
 def test_t_wilcoxon_and_sign_are_those_of_scipy(lists, baseline, alternative):
     for test in ("t", "wilcoxon", "sign"):
-        found = pr.compare(
+        result = pr.compare(
             lists, metrics=["ap"], baseline=baseline, test=test, alternative=alternative
         )
-        assert found.height == (lists["run"].n_unique() - 1)
-        for row in found.iter_rows(named=True):
+        assert result.height == (lists["run"].n_unique() - 1)
+        for row in result.iter_rows(named=True):
             new, old = values(lists, row["metric"], row["run"], baseline)
             theirs = scipy.stats.ttest_rel(new, old, alternative=alternative)
             if test == "t":
@@ -83,18 +83,18 @@ def test_corrections_are_those_of_statsmodels(ours, theirs):
         p[: n // 3] = p[0]
         expected = multitest.multipletests(p, method=theirs)[1]
         assert corrected(p.tolist(), ours) == pytest.approx(expected.tolist(), rel=1e-9)
-    found = pr.compare(LISTS, baseline="old", correction=ours)
-    expected = multitest.multipletests(found["p_value"].to_numpy(), method=theirs)[1]
-    assert found["p_corrected"].to_list() == pytest.approx(expected.tolist(), rel=1e-9)
+    result = pr.compare(LISTS, baseline="old", correction=ours)
+    expected = multitest.multipletests(result["p_value"].to_numpy(), method=theirs)[1]
+    assert result["p_corrected"].to_list() == pytest.approx(expected.tolist(), rel=1e-9)
     assert corrected([None, 0.5, None], ours) == [None, 0.5, None]
     assert corrected([0.5, 0.2], "none") == [0.5, 0.2]
 
 
 @pytest.mark.parametrize("undefined", ["zero", "skip", "one"])
 def test_differences_are_those_of_evaluates_means(undefined):
-    found = pr.compare(LISTS, baseline="old", undefined=undefined)
+    result = pr.compare(LISTS, baseline="old", undefined=undefined)
     means = pr.evaluate(LOG, METRICS, by="run", undefined=undefined)
-    for row in found.iter_rows(named=True):
+    for row in result.iter_rows(named=True):
         of = dict(means.select("run", row["metric"]).iter_rows())
         assert row["mean"] == pytest.approx(of[row["run"]], rel=1e-12)
         assert row["baseline_mean"] == pytest.approx(of["old"], rel=1e-12)
@@ -133,12 +133,12 @@ def test_groups_with_nulls():
     lists = LISTS.with_columns(
         group=pl.when(pl.col("query") % 3 > 0).then(pl.format("g{}", pl.col("query") % 3))
     )
-    found = pr.compare(lists, metrics=["ap"], baseline="old", by="group")
-    assert found["group"].to_list() == [None, None, "g1", "g1", "g2", "g2"]
-    assert found["run"].to_list() == ["best", "new"] * 3
+    result = pr.compare(lists, metrics=["ap"], baseline="old", by="group")
+    assert result["group"].to_list() == [None, None, "g1", "g1", "g2", "g2"]
+    assert result["run"].to_list() == ["best", "new"] * 3
     for (group,), part in lists.group_by("group"):
         alone = pr.compare(part, metrics=["ap"], baseline="old").drop("p_corrected")
-        of = found.filter(pl.col("group").eq_missing(group)).drop("group", "p_corrected")
+        of = result.filter(pl.col("group").eq_missing(group)).drop("group", "p_corrected")
         assert_frame_equal(of, alone)
 
 
@@ -178,18 +178,18 @@ def test_draws_give_about_the_p_value_of_t(test, alternative):
 
 @pytest.mark.parametrize("test", ["randomization", "bootstrap"])
 def test_draws_never_give_zero_and_do_not_depend_on_order(test):
-    found = pr.compare(LISTS, baseline="old", test=test, n_resamples=500)
-    assert found["p_value"].min() == pytest.approx(1 / 501)
+    result = pr.compare(LISTS, baseline="old", test=test, n_resamples=500)
+    assert result["p_value"].min() == pytest.approx(1 / 501)
     turned = LISTS.sample(fraction=1, shuffle=True, seed=9).lazy()
     for engine in ("in-memory", "streaming"):
         again = pr.compare(turned, baseline="old", test=test, n_resamples=500).collect(
             engine=engine
         )
-        assert_frame_equal(again, found, rel_tol=1e-11, abs_tol=1e-12)
+        assert_frame_equal(again, result, rel_tol=1e-11, abs_tol=1e-12)
     other = pr.compare(
         LISTS, metrics=["gm_map"], baseline="old", test=test, seed=1, n_resamples=500
     )
-    assert other["p_value"].to_list() != found.filter(metric="gm_map")["p_value"].to_list()
+    assert other["p_value"].to_list() != result.filter(metric="gm_map")["p_value"].to_list()
 
 
 @pytest.mark.parametrize("test", ["t", "randomization", "bootstrap", "wilcoxon", "sign"])
@@ -197,10 +197,10 @@ def test_a_run_against_itself(test):
     twins = pl.concat(
         [LISTS.filter(run="old"), LISTS.filter(run="old").with_columns(run=pl.lit("x"))]
     )
-    found = pr.compare(twins, baseline="old", test=test, n_resamples=100)
-    assert found["p_value"].to_list() == [1.0] * len(METRICS)
-    assert found["effect_size"].to_list() == [None] * len(METRICS)
-    assert found["difference"].abs().max() == 0
+    result = pr.compare(twins, baseline="old", test=test, n_resamples=100)
+    assert result["p_value"].to_list() == [1.0] * len(METRICS)
+    assert result["effect_size"].to_list() == [None] * len(METRICS)
+    assert result["difference"].abs().max() == 0
 
 
 @pytest.mark.parametrize("test", ["t", "randomization", "bootstrap", "wilcoxon", "sign"])
@@ -263,10 +263,13 @@ def test_missing_runs_of_a_part_are_missing():
         LISTS.filter(pl.col("query") >= 100),
     ]
     merged = pr.stats.merge([pr.stats.moments(part, run="run", baseline="old") for part in parts])
-    found = pr.compare(merged, baseline="old", metrics="ap")
-    assert found.select("run", "queries", "missing").rows() == [("best", 400, 0), ("new", 300, 100)]
+    result = pr.compare(merged, baseline="old", metrics="ap")
+    assert result.select("run", "queries", "missing").rows() == [
+        ("best", 400, 0),
+        ("new", 300, 100),
+    ]
     assert_frame_equal(
-        found, pr.compare(pl.concat(parts), baseline="old", metrics="ap"), rel_tol=1e-9
+        result, pr.compare(pl.concat(parts), baseline="old", metrics="ap"), rel_tol=1e-9
     )
 
 
@@ -277,8 +280,8 @@ def test_weights_and_clusters():
     )
     for options in ({"weight": "w"}, {"cluster": "user"}, {"weight": "w", "cluster": "user"}):
         expected = pr.summarize(difference, ["d"], **options).row(0, named=True)
-        found = pr.compare(lists, metrics=["ap"], baseline="old", **options)
-        row = found.filter(run="new").row(0, named=True)
+        result = pr.compare(lists, metrics=["ap"], baseline="old", **options)
+        row = result.filter(run="new").row(0, named=True)
         assert row["difference"] == pytest.approx(expected["mean"], rel=1e-12)
         assert (row["low"], row["high"]) == pytest.approx(
             (expected["low"], expected["high"]), rel=1e-9
@@ -290,11 +293,11 @@ def test_weights_and_clusters():
     [pl.Categorical, pl.Categorical(pl.Categories("runs")), pl.Enum(["old", "new", "best"])],
 )
 def test_runs_of_other_text_types(dtype):
-    found = pr.compare(LISTS.with_columns(pl.col("run").cast(dtype)), baseline="old")
+    result = pr.compare(LISTS.with_columns(pl.col("run").cast(dtype)), baseline="old")
     plain = pr.compare(LISTS, baseline="old")
     keys = ["metric", "run"]
     assert_frame_equal(
-        found.with_columns(pl.col("run").cast(pl.String)).sort(keys), plain.sort(keys)
+        result.with_columns(pl.col("run").cast(pl.String)).sort(keys), plain.sort(keys)
     )
 
 
@@ -369,16 +372,16 @@ def test_a_run_without_rankings_in_a_group_has_a_row_there(test, engine):
     with pytest.warns(
         pr.errors.RankWarning, match="no query in common.*country = None, run = 'new'$"
     ):
-        found = pr.compare(GONE.lazy(), **options).collect(engine=engine)
-    assert found.height == 3 * len(metrics) * 2
-    gone = found.filter(pl.col("country").is_null(), run="new")
+        result = pr.compare(GONE.lazy(), **options).collect(engine=engine)
+    assert result.height == 3 * len(metrics) * 2
+    gone = result.filter(pl.col("country").is_null(), run="new")
     assert gone["metric"].to_list() == metrics
     expected = {"queries": 0, "missing": 134, "undefined": 0, "wins": 0, "ties": 0, "losses": 0}
     unknown = ("baseline_mean", "mean", "difference", "low", "high", "p_value", "p_corrected")
     for row in gone.iter_rows(named=True):
         assert row | expected | dict.fromkeys(unknown) == row
     # The other rows are those of a table in which the run is not expected there.
-    kept = found.filter(pl.col("country").is_not_null() | (pl.col("run") != "new"))
+    kept = result.filter(pl.col("country").is_not_null() | (pl.col("run") != "new"))
     alone = pr.compare(GONE.filter(pl.col("country").is_not_null()), **options)
     same = ["country", "metric", "run", "difference", "p_value", "queries", "missing"]
     assert_frame_equal(kept.filter(pl.col("country").is_not_null()).select(same), alone[same])
@@ -389,22 +392,22 @@ def test_a_run_without_rankings_in_a_group_of_moments_has_a_row_there():
     days = GONE.with_columns(day=pl.col("query") % 2).partition_by("day")
     merged = pr.stats.merge([pr.stats.moments(day, **options) for day in days])
     with pytest.warns(pr.errors.RankWarning, match="no query in common"):
-        found = pr.compare(merged, baseline="old", by="country")
+        result = pr.compare(merged, baseline="old", by="country")
     with pytest.warns(pr.errors.RankWarning, match="no query in common"):
         expected = pr.compare(GONE, metrics="ap", baseline="old", by="country")
-    assert_frame_equal(found, expected, abs_tol=1e-12)
+    assert_frame_equal(result, expected, abs_tol=1e-12)
 
 
 def test_all_pairs_have_a_row_in_each_group():
-    found = pr.stats.compare_all(GONE, metrics="ap", by="country")
-    gone = found.filter(pl.col("country").is_null())
+    result = pr.stats.compare_all(GONE, metrics="ap", by="country")
+    gone = result.filter(pl.col("country").is_null())
     assert gone.select("run", "other", "queries", "missing").rows() == [
         ("new", "best", 0, 134), ("old", "best", 134, 0), ("old", "new", 0, 134)
     ]  # fmt: skip
     assert gone.filter(pl.col("queries") == 0).null_count()["difference"].item() == 2
     two = GONE.filter(pl.col("run") != "best")
-    found = pr.stats.compare_all(two, metrics="ap", by="country")
-    assert found["queries"].to_list() == [0, 133, 133]
+    result = pr.stats.compare_all(two, metrics="ap", by="country")
+    assert result["queries"].to_list() == [0, 133, 133]
 
 
 NOTHING = r"most rankings have no retrieved document; .*: run = 'new' \(60 of 60\)$"
@@ -437,18 +440,18 @@ def test_a_run_that_retrieved_nothing_is_warned_of(nothing, made, tmp_path):
         if baseline == "new" and made in ("moments", "days"):
             continue  # which are of differences from the old run
         with pytest.warns(pr.errors.RankWarning, match=NOTHING):
-            found = pr.compare(table, baseline=baseline).lazy().collect()
-        assert found["empty"].to_list() == empty
-        assert found["metric"].to_list() == ["ap", "rr"]
+            result = pr.compare(table, baseline=baseline).lazy().collect()
+        assert result["empty"].to_list() == empty
+        assert result["metric"].to_list() == ["ap", "rr"]
 
 
 def test_summaries_and_slices_warn_of_a_run_that_retrieved_nothing(nothing):
     with pytest.warns(pr.errors.RankWarning, match=NOTHING):
-        found = pr.summarize(nothing)
-    assert set(found["metric"]) == {"ap", "rr"}
+        result = pr.summarize(nothing)
+    assert set(result["metric"]) == {"ap", "rr"}
     with pytest.warns(pr.errors.RankWarning, match=NOTHING):
-        found = pr.slices(nothing, "ap", slices="country", baseline="old")
-    assert found["empty"].to_list() == found["queries"].to_list()
+        result = pr.slices(nothing, "ap", slices="country", baseline="old")
+    assert result["empty"].to_list() == result["queries"].to_list()
 
 
 def test_runs_that_retrieved_something_are_not_warned_of(nothing):
@@ -468,10 +471,12 @@ def test_runs_that_retrieved_something_are_not_warned_of(nothing):
 def test_no_query_in_common():
     apart = LISTS.filter((pl.col("run") == "old") == (pl.col("query") < 200))
     with pytest.warns(pr.errors.RankWarning, match="no query in common"):
-        found = pr.compare(apart, baseline="old", metrics="ap")
-    assert found.row(0, named=True) | {"missing": 400, "queries": 0, "p_value": None} == found.row(
-        0, named=True
-    )
+        result = pr.compare(apart, baseline="old", metrics="ap")
+    assert result.row(0, named=True) | {
+        "missing": 400,
+        "queries": 0,
+        "p_value": None,
+    } == result.row(0, named=True)
 
 
 def test_ranks_and_signs_are_warned_of():
@@ -480,8 +485,8 @@ def test_ranks_and_signs_are_warned_of():
     lists = pl.DataFrame({"run": ["a"] * n + ["b"] * n, "query": [*range(n)] * 2, "x": random})
     for test in ("wilcoxon", "sign"):
         with pytest.warns(pr.errors.RankWarning, match="far too often"):
-            found = pr.compare(lists, baseline="a", test=test)
-        assert "use test='t'" in found["warning"].item()
+            result = pr.compare(lists, baseline="a", test=test)
+        assert "use test='t'" in result["warning"].item()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert "warning" not in pr.compare(lists, baseline="a").columns
@@ -504,9 +509,9 @@ def test_misuse_with_moments():
 
 def test_does_lambdarank_100_beat_lambdarank_10():
     lists, baseline = real()
-    found = pr.compare(lists, baseline=baseline, metrics="ndcg@10").filter(run="lambdarank-100")
+    result = pr.compare(lists, baseline=baseline, metrics="ndcg@10").filter(run="lambdarank-100")
     new, old = values(lists, "ndcg@10", "lambdarank-100", baseline)
-    assert found["p_value"].item() == pytest.approx(
+    assert result["p_value"].item() == pytest.approx(
         scipy.stats.ttest_rel(new, old).pvalue, rel=1e-9
     )
 
@@ -528,8 +533,8 @@ def test_few_lists_and_none(test):
 
 
 def test_arrow_tables():
-    found = pr.compare(LISTS.to_arrow(), baseline="old")
-    assert_frame_equal(found, pr.compare(LISTS, baseline="old"))
+    result = pr.compare(LISTS.to_arrow(), baseline="old")
+    assert_frame_equal(result, pr.compare(LISTS, baseline="old"))
 
 
 def pair(differences):
@@ -548,8 +553,8 @@ def test_resamples_without_spread_are_infinite():
         for alternative in ("two-sided", "greater", "less"):
             options = {"baseline": "a", "test": "bootstrap", "alternative": alternative}
             with pytest.warns(pr.errors.RankWarning, match="'bootstrap' is null in 1 row"):
-                found = pr.compare(pair(differences), **options, n_resamples=1000)
-            assert found.select("p_value", "low", "high").row(0) == (None, None, None)
+                result = pr.compare(pair(differences), **options, n_resamples=1000)
+            assert result.select("p_value", "low", "high").row(0) == (None, None, None)
 
 
 @pytest.mark.filterwarnings("ignore:'bootstrap' is null")
@@ -564,8 +569,8 @@ def test_bootstrap_of_few_queries_keeps_its_level():
         with pytest.warns(
             pr.errors.RankWarning, match="'bootstrap' has fewer than 30 queries in 400 rows"
         ):
-            found = pr.compare(lists, baseline="a", test="bootstrap", **options)
-        assert (found["p_value"] <= 0.05).sum() <= 0.07 * 400
+            result = pr.compare(lists, baseline="a", test="bootstrap", **options)
+        assert (result["p_value"] <= 0.05).sum() <= 0.07 * 400
 
 
 def test_bootstrap_does_not_depend_on_rounding():
@@ -587,9 +592,9 @@ def test_differences_that_are_nothing_but_rounding(test):
     base = np.random.default_rng(0).random(40)
     lists = pl.DataFrame({"run": ["a"] * 40 + ["b"] * 40, "query": [*range(40)] * 2,
                           "x": [*base, *base * (1 + 2e-16)]})  # fmt: skip
-    found = pr.compare(lists, baseline="a", test=test, n_resamples=100)
-    assert found["p_value"].item() == 1.0
-    assert found["effect_size"].item() is None
+    result = pr.compare(lists, baseline="a", test=test, n_resamples=100)
+    assert result["p_value"].item() == 1.0
+    assert result["effect_size"].item() is None
 
 
 def test_null_clusters_are_units_of_their_own():

@@ -88,16 +88,16 @@ def test_nothing_cancels_far_from_zero():
 
 def test_constant_values_have_no_spread_whatever_their_weight():
     lists = pl.DataFrame({"query": range(99), "own": 0.1, "w": np.random.default_rng(0).random(99)})
-    found = pr.summarize(lists, ["own"], weight="w", interval="normal").row(0, named=True)
-    assert (found["std"], found["std_error"]) == (0, 0)
+    result = pr.summarize(lists, ["own"], weight="w", interval="normal").row(0, named=True)
+    assert (result["std"], result["std_error"]) == (0, 0)
 
 
 def test_files(tmp_path):
     lists = pl.DataFrame({"query": range(20), "ap": np.random.default_rng(1).random(20)})
     for index, part in enumerate(lists.iter_slices(7)):
         pr.stats.write_moments(pr.stats.moments(part), tmp_path / f"{index}.parquet")
-    found = pr.stats.scan_moments(tmp_path / "*.parquet").collect()
-    close(found, pr.stats.moments(lists))
+    result = pr.stats.scan_moments(tmp_path / "*.parquet").collect()
+    close(result, pr.stats.moments(lists))
     about = json.loads(pl.read_parquet_metadata(tmp_path / "0.parquet")["polars_rank.moments"])
     assert about["metric"] == ["ap"]
     assert about["format"] == 4
@@ -110,8 +110,8 @@ def test_files_of_a_directory_or_a_pattern(tmp_path, source):
     for day in (1, 2):
         part = pr.stats.moments(LISTS.with_columns(pl.col("query") + 10 * day))
         pr.stats.write_moments(part, tmp_path / f"day{day}.parquet")
-    found = pr.stats.scan_moments(f"{tmp_path}/{source}").collect()
-    assert found["queries"].to_list() == [4, 4]
+    result = pr.stats.scan_moments(f"{tmp_path}/{source}").collect()
+    assert result["queries"].to_list() == [4, 4]
 
 
 def test_files_of_another_hash_are_told(tmp_path):
@@ -124,8 +124,8 @@ def test_files_of_another_hash_are_told(tmp_path):
         file = tmp_path / f"{name}.parquet"
         part.write_parquet(file, metadata={"polars_rank.moments": text})
         with pytest.warns(pr.errors.RankWarning, match=f"1 of 1 file .*{name}.* may go unnoticed"):
-            found = pr.stats.scan_moments(file).collect()
-        assert found["queries"].to_list() == part["queries"].to_list()
+            result = pr.stats.scan_moments(file).collect()
+        assert result["queries"].to_list() == part["queries"].to_list()
     with pytest.warns(pr.errors.RankWarning, match="2 of 3 files of moments, e.g. '.*other"):
         pr.stats.scan_moments(tmp_path)
 

@@ -18,11 +18,11 @@ LISTS = pr.per_query(LOG, ["ap", "num_rel", "rr"], by="run").collect()
 @pytest.mark.parametrize("difference", [None, 0.01, 0.3])
 def test_power_is_that_of_statsmodels(alternative, difference):
     theirs = needs.package("statsmodels.stats.power", "test").TTestPower()
-    found = pr.stats.power(
+    result = pr.stats.power(
         LISTS, baseline="old", metrics=["ap"], difference=difference, alternative=alternative
     )
     side = "two-sided" if alternative == "two-sided" else "larger"
-    for row in found.iter_rows(named=True):
+    for row in result.iter_rows(named=True):
         wide = by_query(LISTS, "ap")
         differences = (wide[row["run"]] - wide["old"]).to_numpy()
         assert row["std"] == pytest.approx(differences.std(ddof=1), rel=1e-9)
@@ -138,14 +138,14 @@ def by_hand(matrix, confidence=0.95):
 
 def test_tukey_is_the_analysis_of_variance():
     plan = pr.stats.compare_all(LISTS.lazy(), metrics="ap")
-    found = plan.collect(engine="in-memory")
-    assert_frame_equal(plan.collect(engine="streaming"), found, rel_tol=1e-9)
+    result = plan.collect(engine="in-memory")
+    assert_frame_equal(plan.collect(engine="streaming"), result, rel_tol=1e-9)
     runs = ["best", "new", "old"]
     matrix = by_query(LISTS, "ap").select(runs).to_numpy()
     expected = [(runs[i], runs[j], *rest) for i, j, *rest in by_hand(matrix)]
-    assert found.height == len(expected) == 3
+    assert result.height == len(expected) == 3
     for first, second, *numbers in expected:
-        row = found.filter(run=first, other=second).row(0, named=True)
+        row = result.filter(run=first, other=second).row(0, named=True)
         assert [row[name] for name in ("difference", "low", "high", "p_value")] == pytest.approx(
             numbers, rel=1e-6, abs=1e-12
         )
@@ -168,10 +168,10 @@ def test_two_runs_are_the_paired_t_test():
 
 def test_only_queries_of_all_runs_count():
     without = LISTS.filter((pl.col("run") != "new") | (pl.col("query") >= 40))
-    found = pr.stats.compare_all(without, metrics="ap")
+    result = pr.stats.compare_all(without, metrics="ap")
     complete = pr.stats.compare_all(LISTS.filter(pl.col("query") >= 40), metrics="ap")
-    assert_frame_equal(found.drop("missing"), complete.drop("missing"), rel_tol=1e-9)
-    assert found["missing"].to_list() == [40] * 3
+    assert_frame_equal(result.drop("missing"), complete.drop("missing"), rel_tol=1e-9)
+    assert result["missing"].to_list() == [40] * 3
     skipped = pr.stats.compare_all(LISTS, metrics="ap", undefined="skip")
     assert skipped["queries"][0] == LISTS.filter(run="old")["ap"].count()
 
@@ -180,11 +180,11 @@ def test_groups_are_apart():
     lists = LISTS.with_columns(half=pl.when(pl.col("query") < 150).then(1))
     # Of two runs and equal halves, for each quantile and each p-value takes long to integrate.
     lists = lists.filter(pl.col("run") != "best")
-    found = pr.stats.compare_all(lists, metrics=["ap", "rr"], by="half")
+    result = pr.stats.compare_all(lists, metrics=["ap", "rr"], by="half")
     for half, metric in ((None, "ap"), (1, "rr")):
         own = pl.col("half").eq_missing(half)
         alone = pr.stats.compare_all(lists.filter(own), metrics=metric)
-        of = found.filter(own, metric=metric).drop("half")
+        of = result.filter(own, metric=metric).drop("half")
         assert_frame_equal(of, alone.drop("half", strict=False), rel_tol=1e-9)
 
 

@@ -16,22 +16,22 @@ LISTS = LISTS.with_columns(
 @pytest.mark.parametrize("undefined", ["zero", "skip"])
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_contributions_add_up(undefined, engine):
-    found = pr.slices(
+    result = pr.slices(
         LISTS.lazy(), "ap", slices=["country", "device"], baseline="old", pairs=True,
         undefined=undefined,
     ).collect(engine=engine)  # fmt: skip
     whole = pr.compare(LISTS, metrics="ap", baseline="old", undefined=undefined)
-    for run, column in found.select("run", "column").unique().rows():
-        total = found.filter(run=run, column=column)["contribution"].sum()
+    for run, column in result.select("run", "column").unique().rows():
+        total = result.filter(run=run, column=column)["contribution"].sum()
         assert total == pytest.approx(whole.filter(run=run)["difference"].item(), rel=1e-9)
-    assert sorted(found["column"].unique()) == ["country", "country & device", "device"]
-    for (_,), rows in found.group_by("run"):
+    assert sorted(result["column"].unique()) == ["country", "country & device", "device"]
+    for (_,), rows in result.group_by("run"):
         assert rows["contribution"].is_sorted()
 
 
 def test_each_slice_is_a_comparison():
-    found = pr.slices(LISTS, "ap", slices=["country", "device"], baseline="old", min_queries=2)
-    for row in found.iter_rows(named=True):
+    result = pr.slices(LISTS, "ap", slices=["country", "device"], baseline="old", min_queries=2)
+    for row in result.iter_rows(named=True):
         part = LISTS.filter(pl.col(row["column"]).eq_missing(row["value"]))
         alone = pr.compare(part, metrics="ap", baseline="old", correction="none")
         expected = alone.filter(run=row["run"]).row(0, named=True)
@@ -41,28 +41,28 @@ def test_each_slice_is_a_comparison():
 
 def test_small_slices_are_no_tests():
     multitest = needs.package("statsmodels.stats.multitest", "test")
-    found = pr.slices(
+    result = pr.slices(
         LISTS, "ap", slices=["country", "device"], baseline="old", pairs=True, min_queries=30
     )
-    assert set(found.filter("small")["queries"] < 30) == {True}
-    assert found.filter("small")["p_value"].null_count() == found["small"].sum() > 0
-    tests = found.filter(~pl.col("small"))
+    assert set(result.filter("small")["queries"] < 30) == {True}
+    assert result.filter("small")["p_value"].null_count() == result["small"].sum() > 0
+    tests = result.filter(~pl.col("small"))
     expected = multitest.multipletests(tests["p_value"].to_numpy(), method="fdr_bh")[1]
     assert tests["p_corrected"].to_list() == pytest.approx(expected.tolist(), rel=1e-9)
 
 
 def test_a_run_without_rankings_in_a_slice_has_a_row_there():
     gone = LISTS.filter(~((pl.col("run") == "new") & (pl.col("country") == "DE")))
-    found = pr.slices(gone, "ap", slices="country", baseline="old").filter(run="new")
+    result = pr.slices(gone, "ap", slices="country", baseline="old").filter(run="new")
     whole = pr.slices(LISTS, "ap", slices="country", baseline="old").filter(run="new")
-    assert set(found["value"]) == set(whole["value"])
-    row = found.filter(value="DE").row(0, named=True)
+    assert set(result["value"]) == set(whole["value"])
+    row = result.filter(value="DE").row(0, named=True)
     queries = whole.filter(value="DE")["queries"].item()
     assert row | {"queries": 0, "missing": queries, "small": True} == row
     assert row | dict.fromkeys(("difference", "low", "high", "p_value", "contribution")) == row
     rest = ["value", "queries", "missing", "difference", "p_value"]
     assert_frame_equal(
-        found.filter(pl.col("value") != "DE").select(rest).sort("value"),
+        result.filter(pl.col("value") != "DE").select(rest).sort("value"),
         whole.filter(pl.col("value") != "DE").select(rest).sort("value"),
     )
 
@@ -71,17 +71,17 @@ def test_nulls_are_no_text():
     country = pl.col("query").replace_strict({0: None, 1: "null", 2: "a & b", 3: "a"}, default="c")
     device = pl.col("query").replace_strict({2: "c", 3: "b & c", 4: '"'}, default=None)
     lists = LISTS.with_columns(country=country, device=device)
-    found = pr.slices(lists, "ap", slices=["country", "device"], baseline="old", pairs=True)
-    found = found.filter(run="new")
+    result = pr.slices(lists, "ap", slices=["country", "device"], baseline="old", pairs=True)
+    result = result.filter(run="new")
     values = {
         column: sorted(table["value"].to_list(), key=str)
-        for (column,), table in found.group_by("column")
+        for (column,), table in result.group_by("column")
     }
     assert values["country"] == [None, "a", "a & b", "c", "null"]
     assert values["country & device"] == sorted(
         ["null & null", '"null" & null', '"a & b" & c', 'a & "b & c"', 'c & """"', "c & null"]
     )
-    assert found.filter(value="null & null")["queries"].item() == 1
+    assert result.filter(value="null & null")["queries"].item() == 1
 
 
 def test_duplicates_are_shown_without_internal_columns():

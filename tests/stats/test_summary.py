@@ -30,15 +30,15 @@ def test_means_are_those_of_evaluate(conventions):
     lists = pr.per_query(log, METRICS, by="run", conventions=conventions)
     for undefined in (None, "zero", "skip", "one", "null", {"ap": "one"}):
         options = {"undefined": undefined, "conventions": conventions}
-        found = pr.summarize(lists, interval="none", **options)
+        result = pr.summarize(lists, interval="none", **options)
         wide = pr.evaluate(log, METRICS, by="run", **options)
         expected = wide.unpivot(METRICS, index="run", variable_name="metric", value_name="mean")
         assert_frame_equal(
-            found.select("run", "metric", "mean").sort("run", "metric"),
+            result.select("run", "metric", "mean").sort("run", "metric"),
             expected.sort("run", "metric"),
             rel_tol=1e-12,
         )
-        assert found["queries"].unique().to_list() == [100]
+        assert result["queries"].unique().to_list() == [100]
 
 
 def test_expressions_of_ones_own_are_skipped():
@@ -49,10 +49,10 @@ def test_expressions_of_ones_own_are_skipped():
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_t_interval_is_that_of_scipy(engine):
-    found = pr.summarize(LISTS.lazy(), ["ap"], run=None, by="country", confidence=0.9).collect(
+    result = pr.summarize(LISTS.lazy(), ["ap"], run=None, by="country", confidence=0.9).collect(
         engine=engine
     )
-    for row in found.iter_rows(named=True):
+    for row in result.iter_rows(named=True):
         values = LISTS.filter(country=row["country"])["ap"].fill_null(0).to_numpy()
         assert row["std"] == pytest.approx(values.std(ddof=1), rel=1e-9)
         assert row["std_error"] == pytest.approx(scipy.stats.sem(values), rel=1e-9)
@@ -96,14 +96,14 @@ def test_cluster_robust_error_is_that_of_statsmodels():
         fit = model.fit(
             cov_type="cluster", cov_kwds={"groups": users, "use_correction": False}, use_t=True
         )
-        found = pr.summarize(lists, ["ap"], run=None, weight=weight, cluster="user")
-        found = found.row(0, named=True)
+        result = pr.summarize(lists, ["ap"], run=None, weight=weight, cluster="user")
+        result = result.row(0, named=True)
         # statsmodels without its correction divides by the clusters, not by one less.
         expected = fit.bse[0] * math.sqrt(37 / 36)
-        assert found["std_error"] == pytest.approx(expected, rel=1e-9)
-        assert found["mean"] == pytest.approx(fit.params[0], rel=1e-9)
+        assert result["std_error"] == pytest.approx(expected, rel=1e-9)
+        assert result["mean"] == pytest.approx(fit.params[0], rel=1e-9)
         width = scipy.stats.t.ppf(0.975, 36) * expected
-        assert found["high"] - found["mean"] == pytest.approx(width, rel=1e-9)
+        assert result["high"] - result["mean"] == pytest.approx(width, rel=1e-9)
 
 
 def test_sums_and_geometric_means_have_intervals_of_their_own_scale():
@@ -150,7 +150,7 @@ def test_bootstrap_is_that_of_scipy_within_chance():
     values = LISTS.filter(run="run2" if "run2" in LISTS["run"] else LISTS["run"][0])
     x = values["ap"].fill_null(0).to_numpy()
     n = 4000
-    found = pr.summarize(values, ["ap"], interval="bootstrap", n_resamples=n).row(0, named=True)
+    result = pr.summarize(values, ["ap"], interval="bootstrap", n_resamples=n).row(0, named=True)
     theirs = scipy.stats.bootstrap(
         (x,), np.mean, n_resamples=n, method="percentile", rng=np.random.default_rng(0)
     ).confidence_interval
@@ -161,8 +161,8 @@ def test_bootstrap_is_that_of_scipy_within_chance():
         / scipy.stats.norm.pdf(1.96)
         * math.sqrt(2)
     )
-    assert abs(found["low"] - theirs.low) < 3 * chance
-    assert abs(found["high"] - theirs.high) < 3 * chance
+    assert abs(result["low"] - theirs.low) < 3 * chance
+    assert abs(result["high"] - theirs.high) < 3 * chance
 
 
 def test_poisson_draws_have_the_right_distribution():
@@ -190,8 +190,8 @@ def test_keys_of_strings_do_not_change():
 
 
 def test_quantiles():
-    found = pr.summarize(LISTS, ["ap"], quantiles=[0.1, 0.5])
-    for row in found.iter_rows(named=True):
+    result = pr.summarize(LISTS, ["ap"], quantiles=[0.1, 0.5])
+    for row in result.iter_rows(named=True):
         values = LISTS.filter(run=row["run"])["ap"].fill_null(0)
         assert row["q0.5"] == pytest.approx(values.median())
         assert row["q0.1"] == pytest.approx(np.quantile(values, 0.1))
@@ -202,8 +202,8 @@ def test_moments_give_the_same():
     merged = pr.stats.merge(
         [pr.stats.moments(part, by="country") for part in LISTS.iter_slices(50)]
     )
-    found = pr.summarize(merged)
-    assert_frame_equal(found, whole, rel_tol=1e-11)
+    result = pr.summarize(merged)
+    assert_frame_equal(result, whole, rel_tol=1e-11)
     assert_frame_equal(pr.summarize(merged, "ap"), pr.summarize(LISTS, "ap"), rel_tol=1e-11)
     paired = pr.stats.moments(LISTS, run="run", baseline=LISTS["run"][0], by="country")
     assert_frame_equal(pr.summarize(paired), whole, rel_tol=1e-11)
@@ -290,8 +290,8 @@ def test_moments_of_other_metrics():
 def test_one_ranking_has_no_interval(interval):
     one = pl.DataFrame({"query": [1], "ap": [0.5]})
     with pytest.warns(pr.errors.RankWarning, match="is null in 1 row: it needs at least two"):
-        found = pr.summarize(one, interval=interval)
-    assert found.select("mean", "low", "high").row(0) == (0.5, None, None)
+        result = pr.summarize(one, interval=interval)
+    assert result.select("mean", "low", "high").row(0) == (0.5, None, None)
 
 
 def test_few_lists_are_warned_of():
@@ -351,15 +351,15 @@ def test_null_clusters_are_units_of_their_own():
     none = some.with_columns(user=pl.lit(None, dtype=pl.Int64), day=1)
     for cluster in ("user", ["user", "day"]):
         for more in ({}, {"interval": "bootstrap"}, {"interval": "studentized"}):
-            found = pr.summarize(none, ["x"], cluster=cluster, **more)
-            assert_frame_equal(found, pr.summarize(none, ["x"], **more), rel_tol=1e-12)
+            result = pr.summarize(none, ["x"], cluster=cluster, **more)
+            assert_frame_equal(result, pr.summarize(none, ["x"], **more), rel_tol=1e-12)
 
 
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
 def test_studentized_bounds_are_not_rounding_residue(order):
     with pytest.warns(pr.errors.RankWarning, match="'studentized'. is null in 1 row"):
-        found = pr.summarize(per_query([1 / 3] * 38 + [1.0] * 2)[order], interval="studentized")
-    assert found.select("low", "high").row(0) == (None, None)
+        result = pr.summarize(per_query([1 / 3] * 38 + [1.0] * 2)[order], interval="studentized")
+    assert result.select("low", "high").row(0) == (None, None)
     more = per_query([1 / 3] * 30 + [1.0] * 10)[order]
     row = pr.summarize(more, interval="studentized").row(0, named=True)
     # Without rounding: thirds of integers.
@@ -371,8 +371,8 @@ def test_studentized_bounds_are_not_rounding_residue(order):
 def test_values_without_spread_have_no_studentized_interval():
     for x in ([0.1] * 50, [0.0] * 50):
         with pytest.warns(pr.errors.RankWarning, match="is null"):
-            found = pr.summarize(per_query(x), interval="studentized")
-        assert found.select("std_error", "low", "high").row(0) == (0.0, None, None)
+            result = pr.summarize(per_query(x), interval="studentized")
+        assert result.select("std_error", "low", "high").row(0) == (0.0, None, None)
 
 
 def test_intervals_that_leave_the_range_are_warned_of():
@@ -405,14 +405,14 @@ def test_runs_are_summarized_each():
     lists = pr.per_query(LOG.lazy(), ["ap"], by=["run", "country"])
     for table in (lists, pr.stats.moments(lists, by="country")):
         for by in ([], ["country"]):
-            found = pr.summarize(table, by=by).collect()
-            assert found.columns[: len(by) + 3] == [*by, "metric", "run", "mean"]
+            result = pr.summarize(table, by=by).collect()
+            assert result.columns[: len(by) + 3] == [*by, "metric", "run", "mean"]
             each = [
                 pr.summarize(table.filter(run=name), run=None, by=by).collect()
                 for name in LOG["run"].unique().sort()
             ]
             alone = pl.concat(each)
-            assert_frame_equal(found.drop("run"), alone, check_row_order=False, rel_tol=1e-12)
+            assert_frame_equal(result.drop("run"), alone, check_row_order=False, rel_tol=1e-12)
         assert pr.summarize(table, run=None).collect()["queries"].item() == 600
     with pytest.raises(pr.errors.SchemaError, match="column 'model' .`run`. not found"):
         pr.summarize(lists, run="model")
