@@ -271,7 +271,7 @@ def _with_runs(
     if scores is None:
         return log, score
     if run != "run":
-        raise ArgumentError(f"`scores` adds a column 'run'; leave out `run`; found {run!r}")
+        raise ArgumentError(f"`scores` adds a column 'run'; omit `run`; found {run!r}")
     return runs_of(log, scores)
 
 

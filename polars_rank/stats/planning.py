@@ -59,8 +59,8 @@ def power(
     Parameters
     ----------
     values
-        Per-query values or moments of several runs, as in `compare`. Their differences should be
-        about as large as in the planned experiment.
+        Per-query values or moments of several runs. Their differences should be about as large as
+        in the planned experiment.
     metrics
         Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats.
     baseline
@@ -104,8 +104,11 @@ def power(
 
     Raises
     ------
-    DataError, MissingExtraError
-        As in `compare`. Also if a metric is a sum or a geometric mean.
+    DataError
+        A query occurs twice in a run, the baseline does not exist, there is no other run, or a
+        metric is a sum or a geometric mean. Raised when the result is collected.
+    MissingExtraError
+        scipy is not installed (extra "stats").
 
     Notes
     -----

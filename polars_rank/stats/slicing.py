@@ -98,14 +98,15 @@ def slices(
           both are joined by " & ", with "null" for null, and with quotes around a text that is
           "null", contains " & " or starts with a quote;
         - `metric`, and the column of the run;
-        - `mean`, `baseline_mean`: as in `compare`;
+        - `mean`, `baseline_mean`: means over the queries in both runs;
         - `missing`: number of queries in only one of the runs;
-        - `empty`: as in `compare`;
+        - `empty`: number of the run's rankings without a retrieved document, if the table has the
+          column `num_retrieved`, as `per_query(by=...)` returns it;
         - `small`: whether there are fewer than `min_queries` queries;
         - `confidence`: confidence level of the interval;
         - `p_value`, `low`, `high`: paired t test, and confidence interval of the difference;
         - `queries`: number of queries in both runs;
-        - `difference`: as in `compare`;
+        - `difference`: `mean` - `baseline_mean`;
         - `p_corrected`: corrected p-value;
         - `contribution`: the slice's part of the whole difference; null for 0 queries.
 
@@ -113,8 +114,11 @@ def slices(
     ------
     ArgumentError
         The metric is a sum or a geometric mean, whose differences do not add up.
-    DataError, MissingExtraError
-        As in `compare`.
+    DataError
+        A query occurs twice in a run, the baseline does not exist, or there is no other run. Raised
+        when the result is collected.
+    MissingExtraError
+        scipy is not installed (extra "stats").
 
     Warns
     -----

@@ -164,7 +164,7 @@ def test_scores_or_positions_say_how_runs_rank():
         pr.diagnostics.churn,
         lambda *args, **kwargs: pr.diagnostics.movers(*args, "ap", **kwargs),
     ):
-        with pytest.raises(pr.errors.ArgumentError, match="leave out `run`; found 'system'"):
+        with pytest.raises(pr.errors.ArgumentError, match="omit `run`; found 'system'"):
             call(wide, baseline="b", scores=["score", "b"], run="system")
 
 
