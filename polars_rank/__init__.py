@@ -48,6 +48,7 @@ from polars_rank import conventions, discounts, errors, gains, metrics
 from polars_rank.conventions import Conventions
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.ranking import rank
+from polars_rank.metrics import terms
 from polars_rank.metrics.agreement import *
 from polars_rank.metrics.beyond_accuracy import *
 from polars_rank.metrics.cascade_models import *
@@ -57,7 +58,7 @@ from polars_rank.metrics.discounted_gain import *
 from polars_rank.metrics.diversity import *
 from polars_rank.metrics.incomplete_judgments import *
 from polars_rank.metrics.intent_aware import *
-from polars_rank.metrics.metric import Metric
+from polars_rank.metrics.metric import Metric, define_metric
 from polars_rank.metrics.names import instead, metric
 from polars_rank.metrics.pairwise import *
 from polars_rank.metrics.precision_variants import *
@@ -100,6 +101,7 @@ __all__ = [
     "compare",
     "conventions",
     "datasets",
+    "define_metric",
     "diagnostics",
     "discounts",
     "errors",
@@ -124,6 +126,7 @@ __all__ = [
     "slices",
     "stats",
     "summarize",
+    "terms",
     "trec",
 ]
 __all__ += metrics.__all__

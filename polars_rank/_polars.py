@@ -6,12 +6,10 @@ Each function has a test in `tests/test_polars.py` that fails if Polars changes.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from io import StringIO
 from typing import Any
 
 import polars as pl
@@ -31,24 +29,27 @@ def inputs(expression: pl.Expr) -> Sequence[pl.Expr]:
     return expression.meta.pop()
 
 
+def is_elementwise(expression: pl.Expr) -> bool:
+    """Return whether each row of an expression depends only on the same row of its inputs."""
+    parts = [expression]
+    while parts:
+        part = parts.pop()
+        meta = part.meta
+        if meta.is_column() or meta.is_literal():
+            continue
+        try:
+            whole = meta.is_length_preserving() or not meta.root_names()
+            if not (whole and meta.is_row_separable()):
+                return False
+        except pl.exceptions.PolarsError:  # raised for filters
+            return False
+        parts.extend(inputs(part))
+    return True
+
+
 def aliases(expression: pl.Expr, prefix: str) -> list[str]:
     """Return the aliases in an expression that start with a prefix, without the prefix."""
     return re.findall(rf'alias\("{prefix}(.*?)"\)', str(expression))
-
-
-def renamed(expression: pl.Expr, names: Mapping[str, str]) -> pl.Expr:
-    """Return an expression with its columns renamed by a mapping of old to new names."""
-    if expression.meta.is_column():
-        return pl.col(names[expression.meta.output_name()])
-
-    def column(match: re.Match[str]) -> str:
-        name = json.loads(match[1])
-        return f'{{"Column":{json.dumps(names.get(name, name))}}}'
-
-    text = expression.meta.serialize(format="json")
-    # In one pass, because a new name may be the old name of another column.
-    text = re.sub(r'\{"Column":("(?:[^"\\]|\\.)*")\}', column, text)
-    return pl.Expr.deserialize(StringIO(text), format="json")
 
 
 def reads_column(expression: pl.Expr, name: str, *, besides: pl.Expr) -> bool:

@@ -139,8 +139,11 @@ def _mapped(parameter: str, gains: Mapping[float, float]) -> Gain:
         raise ArgumentError(
             f"`{parameter}` must map finite grades to finite gains; found {short(gains)}"
         )
-    mapped = _Mapped({float(grade): float(gains[grade]) for grade in sorted(gains)}, dict(gains))
-    if sorted(mapped.gains.values()) != list(mapped.gains.values()):
+    mapped = _Mapped(
+        tuple((float(grade), float(gains[grade])) for grade in sorted(gains)), repr(dict(gains))
+    )
+    worths = [worth for _, worth in mapped.gains]
+    if sorted(worths) != worths:
         raise ArgumentError(
             f"`{parameter}` must not decrease as the grade increases, because the ideal order is "
             f"by grade; found {short(gains)}"
@@ -150,25 +153,27 @@ def _mapped(parameter: str, gains: Mapping[float, float]) -> Gain:
 
 @dataclass(frozen=True)
 class _Mapped:
-    gains: Mapping[float, float]
-    given: Mapping[float, float] = field(compare=False)
+    gains: tuple[tuple[float, float], ...]
+    written: str = field(compare=False)
+
+    @property
+    def __name__(self) -> str:
+        return self.written
 
     def __call__(self, label: pl.Expr) -> pl.Expr:
         grades, values = (
-            pl.Series(each, dtype=pl.Float64) for each in zip(*self.gains.items(), strict=True)
+            pl.Series(each, dtype=pl.Float64) for each in zip(*self.gains, strict=True)
         )
         return label.cast(pl.Float64).replace_strict(
             grades, values, default=None, return_dtype=pl.Float64
         )
 
     @property
-    def __name__(self) -> str:
-        return repr(dict(self.given))
-
-    @property
     def refuses(self) -> Refusals:
-        grades = pl.Series([*self.gains], dtype=pl.Float64).implode()
-        problem = f"not in the gain mapping of the grades {sorted(self.given)}; add these labels"
+        known = [grade for grade, _ in self.gains]
+        grades = pl.Series(known, dtype=pl.Float64).implode()
+        shown = [int(grade) if grade.is_integer() else grade for grade in known]
+        problem = f"not in the gain mapping of the grades {shown}; add these labels"
         return {problem: lambda label: ~label.is_in(grades)}
 
 

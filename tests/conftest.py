@@ -63,7 +63,7 @@ HEAVY = (
         "io/test_arrays.py",
         "conformance",
     ),
-    *("metrics/test_expected_terms.py", "catalog", "stats"),
+    *("metrics/test_expectations.py", "catalog", "stats"),
 )
 
 

@@ -216,7 +216,7 @@ def test_no_public_name_hides_a_module() -> None:
 
 
 def test_names_of_metrics_are_registered_once() -> None:
-    from polars_rank.metrics.metric import metric
+    from polars_rank.metrics.metric import define_metric
 
     def ndcg(t: Any) -> Any:
         return t.rows()

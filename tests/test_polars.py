@@ -126,17 +126,6 @@ def test_hash_version() -> None:
     assert ours.hash_version() == "484587b30c488402"
 
 
-def test_renamed() -> None:
-    term = pl.when(pl.col("label") > 0).then(pl.col("rank").log(2) + 1.5).otherwise(pl.col('a"b'))
-    other = ours.renamed(term, {"label": "label 3", "rank": "rank", 'a"b': "c\\d"})
-    assert {*other.meta.root_names()} == {"label 3", "rank", "c\\d"}
-    row = pl.DataFrame({"label 3": [1, 0], "rank": [4.0, 8.0], "c\\d": [0.0, 7.0]})
-    assert row.select(other).to_series().to_list() == [3.5, 7.0]
-    assert ours.renamed(pl.col("label"), {"label": "x"}).meta.eq(pl.col("x"))
-    swapped = ours.renamed(pl.col("a") - pl.col("é"), {"a": "é", "é": "a"})
-    assert swapped.meta.eq(pl.col("é") - pl.col("a"))
-
-
 def test_source_of_rows() -> None:
     def found(plan: pl.LazyFrame) -> bool:
         return ours.source_of_rows(plan, ["query"]) is not None

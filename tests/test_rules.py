@@ -238,6 +238,7 @@ OTHERS = {
         *("stats.write_moments", "trec.write_qrels", "trec.write_run"),
     },
     "text": {"explain"},
+    "decorators": {"define_metric"},
 }
 
 

@@ -29,9 +29,11 @@ from polars_rank.evaluation.means import grouped, ratio
 from polars_rank.evaluation.parameters import EvaluateOptions, Evaluation, MetricColumn
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.gains import linear
+from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import listed
-from polars_rank.metrics.terms import JUDGED, LABEL, Terms, Value
+from polars_rank.metrics.terms import JUDGED, LABEL, RANK, Value
+from polars_rank.metrics.user_models import persistence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,20 +64,20 @@ _OWN_WEIGHT, _WEIGHTED = OWN + "own weight", OWN + "weighted"
 _OF_RANKING = pl.col(_WEIGHT).fill_null(0.0)
 
 
-def _precision(t: Terms, k: int, **_: Any) -> Value:
+def _precision(k: int, **_: Any) -> Value:
     return t.top(LABEL, k).sum() / k
 
 
-def _weighted_hits(t: Terms, k: int | None = None, **_: Any) -> Value:
+def _weighted_hits(k: int | None = None, **_: Any) -> Value:
     return t.top(LABEL, k).sum()
 
 
-def _rbp(t: Terms, k: int | None = None, p: float = 0.8, **_: Any) -> Value:
-    return (1 - p) * t.top(LABEL, k, lambda rank: pl.lit(float(p)).pow(rank - 1)).sum()
+def _rbp(k: int | None = None, p: float = 0.8, **_: Any) -> Value:
+    return (1 - p) * t.top(LABEL * RANK.map(persistence, p=p), k).sum()
 
 
-def _positions(t: Terms) -> Value:
-    return t.top(LABEL, weight=lambda rank: rank).sum()
+def _positions() -> Value:
+    return t.top(LABEL * RANK).sum()
 
 
 #: Metrics that are sums over documents → the same sums of weights; None if the metric is this sum.
@@ -250,17 +252,16 @@ class Estimates:
         depth = _depth(column.metric for column in metrics)
         label = self.evaluation.label
 
-        def weight(t: Terms) -> Value:
+        def weight() -> Value:
             problem = f"negative label in the column {label!r}; labels must be weights of 0 or more"
-            t.require(t.each(LABEL).min() >= 0, problem)
-            return t.each(LABEL).sum()
+            return t.require(t.each(LABEL).sum(), t.each(LABEL).min() >= 0, problem)
 
-        weights: dict[str, Callable[[Terms], Value]] = {
+        weights: dict[str, Callable[[], Value]] = {
             _WEIGHT: weight,
-            _SQUARES: lambda t: t.each(LABEL * LABEL).sum(),
-            _HIGHEST: lambda t: t.each(LABEL).max(),
-            _RANKED: lambda t: t.retrieved(depth),
-            _UNSHOWN: lambda t: t.top(~JUDGED, depth).number(),
+            _SQUARES: lambda: t.each(LABEL * LABEL).sum(),
+            _HIGHEST: lambda: t.each(LABEL).max(),
+            _RANKED: lambda: t.num_retrieved(depth),
+            _UNSHOWN: lambda: t.top(~JUDGED, depth).count(),
         }
         more = [
             MetricColumn.of(Metric(function, {}, name), self.evaluation.conventions)

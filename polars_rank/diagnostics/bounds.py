@@ -13,12 +13,14 @@ from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import Means, ratio, to_rows
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.frames.tables import framed
-from polars_rank.metrics.expected_terms import has_expectation
+from polars_rank.metrics import terms as t
+from polars_rank.metrics.analyses import refusals
+from polars_rank.metrics.expectations import has_expectation
 from polars_rank.metrics.incomplete_judgments import judged
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import Metrics, output_name
-from polars_rank.metrics.plan_terms import PlanTerms
-from polars_rank.metrics.terms import Terms, Value, where
+from polars_rank.metrics.terms import Value, where
+from polars_rank.metrics.ties import FIRST, LAST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,16 +29,16 @@ if TYPE_CHECKING:
     from polars_rank.evaluation.parameters import EvaluateOptions
 
 
-def _has_ties(t: Terms) -> Value:
-    return where(t.tied() > 0, 1, 0)
+def _has_ties() -> Value:
+    return where(_tied() > 0, 1, 0)
 
 
-def _tied(t: Terms) -> Value:
-    return t.tied()
+def _tied() -> Value:
+    return t.top(LAST > FIRST).count()
 
 
-def _retrieved(t: Terms) -> Value:
-    return t.retrieved()
+def _retrieved() -> Value:
+    return t.num_retrieved()
 
 
 #: Counts of tied and retrieved documents per ranking.
@@ -237,9 +239,7 @@ def _with_unjudged_label(column: MetricColumn, label: float | None) -> MetricCol
     if label is None:
         own = [leaf.arguments.get("rel") for leaf in metric.leaves]
         label = max(rel if lowest is None else lowest for lowest in own)
-    terms = PlanTerms(whole_labels=False)
-    metric.value(terms)
-    for problem, is_refused in terms.refused.items():
+    for problem, is_refused in refusals(metric.tree).items():
         if pl.select(is_refused(pl.lit(label, dtype=pl.Float64))).item():
             raise ArgumentError(
                 f"{column.name}: the label {label} of unjudged documents (`grade`) is {problem}"

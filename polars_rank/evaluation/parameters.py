@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import suppress
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
 
 import polars as pl
 
@@ -36,16 +34,14 @@ from polars_rank.conventions import (
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.attributes import with_attributes, without_seen
 from polars_rank.frames.tables import Table, lazy, schema_of
-from polars_rank.metrics.metric import Metric
+from polars_rank.metrics.analyses import names_read, reads_labels
+from polars_rank.metrics.metric import Metric, tree_of
 from polars_rank.metrics.names import output_name, resolve
 
 if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
 
 Align: TypeAlias = Literal["common", "all"]
-
-#: Columns of the ranked table that depend on labels.
-_OF_LABELS = {"label", "ideal_rank", "relevant", "hits"}
 
 
 class ColumnOptions(TypedDict, total=False):
@@ -223,8 +219,7 @@ class Evaluation(NamedTuple):
             columns.check("scores", [name for name in self.scores if name in columns.schema])
         if self.items is None and self.history is None:
             return log, columns
-        read = {name for column in self.metrics for name in column.metric.meta.root_names()}
-        reads = read - {"score", *_OF_LABELS, "rank"}
+        reads = names_read(*(tree_of(column.metric) for column in self.metrics))
         if self.exclude_seen and self.history is not None:
             log = without_seen(log, columns, self.history)
         return with_attributes(log, columns, self.items, self.history, reads)
@@ -250,24 +245,9 @@ class Evaluation(NamedTuple):
         return not self.metrics or any(
             column.conventions.unjudged != "nonrelevant"
             or column.conventions.query_set not in ("all", "retrieved")
-            or _reads_labels(column.metric)
+            or reads_labels(tree_of(column.metric))
             for column in self.metrics
         )
-
-
-def _reads_labels(metric: pl.Expr) -> bool:
-    """Return whether a metric reads columns that depend on labels."""
-    if isinstance(metric, Metric) and not metric.parts:
-        with suppress(TypeError):  # an unhashable parameter, such as a mapping
-            return _metric_reads_labels(metric.function, tuple(metric.arguments.items()))
-    return not _OF_LABELS.isdisjoint(metric.meta.root_names())
-
-
-@lru_cache(maxsize=1024)  # presets create metrics in each call, and a metric takes 1 ms
-def _metric_reads_labels(
-    function: Callable[..., Any], arguments: tuple[tuple[str, Hashable], ...]
-) -> bool:
-    return not _OF_LABELS.isdisjoint(Metric(function, dict(arguments)).meta.root_names())
 
 
 def runs_of(log: pl.LazyFrame, scores: Sequence[str]) -> tuple[pl.LazyFrame, str]:

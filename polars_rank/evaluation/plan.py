@@ -21,6 +21,15 @@ from polars_rank.columns import Columns, is_relevant
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.attributes import UNKNOWN
+from polars_rank.evaluation.by_columns import ColumnStages, by_columns
+from polars_rank.evaluation.by_rows import (
+    DOCUMENT,
+    IDEAL_LABEL,
+    POSITION,
+    TIE_COLUMNS,
+    RowStages,
+    by_rows,
+)
 from polars_rank.evaluation.checks import (
     FAILED,
     Check,
@@ -32,7 +41,6 @@ from polars_rank.evaluation.checks import (
 from polars_rank.evaluation.order import key_of_columns, rank_order
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.evaluation.rows import (
-    DOCUMENT,
     JUDGED,
     RETRIEVED,
     Plan,
@@ -41,6 +49,7 @@ from polars_rank.evaluation.rows import (
     checks,
     rows,
 )
+from polars_rank.evaluation.stages import LogFacts
 from polars_rank.evaluation.wide import (
     REPEATED,
     ROW,
@@ -52,24 +61,23 @@ from polars_rank.evaluation.wide import (
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.lengths import Lengths, lengths_of
 from polars_rank.frames.tables import schema_of
-from polars_rank.metrics.expected_terms import ExpectedTerms, expectation
-from polars_rank.metrics.metric import Metric, made_of
+from polars_rank.metrics.analyses import fits_columns
+from polars_rank.metrics.expectations import expectation
+from polars_rank.metrics.expressions import IS_RETRIEVED
+from polars_rank.metrics.metric import Metric, made_of, tree_of
 from polars_rank.metrics.names import metric as read_metric
-from polars_rank.metrics.plan_terms import TIED, PlanTerms
-from polars_rank.metrics.reverse_terms import ReverseTerms, has_reverse
-from polars_rank.metrics.terms import RETRIEVED as IS_RETRIEVED
-from polars_rank.metrics.wide_terms import NotWideError, WideTerms
+from polars_rank.metrics.nodes import Value
+from polars_rank.metrics.ties import has_reverse, reverse
 
 _LABEL, _SCORE = pl.col("label"), pl.col("score")
-_ROW, _ROWS, _POSITION = OWN + "row", OWN + "rows", OWN + "position"
-_ROW_NUMBER = OWN + "number of the row"
-_IDEAL, _RETRIEVED = OWN + "ideal label", OWN + "is retrieved"
+_ROW, _ROWS = OWN + "row", OWN + "rows"
+_ROW_NUMBER, _RETRIEVED = OWN + "number of the row", OWN + "is retrieved"
 
 # Columns that all plans share.
 _IS_RETRIEVED = _SCORE.is_not_null().alias(_RETRIEVED)
 _IDEAL_LABELS = _LABEL.sort(descending=True, nulls_last=True)
-_POSITIONS = pl.int_ranges(1, pl.col(_ROWS) + 1, dtype=pl.UInt32).alias(_POSITION)
-_RANK = pl.when(_RETRIEVED).then(_POSITION).alias("rank")
+_POSITIONS = pl.int_ranges(1, pl.col(_ROWS) + 1, dtype=pl.UInt32).alias(POSITION)
+_RANK = pl.when(_RETRIEVED).then(POSITION).alias("rank")
 
 
 def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
@@ -113,95 +121,100 @@ def _table(
 ) -> pl.LazyFrame:
     """Return the per-query table of metrics with the same rules."""
     canonical = canonical_columns(columns, rules)
-    whole_labels = canonical.schema[canonical.label].is_integer()
-    # Attributes of documents are read by rows.
-    if lengths is not None and is_short(lengths) and evaluation.items is None:
-        key = key_of_columns(rules.ties, canonical, text_ids=rules.text_ids, row=ROW)
-        wide = WideTerms(
-            lengths.longest, rules.rel, whole_labels=whole_labels, placed=columns.placed
-        )
-        try:
-            values = [_value(column, wide, rules) for column in evaluation.metrics]
-        except NotWideError:
-            key = None
-        if key is not None:
-            plan = Plan.of(log, columns, evaluation, rules, wide)
-            return _by_columns(plan, wide, Documents(canonical, key), values)
-    terms = PlanTerms(
-        whole_labels=whole_labels, placed=columns.placed, text_ids=rules.text_ids,
+    facts = LogFacts(
+        whole_labels=canonical.schema[canonical.label].is_integer(),
+        placed=columns.placed,
+        text_ids=rules.text_ids,
         attributes=[] if evaluation.items is None else schema_of(evaluation.items).names(),
-    )  # fmt: skip
-    values = [_value(column, terms, rules) for column in evaluation.metrics]
-    return _by_rows(Plan.of(log, columns, evaluation, rules, terms), values)
+    )
+    values = [_value(column, rules, facts) for column in evaluation.metrics]
+    # Attributes of documents are read by rows.
+    short = lengths is not None and is_short(lengths) and evaluation.items is None
+    if lengths is not None and short and all(map(fits_columns, values)):
+        key = key_of_columns(rules.ties, canonical, text_ids=rules.text_ids, row=ROW)
+        if key is not None:
+            columns_by_position = by_columns(values, lengths.longest, rules.rel, facts)
+            plan = Plan.of(log, columns, evaluation, rules, columns_by_position)
+            return _by_columns(plan, columns_by_position, Documents(canonical, key))
+    stages = by_rows(values, facts)
+    return _by_rows(Plan.of(log, columns, evaluation, rules, stages), stages)
 
 
-def _by_columns(
-    plan: Plan, terms: WideTerms, documents: Documents, values: Sequence[pl.Expr]
-) -> pl.LazyFrame:
+def _by_columns(plan: Plan, stages: ColumnStages, documents: Documents) -> pl.LazyFrame:
     """Return the per-query table, computed from one column per position."""
-    checked = [*checks(plan, REPEATED), length_check(terms.length)]
+    checked = [*checks(plan, REPEATED), length_check(stages.length)]
     table = table_of_positions(
-        rows(plan, checked), documents, terms,
+        rows(plan, checked), documents, stages,
         group=plan.keys.group, carried=plan.carried, checks=checked,
     )  # fmt: skip
-    judged, retrieved = presence(terms.length)
+    judged, retrieved = presence(stages.length)
     counts = [judged.alias(JUDGED), retrieved.alias(RETRIEVED)]
-    table = table.select(*plan.leading, *counts, *values, FAILED)
+    table = table.select(*plan.leading, *counts, *_named(plan, stages.values), FAILED)
     return raise_failed(table, checked, log=plan.log, keys={name: name for name in plan.keys.names})
 
 
-def _by_rows(plan: Plan, values: Sequence[pl.Expr]) -> pl.LazyFrame:
+def _named(plan: Plan, values: Sequence[pl.Expr]) -> list[pl.Expr]:
+    """Return values under the names of their metrics."""
+    metrics = plan.evaluation.metrics
+    return [value.alias(column.name) for value, column in zip(values, metrics, strict=True)]
+
+
+def _by_rows(plan: Plan, stages: RowStages) -> pl.LazyFrame:
     """Return the per-query table, computed from one row per document."""
-    terms, keys, checked = plan.terms, plan.keys, checks(plan)
+    keys, checked = plan.keys, checks(plan)
     documents = rows(plan, checked)
     of_ranking = {**plan.counts, FAILED: failed_in_ranking(checked)}
-    if terms.ordered:
+    if plan.needs.ordered:
         rankings = raise_failed(
             _sorted(documents, plan, of_ranking), checked, log=plan.log, keys=keys.names
         )
-        tied = not TIED.isdisjoint(plan.reads)
+        tied = _reads_ties(plan)
         if tied:
-            # Terms of tied documents read other rows of the ranking, for which the streaming engine
-            # would buffer rows. A batch of rankings has all rows that they read.
-            documents = in_batches(rankings, partial(_ranked_table, plan=plan))
+            # Terms of tied documents read other rows, for which the streaming engine would hold
+            # rows back. A ranking has all rows that the terms read.
+            documents = in_batches(rankings, partial(_ranked_table, plan=plan, stages=stages))
             documents = documents.set_sorted(keys.group)
         else:
-            documents = _ranked_table(rankings, plan)
+            documents = _ranked_table(rankings, plan, stages)
         of_ranking = {name: pl.col(name).first() for name in plan.counts}
     else:
         # No metric reads the order of documents: rankings are not sorted.
         relevant = is_relevant(_LABEL, plan.rules.rel).alias("relevant")
         rank = pl.when(_SCORE.is_not_null()).then(1).alias("rank")
-        documents = documents.with_columns(relevant, rank).with_columns(**terms.rows_of)
+        documents = documents.with_columns(relevant, rank).with_columns(**stages.rows)
     table = documents.group_by(keys.group, maintain_order=True).agg(
-        *plan.carried, *terms.gathered, **of_ranking, **terms.folds
+        *plan.carried, *stages.gathered, **of_ranking, **stages.folds
     )
-    if not terms.ordered:
+    if not plan.needs.ordered:
         table = raise_failed(table, checked, log=plan.log, keys=keys.names)
-    if terms.items and plan.evaluation.items is not None:
-        of_items = plan.evaluation.items.select(**terms.items)
+    if stages.items and plan.evaluation.items is not None:
+        of_items = plan.evaluation.items.select(**stages.items)
         table = table.join(of_items, how="cross", maintain_order="left")
-    for layer in terms.layers():
-        table = table.with_columns(**layer) if layer else table
-    if terms.required:
-        required = [Check("ranking", ~each, problem) for problem, each in terms.required.items()]
+    for stage in stages.sums:
+        table = table.with_columns(**stage) if stage else table
+    if stages.required:
+        required = [Check("ranking", ~each, problem) for problem, each in stages.required.items()]
         flagged = table.with_columns(failed(required, "ranking"))
         table = raise_failed(flagged, required, keys=keys.names)
-    return table.select(*plan.leading, *plan.counts, *values)
+    return table.select(*plan.leading, *plan.counts, *_named(plan, stages.values))
+
+
+def _reads_ties(plan: Plan) -> bool:
+    return not plan.reads.isdisjoint(TIE_COLUMNS.values())
 
 
 def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Mapping[str, pl.Expr]) -> pl.LazyFrame:
     """Return one row per ranking with its documents in rank order, up to the depth of metrics."""
-    depth, rules = plan.terms.depth, plan.rules
-    reads = plan.reads if TIED.isdisjoint(plan.reads) else {*plan.reads, "score"}
+    depth, rules = plan.needs.depth, plan.rules
+    reads = {*plan.reads, "score"} if _reads_ties(plan) else plan.reads
     document = [name for name in ("score", "doc", DOCUMENT) if name in reads] + plan.extras
     canonical = canonical_columns(plan.columns, rules)
     only_label = {*document} <= {"score"}
     order = rank_order(rules.ties, canonical, only_label=only_label, text_ids=rules.text_ids)
     row = pl.struct("label", *document, _IS_RETRIEVED)
     parts = {_ROW: row.sort_by(**order)}
-    if _IDEAL in plan.reads:
-        parts[_IDEAL] = _IDEAL_LABELS
+    if IDEAL_LABEL in plan.reads:
+        parts[IDEAL_LABEL] = _IDEAL_LABELS
     number = pl.len()
     if depth is not None:
         parts = {name: values.head(depth) for name, values in parts.items()}
@@ -220,14 +233,14 @@ def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Mapping[str, pl.Exp
     return rankings.with_columns(pl.col(_ROW).list.eval(ideal_rank).alias("ideal_rank"))
 
 
-def _ranked_table(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
+def _ranked_table(rankings: pl.LazyFrame, plan: Plan, stages: RowStages) -> pl.LazyFrame:
     """Return the ranked table with terms of metrics: one row per document, in rank order.
 
     Hits are running counts over all rows minus the counts at the start of the ranking. A count per
     ranking would take three times as long for short rankings.
     """
     hits, reads = plan.hits, plan.reads
-    nested = [_ROW, *(name for name in (_IDEAL, "ideal_rank") if name in reads), _POSITION]
+    nested = [_ROW, *(name for name in (IDEAL_LABEL, "ideal_rank") if name in reads), POSITION]
     columns = [_RANK]
     if "relevant" in reads:
         columns.append(is_relevant(_LABEL, plan.rules.rel).alias("relevant"))
@@ -245,51 +258,45 @@ def _ranked_table(rankings: pl.LazyFrame, plan: Plan) -> pl.LazyFrame:
     )
     if "hits" in reads:
         ranked = ranked.with_columns(pl.when(IS_RETRIEVED).then("hits").alias("hits"))
-    if not TIED.isdisjoint(reads):
+    if _reads_ties(plan):
         ranked = _with_ties(ranked)
-    if plan.terms.blocks:
-        ranked = ranked.with_columns(**plan.terms.blocks)
-    return ranked.with_columns(**plan.terms.rows_of)
+    if stages.ties:
+        ranked = ranked.with_columns(**stages.ties)
+    return ranked.with_columns(**stages.rows)
 
 
 def _with_ties(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Add the positions of the first and last document tied with each document."""
-    position, row = pl.col(_POSITION), pl.col(_ROW_NUMBER)
-    begin, end = pl.col(OWN + "tie begin"), pl.col(OWN + "tie end")
+    position, row = pl.col(POSITION), pl.col(_ROW_NUMBER)
+    begin, end = pl.col(TIE_COLUMNS["begin"]), pl.col(TIE_COLUMNS["end"])
     begins = (position == 1) | _SCORE.ne_missing(_SCORE.shift(1))
     return (
-        rows.with_columns(begins.alias(begin.meta.output_name()))
+        rows.with_columns(begins.alias(TIE_COLUMNS["begin"]))
         .with_columns(
             pl.int_range(pl.len(), dtype=pl.UInt32).alias(_ROW_NUMBER),
-            begin.shift(-1, fill_value=True).alias(end.meta.output_name()),
+            begin.shift(-1, fill_value=True).alias(TIE_COLUMNS["end"]),
         )
         .with_columns(
-            pl.when(begin).then(row).forward_fill().alias(begin.meta.output_name()),
-            pl.when(end).then(row).backward_fill().alias(end.meta.output_name()),
+            pl.when(begin).then(row).forward_fill().alias(TIE_COLUMNS["begin"]),
+            pl.when(end).then(row).backward_fill().alias(TIE_COLUMNS["end"]),
         )
         .with_columns(
-            (position + begin - row).alias(OWN + "tie first"),
-            (position + end - row).alias(OWN + "tie last"),
-            (begin + end - row).alias(OWN + "tie reverse"),
+            (position + begin - row).alias(TIE_COLUMNS["first"]),
+            (position + end - row).alias(TIE_COLUMNS["last"]),
+            (begin + end - row).alias(TIE_COLUMNS["reverse"]),
         )
     )
 
 
-def _value(column: MetricColumn, terms: PlanTerms, rules: Rules) -> pl.Expr:
-    """Return a metric as an expression over terms."""
+def _value(column: MetricColumn, rules: Rules, facts: LogFacts) -> Value:
+    """Return the tree of a metric that follows its conventions about ties."""
     metric, ties = column.metric, column.conventions.ties
-    t = terms
+    if not isinstance(metric, Metric):
+        _check_expression(column)
     if ties == "expected":
-        t = ExpectedTerms(terms)
-    elif ties == "best" != rules.ties:
-        t = ReverseTerms(terms)
-    if t is not terms and isinstance(terms, WideTerms):
-        raise NotWideError
-    if isinstance(metric, Metric):
-        value = expectation(metric, t) if isinstance(t, ExpectedTerms) else metric.value(t)
-        return value.expr.alias(column.name)
-    _check_expression(column)
-    return t.own(metric).expr.alias(column.name)
+        return expectation(metric, whole_labels=facts.whole_labels)
+    tree = tree_of(metric)
+    return reverse(tree) if ties == "best" != rules.ties else tree
 
 
 def _check_expression(column: MetricColumn) -> None:

@@ -1,7 +1,7 @@
 """The rows of a log under canonical names, ranking by ranking, with checks.
 
 A `Plan` describes one pass over a log: metrics that order documents by the same rules, and the
-columns and terms that they read. Metrics with other rules need another plan.
+columns that they read. Metrics with other rules need another plan.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from polars_rank.columns import RANKED, Columns
 from polars_rank.conventions import Conventions, Ties, Unjudged
 from polars_rank.errors import SchemaError, hint
 from polars_rank.evaluation.attributes import EXCLUDED, IN_ITEMS, UNKNOWN
+from polars_rank.evaluation.by_columns import ColumnStages
+from polars_rank.evaluation.by_rows import DOCUMENT, RowStages
 from polars_rank.evaluation.checks import (
     Check,
     checks_of,
@@ -30,9 +32,9 @@ from polars_rank.evaluation.checks import (
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.order import best_of_each
 from polars_rank.evaluation.parameters import Evaluation
+from polars_rank.evaluation.stages import Needs
 from polars_rank.metrics.metric import Metric, parameters_of
-from polars_rank.metrics.plan_terms import PlanTerms
-from polars_rank.metrics.user_columns import negative, no_count, too_high
+from polars_rank.metrics.user_columns import invalid_values
 
 #: The largest 32-bit float.
 _LARGEST_32 = (2 - 2**-23) * 2.0**127
@@ -51,7 +53,7 @@ _SOURCES = {
     **dict.fromkeys(("seen", "history"), "history"),
 }
 
-_ROW, DOCUMENT = OWN + "row", OWN + "document"
+_ROW = OWN + "row"
 #: Column of the number of a row in its ranking, in the order of the log.
 _ROW_NUMBER = OWN + "place"
 
@@ -97,8 +99,8 @@ class Plan(NamedTuple):
     columns: Columns
     evaluation: Evaluation
     rules: Rules
-    #: The terms of the metrics.
-    terms: PlanTerms
+    #: What the metrics need.
+    needs: Needs
     #: The keys of rankings.
     keys: Keys
     #: The columns of the ranked table that the metrics read.
@@ -121,13 +123,17 @@ class Plan(NamedTuple):
         columns: Columns,
         evaluation: Evaluation,
         rules: Rules,
-        terms: PlanTerms,
+        stages: RowStages | ColumnStages,
     ) -> Plan:
-        """Return the plan of the metrics that read these terms."""
-        keys, reads, kept = Keys.of(columns), terms.read(), evaluation.kept
+        """Return the plan of the metrics that have these stages."""
+        keys, kept, needs = Keys.of(columns), evaluation.kept, stages.needs
+        reads: set[str] = set()
+        lowest: dict[str, float | None] = {}
+        if isinstance(stages, RowStages):
+            reads, lowest = stages.reads, stages.hits
         canonical = {"score", "label", *RANKED, *([] if columns.doc is None else ["doc"])}
         extras = sorted(name for name in reads - canonical if not name.startswith(OWN))
-        hits = {name: rules.rel if rel is None else rel for rel, name in terms.hits.items()}
+        hits = {name: rules.rel if rel is None else rel for name, rel in lowest.items()}
         if "hits" in reads:
             hits["hits"] = rules.rel
         once = [name for name in keys.names.values() if name not in keys.group]
@@ -138,10 +144,10 @@ class Plan(NamedTuple):
         names = {own: name for name, own in keys.names.items()} | kept
         leading = [pl.col(own).alias(name) for own, name in names.items()]
         plan = cls(
-            log, columns, evaluation, rules, terms,
+            log, columns, evaluation, rules, needs,
             keys, reads, extras, hits, carried, counts, leading,
         )  # fmt: skip
-        if extras or terms.signals:
+        if extras or needs.columns:
             _check_extras(plan)
         return plan
 
@@ -165,12 +171,11 @@ def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:
     `repeated` is the condition that a ranking has a document more than once.
     """
     columns, evaluation = plan.columns, plan.evaluation
-    all_checks = row_checks(columns, plan.terms.refused)
-    for name, parameter in plan.terms.signals.items():
-        check = no_count if name in plan.terms.counts else negative
-        all_checks += checks_of("row", check(parameter, name))
-        if name in plan.terms.highest:
-            all_checks += checks_of("row", too_high(parameter, name, plan.terms.highest[name]))
+    all_checks = row_checks(columns, plan.needs.refused)
+    problems: dict[str, pl.Expr] = {}
+    for column in plan.needs.columns:
+        problems |= invalid_values(column)
+    all_checks += checks_of("row", problems)
     if evaluation.weight is not None:
         weight = pl.col(evaluation.weight).cast(pl.Float64)
         all_checks.append(weight_check(f"{evaluation.weight!r} (`weight`)", weight))
@@ -218,8 +223,9 @@ def _check_extras(plan: Plan) -> None:
         if name not in schema:
             raise _missing(name, plan)
         check_column("metrics", name, schema, "value")
-    for name, parameter in plan.terms.signals.items():
-        check_column(parameter, name, schema, "number")
+    for column in plan.needs.columns:
+        if column.kind != "as is":
+            check_column(column.parameter, column.name, schema, "number")
 
 
 def _missing(name: str, plan: Plan) -> SchemaError:

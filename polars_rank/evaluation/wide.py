@@ -26,19 +26,19 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.columns import Columns
-from polars_rank.evaluation.checks import FAILED, Check, failed
-from polars_rank.evaluation.order import PackedKey
-from polars_rank.frames.lengths import Lengths
-from polars_rank.metrics.wide_terms import (
+from polars_rank.evaluation.by_columns import (
     HERE,
     IDEAL,
     LABEL,
     LONGEST,
     RANK,
     RETRIEVED_LABEL,
-    WideTerms,
+    ColumnStages,
     at,
 )
+from polars_rank.evaluation.checks import FAILED, Check, failed
+from polars_rank.evaluation.order import PackedKey
+from polars_rank.frames.lengths import Lengths
 
 #: Column that says whether a ranking has a document more than once.
 REPEATED = pl.col(OWN + "repeated")
@@ -59,7 +59,7 @@ _IDS = OWN + "ids"
 def table_of_positions(
     rows: pl.LazyFrame,
     documents: Documents,
-    terms: WideTerms,
+    stages: ColumnStages,
     *,
     group: Sequence[str],
     carried: Sequence[pl.Expr],
@@ -72,9 +72,9 @@ def table_of_positions(
     rows
         The rows of the log under canonical names, ranking by ranking.
     documents
-        The conversion of documents to columns.
-    terms
-        The terms that metrics read.
+        How documents become columns.
+    stages
+        The columns that the metrics read.
     group
         The columns that identify rankings.
     carried
@@ -95,22 +95,22 @@ def table_of_positions(
         .with_columns(
             cell.at(pl.col(name).list.get(i, null_on_oob=True)).alias(at(name, i))
             for name, cell in cells.items()
-            for i in range(terms.length)
+            for i in range(stages.length)
         )
     )
-    table = documents.sorted(table, terms.length)
+    table = documents.sorted(table, stages.length)
     repeated = pl.lit(value=False)
     if unique:
-        table, repeated = _descending(table, _DOCUMENT, terms.length), _repeated(terms.length)
+        table, repeated = _descending(table, _DOCUMENT, stages.length), _repeated(stages.length)
     table = table.with_columns(
-        *documents.columns_at(terms.length),
-        *((pl.col(_ROWS) > i).alias(at(HERE, i)) for i in range(terms.length)),
+        *documents.columns_at(stages.length),
+        *((pl.col(_ROWS) > i).alias(at(HERE, i)) for i in range(stages.length)),
         repeated.alias(REPEATED.meta.output_name()),
     )
     failing = pl.max_horizontal(documents.failing, failed(of_ranking, "ranking"))
     table = table.with_columns(failing.alias(FAILED))
-    for layer in terms.layers():
-        table = table.with_columns(**layer) if layer else table
+    for stage in stages.stages:
+        table = table.with_columns(**stage) if stage else table
     return table
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import share
-from polars_rank.metrics.metric import metric
+from polars_rank.metrics import terms as t
+from polars_rank.metrics.expressions import of_lists
+from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.terms import (
     IDEAL_RANK,
     JUDGED,
@@ -16,10 +18,8 @@ from polars_rank.metrics.terms import (
     RANK,
     RETRIEVED,
     SCORE,
-    Terms,
     Value,
     most,
-    of_lists,
     where,
 )
 
@@ -34,8 +34,8 @@ _MANY_GRADES = 32
 _MOST_ROWS = 2**32
 
 
-@metric(perfect=None, undefined="no document is relevant", expected=False)
-def compat(t: Terms, *, p: float = 0.95, normalize: bool = True, rel: float | None = None) -> Value:
+@define_metric(perfect=None, undefined="no document is relevant", expected=False)
+def compat(*, p: float = 0.95, normalize: bool = True, rel: float | None = None) -> Value:
     r"""Compatibility: rank-biased overlap of the ranking with the ideal ranking.
 
     $$\mathrm{RBO} \propto \sum_{d=1}^{D} p^{d-1}
@@ -71,30 +71,33 @@ def compat(t: Terms, *, p: float = 0.95, normalize: bool = True, rel: float | No
     """
     share("p", p)
     good = t.relevant(rel)
-    listed = [t.in_any_order(good), t.in_any_order(RETRIEVED)]
-
-    def weights(good: pl.Expr, retrieved: pl.Expr) -> pl.Expr:
-        # The contribution of a document: the weights of all depths at which both rankings have it.
-        places = good.cum_count().cast(pl.Float64)
-        depth = pl.max_horizontal(retrieved.sum(), good.sum())
-        return (pl.lit(float(p)).pow(places - 1) / places).head(depth).cum_sum(reverse=True)
-
-    def shared(good: pl.Expr, retrieved: pl.Expr, last: pl.Expr) -> pl.Expr:
-        places = last.filter(good & retrieved).cast(pl.UInt32) - 1
-        return weights(good, retrieved).gather(places).sum()
-
-    def perfect(good: pl.Expr, retrieved: pl.Expr) -> pl.Expr:
-        return weights(good, retrieved).head(good.sum()).sum()
-
-    wanted = t.number_relevant(rel)
-    own = t.fold(shared, *listed, t.in_any_order(pl.max_horizontal(RANK, IDEAL_RANK)))
+    listed = t.in_any_order(good), t.in_any_order(RETRIEVED)
+    wanted = t.num_relevant(rel)
+    own = t.fold(_shared_weight, *listed, t.in_any_order(most(RANK, IDEAL_RANK)), p=p)
     if normalize:
-        return where(wanted > 0, own / t.fold(perfect, *listed))
-    return where(wanted > 0, own * (1 - p) / (1 - p ** most(t.retrieved(), wanted)))
+        return where(wanted > 0, own / t.fold(_perfect_weight, *listed, p=p))
+    return where(wanted > 0, own * (1 - p) / (1 - p ** most(t.num_retrieved(), wanted)))
 
 
-@metric(low=-1, undefined="all labels or all scores are equal", ties="never")
-def kendall_tau_b(t: Terms) -> Value:
+def _shared_weight(good: pl.Expr, retrieved: pl.Expr, last: pl.Expr, *, p: float) -> pl.Expr:
+    """Return the weight of the documents in both rankings, given the lower of their ranks."""
+    places = last.filter(good & retrieved).cast(pl.UInt32) - 1
+    return _weights(good, retrieved, p).gather(places).sum()
+
+
+def _perfect_weight(good: pl.Expr, retrieved: pl.Expr, *, p: float) -> pl.Expr:
+    return _weights(good, retrieved, p).head(good.sum()).sum()
+
+
+def _weights(good: pl.Expr, retrieved: pl.Expr, p: float) -> pl.Expr:
+    """Return for each place the weights of all depths from there, at which both have a document."""
+    places = good.cum_count().cast(pl.Float64)
+    depth = pl.max_horizontal(retrieved.sum(), good.sum())
+    return (pl.lit(float(p)).pow(places - 1) / places).head(depth).cum_sum(reverse=True)
+
+
+@define_metric(low=-1, undefined="all labels or all scores are equal", order_matters="never")
+def kendall_tau_b() -> Value:
     r"""Kendall's tau-b: rank correlation between scores and labels.
 
     $$\tau_b = \frac{C - D}{\sqrt{(n_0 - n_{\mathrm{score}})(n_0 - n_{\mathrm{label}})}}$$
@@ -122,11 +125,11 @@ def kendall_tau_b(t: Terms) -> Value:
     >>> df.ranking.kendall_tau_b()  # (2 - 1) / 3
     0.3333333333333333
     """
-    return _pair_statistic(t, _tau_b)
+    return _pair_statistic(_tau_b)
 
 
-@metric(perfect=None, undefined="all labels are equal", ties="never")
-def ordered_pair_accuracy(t: Terms) -> Value:
+@define_metric(perfect=None, undefined="all labels are equal", order_matters="never")
+def ordered_pair_accuracy() -> Value:
     r"""Ordered pair accuracy: fraction of document pairs in the order of their labels.
 
     $$\frac{|\lbrace (a, b) : \mathrm{label}_a \gt \mathrm{label}_b,
@@ -154,11 +157,11 @@ def ordered_pair_accuracy(t: Terms) -> Value:
     >>> df.ranking.ordered_pair_accuracy()  # 2 of 3 pairs
     0.6666666666666666
     """
-    return _pair_statistic(t, _ordered_share)
+    return _pair_statistic(_ordered_share)
 
 
-@metric(low=-1, undefined="all labels or all scores are equal", ties="never")
-def spearman(t: Terms) -> Value:
+@define_metric(low=-1, undefined="all labels or all scores are equal", order_matters="never")
+def spearman() -> Value:
     r"""Spearman's rho: correlation between the ranks by score and by label.
 
     $$\rho = \mathrm{corr}(\mathrm{rank}_{\mathrm{score}}, \mathrm{rank}_{\mathrm{label}})$$
@@ -182,15 +185,15 @@ def spearman(t: Terms) -> Value:
     >>> df.ranking.spearman()  # 1 - 6 x (0 + 1 + 1) / (3 x 8)
     0.5
     """
+    return t.fold(_correlation, *map(t.in_any_order, (SCORE, LABEL, RETRIEVED & JUDGED)))
 
-    def correlation(score: pl.Expr, label: pl.Expr, both: pl.Expr) -> pl.Expr:
-        by_score, by_label = (
-            values.filter(both).cast(pl.Float64).rank("average") for values in (score, label)
-        )
-        # `fill_nan` would compute the correlation three times.
-        return pl.corr(by_score, by_label).replace(math.nan, None)
 
-    return t.fold(correlation, *map(t.in_any_order, (SCORE, LABEL, RETRIEVED & JUDGED)))
+def _correlation(score: pl.Expr, label: pl.Expr, both: pl.Expr) -> pl.Expr:
+    by_score, by_label = (
+        values.filter(both).cast(pl.Float64).rank("average") for values in (score, label)
+    )
+    # `fill_nan` would compute the correlation three times.
+    return pl.corr(by_score, by_label).replace(math.nan, None)
 
 
 def _tau_b(lists: pl.Series) -> pl.Series:
@@ -209,14 +212,17 @@ def _ratio(lists: pl.Series, part: pl.Expr, whole: pl.Expr) -> pl.Series:
     return _pairs(lists).select(value.alias(lists.name)).to_series()
 
 
-def _pair_statistic(t: Terms, value: Callable[[pl.Series], pl.Series]) -> Value:
+def _pair_statistic(value: Callable[[pl.Series], pl.Series]) -> Value:
     """Return a value over the numbers of pairs of the documents both retrieved and judged."""
+    documents = map(t.in_any_order, (SCORE, LABEL, RETRIEVED & JUDGED))
+    return t.fold(_of_documents, *documents, value=value)
 
-    def of_documents(score: pl.Expr, label: pl.Expr, both: pl.Expr) -> pl.Expr:
-        documents = pl.struct(score.alias("score"), label.alias("label")).filter(both)
-        return of_lists(value, lists=documents.sort_by(score.filter(both)).implode())
 
-    return t.fold(of_documents, *map(t.in_any_order, (SCORE, LABEL, RETRIEVED & JUDGED)))
+def _of_documents(
+    score: pl.Expr, label: pl.Expr, both: pl.Expr, *, value: Callable[[pl.Series], pl.Series]
+) -> pl.Expr:
+    documents = pl.struct(score.alias("score"), label.alias("label")).filter(both)
+    return of_lists(value, lists=documents.sort_by(score.filter(both)).implode())
 
 
 def _pairs(lists: pl.Series) -> pl.DataFrame:

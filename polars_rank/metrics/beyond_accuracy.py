@@ -13,9 +13,10 @@ from typing import Literal, TypeAlias
 import polars as pl
 
 from polars_rank._params import one_of, whole_number
-from polars_rank.metrics.metric import metric
-from polars_rank.metrics.terms import RANK, Terms, Value, ratio, where
-from polars_rank.metrics.user_columns import named
+from polars_rank.metrics import terms as t
+from polars_rank.metrics.metric import define_metric
+from polars_rank.metrics.nodes import term_of
+from polars_rank.metrics.terms import RANK, Term, Value, ratio, where
 
 __all__ = [
     "long_tail_share",
@@ -35,15 +36,14 @@ Depth: TypeAlias = Literal["k", "retrieved"]
 _NONE_RETRIEVED = "no document was retrieved"
 
 
-@metric(
+@define_metric(
     high=None,
     undefined="no document among the first k has a known share",
     skipped=True,
-    ties="cutoff",
+    order_matters="cutoff",
     expected=False,
 )
 def novelty(
-    t: Terms,
     k: int | None = None,
     *,
     share: str = "share",
@@ -93,24 +93,23 @@ def novelty(
     >>> df.ranking.novelty(2), df.ranking.novelty(3)
     (2.0, 2.0)
     """
-    named("users", users)
+    t.column(users, "users")  # checked, also where it is not read
     if num_users is not None:
         whole_number("num_users", num_users)
-    some = _share(t, share)
+    some = _share(share)
     largest: Value | float = 0.0
     if unknown == "max":
-        largest = _number_of_users(t, some, users, num_users)
-    return _mean(t, -some.log(2), k, "share", share, unknown=unknown, depth=depth, largest=largest)
+        largest = _number_of_users(some, users, num_users)
+    return _mean(-some.log(2), k, "share", share, unknown=unknown, depth=depth, largest=largest)
 
 
-@metric(
+@define_metric(
     undefined="no document among the first k has a known share",
     skipped=True,
-    ties="cutoff",
+    order_matters="cutoff",
     expected=False,
 )
 def surprisal(
-    t: Terms,
     k: int | None = None,
     *,
     share: str = "share",
@@ -157,21 +156,19 @@ def surprisal(
     >>> df.ranking.surprisal(num_users=8)  # (1 / 3 + 3 / 3) / 2
     0.6666666666666666
     """
-    some = _share(t, share)
+    some = _share(share)
     if num_users is None:
-        total = t.signal("users", users) / some
+        total = t.column(users, "users") / some
     else:
-        total = pl.lit(float(whole_number("num_users", num_users)))
+        total = term_of(whole_number("num_users", num_users))
     # The only user of a log knows all documents: the quotient would be 0 / 0.
     several = (some < 1) & (total > 1)
-    term = pl.when(several).then(-some.log(2) / total.log(2)).when(some == 1).then(0.0)
-    return _mean(t, term, k, "share", share, unknown=unknown, depth=depth, largest=1.0)
+    term = where(several, -some.log(2) / total.log(2), where(some.equals(1), 0.0))
+    return _mean(term, k, "share", share, unknown=unknown, depth=depth, largest=1.0)
 
 
-@metric(undefined=_NONE_RETRIEVED, skipped=True, ties="cutoff")
-def unseen_share(
-    t: Terms, k: int | None = None, *, seen: str = "seen", depth: Depth = "retrieved"
-) -> Value:
+@define_metric(undefined=_NONE_RETRIEVED, skipped=True, order_matters="cutoff")
+def unseen_share(k: int | None = None, *, seen: str = "seen", depth: Depth = "retrieved") -> Value:
     r"""Unseen share: fraction of the first k documents that the user has not seen.
 
     $$\frac{1}{\min(k, n)} \sum_{r=1}^{k} (1 - s_r)$$
@@ -203,13 +200,13 @@ def unseen_share(
     >>> df.ranking.unseen_share(2)  # one of two
     0.5
     """
-    unseen = ~(t.signal("seen", seen, whole=True) > 0).fill_null(value=False)
-    return _divided(t, t.top(unseen, k).number(), k, depth)
+    unseen = ~(t.column(seen, "seen", kind="count").fill_null(0) > 0)
+    return _divided(t.top(unseen, k).count(), k, depth)
 
 
-@metric(undefined=_NONE_RETRIEVED, skipped=True, ties="cutoff")
+@define_metric(undefined=_NONE_RETRIEVED, skipped=True, order_matters="cutoff")
 def unexpectedness(
-    t: Terms, k: int | None = None, *, expected: str = "expected", depth: Depth = "retrieved"
+    k: int | None = None, *, expected: str = "expected", depth: Depth = "retrieved"
 ) -> Value:
     r"""Unexpectedness: fraction of the first k that a baseline does not show.
 
@@ -245,12 +242,11 @@ def unexpectedness(
     >>> df.ranking.unexpectedness(2)  # one of two
     0.5
     """
-    return 1 - _divided(t, t.top(_expected(t, expected), k).sum(), k, depth)
+    return 1 - _divided(t.top(_expected(expected), k).sum(), k, depth)
 
 
-@metric(undefined=_NONE_RETRIEVED, skipped=True, ties="cutoff")
+@define_metric(undefined=_NONE_RETRIEVED, skipped=True, order_matters="cutoff")
 def serendipity(
-    t: Terms,
     k: int | None = None,
     *,
     expected: str = "expected",
@@ -294,17 +290,18 @@ def serendipity(
     0.5
     """
     relevant = t.relevant(rel).cast(pl.Float64)
-    own: pl.Expr | float = 1.0
+    own: Term | float = 1.0
     if num_items is not None:
         size = whole_number("num_items", num_items)
         own = (size + 1 - RANK) / size
-    surprising = (own - _expected(t, expected)).clip(lower_bound=0.0)
-    return _divided(t, t.top(relevant * surprising, k).sum(), k, depth)
+    surprising = (own - _expected(expected)).clip(0.0)
+    return _divided(t.top(relevant * surprising, k).sum(), k, depth)
 
 
-@metric(high=None, undefined=_NONE_RETRIEVED, skipped=True, lower_is_better=True, ties="cutoff")
+@define_metric(
+    high=None, undefined=_NONE_RETRIEVED, skipped=True, lower_is_better=True, order_matters="cutoff"
+)
 def popularity(
-    t: Terms,
     k: int | None = None,
     *,
     interactions: str = "interactions",
@@ -346,16 +343,18 @@ def popularity(
     >>> df.ranking.popularity(2), df.ranking.popularity(2, interactions="score")
     (25.0, 2.5)
     """
-    term = t.signal("interactions", interactions)
+    term = t.column(interactions, "interactions")
     one_of("unknown", unknown, ("skip", "zero", "error"))
-    return _mean(t, term, k, "interactions", interactions, unknown=unknown, depth=depth)
+    return _mean(term, k, "interactions", interactions, unknown=unknown, depth=depth)
 
 
-@metric(
-    undefined="no document among the first k is known", skipped=True, ties="cutoff", expected=False
+@define_metric(
+    undefined="no document among the first k is known",
+    skipped=True,
+    order_matters="cutoff",
+    expected=False,
 )
 def long_tail_share(
-    t: Terms,
     k: int | None = None,
     *,
     long_tail: str = "long_tail",
@@ -396,30 +395,29 @@ def long_tail_share(
     >>> df.ranking.long_tail_share(3), df.ranking.long_tail_share(2, unknown="max")
     (0.5, 0.5)
     """
-    term = t.signal("long_tail", long_tail, high=1)
-    return _mean(t, term, k, "long_tail", long_tail, unknown=unknown, depth=depth, largest=1.0)
+    term = t.column(long_tail, "long_tail", high=1)
+    return _mean(term, k, "long_tail", long_tail, unknown=unknown, depth=depth, largest=1.0)
 
 
-def _share(t: Terms, column: str) -> pl.Expr:
+def _share(column: str) -> Term:
     """Return the share of users of each document, null if it is unknown."""
-    share = t.signal("share", column, high=1)
-    return pl.when(share > 0).then(share)
+    share = t.column(column, "share", high=1)
+    return where(share > 0, share)
 
 
-def _expected(t: Terms, column: str) -> pl.Expr:
-    return t.signal("expected", column, high=1).fill_null(0.0)
+def _expected(column: str) -> Term:
+    return t.column(column, "expected", high=1).fill_null(0.0)
 
 
-def _number_of_users(t: Terms, share: pl.Expr, users: str, num_users: int | None) -> Value | float:
+def _number_of_users(share: Term, users: str, num_users: int | None) -> Value | float:
     """Return log2 of the number of all users."""
     if num_users is not None:
         return math.log2(num_users)
-    return t.of_items((t.signal("users", users) / share).log(2)).max()
+    return t.of_items((t.column(users, "users") / share).log(2)).max()
 
 
 def _mean(
-    t: Terms,
-    term: pl.Expr,
+    term: Term,
     k: int | None,
     parameter: str,
     column: str,
@@ -432,15 +430,15 @@ def _mean(
     one_of("unknown", unknown, ("skip", "zero", "max", "error"))
     total = t.top(term, k).sum()
     if unknown == "skip":
-        return _divided(t, total, k, depth, t.top(term.is_not_null(), k).number())
+        return _divided(total, k, depth, t.top(~term.is_null(), k).count())
     if unknown == "zero":
-        return _divided(t, total, k, depth)
-    absent = t.top(term.is_null(), k).number()
+        return _divided(total, k, depth)
+    absent = t.top(term.is_null(), k).count()
     if unknown == "max":
-        return _divided(t, total + absent * largest, k, depth)
+        return _divided(total + absent * largest, k, depth)
     known = absent.equals(0)
-    t.require(known, missing(parameter, column))
-    return where(known, _divided(t, total, k, depth))
+    value = where(known, _divided(total, k, depth))
+    return t.require(value, known, missing(parameter, column))
 
 
 def missing(parameter: str, column: str) -> str:
@@ -451,10 +449,8 @@ def missing(parameter: str, column: str) -> str:
     )
 
 
-def _divided(
-    t: Terms, total: Value, k: int | None, depth: Depth, number: Value | None = None
-) -> Value:
+def _divided(total: Value, k: int | None, depth: Depth, number: Value | None = None) -> Value:
     one_of("depth", depth, ("k", "retrieved"))
     if depth == "k" and k is not None:
         return total / k
-    return ratio(total, t.retrieved(k) if number is None else number)
+    return ratio(total, t.num_retrieved(k) if number is None else number)

@@ -15,8 +15,10 @@ import polars as pl
 from polars_rank._params import number, positive, share, whole_number
 from polars_rank.discounts import log2
 from polars_rank.errors import ArgumentError
-from polars_rank.metrics.metric import metric
-from polars_rank.metrics.terms import LABEL, RANK, Terms, Value
+from polars_rank.metrics import terms as t
+from polars_rank.metrics.metric import define_metric
+from polars_rank.metrics.terms import LABEL, RANK, Term, Value
+from polars_rank.metrics.user_models import persistence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,8 +40,8 @@ __all__ = [
 ]
 
 
-@metric()
-def err(t: Terms, k: int | None = None, *, max_grade: float | None = None) -> Value:
+@define_metric()
+def err(k: int | None = None, *, max_grade: float | None = None) -> Value:
     r"""Expected reciprocal rank of the document that satisfies the user.
 
     $$\mathrm{ERR@k} = \sum_{r=1}^{k} \frac{s_r}{r} \prod_{j \lt r} (1 - s_j)
@@ -69,21 +71,25 @@ def err(t: Terms, k: int | None = None, *, max_grade: float | None = None) -> Va
     >>> df.ranking.err(max_grade=2)  # 1/4 + 3/4 x 3/4 / 2
     0.53125
     """
-
-    def stopped(stops: pl.Expr, rank: pl.Expr) -> pl.Expr:
-        return _head(stops * _reach_probability(1 - stops) / rank, k).sum()
-
-    def by_highest(worth: pl.Expr, rank: pl.Expr, of_all: pl.Expr) -> pl.Expr:
-        return stopped((worth - 1) / of_all.max(), rank)
-
     if max_grade is None:
         worth = t.gain(power_of_two).fill_null(1.0)
-        return t.fold(by_highest, t.in_order(worth), t.in_order(RANK), t.in_any_order(worth))
-    return t.fold(stopped, t.in_order(stop_probability(max_grade)), t.in_order(RANK))
+        listed = t.in_order(worth, k), t.in_order(RANK, k)
+        return t.fold(_stopped_by_highest, *listed, t.in_any_order(worth))
+    stops = stop_probability(max_grade)
+    return t.fold(_stopped, t.in_order(stops, k), t.in_order(RANK, k))
 
 
-@metric()
-def pfound(t: Terms, k: int | None = None, *, decay: float = 0.85, max_grade: float = 1) -> Value:
+def _stopped(stops: pl.Expr, rank: pl.Expr) -> pl.Expr:
+    """Return the sum of 1 / rank times the probability that the user stops at that rank."""
+    return (stops * _reach_probability(1 - stops) / rank).sum()
+
+
+def _stopped_by_highest(worth: pl.Expr, rank: pl.Expr, of_all: pl.Expr) -> pl.Expr:
+    return _stopped((worth - 1) / of_all.max(), rank)
+
+
+@define_metric()
+def pfound(k: int | None = None, *, decay: float = 0.85, max_grade: float = 1) -> Value:
     r"""PFound: probability that the user finds a relevant document before giving up.
 
     $$\mathrm{pFound@k} = \sum_{r=1}^{k} t_r \cdot \mathrm{decay}^{r-1} \prod_{j \lt r} (1 - t_j)
@@ -115,15 +121,16 @@ def pfound(t: Terms, k: int | None = None, *, decay: float = 0.85, max_grade: fl
     0.67
     """
     share("decay", decay)
-
-    def satisfied(found: pl.Expr, patience: pl.Expr) -> pl.Expr:
-        return _head(found * _reach_probability(1 - found) * patience, k).sum()
-
-    return t.fold(satisfied, t.in_order(_grade(max_grade, 0)), t.in_order(_power(decay, RANK)))
+    stops, patience = share_of_grades(max_grade, 0), RANK.map(persistence, p=decay)
+    return t.fold(_satisfied, t.in_order(stops, k), t.in_order(patience, k))
 
 
-@metric()
-def sdcg(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
+def _satisfied(stops: pl.Expr, patience: pl.Expr) -> pl.Expr:
+    return (stops * _reach_probability(1 - stops) * patience).sum()
+
+
+@define_metric()
+def sdcg(k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     r"""Scaled DCG: DCG divided by the DCG of k documents of the highest grade.
 
     $$\mathrm{SDCG@k}
@@ -153,11 +160,11 @@ def sdcg(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     (1.0, 0.5)
     """
     whole = math.fsum(1 / math.log2(rank + 1) for rank in range(1, whole_number("k", k) + 1))
-    return t.top(_grade(max_grade, min_grade), k, log2).sum() / whole
+    return t.top(share_of_grades(max_grade, min_grade), k, log2).sum() / whole
 
 
-@metric(expected=False)
-def nerr8(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
+@define_metric(expected=False)
+def nerr8(k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     r"""NERR8: expected gain per document read if the user stops with probability g.
 
     $$\frac{\sum_{i=1}^{k} V_i \cdot g_i}{\sum_{i=1}^{k} V_i}
@@ -187,11 +194,11 @@ def nerr8(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     >>> df.ranking.nerr8(2, max_grade=4)  # (1/2 + 1/2 x 1) / (1 + 1/2)
     0.6666666666666666
     """
-    return _nerr(t, _grade(max_grade, min_grade), lambda rank: rank**0, whole_number("k", k))
+    return _nerr(share_of_grades(max_grade, min_grade), lambda rank: rank**0, whole_number("k", k))
 
 
-@metric(expected=False)
-def nerr9(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
+@define_metric(expected=False)
+def nerr9(k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     r"""NERR9: NERR8 with a continuation probability that also depends on the rank.
 
     $$\frac{\sum_{i=1}^{k} V_i \cdot g_i}{\sum_{i=1}^{k} V_i}
@@ -221,13 +228,11 @@ def nerr9(t: Terms, k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     >>> df.ranking.nerr9(2, max_grade=4)  # (1/2 + 1/2 x 1/2 x 1) / (1 + 1/2 x 1/2)
     0.6
     """
-    return _nerr(t, _grade(max_grade, min_grade), lambda rank: 1 / rank, whole_number("k", k))
+    return _nerr(share_of_grades(max_grade, min_grade), lambda rank: 1 / rank, whole_number("k", k))
 
 
-@metric(expected=False)
-def nerr10(
-    t: Terms, *, max_grade: float, p: float = 0.9, min_grade: float = 0, depth: int = 1000
-) -> Value:
+@define_metric(expected=False)
+def nerr10(*, max_grade: float, p: float = 0.9, min_grade: float = 0, depth: int = 1000) -> Value:
     r"""NERR10: NERR8 with the continuation probability p of RBP as an extra factor.
 
     $$\frac{\sum_{i=1}^{D} V_i \cdot g_i}{\sum_{i=1}^{D} V_i}
@@ -260,13 +265,12 @@ def nerr10(
     0.6
     """
     share("p", p)
-    grade = _grade(max_grade, min_grade)
-    return _nerr(t, grade, lambda rank: _power(p, rank), whole_number("depth", depth))
+    grade = share_of_grades(max_grade, min_grade)
+    return _nerr(grade, lambda rank: p ** (rank - 1.0), whole_number("depth", depth))
 
 
-@metric(expected=False)
+@define_metric(expected=False)
 def nerr11(
-    t: Terms,
     *,
     max_grade: float,
     T: float = 1,  # noqa: N803  (as in the literature)
@@ -307,13 +311,12 @@ def nerr11(
     0.5909
     """
     share("T", T, 1e-6, 10**6, ends=True)
-    grade = _grade(max_grade, min_grade)
-    return _nerr(t, grade, lambda rank: _inverse_square(rank, T), whole_number("depth", depth))
+    grade = share_of_grades(max_grade, min_grade)
+    return _nerr(grade, lambda rank: _inverse_square(rank, T), whole_number("depth", depth))
 
 
-@metric()
+@define_metric()
 def insq(
-    t: Terms,
     *,
     max_grade: float,
     T: float = 1,  # noqa: N803  (as in the literature)
@@ -354,13 +357,12 @@ def insq(
     share("T", T, 1e-6, 10**6, ends=True)
     ranks = range(1, whole_number("depth", depth) + 1)
     whole = math.fsum(_inverse_square(rank, T) for rank in ranks)
-    gains = t.top(_grade(max_grade, min_grade), depth, lambda rank: _inverse_square(rank, T))
+    gains = t.top(share_of_grades(max_grade, min_grade) * _inverse_square(RANK, T), depth)
     return gains.sum() / whole
 
 
-@metric(expected=False)
+@define_metric(expected=False)
 def inst(
-    t: Terms,
     *,
     max_grade: float,
     T: float = 1,  # noqa: N803  (as in the literature)
@@ -402,27 +404,28 @@ def inst(
     """
     share("T", T, 1e-6, 10**6, ends=True)
     depth = whole_number("depth", depth)
-
-    def per_document(gains: pl.Expr, ranks: pl.Expr) -> pl.Expr:
-        gains, ranks = (listed.head(depth).drop_nulls() for listed in (gains, ranks))
-        reached = ranks + 2 * T - gains.cum_sum()
-        onward = ((reached - 1) / reached) ** 2
-        seen = _reach_probability(onward)
-        # Below the last document, the products telescope to a sum of inverse squares.
-        rest = pl.struct(
-            (gains.len().cast(pl.Float64) + 2 * T - gains.sum()).alias("listed"),
-            (depth + 2 * T - gains.sum()).alias("end"),
-        ).struct.with_fields(_telescoped(pl.field("listed"), pl.field("end")).alias("rest"))
-        beyond = onward.product() * rest.struct.field("rest")
-        return (seen * gains).sum() / (seen.sum() + beyond)
-
-    grade = _grade(max_grade, min_grade)
-    return t.fold(per_document, t.in_order(grade), t.in_order(RANK))
+    grade = share_of_grades(max_grade, min_grade)
+    listed = t.in_order(grade, depth), t.in_order(RANK, depth)
+    return t.fold(_adaptive_gain, *listed, target=T, depth=depth)
 
 
-@metric(expected=False)
+def _adaptive_gain(gains: pl.Expr, ranks: pl.Expr, *, target: float, depth: int) -> pl.Expr:
+    """Return the expected gain per document of INST."""
+    gains, ranks = gains.drop_nulls(), ranks.drop_nulls()
+    reached = ranks + 2 * target - gains.cum_sum()
+    onward = ((reached - 1) / reached) ** 2
+    seen = _reach_probability(onward)
+    # Below the last document, the products telescope to a sum of inverse squares.
+    rest = pl.struct(
+        (gains.len().cast(pl.Float64) + 2 * target - gains.sum()).alias("listed"),
+        (depth + 2 * target - gains.sum()).alias("end"),
+    ).struct.with_fields(_telescoped(pl.field("listed"), pl.field("end")).alias("rest"))
+    beyond = onward.product() * rest.struct.field("rest")
+    return (seen * gains).sum() / (seen.sum() + beyond)
+
+
+@define_metric(expected=False)
 def bpm(
-    t: Terms,
     k: int,
     *,
     max_grade: float,
@@ -464,15 +467,17 @@ def bpm(
     """
     share("T", T, 1e-6, 10**6, ends=True)
     k = whole_number("k", k)
+    grades = t.in_order(share_of_grades(max_grade, min_grade), k)
+    return t.fold(_gain_until_enough, grades, target=T, k=k)
 
-    def per_document(gains: pl.Expr) -> pl.Expr:
-        gained = gains.head(k).cum_sum()
-        # Rounding errors can leave the sum of fractional gains just below T.
-        enough = gained >= T - 1e-9
-        stop = pl.when(enough.any()).then((~enough).sum() + 1).otherwise(k)
-        return gained.head(stop).max().fill_null(0.0) / stop
 
-    return t.fold(per_document, t.in_order(_grade(max_grade, min_grade)))
+def _gain_until_enough(gains: pl.Expr, *, target: float, k: int) -> pl.Expr:
+    """Return the gain per document if the user stops at the target or at rank k."""
+    gained = gains.cum_sum()
+    # Rounding errors can leave the sum of fractional gains just below the target.
+    enough = gained >= target - 1e-9
+    stop = pl.when(enough.any()).then((~enough).sum() + 1).otherwise(k)
+    return gained.head(stop).max().fill_null(0.0) / stop
 
 
 def power_of_two(label: pl.Expr) -> pl.Expr:
@@ -487,13 +492,13 @@ vars(power_of_two)["refuses"] = {
 }
 
 
-def stop_probability(max_grade: float) -> pl.Expr:
+def stop_probability(max_grade: float) -> Term:
     """Return (2^label - 1) / 2^max_grade; 0 for an unjudged document."""
     positive("max_grade", max_grade)
     if max_grade > _LARGEST_LABEL:
         raise ArgumentError(f"`max_grade` must be at most {_LARGEST_LABEL}; found {max_grade!r}")
     label = LABEL.clip(0, max_grade).fill_null(0.0)
-    stops: pl.Expr = (pl.lit(2.0).pow(label) - 1) / 2.0 ** float(max_grade)
+    stops: Term = (2.0**label - 1) / 2.0**max_grade
     return stops
 
 
@@ -501,7 +506,7 @@ def stop_probability(max_grade: float) -> pl.Expr:
 _LEAST_RANGE = 1e-100
 
 
-def _grade(max_grade: float, min_grade: float) -> pl.Expr:
+def share_of_grades(max_grade: float, min_grade: float) -> Term:
     """Return the label scaled from [`min_grade`, `max_grade`] to [0, 1]; 0 if it is null."""
     number("max_grade", max_grade)
     number("min_grade", min_grade)
@@ -518,30 +523,22 @@ def _reach_probability(onward: pl.Expr) -> pl.Expr:
     return onward.cum_prod().shift(1, fill_value=1.0)
 
 
-def _head(terms: pl.Expr, k: int | None) -> pl.Expr:
-    return terms if k is None else terms.head(k)
-
-
-def _nerr(t: Terms, grade: pl.Expr, weight: Callable[[Any], Any], depth: int) -> Value:
+def _nerr(grade: Term, weight: Callable[[Any], Any], depth: int) -> Value:
     """Return the expected gain per document if the user stops with probability g at each rank.
 
     The weight of a rank is the probability of reaching it if all documents have gain 0.
     """
     whole = math.fsum(weight(rank) for rank in range(1, depth + 1))
-
-    def per_document(gains: pl.Expr, weights: pl.Expr) -> pl.Expr:
-        gains, weights = (listed.head(depth).drop_nulls() for listed in (gains, weights))
-        seen = weights * _reach_probability(1 - gains)
-        # Below the last document, g is 0: only the weights matter.
-        beyond = (1 - gains).product() * (whole - weights.sum())
-        return (seen * gains).sum() / (seen.sum() + beyond)
-
-    return t.fold(per_document, t.in_order(grade), t.in_order(weight(RANK)))
+    listed = t.in_order(grade, depth), t.in_order(weight(RANK), depth)
+    return t.fold(_gain_per_document, *listed, whole=whole)
 
 
-def _power(p: float, rank: Any) -> Any:
-    base = pl.lit(float(p)) if isinstance(rank, pl.Expr) else p
-    return base ** (rank - 1.0)
+def _gain_per_document(gains: pl.Expr, weights: pl.Expr, *, whole: float) -> pl.Expr:
+    gains, weights = gains.drop_nulls(), weights.drop_nulls()
+    seen = weights * _reach_probability(1 - gains)
+    # Below the last document, g is 0: only the weights matter.
+    beyond = (1 - gains).product() * (whole - weights.sum())
+    return (seen * gains).sum() / (seen.sum() + beyond)
 
 
 def _inverse_square(rank: Any, target: float) -> Any:

@@ -10,13 +10,12 @@ see `pr.clicks.team_draft`.
 
 from __future__ import annotations
 
-import polars as pl
-
 from polars_rank._params import number
 from polars_rank.discounts import reciprocal
 from polars_rank.errors import ArgumentError
-from polars_rank.metrics.metric import metric
-from polars_rank.metrics.terms import RANK, Term, Terms, Value, ratio, where
+from polars_rank.metrics import terms as t
+from polars_rank.metrics.metric import define_metric
+from polars_rank.metrics.terms import RANK, Selection, Term, Value, ratio, where
 
 __all__ = [
     "abandonment",
@@ -36,8 +35,8 @@ __all__ = [
 _NO_CLICK = "no document was clicked"
 
 
-@metric(undefined="no document was shown", ties="cutoff")
-def ctr(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
+@define_metric(undefined="no document was shown", order_matters="cutoff")
+def ctr(k: int | None = None, *, click: str = "click") -> Value:
     r"""Click-through rate: fraction of the first k documents that were clicked.
 
     $$\frac{1}{\min(k, n)} \sum_{r=1}^{k} c_r$$
@@ -70,11 +69,11 @@ def ctr(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
     >>> log.ranking.ctr(position="position")  # two of four
     0.5
     """
-    return ratio(_clicks(t, click, k), t.retrieved(k))
+    return ratio(_clicks(click, k), t.num_retrieved(k))
 
 
-@metric(high=None, ties="cutoff")
-def num_clicks(t: Terms, k: int | None = None, *, click: str = "click") -> Value:
+@define_metric(high=None, order_matters="cutoff")
+def num_clicks(k: int | None = None, *, click: str = "click") -> Value:
     r"""Number of documents among the first k that were clicked.
 
     $$\sum_{r=1}^{k} c_r$$
@@ -105,11 +104,11 @@ def num_clicks(t: Terms, k: int | None = None, *, click: str = "click") -> Value
     >>> log.ranking.num_clicks(3, position="position")
     1.0
     """
-    return _clicks(t, click, k)
+    return _clicks(click, k)
 
 
-@metric(ties="never")
-def abandonment(t: Terms, *, click: str = "click") -> Value:
+@define_metric(order_matters="never")
+def abandonment(*, click: str = "click") -> Value:
     r"""Abandonment: 1 if no document was clicked, otherwise 0.
 
     $$\prod_r (1 - c_r)$$
@@ -140,11 +139,11 @@ def abandonment(t: Terms, *, click: str = "click") -> Value:
     >>> log.ranking.abandonment(position="position")
     0.5
     """
-    return where(_clicks(t, click) > 0, 0.0, 1.0)
+    return where(_clicks(click) > 0, 0.0, 1.0)
 
 
-@metric(ties="never")
-def good_abandonment(t: Terms, *, good: str = "good", click: str = "click") -> Value:
+@define_metric(order_matters="never")
+def good_abandonment(*, good: str = "good", click: str = "click") -> Value:
     r"""Good abandonment: 1 if the ranking answered the query without a click.
 
     $$g \prod_r (1 - c_r)$$
@@ -181,12 +180,12 @@ def good_abandonment(t: Terms, *, good: str = "good", click: str = "click") -> V
     >>> log.ranking.good_abandonment(position="position")  # one of three
     0.3333333333333333
     """
-    answered = t.each(t.signal("good", good, whole=True) > 0).number()
-    return where(_clicks(t, click) > 0, 0.0, where(answered > 0, 1.0, 0.0))
+    answered = t.each(t.column(good, "good", kind="count") > 0).count()
+    return where(_clicks(click) > 0, 0.0, where(answered > 0, 1.0, 0.0))
 
 
-@metric(undefined=_NO_CLICK, skipped=True, expected=False)
-def max_click_rr(t: Terms, *, click: str = "click") -> Value:
+@define_metric(undefined=_NO_CLICK, skipped=True, expected=False)
+def max_click_rr(*, click: str = "click") -> Value:
     r"""Highest reciprocal rank of a click: 1 / rank of the top clicked document.
 
     $$\max_{r : c_r = 1} \frac{1}{r}$$
@@ -216,11 +215,11 @@ def max_click_rr(t: Terms, *, click: str = "click") -> Value:
     >>> log.ranking.max_click_rr(position="position")
     0.5
     """
-    return 1 / _ranks(t, click).min()
+    return 1 / _ranks(click).min()
 
 
-@metric(undefined=_NO_CLICK, skipped=True)
-def mean_click_rr(t: Terms, *, click: str = "click") -> Value:
+@define_metric(undefined=_NO_CLICK, skipped=True)
+def mean_click_rr(*, click: str = "click") -> Value:
     r"""Mean reciprocal rank of clicks: mean of 1 / rank over the clicked documents.
 
     $$\frac{\sum_r c_r / r}{\sum_r c_r}$$
@@ -250,12 +249,12 @@ def mean_click_rr(t: Terms, *, click: str = "click") -> Value:
     >>> log.ranking.mean_click_rr(position="position")  # (1 / 2 + 1 / 4) / 2
     0.375
     """
-    worth = pl.when(_clicked(t, click)).then(1.0)
-    return ratio(t.top(worth, weight=reciprocal).sum(), _clicks(t, click))
+    worth = where(_clicked(click), 1.0)
+    return ratio(t.top(worth, weight=reciprocal).sum(), _clicks(click))
 
 
-@metric(undefined=_NO_CLICK, skipped=True, expected=False)
-def min_click_rr(t: Terms, *, click: str = "click") -> Value:
+@define_metric(undefined=_NO_CLICK, skipped=True, expected=False)
+def min_click_rr(*, click: str = "click") -> Value:
     r"""Lowest reciprocal rank of a click: 1 / rank of the lowest clicked document.
 
     $$\min_{r : c_r = 1} \frac{1}{r}$$
@@ -284,11 +283,11 @@ def min_click_rr(t: Terms, *, click: str = "click") -> Value:
     >>> log.ranking.min_click_rr(position="position")
     0.25
     """
-    return 1 / _ranks(t, click).max()
+    return 1 / _ranks(click).max()
 
 
-@metric(undefined=_NO_CLICK, skipped=True, lower_is_better=True, expected=False)
-def pskip(t: Terms, *, click: str = "click") -> Value:
+@define_metric(undefined=_NO_CLICK, skipped=True, lower_is_better=True, expected=False)
+def pskip(*, click: str = "click") -> Value:
     r"""pSkip: fraction of the documents down to the lowest click that were skipped.
 
     $$1 - \frac{1}{m} \sum_r c_r \qquad m = \max \lbrace r : c_r = 1 \rbrace$$
@@ -320,11 +319,13 @@ def pskip(t: Terms, *, click: str = "click") -> Value:
     >>> log.ranking.pskip(position="position")  # 2 of 4
     0.5
     """
-    return 1 - _clicks(t, click) / _ranks(t, click).max()
+    return 1 - _clicks(click) / _ranks(click).max()
 
 
-@metric(high=None, undefined=f"{_NO_CLICK} or no click has a time", skipped=True, ties="never")
-def time_to_first_click(t: Terms, *, time: str = "time", click: str = "click") -> Value:
+@define_metric(
+    high=None, undefined=f"{_NO_CLICK} or no click has a time", skipped=True, order_matters="never"
+)
+def time_to_first_click(*, time: str = "time", click: str = "click") -> Value:
     r"""Time to first click: seconds from the query to the earliest click.
 
     $$\min_{r : c_r = 1} t_r$$
@@ -355,11 +356,13 @@ def time_to_first_click(t: Terms, *, time: str = "time", click: str = "click") -
     >>> log.ranking.time_to_first_click(position="position")
     8.5
     """
-    return _times(t, time, click).min()
+    return _times(time, click).min()
 
 
-@metric(high=None, undefined=f"{_NO_CLICK} or no click has a time", skipped=True, ties="never")
-def time_to_last_click(t: Terms, *, time: str = "time", click: str = "click") -> Value:
+@define_metric(
+    high=None, undefined=f"{_NO_CLICK} or no click has a time", skipped=True, order_matters="never"
+)
+def time_to_last_click(*, time: str = "time", click: str = "click") -> Value:
     r"""Time to last click: seconds from the query to the latest click.
 
     $$\max_{r : c_r = 1} t_r$$
@@ -390,17 +393,16 @@ def time_to_last_click(t: Terms, *, time: str = "time", click: str = "click") ->
     >>> log.ranking.time_to_last_click(position="position")
     31.0
     """
-    return _times(t, time, click).max()
+    return _times(time, click).max()
 
 
-@metric(
+@define_metric(
     undefined="none of the first k documents was clicked",
     skipped=True,
-    ties="cutoff",
+    order_matters="cutoff",
     expected=False,
 )
 def satisfied_rate(
-    t: Terms,
     k: int | None = None,
     *,
     seconds: float = 30,
@@ -443,12 +445,11 @@ def satisfied_rate(
     >>> log.ranking.satisfied_rate(position="position")
     0.5
     """
-    return ratio(_satisfied(t, k, seconds, dwell, click), _clicks(t, click, k))
+    return ratio(_satisfied(k, seconds, dwell, click), _clicks(click, k))
 
 
-@metric(ties="cutoff", expected=False)
+@define_metric(order_matters="cutoff", expected=False)
 def successful_sessions(
-    t: Terms,
     k: int | None = None,
     *,
     seconds: float = 30,
@@ -491,31 +492,30 @@ def successful_sessions(
     >>> [log.ranking.successful_sessions(k, position="position") for k in (2, 3)]
     [0.0, 1.0]
     """
-    return where(_satisfied(t, k, seconds, dwell, click) > 0, 1.0, 0.0)
+    return where(_satisfied(k, seconds, dwell, click) > 0, 1.0, 0.0)
 
 
-def _clicked(t: Terms, click: str) -> pl.Expr:
+def _clicked(click: str) -> Term:
     """Return whether a document was clicked, from a column of booleans or counts."""
-    t.require_one_list()
-    return t.signal("click", click, whole=True) > 0
+    return t.column(click, "click", kind="count", different_positions=True) > 0
 
 
-def _clicks(t: Terms, click: str, k: int | None = None) -> Value:
-    return t.top(_clicked(t, click), k).number()
+def _clicks(click: str, k: int | None = None) -> Value:
+    return t.top(_clicked(click), k).count()
 
 
-def _ranks(t: Terms, click: str) -> Term:
+def _ranks(click: str) -> Selection:
     """Return the ranks of the clicked documents."""
-    return t.top(pl.when(_clicked(t, click)).then(RANK))
+    return t.top(where(_clicked(click), RANK))
 
 
-def _times(t: Terms, time: str, click: str) -> Term:
+def _times(time: str, click: str) -> Selection:
     """Return the times of the clicks."""
-    return t.top(pl.when(_clicked(t, click)).then(t.signal("time", time)))
+    return t.top(where(_clicked(click), t.column(time, "time")))
 
 
-def _satisfied(t: Terms, k: int | None, seconds: float, dwell: str, click: str) -> Value:
+def _satisfied(k: int | None, seconds: float, dwell: str, click: str) -> Value:
     if number("seconds", seconds) < 0:
         raise ArgumentError(f"`seconds` must be 0 or more; found {seconds!r}")
-    stayed = t.signal("dwell", dwell) >= seconds
-    return t.top(_clicked(t, click) & stayed, k).number()
+    stayed = t.column(dwell, "dwell") >= seconds
+    return t.top(_clicked(click) & stayed, k).count()

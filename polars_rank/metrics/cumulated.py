@@ -6,15 +6,17 @@ import polars as pl
 
 from polars_rank.discounts import log2
 from polars_rank.gains import Gain, linear
+from polars_rank.metrics import terms as t
 from polars_rank.metrics.discounted_gain import ndcg
-from polars_rank.metrics.metric import metric
-from polars_rank.metrics.terms import RANK, Listed, Terms, Value, ratio, where
+from polars_rank.metrics.metric import define_metric
+from polars_rank.metrics.nodes import Listed
+from polars_rank.metrics.terms import IDEAL_RANK, RANK, Value, ratio, where
 
 __all__ = ["g_measure", "ndcg_rel", "rndcg"]
 
 
-@metric(perfect=1, undefined="no document has a gain above 0", expected=False)
-def g_measure(t: Terms, *, gain: Gain = linear) -> Value:
+@define_metric(perfect=1, undefined="no document has a gain above 0", expected=False)
+def g_measure(*, gain: Gain = linear) -> Value:
     r"""G: gains discounted by how far the cumulated gain falls behind the ideal.
 
     $$\mathrm{G} = \frac{\sum_i g_i / \log_2 (2 + \mathrm{cost}_i - \sum_{j \le i} g_j)}
@@ -41,22 +43,20 @@ def g_measure(t: Terms, *, gain: Gain = linear) -> Value:
     >>> round(df.ranking.g_measure(), 4)  # 1 / log2(2 + 2 - 1)
     0.6309
     """
-
-    def cost(label: pl.Expr, _: pl.Expr) -> pl.Expr:
-        worth = gain(label)
-        return pl.when(worth > 0).then(worth.clip(1)).otherwise(1.0)
-
-    def discounted(gains: pl.Expr, costs: pl.Expr) -> pl.Expr:
-        lag = costs.cum_sum() - gains.cum_sum()
-        return (gains / (2 + lag).log(2)).sum()
-
-    gains = t.in_order(t.gain(gain).fill_null(0.0))
-    found = t.fold(discounted, gains, t.in_ideal_order(cost))
-    return ratio(found, t.each(t.gain(gain).clip(0)).sum())
+    worth = t.gain(gain)
+    costs = t.in_ideal_order(where(worth > 0, worth.clip(1), 1.0))
+    own = t.fold(_discounted_by_lag, t.in_order(worth.fill_null(0.0)), costs)
+    return ratio(own, t.each(worth.clip(0)).sum())
 
 
-@metric(perfect=1, undefined="no document has a gain above 0", expected=False)
-def rndcg(t: Terms, *, gain: Gain = linear) -> Value:
+def _discounted_by_lag(gains: pl.Expr, costs: pl.Expr) -> pl.Expr:
+    """Return the sum of the gains, discounted by the cumulative gain that is missing."""
+    lag = costs.cum_sum() - gains.cum_sum()
+    return (gains / (2 + lag).log(2)).sum()
+
+
+@define_metric(perfect=1, undefined="no document has a gain above 0", expected=False)
+def rndcg(*, gain: Gain = linear) -> Value:
     r"""R-based NDCG: mean NDCG at the cutoffs where the gain in ideal order changes.
 
     $$\mathrm{Rndcg} = \frac{1}{|C|} \sum_{c \in C} \mathrm{NDCG@}c$$
@@ -83,23 +83,29 @@ def rndcg(t: Terms, *, gain: Gain = linear) -> Value:
     >>> round(df.ranking.rndcg(), 4)
     0.6799
     """
-
-    def changes(worth: pl.Expr) -> pl.Expr:
-        return (worth > 0) & worth.ne_missing(worth.shift(-1))
-
-    def at_changes(worth: pl.Expr, found: pl.Expr, best: pl.Expr) -> pl.Expr:
-        return _curve(found, best).filter(changes(worth)).sum()
-
-    worth = t.in_ideal_order(lambda label, _: gain(label))
-    number = t.fold(lambda worth: changes(worth).sum().cast(pl.Float64), worth)
-    deeper = t.retrieved() > t.each(t.gain(gain) > 0).number() + 1
-    whole = where(deeper, ndcg.on(t, gain=gain, depth="retrieved")).fill_null(0.0)
-    total = t.fold(at_changes, worth, *_discounted(t, gain)) + whole
+    worth = t.in_ideal_order(t.gain(gain))
+    number = t.fold(_number_of_changes, worth)
+    deeper = t.num_retrieved() > t.each(t.gain(gain) > 0).count() + 1
+    whole = where(deeper, ndcg.tree(gain=gain, depth="retrieved")).fill_null(0.0)
+    total = t.fold(_ndcg_at_changes, worth, *_discounted(gain)) + whole
     return ratio(total, where(number > 0, number + where(deeper, 1.0, 0.0), 0.0))
 
 
-@metric(perfect=None, undefined="no document has a gain above 0", expected=False)
-def ndcg_rel(t: Terms, *, gain: Gain = linear) -> Value:
+def _ndcg_at_changes(worth: pl.Expr, own: pl.Expr, best: pl.Expr) -> pl.Expr:
+    return _curve(own, best).filter(_changes(worth)).sum()
+
+
+def _number_of_changes(worth: pl.Expr) -> pl.Expr:
+    return _changes(worth).sum().cast(pl.Float64)
+
+
+def _changes(worth: pl.Expr) -> pl.Expr:
+    """Return whether each document of the ideal ranking is the last one of its gain."""
+    return (worth > 0) & worth.ne_missing(worth.shift(-1))
+
+
+@define_metric(perfect=None, undefined="no document has a gain above 0", expected=False)
+def ndcg_rel(*, gain: Gain = linear) -> Value:
     r"""Mean NDCG at the ranks of the documents with a gain, by analogy with AP.
 
     $$\frac{1}{R} \left( \sum_{\mathrm{hits}} \mathrm{NDCG@rank}
@@ -126,26 +132,25 @@ def ndcg_rel(t: Terms, *, gain: Gain = linear) -> Value:
     >>> round(df.ranking.ndcg_rel(), 4)
     0.9599
     """
-
-    def at_hits(worth: pl.Expr, found: pl.Expr, best: pl.Expr) -> pl.Expr:
-        return _curve(found, best).filter(worth > 0).sum()
-
     worth = t.gain(gain)
-    wanted = t.each(worth > 0).number()
-    missed = (wanted - t.top(worth > 0).number()) * ndcg.on(t, gain=gain).fill_null(0.0)
-    found = t.fold(at_hits, t.in_order(worth), *_discounted(t, gain))
-    return ratio(found + missed, wanted)
+    wanted = t.each(worth > 0).count()
+    missed = (wanted - t.top(worth > 0).count()) * ndcg.tree(gain=gain).fill_null(0.0)
+    own = t.fold(_ndcg_at_gains, t.in_order(worth), *_discounted(gain))
+    return ratio(own + missed, wanted)
 
 
-def _discounted(t: Terms, gain: Gain) -> tuple[Listed, Listed]:
+def _ndcg_at_gains(worth: pl.Expr, own: pl.Expr, best: pl.Expr) -> pl.Expr:
+    return _curve(own, best).filter(worth > 0).sum()
+
+
+def _discounted(gain: Gain) -> tuple[Listed, Listed]:
     """Return the discounted gains of the ranking and of the ideal ranking."""
-    return (
-        t.in_order(t.gain(gain).fill_null(0.0) * log2(RANK)),
-        t.in_ideal_order(lambda label, place: (gain(label) * log2(place)).fill_null(0.0)),
-    )
+    own = t.gain(gain).fill_null(0.0) * RANK.map(log2)
+    ideal = (t.gain(gain) * IDEAL_RANK.map(log2)).fill_null(0.0)
+    return t.in_order(own), t.in_ideal_order(ideal)
 
 
-def _curve(found: pl.Expr, best: pl.Expr) -> pl.Expr:
+def _curve(own: pl.Expr, best: pl.Expr) -> pl.Expr:
     """Return NDCG at every rank, null if the ideal DCG is 0 or negative."""
     whole = best.cum_sum()
-    return pl.when(whole > 0).then(found.fill_null(0.0).cum_sum() / whole)
+    return pl.when(whole > 0).then(own.fill_null(0.0).cum_sum() / whole)

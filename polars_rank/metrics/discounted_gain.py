@@ -9,14 +9,15 @@ import polars as pl
 from polars_rank._params import one_of
 from polars_rank.discounts import Discount, log2
 from polars_rank.gains import Gain, linear
-from polars_rank.metrics.metric import metric
-from polars_rank.metrics.terms import JUDGED, RETRIEVED, Terms, Value, ratio
+from polars_rank.metrics import terms as t
+from polars_rank.metrics.metric import define_metric
+from polars_rank.metrics.terms import JUDGED, RETRIEVED, Value, ratio
 
 __all__ = ["cg", "dcg", "ideal_dcg", "ndcg"]
 
 
-@metric(high=None, ties="cutoff")
-def cg(t: Terms, k: int | None = None, *, gain: Gain = linear) -> Value:
+@define_metric(high=None, order_matters="cutoff")
+def cg(k: int | None = None, *, gain: Gain = linear) -> Value:
     r"""Cumulative gain: sum of the gains of the first k documents.
 
     $$\mathrm{CG@k} = \sum_{r=1}^{k} \mathrm{gain}(\mathrm{label}_r)$$
@@ -42,8 +43,8 @@ def cg(t: Terms, k: int | None = None, *, gain: Gain = linear) -> Value:
     return t.top(t.gain(gain), k).sum()
 
 
-@metric(high=None)
-def dcg(t: Terms, k: int | None = None, *, gain: Gain = linear, discount: Discount = log2) -> Value:
+@define_metric(high=None)
+def dcg(k: int | None = None, *, gain: Gain = linear, discount: Discount = log2) -> Value:
     r"""Discounted cumulative gain: sum of the gains, each discounted by its rank.
 
     $$\mathrm{DCG@k} = \sum_{r=1}^{k} \mathrm{gain}(\mathrm{label}_r) \cdot \mathrm{discount}(r)$$
@@ -70,9 +71,8 @@ def dcg(t: Terms, k: int | None = None, *, gain: Gain = linear, discount: Discou
     return t.top(t.gain(gain), k, discount).sum()
 
 
-@metric(high=None, ties="never")
+@define_metric(high=None, order_matters="never")
 def ideal_dcg(
-    t: Terms,
     k: int | None = None,
     *,
     gain: Gain = linear,
@@ -116,23 +116,34 @@ def ideal_dcg(
     one_of("ideal", ideal, ("judged", "retrieved"))
     one_of("depth", depth, (None, "retrieved"))
     if ideal == "judged" and not getattr(gain, "falls", False):
-        cut = t.retrieved() if k is None and depth == "retrieved" else k
+        cut = t.num_retrieved() if k is None and depth == "retrieved" else k
         return t.ideal_top(gain, discount, cut).sum()
-
-    def total(worth: pl.Expr, listed: pl.Expr, retrieved: pl.Expr) -> pl.Expr:
-        best = worth.filter(listed).sort(descending=True)
-        terms = best * discount(best.cum_count().cast(pl.Float64))
-        if k is None and depth == "retrieved":
-            terms = terms.head(retrieved.sum())
-        return (terms if k is None else terms.head(k)).sum()
-
     listed = JUDGED if ideal == "judged" else JUDGED & RETRIEVED
-    return t.fold(total, *map(t.in_any_order, (t.gain(gain), listed, RETRIEVED)))
+    documents = map(t.in_any_order, (t.gain(gain), listed, RETRIEVED))
+    return t.fold(_by_gain, *documents, discount=discount, k=k, depth=depth)
 
 
-@metric(perfect=1, undefined="the ideal DCG is 0 or negative, as without a relevant document")
+def _by_gain(
+    gains: pl.Expr,
+    listed: pl.Expr,
+    retrieved: pl.Expr,
+    *,
+    discount: Discount,
+    k: int | None,
+    depth: Literal["retrieved"] | None,
+) -> pl.Expr:
+    """Return the sum of the discounted gains of the listed documents, highest gains first."""
+    best = gains.filter(listed).sort(descending=True)
+    terms = best * discount(best.cum_count().cast(pl.Float64))
+    if k is None and depth == "retrieved":
+        terms = terms.head(retrieved.sum())
+    return (terms if k is None else terms.head(k)).sum()
+
+
+@define_metric(
+    perfect=1, undefined="the ideal DCG is 0 or negative, as without a relevant document"
+)
 def ndcg(
-    t: Terms,
     k: int | None = None,
     *,
     gain: Gain = linear,
@@ -175,6 +186,6 @@ def ndcg(
     0.6309
     """
     return ratio(
-        dcg.on(t, k, gain=gain, discount=discount),
-        ideal_dcg.on(t, k, gain=gain, discount=discount, ideal=ideal, depth=depth),
+        dcg.tree(k, gain=gain, discount=discount),
+        ideal_dcg.tree(k, gain=gain, discount=discount, ideal=ideal, depth=depth),
     )

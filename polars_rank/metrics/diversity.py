@@ -14,10 +14,12 @@ import polars as pl
 from polars_rank._params import is_number, one_of, share
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.frames.ids import common_value_type
+from polars_rank.metrics import terms as t
 from polars_rank.metrics.beyond_accuracy import missing
-from polars_rank.metrics.metric import metric
-from polars_rank.metrics.terms import RANK, RETRIEVED, Listed, Terms, Value, of_lists, where
-from polars_rank.metrics.user_columns import named
+from polars_rank.metrics.expressions import of_lists
+from polars_rank.metrics.metric import define_metric
+from polars_rank.metrics.nodes import Listed
+from polars_rank.metrics.terms import RETRIEVED, Value, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -35,15 +37,14 @@ _NO_CATEGORY = "no document among the first k has a category"
 _DISTANCES = ("cosine", "euclidean", "jaccard", "category")
 
 
-@metric(
+@define_metric(
     high=None,
     undefined="fewer than two documents among the first k have features",
     skipped=True,
-    ties="cutoff",
+    order_matters="cutoff",
     expected=False,
 )
 def intra_list_diversity(
-    t: Terms,
     k: int | None = None,
     *,
     features: str = "embedding",
@@ -101,20 +102,21 @@ def intra_list_diversity(
     one_of("unknown", unknown, ("skip", "null", "error"))
     if single is not None and not is_number(single):
         raise ArgumentError(f"`single` must be a number or None; found {single!r}")
-    column = named("features", features)
-    value = _fold(t, k, column, _mean_distance, features, distance)
+    value = _of_values(_mean_distance, "features", features, k, features, distance)
     if single is not None:
-        value = where(t.retrieved(k).equals(1), single, value)
+        value = where(t.num_retrieved(k).equals(1), single, value)
     if unknown == "skip":
         return value
-    known = t.top(column.is_null(), k).number().equals(0)
-    if unknown == "error":
-        t.require(known, missing("features", features))
-    return where(known, value)
+    column = t.column(features, "features", kind="as is")
+    known = t.top(column.is_null(), k).count().equals(0)
+    value = where(known, value)
+    if unknown == "null":
+        return value
+    return t.require(value, known, missing("features", features))
 
 
-@metric(high=None, ties="cutoff", expected=False)
-def category_count(t: Terms, k: int | None = None, *, category: str = "category") -> Value:
+@define_metric(high=None, order_matters="cutoff", expected=False)
+def category_count(k: int | None = None, *, category: str = "category") -> Value:
     r"""Category count: number of different categories of the first k documents.
 
     $$|\lbrace c : q_c \gt 0 \rbrace|$$
@@ -138,11 +140,13 @@ def category_count(t: Terms, k: int | None = None, *, category: str = "category"
     >>> df.ranking.category_count(3)
     2.0
     """
-    return _fold(t, k, named("category", category), _count).fill_null(0.0)
+    return _of_values(_count, "category", category, k).fill_null(0.0)
 
 
-@metric(high=None, undefined=_NO_CATEGORY, skipped=True, ties="cutoff", expected=False)
-def category_entropy(t: Terms, k: int | None = None, *, category: str = "category") -> Value:
+@define_metric(
+    high=None, undefined=_NO_CATEGORY, skipped=True, order_matters="cutoff", expected=False
+)
+def category_entropy(k: int | None = None, *, category: str = "category") -> Value:
     r"""Category entropy: entropy of the categories of the first k, in bits.
 
     $$-\sum_c q_c \log_2 q_c$$
@@ -168,11 +172,17 @@ def category_entropy(t: Terms, k: int | None = None, *, category: str = "categor
     >>> round(df.ranking.category_entropy(3), 4), df.ranking.category_entropy(2)
     (0.9183, 0.0)
     """
-    return _fold(t, k, named("category", category), _entropy)
+    return _of_values(_entropy, "category", category, k)
 
 
-@metric(undefined=_NO_CATEGORY, skipped=True, lower_is_better=True, ties="cutoff", expected=False)
-def max_share(t: Terms, k: int | None = None, *, category: str = "category") -> Value:
+@define_metric(
+    undefined=_NO_CATEGORY,
+    skipped=True,
+    lower_is_better=True,
+    order_matters="cutoff",
+    expected=False,
+)
+def max_share(k: int | None = None, *, category: str = "category") -> Value:
     r"""Maximum share: largest fraction of the first k documents from one category.
 
     $$\max_c q_c$$
@@ -197,19 +207,18 @@ def max_share(t: Terms, k: int | None = None, *, category: str = "category") -> 
     >>> df.ranking.max_share(4, category="source")  # 3 of 4 are "a"
     0.75
     """
-    return _fold(t, k, named("category", category), _largest_share)
+    return _of_values(_largest_share, "category", category, k)
 
 
-@metric(
+@define_metric(
     high=None,
     undefined=f"{_NO_CATEGORY}, or the history has none",
     skipped=True,
     lower_is_better=True,
-    ties="cutoff",
+    order_matters="cutoff",
     expected=False,
 )
 def calibration(
-    t: Terms,
     k: int | None = None,
     *,
     category: str = "category",
@@ -254,34 +263,38 @@ def calibration(
     0.1283
     """
     share("alpha", alpha)
-
-    def folded(shown: pl.Expr, categories: pl.Expr, lists: pl.Expr) -> pl.Expr:
-        known = categories.filter(shown).implode().alias("values")
-        both = pl.struct(known, lists.drop_nulls().first().alias("history"))
-        return of_lists(_divergence, alpha, lists=both)
-
-    columns = named("category", category), named("history", history)
-    return t.fold(folded, _shown(t, k), *map(t.in_any_order, columns), k=k)
+    listed = _values("category", category, k), _values("history", history, k)
+    return t.fold(_calibration, *listed, alpha=alpha)
 
 
-def _shown(t: Terms, k: int | None) -> Listed:
-    """Return whether each document is among the first k."""
-    return t.in_any_order(RETRIEVED if k is None else k >= RANK)
+def _calibration(categories: pl.Expr, histories: pl.Expr, *, alpha: float) -> pl.Expr:
+    history = histories.drop_nulls().first()
+    both = pl.struct(categories.implode().alias("values"), history.alias("history"))
+    return of_lists(_divergence, alpha, lists=both)
 
 
-def _fold(
-    t: Terms,
-    k: int | None,
-    column: pl.Expr,
+def _of_values(
     function: Callable[..., pl.Series],
+    parameter: str,
+    column: str,
+    k: int | None,
     *arguments: Hashable,
 ) -> Value:
-    """Return a function of the values of a column for the first k documents."""
+    """Return a function of the lists of the values of a column for the first k documents."""
+    values = _values(parameter, column, k)
+    return t.fold(_of_implode, values, function=function, arguments=arguments)
 
-    def folded(shown: pl.Expr, values: pl.Expr) -> pl.Expr:
-        return of_lists(function, *arguments, lists=values.filter(shown).implode())
 
-    return t.fold(folded, _shown(t, k), t.in_any_order(column), k=k)
+def _values(parameter: str, column: str, k: int | None) -> Listed:
+    """Return the values of a column for the first k retrieved documents."""
+    values = t.column(column, parameter, kind="as is")
+    return t.in_any_order(where(RETRIEVED, values)) if k is None else t.in_order(values, k)
+
+
+def _of_implode(
+    values: pl.Expr, *, function: Callable[..., pl.Series], arguments: tuple[Hashable, ...]
+) -> pl.Expr:
+    return of_lists(function, *arguments, lists=values.implode())
 
 
 def _documents(lists: pl.Series, name: str = "value") -> pl.DataFrame:

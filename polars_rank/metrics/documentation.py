@@ -95,10 +95,10 @@ def _implied(definition: Any) -> Iterator[str]:
         yield f"Null if {definition.undefined}; by default, the mean ignores such rankings."
     else:
         yield f"Null if {definition.undefined}; by default, the mean counts such rankings as 0."
-    if definition.ties == "never":
+    if definition.order_matters == "never":
         yield "The `ties` rule of `evaluate` has no effect."
         return
-    cutoff = ", which has no effect without k" if definition.ties == "cutoff" else ""
+    cutoff = ", which has no effect without k" if definition.order_matters == "cutoff" else ""
     expected = "" if definition.expected else '; "expected" is not supported'
     yield f"Tied scores follow the `ties` rule of `evaluate`{cutoff}{expected}."
 

@@ -7,8 +7,9 @@ from typing import Literal
 import polars as pl
 
 from polars_rank._params import one_of, share
-from polars_rank.metrics.metric import metric
-from polars_rank.metrics.terms import JUDGED, LABEL, RANK, Terms, Value, least, ratio
+from polars_rank.metrics import terms as t
+from polars_rank.metrics.metric import define_metric
+from polars_rank.metrics.terms import JUDGED, LABEL, RANK, Term, Value, least, ratio
 
 __all__ = ["bpref", "inf_ap", "judged", "log_bpref", "unjudged"]
 
@@ -16,8 +17,10 @@ __all__ = ["bpref", "inf_ap", "judged", "log_bpref", "unjudged"]
 _EPSILON = 1e-5
 
 
-@metric(undefined="no document was retrieved and the divisor is not k", ties="cutoff")
-def judged(t: Terms, k: int | None = None, *, depth: Literal["k", "retrieved"] = "k") -> Value:
+@define_metric(
+    undefined="no document was retrieved and the divisor is not k", order_matters="cutoff"
+)
+def judged(k: int | None = None, *, depth: Literal["k", "retrieved"] = "k") -> Value:
     r"""Judged: fraction of the first k documents that have a label.
 
     $$\mathrm{Judged@k} = \frac{1}{k} \sum_{r=1}^{k} \mathrm{judged}_r$$
@@ -46,11 +49,11 @@ def judged(t: Terms, k: int | None = None, *, depth: Literal["k", "retrieved"] =
     0.5
     """
     one_of("depth", depth, ("k", "retrieved"))
-    return _share(t, JUDGED, k, depth)
+    return _share(JUDGED, k, depth)
 
 
-@metric(undefined="no cutoff is given and no document was retrieved", ties="cutoff")
-def unjudged(t: Terms, k: int | None = None) -> Value:
+@define_metric(undefined="no cutoff is given and no document was retrieved", order_matters="cutoff")
+def unjudged(k: int | None = None) -> Value:
     r"""Unjudged: fraction of the first k ranks that hold a document without a label.
 
     $$\mathrm{Unjudged@k} = \frac{1}{k} \sum_{r=1}^{k} (1 - \mathrm{judged}_r)$$
@@ -73,11 +76,11 @@ def unjudged(t: Terms, k: int | None = None) -> Value:
     >>> df.ranking.unjudged(2)  # one of two
     0.5
     """
-    return _share(t, ~JUDGED, k, "k")
+    return _share(~JUDGED, k, "k")
 
 
-@metric(perfect=1, undefined="no document is relevant", expected=False)
-def bpref(t: Terms, *, form: Literal["min", "R"] = "min", rel: float | None = None) -> Value:
+@define_metric(perfect=1, undefined="no document is relevant", expected=False)
+def bpref(*, form: Literal["min", "R"] = "min", rel: float | None = None) -> Value:
     r"""Bpref: binary preference of relevant over judged nonrelevant documents.
 
     $$\mathrm{bpref} = \frac{1}{R} \sum_{\mathrm{hits}}
@@ -111,20 +114,21 @@ def bpref(t: Terms, *, form: Literal["min", "R"] = "min", rel: float | None = No
     0.5
     """
     one_of("form", form, ("min", "R"))
-    wanted = t.number_relevant(rel)
-    relevant, wrong = t.relevant(rel), _judged_not_relevant(t, rel)
-    divisor = least(t.each(wrong).number(), wanted) if form == "min" else wanted
-
-    def counted(wrong: pl.Expr, found: pl.Expr, relevant: pl.Expr) -> pl.Expr:
-        above = wrong.cast(pl.Float64).cum_sum().filter(found)
-        return above.clip(upper_bound=relevant.sum().cast(pl.Float64)).sum()
-
-    above = t.fold(counted, t.in_order(wrong), t.in_order(relevant), t.in_any_order(relevant))
+    wanted = t.num_relevant(rel)
+    relevant, wrong = t.relevant(rel), _judged_not_relevant(rel)
+    divisor = least(t.each(wrong).count(), wanted) if form == "min" else wanted
+    above = t.fold(_wrong_above, t.in_order(wrong), t.in_order(relevant), t.in_any_order(relevant))
     # If the divisor is 0, every m is 0 as well.
-    return ratio(t.top(relevant).number() - above / divisor.clip(1), wanted)
+    return ratio(t.top(relevant).count() - above / divisor.clip(1), wanted)
 
 
-@metric(
+def _wrong_above(wrong: pl.Expr, hits: pl.Expr, relevant: pl.Expr) -> pl.Expr:
+    """Return the number of judged, not relevant documents above each hit, at most R, added up."""
+    above = wrong.cast(pl.Float64).cum_sum().filter(hits)
+    return above.clip(upper_bound=relevant.sum().cast(pl.Float64)).sum()
+
+
+@define_metric(
     low=None,
     high=0,
     perfect=0,
@@ -132,7 +136,7 @@ def bpref(t: Terms, *, form: Literal["min", "R"] = "min", rel: float | None = No
     undefined="no document is relevant",
     expected=False,
 )
-def log_bpref(t: Terms, *, floor: float = 1e-5, rel: float | None = None) -> Value:
+def log_bpref(*, floor: float = 1e-5, rel: float | None = None) -> Value:
     r"""Logarithm of bpref; `evaluate` returns the geometric mean of bpref.
 
     $$\ln \max(\mathrm{bpref}, \mathrm{floor})$$
@@ -163,11 +167,11 @@ def log_bpref(t: Terms, *, floor: float = 1e-5, rel: float | None = None) -> Val
     0.5
     """
     share("floor", floor)
-    return bpref.on(t, rel=rel).clip(floor).log()
+    return bpref.tree(rel=rel).clip(floor).log()
 
 
-@metric(undefined="no document is relevant", expected=False)
-def inf_ap(t: Terms, *, rel: float | None = None) -> Value:
+@define_metric(undefined="no document is relevant", expected=False)
+def inf_ap(*, rel: float | None = None) -> Value:
     r"""Inferred average precision: AP estimated from a judged sample of the pool.
 
     $$\mathrm{infAP} = \frac{1}{R} \sum_{\mathrm{hits}} \left( \frac{1}{i} +
@@ -194,23 +198,24 @@ def inf_ap(t: Terms, *, rel: float | None = None) -> Value:
     >>> round(df.ranking.inf_ap(), 4)  # (1 + (1 / 3 + 2 / 3 x 1 / 2)) / 2
     0.8333
     """
-
-    def total(hit: pl.Expr, wrong: pl.Expr, judged: pl.Expr, rank: pl.Expr) -> pl.Expr:
-        found, missed, pool = (part.cast(pl.Float64).cum_sum() for part in (hit, wrong, judged))
-        # The running counts include the hit itself.
-        likely = (found - 1 + _EPSILON) / (found - 1 + missed + 2 * _EPSILON)
-        return (1 / rank + (pool - 1) / rank * likely).filter(hit).sum()
-
-    terms = (t.relevant(rel), _judged_not_relevant(t, rel), JUDGED, RANK)
-    return ratio(t.fold(total, *map(t.in_order, terms)), t.number_relevant(rel))
+    terms = (t.relevant(rel), _judged_not_relevant(rel), JUDGED, RANK)
+    return ratio(t.fold(_inferred, *map(t.in_order, terms)), t.num_relevant(rel))
 
 
-def _judged_not_relevant(t: Terms, rel: float | None) -> pl.Expr:
+def _inferred(hit: pl.Expr, wrong: pl.Expr, judged: pl.Expr, rank: pl.Expr) -> pl.Expr:
+    """Return the sum of the precisions at hits, estimated from the judged documents above."""
+    hits, missed, pool = (part.cast(pl.Float64).cum_sum() for part in (hit, wrong, judged))
+    # The running counts include the hit itself.
+    likely = (hits - 1 + _EPSILON) / (hits - 1 + missed + 2 * _EPSILON)
+    return (1 / rank + (pool - 1) / rank * likely).filter(hit).sum()
+
+
+def _judged_not_relevant(rel: float | None) -> Term:
     return JUDGED & (LABEL >= 0) & ~t.relevant(rel)
 
 
-def _share(t: Terms, term: pl.Expr, k: int | None, depth: str) -> Value:
-    found = t.top(term, k).number()
+def _share(term: Term, k: int | None, depth: str) -> Value:
+    found = t.top(term, k).count()
     if k is None:
-        return ratio(found, t.retrieved())
-    return found / k if depth == "k" else ratio(found, t.retrieved(k))
+        return ratio(found, t.num_retrieved())
+    return found / k if depth == "k" else ratio(found, t.num_retrieved(k))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polars_rank.discounts import reciprocal
-from polars_rank.metrics.metric import metric
+from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.subtopic_gain import HIGHEST, discounted, normalized
 from polars_rank.metrics.subtopics import (
     NO_SUBTOPIC,
@@ -23,7 +23,7 @@ from polars_rank.metrics.subtopics import (
 )
 
 if TYPE_CHECKING:
-    from polars_rank.metrics.terms import Terms, Value
+    from polars_rank.metrics.terms import Value
 
 __all__ = [
     "ap_ia",
@@ -33,9 +33,8 @@ __all__ = [
 ]
 
 
-@metric(undefined=NO_SUBTOPIC, expected=False)
+@define_metric(undefined=NO_SUBTOPIC, expected=False)
 def err_ia(
-    t: Terms,
     k: int | None = None,
     *,
     alpha: float = 0.5,
@@ -86,13 +85,12 @@ def err_ia(
     0.7
     """
     return discounted(
-        t, k, reciprocal, Judgments(subtopics, grades, weights, rel), alpha=alpha, norm=norm
+        k, reciprocal, Judgments(subtopics, grades, weights, rel), alpha=alpha, norm=norm
     )
 
 
-@metric(high=HIGHEST, undefined=NO_SUBTOPIC, expected=False)
+@define_metric(high=HIGHEST, undefined=NO_SUBTOPIC, expected=False)
 def nerr_ia(
-    t: Terms,
     k: int | None = None,
     *,
     alpha: float = 0.5,
@@ -134,12 +132,11 @@ def nerr_ia(
     >>> round(df.ranking.nerr_ia(), 4)  # (1 + 1.5 / 2) / (2 + 0.5 / 2)
     0.7778
     """
-    return normalized(t, k, reciprocal, Judgments(subtopics, grades, weights, rel), alpha=alpha)
+    return normalized(k, reciprocal, Judgments(subtopics, grades, weights, rel), alpha=alpha)
 
 
-@metric(undefined=NO_SUBTOPIC, expected=False)
+@define_metric(undefined=NO_SUBTOPIC, expected=False)
 def ap_ia(
-    t: Terms,
     *,
     subtopics: str = "subtopics",
     grades: str | None = None,
@@ -177,12 +174,11 @@ def ap_ia(
     >>> df.ranking.ap_ia()  # (1 + 1/2) / 2
     0.75
     """
-    return judged(t, average_precision, Judgments(subtopics, grades, weights, rel))
+    return judged(average_precision, Judgments(subtopics, grades, weights, rel))
 
 
-@metric(undefined=NO_SUBTOPIC, ties="cutoff", expected=False)
+@define_metric(undefined=NO_SUBTOPIC, order_matters="cutoff", expected=False)
 def precision_ia(
-    t: Terms,
     k: int | None = None,
     *,
     subtopics: str = "subtopics",
@@ -221,4 +217,4 @@ def precision_ia(
     (0.75, 0.5)
     """
     judgments = Judgments(subtopics, grades, weights, rel)
-    return judged(t, precision, judgments, k, ranked=k is not None)
+    return judged(precision, judgments, k, ranked=k is not None)

@@ -1,28 +1,25 @@
-"""Metrics: functions of the terms of a ranking, called with their parameters."""
+"""Metrics: functions that return trees of terms, called with their parameters."""
 
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Mapping
-from functools import cache, wraps
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, cast
+from functools import cache, cached_property, wraps
+from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, cast
 
 import polars as pl
 
 from polars_rank._params import arguments_of, is_number, threshold, whole_number
-from polars_rank._polars import aliases, inner
+from polars_rank._polars import aliases, inner, is_elementwise
 from polars_rank.discounts import DISCOUNTS
 from polars_rank.errors import ArgumentError, short
 from polars_rank.gains import GAINS, function_of, gain_of
+from polars_rank.metrics.analyses import check_functions
 from polars_rank.metrics.documentation import completed, described, displayed
-from polars_rank.metrics.terms import (
-    ExpressionTerms,
-    Terms,
-    Value,
-    each_of,
-    is_elementwise,
-    where,
-)
+from polars_rank.metrics.expressions import expression
+from polars_rank.metrics.nodes import UserExpression, Value
+from polars_rank.metrics.terms import where
 
 P = ParamSpec("P")
 
@@ -30,7 +27,7 @@ P = ParamSpec("P")
 Aggregate: TypeAlias = Literal["mean", "sum", "geometric"]
 
 #: When the order of tied documents can change a value.
-TiesMatter: TypeAlias = Literal["always", "cutoff", "never"]
+OrderMatters: TypeAlias = Literal["always", "cutoff", "never"]
 
 #: Prefix of the alias by which a plain expression shows which metrics it contains.
 MADE_OF, SEPARATOR = "polars_rank:metric ", " & "
@@ -53,17 +50,17 @@ class Definition(Protocol[P]):
     undefined: str | None
     skipped: bool
     lower_is_better: bool
-    ties: TiesMatter
+    order_matters: OrderMatters
     expected: bool
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Metric:
         """Return a metric with these parameters."""
 
-    def on(self, t: Terms, *args: P.args, **kwargs: P.kwargs) -> Value:
-        """Return the metric's value, for use in another metric."""
+    def tree(self, *args: P.args, **kwargs: P.kwargs) -> Value:
+        """Return the metric's tree, for use in another metric."""
 
 
-#: All functions decorated with `@metric`, by name.
+#: All functions decorated with `@define_metric`, by name.
 REGISTER: dict[str, Definition[...]] = {}
 
 
@@ -105,7 +102,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
             self.aggregate = self.parts[0].aggregate
         self.output_name = alias or str(self)
         if not self.parts and self.definition is None:
-            self.value(ExpressionTerms())  # raises for terms that an evaluation cannot compute
+            check_functions(self.tree)
 
     def _is_ratio(self) -> bool:
         """Return whether the metric is a product or a quotient of metrics.
@@ -120,19 +117,23 @@ class Metric(pl.Expr, metaclass=_OwnNames):
     def _pyexpr(self) -> Any:  # type: ignore[override]
         """The expression in Polars' engine, built when the metric is used as an expression."""
         marked = MADE_OF + SEPARATOR.join(map(str, self.leaves))
-        plain = self.value(ExpressionTerms()).expr.alias(marked)
+        plain = expression(self.tree).alias(marked)
         return inner(plain.alias(self.output_name))
 
-    def value(self, t: Terms) -> Value:
-        """Return the value of the metric for one ranking, given the terms of an evaluation."""
-        made = {
-            key: argument.value(t) if isinstance(argument, Metric) else argument
-            for key, argument in self.arguments.items()
+    @cached_property
+    def tree(self) -> Value:
+        """The metric as a tree of nodes."""
+        arguments = {
+            key: each.tree if isinstance(each, Metric) else each
+            for key, each in self.arguments.items()
         }
-        value = self.function(t, **made)
-        if not isinstance(value, Value):
-            raise ArgumentError(f"a metric must return a value of its terms; found {value!r}")
-        return value
+        tree = self.function(**arguments)
+        if not isinstance(tree, Value):
+            raise ArgumentError(
+                f"a metric must return a value per ranking; found {short(tree)}; reduce terms to "
+                "values, as in t.top(t.LABEL, 10).sum()"
+            )
+        return tree
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A user's definition is registered when its module is imported, or else when unpickled.
@@ -256,7 +257,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         return Metric(_cast, made, self.output_name)
 
 
-def metric(
+def define_metric(
     *,
     low: float | None = 0,
     high: float | None = 1,
@@ -265,9 +266,9 @@ def metric(
     undefined: str | None = None,
     skipped: bool = False,
     lower_is_better: bool = False,
-    ties: TiesMatter = "always",
+    order_matters: OrderMatters = "always",
     expected: bool = True,
-) -> Callable[[Callable[Concatenate[Terms, P], Value]], Definition[P]]:
+) -> Callable[[Callable[P, Value]], Definition[P]]:
     """Return a decorator that turns a function of the terms of a ranking into a metric.
 
     Parameters
@@ -285,14 +286,14 @@ def metric(
         Whether the mean ignores rankings with null unless the call says otherwise.
     lower_is_better
         Whether a lower value is better.
-    ties
+    order_matters
         When the order of tied documents can change the value: "always", only with a "cutoff" k,
         or "never".
     expected
         Whether `ties="expected"` is supported.
     """
 
-    def decorate(function: Callable[Concatenate[Terms, P], Value]) -> Definition[P]:
+    def decorate(function: Callable[P, Value]) -> Definition[P]:
         signature = _signature(function)
         known: list[Any] = []
 
@@ -308,15 +309,15 @@ def metric(
         def build(*args: P.args, **kwargs: P.kwargs) -> Metric:
             metric = Metric(function, arguments(*args, **kwargs))
             if not known or not metric.arguments.keys() <= _CHECKED.keys():
-                # Evaluating the definition checks its own parameters and its terms.
-                metric.value(ExpressionTerms())
+                # The definition checks its own parameters.
+                check_functions(metric.tree)
                 known.append(function)
             return metric
 
         build.__signature__ = signature  # type: ignore[attr-defined]
         vars(build).update(
             function=function,
-            on=function,
+            tree=function,
             low=low,
             high=high,
             perfect=perfect,
@@ -324,7 +325,7 @@ def metric(
             undefined=undefined,
             skipped=skipped,
             lower_is_better=lower_is_better,
-            ties=ties,
+            order_matters=order_matters,
             expected=expected,
         )
         definition = cast("Definition[P]", build)
@@ -336,6 +337,11 @@ def metric(
         return definition
 
     return decorate
+
+
+def tree_of(metric: pl.Expr) -> Value:
+    """Return the tree of a metric, or of an expression of a user."""
+    return metric.tree if isinstance(metric, Metric) else UserExpression(metric)
 
 
 def written(value: Any) -> str:
@@ -366,14 +372,13 @@ def _rebuilt(made_by: Any, arguments: Mapping[str, Any], name: str) -> Metric:
 
 @cache
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature of a metric: its function's without the first parameter, the terms."""
-    _, *parameters = inspect.signature(function).parameters.values()
-    return inspect.Signature(parameters, return_annotation=Metric)
+    """Return the signature of a metric: that of its function, which returns the tree."""
+    return inspect.signature(function).replace(return_annotation=Metric)
 
 
 @cache
 def _defaults(function: Callable[..., Any]) -> Mapping[str, Any]:
-    """Return the parameters of a metric's function with their defaults, without the terms."""
+    """Return the parameters of a metric's function with their defaults."""
     return {key: each.default for key, each in _signature(function).parameters.items()}
 
 
@@ -457,35 +462,34 @@ def _combined(
     return Metric(function, both)
 
 
-def _add(_: Terms, left: Any, right: Any) -> Value:
-    return left + right  # type: ignore[no-any-return]
+def _add(left: Value, right: Value) -> Value:
+    return left + right
 
 
-def _subtract(_: Terms, left: Any, right: Any) -> Value:
-    return left - right  # type: ignore[no-any-return]
+def _subtract(left: Value, right: Value) -> Value:
+    return left - right
 
 
-def _multiply(_: Terms, left: Any, right: Any) -> Value:
-    return left * right  # type: ignore[no-any-return]
+def _multiply(left: Value, right: Value) -> Value:
+    return left * right
 
 
-def _divide(_: Terms, left: Any, right: Any) -> Value:
-    quotient: Value = left / right
+def _divide(left: Value, right: Value | float) -> Value:
     if isinstance(right, Value):  # a metric is null if undefined, never NaN
-        return where(each_of(lambda divisor: divisor != 0, right), quotient)
-    return quotient
+        return where(right.map(operator.ne, 0.0), left / right)
+    return left / right
 
 
-def _fill_null(_: Terms, left: Any, right: Any) -> Value:
-    return left.fill_null(right)  # type: ignore[no-any-return]
+def _fill_null(left: Value, right: float) -> Value:
+    return left.fill_null(right)
 
 
-def _round(_: Terms, metric: Any, decimals: int, mode: Any) -> Value:
-    return each_of(lambda value: value.round(decimals, mode=mode), metric)
+def _round(metric: Value, decimals: int, mode: Any) -> Value:
+    return metric.map(pl.Expr.round, decimals=decimals, mode=mode)
 
 
-def _cast(_: Terms, metric: Any, dtype: Any, *, strict: bool, wrap: bool) -> Value:
-    return each_of(lambda value: value.cast(dtype, strict=strict, wrap_numerical=wrap), metric)
+def _cast(metric: Value, dtype: Any, *, strict: bool, wrap: bool) -> Value:
+    return metric.map(pl.Expr.cast, dtype=dtype, strict=strict, wrap_numerical=wrap)
 
 
 #: Formats of the names of metrics that combine others.

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from polars_rank._params import number, share, whole_number
-from polars_rank.metrics.metric import metric
-from polars_rank.metrics.terms import LABEL, RETRIEVED, SCORE, Terms, Value, ratio, where
+from polars_rank.metrics import terms as t
+from polars_rank.metrics.metric import define_metric
+from polars_rank.metrics.terms import LABEL, RETRIEVED, SCORE, Value, ratio, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +26,12 @@ __all__ = [
 ]
 
 
-@metric(perfect=1, undefined="all or none of the retrieved documents are relevant", ties="never")
-def roc_auc(t: Terms, *, rel: float | None = None) -> Value:
+@define_metric(
+    perfect=1,
+    undefined="all or none of the retrieved documents are relevant",
+    order_matters="never",
+)
+def roc_auc(*, rel: float | None = None) -> Value:
     r"""ROC AUC: probability that a relevant document outscores a nonrelevant one.
 
     $$\mathrm{AUC} = \frac{\sum_{\mathrm{relevant}} \mathrm{rank}^{\mathrm{up}}
@@ -53,17 +58,17 @@ def roc_auc(t: Terms, *, rel: float | None = None) -> Value:
     >>> df.ranking.roc_auc()  # 1 of 2 pairs in the right order
     0.5
     """
-
-    def ranks(score: pl.Expr, found: pl.Expr) -> pl.Expr:
-        return score.rank("average").filter(found).sum()
-
-    positives, negatives = _numbers(t, rel)
-    above = _fold(t, rel, ranks) - positives * (positives + 1) / 2
+    positives, negatives = _numbers(rel)
+    above = _fold(_ranks_of_hits, rel) - positives * (positives + 1) / 2
     return ratio(above, positives * negatives)
 
 
-@metric(perfect=1, undefined="no retrieved document is relevant", ties="never")
-def pr_auc(t: Terms, *, rel: float | None = None) -> Value:
+def _ranks_of_hits(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
+    return score.rank("average").filter(hit).sum()
+
+
+@define_metric(perfect=1, undefined="no retrieved document is relevant", order_matters="never")
+def pr_auc(*, rel: float | None = None) -> Value:
     r"""PR AUC: area under the precision-recall curve, by the trapezoidal rule.
 
     $$\sum_{b} (\rho_b - \rho_{b-1}) \cdot \frac{\pi_b + \pi_{b-1}}{2}$$
@@ -89,18 +94,22 @@ def pr_auc(t: Terms, *, rel: float | None = None) -> Value:
     >>> df.ranking.pr_auc()  # (1 + 1) / 2 x 1/2 + (1/2 + 2/3) / 2 x 1/2
     0.7916666666666666
     """
-
-    # For each relevant document, the mean height of the trapezoid of its block of tied scores.
-    def area(score: pl.Expr, found: pl.Expr) -> pl.Expr:
-        hits = _hits(score, found)
-        before = pl.when(hits.start > 0).then(hits.found_start / hits.start).otherwise(1.0)
-        return ((hits.found_end / hits.end + before) / 2).mean()
-
-    return _fold(t, rel, area)
+    return _fold(_area, rel)
 
 
-@metric(perfect=None, undefined="all or none of the retrieved documents are relevant", ties="never")
-def partial_auc(t: Terms, *, max_fpr: float = 1, rel: float | None = None) -> Value:
+def _area(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
+    """Return the mean height of the trapezoids of the blocks of tied scores of the hits."""
+    hits = _hits(score, hit)
+    before = pl.when(hits.start > 0).then(hits.hits_start / hits.start).otherwise(1.0)
+    return ((hits.hits_end / hits.end + before) / 2).mean()
+
+
+@define_metric(
+    perfect=None,
+    undefined="all or none of the retrieved documents are relevant",
+    order_matters="never",
+)
+def partial_auc(*, max_fpr: float = 1, rel: float | None = None) -> Value:
     r"""Partial ROC AUC: area up to a false positive rate, scaled so chance is 0.5.
 
     $$\frac{1}{2} \left( 1 + \frac{A - f^2 / 2}{f - f^2 / 2} \right)$$
@@ -132,26 +141,29 @@ def partial_auc(t: Terms, *, max_fpr: float = 1, rel: float | None = None) -> Va
     """
     number("max_fpr", max_fpr)
     if max_fpr == 1:
-        return roc_auc.on(t, rel=rel)
+        return roc_auc.tree(rel=rel)
     share("max_fpr", max_fpr)
-
-    def lifted(score: pl.Expr, found: pl.Expr) -> pl.Expr:
-        hits = _hits(score, found)
-        limit = max_fpr * (score.count().cast(pl.Float64) - found.sum().cast(pl.Float64))
-        # Each hit raises the curve by 1 / P, along the negatives tied with it.
-        start, end = hits.start - hits.found_start, hits.end - hits.found_end
-        ramp = (limit - start) ** 2 / (2 * (end - start))
-        below = pl.when(limit > start).then(ramp).otherwise(0.0)
-        return pl.when(limit >= end).then(limit - (start + end) / 2).otherwise(below).sum()
-
-    positives, negatives = _numbers(t, rel)
-    area = ratio(_fold(t, rel, lifted), positives * negatives)
+    positives, negatives = _numbers(rel)
+    area = ratio(_fold(_area_below, rel, max_fpr=max_fpr), positives * negatives)
     chance = max_fpr**2 / 2
     return (1 + (area - chance) / (max_fpr - chance)) / 2
 
 
-@metric(perfect=1, undefined="all or none of the first k documents are relevant", expected=False)
-def pair_accuracy(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
+def _area_below(score: pl.Expr, hit: pl.Expr, *, max_fpr: float) -> pl.Expr:
+    """Return the area below a false positive rate, as a number of pairs."""
+    hits = _hits(score, hit)
+    limit = max_fpr * (score.count().cast(pl.Float64) - hit.sum().cast(pl.Float64))
+    # Each hit raises the curve by 1 / P, along the negatives tied with it.
+    start, end = hits.start - hits.hits_start, hits.end - hits.hits_end
+    ramp = (limit - start) ** 2 / (2 * (end - start))
+    below = pl.when(limit > start).then(ramp).otherwise(0.0)
+    return pl.when(limit >= end).then(limit - (start + end) / 2).otherwise(below).sum()
+
+
+@define_metric(
+    perfect=1, undefined="all or none of the first k documents are relevant", expected=False
+)
+def pair_accuracy(k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Pair accuracy: fraction of relevant-nonrelevant pairs in the right order.
 
     $$1 - \frac{\sum_{\mathrm{hits}} (\mathrm{rank} - \mathrm{hits})}{h \cdot o}$$
@@ -177,13 +189,13 @@ def pair_accuracy(t: Terms, k: int | None = None, *, rel: float | None = None) -
     0.5
     """
     wrong = t.at_hits(lambda rank, hits: rank - hits, k, rel).sum()
-    hits = t.top(t.relevant(rel), k).number()
-    others = t.retrieved(k) - hits
+    hits = t.top(t.relevant(rel), k).count()
+    others = t.num_retrieved(k) - hits
     return ratio(hits * others - wrong, hits * others)
 
 
-@metric(perfect=1, undefined="no retrieved document is relevant", ties="never")
-def label_ranking_average_precision(t: Terms, *, rel: float | None = None) -> Value:
+@define_metric(perfect=1, undefined="no retrieved document is relevant", order_matters="never")
+def label_ranking_average_precision(*, rel: float | None = None) -> Value:
     r"""Label ranking average precision: mean precision at the score of each hit.
 
     $$\mathrm{LRAP} = \frac{1}{h} \sum_{\mathrm{hits}}
@@ -209,21 +221,21 @@ def label_ranking_average_precision(t: Terms, *, rel: float | None = None) -> Va
     >>> df.ranking.label_ranking_average_precision()  # (1 / 1 + 2 / 3) / 2
     0.8333333333333333
     """
-
-    def precision(score: pl.Expr, found: pl.Expr) -> pl.Expr:
-        hits = _hits(score, found)
-        return (hits.found_end / hits.end).mean()
-
-    return _fold(t, rel, precision)
+    return _fold(_precision_at_hits, rel)
 
 
-@metric(
+def _precision_at_hits(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
+    hits = _hits(score, hit)
+    return (hits.hits_end / hits.end).mean()
+
+
+@define_metric(
     perfect=0,
     undefined="all or none of the retrieved documents are relevant",
     lower_is_better=True,
-    ties="never",
+    order_matters="never",
 )
-def label_ranking_loss(t: Terms, *, rel: float | None = None) -> Value:
+def label_ranking_loss(*, rel: float | None = None) -> Value:
     r"""Label ranking loss: fraction of relevant-nonrelevant pairs in the wrong order.
 
     $$\frac{|\lbrace (\mathrm{hit}, \mathrm{other}) : \mathrm{score}_{\mathrm{hit}} \le
@@ -248,23 +260,23 @@ def label_ranking_loss(t: Terms, *, rel: float | None = None) -> Value:
     >>> df.ranking.label_ranking_loss()  # 1 of 2 pairs in the wrong order
     0.5
     """
-
-    def wrong(score: pl.Expr, found: pl.Expr) -> pl.Expr:
-        hits = _hits(score, found)
-        return (hits.end - hits.found_end).sum()
-
-    positives, negatives = _numbers(t, rel)
-    return ratio(_fold(t, rel, wrong), positives * negatives)
+    positives, negatives = _numbers(rel)
+    return ratio(_fold(_wrong_pairs, rel), positives * negatives)
 
 
-@metric(
+def _wrong_pairs(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
+    hits = _hits(score, hit)
+    return (hits.end - hits.hits_end).sum()
+
+
+@define_metric(
     low=1,
     high=None,
     undefined="no retrieved document is relevant",
     lower_is_better=True,
-    ties="never",
+    order_matters="never",
 )
-def coverage_error(t: Terms, *, rel: float | None = None) -> Value:
+def coverage_error(*, rel: float | None = None) -> Value:
     r"""Coverage error: rank of the last relevant document that was retrieved.
 
     $$\max_{\mathrm{hits}} |\lbrace \mathrm{retrieved}
@@ -287,11 +299,15 @@ def coverage_error(t: Terms, *, rel: float | None = None) -> Value:
     >>> df.ranking.coverage_error()  # all relevant documents: to rank 3
     3.0
     """
-    return _fold(t, rel, lambda score, found: _hits(score, found).end.max())
+    return _fold(_lowest_hit, rel)
 
 
-@metric(perfect=1, undefined="no document is relevant")
-def top_k_accuracy(t: Terms, k: int, *, rel: float | None = None) -> Value:
+def _lowest_hit(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
+    return _hits(score, hit).end.max()
+
+
+@define_metric(perfect=1, undefined="no document is relevant")
+def top_k_accuracy(k: int, *, rel: float | None = None) -> Value:
     r"""Top-k accuracy: 1 if a document of the highest label is among the first k.
 
     $$\left[ \max_{r \le k} \mathrm{label}_r = \max_{\mathrm{judged}} \mathrm{label} \right]$$
@@ -321,35 +337,36 @@ def top_k_accuracy(t: Terms, k: int, *, rel: float | None = None) -> Value:
     (0.0, 1.0)
     """
     best = t.top(LABEL, whole_number("k", k)).max().equals(t.each(LABEL).max())
-    return where(t.number_relevant(rel) > 0, where(best, 1.0, 0.0))
+    return where(t.num_relevant(rel) > 0, where(best, 1.0, 0.0))
 
 
-def _numbers(t: Terms, rel: float | None) -> tuple[Value, Value]:
+def _numbers(rel: float | None) -> tuple[Value, Value]:
     """Return the numbers of relevant and of nonrelevant retrieved documents."""
-    positives = t.each(t.relevant(rel) & RETRIEVED).number()
-    return positives, t.retrieved() - positives
+    positives = t.each(t.relevant(rel) & RETRIEVED).count()
+    return positives, t.num_retrieved() - positives
 
 
-def _fold(t: Terms, rel: float | None, function: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Value:
+def _fold(function: Callable[..., pl.Expr], rel: float | None, **parameters: float) -> Value:
     """Apply a function to the scores and to the flags of relevant retrieved documents."""
-    return t.fold(function, t.in_any_order(SCORE), t.in_any_order(t.relevant(rel) & RETRIEVED))
+    hits = t.relevant(rel) & RETRIEVED
+    return t.fold(function, t.in_any_order(SCORE), t.in_any_order(hits), **parameters)
 
 
 class _Hits(NamedTuple):
     """The relevant retrieved documents, each with its block of tied scores.
 
     A block is given by the rank before its first rank (`start`) and by its last rank (`end`), both
-    among all retrieved documents and among the hits (`found_start`, `found_end`). All are null for
+    among all retrieved documents and among the hits (`hits_start`, `hits_end`). All are null for
     documents that are not hits.
     """
 
     start: pl.Expr
     end: pl.Expr
-    found_start: pl.Expr
-    found_end: pl.Expr
+    hits_start: pl.Expr
+    hits_end: pl.Expr
 
 
-def _hits(score: pl.Expr, found: pl.Expr) -> _Hits:
+def _hits(score: pl.Expr, hit: pl.Expr) -> _Hits:
     def last(score: pl.Expr) -> pl.Expr:
         return score.rank("max", descending=True).cast(pl.Float64)
 
@@ -358,10 +375,10 @@ def _hits(score: pl.Expr, found: pl.Expr) -> _Hits:
 
     # Masked instead of filtered: if Polars computes a shared subexpression once, it broadcasts a
     # scalar to the height of the frame, which does not match the height of a filtered column.
-    hits = pl.when(found).then(score)
+    hits = pl.when(hit).then(score)
     return _Hits(
-        start=pl.when(found).then(before(score)),
-        end=pl.when(found).then(last(score)),
-        found_start=before(hits),
-        found_end=last(hits),
+        start=pl.when(hit).then(before(score)),
+        end=pl.when(hit).then(last(score)),
+        hits_start=before(hits),
+        hits_end=last(hits),
     )

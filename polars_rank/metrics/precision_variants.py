@@ -8,9 +8,11 @@ import polars as pl
 
 from polars_rank._params import is_number, one_of, share
 from polars_rank.errors import ArgumentError
-from polars_rank.metrics.metric import metric
+from polars_rank.metrics import terms as t
+from polars_rank.metrics.metric import define_metric
+from polars_rank.metrics.nodes import Listed
 from polars_rank.metrics.relevance import average_precision
-from polars_rank.metrics.terms import RANK, Listed, Terms, Value, ratio, where
+from polars_rank.metrics.terms import RANK, Value, ratio, where
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +28,9 @@ __all__ = [
 Rounding = Literal["up", "nearest"]
 
 
-@metric(perfect=1, undefined="no document is relevant", expected=False)
+@define_metric(perfect=1, undefined="no document is relevant", expected=False)
 def interpolated_precision(
-    t: Terms, *, recall: float = 0, rounding: Rounding = "up", rel: float | None = None
+    *, recall: float = 0, rounding: Rounding = "up", rel: float | None = None
 ) -> Value:
     r"""Interpolated precision: highest precision at the given recall or above.
 
@@ -66,19 +68,21 @@ def interpolated_precision(
     """
     one_of("rounding", rounding, ("up", "nearest"))
     share("recall", recall, ends=True)
-
-    def best(found: pl.Expr, rank: pl.Expr, relevant: pl.Expr) -> pl.Expr:
-        ranks = rank.filter(found)
-        hits = ranks.cum_count()
-        return (hits / ranks).filter(hits >= _least(recall, relevant, rounding)).max()
-
-    reached = t.fold(best, *_hits(t, rel))
-    return where(t.number_relevant(rel) > 0, reached.fill_null(0))
+    best = t.fold(_best_precision, *_hits(rel), recall=recall, rounding=rounding)
+    return where(t.num_relevant(rel) > 0, best.fill_null(0))
 
 
-@metric(perfect=1, undefined="no document is relevant", expected=False)
+def _best_precision(
+    hit: pl.Expr, rank: pl.Expr, relevant: pl.Expr, *, recall: float, rounding: Rounding
+) -> pl.Expr:
+    """Return the highest precision at a hit that reaches the recall."""
+    ranks = rank.filter(hit)
+    hits = ranks.cum_count()
+    return (hits / ranks).filter(hits >= _least(recall, relevant, rounding)).max()
+
+
+@define_metric(perfect=1, undefined="no document is relevant", expected=False)
 def eleven_point(
-    t: Terms,
     *,
     recalls: Sequence[float] | None = None,
     rounding: Rounding = "up",
@@ -117,19 +121,28 @@ def eleven_point(
     points = [tenth / 10 for tenth in range(11)] if recalls is None else list(recalls)
     if not points or not all(is_number(point) and 0 <= point <= 1 for point in points):
         raise ArgumentError(f"`recalls` must be numbers from 0 to 1; found {recalls!r}")
-
-    def total(found: pl.Expr, rank: pl.Expr, relevant: pl.Expr) -> pl.Expr:
-        ranks = rank.filter(found)
-        interpolated = (ranks.cum_count() / ranks).cum_max(reverse=True).implode()
-        # Index of the hit that reaches each recall, out of bounds if there are fewer hits.
-        least = [_least(point, relevant, rounding).clip(1) - 1 for point in points]
-        needed = pl.concat_list(hits.cast(pl.Int64) for hits in least)
-        return interpolated.list.gather(needed, null_on_oob=True).list.sum()
-
-    return where(t.number_relevant(rel) > 0, t.fold(total, *_hits(t, rel)) / len(points))
+    total = t.fold(_precisions_at, *_hits(rel), recalls=tuple(points), rounding=rounding)
+    return where(t.num_relevant(rel) > 0, total / len(points))
 
 
-@metric(
+def _precisions_at(
+    hit: pl.Expr,
+    rank: pl.Expr,
+    relevant: pl.Expr,
+    *,
+    recalls: Sequence[float],
+    rounding: Rounding,
+) -> pl.Expr:
+    """Return the sum of the highest precisions at several recalls."""
+    ranks = rank.filter(hit)
+    interpolated = (ranks.cum_count() / ranks).cum_max(reverse=True).implode()
+    # Index of the hit that reaches each recall, out of bounds if there are fewer hits.
+    least = [_least(recall, relevant, rounding).clip(1) - 1 for recall in recalls]
+    needed = pl.concat_list(hits.cast(pl.Int64) for hits in least)
+    return interpolated.list.gather(needed, null_on_oob=True).list.sum()
+
+
+@define_metric(
     low=None,
     high=0,
     perfect=0,
@@ -138,7 +151,7 @@ def eleven_point(
     expected=False,
 )
 def log_average_precision(
-    t: Terms, k: int | None = None, *, floor: float = 1e-5, rel: float | None = None
+    k: int | None = None, *, floor: float = 1e-5, rel: float | None = None
 ) -> Value:
     r"""Logarithm of AP; `evaluate` returns the geometric mean of AP (GMAP).
 
@@ -168,11 +181,11 @@ def log_average_precision(
     0.5
     """
     share("floor", floor)
-    return average_precision.on(t, k, rel=rel).clip(floor).log()
+    return average_precision.tree(k, rel=rel).clip(floor).log()
 
 
-@metric(low=None, high=None, undefined="no document is relevant", expected=False)
-def yaap(t: Terms, *, rel: float | None = None) -> Value:
+@define_metric(low=None, high=None, undefined="no document is relevant", expected=False)
+def yaap(*, rel: float | None = None) -> Value:
     r"""Yet another average precision: a smoothed logit of AP.
 
     $$\mathrm{yaap} = \ln \frac{1 + R \cdot \mathrm{AP}}{1 + R - R \cdot \mathrm{AP}}$$
@@ -194,13 +207,13 @@ def yaap(t: Terms, *, rel: float | None = None) -> Value:
     >>> df.ranking.yaap()  # ln(1.5 / 1.5)
     0.0
     """
-    wanted = t.number_relevant(rel)
+    wanted = t.num_relevant(rel)
     found = t.at_hits(lambda rank, hits: hits / rank, rel=rel).sum()
     return where(wanted > 0, ((1 + found) / (1 + wanted - found)).log())
 
 
-@metric(perfect=1, undefined="no document is relevant", expected=False)
-def binary_g(t: Terms, *, rel: float | None = None) -> Value:
+@define_metric(perfect=1, undefined="no document is relevant", expected=False)
+def binary_g(*, rel: float | None = None) -> Value:
     r"""Binary G: hits discounted by the number of nonrelevant documents above them.
 
     $$\mathrm{binG} = \frac{1}{R} \sum_{\mathrm{hits}}
@@ -226,14 +239,11 @@ def binary_g(t: Terms, *, rel: float | None = None) -> Value:
     >>> df.ranking.binary_g()  # (1 / log2(2) + 1 / log2(4)) / 2
     0.75
     """
-
-    def term(rank: pl.Expr, hits: pl.Expr) -> pl.Expr:
-        return 1 / (2 + rank - hits).log(2)
-
-    return ratio(t.at_hits(term, rel=rel).sum(), t.number_relevant(rel))
+    gains = t.at_hits(lambda rank, hits: 1 / (2 + rank - hits).log(2), rel=rel)
+    return ratio(gains.sum(), t.num_relevant(rel))
 
 
-def _hits(t: Terms, rel: float | None) -> tuple[Listed, Listed, Listed]:
+def _hits(rel: float | None) -> tuple[Listed, Listed, Listed]:
     """Return the hits and the ranks, in rank order, and all relevant documents."""
     relevant = t.relevant(rel)
     return t.in_order(relevant), t.in_order(RANK), t.in_any_order(relevant)

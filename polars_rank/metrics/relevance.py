@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from polars_rank._params import one_of, positive
-from polars_rank.metrics.metric import metric
-from polars_rank.metrics.terms import Terms, Value, least, ratio, where
+from polars_rank.metrics import terms as t
+from polars_rank.metrics.metric import define_metric
+from polars_rank.metrics.terms import Value, least, ratio, where
 
 __all__ = [
     "average_precision",
@@ -21,9 +22,10 @@ __all__ = [
 ]
 
 
-@metric(undefined="no document was retrieved and the divisor is not k", ties="cutoff")
+@define_metric(
+    undefined="no document was retrieved and the divisor is not k", order_matters="cutoff"
+)
 def precision(
-    t: Terms,
     k: int | None = None,
     *,
     depth: Literal["k", "retrieved"] = "k",
@@ -64,15 +66,15 @@ def precision(
     """
     one_of("depth", depth, ("k", "retrieved"))
     one_of("short", short, (None, "null"))
-    found = t.top(t.relevant(rel), k).number()
+    found = t.top(t.relevant(rel), k).count()
     if k is None:
-        return ratio(found, t.retrieved())
-    value = found / k if depth == "k" else ratio(found, t.retrieved(k))
-    return value if short is None else where(t.retrieved() >= k, value)
+        return ratio(found, t.num_retrieved())
+    value = found / k if depth == "k" else ratio(found, t.num_retrieved(k))
+    return value if short is None else where(t.num_retrieved() >= k, value)
 
 
-@metric(perfect=1, undefined="no document is relevant", ties="cutoff")
-def recall(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
+@define_metric(perfect=1, undefined="no document is relevant", order_matters="cutoff")
+def recall(k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Recall: fraction of the relevant documents that are among the first k.
 
     $$\mathrm{R@k} = \frac{1}{R} \sum_{r=1}^{k} \mathrm{relevant}_r$$
@@ -96,11 +98,11 @@ def recall(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value
     >>> df.ranking.recall(2)  # one of two
     0.5
     """
-    return ratio(t.top(t.relevant(rel), k).number(), t.number_relevant(rel))
+    return ratio(t.top(t.relevant(rel), k).count(), t.num_relevant(rel))
 
 
-@metric(perfect=1, undefined="no document is relevant", ties="cutoff")
-def recall_capped(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
+@define_metric(perfect=1, undefined="no document is relevant", order_matters="cutoff")
+def recall_capped(k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Capped recall: number of relevant documents among the first k over min(k, R).
 
     $$\mathrm{Rcap@k} = \frac{1}{\min(k, R)} \sum_{r=1}^{k} \mathrm{relevant}_r$$
@@ -125,16 +127,16 @@ def recall_capped(t: Terms, k: int | None = None, *, rel: float | None = None) -
     >>> df.ranking.recall_capped(1), df.ranking.recall_capped(2)
     (1.0, 0.5)
     """
-    possible = t.number_relevant(rel).clip(high=k)
-    return ratio(t.top(t.relevant(rel), k).number(), possible)
+    possible = t.num_relevant(rel).clip(high=k)
+    return ratio(t.top(t.relevant(rel), k).count(), possible)
 
 
-@metric(
+@define_metric(
     perfect=1,
     undefined="no document is relevant, or no cutoff is given and no document was retrieved",
-    ties="cutoff",
+    order_matters="cutoff",
 )
-def relative_precision(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
+def relative_precision(k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Relative precision: precision at k divided by the highest possible precision.
 
     $$\frac{1}{\min(k, R)} \sum_{r=1}^{k} \mathrm{relevant}_r$$
@@ -164,13 +166,13 @@ def relative_precision(t: Terms, k: int | None = None, *, rel: float | None = No
     0.5
     """
     if k is not None:
-        return recall_capped.on(t, k, rel=rel)
-    possible = least(t.retrieved(), t.number_relevant(rel))
-    return ratio(t.top(t.relevant(rel)).number(), possible)
+        return recall_capped.tree(k, rel=rel)
+    possible = least(t.num_retrieved(), t.num_relevant(rel))
+    return ratio(t.top(t.relevant(rel)).count(), possible)
 
 
-@metric(undefined="no document is relevant", ties="cutoff")
-def fbeta(t: Terms, k: int | None = None, *, beta: float = 1, rel: float | None = None) -> Value:
+@define_metric(undefined="no document is relevant", order_matters="cutoff")
+def fbeta(k: int | None = None, *, beta: float = 1, rel: float | None = None) -> Value:
     r"""F-measure: weighted harmonic mean of precision and recall at k.
 
     $$F_\beta = \frac{(1 + \beta^2) \cdot \mathrm{hits}}{\beta^2 R + k}$$
@@ -201,15 +203,15 @@ def fbeta(t: Terms, k: int | None = None, *, beta: float = 1, rel: float | None 
     0.5
     """
     positive("beta", beta, 1e100)
-    wanted = t.number_relevant(rel)
+    wanted = t.num_relevant(rel)
     weight = beta * beta
-    considered = t.retrieved() if k is None else k
-    value = (1 + weight) * t.top(t.relevant(rel), k).number() / (weight * wanted + considered)
+    considered = t.num_retrieved() if k is None else k
+    value = (1 + weight) * t.top(t.relevant(rel), k).count() / (weight * wanted + considered)
     return where(wanted > 0, value)
 
 
-@metric(undefined="no document is relevant", ties="cutoff")
-def f1(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
+@define_metric(undefined="no document is relevant", order_matters="cutoff")
+def f1(k: int | None = None, *, rel: float | None = None) -> Value:
     r"""F1: harmonic mean of precision and recall at k.
 
     $$F_1 = \frac{2 \cdot \mathrm{hits}}{R + k}$$
@@ -234,11 +236,11 @@ def f1(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
     >>> df.ranking.f1()  # 2 x 2 / (3 + 2)
     0.8
     """
-    return fbeta.on(t, k, beta=1, rel=rel)
+    return fbeta.tree(k, beta=1, rel=rel)
 
 
-@metric(perfect=1, undefined="no document is relevant", ties="cutoff")
-def hit_rate(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
+@define_metric(perfect=1, undefined="no document is relevant", order_matters="cutoff")
+def hit_rate(k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Hit rate (success): 1 if any of the first k documents is relevant, else 0.
 
     $$\mathrm{Hit@k} = \max_{r \le k} \mathrm{relevant}_r$$
@@ -258,12 +260,12 @@ def hit_rate(t: Terms, k: int | None = None, *, rel: float | None = None) -> Val
     >>> df.ranking.hit_rate(1), df.ranking.hit_rate(2)
     (0.0, 1.0)
     """
-    found = t.top(t.relevant(rel), k).number()
-    return where(t.number_relevant(rel) > 0, found.clip(high=1))
+    found = t.top(t.relevant(rel), k).count()
+    return where(t.num_relevant(rel) > 0, found.clip(high=1))
 
 
-@metric(perfect=1, undefined="no document is relevant, or `multiple` makes the cutoff 0")
-def r_precision(t: Terms, *, multiple: float = 1, rel: float | None = None) -> Value:
+@define_metric(perfect=1, undefined="no document is relevant, or `multiple` makes the cutoff 0")
+def r_precision(*, multiple: float = 1, rel: float | None = None) -> Value:
     r"""R-precision: precision at R, the number of relevant documents.
 
     $$\mathrm{Rprec} = \frac{1}{c} \sum_{r=1}^{c} \mathrm{relevant}_r
@@ -292,15 +294,14 @@ def r_precision(t: Terms, *, multiple: float = 1, rel: float | None = None) -> V
     0.5
     """
     positive("multiple", multiple, 1e9)
-    cutoff = t.number_relevant(rel)
+    cutoff = t.num_relevant(rel)
     if multiple != 1:
         cutoff = (cutoff * multiple + 0.9).floor()
-    return ratio(t.top(t.relevant(rel), cutoff).number(), cutoff)
+    return ratio(t.top(t.relevant(rel), cutoff).count(), cutoff)
 
 
-@metric(perfect=None, undefined="no document is relevant")
+@define_metric(perfect=None, undefined="no document is relevant")
 def average_precision(
-    t: Terms,
     k: int | None = None,
     *,
     norm: Literal["R", "min", "hits"] = "R",
@@ -339,11 +340,11 @@ def average_precision(
     0.8333333333333333
     """
     one_of("norm", norm, ("R", "min", "hits"))
-    wanted = t.number_relevant(rel)
+    wanted = t.num_relevant(rel)
     precisions = t.at_hits(lambda rank, hits: hits / rank, k, rel)
     divisor = wanted
     if norm == "min":
         divisor = wanted.clip(high=k)
     if norm == "hits":
-        divisor = t.top(t.relevant(rel), k).number().clip(1)
+        divisor = t.top(t.relevant(rel), k).count().clip(1)
     return where(wanted > 0, precisions.sum() / divisor)

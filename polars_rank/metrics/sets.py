@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from polars_rank._params import share, whole_number
-from polars_rank.metrics.metric import metric
+from polars_rank.metrics import terms as t
+from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.relevance import fbeta, precision, recall
-from polars_rank.metrics.terms import JUDGED, LABEL, Terms, Value, least, ratio, where
+from polars_rank.metrics.terms import JUDGED, LABEL, Value, least, ratio, where
 
 __all__ = [
     "accuracy",
@@ -25,8 +26,8 @@ __all__ = [
 ]
 
 
-@metric(low=1, aggregate="sum", ties="never")
-def num_queries(t: Terms) -> Value:
+@define_metric(low=1, aggregate="sum", order_matters="never")
+def num_queries() -> Value:
     r"""Number of rankings: 1 per ranking, summed by `evaluate`.
 
     $$1$$
@@ -49,11 +50,11 @@ def num_queries(t: Terms) -> Value:
     2.0
     """
     # Depends on the documents: a constant would not be evaluated for each ranking.
-    return where(t.retrieved() >= 0, 1)
+    return where(t.num_retrieved() >= 0, 1)
 
 
-@metric(high=None, aggregate="sum", ties="never")
-def num_retrieved(t: Terms) -> Value:
+@define_metric(high=None, aggregate="sum", order_matters="never")
+def num_retrieved() -> Value:
     r"""Number of retrieved documents, which are the documents with a score.
 
     $$n = |\lbrace d : \mathrm{score}_d \ne \mathrm{null} \rbrace|$$
@@ -75,11 +76,11 @@ def num_retrieved(t: Terms) -> Value:
     >>> df.ranking.num_retrieved()
     2.0
     """
-    return t.retrieved()
+    return t.num_retrieved()
 
 
-@metric(high=None, aggregate="sum", ties="never")
-def num_relevant(t: Terms, *, rel: float | None = None) -> Value:
+@define_metric(high=None, aggregate="sum", order_matters="never")
+def num_relevant(*, rel: float | None = None) -> Value:
     r"""Number of relevant documents, retrieved or not.
 
     $$R = |\lbrace d : \mathrm{label}_d \ge \mathrm{rel} \rbrace|$$
@@ -101,11 +102,11 @@ def num_relevant(t: Terms, *, rel: float | None = None) -> Value:
     >>> df.ranking.num_relevant()
     2.0
     """
-    return t.number_relevant(rel)
+    return t.num_relevant(rel)
 
 
-@metric(high=None, aggregate="sum", ties="cutoff")
-def num_relevant_retrieved(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
+@define_metric(high=None, aggregate="sum", order_matters="cutoff")
+def num_relevant_retrieved(k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Number of relevant documents among the first k.
 
     $$\mathrm{hits@k} = \sum_{r=1}^{k} \mathrm{relevant}_r$$
@@ -127,11 +128,11 @@ def num_relevant_retrieved(t: Terms, k: int | None = None, *, rel: float | None 
     >>> df.ranking.num_relevant_retrieved()
     1.0
     """
-    return t.top(t.relevant(rel), k).number()
+    return t.top(t.relevant(rel), k).count()
 
 
-@metric(high=None, aggregate="sum", ties="never")
-def num_nonrelevant_judged_retrieved(t: Terms, *, rel: float | None = None) -> Value:
+@define_metric(high=None, aggregate="sum", order_matters="never")
+def num_nonrelevant_judged_retrieved(*, rel: float | None = None) -> Value:
     r"""Number of retrieved documents that are judged not relevant.
 
     $$|\lbrace r : 0 \le \mathrm{label}_r \lt \mathrm{rel} \rbrace|$$
@@ -155,11 +156,11 @@ def num_nonrelevant_judged_retrieved(t: Terms, *, rel: float | None = None) -> V
     1.0
     """
     wrong = JUDGED & (LABEL >= 0) & ~t.relevant(rel)
-    return t.top(wrong).number()
+    return t.top(wrong).count()
 
 
-@metric(undefined="no document was retrieved", ties="never")
-def set_precision(t: Terms, *, rel: float | None = None) -> Value:
+@define_metric(undefined="no document was retrieved", order_matters="never")
+def set_precision(*, rel: float | None = None) -> Value:
     r"""Set precision: fraction of the retrieved documents that are relevant.
 
     $$\mathrm{hits} / n$$
@@ -184,11 +185,11 @@ def set_precision(t: Terms, *, rel: float | None = None) -> Value:
     >>> df.ranking.set_precision()  # 2 of 3
     0.6666666666666666
     """
-    return precision.on(t, rel=rel)
+    return precision.tree(rel=rel)
 
 
-@metric(perfect=1, undefined="no document is relevant", ties="never")
-def set_recall(t: Terms, *, rel: float | None = None) -> Value:
+@define_metric(perfect=1, undefined="no document is relevant", order_matters="never")
+def set_recall(*, rel: float | None = None) -> Value:
     r"""Set recall: fraction of the relevant documents that were retrieved.
 
     $$\mathrm{hits} / R$$
@@ -213,11 +214,11 @@ def set_recall(t: Terms, *, rel: float | None = None) -> Value:
     >>> df.ranking.set_recall()  # one of two
     0.5
     """
-    return recall.on(t, rel=rel)
+    return recall.tree(rel=rel)
 
 
-@metric(undefined="no document is relevant", ties="never")
-def set_f(t: Terms, *, beta: float = 1, rel: float | None = None) -> Value:
+@define_metric(undefined="no document is relevant", order_matters="never")
+def set_f(*, beta: float = 1, rel: float | None = None) -> Value:
     r"""Set F-measure: weighted harmonic mean of set precision and set recall.
 
     $$F_\beta = \frac{(1 + \beta^2) \cdot \mathrm{hits}}{\beta^2 R + n}$$
@@ -247,11 +248,13 @@ def set_f(t: Terms, *, beta: float = 1, rel: float | None = None) -> Value:
     >>> df.ranking.set_f()  # 2 x 2 / (3 + 2)
     0.8
     """
-    return fbeta.on(t, beta=beta, rel=rel)
+    return fbeta.tree(beta=beta, rel=rel)
 
 
-@metric(undefined="no document was retrieved or no document is relevant", ties="never")
-def set_ap(t: Terms, *, rel: float | None = None) -> Value:
+@define_metric(
+    undefined="no document was retrieved or no document is relevant", order_matters="never"
+)
+def set_ap(*, rel: float | None = None) -> Value:
     r"""Set average precision: set precision multiplied by set recall.
 
     $$\frac{\mathrm{hits}^2}{n \cdot R}$$
@@ -276,12 +279,16 @@ def set_ap(t: Terms, *, rel: float | None = None) -> Value:
     >>> df.ranking.set_ap()  # 1 x 1 / (2 x 2)
     0.25
     """
-    hits = t.top(t.relevant(rel)).number()
-    return ratio(hits * hits, t.retrieved() * t.number_relevant(rel))
+    hits = t.top(t.relevant(rel)).count()
+    return ratio(hits * hits, t.num_retrieved() * t.num_relevant(rel))
 
 
-@metric(perfect=1, undefined="no document was retrieved or no document is relevant", ties="never")
-def set_relative_precision(t: Terms, *, rel: float | None = None) -> Value:
+@define_metric(
+    perfect=1,
+    undefined="no document was retrieved or no document is relevant",
+    order_matters="never",
+)
+def set_relative_precision(*, rel: float | None = None) -> Value:
     r"""Set relative precision: number of relevant documents retrieved over min(n, R).
 
     $$\frac{\mathrm{hits}}{\min(n, R)}$$
@@ -306,13 +313,12 @@ def set_relative_precision(t: Terms, *, rel: float | None = None) -> Value:
     >>> df.ranking.set_relative_precision()  # 1 / min(3, 2)
     0.5
     """
-    possible = least(t.retrieved(), t.number_relevant(rel))
-    return ratio(t.top(t.relevant(rel)).number(), possible)
+    possible = least(t.num_retrieved(), t.num_relevant(rel))
+    return ratio(t.top(t.relevant(rel)).count(), possible)
 
 
-@metric(low=None, high=None, ties="never")
+@define_metric(low=None, high=None, order_matters="never")
 def utility(
-    t: Terms,
     *,
     a: float = 1,
     b: float = -1,
@@ -356,16 +362,15 @@ def utility(
     >>> df.ranking.utility(a=2)  # 2 x 2 - 1
     3.0
     """
-    for name, value in {"a": a, "b": b, "c": c, "d": d}.items():
-        share(name, value, -(10**9), 10**9, ends=True)
-    tp, listed, wanted, rows = _margins(t, None, size, rel)
-    return a * tp + b * (listed - tp) + c * (wanted - tp) + d * (rows - listed - wanted + tp)
+    for name, number in {"a": a, "b": b, "c": c, "d": d}.items():
+        share(name, number, -(10**9), 10**9, ends=True)
+    tp, listed, wanted, rows = _margins(None, size, rel)
+    value = a * tp + b * (listed - tp) + c * (wanted - tp) + d * (rows - listed - wanted + tp)
+    return _within(value, size)
 
 
-@metric(undefined="every document is relevant", lower_is_better=True, ties="cutoff")
-def fall_out(
-    t: Terms, k: int | None = None, *, size: int | None = None, rel: float | None = None
-) -> Value:
+@define_metric(undefined="every document is relevant", lower_is_better=True, order_matters="cutoff")
+def fall_out(k: int | None = None, *, size: int | None = None, rel: float | None = None) -> Value:
     r"""Fall-out: fraction of the nonrelevant documents that are among the first k.
 
     $$\frac{\mathrm{fp}}{\mathrm{fp} + \mathrm{tn}}$$
@@ -390,14 +395,12 @@ def fall_out(
     >>> df.ranking.fall_out(2)
     0.5
     """
-    tp, listed, wanted, rows = _margins(t, k, size, rel)
-    return ratio(listed - tp, rows - wanted)
+    tp, listed, wanted, rows = _margins(k, size, rel)
+    return _within(ratio(listed - tp, rows - wanted), size)
 
 
-@metric(ties="cutoff")
-def accuracy(
-    t: Terms, k: int | None = None, *, size: int | None = None, rel: float | None = None
-) -> Value:
+@define_metric(order_matters="cutoff")
+def accuracy(k: int | None = None, *, size: int | None = None, rel: float | None = None) -> Value:
     r"""Accuracy: fraction of the documents that the cutoff k classifies correctly.
 
     $$\frac{\mathrm{tp} + \mathrm{tn}}{\mathrm{tp} + \mathrm{fp} + \mathrm{fn} + \mathrm{tn}}$$
@@ -423,19 +426,17 @@ def accuracy(
     >>> df.ranking.accuracy(2)  # (1 + 2) / 4
     0.75
     """
-    tp, listed, wanted, rows = _margins(t, k, size, rel)
+    tp, listed, wanted, rows = _margins(k, size, rel)
     right = rows - listed - wanted + 2 * tp
-    return right / rows if isinstance(rows, int) else ratio(right, rows)
+    return _within(right / rows if isinstance(rows, int) else ratio(right, rows), size)
 
 
-@metric(
+@define_metric(
     low=-1,
     undefined="all or none of the documents are relevant, or all or none are among the first k",
-    ties="cutoff",
+    order_matters="cutoff",
 )
-def mcc(
-    t: Terms, k: int | None = None, *, size: int | None = None, rel: float | None = None
-) -> Value:
+def mcc(k: int | None = None, *, size: int | None = None, rel: float | None = None) -> Value:
     r"""Matthews correlation between being relevant and being among the first k.
 
     $$\frac{\mathrm{tp} \cdot \mathrm{tn} - \mathrm{fp} \cdot \mathrm{fn}}
@@ -462,18 +463,23 @@ def mcc(
     >>> round(df.ranking.mcc(2), 4)  # (2 x 1 - 0 x 1) / sqrt(2 x 3 x 1 x 2)
     0.5774
     """
-    tp, listed, wanted, rows = _margins(t, k, size, rel)
+    tp, listed, wanted, rows = _margins(k, size, rel)
     product = listed * wanted * (rows - wanted) * (rows - listed)
-    return ratio(rows * tp - listed * wanted, product.clip(low=0).sqrt())
+    return _within(ratio(rows * tp - listed * wanted, product.clip(low=0).sqrt()), size)
 
 
 def _margins(
-    t: Terms, k: int | None, size: int | None, rel: float | None
+    k: int | None, size: int | None, rel: float | None
 ) -> tuple[Value, Value, Value, Value | int]:
-    """Return tp, tp + fp, tp + fn and the number of documents; only tp depends on ties."""
-    rows = t.rows() if size is None else whole_number("size", size)
-    if size is not None:
-        problem = f"`size` of the collection is {size}, but a ranking has more documents"
-        t.require(t.rows() <= size, problem)
-    tp = t.top(t.relevant(rel), k).number()
-    return tp, t.retrieved(k), t.number_relevant(rel), rows
+    """Return tp, tp + fp, tp + fn, and the number of documents; only tp depends on ties."""
+    rows = t.num_documents() if size is None else whole_number("size", size)
+    tp = t.top(t.relevant(rel), k).count()
+    return tp, t.num_retrieved(k), t.num_relevant(rel), rows
+
+
+def _within(value: Value, size: int | None) -> Value:
+    """Return a value; an evaluation fails if a ranking has more documents than the collection."""
+    if size is None:
+        return value
+    problem = f"`size` of the collection is {size}, but a ranking has more documents"
+    return t.require(value, t.num_documents() <= size, problem)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polars_rank._params import share
-from polars_rank.metrics.metric import metric
+from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.subtopics import NO_SUBTOPIC, Judgments, d_sharp, judged, recall, support
 
 if TYPE_CHECKING:
-    from polars_rank.metrics.terms import Terms, Value
+    from polars_rank.metrics.terms import Value
 
 __all__ = [
     "d_sharp_ndcg",
@@ -23,9 +23,8 @@ __all__ = [
 ]
 
 
-@metric(undefined=NO_SUBTOPIC, ties="cutoff", expected=False)
+@define_metric(undefined=NO_SUBTOPIC, order_matters="cutoff", expected=False)
 def subtopic_recall(
-    t: Terms,
     k: int | None = None,
     *,
     subtopics: str = "subtopics",
@@ -65,12 +64,15 @@ def subtopic_recall(
     (0.5, 1.0)
     """
     judgments = Judgments(subtopics, grades, weights, rel)
-    return judged(t, recall, judgments, k, ranked=k is not None)
+    return judged(recall, judgments, k, ranked=k is not None)
 
 
-@metric(undefined="no document lists a nugget with a weight above 0", ties="cutoff", expected=False)
+@define_metric(
+    undefined="no document lists a nugget with a weight above 0",
+    order_matters="cutoff",
+    expected=False,
+)
 def nugget_recall(
-    t: Terms,
     k: int | None = None,
     *,
     subtopics: str = "subtopics",
@@ -115,12 +117,11 @@ def nugget_recall(
     0.6666666666666666
     """
     judgments = Judgments(subtopics, grades, weights, 0)
-    return judged(t, support, judgments, k, ranked=k is not None)
+    return judged(support, judgments, k, ranked=k is not None)
 
 
-@metric(undefined=NO_SUBTOPIC, expected=False)
+@define_metric(undefined=NO_SUBTOPIC, expected=False)
 def d_sharp_ndcg(
-    t: Terms,
     k: int | None = None,
     *,
     gamma: float = 0.5,
@@ -171,4 +172,4 @@ def d_sharp_ndcg(
     """
     share("gamma", gamma, ends=True)
     judgments = Judgments(subtopics, grades, weights, rel)
-    return judged(t, d_sharp, judgments, k, gamma)
+    return judged(d_sharp, judgments, k, gamma)

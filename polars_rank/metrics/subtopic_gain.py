@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from polars_rank._params import one_of, share
 from polars_rank.discounts import log2
-from polars_rank.metrics.metric import metric
+from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.subtopics import (
     NO_SUBTOPIC,
     Judgments,
@@ -32,7 +32,7 @@ from polars_rank.metrics.subtopics import (
 
 if TYPE_CHECKING:
     from polars_rank.discounts import Discount
-    from polars_rank.metrics.terms import Terms, Value
+    from polars_rank.metrics.terms import Value
 
 __all__ = [
     "alpha_dcg",
@@ -45,9 +45,8 @@ __all__ = [
 HIGHEST = 1 / (1 - math.exp(-1))
 
 
-@metric(undefined=NO_SUBTOPIC, expected=False)
+@define_metric(undefined=NO_SUBTOPIC, expected=False)
 def alpha_dcg(
-    t: Terms,
     k: int | None = None,
     *,
     alpha: float = 0.5,
@@ -95,14 +94,11 @@ def alpha_dcg(
     >>> df.ranking.alpha_dcg(norm="none")  # 1 + (1/2 + 1) / log2(3)
     1.9463946303571862
     """
-    return discounted(
-        t, k, log2, Judgments(subtopics, grades, weights, rel), alpha=alpha, norm=norm
-    )
+    return discounted(k, log2, Judgments(subtopics, grades, weights, rel), alpha=alpha, norm=norm)
 
 
-@metric(high=HIGHEST, undefined=NO_SUBTOPIC, expected=False)
+@define_metric(high=HIGHEST, undefined=NO_SUBTOPIC, expected=False)
 def alpha_ndcg(
-    t: Terms,
     k: int | None = None,
     *,
     alpha: float = 0.5,
@@ -146,12 +142,11 @@ def alpha_ndcg(
     >>> round(df.ranking.alpha_ndcg(), 4)
     0.8406
     """
-    return normalized(t, k, log2, Judgments(subtopics, grades, weights, rel), alpha=alpha)
+    return normalized(k, log2, Judgments(subtopics, grades, weights, rel), alpha=alpha)
 
 
-@metric(undefined=NO_SUBTOPIC, expected=False)
+@define_metric(undefined=NO_SUBTOPIC, expected=False)
 def nrbp(
-    t: Terms,
     *,
     alpha: float = 0.5,
     beta: float = 0.5,
@@ -195,12 +190,11 @@ def nrbp(
     """
     judgments = Judgments(subtopics, grades, weights, rel)
     share("beta", beta)
-    return discounted(t, None, Persistence(beta), judgments, alpha=alpha, beta=beta)
+    return discounted(None, Persistence(beta), judgments, alpha=alpha, beta=beta)
 
 
-@metric(high=HIGHEST, undefined=NO_SUBTOPIC, expected=False)
+@define_metric(high=HIGHEST, undefined=NO_SUBTOPIC, expected=False)
 def nnrbp(
-    t: Terms,
     *,
     alpha: float = 0.5,
     beta: float = 0.5,
@@ -242,11 +236,10 @@ def nnrbp(
     """
     judgments = Judgments(subtopics, grades, weights, rel)
     share("beta", beta)
-    return normalized(t, None, Persistence(beta), judgments, alpha=alpha, beta=beta)
+    return normalized(None, Persistence(beta), judgments, alpha=alpha, beta=beta)
 
 
 def discounted(
-    t: Terms,
     k: int | None,
     discount: Discount,
     judgments: Judgments,
@@ -260,11 +253,10 @@ def discounted(
     one_of("norm", norm, ("full", "none", "ndeval"))
     if norm == "ndeval":
         norm = "none" if k == 1 else "full"
-    return judged(t, discounted_gain, judgments, k, discount, alpha, norm, beta)
+    return judged(discounted_gain, judgments, k, discount, alpha, norm, beta)
 
 
 def normalized(
-    t: Terms,
     k: int | None,
     discount: Discount,
     judgments: Judgments,
@@ -275,4 +267,4 @@ def normalized(
     """Return the discounted gain of a ranking, divided by that of the greedy ranking."""
     share("alpha", alpha, ends=True)
     depth = k if beta is None else math.ceil(math.log(2.0**-60 * (1 - beta), beta))
-    return judged(t, normalized_gain, judgments, k, discount, alpha, depth, ids=True)
+    return judged(normalized_gain, judgments, k, discount, alpha, depth, ids=True)

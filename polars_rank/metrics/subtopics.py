@@ -10,7 +10,8 @@ import polars as pl
 from polars_rank._params import number
 from polars_rank.discounts import Discount, log2
 from polars_rank.errors import DataError, SchemaError
-from polars_rank.metrics.terms import RANK, RETRIEVED, Source, Terms, Value
+from polars_rank.metrics import terms as t
+from polars_rank.metrics.terms import DOC, RANK, RETRIEVED, Value, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -101,7 +102,6 @@ class _Computed(NamedTuple):
 
 
 def judged(
-    t: Terms,
     compute: Callable[..., pl.DataFrame],
     judgments: Judgments,
     *parameters: Any,
@@ -114,13 +114,13 @@ def judged(
     rankings without a row are undefined. Without `ranked`, the rank of a retrieved document is 1.
     """
     number("rel", judgments.rel)
-    terms = {"rank": t.in_any_order(RANK if ranked else pl.when(RETRIEVED).then(1.0))}
+    terms = {"rank": RANK if ranked else where(RETRIEVED, 1.0)}
     if ids:
-        terms["doc"] = t.in_any_order(t.doc())
+        terms["doc"] = DOC
     for parameter, column in judgments.columns():
-        terms[parameter] = t.in_any_order(t.lists(parameter, column))
+        terms[parameter] = t.column(column, parameter, kind="as is")
     computed: Any = _Computed(compute, parameters)  # mypy: a NamedTuple is not callable
-    return t.of_batch(computed, Source(_batch, (judgments,), terms))
+    return t.batch(computed, _batch, judgments, **terms)
 
 
 def _batch(judgments: Judgments, rankings: pl.Series) -> _Batch:

@@ -10,6 +10,7 @@ import polars as pl
 
 from polars_rank._params import check_name, check_type
 from polars_rank.errors import ArgumentError, DataError, number_of
+from polars_rank.metrics.nodes import Column
 
 
 def numbers(parameter: str, column: str) -> pl.Expr:
@@ -24,6 +25,17 @@ def named(parameter: str, column: str) -> pl.Expr:
     """Return the column that a parameter names."""
     _check_name(parameter, column)
     return pl.col(column)
+
+
+def invalid_values(column: Column) -> dict[str, pl.Expr]:
+    """Return the checks for values that a metric cannot read: messages and conditions."""
+    if column.kind == "as is":
+        return {}
+    check = no_count if column.kind == "count" else negative
+    problems = check(column.parameter, column.name)
+    if column.high is not None:
+        problems |= too_high(column.parameter, column.name, column.high)
+    return problems
 
 
 def negative(parameter: str, column: str) -> dict[str, pl.Expr]:

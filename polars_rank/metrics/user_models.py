@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from polars_rank._params import share, whole_number
 from polars_rank.discounts import reciprocal
-from polars_rank.metrics.metric import metric
-from polars_rank.metrics.terms import JUDGED, LABEL, RANK, Terms, Value, ratio, where
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from polars_rank.metrics import terms as t
+from polars_rank.metrics.metric import define_metric
+from polars_rank.metrics.terms import JUDGED, LABEL, RANK, Value, ratio, where
 
 __all__ = ["average_relevance_position", "pwa", "rbp", "rbp_residual", "reciprocal_rank"]
 
 
-@metric(perfect=1, undefined="no document is relevant")
-def reciprocal_rank(t: Terms, k: int | None = None, *, rel: float | None = None) -> Value:
+@define_metric(perfect=1, undefined="no document is relevant")
+def reciprocal_rank(k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Reciprocal rank: 1 / rank of the first relevant document.
 
     $$\mathrm{RR@k} = \max_{r \le k} \frac{\mathrm{relevant}_r}{r}$$
@@ -41,13 +37,12 @@ def reciprocal_rank(t: Terms, k: int | None = None, *, rel: float | None = None)
     >>> df.ranking.reciprocal_rank()  # the first relevant document is at rank 2
     0.5
     """
-    first = t.top(pl.when(t.relevant(rel)).then(RANK), k).min()
-    return where(t.number_relevant(rel) > 0, (1 / first).fill_null(0))
+    first = t.top(where(t.relevant(rel), RANK), k).min()
+    return where(t.num_relevant(rel) > 0, (1 / first).fill_null(0))
 
 
-@metric()
+@define_metric()
 def rbp(
-    t: Terms,
     k: int | None = None,
     *,
     p: float = 0.8,
@@ -84,12 +79,12 @@ def rbp(
     0.625
     """
     share("p", p)
-    worth = pl.when(t.relevant(rel)).then(LABEL if graded else 1.0)
-    return (1 - p) * t.top(worth, k, _persistence(p)).sum()
+    worth = where(t.relevant(rel), LABEL if graded else 1.0)
+    return (1 - p) * t.top(worth * RANK.map(persistence, p=p), k).sum()
 
 
-@metric()
-def rbp_residual(t: Terms, k: int | None = None, *, p: float = 0.8) -> Value:
+@define_metric()
+def rbp_residual(k: int | None = None, *, p: float = 0.8) -> Value:
     r"""RBP residual: largest possible increase of RBP with complete judgments.
 
     $$p^{\min(k, n)} + (1 - p) \sum_{r=1}^{k} \mathrm{unjudged}_r \cdot p^{r-1}$$
@@ -118,17 +113,17 @@ def rbp_residual(t: Terms, k: int | None = None, *, p: float = 0.8) -> Value:
     0.5
     """
     share("p", p)
-    unknown = t.top(pl.when(~JUDGED).then(1.0), k, _persistence(p)).sum()
-    return p ** t.retrieved(k) + (1 - p) * unknown
+    unknown = t.top(where(~JUDGED, 1.0) * RANK.map(persistence, p=p), k).sum()
+    return p ** t.num_retrieved(k) + (1 - p) * unknown
 
 
-@metric(
+@define_metric(
     low=None,
     high=None,
     undefined="the sum of the labels of the retrieved documents is not above 0",
     lower_is_better=True,
 )
-def average_relevance_position(t: Terms) -> Value:
+def average_relevance_position() -> Value:
     r"""Average relevance position: mean rank of the documents, weighted by label.
 
     $$\mathrm{ARP} = \frac{\sum_r \mathrm{label}_r \cdot r}{\sum_r \mathrm{label}_r}$$
@@ -150,11 +145,11 @@ def average_relevance_position(t: Terms) -> Value:
     >>> df.ranking.average_relevance_position()  # (2 x 1 + 1 x 3) / 3
     1.6666666666666667
     """
-    return ratio(t.top(LABEL, weight=lambda rank: rank).sum(), t.top(LABEL).sum())
+    return ratio(t.top(LABEL * RANK).sum(), t.top(LABEL).sum())
 
 
-@metric(high=None, undefined="no document was retrieved")
-def pwa(t: Terms, k: int) -> Value:
+@define_metric(high=None, undefined="no document was retrieved")
+def pwa(k: int) -> Value:
     r"""Position-weighted average of the labels, with weight 1 / rank.
 
     $$\mathrm{PWA@k} = \frac{\sum_r \mathrm{label}_r / r}{\sum_r 1 / r} \qquad r \le \min(k, n)$$
@@ -183,9 +178,10 @@ def pwa(t: Terms, k: int) -> Value:
     2.0
     """
     whole_number("k", k)
-    whole = t.top(pl.lit(1.0), k, reciprocal).sum()
+    whole = t.top(1.0, k, reciprocal).sum()
     return ratio(t.top(LABEL, k, reciprocal).sum(), whole)
 
 
-def _persistence(p: float) -> Callable[[pl.Expr], pl.Expr]:
-    return lambda rank: pl.lit(float(p)).pow(rank - 1)
+def persistence(rank: pl.Expr, *, p: float) -> pl.Expr:
+    """Return the probability that a user who goes on with probability p reaches each rank."""
+    return pl.lit(float(p)).pow(rank - 1)

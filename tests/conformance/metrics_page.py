@@ -96,10 +96,10 @@ def page() -> str:
 def ties(name: str) -> str:
     """Return which `ties` rules a metric supports."""
     definition = REGISTER[name]
-    if definition.ties == "never":
+    if definition.order_matters == "never":
         return "no effect"
     rules = "every rule" if definition.expected else "every rule except `expected`"
-    return f"{rules}; no effect without `k`" if definition.ties == "cutoff" else rules
+    return f"{rules}; no effect without `k`" if definition.order_matters == "cutoff" else rules
 
 
 def _table(metrics: list[str]) -> str:

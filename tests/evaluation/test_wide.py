@@ -23,7 +23,8 @@ from polars_rank.evaluation.wide import network
 from polars_rank.frames.lengths import MANY_ROWS
 from polars_rank.metrics import metric as metric_module
 from polars_rank.metrics import beyond_accuracy, diversity
-from polars_rank.metrics.metric import REGISTER, metric, parameters_of
+from polars_rank.metrics.metric import REGISTER, define_metric, parameters_of
+from polars_rank.metrics import terms as t
 from polars_rank.metrics.terms import JUDGED, LABEL
 from strategies import NEEDED, assert_close, truth
 
@@ -146,19 +147,19 @@ class TestOwnDefinitions:
     @pytest.mark.parametrize(
         "function",
         [
-            lambda t: t.each(JUDGED.cast(pl.Float64) * 2).min(),
-            lambda t: t.each(LABEL.fill_null(0) - 9).max(),
-            lambda t: t.each(~t.relevant()).number(),
-            lambda t: t.top(LABEL.fill_null(0), 2).min(),
-            lambda t: t.top(LABEL.fill_null(1), 3).sum(),
-            lambda t: t.top(LABEL, weight=lambda rank: pl.when(rank > 1).then(rank)).max(),
+            lambda: t.each(JUDGED.cast(pl.Float64) * 2).min(),
+            lambda: t.each(LABEL.fill_null(0) - 9).max(),
+            lambda: t.each(~t.relevant()).count(),
+            lambda: t.top(LABEL.fill_null(0), 2).min(),
+            lambda: t.top(LABEL.fill_null(1), 3).sum(),
+            lambda: t.top(LABEL, weight=lambda rank: pl.when(rank > 1).then(rank)).max(),
         ],
     )
     def test_terms(self, function: Any) -> None:
-        def own(t: Any, k: int | None = None) -> Any:
-            return function(t)
+        def own(k: int | None = None) -> Any:
+            return function()
 
-        assert_same(log(6), [metric(low=None, high=None)(own)(), "p@1"])
+        assert_same(log(6), [define_metric(low=None, high=None)(own)(), "p@1"])
 
     def test_gains_and_discounts(self) -> None:
         gain = lambda label: label.fill_null(1) + 1  # noqa: E731

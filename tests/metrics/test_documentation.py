@@ -9,8 +9,8 @@ import polars_rank as pr
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from polars_rank.metrics.documentation import described, displayed
-from polars_rank.metrics.metric import REGISTER, metric, parameters_of
-from polars_rank.metrics.terms import Terms, Value
+from polars_rank.metrics.metric import REGISTER, define_metric, parameters_of
+from polars_rank.metrics.terms import Value, num_retrieved
 from strategies import every_metric
 
 #: Parts of a formula that Markdown would interpret before the formula is rendered.
@@ -118,10 +118,10 @@ def test_a_formula_is_displayed_as_a_block() -> None:
 def test_a_users_metric_may_have_undocumented_parameters() -> None:
     try:
 
-        @metric()
-        def own(t: Terms, *, weight: float = 1) -> Value:
+        @define_metric()
+        def own(*, weight: float = 1) -> Value:
             """Own: the weight."""
-            return t.retrieved(None) * 0 + weight
+            return num_retrieved() * 0 + weight
 
         assert own(weight=0.5)._repr_markdown_().startswith("`own(weight=0.5)`: Own: the weight.")
         assert "- `weight = 0.5`" in own(weight=0.5)._repr_markdown_()

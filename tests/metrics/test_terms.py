@@ -1,4 +1,4 @@
-"""Terms of metrics: every implementation returns the same value, or building a metric raises."""
+"""Trees of metrics: every compiler returns the same value, or building a metric raises."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import polars_rank as pr
 import pytest
 from hypothesis import given
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.terms import LABEL, RANK, RETRIEVED, SCORE, Terms, Value, where
+from polars_rank.metrics import terms as t
+from polars_rank.metrics.terms import LABEL, RANK, RETRIEVED, SCORE, Value, where
 from strategies import (
     Lists,
     assert_close,
@@ -30,8 +31,8 @@ CUT = [*{m.function: m for m in METRICS if "rel=" not in str(m)}.values()]
 LAYOUTS = ("sorted", "adjacent", "shuffled")
 
 
-def evaluated(function: Callable[[Terms], Value], log: pl.DataFrame = LOG) -> pl.DataFrame:
-    """Return the values of a function of terms, equal in a plan and as a plain expression."""
+def evaluated(function: Callable[[], Value], log: pl.DataFrame = LOG) -> pl.DataFrame:
+    """Return the values of a tree, equal in a plan and as a plain expression."""
     metric = Metric(function, {}, "x")
     plan = pr.per_query(log, [metric, "ap"]).select("query", "x")
     plain = pr.rank(shuffled(log)).group_by("query").agg(metric).sort("query")
@@ -40,23 +41,39 @@ def evaluated(function: Callable[[Terms], Value], log: pl.DataFrame = LOG) -> pl
 
 
 def test_a_users_metric() -> None:
-    share = evaluated(lambda t: t.top(t.relevant(), 2).number() / t.rows())
+    share = evaluated(lambda: t.top(t.relevant(), 2).count() / t.num_documents())
     wanted = pr.per_query(LOG, [pr.num_relevant_retrieved(2), pl.len().alias("n")])
     assert_close(share, wanted.select("query", x=pl.col("num_relevant_retrieved@2") / pl.col("n")))
 
 
-WRONG: dict[str, tuple[Callable[[Terms], object], str]] = {
+WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "rows counted beside terms": (
-        lambda t: t.top(RANK).sum() / pl.len(),
-        "combine values of its terms",
+        lambda: t.top(RANK).sum() / pl.len(),
+        "combine values with values",
     ),
-    "a column beside terms": (lambda t: t.top(RANK).sum() + pl.col("score").max(), "its terms"),
-    "a bare expression": (lambda t: pl.col("rank").max(), "must return a value of its terms"),
-    "a term that is no row's own": (lambda t: t.top(LABEL - LABEL.mean()).sum(), "elementwise"),
-    "a term that filters": (lambda t: t.each(LABEL.filter(RETRIEVED)).sum(), "elementwise"),
-    "a term in an order of its own": (lambda t: t.top(SCORE.shift(1)).max(), "elementwise"),
-    "a fold of what was not handed over": (
-        lambda t: t.fold(lambda label: (label * pl.col("rank")).sum(), t.in_order(LABEL)),
+    "a column beside terms": (
+        lambda: t.top(RANK).sum() + pl.col("score").max(),
+        "combine values with values",
+    ),
+    "a term beside values": (lambda: t.top(RANK).sum() + LABEL, "combine values with values"),
+    "a column in a term": (lambda: t.top(RANK * pl.col("score")).sum(), "combine terms with terms"),
+    "a value in a term": (
+        lambda: t.top(RANK / t.num_retrieved()).sum(),
+        "combine terms with terms",
+    ),
+    "a bare expression": (lambda: pl.col("rank").max(), "must return a value per ranking"),
+    "a bare term": (lambda: RANK, "must return a value per ranking"),
+    "a function of several rows": (
+        lambda: t.top(LABEL.map(lambda label: label - label.mean())).sum(),
+        "elementwise",
+    ),
+    "a function that filters": (
+        lambda: t.each(LABEL.map(lambda label, kept: label.filter(kept), RETRIEVED)).sum(),
+        "elementwise",
+    ),
+    "a function of another order": (lambda: t.top(SCORE.map(pl.Expr.cum_sum)).max(), "elementwise"),
+    "a fold of a column that is no sequence": (
+        lambda: t.fold(lambda label: (label * pl.col("rank")).sum(), t.in_order(LABEL)),
         r"reads \['rank'\]",
     ),
 }
@@ -64,16 +81,16 @@ WRONG: dict[str, tuple[Callable[[Terms], object], str]] = {
 
 @pytest.mark.parametrize(("function", "said"), WRONG.values(), ids=WRONG.keys())
 def test_terms_that_would_differ_in_a_plan_are_errors(
-    function: Callable[[Terms], Value], said: str
+    function: Callable[[], Value], said: str
 ) -> None:
     with pytest.raises(pr.errors.ArgumentError, match=said):
         Metric(function, {}, "x")
 
 
 @pytest.mark.parametrize("method", ["head", "len", "mean", "filter", "cum_sum"])
-def test_terms_have_only_operations_that_all_implementations_support(method: str) -> None:
+def test_terms_have_only_operations_that_all_compilers_support(method: str) -> None:
     with pytest.raises(AttributeError):
-        Metric(lambda t: getattr(t.top(LABEL, 2), method)(), {}, "x")
+        Metric(lambda: getattr(t.top(LABEL, 2), method)(), {}, "x")
 
 
 @pytest.mark.parametrize("function", [lambda label: label - label.min(), pl.Expr.cum_sum])
@@ -84,12 +101,13 @@ def test_gains_and_discounts_are_elementwise(parameter: str, function: Callable)
 
 
 def test_values_that_depend_on_ties_allow_no_products() -> None:
-    def squared(t: Terms) -> Value:
-        hits = t.top(t.relevant(), 2).number()
+    def squared() -> Value:
+        hits = t.top(t.relevant(), 2).count()
         return hits * hits
 
-    def scaled(t: Terms) -> Value:
-        return where(t.rows() > 0, 1 - 3 * t.top(t.relevant(), 2).number() / t.rows())
+    def scaled() -> Value:
+        hits = t.top(t.relevant(), 2).count()
+        return where(t.num_documents() > 0, 1 - 3 * hits / t.num_documents())
 
     one, other = Metric(squared, {}, "x"), Metric(scaled, {}, "x")
     with pytest.raises(pr.errors.ArgumentError, match="no closed form"):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from polars_rank.metrics.metric import metric
-from polars_rank.metrics.terms import Terms, Value
+import polars_rank as pr
+
+t = pr.terms
 
 
-@metric(high=None, aggregate="sum")
-def retrieved_twice(t: Terms) -> Value:
-    """Twice the number of retrieved documents."""
-    return t.retrieved() * 2
+@pr.define_metric(high=None, aggregate="sum", order_matters="never")
+def retrieved_twice() -> t.Value:
+    """Twice how many documents were retrieved."""
+    return t.num_retrieved() * 2

@@ -13,7 +13,7 @@ import polars_rank as pr
 import pytest
 from hypothesis import given
 from oracles import Doc
-from polars_rank.metrics.expected_terms import EXPECTATIONS, has_expectation
+from polars_rank.metrics.expectations import EXPECTATIONS, has_expectation
 from polars_rank.metrics.metric import REGISTER, Metric
 from strategies import (
     ATTRIBUTES,
@@ -180,7 +180,7 @@ def test_empty_log() -> None:
 
 @pytest.mark.parametrize("name", sorted(EXPECTATIONS))
 def test_same_parameters(name: str) -> None:
-    _, *parameters = inspect.signature(EXPECTATIONS[name]).parameters.values()
+    parameters = [*inspect.signature(EXPECTATIONS[name]).parameters.values()]
     assert parameters == [*inspect.signature(REGISTER[name]).parameters.values()]
 
 

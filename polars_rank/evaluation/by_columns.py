@@ -1,0 +1,254 @@
+"""Metrics of short rankings as columns of one plan, with a row for each ranking.
+
+A term becomes one column per position in rank order, such as `label 0`, `label 1`, .... A sum over
+documents is a sum over columns, and every metric is an elementwise expression.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial, reduce
+from typing import NamedTuple
+
+import polars as pl
+
+from polars_rank._params import OWN
+from polars_rank.columns import is_relevant
+from polars_rank.evaluation.stages import (
+    LogFacts,
+    Needs,
+    Stage,
+    complete,
+    gain_of,
+    is_neutral,
+    name_of_sum,
+    running_sums,
+)
+from polars_rank.metrics.analyses import leaves, nodes, weighted
+from polars_rank.metrics.expressions import lowered
+from polars_rank.metrics.nodes import (
+    Elements,
+    Field,
+    Gain,
+    Hits,
+    Node,
+    Order,
+    Reduction,
+    Relevant,
+    Term,
+    Value,
+)
+
+#: The label at a position, and the label at a position if the document is retrieved.
+LABEL, RETRIEVED_LABEL = "label", OWN + "retrieved label"
+#: The label at a position of the ideal order.
+IDEAL = OWN + "ideal label"
+#: The rank at a position, null if the document is not retrieved; whether a document is there.
+RANK, HERE = "rank", OWN + "here"
+
+#: The length of the longest ranking supported: conditions are counted as UInt8.
+LONGEST = 64
+
+_LABELS: dict[Order, str] = {"rank": RETRIEVED_LABEL, "ideal": IDEAL, "any": LABEL}
+
+#: The extreme of no documents: columns without nulls are compared several times faster.
+_NONE = {"min": math.inf, "max": -math.inf}
+
+
+class ColumnStages(NamedTuple):
+    """The stages of a plan by columns; the values are expressions over the last one."""
+
+    needs: Needs
+    #: The number of positions.
+    length: int
+    stages: list[Stage]
+    values: list[pl.Expr]
+
+
+def by_columns(values: Sequence[Value], length: int, lowest: float, log: LogFacts) -> ColumnStages:
+    """Return the stages of values that need labels and ranks only.
+
+    The rankings have up to `length` documents; `lowest` is the lowest relevant label.
+    """
+    return _Positions(values, length, lowest, log).stages()
+
+
+class _Positions:
+    """The nodes of a plan, and the names of their columns, without the position."""
+
+    def __init__(self, values: Sequence[Value], length: int, lowest: float, log: LogFacts) -> None:
+        self.values, self.length, self.lowest, self.log = values, length, lowest, log
+        self.reductions = [node for node in nodes(*values) if isinstance(node, Reduction)]
+        self.elements = [*dict.fromkeys(node.elements for node in self.reductions)]
+        self.parts = {node: _split(node, length) for node in self.elements}
+        self.stored = [*dict.fromkeys(part for part, _ in self.parts.values())]
+        self.names: dict[Node, str] = {
+            node: f"{OWN}{index}"
+            for index, node in enumerate(
+                dict.fromkeys([*self.reductions, *self.elements, *self.stored])
+            )
+        }
+
+    def stages(self) -> ColumnStages:
+        """Return the columns of each stage."""
+        read = {(leaf, node.order) for node in self.stored for leaf in leaves(node.term)}
+        hits = {self._rel(leaf) for leaf, _ in read if isinstance(leaf, Hits)}
+        relevant = dict.fromkeys((rel, _RANKED) for rel in hits)
+        relevant |= dict.fromkeys(
+            (self._rel(leaf), order) for leaf, order in read if isinstance(leaf, Relevant)
+        )
+        positions = range(self.length)
+        columns = {node: self._columns(node) for node in self.elements}
+        sums = {(node.elements, self._cutoff(node)) for node in self.reductions if _is_sum(node)}
+        return ColumnStages(
+            Needs.of(self.values),
+            self.length,
+            [
+                {
+                    at(_relevant(rel, order), i): is_relevant(pl.col(at(_LABELS[order], i)), rel)
+                    for rel, order in relevant
+                    for i in positions
+                },
+                *({at(_hits(rel), i): _running_hits(rel, i) for rel in hits} for i in positions),
+                {
+                    at(self.names[node], i): self._element(node, i)
+                    for node in self.stored
+                    if not _is_relevance(node)
+                    for i in positions
+                },
+                *running_sums(
+                    sums,
+                    self.names,
+                    lambda node, start, stop: _total(columns[node][start:stop]),
+                ),
+                {
+                    self.names[node]: self._late(node)
+                    for node in self.reductions
+                    if not _is_sum(node)
+                },
+            ],
+            [lowered(value, self._reduction) for value in self.values],
+        )
+
+    def _rel(self, leaf: Relevant | Hits) -> float:
+        return self.lowest if leaf.rel is None else leaf.rel
+
+    def _cutoff(self, node: Reduction) -> int:
+        return min(node.k, self.length) if isinstance(node.k, int) else self.length
+
+    def _columns(self, node: Elements) -> list[pl.Expr]:
+        """Return what a reduction reads at each position."""
+        part, weights = self.parts[node]
+        name = self.names[part]
+        if _is_relevance(part) and isinstance(part.term, Relevant):
+            name = _relevant(self._rel(part.term), part.order)
+        columns = [pl.col(at(name, i)) for i in range(self.length)]
+        if node.how == "count":
+            return [column.cast(pl.UInt8) for column in columns]
+        if weights is None:
+            return columns
+        return [column * weight for column, weight in zip(columns, weights, strict=True)]
+
+    def _element(self, node: Elements, i: int) -> pl.Expr:
+        """Return a term at a position, masked where a position without a document has an effect."""
+        leaf = partial(self._leaf, order=node.order, i=i)
+        among = None
+        if not is_neutral(node.term, node.how):
+            among = pl.col(at(HERE, i))
+            if node.order != "any":
+                among = leaf(Field("retrieved" if node.order == "rank" else "judged"))
+        return complete(lowered(node.term, leaf), node.how, among)
+
+    def _leaf(self, leaf: Term, order: Order, i: int) -> pl.Expr:
+        """Return the column of what a term reads at a position."""
+        label = pl.col(at(_LABELS[order], i))
+        match leaf:
+            case Field("label"):
+                return label.cast(pl.Float64)
+            case Field("rank") if order == "any":
+                return pl.col(at(RANK, i)).cast(pl.Float64)
+            case Field("rank" | "ideal_rank"):
+                return pl.lit(i + 1.0)
+            case Field("judged"):
+                return label.is_not_null()
+            case Field("retrieved"):
+                return pl.col(at(RANK, i)).is_not_null()
+            case Relevant():
+                return pl.col(at(_relevant(self._rel(leaf), order), i))
+            case Hits():
+                return pl.col(at(_hits(self._rel(leaf)), i)).cast(pl.Float64)
+            case Gain(gain):
+                return gain_of(gain, label, whole_labels=self.log.whole_labels)
+        raise TypeError(leaf)
+
+    def _reduction(self, node: Reduction) -> pl.Expr:
+        if _is_sum(node):
+            name = name_of_sum(self.names, node.elements, self._cutoff(node))
+            return pl.col(name).cast(pl.Float64)
+        value = pl.col(self.names[node])
+        return pl.when(value != _NONE[node.how]).then(value) if node.how in _NONE else value
+
+    def _late(self, node: Reduction) -> pl.Expr:
+        """Return an extreme, or a sum whose cutoff is a value."""
+        columns = self._columns(node.elements)[: self._cutoff(node)]
+        if isinstance(node.k, Value):
+            k = lowered(node.k, self._reduction).cast(pl.Int64)
+            columns = [pl.when(k > i).then(column) for i, column in enumerate(columns)]
+        none = _NONE.get(node.how, 0.0)
+        columns = [column.cast(pl.Float64).fill_null(none) for column in columns]
+        if node.how in _NONE:
+            return (pl.min_horizontal if node.how == "min" else pl.max_horizontal)(columns)
+        return _total(columns)
+
+
+_RANKED: Order = "rank"
+
+
+def at(name: str, position: int) -> str:
+    """Return the name of a term's column at a position, counted from 0."""
+    return f"{name} {position}"
+
+
+def _relevant(rel: float, order: Order) -> str:
+    return f"{OWN}relevant {rel} {order}"
+
+
+def _hits(rel: float) -> str:
+    return f"{OWN}hits {rel}"
+
+
+def _running_hits(rel: float, i: int) -> pl.Expr:
+    here = pl.col(at(_relevant(rel, "rank"), i))
+    return pl.col(at(_hits(rel), i - 1)) + here if i else here.cast(pl.UInt8)
+
+
+def _is_sum(node: Reduction) -> bool:
+    return node.how in {"sum", "count"} and not isinstance(node.k, Value)
+
+
+def _is_relevance(node: Elements) -> bool:
+    """Return whether a count reads columns of relevance as they are."""
+    return isinstance(node.term, Relevant) and node.how == "count"
+
+
+def _split(node: Elements, length: int) -> tuple[Elements, Sequence[float] | None]:
+    """Return the part of a term that is stored, and its constant factor at each position."""
+    term, weight = weighted(node.term) if node.how == "sum" else (node.term, None)
+    if weight is None:
+        return node, None
+    return replace(node, term=term), _weights(weight, length)
+
+
+@lru_cache(4096)
+def _weights(weight: Term, length: int) -> Sequence[float]:
+    """Return a term that reads only ranks, at each position."""
+    ranks = pl.lit(pl.Series(range(1, length + 1), dtype=pl.Float64))
+    weights = lowered(weight, lambda _: ranks).cast(pl.Float64).fill_null(0.0)
+    return pl.select(weights).to_series().to_list()
+
+
+def _total(columns: Iterable[pl.Expr]) -> pl.Expr:
+    return reduce(operator.add, columns)

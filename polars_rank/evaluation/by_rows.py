@@ -1,0 +1,324 @@
+"""Metrics as columns of one plan, with a row for each document.
+
+The plan computes columns in stages: values that tied documents share; terms of documents; folds of
+whole rankings, and lists of the terms of each ranking; sums over these lists, where a sum down to a
+cutoff is added to that down to the next smaller cutoff; and sums whose cutoff is itself a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from polars_rank._params import OWN
+from polars_rank.evaluation.stages import (
+    LogFacts,
+    Needs,
+    Stage,
+    complete,
+    gain_of,
+    is_neutral,
+    is_running,
+    name_of_sum,
+    running_sums,
+)
+from polars_rank.metrics.analyses import leaves, nodes
+from polars_rank.metrics.expressions import (
+    IS_RETRIEVED,
+    folded,
+    leaf_of_rows,
+    lowered,
+    reduced,
+)
+from polars_rank.metrics.nodes import (
+    Batch,
+    Column,
+    Elements,
+    Field,
+    Fold,
+    Gain,
+    Hits,
+    Listed,
+    Node,
+    OfTies,
+    Order,
+    Reduction,
+    Relevant,
+    Required,
+    Term,
+    UserExpression,
+    Value,
+)
+from polars_rank.metrics.terms import IDEAL_RANK
+
+#: The position of a row in its ranking, from 1: the rank, if the document is retrieved.
+POSITION = OWN + "position"
+#: The label at this position of the ideal ranking.
+IDEAL_LABEL = OWN + "ideal label"
+#: Whether the row is a document: an empty ranking has one row that is not.
+DOCUMENT = OWN + "document"
+#: The columns of tied documents; see `Field`.
+TIE_COLUMNS = {name: OWN + "tie " + name for name in ("first", "last", "begin", "end", "reverse")}
+
+_POSITION = pl.col(POSITION).cast(pl.Float64)
+_IDEAL_LABEL = pl.col(IDEAL_LABEL)
+
+#: Fields that are the same in all orders, and that the ranked table of users lacks.
+_FIELDS = {
+    "document": pl.col(DOCUMENT),
+    "position": _POSITION,
+    "first": pl.col(TIE_COLUMNS["first"]).cast(pl.Float64),
+    "last": pl.col(TIE_COLUMNS["last"]).cast(pl.Float64),
+    "begin": pl.col(TIE_COLUMNS["begin"]),
+    "end": pl.col(TIE_COLUMNS["end"]),
+    "reverse": pl.col(TIE_COLUMNS["reverse"]),
+}
+
+#: The message if two documents of a ranking have the same position.
+_SEVERAL = (
+    "a position occurs twice in a ranking; add the columns that identify a ranking, such as the "
+    "session, to `query`"
+)
+
+
+class RowStages(NamedTuple):
+    """The stages of a plan by rows; the values are expressions over the last one."""
+
+    needs: Needs
+    #: The columns of running counts of hits, and their lowest relevant labels.
+    hits: dict[str, float | None]
+    #: Values that tied documents share.
+    ties: Stage
+    rows: Stage
+    #: The columns that are gathered as lists.
+    gathered: list[str]
+    folds: Stage
+    #: Aggregations of `items`, which every ranking gets.
+    items: Stage
+    sums: list[Stage]
+    #: The conditions that must hold for every ranking, by the message if one does not.
+    required: Stage
+    values: list[pl.Expr]
+
+    @property
+    def reads(self) -> set[str]:
+        """The columns of the ranked rows that are read."""
+        parts = [*self.ties.values(), *self.rows.values(), *self.folds.values()]
+        read = {name for part in parts for name in part.meta.root_names()} | {*self.gathered}
+        return read - self.ties.keys() - self.rows.keys()
+
+
+def by_rows(values: Sequence[Value], log: LogFacts) -> RowStages:
+    """Return the stages of values that share the rows of a log."""
+    return _Names(values, log).stages()
+
+
+class _Names:
+    """The nodes of a plan, and the name of the column that holds each of them."""
+
+    def __init__(self, values: Sequence[Value], log: LogFacts) -> None:
+        self.values, self.log = values, log
+        every = [*nodes(*values)]
+        self.hits = [node for node in every if isinstance(node, Hits)]
+        self.ties = [node for node in every if isinstance(node, OfTies)]
+        self.required = [node for node in every if isinstance(node, Required)]
+        self.folds: list[Fold | UserExpression] = [
+            node for node in every if isinstance(node, (Fold, UserExpression))
+        ]
+        if log.placed and any(
+            isinstance(node, Column) and node.different_positions for node in every
+        ):
+            self.folds.append(_ONE_PER_POSITION)
+        reductions = [node for node in every if isinstance(node, Reduction)]
+        self.items = [node for node in reductions if self._is_of_items(node)]
+        self.reductions = [node for node in reductions if not self._is_of_items(node)]
+        self.batches: dict[Hashable, list[Batch]] = {}
+        for node in every:
+            if isinstance(node, Batch):
+                self.batches.setdefault(_source(node), []).append(node)
+        self.elements = [*dict.fromkeys(node.elements for node in self.reductions)]
+        folded = [node for node in self.folds if isinstance(node, Fold)]
+        listed = [replace_cutoff(each) for node in folded for each in node.sequences]
+        listed += [Listed(term, "any") for same in self.batches.values() for term in same[0].inputs]
+        stored: list[Elements | Listed] = [*dict.fromkeys(self.elements), *dict.fromkeys(listed)]
+        self.names: dict[Node, str] = {
+            node: f"{OWN}{index}" for index, node in enumerate(dict.fromkeys([*every, *stored]))
+        }
+        self.names |= {node: f"{OWN}fold {index}" for index, node in enumerate(self.folds)}
+        self.rows = {node: self._stored(node) for node in stored}
+        # A term that is a column is not copied.
+        self.names |= {
+            node: term.meta.output_name()
+            for node, term in self.rows.items()
+            if term.meta.is_column()
+        }
+
+    def stages(self) -> RowStages:
+        """Return the columns of each stage."""
+        plain = [node for node in self.reductions if not is_running(node)]
+        late = [node for node in plain if isinstance(node.k, Value)]
+        required = {node.problem: self._value(node.condition) for node in self.required}
+        if _ONE_PER_POSITION in self.folds:
+            required[_SEVERAL] = pl.col(self.names[_ONE_PER_POSITION])
+        cutoffs = {(node.elements, node.k) for node in self.reductions if is_running(node)}
+        needs = Needs.of(self.values)
+        part = partial(self._part, depth=needs.depth)
+        return RowStages(
+            needs=needs,
+            hits={self.names[node]: node.rel for node in self.hits},
+            ties={self.names[node]: self._of_ties(node) for node in self.ties},
+            rows={
+                self.names[node]: term
+                for node, term in self.rows.items()
+                if not term.meta.is_column()
+            },
+            gathered=[*dict.fromkeys(self.names[node] for node in self.elements)],
+            folds={self.names[node]: self._fold(node) for node in self.folds}
+            | {self.names[same[0]]: self._batch(same) for same in self.batches.values()},
+            items={
+                self.names[node]: reduced(lowered(node.term, leaf_of_rows), node.how)
+                for node in self.items
+            },
+            sums=[
+                {self.names[node]: self._sum(node) for node in plain if node not in late},
+                *running_sums(cutoffs, self.names, part),
+                {self.names[node]: self._sum(node) for node in late},
+            ],
+            required=required,
+            values=[self._value(value) for value in self.values],
+        )
+
+    def _is_of_items(self, node: Reduction) -> bool:
+        columns = {leaf.name for leaf in leaves(node.term) if isinstance(leaf, Column)}
+        return node.order == "items" and columns <= {*self.log.attributes}
+
+    def _value(self, node: Value) -> pl.Expr:
+        return lowered(node, self._reduction)
+
+    def _reduction(self, node: Value) -> pl.Expr:
+        if isinstance(node, Batch):
+            same = self.batches[_source(node)]
+            return pl.col(self.names[same[0]]).list.get(same.index(node))
+        if is_running(node):
+            return pl.col(name_of_sum(self.names, node.elements, node.k))
+        return pl.col(self.names[node])
+
+    def _stored(self, node: Elements | Listed) -> pl.Expr:
+        """Return what is read of a document, null or neutral for documents not in the order."""
+        leaf = partial(self._leaf, order=node.order)
+        if isinstance(node, Listed) and node.order == "ideal":  # unjudged documents have no rank
+            place = pl.when(_IDEAL_LABEL.is_not_null()).then(_POSITION)
+            return lowered(node.term, lambda each: place if each == IDEAL_RANK else leaf(each))
+        term = lowered(node.term, leaf)
+        if isinstance(node, Elements):
+            if node.order == "any" and isinstance(node.term, Relevant):
+                return term  # never null
+            return complete(term, node.how, self._among(node))
+        return pl.when(IS_RETRIEVED).then(term) if node.order == "rank" else term
+
+    def _among(self, node: Elements) -> pl.Expr | None:
+        if node.order == "rank":
+            return IS_RETRIEVED
+        if node.order == "ideal" and not is_neutral(node.term, node.how):
+            return _IDEAL_LABEL.is_not_null()
+        return None
+
+    def _leaf(self, leaf: Term, order: Order | None) -> pl.Expr:
+        """Return the column of what a term reads, in rows in rank order."""
+        label = _IDEAL_LABEL if order == "ideal" else pl.col("label")
+        match leaf:
+            case Field("label"):
+                return label.cast(pl.Float64)
+            case Field("rank") if order == "rank":
+                return _POSITION  # of retrieved documents
+            case Field("ideal_rank") if order == "ideal":
+                return _POSITION
+            case Field("judged"):
+                return label.is_not_null()
+            case Field("doc") if self.log.text_ids:
+                return pl.col("doc").cast(pl.String)
+            case Field(name) if name in _FIELDS:
+                return _FIELDS[name]
+            case Hits():
+                return pl.col(self.names[leaf]).cast(pl.Float64)
+            case OfTies():
+                return pl.col(self.names[leaf])
+            case Gain(gain):
+                return gain_of(gain, label, whole_labels=self.log.whole_labels)
+        return leaf_of_rows(leaf)
+
+    def _of_ties(self, node: OfTies) -> pl.Expr:
+        result: pl.Expr = node.function(
+            *(lowered(each, partial(self._leaf, order=None)) for each in node.operands)
+        )
+        return result
+
+    def _fold(self, node: Fold | UserExpression) -> pl.Expr:
+        if isinstance(node, UserExpression):
+            return node.expression
+        columns = []
+        for listed in node.sequences:
+            column = pl.col(self.names[replace_cutoff(listed)])
+            columns.append(column if listed.k is None else column.head(listed.k))
+        return folded(node, *columns)
+
+    def _batch(self, same: Sequence[Batch]) -> pl.Expr:
+        """Return the values of batches that share what is read, as one list."""
+        first = same[0]
+        document = pl.struct(
+            pl.col(self.names[Listed(term, "any")]).alias(name) for name, term in first.fields
+        )
+        functions = [node.compute for node in same]
+        return document.implode().map_batches(
+            partial(_of_batch, functions, first.read, *first.parameters),
+            return_dtype=pl.List(pl.Float64),
+            is_elementwise=True,
+            returns_scalar=True,
+        )
+
+    def _sum(self, node: Reduction) -> pl.Expr:
+        """Return a reduction of the whole list of a term, or down to a cutoff."""
+        terms = pl.col(self.names[node.elements]).list
+        if node.k is None:
+            return reduced(terms, node.how)
+        k = self._value(node.k).cast(pl.Int64) if isinstance(node.k, Value) else node.k
+        return reduced(terms.head(k).list, node.how)
+
+    def _part(self, node: Elements, start: int, stop: int, *, depth: int | None) -> pl.Expr:
+        """Return the sum of a term between two ranks."""
+        terms = pl.col(self.names[node]).list
+        if stop - start == 1:
+            return terms.get(start, null_on_oob=True).cast(pl.Float64).fill_null(0.0)
+        whole = start == 0 and stop == depth  # rankings end at the largest cutoff
+        return reduced(terms if whole else terms.slice(start, stop - start).list, "sum")
+
+
+def _is_unique(values: pl.Expr) -> pl.Expr:
+    known = values.drop_nulls()
+    return known.n_unique() == known.len()
+
+
+#: Whether the documents of a ranking have different positions.
+_ONE_PER_POSITION = Fold(_is_unique, (Listed(Field("score"), "any"),))
+
+
+def replace_cutoff(listed: Listed) -> Listed:
+    """Return a sequence without its cutoff: sequences with different cutoffs share a column."""
+    return listed if listed.k is None else Listed(listed.term, listed.order)
+
+
+def _source(batch: Batch) -> Hashable:
+    return batch.read, batch.parameters, batch.fields
+
+
+def _of_batch(
+    functions: Sequence[Callable[..., pl.Series]], read: Callable[..., Any], *parameters: Any
+) -> pl.Series:
+    """Return the values of each ranking as a list; the last parameter is the column of lists."""
+    batch = read(*parameters)
+    values = [function(batch).alias(str(index)) for index, function in enumerate(functions)]
+    lists = pl.DataFrame(values).select(pl.concat_list(pl.all())).to_series()
+    return lists.alias(parameters[-1].name)

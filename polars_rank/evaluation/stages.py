@@ -1,0 +1,126 @@
+"""What plans by rows and plans by columns share: needs of metrics, terms, and running sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
+
+import polars as pl
+
+from polars_rank.metrics.analyses import columns_read, depth, reads_order, refusals
+from polars_rank.metrics.expressions import lowered
+from polars_rank.metrics.nodes import (
+    Column,
+    Elements,
+    Field,
+    Function,
+    Gain,
+    Node,
+    Reduction,
+    Relevant,
+    Term,
+    Value,
+)
+
+#: Columns of one stage, which reads those of the stages before.
+Stage: TypeAlias = dict[str, pl.Expr]
+
+
+class LogFacts(NamedTuple):
+    """What compilers need to know about a log."""
+
+    #: Whether labels are integers.
+    whole_labels: bool
+    #: Whether documents are ranked by the positions at which they were shown.
+    placed: bool = False
+    #: Whether document ids are compared as text.
+    text_ids: bool = False
+    #: The columns of `items`.
+    attributes: Collection[str] = ()
+
+
+class Needs(NamedTuple):
+    """What metrics read, and what their columns must be."""
+
+    #: The largest cutoff; None if whole rankings are read.
+    depth: int | None
+    ordered: bool
+    #: The labels that gains do not accept: messages and conditions.
+    refused: Mapping[str, Callable[[pl.Expr], pl.Expr]]
+    #: The columns of the user.
+    columns: Sequence[Column]
+
+    @classmethod
+    def of(cls, values: Sequence[Value]) -> Needs:
+        """Return the needs of values."""
+        ordered = any(map(reads_order, values))
+        return cls(depth(*values), ordered, refusals(*values), columns_read(*values))
+
+
+def gain_of(gain: Function, label: pl.Expr, *, whole_labels: bool) -> pl.Expr:
+    """Return the gain of a label, by a faster function if labels are integers."""
+    faster = getattr(gain, "of_whole", None) if whole_labels else None
+    worth: pl.Expr = gain(label.cast(pl.Float64)) if faster is None else faster(label)
+    return worth
+
+
+def complete(term: pl.Expr, how: str, among: pl.Expr | None) -> pl.Expr:
+    """Return a term restricted to some documents, with nulls replaced where they have no effect.
+
+    A sum over a column without nulls takes a third of the time.
+    """
+    if how == "count":
+        return (term if among is None else term & among).fill_null(value=False)
+    some = term if among is None else pl.when(among).then(term)
+    return some.cast(pl.Float64).fill_null(0.0) if how == "sum" else some
+
+
+@lru_cache(4096)
+def is_neutral(term: Term, how: str) -> bool:
+    """Return whether a document without a label and a rank has no effect on a reduced term."""
+
+    def absent(leaf: Term) -> pl.Expr:
+        match leaf:
+            case Relevant() | Field("retrieved" | "judged"):
+                return pl.lit(value=False)
+            case Gain(gain):
+                worth: pl.Expr = gain(pl.lit(None, dtype=pl.Float64))
+                return worth
+            case Field("label"):
+                return pl.lit(None, dtype=pl.Float64)
+        return pl.lit(1.0)
+
+    value = pl.select(lowered(term, absent)).item()
+    return value is None or (how in {"sum", "count"} and not value)
+
+
+def is_running(node: Node) -> TypeGuard[Reduction]:
+    """Return whether a node is a sum down to a number of ranks."""
+    return isinstance(node, Reduction) and isinstance(node.k, int) and node.how in {"sum", "count"}
+
+
+def name_of_sum(names: Mapping[Node, str], elements: Elements, k: Any) -> str:
+    """Return the name of the column with a sum down to a cutoff."""
+    return f"{names[elements]} to {k}"
+
+
+def running_sums(
+    sums: Iterable[tuple[Elements, Any]],
+    names: Mapping[Node, str],
+    part: Callable[[Elements, int, int], pl.Expr],
+) -> list[Stage]:
+    """Return a stage per cutoff: a sum is the sum down to the next smaller cutoff, plus a part.
+
+    `part` returns the sum between two ranks.
+    """
+    cutoffs: dict[Elements, list[int]] = {}
+    for elements, k in sorted(sums, key=lambda pair: pair[1]):
+        cutoffs.setdefault(elements, []).append(k)
+    stages: dict[int, Stage] = {k: {} for k in sorted({k for ks in cutoffs.values() for k in ks})}
+    for elements, ks in cutoffs.items():
+        for start, stop in zip([0, *ks], ks, strict=False):
+            added = part(elements, start, stop)
+            before = pl.col(name_of_sum(names, elements, start)) + added if start else added
+            stages[stop][name_of_sum(names, elements, stop)] = before
+    return [*stages.values()]

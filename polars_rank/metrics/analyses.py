@@ -1,0 +1,204 @@
+"""What a metric reads and needs, as functions of its tree."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+import polars as pl
+
+from polars_rank._polars import is_elementwise
+from polars_rank.errors import ArgumentError, short
+from polars_rank.metrics.nodes import (
+    Batch,
+    Column,
+    Field,
+    Fold,
+    Function,
+    Gain,
+    Hits,
+    Listed,
+    LiteralTerm,
+    LiteralValue,
+    MappedTerm,
+    MappedValue,
+    Node,
+    OfTies,
+    Parameters,
+    Reduction,
+    Relevant,
+    Term,
+    UserExpression,
+    Value,
+)
+
+#: Fields that depend on the order of documents.
+_RANKS = {Field("rank"), Field("ideal_rank")}
+#: Fields of the documents tied with a document, which only plans by rows have.
+TIES = {Field("position")} | {Field(name) for name in ("first", "last", "begin", "end", "reverse")}
+#: Fields that columns by position have.
+_OF_POSITIONS = _RANKS | {Field("label"), Field("retrieved"), Field("judged")}
+
+#: Modules whose functions the operators of terms call.
+_ELEMENTWISE = {"_operator", "polars.functions.aggregation.horizontal"}
+
+#: Ranked columns that depend on labels.
+_OF_LABELS = {"label", "relevant", "hits", "ideal_rank"}
+
+
+def nodes(*roots: Node) -> Iterator[Node]:
+    """Yield each distinct node once, inputs first."""
+    known: set[Node] = set()
+
+    def visit(node: Node) -> Iterator[Node]:
+        if node not in known:
+            known.add(node)
+            for each in node.inputs:
+                yield from visit(each)
+            yield node
+
+    for root in roots:
+        yield from visit(root)
+
+
+@lru_cache(4096)
+def leaves(node: Node) -> frozenset[Term]:
+    """Return what a term or a value reads of documents."""
+    if isinstance(node, Term) and not node.inputs:
+        return frozenset() if isinstance(node, LiteralTerm) else frozenset([node])
+    return frozenset[Term]().union(*map(leaves, node.inputs))
+
+
+def depth(*values: Value) -> int | None:
+    """Return the largest cutoff; None if a value depends on whole rankings."""
+    cutoffs: list[int | None] = []
+    for node in nodes(*values):
+        if isinstance(node, (Reduction, Listed)):
+            # Hits are counted, and tied documents found, in whole rankings.
+            whole = node.order in {"any", "items"} or any(
+                isinstance(leaf, Hits) or leaf in TIES for leaf in leaves(node)
+            )
+            cutoffs.append(None if whole or not isinstance(node.k, int) else node.k)
+        elif isinstance(node, (Batch, UserExpression)):
+            cutoffs.append(None)
+    known = [k for k in cutoffs if k is not None]
+    return max(known) if known and len(known) == len(cutoffs) else None
+
+
+def reads_order(node: Node) -> bool:
+    """Return whether a term or a value depends on the order of documents."""
+    if isinstance(node, UserExpression):
+        return True
+    if isinstance(node, Reduction) and (node.order == "ideal" or node.k is not None):
+        return True
+    if isinstance(node, Listed) and node.order != "any":
+        return True
+    if node in _RANKS or node in TIES or isinstance(node, (Hits, OfTies)):
+        return True
+    return any(map(reads_order, node.inputs))
+
+
+def reads_labels(value: Value) -> bool:
+    """Return whether a value depends on labels."""
+    of_labels = {Field("label"), Field("judged"), Field("ideal_rank")}
+    for node in nodes(value):
+        if isinstance(node, UserExpression):
+            if not _OF_LABELS.isdisjoint(node.expression.meta.root_names()):
+                return True
+        elif isinstance(node, Gain):
+            if _is_of_label(node.gain):
+                return True
+        elif node in of_labels or isinstance(node, (Relevant, Hits)):
+            return True
+    return False
+
+
+@lru_cache(4096)
+def _is_of_label(gain: Function) -> bool:
+    """Return whether a gain reads the label; a constant gain does not."""
+    return bool(gain(pl.col("label")).meta.root_names())
+
+
+def names_read(*values: Value) -> set[str]:
+    """Return the columns of the log that values read besides scores and labels."""
+    names: set[str] = set()
+    for node in nodes(*values):
+        if isinstance(node, Column):
+            names.add(node.name)
+        elif isinstance(node, UserExpression):
+            names |= {*node.expression.meta.root_names()} - _OF_LABELS - {"score", "rank"}
+        elif node == Field("doc"):
+            names.add("doc")
+    return names
+
+
+def columns_read(*values: Value) -> list[Column]:
+    """Return the columns of the log that values read, in a stable order."""
+    return [node for node in nodes(*values) if isinstance(node, Column)]
+
+
+def refusals(*values: Value) -> dict[str, Callable[[pl.Expr], pl.Expr]]:
+    """Return the labels that gains do not accept: messages and conditions."""
+    refused: dict[str, Callable[[pl.Expr], pl.Expr]] = {}
+    for node in nodes(*values):
+        if isinstance(node, Gain):
+            refused |= getattr(node.gain, "refuses", {})
+    return refused
+
+
+@lru_cache(4096)
+def fits_columns(value: Value) -> bool:
+    """Return whether a value needs no more than the label and the rank at each position."""
+    if isinstance(value, Reduction):
+        by_position = all(
+            leaf in _OF_POSITIONS or isinstance(leaf, (Relevant, Hits, Gain))
+            for leaf in leaves(value.term)
+        )
+        return (
+            by_position
+            and value.order != "items"
+            and (not isinstance(value.k, Value) or fits_columns(value.k))
+        )
+    if isinstance(value, (LiteralValue, MappedValue)):
+        return all(map(fits_columns, value.inputs))
+    return False
+
+
+def weighted(term: Term) -> tuple[Term, Term | None]:
+    """Split a term into a factor that does not read ranks and one that reads nothing else."""
+    if isinstance(term, MappedTerm) and term.function is operator.mul:
+        rest, weight = term.operands
+        if leaves(weight) and leaves(weight) <= _RANKS:
+            return rest, weight
+    return term, None
+
+
+def check_functions(value: Value) -> None:
+    """Raise `ArgumentError` for functions of users that plans cannot compute."""
+    for node in nodes(value):
+        if isinstance(node, MappedTerm) and node.function.__module__ not in _ELEMENTWISE:
+            _check_elementwise(node.function, len(node.operands), node.parameters)
+        elif isinstance(node, Fold):
+            _check_fold(node.function, len(node.sequences), node.parameters)
+
+
+@lru_cache(4096)
+def _check_elementwise(function: Function, number: int, parameters: Parameters) -> None:
+    columns = [pl.col(f"term {index}") for index in range(number)]
+    result = function(*columns, **dict(parameters))
+    if not isinstance(result, pl.Expr) or not is_elementwise(result):
+        raise ArgumentError(
+            "a function of terms must return an elementwise expression, with one value per "
+            f"document; found {short(function)}"
+        )
+
+
+@lru_cache(4096)
+def _check_fold(function: Function, number: int, parameters: Parameters) -> None:
+    names = [f"term {index}" for index in range(number)]
+    others = {*function(*map(pl.col, names), **dict(parameters)).meta.root_names()} - {*names}
+    if others:
+        raise ArgumentError(
+            f"a fold reads {sorted(others)}, which are not among its terms; pass them as terms"
+        )
