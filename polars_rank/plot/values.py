@@ -8,6 +8,7 @@ import polars as pl
 
 from polars_rank._params import OWN, check_column
 from polars_rank.errors import ArgumentError, DataError, number_of
+from polars_rank.evaluation.checks import with_run_warning
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot.drawing import counted, non_empty, undefined_note
 from polars_rank.plot.runs import groups, harmless_text, run_columns
@@ -82,6 +83,7 @@ class Values(NamedTuple):
         (variable,) = requested
         undefined_there = pl.col(variable.name).is_null().alias(_UNDEFINED)
         selected = rows.select(*taken, variable.value.alias(VALUE), undefined_there)
+        selected = with_run_warning(selected, rows, run, keys)
         return cls(selected, variable.name, columns, [*queries], variable.counts_as, default_query)
 
     @property

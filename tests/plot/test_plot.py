@@ -1055,3 +1055,9 @@ def png(chart: altair.LayerChart) -> bytes:
     assert picture.startswith(b"\x89PNG")
     assert len(picture) > 3000
     return picture
+
+
+def test_a_distribution_of_runs_in_a_column_with_another_name_warns() -> None:
+    values = pr.per_query(pr.datasets.search_log(20).rename({"run": "model"}), "rr", by="model")
+    with pytest.warns(pr.errors.RankWarning, match=r"'model'.*run='model'"):
+        pr.plot.distribution(values)
