@@ -44,11 +44,10 @@ from polars_rank import _startup  # noqa: F401
 # isort: split
 import polars as pl
 
-from polars_rank import conventions, discounts, errors, gains, metrics
+from polars_rank import conventions, discounts, errors, gains, metrics, terms
 from polars_rank.conventions import Conventions
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.ranking import rank
-from polars_rank.metrics import terms
 from polars_rank.metrics.agreement import *
 from polars_rank.metrics.beyond_accuracy import *
 from polars_rank.metrics.cascade_models import *

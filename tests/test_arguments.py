@@ -217,12 +217,15 @@ MORE = {
 
 
 def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield each public function with its name."""
-    for module in ("", *PUBLIC):
+    """Yield each public function with its name.
+
+    Those that define metrics are not among them: what they return is checked when a metric is made.
+    """
+    for module in ("", *(name for name in PUBLIC if name != "terms")):
         members = import_module(f"polars_rank.{module}".rstrip("."))
         for name in members.__all__:
             function = getattr(members, name)
-            if inspect.isroutine(function):
+            if inspect.isroutine(function) and name != "define_metric":
                 yield f"{module}.{name}".lstrip("."), function
     yield "Conventions", pr.Conventions
 

@@ -218,11 +218,11 @@ def test_no_public_name_hides_a_module() -> None:
 def test_names_of_metrics_are_registered_once() -> None:
     from polars_rank.metrics.metric import define_metric
 
-    def ndcg(t: Any) -> Any:
-        return t.rows()
+    def ndcg() -> Any:
+        return pr.terms.num_documents()
 
     with pytest.raises(pr.errors.ArgumentError, match="a metric 'ndcg' already exists"):
-        metric()(ndcg)
+        define_metric()(ndcg)
     assert REGISTER["ndcg"].__module__ == "polars_rank.metrics.discounted_gain"
 
 

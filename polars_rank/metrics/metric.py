@@ -10,7 +10,7 @@ from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, cast
 
 import polars as pl
 
-from polars_rank._params import arguments_of, is_number, threshold, whole_number
+from polars_rank._params import arguments_of, is_number, public, threshold, whole_number
 from polars_rank._polars import aliases, inner, is_elementwise
 from polars_rank.discounts import DISCOUNTS
 from polars_rank.errors import ArgumentError, short
@@ -257,6 +257,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         return Metric(_cast, made, self.output_name)
 
 
+@public
 def define_metric(
     *,
     low: float | None = 0,

@@ -274,7 +274,3 @@ def conditional(condition: pl.Expr, value: pl.Expr, otherwise: pl.Expr) -> pl.Ex
 def quotient(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
     """Return part / whole; null if the whole is not above 0."""
     return pl.when(whole > 0).then(part / whole)
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -229,6 +229,7 @@ OTHERS = {
         "from_arrays",
         "from_dicts",
         "metric",
+        "define_metric",
         "list_metrics",
         "mapping",
         "at_least",

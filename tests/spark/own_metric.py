@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import polars_rank as pr
-
-t = pr.terms
-
+from polars_rank import terms as t
 
 @pr.define_metric(high=None, aggregate="sum", order_matters="never")
 def retrieved_twice() -> t.Value:
