@@ -28,6 +28,10 @@ Score: TypeAlias = "str | pl.Expr"
 RANKED = ("rank", "ideal_rank", "relevant", "hits")
 
 
+#: Column that says whether a document is excluded because the user has seen it.
+EXCLUDED = OWN + "seen"
+
+
 #: Names of columns, in lower case, that identify the run.
 RUNS = frozenset({"run", "run_id", "runid", "model", "system", "variant", "ranker", "experiment"})
 
@@ -79,8 +83,12 @@ class Columns(NamedTuple):
 
     @property
     def is_document(self) -> pl.Expr:
-        """Whether a row has a document; with ids, rows of rankings without documents have no id."""
-        return pl.lit(value=True) if self.doc is None else pl.col(self.doc).is_not_null()
+        """Whether a row has a document that is not excluded.
+
+        With ids, rows of rankings without documents have no id.
+        """
+        has_id = pl.lit(value=True) if self.doc is None else pl.col(self.doc).is_not_null()
+        return has_id & ~pl.col(EXCLUDED) if EXCLUDED in self.schema else has_id
 
     def check(self, parameter: str, names: Sequence[str], kind: Kind | None = None) -> None:
         """Raise an error unless the columns of another parameter are suitable and unused."""

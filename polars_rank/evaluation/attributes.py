@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import polars as pl
 
 from polars_rank._params import OWN, check_column
-from polars_rank.columns import Columns
+from polars_rank.columns import EXCLUDED, Columns
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import Check, Scope, failed, raise_failed
 from polars_rank.frames.ids import key_types
@@ -25,8 +25,6 @@ _ROWS = OWN + "rows"
 
 #: Column that says whether the user has seen a document, and prefix of attributes of the history.
 SEEN, HISTORY = "seen", "history_"
-#: Column that says whether a document is excluded because the user has seen it.
-EXCLUDED = OWN + SEEN
 
 
 def with_attributes(
@@ -34,7 +32,7 @@ def with_attributes(
     columns: Columns,
     items: pl.LazyFrame | None,
     history: pl.LazyFrame | None,
-    reads: Iterable[str],
+    reads: Iterable[str] | None,
 ) -> tuple[pl.LazyFrame, Columns]:
     """Return the log with the columns of `items` and of `history` that metrics read.
 
@@ -48,7 +46,7 @@ def with_attributes(
         One row per query and document that the user has seen. It adds the column "seen" and, for
         each attribute x of `items` or column x of `history`, the lists "history_x".
     reads
-        The columns that metrics read.
+        The columns that metrics read; None for all columns of `items` and `history`.
 
     Returns
     -------
@@ -56,6 +54,8 @@ def with_attributes(
         The log and its columns with the new schema.
     """
     doc = _ids(columns, "history" if items is None else "items")
+    if reads is None:
+        reads = _available(columns, items, history, doc)
     read = sorted(set(reads))
     if history is not None:
         keys = _history_keys(columns, history, doc)
@@ -81,10 +81,12 @@ def without_seen(log: pl.LazyFrame, columns: Columns, history: pl.LazyFrame) -> 
     The rows remain, marked in `EXCLUDED`, so that a ranking that loses all its documents counts.
     """
     flagged = with_seen(log, columns, history, EXCLUDED)
-    return flagged.with_columns(
-        pl.when(~pl.col(EXCLUDED)).then(pl.col(name)).alias(name)
-        for name in (columns.score, columns.label)
-    )
+    return flagged.with_columns(unless_excluded(pl.col(columns.score, columns.label)))
+
+
+def unless_excluded(column: pl.Expr) -> pl.Expr:
+    """Return a column with nulls for excluded documents."""
+    return pl.when(~pl.col(EXCLUDED)).then(column)
 
 
 def unknown_check(scope: Scope) -> Check:
@@ -102,6 +104,17 @@ def warned(rankings: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
     shown = {**{key: key for key in keys}, UNKNOWN_NAME: UNKNOWN}
     flagged = rankings.with_columns(failed(checks, "ranking"))
     return raise_failed(flagged, checks, keys=shown).drop(UNKNOWN)
+
+
+def _available(
+    columns: Columns, items: pl.LazyFrame | None, history: pl.LazyFrame | None, doc: str
+) -> list[str]:
+    """Return the columns that `items` and `history` can add to a log."""
+    attributes = [] if items is None else [name for name in schema_of(items) if name != doc]
+    if history is None:
+        return attributes
+    own = {*schema_of(history)} - {*columns.keys, doc}
+    return [SEEN, *attributes, *(HISTORY + name for name in {*attributes, *own})]
 
 
 def _ids(columns: Columns, parameter: str) -> str:
@@ -205,6 +218,5 @@ def _check_new(name: str, columns: Columns, parameter: str) -> None:
     """Raise `SchemaError` if the log already has a column that a join adds."""
     if name in columns.schema:
         raise SchemaError(
-            f"column {name!r}, which a metric reads, is in the table and comes from `{parameter}`; "
-            "drop one of them"
+            f"column {name!r} is in the table and comes from `{parameter}`; drop one of them"
         )

@@ -219,7 +219,8 @@ class Evaluation(NamedTuple):
             columns.check("scores", [name for name in self.scores if name in columns.schema])
         if self.items is None and self.history is None:
             return log, columns
-        reads = names_read(*(tree_of(column.metric) for column in self.metrics))
+        trees = [tree_of(column.metric) for column in self.metrics]
+        reads = names_read(*trees) if trees else None
         if self.exclude_seen and self.history is not None:
             log = without_seen(log, columns, self.history)
         return with_attributes(log, columns, self.items, self.history, reads)

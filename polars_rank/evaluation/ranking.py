@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._docstrings import described_by
-from polars_rank._params import OWN, Names, one_of
-from polars_rank.columns import RANKED, Columns, Score, is_relevant, scored
-from polars_rank.conventions import DUPLICATES, TIES, Duplicates, Ties, lowest_relevant
+from polars_rank._params import OWN, Names
+from polars_rank.columns import EXCLUDED, RANKED, Columns, Score, is_relevant
+from polars_rank.conventions import POLARS_RANK, Conventions, Duplicates, Ties, Unjudged
 from polars_rank.errors import SchemaError
+from polars_rank.evaluation.attributes import IN_ITEMS, unknown_check, unless_excluded
 from polars_rank.evaluation.checks import (
     FAILED,
     Check,
@@ -24,16 +25,17 @@ from polars_rank.evaluation.checks import (
 )
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.evaluate import evaluate
-from polars_rank.evaluation.order import Order, position, rank_order
+from polars_rank.evaluation.order import Order, best_of_each, position, rank_order
+from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.rows import Rules
-from polars_rank.frames.batches import by_ranking
-from polars_rank.frames.tables import framed, schema_of
+from polars_rank.frames.batches import NUMBERED, by_ranking
+from polars_rank.frames.tables import Table, framed, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Columns of the score that ranks documents, and of the number of the row.
-_SCORE, _ROW = OWN + "ranked score", OWN + "row"
+#: Column of the score that ranks documents.
+_SCORE = OWN + "ranked score"
 
 
 @described_by(evaluate)
@@ -46,23 +48,46 @@ def rank(
     score: Score = "score",
     label: str = "label",
     position: str | None = None,
+    scores: Sequence[str] | None = None,
     by: Names | None = None,
     ties: Ties | None = None,
     rel: float | None = None,
+    unjudged: Unjudged | None = None,
     duplicates: Duplicates = "error",
+    items: Table | None = None,
+    history: Table | None = None,
+    exclude_seen: bool = False,
+    conventions: Conventions | str = POLARS_RANK,
 ) -> pl.LazyFrame:
     """Return the ranked table: the log with `rank`, `ideal_rank`, `relevant` and `hits`.
 
     Parameters
     ----------
-    frame, query, doc, score, label, position, by
+    frame, query, doc, score, label, position
+        As in `evaluate`.
+    scores
+        Several score columns of the same documents. Each one becomes a run: the result has the
+        rows of all runs, with columns `score` and `run`.
+    by
         As in `evaluate`.
     ties
         Order of documents with equal scores: "doc" (id descending; the default if there are
         ids), "doc_ascending", "best" or "worst" (higher or lower label first; "worst" is the
         default without ids), or "input" (order of rows).
-    rel, duplicates
+    rel, unjudged, duplicates
         As in `evaluate`.
+    items
+        Table with one row per document: the column named by `doc`, and attributes. All its columns
+        are joined. `RankWarning` if it has no row for some retrieved documents.
+    history
+        Table with one row per query and document that the user has seen before. It adds the column
+        `seen` and, for each attribute such as `category`, the lists `history_category`.
+    exclude_seen
+        Drop the documents of `history` from rankings and judgments.
+    conventions
+        Definitions to use, such as "trec_eval" or `pr.conventions.TREC_EVAL`. The ranked table
+        follows `ties`, `rel`, `unjudged`, `float32_scores` and `text_ids`; parameters and
+        exceptions of metrics do not affect it. Parameters of this call take precedence.
 
     Returns
     -------
@@ -73,9 +98,14 @@ def rank(
         - `rank`: 1, 2, ... by score descending; null if the score is null.
         - `ideal_rank`: 1, 2, ... by label descending, equal labels by rank; null if the label is
           null.
-        - `relevant`: whether the label is at least `rel`; false if the label is null; null for the
-          row of a ranking without documents.
+        - `relevant`: whether the label is at least `rel`; false if the label is null; null for
+          seen documents that are dropped and for the row of a ranking without documents.
         - `hits`: the number of relevant documents at this rank or above; null if the rank is null.
+
+        Documents that are dropped or removed are not retrieved, but their rows remain, because a
+        ranking that loses all its documents still counts. With `exclude_seen`, all columns of seen
+        documents are null except keys and ids. With `unjudged="removed"`, scores of unjudged
+        documents are null. If the conventions compare 32-bit scores, scores are Float32.
 
     Raises
     ------
@@ -85,10 +115,14 @@ def rank(
         For null queries, NaN or infinite scores or labels, and duplicate documents. A lazy result
         raises it when it is collected.
     ArgumentError
-        For an invalid parameter.
+        For an invalid parameter, and for conventions with `ties="expected"`, which is a mean over
+        many orders.
 
     Notes
     -----
+    Metrics as expressions over the ranked table equal those of `per_query` with the same options,
+    unless the conventions change a parameter of the metric or have an exception for it.
+
     Unless `ties` is "input", the order of rows does not affect any value. Integers and decimals
     are compared exactly.
 
@@ -109,15 +143,28 @@ def rank(
     │ null  ┆ null ┆ 1          ┆ true     ┆ null │
     └───────┴──────┴────────────┴──────────┴──────┘
     """
-    lowest = lowest_relevant(rel)
-    one_of("ties", ties, (None, *TIES))
-    one_of("duplicates", duplicates, DUPLICATES)
-
-    log, by_score = scored(frame, score, position)
-    columns = Columns.find(
-        schema_of(log), query=query, doc=doc, score=by_score, label=label, by=by, needs_ids=False
+    evaluation = Evaluation.of(
+        None,
+        query=query,
+        doc=doc,
+        score=score,
+        label=label,
+        position=position,
+        scores=scores,
+        by=by,
+        ties=ties,
+        rel=rel,
+        unjudged=unjudged,
+        duplicates=duplicates,
+        items=items,
+        history=history,
+        exclude_seen=exclude_seen,
+        conventions=conventions,
     )
-    for role, name in (("score", by_score), ("label", label)):
+    log, columns = evaluation.read(frame)
+    if scores is not None:
+        log, columns = _as_runs(log, columns, scores)
+    for role, name in (("score", columns.score), ("label", label)):
         if name != role and role in columns.schema:
             other = "another expression" if name.startswith(OWN) else repr(name)
             raise SchemaError(
@@ -130,20 +177,39 @@ def rank(
             f"the frame already has the columns {there}, which the ranked table adds; "
             "drop or rename them"
         )
+    if exclude_seen:
+        numbers = [name for name, dtype in columns.schema.items() if dtype == NUMBERED]
+        log = log.with_columns(unless_excluded(pl.exclude(*columns.pair, *numbers, EXCLUDED)))
+    rules = Rules.of(evaluation.conventions)._replace(ties=evaluation.conventions.ties)
     checks = row_checks(columns)
-    if columns.doc is not None:
+    if columns.doc is not None and duplicates == "error":
         checks.append(duplicate_check(columns, columns.doc))
     checks += unnamed_checks(columns)
-    rules = Rules(ties, lowest)
+    if items is not None:
+        unknown = (pl.col(IN_ITEMS).is_null() & pl.col(_SCORE).is_not_null()).any()
+        checks.append(unknown_check("ranking")._replace(condition=unknown))
     table = _ranked(log, columns, rules, duplicates, checks)
-    if isinstance(score, str) and score == by_score:
+    if not columns.score.startswith(OWN):
         return table
-    shown = pl.col(by_score)
-    negated = position or (score[1:] if isinstance(score, str) and score != by_score else None)
-    if negated is not None and columns.schema[negated] == pl.Int64:
+    negated = position or (score[1:] if isinstance(score, str) else None)
+    if scores is None and negated is not None and columns.schema[negated] == pl.Int64:
         # The negative of the lowest Int64 is beyond its range.
-        shown = shown.clip(upper_bound=2**63 - 1).cast(pl.Int64)
-    return table.with_columns(shown).rename({by_score: "score"})
+        exact = pl.col(columns.score).clip(upper_bound=2**63 - 1).cast(pl.Int64)
+        table = table if rules.float32_scores else table.with_columns(exact)
+    return table.rename({columns.score: "score"})
+
+
+def _as_runs(
+    log: pl.LazyFrame, columns: Columns, scores: Sequence[str]
+) -> tuple[pl.LazyFrame, Columns]:
+    """Return the log of several runs without columns that are valid for one run only."""
+    dropped = [
+        name
+        for name, dtype in columns.schema.items()
+        if dtype == NUMBERED or (name == "score" and name in scores)
+    ]
+    log = log.drop(dropped)
+    return log, columns._replace(schema=schema_of(log))
 
 
 def _ranked(
@@ -198,9 +264,10 @@ def _with_ranks(
         )
         .with_columns(
             pl.when(retrieved).then(pl.col("rank", "hits")),
+            *([pl.col(_SCORE).alias(columns.score)] if rules.changes_scores else []),
         )
         # Columns of the log are not selected by name, because Polars reads some names as patterns.
-        .select(pl.exclude(FAILED, _SCORE, *RANKED, *unnamed), *RANKED, FAILED)
+        .select(pl.exclude(FAILED, _SCORE, EXCLUDED, IN_ITEMS, *RANKED, *unnamed), *RANKED, FAILED)
     )
 
 
@@ -226,14 +293,13 @@ def ranked_documents(
     return _ranked(rows, own, rules, duplicates).drop(OWN + "score")
 
 
-def _without_duplicates(log: pl.LazyFrame, columns: Columns, keep: Duplicates) -> pl.LazyFrame:
+def _without_duplicates(
+    log: pl.LazyFrame, columns: Columns, duplicates: Duplicates
+) -> pl.LazyFrame:
     """Return the log with the first or highest-scored row of each document in a ranking."""
-    if columns.doc is None or keep == "error":
+    if columns.doc is None or duplicates == "error":
         return log
-    pair = [*columns.keys, columns.doc]
-    if keep == "first":
-        return log.unique(pair, keep="first", maintain_order=True)
-    by_score = log.with_row_index(_ROW).sort(
-        columns.score, descending=True, nulls_last=True, maintain_order=True
-    )
-    return by_score.unique(pair, keep="first", maintain_order=True).sort(_ROW).drop(_ROW)
+    order = best_of_each(columns, duplicates)
+    row = pl.int_range(pl.len()).sort_by(**order)
+    is_best = pl.col(columns.doc).sort_by(**order).is_first_distinct().sort_by(row)
+    return log.filter(is_best.over(columns.keys))

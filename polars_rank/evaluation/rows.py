@@ -13,10 +13,10 @@ import polars as pl
 
 from polars_rank._params import OWN, check_column, missing_column
 from polars_rank._progress import known_rows, watch
-from polars_rank.columns import RANKED, Columns
+from polars_rank.columns import EXCLUDED, RANKED, Columns
 from polars_rank.conventions import Conventions, Ties, Unjudged
 from polars_rank.errors import SchemaError, hint
-from polars_rank.evaluation.attributes import EXCLUDED, IN_ITEMS, UNKNOWN
+from polars_rank.evaluation.attributes import IN_ITEMS, UNKNOWN, unless_excluded
 from polars_rank.evaluation.by_columns import ColumnStages
 from polars_rank.evaluation.by_rows import DOCUMENT, RowStages
 from polars_rank.evaluation.checks import (
@@ -74,6 +74,11 @@ class Rules(NamedTuple):
         # The mean over all orders does not depend on the order; "worst" needs no document ids.
         ties: Ties | None = "worst" if own.ties == "expected" else own.ties
         return cls(ties, own.rel, own.unjudged, own.float32_scores, own.text_ids, unjudged_label)
+
+    @property
+    def changes_scores(self) -> bool:
+        """Whether the score that ranks documents may differ from the score of the log."""
+        return self.float32_scores or self.unjudged == "removed"
 
     def score(self, columns: Columns) -> pl.Expr:
         """Return the score that ranks documents; null if a document is not retrieved."""
@@ -194,11 +199,9 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
         grade = pl.lit(rules.unjudged_label, dtype=pl.Float64)
         label = pl.when(is_unjudged).then(grade).otherwise(label.cast(pl.Float64))
     distinct = columns.doc is not None and evaluation.duplicates != "error"
-    document = columns.is_document
     extras = [pl.col(name) for name in plan.extras]
     if evaluation.exclude_seen:
-        document &= ~pl.col(EXCLUDED)
-        extras = [pl.when(~pl.col(EXCLUDED)).then(column) for column in extras]
+        extras = [unless_excluded(column) for column in extras]
     selected: list[pl.Expr | str] = [
         *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
         score.alias("score"),
@@ -207,7 +210,7 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
         *(pl.col(name).alias(OWN + name) for name in columns.unnamed),
         *extras,
         *([IN_ITEMS] if evaluation.items is not None else []),
-        *([document.alias(DOCUMENT)] if DOCUMENT in plan.reads else []),
+        *([columns.is_document.alias(DOCUMENT)] if DOCUMENT in plan.reads else []),
         failed(checked, "row"),
     ]
     adjacent = keys.rows(plan.log, selected, partial(_distinct, plan) if distinct else None)

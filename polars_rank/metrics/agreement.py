@@ -91,7 +91,7 @@ def _perfect_weight(good: pl.Expr, retrieved: pl.Expr, *, p: float) -> pl.Expr:
 
 def _weights(good: pl.Expr, retrieved: pl.Expr, p: float) -> pl.Expr:
     """Return for each place the weights of all depths from there, at which both have a document."""
-    places = good.cum_count().cast(pl.Float64)
+    places = retrieved.cum_count().cast(pl.Float64)
     depth = pl.max_horizontal(retrieved.sum(), good.sum())
     return (pl.lit(float(p)).pow(places - 1) / places).head(depth).cum_sum(reverse=True)
 

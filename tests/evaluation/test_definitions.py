@@ -1,0 +1,193 @@
+"""The ranked table follows the same definitions as an evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plans import holding_nodes
+from polars.testing import assert_frame_equal
+from polars_rank.columns import RANKED
+from polars_rank.conventions import DUPLICATES, PRESETS, named
+from strategies import (
+    ATTRIBUTES_SCHEMA,
+    Lists,
+    assert_close,
+    every_metric,
+    logs,
+    more_examples,
+    random_lists,
+)
+from strategies import log_of as log_with_seen
+
+#: Presets that order tied documents in one way.
+CONVENTIONS = ["polars_rank", *(each.name for each in PRESETS if each.ties != "expected")]
+TIES = (None, "doc", "doc_ascending", "best", "worst", "input")
+#: Expressions that read columns of all rows of a ranking.
+OWN = [
+    pl.len().alias("rows"),
+    pl.col("doc").count().alias("ids"),
+    pl.col("dwell").count().alias("dwells"),
+    pl.col("score").max().alias("highest"),
+    pl.col("hits").max().alias("last hits"),
+    pl.col("ideal_rank").max().alias("last ideal rank"),
+]
+
+
+def log_of(lists: Lists) -> pl.DataFrame:
+    return log_with_seen(lists).drop("seen")
+
+
+def repeated(log: pl.DataFrame) -> pl.DataFrame:
+    """Return a log in which some documents occur twice, with other scores and labels."""
+    again = log.filter(pl.col("doc") % 3 == 0).with_columns(
+        score=1 - pl.col("score"), label=pl.col("label").fill_null(2)
+    )
+    return pl.concat([log, again])
+
+
+def seen(log: pl.DataFrame) -> pl.DataFrame:
+    """Return the documents that users have seen: all of the first query, and some of the others."""
+    some = (pl.col("query") == 0) | ((pl.col("doc") + pl.col("query")) % 4 == 0)
+    return log.filter(some).select("query", "doc")
+
+
+def assert_consistent(log: pl.DataFrame, metrics: list[Any], **options: Any) -> None:
+    """Compare metrics of rankings with metrics as expressions over the ranked table."""
+    conventions = named(options["conventions"]).but(ties=options.get("ties"))
+    general = replace(conventions, exceptions={})
+    metrics = [metric for metric in metrics if conventions.of(metric) == general]
+    expressions = [
+        general.apply(each).alias(each.output_name) if isinstance(each, pr.Metric) else each
+        for each in metrics
+    ]
+    keys = ["run", "query"] if "scores" in options else ["query"]
+    expected = pr.per_query(log, metrics, query_set="all", **options)
+    actual = pr.rank(log, **options).group_by(keys).agg(expressions).sort(keys)
+    assert_close(actual, expected.select(actual.columns))
+
+
+@pytest.mark.parametrize("scores", [None, ["score", "-users"]])
+@pytest.mark.parametrize("exclude_seen", [False, True])
+@pytest.mark.parametrize("unjudged", [None, "removed"])
+@more_examples
+@given(
+    lists=logs(),
+    ties=st.sampled_from(TIES),
+    duplicates=st.sampled_from(DUPLICATES),
+    conventions=st.sampled_from(CONVENTIONS),
+)
+def test_expressions_over_the_ranked_table(
+    lists: Lists,
+    ties: str | None,
+    duplicates: str,
+    conventions: str,
+    unjudged: str | None,
+    exclude_seen: bool,
+    scores: list[str] | None,
+) -> None:
+    log = log_of(lists)
+    options: dict[str, Any] = {
+        "ties": ties,
+        "duplicates": duplicates,
+        "conventions": conventions,
+        "unjudged": unjudged,
+        "exclude_seen": exclude_seen,
+    }
+    options |= {} if scores is None else {"scores": scores}
+    options |= {"history": seen(log)} if exclude_seen else {}
+    log = log if duplicates == "error" else repeated(log)
+    metrics = [pr.metric(name) for name in ("ndcg@3", "ap", "rr", "p@5", "bpref", "roc_auc")]
+    assert_consistent(log, [*metrics, *OWN], **options)
+
+
+@pytest.mark.parametrize(
+    ("conventions", "unjudged"),
+    [("polars_rank", "nonrelevant"), ("trec_eval 9", "removed"), ("LensKit", "removed")],
+)
+def test_every_metric_is_an_expression_over_the_ranked_table(
+    conventions: str, unjudged: str
+) -> None:
+    log = log_of(random_lists(seed=21))
+    assert_consistent(
+        repeated(log), every_metric(3), conventions=conventions, unjudged=unjudged,
+        duplicates="max", history=seen(log), exclude_seen=True,
+    )  # fmt: skip
+
+
+def test_attributes_and_history_are_joined() -> None:
+    lists = random_lists(seed=22)
+    names = [*ATTRIBUTES_SCHEMA.keys() - {"seen", "history_category"}]
+    items = log_with_seen(lists).select("doc", *names).unique("doc").drop("expected")
+    log = log_with_seen(lists).drop(items.columns[1:], "seen", "history_category")
+    metrics = [pr.metric(name) for name in ("novelty@3", "calibration", "unseen_share@3")]
+    assert_consistent(log, metrics, conventions="polars_rank", items=items, history=seen(log))
+    ranked = pr.rank(log, items=items, history=seen(log))
+    added = [*items.columns[1:], "seen", *(f"history_{name}" for name in items.columns[1:])]
+    assert {*ranked.columns} - {*pr.rank(log).columns} == {*added}
+    with pytest.warns(pr.errors.RankWarning, match="`items` has no row for some retrieved"):
+        pr.rank(log, items=items.filter(pl.col("doc") > 9))
+    with pytest.raises(pr.errors.SchemaError, match="'click' is in the table and comes from"):
+        pr.rank(log, items=items.with_columns(click=1))
+
+
+def test_dropped_documents_are_not_retrieved() -> None:
+    log = pl.DataFrame({
+        "query": [1, 1, 1, 2], "doc": [*"abca"], "score": [3.0, 2.0, 1.0, 1.0],
+        "label": [1, None, 2, 1], "text": [*"wxyz"],
+    })  # fmt: skip
+    history = pl.DataFrame({"query": [1, 2], "doc": "a"})
+    ranked = pr.rank(log, unjudged="removed", history=history, exclude_seen=True)
+    assert ranked.columns == [*log.columns, "seen", *RANKED]
+    assert ranked.drop("seen").rows() == [
+        (1, "a", None, None, None, None, None, None, None),
+        (1, "b", None, None, "x", None, None, False, None),
+        (1, "c", 1.0, 2, "y", 1, 1, True, 1),
+        (2, "a", None, None, None, None, None, None, None),
+    ]
+    lazy = pr.rank(log.lazy(), unjudged="removed", history=history, exclude_seen=True)
+    assert lazy.collect_schema() == ranked.schema
+
+
+def test_scores_are_those_that_rank() -> None:
+    log = pl.DataFrame({"query": 1, "score": [0.1, 0.1 + 1e-12], "x": [1, 2], "label": [0, 1]})
+    single = pr.rank(log, conventions="trec_eval 9", ties="worst")
+    assert single.schema["score"] == pl.Float32
+    assert single["rank"].to_list() == [1, 2]
+    assert pr.rank(log)["rank"].to_list() == [2, 1]
+    runs = pr.rank(log, scores=["score", "-x"])
+    assert runs.columns == ["query", "x", "label", "score", "run", *RANKED]
+    assert runs["run"].to_list() == ["score", "score", "-x", "-x"]
+    assert runs["rank"].to_list() == [2, 1, 1, 2]
+    with pytest.raises(pr.errors.SchemaError, match="the frame also has a column 'score'"):
+        pr.rank(log, scores=["x"])
+
+
+@pytest.mark.parametrize("options", [{"ties": "expected"}, {"conventions": "scikit-learn"}])
+def test_a_mean_over_orders_is_not_an_order(options: dict[str, Any]) -> None:
+    log = log_of(random_lists(seed=23))
+    with pytest.raises(pr.errors.ArgumentError, match="is a mean over many orders"):
+        pr.rank(log, **options)
+
+
+def test_excluded_documents_need_a_history() -> None:
+    with pytest.raises(pr.errors.ArgumentError, match="`exclude_seen` needs the documents"):
+        pr.rank(log_of(random_lists(seed=24)), exclude_seen=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"duplicates": "max"}, {"conventions": "trec_eval 9"}])
+def test_definitions_keep_batches(tmp_path: Path, options: dict[str, Any]) -> None:
+    log = log_of(random_lists(seed=25))
+    log.write_parquet(tmp_path / "log.parquet")
+    plan = pr.rank(pr.scan_log(tmp_path / "log.parquet"), unjudged="removed", **options)
+    assert not holding_nodes(plan)
+    expected = pr.rank(log, unjudged="removed", **options)
+    actual = plan.collect(engine="streaming").select(expected.columns)
+    assert_frame_equal(actual, expected)
+    assert not holding_nodes(pr.per_query(plan.drop(RANKED), "num_ret"))
