@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars_rank as pr
 from polars_rank import terms as t
 
+
 @pr.define_metric(high=None, aggregate="sum", order_matters="never")
 def retrieved_twice() -> t.Value:
     """Twice how many documents were retrieved."""
