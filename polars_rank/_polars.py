@@ -74,10 +74,18 @@ def keeps_all_rows(plan: pl.LazyFrame) -> bool:
 
 
 def scan_of_files(
-    read: Callable[..., Iterator[pl.DataFrame]], names: Sequence[str], **options: Any
+    read: Callable[..., Iterator[pl.DataFrame]],
+    names: Sequence[str],
+    *,
+    lengths: object = None,
+    **options: Any,
 ) -> pl.LazyFrame:
-    """Return a plan that reads files with a Python function; `files` returns their names."""
-    read.files = names  # type: ignore[attr-defined]  # functions have attributes
+    """Return a plan that reads files with a Python function.
+
+    `files` returns the names of the files. The function is the `source_of_rows` of the plan and has
+    the attribute `lengths`.
+    """
+    read.files, read.lengths = names, lengths  # type: ignore[attr-defined]  # functions have attributes
     return register_io_source(read, **options)
 
 
@@ -92,9 +100,8 @@ def files(plan: pl.LazyFrame) -> list[str]:
             node = nodes.view_current_node()
             if hasattr(node, "paths"):
                 paths += node.paths
-            elif type(node).__name__ == "PythonScan":
-                source = getattr(node.options[0], "io_source", None)
-                paths += getattr(source, "files", ())
+            elif _kind(node) == "PythonScan":
+                paths += getattr(_function(node), "files", ())
     return [*dict.fromkeys(paths)]
 
 
@@ -103,36 +110,62 @@ def rows_of_scan(plan: pl.LazyFrame, keys: Sequence[str]) -> int | None:
 
     Return None if the plan changes the keys or does more than filter rows and change columns.
     """
-    if not (source_of_rows(plan, keys) or "").startswith("Parquet SCAN ["):
+    source = source_of_rows(plan, keys)
+    if _kind(source) != "Scan" or source.scan_type[0] != "parquet":
         return None
     rows = re.search(r"^\s*ESTIMATED ROWS: (\d+)$", plan.explain(optimized=False), re.MULTILINE)
     return None if rows is None else int(rows[1])
 
 
-def source_of_rows(plan: pl.LazyFrame, keys: Sequence[str]) -> str | None:
-    """Return the line of a plan that names the source of its rows and keys, or None.
+def source_of_rows(plan: pl.LazyFrame, keys: Sequence[str]) -> Any:
+    """Return the source of the rows and keys of a plan: a Python function or a node, or None.
 
     The plan may filter rows and add, drop or change columns other than the keys. Return None if it
     changes the keys, adds rows, or has several sources.
     """
-    *steps, source = (
-        line.strip()
-        for line in plan.explain(optimized=False).splitlines()
-        if not line.strip().startswith(("PROJECT */", "ESTIMATED ROWS:"))
-    )
-    for step in steps:
-        if step.startswith(("hint.sorted", "FILTER", "FROM", "SLICE", "WITH_COLUMNS:")):
-            continue
-        if not step.startswith(("SELECT [", "[")) or "explode(" in step:
+    nodes = plan._ldf.visit()
+    while True:
+        try:
+            node = nodes.view_current_node()
+        except NotImplementedError:  # a step that is not exposed, such as a Python function
             return None
-        for key in keys:
-            column = re.escape(f'col("{key}")')
-            kept = re.search(rf"(\[|, ){column}(,|\])", step)
-            if f'alias("{key}")' in step or bool(kept) != step.startswith("SELECT ["):
-                return None
-            if not kept and re.search(column, step):
-                return None
-    return source
+        kind = _kind(node)
+        if kind == "PythonScan":
+            return _function(node)
+        if kind in {"DataFrameScan", "Scan"}:
+            return node
+        if kind == "HStack":
+            keeps = not any(each.output_name in keys for each in node.exprs)
+        elif kind == "Select":
+            keeps = all(
+                any(
+                    each.output_name == key
+                    and _kind(column := nodes.view_expression(each.node)) == "Column"
+                    and column.name == key
+                    for each in node.expr
+                )
+                for key in keys
+            )
+        else:
+            keeps = kind in _ROW_SUBSETS or (
+                kind == "MapFunction" and node.function[0] == "hint_sorted"
+            )
+        if not keeps:
+            return None
+        nodes.set_node(node.input)
+
+
+#: Nodes whose rows are rows of their input, with all columns that are not dropped.
+_ROW_SUBSETS = {"Filter", "Slice", "SimpleProjection"}
+
+
+def _kind(node: object) -> str:
+    return type(node).__name__
+
+
+def _function(scan: Any) -> Callable[..., Iterator[pl.DataFrame]] | None:
+    """Return the function of a scan of `register_io_source`."""
+    return getattr(scan.options[0], "io_source", None)
 
 
 def without_expression(message: str) -> str:
@@ -143,17 +176,31 @@ def without_expression(message: str) -> str:
 class FewRows(pl.LazyFrame):
     """A small table that is not known to be sorted; it is sorted without checking.
 
-    Reading the order of rows and the lengths of rankings from a plan takes longer than the sort.
-    Frames that Polars derives row by row from such a frame also have this class.
+    Reading the order of rows from a plan takes longer than the sort. Frames that Polars derives row
+    by row from such a frame also have this class.
     """
 
-    @classmethod
-    def of(cls, table: pl.DataFrame, most: int) -> pl.LazyFrame:
-        """Return a LazyFrame of a table, of this class if it has at most `most` rows."""
-        rows = table.lazy()
-        flags = table.flags.values()
-        declared = any(each["SORTED_ASC"] or each["SORTED_DESC"] for each in flags)
-        return rows if table.height > most or declared else cls._from_pyldf(rows._ldf)
+
+class ManyRows(pl.LazyFrame):
+    """A large table of a function that returns a DataFrame.
+
+    The table may be read before the result is computed, to choose a faster plan. Frames that Polars
+    derives row by row from such a frame also have this class.
+    """
+
+
+def rows_of_table(table: pl.DataFrame, few: int) -> pl.LazyFrame:
+    """Return the rows of a table, for a function that collects them.
+
+    They are `FewRows` if the table has at most `few` rows in no declared order, and `ManyRows` if
+    it has more.
+    """
+    rows = table.lazy()
+    if table.height > few:
+        return ManyRows._from_pyldf(rows._ldf)
+    flags = table.flags.values()
+    declared = any(each["SORTED_ASC"] or each["SORTED_DESC"] for each in flags)
+    return rows if declared else FewRows._from_pyldf(rows._ldf)
 
 
 def run_number() -> pl.Expr:

@@ -286,7 +286,7 @@ def explain_difference(
     keys = [*names("by", columns.pop("by", None)), *names("query", columns.pop("query", "query"))]
     a, b = named(a, "a"), named(b, "b")
     options: dict[str, Any] = {**columns, "query": keys, "duplicates": duplicates}
-    log, doc = lazy(frame), options.get("doc", "doc")
+    log, doc = lazy(frame, collects=True), options.get("doc", "doc")
     ids = None if doc is None else schema_of(log).get(doc)
     choices, target = (_choices(parsed, conventions, ids) for conventions in (a, b))
     start = last = _evaluated(log, parsed, choices, options)

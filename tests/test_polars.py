@@ -131,13 +131,15 @@ def test_source_of_rows() -> None:
         return ours.source_of_rows(plan, ["query"]) is not None
 
     log = source("LOG x").with_columns(score=pl.lit(1.0))
-    assert ours.source_of_rows(log, ["query"]) == "PYTHON[LOG x] SCAN []"
+    assert callable(ours.source_of_rows(log, ["query"]))
+    assert type(ours.source_of_rows(KEYS.lazy(), ["query"])).__name__ == "DataFrameScan"
     for kept in (
         log.filter(pl.col("query") > 1).head(3),
         log.select("score", "query"),
         log.with_columns(pl.col("score") + 1, a=pl.lit("x")),
         log.rename({"score": "s"}),
         log.set_sorted("query"),
+        log.head(9).filter(pl.col("score") > 0),
     ):
         assert found(kept), kept.explain(optimized=False)
     for changed in (
@@ -149,6 +151,7 @@ def test_source_of_rows() -> None:
         log.rename({"query": "a", "score": "query"}),
         log.select(pl.col("query") // 2),
         log.select(pl.all().repeat_by(2).explode()),
+        log.select(pl.all().filter(pl.col("score") > 0)),
         log.with_columns(a=[1, 2]).explode("a"),
         log.join(log, on="query"),
         log.group_by("query").agg("score").explode("score"),
@@ -157,16 +160,24 @@ def test_source_of_rows() -> None:
         assert not found(changed), changed.explain(optimized=False)
 
 
-def test_few_rows() -> None:
-    """Plans that work row by row on few rows keep the class; plans of other rows do not have it."""
-    few = ours.FewRows.of(KEYS, 3)
+def test_lengths_of_a_scan() -> None:
+    def read(*_: object) -> object:
+        yield pl.DataFrame({"query": [1]}, SCHEMA)
+
+    plan = ours.scan_of_files(read, [], lengths=7, schema=SCHEMA)
+    assert ours.source_of_rows(plan.filter(pl.col("query") > 0), ["query"]).lengths == 7
+
+
+@pytest.mark.parametrize(("few", "kind"), [(3, ours.FewRows), (2, ours.ManyRows)])
+def test_rows_of_table(few: int, kind: type) -> None:
+    """Plans that work row by row keep the class; plans of other rows do not have it."""
+    rows = ours.rows_of_table(KEYS, few)
     same = (
-        few.filter(pl.col("query") == 1).with_columns(pl.lit(1).alias("one")).select("run", "one")
+        rows.filter(pl.col("query") == 1).with_columns(pl.lit(1).alias("one")).select("run", "one")
     )
-    assert isinstance(same, ours.FewRows)
+    assert isinstance(same, kind)
     assert same.collect().rows() == [("a", 1), ("b", 1)]
-    assert not isinstance(few.group_by("query").agg(pl.len()), ours.FewRows)
-    assert not isinstance(ours.FewRows.of(KEYS, 2), ours.FewRows)
+    assert not isinstance(rows.group_by("query").agg(pl.len()), kind)
     for descending in (False, True):
         declared = KEYS.set_sorted("query", descending=descending)
-        assert not isinstance(ours.FewRows.of(declared, 3), ours.FewRows)
+        assert not isinstance(ours.rows_of_table(declared, 3), ours.FewRows)

@@ -54,7 +54,7 @@ from polars_rank.evaluation.wide import (
     REPEATED,
     ROW,
     Documents,
-    is_short,
+    columns_are_faster,
     presence,
     table_of_positions,
 )
@@ -129,7 +129,7 @@ def _table(
     )
     values = [_value(column, rules, facts) for column in evaluation.metrics]
     # Attributes of documents are read by rows.
-    short = lengths is not None and is_short(lengths) and evaluation.items is None
+    short = lengths is not None and columns_are_faster(lengths) and evaluation.items is None
     if lengths is not None and short and all(map(fits_columns, values)):
         key = key_of_columns(rules.ties, canonical, text_ids=rules.text_ids, row=ROW)
         if key is not None:

@@ -7,9 +7,9 @@ labels into ideal order. No ranking is sorted, exploded or gathered by itself, s
 
 The following is evaluated by rows of documents instead:
 
-- logs with unknown lengths of rankings: shuffled logs that do not fit in memory, files that were
-  not scanned by `scan_log`, and plans that join, concatenate or change keys;
-- logs with few rows, with rankings of more than about 35 documents, or with a few long rankings
+- logs with unknown lengths of rankings: LazyFrames that are not from `scan_log`, shuffled logs that
+  do not fit in memory, and plans that join, concatenate or change keys;
+- logs with few rows, with rankings of more than about 20 documents, or with a few long rankings
   among short ones;
 - metrics that read more than labels and ranks at each position, such as correlations, metrics of
   clicks and users' own expressions; and `ties="expected"`;
@@ -237,15 +237,18 @@ def presence(length: int) -> tuple[pl.Expr, pl.Expr]:
     return pl.col(at(IDEAL, 0)).is_not_null(), reduce(pl.Expr.__add__, retrieved).cast(pl.UInt32)
 
 
-def is_short(lengths: Lengths) -> bool:
+def columns_are_faster(lengths: Lengths) -> bool:
     """Return whether one column per position is faster than one row per document.
 
-    The time for columns depends on the longest ranking, that for rows on the mean length.
+    The time for columns depends on the longest ranking, the time for rows on the mean length.
     """
-    longest = lengths.longest
-    # Measured times per ranking in microseconds.
-    columns = 0.12 * longest + 0.0056 * longest**2
-    rows = 1.5 + 0.27 * lengths.rows / max(lengths.rankings, 1)
+    rankings, longest = lengths.rankings, lengths.longest
+    # Microseconds of CPU time: a fixed part for building, optimizing and starting the plan, which
+    # has columns for each position, and a part for the log. The numbers are rounded from those that
+    # are fitted to the table in tests/benchmarks/columns.md. For each log of the table, the chosen
+    # form takes at most a quarter more time than the other.
+    columns = 5_300 + 2_900 * longest + rankings * (0.086 * longest + 0.0025 * longest**2)
+    rows = 14_000 + rankings * 1.2 + lengths.rows * 0.13
     return longest <= LONGEST and columns < rows
 
 

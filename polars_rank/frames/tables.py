@@ -22,7 +22,7 @@ from typing import (
 import polars as pl
 
 from polars_rank._params import OWN, names, public
-from polars_rank._polars import FewRows, without_expression
+from polars_rank._polars import rows_of_table, without_expression
 from polars_rank.errors import (
     ArgumentError,
     DataError,
@@ -61,10 +61,16 @@ def own_name(name: str) -> SchemaError:
     return SchemaError(f"column {name!r} has the prefix {OWN!r}, which is reserved; rename it")
 
 
-def lazy(frame: Any, parameter: str = "frame") -> pl.LazyFrame:
-    """Return any table as a LazyFrame; streams are read into memory."""
+def lazy(frame: Any, parameter: str = "frame", *, collects: bool = False) -> pl.LazyFrame:
+    """Return any table as a LazyFrame; streams are read into memory.
+
+    A caller that `collects` the result lets tables in memory be read before, to choose a plan.
+    """
     table = as_table(frame, parameter)
-    return table.whole().lazy() if isinstance(table, Stream) else table.lazy()
+    table = table.whole() if isinstance(table, Stream) else table
+    if collects and isinstance(table, pl.DataFrame):
+        return rows_of_table(table, FEW_ROWS)
+    return table.lazy()
 
 
 def is_table(frame: Any) -> bool:
@@ -134,7 +140,7 @@ def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
         if isinstance(frame, pl.LazyFrame):
             return plan(frame, *rest, **options)
         if isinstance(frame, pl.DataFrame):
-            result = plan(FewRows.of(frame, FEW_ROWS), *rest, **options)
+            result = plan(rows_of_table(frame, FEW_ROWS), *rest, **options)
             return collected(result, few=frame.height <= FEW_ROWS)
         if is_spark(frame):
             return run_on_spark(checked, frame, *rest, **options)
@@ -174,7 +180,7 @@ def _streamed(
 
     def whole() -> pl.DataFrame:
         table = stream.whole()
-        return collected(plan(table.lazy()), few=table.height <= FEW_ROWS)
+        return collected(plan(rows_of_table(table, FEW_ROWS)), few=table.height <= FEW_ROWS)
 
     number = number_column(keys)
     try:

@@ -31,7 +31,7 @@ from polars_rank._params import (
 from polars_rank._polars import scan_of_files
 from polars_rank._progress import watcher
 from polars_rank.errors import ArgumentError, DataError
-from polars_rank.evaluation.wide import is_short
+from polars_rank.evaluation.wide import columns_are_faster
 from polars_rank.frames.batches import (
     BATCH_ROWS,
     NUMBERED,
@@ -40,7 +40,7 @@ from polars_rank.frames.batches import (
     requested,
 )
 from polars_rank.frames.layouts import GLIMPSE_ROWS, Rows, inspect_rows
-from polars_rank.frames.lengths import Lengths, counted, source_name
+from polars_rank.frames.lengths import Lengths, counted
 from polars_rank.frames.stores import check_options
 from polars_rank.frames.tables import number_column, unreadable
 from polars_rank.io.lines import Paths
@@ -211,7 +211,7 @@ def _seem_short(source: Source, keys: list[str]) -> bool:
     of_pair = 2 + 3 * triples / share / max(1, pairs)
     mean = of_row**2 / max(of_row, of_pair)
     rankings = int(source.rows / mean)
-    return is_short(Lengths(keys, source.rows, rankings, round(max(of_row, of_pair))))
+    return columns_are_faster(Lengths(keys, source.rows, rankings, round(max(of_row, of_pair))))
 
 
 def _fits(source: Source, keys: list[str], budget: int) -> bool:
@@ -250,8 +250,10 @@ def _in_order(
         batches = source.batches(ordered, size, number)
         yield from requested(batches, columns, n_rows=n_rows)
 
-    name = source_name("LOG", lengths, source)
-    scan = scan_of_files(read, source.files.files.names, schema=source.schema, explain_name=name)
+    scan = scan_of_files(
+        read, source.files.files.names, lengths=lengths,
+        schema=source.schema, explain_name=f"LOG {source}",
+    )  # fmt: skip
     return scan.set_sorted(keys)
 
 
@@ -289,8 +291,10 @@ def _numbered(
         batches = (part for batch in rankings for part in batch.iter_slices(size))
         yield from requested(batches, columns, predicate, n_rows)
 
-    name = source_name("LOG, RANKING BY RANKING", lengths, source)
-    return scan_of_files(read, source.files.files.names, schema=full, explain_name=name)
+    return scan_of_files(
+        read, source.files.files.names, lengths=lengths,
+        schema=full, explain_name=f"LOG, RANKING BY RANKING {source}",
+    )  # fmt: skip
 
 
 def _projected(
@@ -312,7 +316,7 @@ def _batch_rows(plan: pl.LazyFrame, lengths: Lengths | None, batch_size: int | N
     types = plan.collect_schema().values()
     if any(isinstance(each, pl.List) and not each.inner.is_float() for each in types):
         return 4 * size
-    if lengths is not None and is_short(lengths):
+    if lengths is not None and columns_are_faster(lengths):
         return max(size, _BATCH_RANKINGS * lengths.longest)
     return size
 

@@ -122,7 +122,7 @@ def at_k(
     >>> chart.save("ndcg.png")  # doctest: +SKIP
     """
     altair()
-    log = lazy(frame)
+    log = lazy(frame, collects=True)
     schema = schema_of(log)
     if "k" in schema and "queries" in schema:
         _only_of_logs(options)
@@ -220,7 +220,7 @@ def gain(
     >>> chart.save("dcg.svg")  # doctest: +SKIP
     """
     altair()
-    log = lazy(frame)
+    log = lazy(frame, collects=True)
     columns = _columns(log, run, options)
     gain_option: dict[str, Any] = {} if gain is None else {"gain": gain}
     cumulated = discount is False
@@ -309,7 +309,9 @@ def interpolated(
     for point in points:
         share("recalls", point, ends=True)
     requested = {point: interpolated_precision(recall=point) for point in points}
-    table, subtitle = _estimated(lazy(frame), requested, run, interval, confidence, options)
+    table, subtitle = _estimated(
+        lazy(frame, collects=True), requested, run, interval, confidence, options
+    )
     name = "interpolated precision"
     table, runs = labeled(
         non_empty(table, "y", name), baseline=baseline, colors=colors, needed=True

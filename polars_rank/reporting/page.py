@@ -230,7 +230,7 @@ def report(
         "progress": progress, "items": None if items is None else lazy(items, "items"),
         "history": None if history is None else lazy(history, "history"),
     }  # fmt: skip
-    log = lazy(frame)
+    log = lazy(frame, collects=True)
     question = Question.of(
         log, metrics, by=by, run=run, baseline=baseline, slices=slices, keep=keep, show=show,
         url=url, meta=meta, moments=moments, time=time, options=options, undefined=undefined,

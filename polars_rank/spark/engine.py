@@ -21,6 +21,7 @@ from polars.io.plugins import register_io_source
 
 from polars_rank import catalog
 from polars_rank._params import OWN, find_columns, names
+from polars_rank._polars import rows_of_table
 from polars_rank.catalog.fairness import GroupExposure
 from polars_rank.catalog.summaries import Summary
 from polars_rank.catalog.training import Popularity
@@ -32,7 +33,7 @@ from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.means import Means
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranking import rank
-from polars_rank.frames.tables import as_table, collected
+from polars_rank.frames.tables import FEW_ROWS, as_table, collected
 from polars_rank.io.chunks import collapse
 from polars_rank.io.judgments import join_judgments
 from polars_rank.spark import dataframes
@@ -185,7 +186,7 @@ class _Parts:
     sums: Means | Estimates | Summary | Popularity | GroupExposure
 
     def add_up(self, log: pl.DataFrame) -> pl.DataFrame:
-        return collected(self.sums.add_up(self.rankings(log.lazy())))
+        return collected(self.sums.add_up(self.rankings(rows_of_table(log, FEW_ROWS))))
 
     def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
         return collected(self.sums.merge(parts.lazy()), few=True)

@@ -11,7 +11,7 @@ import polars_rank as pr
 import pytest
 from hypothesis import given
 from oracles import Doc
-from polars_rank.frames.lengths import MANY_ROWS
+from polars_rank.frames.tables import FEW_ROWS
 from polars_rank.metrics.ties import has_reverse
 from strategies import (
     Lists,
@@ -182,7 +182,7 @@ def test_grades(dtype: type[pl.DataType], grade: float | None) -> None:
     assert bounds["high"].item() == (grade or 1)
 
 
-@pytest.mark.parametrize("rankings", [1, MANY_ROWS])
+@pytest.mark.parametrize("rankings", [1, FEW_ROWS])
 def test_fractional_labels_of_unjudged_documents(rankings: int) -> None:
     ranking = pl.DataFrame(
         {"doc": [1, 2], "score": [2.0, 1.0], "label": [None, 1]},

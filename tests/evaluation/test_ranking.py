@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plans import holding_nodes
 from polars.testing import assert_frame_equal
-from polars_rank.frames.lengths import MANY_ROWS
+from polars_rank.frames.tables import FEW_ROWS
 from strategies import SCHEMA, Lists, in_rank_order, logs, random_lists, shuffled
 from strategies import log_of as log_with_clicks
 
@@ -233,7 +233,7 @@ def test_duplicate_documents() -> None:
 
 
 @pytest.mark.parametrize("duplicates", ["max", "first"])
-@pytest.mark.parametrize("rankings", [1, MANY_ROWS // 4])
+@pytest.mark.parametrize("rankings", [1, FEW_ROWS])
 def test_rows_without_duplicates_keep_their_order(rankings: int, duplicates: str) -> None:
     ranking = pl.DataFrame(
         {"doc": [2, 1, 3, 2], "score": [1.0, 1.0, 1.0, 0.5], "label": [1, 0, 0, 0]}

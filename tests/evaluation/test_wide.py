@@ -1,7 +1,7 @@
 """Short rankings: columns of positions give the same values as rows of documents.
 
-A log in memory with many short rankings is evaluated by position. The same log with an empty one
-below it is evaluated by rows, because nothing is known of the rankings of two tables.
+A DataFrame with many short rankings is evaluated by columns. A LazyFrame of it is evaluated by
+rows, because the lengths of its rankings are unknown.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import polars_rank as pr
 import pytest
 from oracles import Doc
 from polars.testing import assert_frame_equal
+from polars_rank._polars import rows_of_table
+from polars_rank.evaluation.by_columns import LONGEST
 from polars_rank.evaluation.wide import network
-from polars_rank.frames.lengths import MANY_ROWS
+from polars_rank.frames.tables import FEW_ROWS
 from polars_rank.metrics import metric as metric_module
 from polars_rank.metrics import beyond_accuracy, diversity
 from polars_rank.metrics.metric import REGISTER, define_metric, parameters_of
@@ -50,6 +52,18 @@ PARAMETERS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+#: A number of rows from which rankings are counted.
+MANY_ROWS = FEW_ROWS + 1
+
+
+@pytest.fixture(autouse=True)
+def columns_if_lengths_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns are tested with logs that are so small that rows are faster."""
+    for module in ("evaluation.plan", "io.parquet"):
+        rule = f"polars_rank.{module}.columns_are_faster"
+        monkeypatch.setattr(rule, lambda lengths: lengths.longest <= LONGEST)
+
+
 @cache
 def log(
     longest: int = 8,
@@ -61,7 +75,7 @@ def log(
     """Return short rankings with ties, and documents that are not retrieved or not judged."""
     draw = random.Random(1)
     queries, docs = [], []
-    while len(queries) < MANY_ROWS // 20:
+    while 20 * len(queries) < MANY_ROWS:
         length = draw.randint(1, longest)
         queries += [len(queries)] * length
         docs += draw.sample(range(2 * longest), length)
@@ -86,8 +100,9 @@ def one_by_one(rows: int) -> pl.LazyFrame:
     return pl.LazyFrame({"query": range(rows), "doc": 1, "score": 1.0, "label": 1})
 
 
-def by_rows(table: pl.DataFrame) -> pl.LazyFrame:
-    return pl.concat([table.lazy(), table.lazy().head(0)])
+def in_memory(table: pl.DataFrame) -> pl.LazyFrame:
+    """Return what functions get from a DataFrame, as a LazyFrame, so that they return a plan."""
+    return rows_of_table(table, FEW_ROWS)
 
 
 def is_wide(plan: pl.LazyFrame) -> bool:
@@ -108,7 +123,7 @@ def all_metrics() -> list[pr.Metric]:
 
 def assert_same(table: pl.DataFrame, metrics: Any, **options: Any) -> None:
     wide, rows = (
-        pr.per_query(frame, metrics, **options) for frame in (table.lazy(), by_rows(table))
+        pr.per_query(frame, metrics, **options) for frame in (in_memory(table), table.lazy())
     )
     assert (is_wide(wide), is_wide(rows)) == (True, False)
     found, expected = (plan.collect(engine="streaming") for plan in (wide, rows))
@@ -130,7 +145,7 @@ def test_metrics_that_take_rows() -> None:
         }
         metric = definition(**needed)
         try:
-            if not is_wide(pr.per_query(table.lazy(), [metric.alias("own"), "ndcg"])):
+            if not is_wide(pr.per_query(in_memory(table), [metric.alias("own"), "ndcg"])):
                 taking.add(name)
         except pr.errors.SchemaError:  # it reads a missing column
             taking.add(name)
@@ -225,7 +240,7 @@ def test_lengths(longest: int) -> None:
 @pytest.mark.parametrize("layout", ["sorted", "adjacent", "shuffled"])
 def test_logs_in_files(tmp_path: Path, layout: str) -> None:
     table = log(5)
-    expected = pr.per_query(by_rows(table), FEW).collect(engine="streaming")
+    expected = pr.per_query(table.lazy(), FEW).collect(engine="streaming")
     if layout == "adjacent":
         table = table.sort(pl.col("query").hash(), maintain_order=True)
     elif layout == "shuffled":
@@ -239,7 +254,7 @@ def test_logs_in_files(tmp_path: Path, layout: str) -> None:
     assert is_wide(some)
     assert_frame_equal(
         some.collect(engine="streaming"),
-        pr.evaluate(by_rows(table.filter(pl.col("doc") > 3)), FEW).collect(engine="streaming"),
+        pr.evaluate(table.lazy().filter(pl.col("doc") > 3), FEW).collect(engine="streaming"),
         rel_tol=1e-12,
     )
 
@@ -264,17 +279,6 @@ def test_rankings_that_became_longer_take_rows(tmp_path: Path) -> None:
         assert_frame_equal(plan.collect(), expected, rel_tol=1e-12)
 
 
-def test_small_logs_take_rows() -> None:
-    for rows in (1_000, MANY_ROWS - 1, MANY_ROWS):
-        assert is_wide(pr.per_query(one_by_one(rows), "ndcg")) == (rows == MANY_ROWS)
-
-
-def test_a_few_long_rankings_among_short_ones_take_rows() -> None:
-    long = pl.DataFrame({"query": -1, "doc": range(50), "score": 1.0, "label": 1})
-    table = pl.concat([long.cast(dict(log(3).schema)), log(3)])
-    assert not is_wide(pr.per_query(table.lazy(), "ndcg"))
-
-
 @pytest.mark.parametrize("doc", [pl.Int32, pl.Int64, pl.String])
 def test_bad_rows_are_the_same_errors(doc: type[pl.DataType]) -> None:
     table = log(4, doc=doc)
@@ -287,7 +291,7 @@ def test_bad_rows_are_the_same_errors(doc: type[pl.DataType]) -> None:
     ):
         faulty = pl.concat([table, bad])
         messages = []
-        for frame in (faulty.lazy(), by_rows(faulty)):
+        for frame in (in_memory(faulty), faulty.lazy()):
             with pytest.raises(pr.errors.DataError) as caught:
                 pr.evaluate(frame, "ndcg").collect(engine="streaming")
             messages.append(str(caught.value))
@@ -297,7 +301,7 @@ def test_bad_rows_are_the_same_errors(doc: type[pl.DataType]) -> None:
 def test_labels_that_a_gain_refuses() -> None:
     table = log(4).with_columns(label=pl.col("label").cast(pl.Int16) + 60)
     with pytest.raises(pr.errors.DataError, match="exp2"):
-        pr.evaluate(table.lazy(), "ndcg(gain='exp2')").collect()
+        pr.evaluate(table, "ndcg(gain='exp2')")
 
 
 def test_values_at_the_ends_of_their_types() -> None:
@@ -325,7 +329,7 @@ def test_32_bit_labels_are_compared_as_64_bit_floats(
     metrics = ["p@1", f"precision(rel={rel!r})@1"]
     for rows in (1, MANY_ROWS):
         table = one_by_one(rows).with_columns(label=pl.lit(label, pl.Float32)).collect()
-        assert is_wide(pr.per_query(table.lazy(), metrics, rel=rel)) == (rows == MANY_ROWS)
+        assert is_wide(pr.per_query(in_memory(table), metrics, rel=rel)) == (rows == MANY_ROWS)
         assert pr.evaluate(table, metrics, rel=rel).row(0) == (rows, relevant, relevant)
 
 
@@ -360,7 +364,7 @@ def test_ids_at_the_ends_of_their_types(dtype: type[pl.DataType], score: type[pl
     for ties in ("doc", "doc_ascending", "best", "worst", "input"):
         expected = truth(metrics, lists, ties).sort("query")
         for table in (few, many):
-            plan = pr.per_query(table.lazy(), metrics, ties=ties)
+            plan = pr.per_query(in_memory(table), metrics, ties=ties)
             assert is_wide(plan) == (table is many)
             assert_close(plan.filter(pl.col("query") < 0).collect().sort("query"), expected)
 
@@ -403,6 +407,6 @@ def test_networks_of_any_length_compare_each_position_once_in_a_layer() -> None:
 
 
 def test_no_node_of_the_plan_holds_all_rows() -> None:
-    plan = pr.evaluate(log(5).lazy().set_sorted("query"), FEW)
+    plan = pr.evaluate(in_memory(log(5)).set_sorted("query"), FEW)
     graph = plan.show_graph(engine="streaming", plan_stage="physical", raw_output=True, show=False)
     assert "in-memory-map" not in str(graph)

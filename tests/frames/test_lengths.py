@@ -1,0 +1,116 @@
+"""Lengths of rankings: when they are known, and what is evaluated by columns because of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.io.plugins import register_io_source
+from polars.testing import assert_frame_equal
+from polars_rank._polars import rows_of_table
+from polars_rank.evaluation.wide import columns_are_faster
+from polars_rank.frames.lengths import Lengths, lengths_of
+from polars_rank.frames.tables import FEW_ROWS
+
+METRICS = ["ndcg@3", "ap", "p@2"]
+ROWS = 300_000
+
+
+def log(length: int, rows: int = ROWS) -> pl.DataFrame:
+    row = pl.int_range(rows)
+    return pl.select(
+        query=row // length, doc=row % length, score=row.hash() % 7 / 7, label=(row.hash(1) % 3).cast(pl.Int8),
+        group=1,
+    )  # fmt: skip
+
+
+def is_by_columns(plan: pl.LazyFrame) -> bool:
+    return ".int_ranges(" not in plan.explain(optimized=False)
+
+
+@pytest.mark.parametrize("options", [{}, {"by": "group"}, {"ties": "worst"}], ids=str)
+def test_nothing_is_collected_while_a_lazy_plan_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    table, reads = log(5), []
+    table.write_parquet(tmp_path / "log.parquet")
+
+    def read(*_: object) -> Iterator[pl.DataFrame]:
+        reads.append(1)
+        yield table
+
+    from_python = register_io_source(read, schema=table.schema)
+    scanned = pr.scan_log(tmp_path / "log.parquet", by=options.get("by"))
+    frames = {
+        "memory": table.lazy(),
+        "sorted": table.set_sorted("query").lazy(),
+        "Parquet": pl.scan_parquet(tmp_path / "log.parquet"),
+        "scan_log": scanned,
+        "Python": from_python,
+        "join": from_python.join(table.lazy().select("query").unique(), on="query"),
+        "concat": pl.concat([scanned, table.lazy().head(0)]),
+    }
+    for method in ("collect", "collect_batches", "sink_parquet"):
+        original = getattr(pl.LazyFrame, method)
+
+        def collect(self: pl.LazyFrame, *args: Any, original: Any = original, **kwargs: Any) -> Any:
+            # Constants are collected, too, such as discounts of positions.
+            text = self.explain(optimized=False)
+            assert not [name for name in ("query", "SCAN") if name in text], text
+            return original(self, *args, **kwargs)
+
+        monkeypatch.setattr(pl.LazyFrame, method, collect)
+    plans = {name: pr.evaluate(frame, METRICS, **options) for name, frame in frames.items()}
+    assert not reads
+    assert [name for name, plan in plans.items() if is_by_columns(plan)] == ["scan_log"]
+    monkeypatch.undo()
+    means = [plan.collect() for plan in plans.values()]
+    assert reads
+    for other in means:
+        assert_frame_equal(other, pr.evaluate(table, METRICS, **options), rel_tol=1e-12)
+
+
+def test_lengths_of_tables(tmp_path: Path) -> None:
+    table = log(5)
+    known = Lengths(["query"], ROWS, ROWS // 5, 5)
+    assert lengths_of(rows_of_table(table, FEW_ROWS), ["query"]) == known
+    assert lengths_of(rows_of_table(table.clear(), -1), ["query"]) == Lengths(["query"], 0, 0, 0)
+    table.write_parquet(tmp_path / "log.parquet")
+    scanned = pr.scan_log(tmp_path / "log.parquet")
+    for same in (scanned, scanned.filter(pl.col("label") > 0).with_columns(x=1)):
+        assert lengths_of(same, ["query"]) == known
+        assert lengths_of(same, ["query", "group"]) == known
+        assert lengths_of(same, ["group"]) is None
+    for unknown in (
+        table.lazy(),
+        rows_of_table(table, ROWS),
+        rows_of_table(table, FEW_ROWS).with_columns(pl.col("query") // 2),
+        pl.scan_parquet(tmp_path / "log.parquet"),
+        pl.concat([scanned, scanned]),
+        scanned.with_columns(pl.col("query") // 2),
+    ):
+        assert lengths_of(unknown, ["query"]) is None
+
+
+@pytest.mark.parametrize(
+    ("length", "rows", "by_columns"),
+    [
+        (1, FEW_ROWS, False), (5, FEW_ROWS + 1, True), (12, 60_000, False), (10, ROWS, True),
+        (30, ROWS, False),
+    ],
+)  # fmt: skip
+def test_the_form_depends_on_lengths_and_number_of_rows(
+    length: int, rows: int, by_columns: bool
+) -> None:
+    table = rows_of_table(log(length, rows), FEW_ROWS)
+    assert is_by_columns(pr.per_query(table, "ndcg")) == by_columns
+
+
+def test_a_few_long_rankings_among_short_ones_take_rows() -> None:
+    for rows in (10**5, 10**7):
+        assert columns_are_faster(Lengths(["query"], rows, rows // 3, 5))
+        assert not columns_are_faster(Lengths(["query"], rows, rows // 3, 50))
