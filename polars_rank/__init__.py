@@ -29,6 +29,7 @@ Definitions:
 - `Conventions`, `conventions`: definitional choices of a tool; presets.
 - `explain`, `explain_difference`: definition of a metric; difference between two conventions.
 - `gains`, `discounts`: gain and discount functions.
+- `define_metric`, `terms`: metrics of your own; what they are made of.
 
 Submodules: `stats`, `diagnostics`, `clicks`, `catalog`, `plot`, `trec`, `datasets`, `errors`.
 

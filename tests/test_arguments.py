@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from datetime import date
 from functools import cache, partial
-from importlib import import_module
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -206,6 +205,7 @@ MORE = {
     "colors": "{}",
     "from_dicts.judgments": "{}",
     "meta": "{}",
+    **{f"define_metric.{name}": "-1" for name in ("low", "high", "perfect")},
     **dict.fromkeys(("report.source", "report.time", "report.title"), "'' text"),
     "plot.run_colors.runs": "[]",
     # A part of a log may have no ranking of the baseline.
@@ -217,15 +217,12 @@ MORE = {
 
 
 def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield each public function with its name.
-
-    Those that define metrics are not among them: what they return is checked when a metric is made.
-    """
+    """Yield each public function with its name, except those of terms, which take nodes."""
     for module in ("", *(name for name in PUBLIC if name != "terms")):
-        members = import_module(f"polars_rank.{module}".rstrip("."))
+        members = getattr(pr, module) if module else pr
         for name in members.__all__:
             function = getattr(members, name)
-            if inspect.isroutine(function) and name != "define_metric":
+            if inspect.isroutine(function):
                 yield f"{module}.{name}".lstrip("."), function
     yield "Conventions", pr.Conventions
 

@@ -27,6 +27,7 @@ import needs
 import polars_rank as pr
 import pytest
 from commands import run
+from polars_rank.metrics.metric import REGISTER
 
 GUIDE = Path(__file__).parents[1] / "examples" / "guide"
 #: A block of code; the name of the file that a reader saves it in; the output below it.
@@ -80,7 +81,16 @@ def executed(path: Path) -> str:
             return whole
         return whole[: block.start("output") - block.start()] + output + "\n```\n"
 
-    return BLOCK.sub(replaced, text)
+    with pytest.MonkeyPatch.context() as changed:
+        changed.syspath_prepend(os.getcwd())
+        known, imported = {*REGISTER}, {*sys.modules}
+        try:
+            return BLOCK.sub(replaced, text)
+        finally:  # remove the metrics that the page defines
+            for name in REGISTER.keys() - known:
+                module = REGISTER.pop(name).function.__module__
+                if module not in imported:
+                    sys.modules.pop(module, None)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import polars as pl
 
 from polars_rank._polars import is_elementwise
 from polars_rank.errors import ArgumentError, short
+from polars_rank.gains import GAINS
 from polars_rank.metrics.nodes import (
     Batch,
     Column,
@@ -177,10 +178,25 @@ def weighted(term: Term) -> tuple[Term, Term | None]:
 def check_functions(value: Value) -> None:
     """Raise `ArgumentError` for functions of users that plans cannot compute."""
     for node in nodes(value):
+        if node.inputs and _reads_truth_value(node):
+            raise ArgumentError(
+                "a metric reads True or False instead of a term or a value; write "
+                "t.LABEL.equals(2) instead of t.LABEL == 2"
+            )
         if isinstance(node, MappedTerm) and node.function.__module__ not in _ELEMENTWISE:
             _check_elementwise(node.function, len(node.operands), node.parameters)
+        elif isinstance(node, Gain) and node.gain not in GAINS.values():
+            _check_elementwise(node.gain, 1, ())
         elif isinstance(node, Fold):
             _check_fold(node.function, len(node.sequences), node.parameters)
+
+
+def _reads_truth_value(node: Node) -> bool:
+    """Return whether a node other than a choice or a default reads True or False."""
+    if isinstance(node, (MappedTerm, MappedValue)) and node.function.__module__ != "_operator":
+        return False
+    literals = (each for each in node.inputs if isinstance(each, (LiteralTerm, LiteralValue)))
+    return any(each.kind is bool for each in literals)
 
 
 @lru_cache(4096)

@@ -6,11 +6,19 @@ import inspect
 import operator
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property, wraps
-from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, cast
+from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, cast, get_args
 
 import polars as pl
 
-from polars_rank._params import arguments_of, is_number, public, threshold, whole_number
+from polars_rank._params import (
+    arguments_of,
+    is_number,
+    number,
+    one_of,
+    public,
+    threshold,
+    whole_number,
+)
 from polars_rank._polars import aliases, inner, is_elementwise
 from polars_rank.discounts import DISCOUNTS
 from polars_rank.errors import ArgumentError, short
@@ -19,6 +27,7 @@ from polars_rank.metrics.analyses import check_functions
 from polars_rank.metrics.documentation import completed, described, displayed
 from polars_rank.metrics.expressions import expression
 from polars_rank.metrics.nodes import UserExpression, Value
+from polars_rank.metrics.nodes import described as found
 from polars_rank.metrics.terms import where
 
 P = ParamSpec("P")
@@ -127,10 +136,16 @@ class Metric(pl.Expr, metaclass=_OwnNames):
             key: each.tree if isinstance(each, Metric) else each
             for key, each in self.arguments.items()
         }
-        tree = self.function(**arguments)
+        try:
+            tree = self.function(**arguments)
+        except AttributeError as error:  # Polars would replace it by one about metrics
+            raise ArgumentError(
+                f"the metric {self.function.__name__!r} cannot be built: {error}; use the "
+                "functions and methods of pr.terms"
+            ) from error
         if not isinstance(tree, Value):
             raise ArgumentError(
-                f"a metric must return a value per ranking; found {short(tree)}; reduce terms to "
+                f"a metric must return a value per ranking; found {found(tree)}; reduce terms to "
                 "values, as in t.top(t.LABEL, 10).sum()"
             )
         return tree
@@ -270,7 +285,10 @@ def define_metric(
     order_matters: OrderMatters = "always",
     expected: bool = True,
 ) -> Callable[[Callable[P, Value]], Definition[P]]:
-    """Return a decorator that turns a function of the terms of a ranking into a metric.
+    """Return a decorator that turns a function that returns a `terms.Value` into a metric.
+
+    The metric is known to `evaluate` by the name of the function. Its parameters `k`, `rel`, `gain`
+    and `discount` are checked and described as in all metrics.
 
     Parameters
     ----------
@@ -292,7 +310,37 @@ def define_metric(
         or "never".
     expected
         Whether `ties="expected"` is supported.
+
+    Returns
+    -------
+    Callable
+        A decorator, which returns a function with the same parameters that returns a `Metric`. The
+        attribute `tree` of this function returns a `terms.Value`, for use in other definitions.
+
+    Raises
+    ------
+    ArgumentError
+        If a metric of this name exists in another module, or if the definition of a metric is
+        invalid when it is called.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(undefined="no document is retrieved")
+    ... def in_stock(k: int | None = None, *, stock: str = "stock") -> t.Value:
+    ...     available = t.column(stock, "stock", kind="count") > 0
+    ...     return t.ratio(t.top(available, k).count(), t.num_retrieved(k))
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": 0, "stock": [1, 0, 4],
+    ... })
+    >>> pr.evaluate(log, [in_stock(2), "in_stock"]).row(0)
+    (1, 0.5, 0.6666666666666666)
     """
+    for name, value in {"low": low, "high": high, "perfect": perfect}.items():
+        if value is not None:
+            number(name, value)
+    one_of("aggregate", aggregate, get_args(Aggregate))
+    one_of("order_matters", order_matters, get_args(OrderMatters))
 
     def decorate(function: Callable[P, Value]) -> Definition[P]:
         signature = _signature(function)
@@ -332,12 +380,21 @@ def define_metric(
         definition = cast("Definition[P]", build)
         if function.__doc__:  # python -OO removes docstrings
             definition.__doc__ = completed(definition)
-        if function.__name__ in REGISTER:
-            raise ArgumentError(f"a metric {function.__name__!r} already exists; use another name")
-        REGISTER[function.__name__] = definition
+        _register(definition)
         return definition
 
     return decorate
+
+
+def _register(definition: Definition[...]) -> None:
+    """Make a metric known by name; in a notebook, a cell may define its metric again."""
+    name, module = definition.__name__, definition.function.__module__
+    known = REGISTER.get(name)
+    if known is not None and (
+        known.function.__module__ != module or module.startswith("polars_rank.")
+    ):
+        raise ArgumentError(f"a metric {name!r} already exists; use another name")
+    REGISTER[name] = definition
 
 
 def tree_of(metric: pl.Expr) -> Value:

@@ -111,6 +111,12 @@ class _Level(Node, Generic[L]):
     def __invert__(self) -> L:
         return self.map(operator.invert)
 
+    def __bool__(self) -> bool:
+        raise ArgumentError(
+            f"{described(self)} has no truth value; combine conditions with &, | and ~, and use "
+            "t.where, t.least and t.most instead of if, min and max"
+        )
+
     def equals(self, other: _Level[L] | Scalar) -> L:
         """Return whether two operands are equal; False if one is null."""
         return self.map(_equals, other)
@@ -435,6 +441,12 @@ def _literal(operand: object, kind: str) -> tuple[Scalar, type]:
         "term": "use terms such as t.LABEL, t.relevant() and t.column('price')",
     }
     raise ArgumentError(
-        f"a metric must combine {kind}s with {kind}s and numbers; found {short(operand)}; "
+        f"a metric must combine {kind}s with {kind}s and numbers; found {described(operand)}; "
         f"{remedies[kind]}"
     )
+
+
+def described(operand: object) -> str:
+    """Return what an error says of an operand: the kind of a node, or the text of a value."""
+    kinds = {Term: "a term", Value: "a value per ranking", Listed: "a sequence"}
+    return next((text for kind, text in kinds.items() if isinstance(operand, kind)), short(operand))

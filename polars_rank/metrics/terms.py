@@ -1,8 +1,9 @@
-"""The vocabulary of metrics: terms of documents, and their reductions to a value per ranking.
+"""Terms of documents, and their reductions to a value per ranking, from which metrics are built.
 
 A metric is a function that selects documents, such as the first k with `top`; reduces a term of
 them to a `Value`, such as a sum; and does arithmetic with values. The functions are called with the
-name of this module, as in `t.top(t.gain(gain), k).sum()`.
+name of this module, as in `t.top(t.gain(gain), k).sum()`. `define_metric` turns the function into a
+metric.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import polars as pl
 
-from polars_rank._params import check_name
+from polars_rank._params import check_name, whole_number
+from polars_rank.discounts import DISCOUNTS
 from polars_rank.errors import ArgumentError, short
+from polars_rank.gains import function_of, gain_of
 from polars_rank.metrics import nodes
 from polars_rank.metrics.nodes import (
     Batch,
@@ -31,6 +34,7 @@ from polars_rank.metrics.nodes import (
     Scalar,
     Term,
     Value,
+    described,
     term_of,
 )
 
@@ -72,12 +76,20 @@ __all__ = [
 
 L = TypeVar("L", Term, Value)
 
-#: Columns of the ranked table.
-SCORE, LABEL, RANK, IDEAL_RANK, DOC = (
-    Field("score"), Field("label"), Field("rank"), Field("ideal_rank"), Field("doc"),
-)  # fmt: skip
-#: Whether a document is retrieved, and whether it is judged.
-RETRIEVED, JUDGED = Field("retrieved"), Field("judged")
+#: Score of the document.
+SCORE = Field("score")
+#: Label of the document as Float64; null if it is unjudged.
+LABEL = Field("label")
+#: Rank of the document as Float64, from 1; null if it is not retrieved.
+RANK = Field("rank")
+#: Rank of the document in the ideal ranking as Float64, from 1; null if it is unjudged.
+IDEAL_RANK = Field("ideal_rank")
+#: Id of the document.
+DOC = Field("doc")
+#: Whether the document is retrieved.
+RETRIEVED = Field("retrieved")
+#: Whether the document has a label.
+JUDGED = Field("judged")
 
 
 @dataclass(frozen=True)
@@ -108,43 +120,223 @@ class Selection:
 def top(
     term: Term | float, k: int | Value | None = None, weight: Function | None = None
 ) -> Selection:
-    """Return `term` of the first k retrieved documents, multiplied by the weights of their ranks.
+    """Return a term of the first k retrieved documents.
 
-    The cutoff is a number of ranks, a value such as R, or None for all retrieved documents.
+    Parameters
+    ----------
+    term
+        Term or number.
+    k
+        Number of ranks, or a value per ranking, such as R. None: all retrieved documents.
+    weight
+        Weight of a rank, by which the term is multiplied: the name of a discount, or a function
+        Expr -> Expr. None: no weight.
+
+    Returns
+    -------
+    Selection
+        Its methods `sum`, `count`, `min` and `max` return a `Value`. `count` is for conditions.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(high=None)
+    ... def total_price(k: int | None = None) -> t.Value:
+    ...     return t.top(t.column("price"), k).sum()
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": 0, "price": [9, 5, 7],
+    ... })
+    >>> pr.per_query(log, ["total_price@2", "total_price"]).row(0)
+    (1, 14.0, 21.0)
     """
     term = term_of(term)
-    return Selection(term if weight is None else term * RANK.map(weight), "rank", k)
+    if k is not None and not isinstance(k, Value):
+        whole_number("k", k)
+    if weight is not None:
+        term *= RANK.map(function_of("weight", weight, DISCOUNTS))
+    return Selection(term, "rank", k)
 
 
 def at_hits(
     term: Callable[[Term, Term], Term], k: int | None = None, rel: float | None = None
 ) -> Selection:
-    """Return `term`, a function of rank and hits, of the hits among the first k documents."""
+    """Return a term of the relevant documents among the first k.
+
+    Parameters
+    ----------
+    term
+        Function of the rank and of the number of relevant documents down to it.
+    k
+        Cutoff. None: all retrieved documents.
+    rel
+        Lowest relevant label. None: the `rel` of `evaluate`.
+
+    Returns
+    -------
+    Selection
+        Its methods `sum`, `min` and `max` return a `Value`.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(high=None)
+    ... def precisions(k: int | None = None) -> t.Value:
+    ...     return t.at_hits(lambda rank, hits: hits / rank, k).sum()
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> pr.per_query(log, ["precisions@2", "precisions"]).row(0)
+    (1, 1.0, 1.6666666666666665)
+    """
     return top(where(relevant(rel), term(RANK, Hits(rel))), k)
 
 
 def ideal_top(gain: Function, discount: Discount, k: int | Value | None = None) -> Selection:
-    """Return gain times discount of the first k judged documents in ideal order."""
-    return Selection(nodes.Gain(gain) * IDEAL_RANK.map(discount), "ideal", k)
+    """Return gain times discount of the first k judged documents in ideal order.
+
+    Parameters
+    ----------
+    gain
+        Gain of a label: a name, a mapping, or a function Expr -> Expr.
+    discount
+        Discount of a rank: a name, or a function Expr -> Expr.
+    k
+        Number of ranks, or a value per ranking. None: all judged documents.
+
+    Returns
+    -------
+    Selection
+        Its methods `sum`, `min` and `max` return a `Value`.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(undefined="no document has a gain above 0")
+    ... def gain_share(k: int | None = None) -> t.Value:
+    ...     ideal = t.ideal_top("exp2", "reciprocal", k).sum()
+    ...     return t.ratio(t.top(t.gain("exp2"), k, "reciprocal").sum(), ideal)
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [0, 2, 0],
+    ... })
+    >>> pr.per_query(log, "gain_share@2").row(0)
+    (1, 0.5)
+    """
+    weight = IDEAL_RANK.map(function_of("discount", discount, DISCOUNTS))
+    if k is not None and not isinstance(k, Value):
+        whole_number("k", k)
+    return Selection(nodes.Gain(gain_of(gain)) * weight, "ideal", k)
 
 
 def each(term: Term | float) -> Selection:
-    """Return `term` of every document of the ranking, retrieved or not."""
+    """Return a term of every document of the ranking, retrieved or not.
+
+    Parameters
+    ----------
+    term
+        Term or number.
+
+    Returns
+    -------
+    Selection
+        Its methods `sum`, `count`, `min` and `max` return a `Value`.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(high=None, order_matters="never")
+    ... def highest_label() -> t.Value:
+    ...     return t.each(t.LABEL).max()
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, None], "label": [0, 1, 4],
+    ... })
+    >>> pr.per_query(log, "highest_label").row(0)
+    (1, 4.0)
+    """
     return Selection(term_of(term), "any")
 
 
 def of_items(term: Term) -> Selection:
-    """Return `term` of every document of `items`, or of the ranking if `items` lacks a column."""
-    return Selection(term, "items")
+    """Return a term of every document of `items`, or of the ranking if `items` lacks a column.
+
+    Parameters
+    ----------
+    term
+        Term of columns.
+
+    Returns
+    -------
+    Selection
+        Its methods `sum`, `count`, `min` and `max` return a `Value`, the same for all rankings of
+        a call with `items`.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric()
+    ... def highest_share(k: int = 10) -> t.Value:
+    ...     share = t.column("share")
+    ...     return t.ratio(t.top(share, k).max(), t.of_items(share).max())
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": [0, 1],
+    ... })
+    >>> items = pl.DataFrame({"doc": [1, 2, 3], "share": [0.1, 0.2, 0.4]})
+    >>> pr.per_query(log, "highest_share@2", items=items).item(0, -1)
+    0.5
+    """
+    return Selection(term_of(term), "items")
 
 
 def gain(gain: Function) -> Term:
-    """Return the gain of each document; null if the document has no label."""
-    return nodes.Gain(gain)
+    """Return the gain of each document; null if the document has no label.
+
+    Parameters
+    ----------
+    gain
+        Gain of a label: "linear", "exp2", a mapping `{grade: gain}`, or a function Expr -> Expr.
+
+    Returns
+    -------
+    Term
+        One gain per document.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(high=None)
+    ... def best_gain(k: int = 10) -> t.Value:
+    ...     return t.top(t.gain({0: 0, 1: 1, 2: 5}), k).max()
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [0, 2, 1],
+    ... })
+    >>> pr.per_query(log, "best_gain@2").row(0)
+    (1, 5.0)
+    """
+    return nodes.Gain(gain_of(gain))
 
 
 def relevant(rel: float | None = None) -> Term:
-    """Return whether each document is relevant: label >= rel, by default the call's `rel`."""
+    """Return whether each document is relevant; False if it has no label.
+
+    Parameters
+    ----------
+    rel
+        Lowest relevant label. None: the `rel` of `evaluate`.
+
+    Returns
+    -------
+    Term
+        A condition per document.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(undefined="no document is retrieved")
+    ... def mistakes(k: int = 10) -> t.Value:
+    ...     return t.ratio(t.top(~t.relevant(), k).count(), t.num_retrieved(k))
+    >>> log = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [2, 1]})
+    >>> pr.per_query(log, "mistakes@2", rel=2).row(0)
+    (1, 0.5)
+    """
     return Relevant(rel)
 
 
@@ -163,7 +355,8 @@ def column(
     name
         Name of the column.
     parameter
-        Parameter of the metric that names the column; errors mention it.
+        Parameter of the metric that names the column; errors mention it. None: the metric has no
+        such parameter.
     kind
         "number" for finite numbers of 0 or more and "count" for whole ones, both as Float64, with
         NaN as null; "as is" for any other type. An evaluation raises an error for other values.
@@ -172,53 +365,242 @@ def column(
     different_positions
         Whether an evaluation by positions raises an error if two documents of a ranking have the
         same position.
+
+    Returns
+    -------
+    Term
+        One value per document.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(undefined="no document is retrieved")
+    ... def on_sale(k: int = 10, *, sale: str = "sale") -> t.Value:
+    ...     reduced = t.column(sale, "sale") > 0
+    ...     return t.ratio(t.top(reduced, k).count(), t.num_retrieved(k))
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0], "label": 0, "promo": [False, True],
+    ... })
+    >>> pr.per_query(log, "on_sale(sale='promo')@2").item(0, 1)
+    0.5
     """
-    parameter = parameter or "metrics"
     if not isinstance(name, str):
-        raise ArgumentError(f"`{parameter}` must be the name of a column; found {short(name)}")
+        raise ArgumentError(
+            f"`{parameter or 'name'}` must be the name of a column; found {short(name)}"
+        )
     check_name(name)
-    return Column(name, parameter, kind, high, different_positions)
+    return Column(name, parameter or "metrics", kind, high, different_positions)
 
 
 def num_documents() -> Value:
-    """Return the number of documents of the ranking, retrieved or not."""
+    """Return the number of documents of the ranking, retrieved or not.
+
+    Returns
+    -------
+    Value
+        A count per ranking.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(order_matters="never")
+    ... def share_relevant() -> t.Value:
+    ...     return t.ratio(t.num_relevant(), t.num_documents())
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0, None, None], "label": [1, 0, 0, 0],
+    ... })
+    >>> pr.per_query(log, "share_relevant").row(0)
+    (1, 0.25)
+    """
     return each(Field("document")).count()
 
 
 def num_relevant(rel: float | None = None) -> Value:
-    """Return R, the number of relevant documents, retrieved or not."""
+    """Return R, the number of relevant documents, retrieved or not.
+
+    Parameters
+    ----------
+    rel
+        Lowest relevant label. None: the `rel` of `evaluate`.
+
+    Returns
+    -------
+    Value
+        A count per ranking.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(undefined="no document is relevant")
+    ... def found_in_r() -> t.Value:
+    ...     found = t.top(t.relevant(), t.num_relevant()).count()
+    ...     return t.ratio(found, t.num_relevant())
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> pr.per_query(log, "found_in_r").row(0)
+    (1, 0.5)
+    """
     return each(relevant(rel)).count()
 
 
 def num_retrieved(k: int | None = None) -> Value:
-    """Return the number of retrieved documents, at most k."""
+    """Return the number of retrieved documents, at most k.
+
+    Parameters
+    ----------
+    k
+        Cutoff. None: all retrieved documents.
+
+    Returns
+    -------
+    Value
+        A count per ranking.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(order_matters="never")
+    ... def filled(k: int = 10) -> t.Value:
+    ...     return t.num_retrieved(k) / k
+    >>> log = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": 0})
+    >>> pr.per_query(log, ["filled@2", "filled@4"]).row(0)
+    (1, 1.0, 0.75)
+    """
     number = each(RETRIEVED).count()
     return number if k is None else number.clip(high=k)
 
 
 def in_order(term: Term, k: int | None = None) -> Listed:
-    """Return `term` in rank order, followed by nulls for documents that are not retrieved.
+    """Return a term as a sequence in rank order, for `fold`.
 
-    With k, the sequence ends at rank k.
+    Parameters
+    ----------
+    term
+        Term or number.
+    k
+        Length of the sequence. None: all documents; those that are not retrieved are nulls at
+        the end.
+
+    Returns
+    -------
+    Listed
+        A sequence.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> def falls(label: pl.Expr) -> pl.Expr:
+    ...     return (label.diff() < 0).sum()
+    >>> @pr.define_metric(high=None)
+    ... def drops(k: int | None = None) -> t.Value:
+    ...     return t.fold(falls, t.in_order(t.LABEL, k))
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [4.0, 3.0, 2.0, 1.0], "label": [1, 0, 2, 1],
+    ... })
+    >>> pr.per_query(log, ["drops@3", "drops"]).row(0)
+    (1, 1, 2)
     """
+    if k is not None:
+        whole_number("k", k)
     return Listed(term_of(term), "rank", k)
 
 
 def in_ideal_order(term: Term) -> Listed:
-    """Return `term`, of labels and ideal ranks, in ideal order, with unjudged documents last."""
+    """Return a term as a sequence in ideal order, for `fold`.
+
+    Parameters
+    ----------
+    term
+        Term of labels and ideal ranks.
+
+    Returns
+    -------
+    Listed
+        A sequence, with unjudged documents last.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> def agreeing(label: pl.Expr, ideal: pl.Expr) -> pl.Expr:
+    ...     return (label == ideal).mean()
+    >>> @pr.define_metric()
+    ... def in_place() -> t.Value:
+    ...     return t.fold(agreeing, t.in_order(t.LABEL), t.in_ideal_order(t.LABEL))
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [4.0, 3.0, 2.0, 1.0], "label": [3, 1, 2, 0],
+    ... })
+    >>> pr.per_query(log, "in_place").row(0)
+    (1, 0.5)
+    """
     return Listed(term_of(term), "ideal")
 
 
 def in_any_order(term: Term) -> Listed:
-    """Return `term` of every document in an unspecified order, the same for all such terms."""
+    """Return a term as a sequence of all documents in an unspecified order, for `fold`.
+
+    Parameters
+    ----------
+    term
+        Term or number.
+
+    Returns
+    -------
+    Listed
+        A sequence, in the same order for all terms.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(high=None, order_matters="never")
+    ... def median_price() -> t.Value:
+    ...     return t.fold(pl.Expr.median, t.in_any_order(t.column("price")))
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": 0, "price": [9, 5, 7],
+    ... })
+    >>> pr.per_query(log, "median_price").row(0)
+    (1, 7.0)
+    """
     return Listed(term_of(term), "any")
 
 
 def fold(function: Function, /, *sequences: Listed, **parameters: Hashable) -> Value:
     """Return a function of whole rankings, which reduces sequences of terms to one value.
 
-    The function is called with one expression per sequence, and with the parameters by name.
+    Parameters
+    ----------
+    function
+        Function of one expression per sequence, and of the parameters by name. It returns an
+        expression with one value, and reads nothing but its arguments.
+    *sequences
+        Results of `in_order`, `in_ideal_order` and `in_any_order`.
+    **parameters
+        Hashable parameters of the function.
+
+    Returns
+    -------
+    Value
+        One value per ranking. `ties="expected"` does not support folds in rank order.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> def spread(price: pl.Expr, *, share: float) -> pl.Expr:
+    ...     return price.quantile(1 - share) - price.quantile(share)
+    >>> @pr.define_metric(high=None, expected=False)
+    ... def price_spread(k: int = 10, *, share: float = 0) -> t.Value:
+    ...     return t.fold(spread, t.in_order(t.column("price"), k), share=share)
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": 0, "price": [9, 5, 1],
+    ... })
+    >>> pr.per_query(log, ["price_spread@2", "price_spread@3"]).row(0)
+    (1, 4.0, 8.0)
     """
+    for each in sequences:
+        if not isinstance(each, Listed):
+            raise ArgumentError(
+                f"a fold must read sequences, such as t.in_order(t.LABEL); found {described(each)}"
+            )
     return Fold(function, sequences, tuple(parameters.items()))
 
 
@@ -229,40 +611,200 @@ def batch(
     *parameters: Hashable,
     **terms: Term,
 ) -> Value:
-    """Return a value that is computed for many rankings at once.
+    """Return a value that Python functions compute for many rankings at once.
 
-    `read` is called with the parameters and a column of the lists of documents, which have `terms`
-    as fields; `compute` returns the values of what `read` returned. Metrics with equal sources
-    share the result of `read`.
+    Parameters
+    ----------
+    compute
+        Function of the result of `read`, which returns a Series of Float64 with one value per
+        ranking.
+    read
+        Function of the parameters and of a Series of lists: the documents of each ranking, in an
+        unspecified order, as structs with the terms as fields.
+    *parameters
+        Hashable parameters of `read`. Batches that differ only in `compute` share its result.
+    **terms
+        Terms, by the name of the field.
+
+    Returns
+    -------
+    Value
+        One value per ranking. `ties="expected"` does not support batches that read ranks.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> def prices(lists: pl.Series) -> list[list[float]]:
+    ...     return [[row["price"] for row in rows] for rows in lists.to_list()]
+    >>> def ranges(lists: list[list[float]]) -> pl.Series:
+    ...     return pl.Series([max(each) - min(each) for each in lists])
+    >>> @pr.define_metric(high=None, order_matters="never")
+    ... def price_range() -> t.Value:
+    ...     return t.batch(ranges, prices, price=t.column("price"))
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0], "label": 0, "price": [9, 5],
+    ... })
+    >>> pr.per_query(log, "price_range").row(0)
+    (1, 4.0)
     """
     return Batch(compute, read, parameters, tuple(terms.items()))
 
 
 def require(value: Value, condition: Value, problem: str) -> Value:
-    """Return a value; an evaluation raises `DataError` if a condition does not hold for a ranking.
+    """Return a value; an evaluation raises an error unless a condition holds for all rankings.
 
-    An expression has no access to the keys of its ranking, and ignores the condition.
+    Parameters
+    ----------
+    value
+        The value to return.
+    condition
+        Condition on each ranking.
+    problem
+        Message of the `DataError` if the condition does not hold.
+
+    Returns
+    -------
+    Value
+        The value. In `group_by`, an expression has no access to the keys of its ranking, and
+        ignores the condition.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(high=None)
+    ... def complete_dcg(k: int = 10) -> t.Value:
+    ...     judged = t.top(t.JUDGED, k).count() >= t.num_retrieved(k)
+    ...     return t.require(pr.dcg.tree(k), judged, "unjudged documents")
+    >>> log = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, None]})
+    >>> pr.per_query(log, "complete_dcg@1").row(0)
+    (1, 1.0)
     """
     return Required(value, condition, problem)
 
 
 def where(condition: L, value: L | Scalar, otherwise: L | Scalar = None) -> L:
-    """Return a value if a condition holds, otherwise another value or null."""
+    """Return a value if a condition holds, otherwise another value or null.
+
+    Parameters
+    ----------
+    condition
+        Condition on documents (a `Term`) or on the ranking (a `Value`).
+    value, otherwise
+        Terms or numbers for a condition on documents; values or numbers for one on the ranking.
+
+    Returns
+    -------
+    Term or Value
+        As the condition.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(undefined="no document is relevant")
+    ... def first_relevant_score() -> t.Value:
+    ...     return t.top(t.where(t.relevant(), t.SCORE)).max()
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [0.9, 0.4, 0.1], "label": [0, 1, 1],
+    ... })
+    >>> pr.per_query(log, "first_relevant_score").row(0)
+    (1, 0.4)
+    """
+    if not isinstance(condition, (Term, Value)):
+        raise ArgumentError(
+            f"`condition` must be a term or a value; found {short(condition)}; write "
+            "t.LABEL.equals(2) instead of t.LABEL == 2"
+        )
     return condition.map(conditional, value, otherwise)
 
 
 def ratio(part: Value | float, whole: Value) -> Value:
-    """Return part / whole; null if the whole is not above 0."""
+    """Return part / whole; null if the whole is not above 0.
+
+    Parameters
+    ----------
+    part
+        Value or number.
+    whole
+        Value.
+
+    Returns
+    -------
+    Value
+        One value per ranking.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(undefined="no document is relevant")
+    ... def found(k: int = 10) -> t.Value:
+    ...     return t.ratio(t.top(t.relevant(), k).count(), t.num_relevant())
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 1, 2], "score": [2.0, 1.0, 1.0], "label": [0, 1, 0],
+    ... })
+    >>> pr.per_query(log, "found@2")["found@2"].to_list()
+    [1.0, None]
+    """
     return Value.mapped(quotient, (part, whole))
 
 
 def least(first: L, *others: L | Scalar) -> L:
-    """Return the smallest of several values."""
+    """Return the smallest of several terms, or of several values.
+
+    Parameters
+    ----------
+    first
+        Term or value.
+    *others
+        Operands of the same kind, or numbers.
+
+    Returns
+    -------
+    Term or Value
+        As the first operand; nulls are ignored.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(undefined="no document is relevant")
+    ... def found_of_possible(k: int = 10) -> t.Value:
+    ...     found = t.top(t.relevant(), k).count()
+    ...     return t.ratio(found, t.least(t.num_relevant(), t.num_retrieved(k)))
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0, None], "label": [1, 0, 1],
+    ... })
+    >>> pr.per_query(log, "found_of_possible@2").row(0)
+    (1, 0.5)
+    """
     return first.map(pl.min_horizontal, *others)
 
 
 def most(first: L, *others: L | Scalar) -> L:
-    """Return the largest of several values."""
+    """Return the largest of several terms, or of several values.
+
+    Parameters
+    ----------
+    first
+        Term or value.
+    *others
+        Operands of the same kind, or numbers.
+
+    Returns
+    -------
+    Term or Value
+        As the first operand; nulls are ignored.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(high=None)
+    ... def best_of_two(k: int = 10) -> t.Value:
+    ...     return t.top(t.most(t.LABEL, t.column("other_label")), k).max()
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [1.0], "label": [1], "other_label": [3],
+    ... })
+    >>> pr.per_query(log, "best_of_two@1").row(0)
+    (1, 3.0)
+    """
     return first.map(pl.max_horizontal, *others)
 
 

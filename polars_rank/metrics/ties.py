@@ -211,9 +211,10 @@ def reverse(value: Value) -> Value:
 def has_reverse(metric: pl.Expr) -> bool:
     """Return whether a metric has a value of the reverse order of ties."""
     try:
-        return isinstance(metric, Metric) and bool(reverse(metric.tree))
+        reverse(metric.tree if isinstance(metric, Metric) else UserExpression(metric))
     except OrderMattersError:
         return False
+    return True
 
 
 @lru_cache(4096)

@@ -89,7 +89,7 @@ def test_terms_that_would_differ_in_a_plan_are_errors(
 
 @pytest.mark.parametrize("method", ["head", "len", "mean", "filter", "cum_sum"])
 def test_terms_have_only_operations_that_all_compilers_support(method: str) -> None:
-    with pytest.raises(AttributeError):
+    with pytest.raises(pr.errors.ArgumentError, match=f"no attribute '{method}'"):
         Metric(lambda: getattr(t.top(LABEL, 2), method)(), {}, "x")
 
 
