@@ -40,6 +40,7 @@ from polars_rank.metrics.nodes import (
 
 if TYPE_CHECKING:
     from polars_rank.discounts import Discount
+    from polars_rank.gains import Gain
 
 __all__ = [
     "DOC",
@@ -118,7 +119,7 @@ class Selection:
 
 
 def top(
-    term: Term | float, k: int | Value | None = None, weight: Function | None = None
+    term: Term | float, k: int | Value | None = None, weight: Discount | None = None
 ) -> Selection:
     """Return a term of the first k retrieved documents.
 
@@ -191,7 +192,7 @@ def at_hits(
     return top(where(relevant(rel), term(RANK, Hits(rel))), k)
 
 
-def ideal_top(gain: Function, discount: Discount, k: int | Value | None = None) -> Selection:
+def ideal_top(gain: Gain, discount: Discount, k: int | Value | None = None) -> Selection:
     """Return gain times discount of the first k judged documents in ideal order.
 
     Parameters
@@ -286,7 +287,7 @@ def of_items(term: Term) -> Selection:
     return Selection(term_of(term), "items")
 
 
-def gain(gain: Function) -> Term:
+def gain(gain: Gain) -> Term:
     """Return the gain of each document; null if the document has no label.
 
     Parameters

@@ -114,3 +114,24 @@ pr.clicks.estimate(lazy, "dcg@10", run="run")  # type: ignore[call-overload]  # 
 pr.clicks.propensity_sweep(lazy, "dcg@10", cluster=1)  # type: ignore[call-overload]  # pyright: ignore
 pr.explain_difference(lazy, "rr", "a", "b", rel=2)  # type: ignore[call-arg]  # pyright: ignore
 pr.plot.at_k(lazy, "ndcg", group_by="run")  # type: ignore[call-arg]  # pyright: ignore
+
+# Metrics of one's own: a term, one value per document, and a value per ranking do not mix.
+t = pr.terms
+
+
+@pr.define_metric(undefined="no document is relevant")
+def found(k: int = 10, *, rel: float | None = None) -> t.Value:
+    return t.ratio(t.top(t.relevant(rel), k).count(), t.num_relevant(rel))
+
+
+assert_type(found(5, rel=2), pr.Metric)
+assert_type(found.tree(5), t.Value)
+assert_type(t.LABEL * 2 + t.gain("exp2"), t.Term)
+assert_type(1 - t.top(t.LABEL, t.num_relevant()).sum() / 2, t.Value)
+assert_type(t.where(t.relevant(), t.RANK), t.Term)
+found("5")  # type: ignore[arg-type]  # pyright: ignore
+t.LABEL * t.num_relevant()  # type: ignore[operator]  # pyright: ignore
+t.num_relevant() + t.RANK  # type: ignore[operator]  # pyright: ignore
+t.ratio(t.LABEL, t.num_relevant())  # type: ignore[arg-type]  # pyright: ignore
+t.fold(pl.Expr.sum, t.LABEL)  # type: ignore[arg-type]  # pyright: ignore
+t.top(t.num_relevant())  # type: ignore[arg-type]  # pyright: ignore

@@ -1,0 +1,60 @@
+"""What metrics read, found out from their trees."""
+
+from __future__ import annotations
+
+import polars_rank as pr
+import pytest
+from polars_rank.metrics.analyses import depth, fits_columns, reads_labels, reads_order
+from polars_rank.metrics.metric import Metric, tree_of
+import polars as pl
+
+
+@pytest.mark.parametrize(
+    ("metrics", "deepest"),
+    [
+        (["ndcg@10"], 10),
+        (["ndcg@10", "p@20"], 20),
+        (["ndcg@10", "ap"], None),
+        (["recall@5"], None),
+        (["ap@5"], None),
+        (["err@5"], None),
+    ],
+)
+def test_depth(metrics: list[str], deepest: int | None) -> None:
+    assert depth(*(pr.metric(name).tree for name in metrics)) == deepest
+
+
+@pytest.mark.parametrize(
+    ("metric", "ordered"),
+    [
+        *((each, False) for each in (pr.accuracy(), pr.fall_out(), pr.mcc(), pr.utility())),
+        *((each, True) for each in (pr.accuracy(3), pr.fall_out(3), pr.mcc(3))),
+        (pr.num_relevant(), False),
+        (pr.set_f(), False),
+        (pr.ndcg(), True),
+        (pr.ideal_dcg(), True),
+        (pr.kendall_tau_b(), False),
+    ],
+    ids=str,
+)
+def test_reads_order(metric: Metric, ordered: bool) -> None:
+    assert reads_order(metric.tree) == ordered
+
+
+@pytest.mark.parametrize(
+    ("metric", "labels", "columns"),
+    [
+        (pr.ndcg(3), True, True),
+        (pr.average_precision(3), True, True),
+        (pr.err(3), True, False),
+        (pr.num_retrieved(), False, True),
+        (pr.dcg(3, gain=lambda label: pl.lit(1.0)), False, True),
+        (pr.ctr(3), False, False),
+        (pl.col("label").mean(), True, False),
+        (pl.col("rank").max(), False, False),
+    ],
+    ids=str,
+)
+def test_reads_labels_and_fits_columns(metric: pl.Expr, labels: bool, columns: bool) -> None:
+    value = tree_of(metric)
+    assert (reads_labels(value), fits_columns(value)) == (labels, columns)
