@@ -249,7 +249,7 @@ def columns_are_faster(lengths: Lengths) -> bool:
     # form takes at most a quarter more time than the other.
     columns = 5_300 + 2_900 * longest + rankings * (0.086 * longest + 0.0025 * longest**2)
     rows = 14_000 + rankings * 1.2 + lengths.rows * 0.13
-    return longest <= LONGEST and columns < rows
+    return 0 < longest <= LONGEST and columns < rows
 
 
 def _of_ranking(checks: Sequence[Check]) -> tuple[list[pl.Expr], list[Check]]:
