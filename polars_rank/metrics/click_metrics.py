@@ -107,7 +107,7 @@ def num_clicks(k: int | None = None, *, click: str = "click") -> Value:
     return _clicks(click, k)
 
 
-@define_metric(order_matters="never")
+@define_metric(binary=True, order_matters="never")
 def abandonment(*, click: str = "click") -> Value:
     r"""Abandonment: 1 if no document was clicked, otherwise 0.
 
@@ -142,7 +142,7 @@ def abandonment(*, click: str = "click") -> Value:
     return where(_clicks(click) > 0, 0.0, 1.0)
 
 
-@define_metric(order_matters="never")
+@define_metric(binary=True, order_matters="never")
 def good_abandonment(*, good: str = "good", click: str = "click") -> Value:
     r"""Good abandonment: 1 if the ranking answered the query without a click.
 
@@ -448,7 +448,7 @@ def satisfied_rate(
     return ratio(_satisfied(k, seconds, dwell, click), _clicks(click, k))
 
 
-@define_metric(order_matters="cutoff", expected=False)
+@define_metric(binary=True, order_matters="cutoff", expected=False)
 def successful_sessions(
     k: int | None = None,
     *,

@@ -100,6 +100,8 @@ def _implied(definition: Any) -> Iterator[str]:
         return
     cutoff = ", which has no effect without k" if definition.order_matters == "cutoff" else ""
     expected = "" if definition.expected else '; "expected" is not supported'
+    if definition.binary and definition.expected:
+        expected = '; by "expected", the value is the probability of 1'
     yield f"Tied scores follow the `ties` rule of `evaluate`{cutoff}{expected}."
 
 

@@ -16,6 +16,7 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "parameters": pl.String,
     "low": pl.Float64,
     "high": pl.Float64,
+    "binary": pl.Boolean,
     "definition": pl.String,
     "aliases": pl.List(pl.String),
     "family": pl.String,
@@ -37,6 +38,7 @@ def list_metrics() -> pl.DataFrame:
         - `metric`: name of the metric, in `evaluate` and as a function;
         - `parameters`: parameters with their defaults; "@k" stands for the cutoff;
         - `low`, `high`: range of the values, null if unbounded;
+        - `binary`: whether all values are 0 or 1, except by `ties="expected"`;
         - `definition`: definition in one sentence;
         - `aliases`: other names that `evaluate` accepts;
         - `family`: module in which the metric is defined;
@@ -71,6 +73,7 @@ def list_metrics() -> pl.DataFrame:
                 ", ".join(map(_parameter_text, inspect.signature(definition).parameters.values())),
                 definition.low,
                 definition.high,
+                definition.binary,
                 description.definition,
                 aliases[name],
                 family(definition),

@@ -55,6 +55,7 @@ class Definition(Protocol[P]):
     low: float | None
     high: float | None
     perfect: float | None
+    binary: bool
     aggregate: Aggregate
     undefined: str | None
     skipped: bool
@@ -177,6 +178,11 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         """Whether a lower value is better; always False for a metric that combines others."""
         return self.definition is not None and self.definition.lower_is_better
 
+    @property
+    def binary(self) -> bool:
+        """Whether all values are 0 or 1, except by `ties="expected"`; False for a combination."""
+        return self.definition is not None and self.definition.binary
+
     def alias(self, name: str) -> Metric:
         """Return the metric with another column name."""
         return Metric(self.function, self.arguments, name)
@@ -278,6 +284,7 @@ def define_metric(
     low: float | None = 0,
     high: float | None = 1,
     perfect: float | None = None,
+    binary: bool = False,
     aggregate: Aggregate = "mean",
     undefined: str | None = None,
     skipped: bool = False,
@@ -296,6 +303,8 @@ def define_metric(
         Range of the values if no label is negative; None for no bound.
     perfect
         Value for a ranking of all relevant documents in ideal order; None if it varies.
+    binary
+        Whether all values are 0 or 1, except by `ties="expected"`.
     aggregate
         How `evaluate` aggregates the values of all rankings.
     undefined
@@ -370,6 +379,7 @@ def define_metric(
             low=low,
             high=high,
             perfect=perfect,
+            binary=binary,
             aggregate=aggregate,
             undefined=undefined,
             skipped=skipped,

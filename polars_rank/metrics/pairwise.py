@@ -306,7 +306,7 @@ def _lowest_hit(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
     return _hits(score, hit).end.max()
 
 
-@define_metric(perfect=1, undefined="no document is relevant")
+@define_metric(perfect=1, binary=True, undefined="no document is relevant")
 def top_k_accuracy(k: int, *, rel: float | None = None) -> Value:
     r"""Top-k accuracy: 1 if a document of the highest label is among the first k.
 

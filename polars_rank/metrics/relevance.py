@@ -239,7 +239,7 @@ def f1(k: int | None = None, *, rel: float | None = None) -> Value:
     return fbeta.tree(k, beta=1, rel=rel)
 
 
-@define_metric(perfect=1, undefined="no document is relevant", order_matters="cutoff")
+@define_metric(perfect=1, binary=True, undefined="no document is relevant", order_matters="cutoff")
 def hit_rate(k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Hit rate (success): 1 if any of the first k documents is relevant, else 0.
 

@@ -107,7 +107,7 @@ def _table(metrics: list[str]) -> str:
     for name in metrics:
         build = REGISTER[name]
         low, high = ("" if bound is None else f"{bound:g}" for bound in (build.low, build.high))
-        values = f"{low or '-∞'} … {high or '∞'}"
+        values = "0 or 1" if build.binary else f"{low or '-∞'} … {high or '∞'}"
         rows.append([_link(name), values, build.undefined or "*never*", ties(name)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 

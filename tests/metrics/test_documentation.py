@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from polars_rank.metrics.documentation import described, displayed
 from polars_rank.metrics.metric import REGISTER, define_metric, parameters_of
-from polars_rank.metrics.terms import Value, num_retrieved
+from polars_rank.metrics.terms import Value, num_retrieved, where
 from strategies import every_metric
 
 #: Parts of a formula that Markdown would interpret before the formula is rendered.
@@ -34,7 +34,8 @@ def test_every_metric_is_documented() -> None:
         description = described(REGISTER[name])
         assert len(description.definition) < 80
         assert description.definition.endswith(".") and description.source.endswith(".")
-        assert description.values.startswith(("One Float64", "0.0 or 1.0 per ranking"))
+        values = "0.0 or 1.0 per ranking" if REGISTER[name].binary else "One Float64"
+        assert description.values.startswith(values)
         assert ("Never null." in description.values) == (REGISTER[name].undefined is None)
         assert description.values.count("`ties` rule of `evaluate`") == 1
         assert [*description.parameters] == [*parameters_of(REGISTER[name])]
@@ -96,13 +97,14 @@ def test_the_catalog_agrees_with_the_functions() -> None:
             description.formula,
             description.source,
         )
-        assert (row["low"], row["high"], row["undefined"]) == (
+        assert (row["low"], row["high"], row["binary"], row["undefined"]) == (
             build.low,
             build.high,
+            build.binary,
             build.undefined,
         )
         assert row["family"] == build.__module__.rpartition(".")[2]
-    assert table.select(pl.exclude("low", "high", "undefined").null_count()).row(0) == (0,) * 7
+    assert table.select(pl.exclude("low", "high", "undefined").null_count()).row(0) == (0,) * 8
     assert table.filter(family="discounted_gain")["metric"].to_list() == [
         "cg",
         "dcg",
@@ -127,3 +129,24 @@ def test_a_users_metric_may_have_undocumented_parameters() -> None:
         assert "- `weight = 0.5`" in own(weight=0.5)._repr_markdown_()
     finally:
         REGISTER.pop("own", None)
+
+
+def test_a_users_metric_may_be_binary() -> None:
+    try:
+
+        @pr.define_metric(binary=True)
+        def found() -> Value:
+            """Found: 1 if a document was retrieved, otherwise 0.
+
+            Returns
+            -------
+            Metric
+                0.0 or 1.0 per ranking.
+            """
+            return where(num_retrieved() > 0, 1.0, 0.0)
+
+        assert found().binary and pr.metric("found").binary
+        assert 'by "expected", the value is the probability of 1.' in described(found).values
+        assert pr.list_metrics().filter(metric="found")["binary"].to_list() == [True]
+    finally:
+        REGISTER.pop("found", None)

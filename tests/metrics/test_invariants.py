@@ -144,6 +144,15 @@ def test_streams_without_falling_back_to_memory(by: str | None) -> None:
     assert "in-memory-map" not in nodes
 
 
+def test_metrics_of_zeros_and_ones_say_so() -> None:
+    several = pl.concat([per_query(LOG, ties=ties) for ties in ("best", "worst")])
+    for metric in METRICS:
+        found = set(several[metric.output_name].drop_nulls().cast(pl.Float64))
+        # Metrics of labels of 2 or more have no value where the labels have no subtopics.
+        assert not found or metric.binary == (found == {0.0, 1.0}), metric
+    assert not any(each.binary for each in (pr.hit_rate(3) / 2, 1 - pr.hit_rate(3)))
+
+
 def test_name_reads_back_into_the_metric() -> None:
     for metric in METRICS:
         again = pr.metric(str(metric))
