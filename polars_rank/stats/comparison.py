@@ -12,12 +12,20 @@ from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError, DataError, SchemaError, number_of, warn
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import moment_math
-from polars_rank.stats.intervals import FEW, Alternative, special, warn_of_range
+from polars_rank.stats.intervals import (
+    FEW,
+    Alternative,
+    special,
+    warn_of_effective,
+    warn_of_equal,
+    warn_of_range,
+)
 from polars_rank.stats.moment_tables import (
+    COMPANIONS,
     DIFFERENCE,
     KINDS,
-    PAIR_MEANS,
     QUERY_KEYS,
+    UNITS,
     VALUES,
     check_groups,
     is_moments,
@@ -40,7 +48,14 @@ from polars_rank.stats.per_query_tables import (
     without,
 )
 from polars_rank.stats.run_pairs import Pairs, is_run, unknown_run
-from polars_rank.stats.significance import Correction, Result, Sample, Test, Testing, corrected
+from polars_rank.stats.significance import (
+    Correction,
+    Sample,
+    Test,
+    Testing,
+    corrected,
+    corrected_confidence,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,16 +65,22 @@ if TYPE_CHECKING:
 
 #: Polars prints the first four and the last four columns of a wide table: what users read first.
 COLUMNS = (
-    *("metric", "mean", "difference", "relative_difference", "baseline_mean", "effect_size"),
-    *("wins", "ties", "losses", "queries", "missing", "undefined", EMPTY, "warning"),
-    *("confidence", "low", "high", "p_value", "p_corrected"),
+    *("metric", "mean", "difference", "relative_difference", "relative_low", "relative_high"),
+    *("baseline_mean", "effect_size", "effect_low", "effect_high", "skewness"),
+    *("wins", "ties", "losses", "queries", "used", "effective", "missing", "undefined", EMPTY),
+    *("warning", "interval", "confidence", "low_corrected", "high_corrected"),
+    *("low", "high", "p_value", "p_corrected"),
 )
 #: Above this number of queries, Wilcoxon's test and the sign test are unreliable.
 MANY = 1_000
+#: Above this share of queries without a counterpart in the other run, `compare` warns.
+_MANY_MISSING = 0.05
 
 _MEAN, _ERROR, _NULL = OWN + "mean", OWN + "error", OWN + "null"
-_OF_BASELINE = OWN + "of baseline"
-_SHARES, _UNITS = OWN + "shares", OWN + "units"
+_EFFECTIVE, _DISCORDANT, _WIDTH = OWN + "effective", OWN + "discordant", OWN + "width"
+_OF_RUN, _OF_BASELINE = OWN + "of run", OWN + "of baseline"
+_BASELINE_BINARY = OWN + "baseline binary"
+_SHARES, _UNITS, _EQUAL = OWN + "shares", OWN + "units", OWN + "equal"
 _IS_BASELINE = OWN + "is baseline"
 
 
@@ -74,7 +95,7 @@ def compare(
     query: Names = "query",
     weight: str | None = None,
     cluster: Names | None = None,
-    test: Test = "t",
+    test: Test = "auto",
     correction: Correction = "holm",
     alternative: Alternative = "two-sided",
     margin: float = 0.0,
@@ -92,8 +113,8 @@ def compare(
     ----------
     values
         Per-query values of several runs, as `per_query` returns them: one row per query and run,
-        one column per metric, null where a metric is undefined. For the tests "t" and "sign", also
-        the result of `moments` with the same `run` and `baseline`.
+        one column per metric, null where a metric is undefined. For the tests "auto", "t" and
+        "sign", also the result of `moments` with the same `run` and `baseline`.
     metrics
         Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats.
     baseline
@@ -108,14 +129,16 @@ def compare(
         columns; if there is none or several, name the columns. To find it among several columns,
         the table is read once more.
     weight
-        Column of query weights, 0 or more. Only for the test "t".
+        Column of query weights, 0 or more. Only for the tests "auto" and "t".
     cluster
         Columns that identify the sampling unit if it is not the query, e.g. user. Only for the
-        test "t". A query with a null cluster in the run forms its own cluster.
+        tests "auto" and "t". A query with a null cluster in the run forms its own cluster.
     test
         Significance test:
 
-        - "t": paired t test;
+        - "auto": for metrics whose values are 0 or 1, such as the hit rate, Tango's score test,
+          which is McNemar's test for a margin of 0; otherwise "t";
+        - "t": paired t test. Null if all differences are equal, but not 0;
         - "randomization": Fisher's test with random signs, exact for up to 16 queries. It assumes
           that differences with mean 0 are symmetric. With exponential differences, simulations
           had a p-value below 0.05 in 10% of the cases with 10 queries, in 6% with 100;
@@ -132,7 +155,7 @@ def compare(
         is worse than the baseline by at least `margin`; with "less", that it is greater by at
         least `margin`.
     confidence
-        Confidence level, between 0 and 1. A one-sided alternative has a one-sided interval.
+        Confidence level, between 0 and 1. A one-sided alternative has one-sided intervals.
     undefined, conventions
         How undefined values count, and metric definitions to use, as in `evaluate`. If both runs
         have the same queries, the difference is the difference of the means of `evaluate`.
@@ -151,18 +174,31 @@ def compare(
         - `metric`, and the column of the run;
         - `mean`, `difference`, `relative_difference`, `baseline_mean`: means over the queries in
           both runs, and the difference relative to the baseline's mean;
+        - `relative_low`, `relative_high`: confidence interval of the relative difference, Fieller's
+          with the t distribution; null if the baseline's mean may be 0;
         - `effect_size`: Cohen's dz, the mean difference divided by its standard deviation; null if
           that is 0;
+        - `effect_low`, `effect_high`: confidence interval of the effect size (delta method);
+        - `skewness`: skewness of the differences, which makes t unreliable for few queries;
         - `wins`, `ties`, `losses`: number of queries with a higher, equal and lower value than in
           the baseline;
-        - `queries`, `missing`, `undefined`: number of queries in both runs, in only one of them,
-          and with an undefined value in either;
+        - `queries`, `used`: number of queries in both runs, and of these with a difference that
+          counts;
+        - `effective`: with weights or clusters, the effective number of units: (Σw)² / Σw² for
+          units of weight w, which is lower than their number if weights are unequal;
+        - `missing`, `undefined`: number of queries in only one of the runs, and with an undefined
+          value in either;
         - `empty`: number of the run's rankings without a retrieved document, if the table has the
           column `num_retrieved`, as `per_query(by=...)` returns it;
         - `warning`: for "wilcoxon" and "sign" only, a text or null;
-        - `confidence`: confidence level of the interval;
-        - `low`, `high`: confidence interval of the difference, from the resamples for "bootstrap",
-          otherwise from the t distribution;
+        - `interval`: method of `low` and `high`: "tango" (for the score test), "randomization"
+          (the differences that the test does not reject), "bootstrap", or "t";
+        - `confidence`: confidence level of the intervals;
+        - `low_corrected`, `high_corrected`: confidence interval of the difference that is corrected
+          for the number of rows: Bonferroni's, which is conservative for "holm", or Benjamini and
+          Yekutieli's for "bh";
+        - `low`, `high`: confidence interval of the difference; null for one unit, or if all
+          differences are equal and the interval is not Tango's;
         - `p_value`, `p_corrected`: null for fewer than two queries.
 
         For a geometric mean, the test is about the logarithms, and the interval treats the
@@ -179,10 +215,11 @@ def compare(
     Warns
     -----
     RankWarning
-        The result may mislead: a run has no query in common with the baseline, or mostly empty
-        rankings; there are more than 1,000 queries for "wilcoxon" or "sign", or fewer than 30 for
-        "bootstrap"; a bootstrap is null; or an interval of fewer than 30 units exceeds [-1, 1] for
-        a metric in [0, 1].
+        The result may mislead: more than 5% of the queries of a run or of the baseline are not in
+        both; a run has mostly empty rankings; all differences are equal; there are fewer than 30
+        effective units with weights or clusters; there are more than 1,000 queries for "wilcoxon"
+        or "sign", or fewer than 30 for "bootstrap"; a bootstrap is null; or an interval of fewer
+        than 30 units exceeds [-1, 1] for a metric in [0, 1].
 
     Notes
     -----
@@ -190,12 +227,21 @@ def compare(
     differences they reject the null hypothesis far too often (Ihemelandu & Ekstrand, 2023).
     Prefer "t", or "randomization" for few queries.
 
+    The interval is about all queries like these, of which those in the table are a sample. If the
+    same queries occur several times, for example on several days, they are not new queries: average
+    each query's values first, or name its column in `cluster`.
+
     References
     ----------
     Smucker, Allan & Carterette, A comparison of statistical significance tests for information
     retrieval evaluation, 2007.
     Ihemelandu & Ekstrand, Inference at scale: significance testing for large search and
     recommendation experiments, 2023.
+    Tango, Equivalence test and confidence interval for the difference in proportions for the
+    paired-sample design, 1998.
+    Fieller, Some problems in interval estimation, 1954.
+    Kish, Survey sampling, 1965.
+    Benjamini & Yekutieli, False discovery rate-adjusted multiple confidence intervals, 2005.
 
     Examples
     --------
@@ -224,11 +270,11 @@ def compare(
     whole_number("n_resamples", n_resamples)
     integer("seed", seed)
     special()
-    if test != "t" and (weight is not None or cluster is not None):
-        raise ArgumentError(f"`weight` and `cluster` need `test` 't'; found {test!r}")
+    if test not in ("auto", "t") and (weight is not None or cluster is not None):
+        raise ArgumentError(f"`weight` and `cluster` need `test` 'auto' or 't'; found {test!r}")
     conventions = with_undefined(conventions, undefined)
     testing = Testing(test, alternative, confidence, n_resamples, seed)
-    needs_values = test not in ("t", "sign") or (test == "sign" and margin != 0)
+    needs_values = test not in ("auto", "t", "sign") or (test == "sign" and margin != 0)
 
     schema = schema_of(values)
     if is_moments(schema):
@@ -237,6 +283,7 @@ def compare(
         refuse_with_moments({**given, f"test={test!r}": needs_values})
         groups = groups_of_moments(schema, by, run, baseline)
         moments = regrouped(only_metrics(values, metrics), [*groups, run])
+        weighted = not {*UNITS}.isdisjoint(schema)
     else:
         pairs = Pairs.of(
             values, by=by, run=run, query=query, baseline=baseline, metrics=metrics, weight=weight,
@@ -246,15 +293,22 @@ def compare(
         free([*groups, run], COLUMNS)
         selected = variables(schema, metrics, conventions, pairs.columns, undefined=undefined)
         moments = paired_sums(values, selected, pairs, conventions, values=needs_values)
+        weighted = pairs.is_weighted
     compared = against_baseline(moments, groups, run, baseline)
     results = with_tests(compared, testing, correction, margin)
     shares = (pl.col("aggregate") == "mean") & moment_math.shares()
     results = results.with_columns(
         (shares & pl.col("baseline_mean").is_between(0, 1)).alias(_SHARES),
-        pl.col(DIFFERENCE + "units").alias(_UNITS),
+        pl.col(_EFFECTIVE).alias(_UNITS),
+        # Counts such as the number of relevant documents are equal in all runs.
+        ((pl.col(_ERROR) == 0) & ((pl.col("aggregate") != "sum") | (pl.col(_MEAN) != 0))).alias(
+            _EQUAL
+        ),
+        pl.col("queries").alias(_OF_RUN),
     )
-    result = result_of(results, [*groups, "metric", run], test, [_SHARES, _UNITS])
-    return _with_warnings(result, groups, run, test)
+    beside = [_SHARES, _UNITS, _EQUAL, _OF_RUN, _OF_BASELINE]
+    result = result_of(results, [*groups, "metric", run], test, weighted=weighted, also=beside)
+    return _with_warnings(result, groups, run, test, weighted=weighted).drop(beside)
 
 
 def check_direction(alternative: str, margin: float) -> None:
@@ -305,9 +359,14 @@ def against_baseline(
     checked = marked.map_batches(others).cache()
     with_mark = pl.Schema({**schema, _IS_BASELINE: pl.Boolean()})
     checked = pl.concat([checked, _rows_of_zeros(checked, with_mark, groups, run)])
-    of_baseline = pl.col("queries").filter(pl.col(_IS_BASELINE)).first()
-    of_baseline = of_baseline.over(*groups, "metric").fill_null(0)
-    rows = checked.with_columns(of_baseline.alias(_OF_BASELINE)).filter(~pl.col(_IS_BASELINE))
+    of_baseline = {"queries": _OF_BASELINE, "binary": _BASELINE_BINARY}
+    rows = checked.with_columns(
+        pl.col(name).filter(pl.col(_IS_BASELINE)).first().over(*groups, "metric").alias(other)
+        for name, other in of_baseline.items()
+    ).with_columns(
+        pl.col(_OF_BASELINE).fill_null(0), pl.col(_BASELINE_BINARY).fill_null(value=False)
+    )
+    rows = rows.filter(~pl.col(_IS_BASELINE))
     return in_order(rows, groups, [run]).drop(_IS_BASELINE)
 
 
@@ -323,14 +382,14 @@ def _rows_of_zeros(
         how="anti",
         nulls_equal=True,
     )
-    kept = {*groups, *KINDS, "baseline", run}
-    means = {"mean", *PAIR_MEANS, DIFFERENCE + "mean"}
+    kept = {*groups, *KINDS, *UNITS, "baseline", run}
+    means = {each + "mean" for each in ("", DIFFERENCE, *COMPANIONS)}
     empty = {
         name: pl.lit(None if name in means or not dtype.is_numeric() else 0, dtype=dtype)
         for name, dtype in schema.items()
         if name not in kept
     }
-    empty[_IS_BASELINE] = pl.lit(value=False)
+    empty |= {name: pl.lit(value=False) for name in (_IS_BASELINE, "binary")}
     empty |= {name: pl.lit([], dtype=schema[name]) for name in _LIST_COLUMNS if name in schema}
     return rows.with_columns(value.alias(name) for name, value in empty.items()).select(*schema)
 
@@ -356,36 +415,76 @@ def _check_runs(rows: pl.DataFrame, run: str, baseline: Any) -> None:
 
 
 def with_tests(
-    table: pl.LazyFrame, testing: Testing, correction: Correction, margin: float
+    table: pl.LazyFrame,
+    testing: Testing,
+    correction: Correction,
+    margin: float,
+    *,
+    at_least: int = 0,
 ) -> pl.LazyFrame:
-    """Return the moments with p-values and confidence intervals of the mean difference."""
+    """Return the moments with p-values and confidence intervals of the mean difference.
+
+    Rows with fewer queries than `at_least` are not tested.
+    """
     known = (pl.col("counts_as") != "null") | (pl.col("pair_undefined") == 0)
+    known &= pl.col("pairs") >= at_least
     mean, null = pl.col(DIFFERENCE + "mean"), _null_hypothesis(testing.alternative, margin)
+    # The mean square of differences of -1, 0 and 1 is the share of those that are not 0.
+    square = pl.col(DIFFERENCE + "squares") / pl.col(DIFFERENCE + "weight") + mean * mean
+    is_binary = pl.col("binary") & pl.col(_BASELINE_BINARY)
     table = table.with_columns(
         pl.when(known).then(moment_math.std_error(DIFFERENCE)).alias(_ERROR),
+        moment_math.effective(DIFFERENCE).alias(_EFFECTIVE),
+        pl.when(is_binary).then(square).alias(_DISCORDANT),
         null.alias(_NULL),
         # A mean that differs from the null hypothesis by a rounding error is equal to it.
         pl.when((mean - null).abs() <= moment_math.rounding(DIFFERENCE)).then(null).otherwise(mean)
         .alias(_MEAN),
     )  # fmt: skip
-    added = ("p_value", "low", "high", "p_corrected", "confidence")
     schema = {
         **{name: dtype for name, dtype in schema_of(table).items() if name not in _LIST_COLUMNS},
-        **dict.fromkeys(added, pl.Float64()),
+        **_TESTED,
     }
 
     def test(rows: pl.DataFrame) -> pl.DataFrame:
-        results = testing(_samples(rows))
-        values: dict[str, list[float | None]] = {
-            name: [getattr(each, name) for each in results] for name in Result._fields
-        }
-        values["p_corrected"] = corrected(values["p_value"], correction)
-        values["confidence"] = [testing.confidence] * rows.height
-        return without(rows, *_LIST_COLUMNS).hstack(
-            [pl.Series(name, values[name], dtype=pl.Float64) for name in added]
-        )
+        tested = _tested(_samples(rows), testing, correction)
+        series = [pl.Series(name, tested[name], dtype) for name, dtype in _TESTED.items()]
+        return without(rows, *_LIST_COLUMNS).hstack(series)
 
     return table.map_batches(test, schema=schema)
+
+
+#: The columns of tests.
+_TESTED = {
+    **dict.fromkeys(
+        ("p_value", "p_corrected", "low", "high", "low_corrected", "high_corrected"), pl.Float64()
+    ),
+    "confidence": pl.Float64(),
+    "interval": pl.String(),
+    _WIDTH: pl.Float64(),
+}
+
+
+def _tested(
+    samples: Sequence[Sample], testing: Testing, correction: Correction
+) -> dict[str, list[Any]]:
+    """Return the columns of tests; `_WIDTH` is the half-width of t intervals."""
+    results, confidence = testing(samples), testing.confidence
+    p_values = [each.p_value for each in results]
+    level = corrected_confidence(p_values, correction, confidence)
+    bounds = [each.bounds(confidence) for each in results]
+    wider = [each.bounds(level) for each in results]
+    return {
+        "p_value": p_values,
+        "p_corrected": corrected(p_values, correction),
+        "low": [low for low, _ in bounds],
+        "high": [high for _, high in bounds],
+        "low_corrected": [low for low, _ in wider],
+        "high_corrected": [high for _, high in wider],
+        "confidence": [confidence] * len(samples),
+        "interval": [each.interval for each in results],
+        _WIDTH: [testing.t_width(each, confidence) if each.std_error else None for each in samples],
+    }
 
 
 _LIST_COLUMNS = (VALUES, QUERY_KEYS)
@@ -409,8 +508,8 @@ def _samples(rows: pl.DataFrame) -> list[Sample]:
         return rows.get_column(name).to_list()
 
     known = (
-        *(column(_MEAN), column(_ERROR), column(DIFFERENCE + "units")),
-        *(column("wins"), column("losses"), column(_NULL)),
+        *(column(_MEAN), column(_ERROR), column(_EFFECTIVE)),
+        *(column("wins"), column("losses"), column(_NULL), column(_DISCORDANT)),
     )
     if VALUES not in rows.columns:
         return list(map(Sample, *known))
@@ -419,7 +518,12 @@ def _samples(rows: pl.DataFrame) -> list[Sample]:
 
 
 def result_of(
-    table: pl.LazyFrame, keys: Sequence[str], test: str, also: Sequence[str] = ()
+    table: pl.LazyFrame,
+    keys: Sequence[str],
+    test: str,
+    *,
+    weighted: bool,
+    also: Sequence[str] = (),
 ) -> pl.LazyFrame:
     """Return the result of `compare` from tested moments, with their columns `also`."""
     aggregate, mean = pl.col("aggregate"), pl.col("run_mean")
@@ -434,20 +538,24 @@ def result_of(
             .otherwise(scaled(value, weight))
         )
 
-    spread = moment_math.std(DIFFERENCE)
     values = {
         "baseline_mean": scaled(base, weight),
         "mean": scaled(mean, weight),
         "difference": change(pl.col(DIFFERENCE + "mean")),
-        "low": change(pl.col("low")),
-        "high": change(pl.col("high")),
-        "effect_size": pl.when(spread > 0).then(pl.col(DIFFERENCE + "mean") / spread),
+        **{name: change(pl.col(name)) for name in ("low", "high")},
+        **{name: change(pl.col(name)) for name in ("low_corrected", "high_corrected")},
+        **_relative_bounds(),
+        **_effect(),
+        "skewness": moment_math.skewness(DIFFERENCE),
     }
+    effective = [pl.col(_EFFECTIVE).alias("effective")] if weighted else []
     result = table.select(
         *keys,
         *(pl.when(known).then(value).alias(name) for name, value in values.items()),
-        *("confidence", "p_value", "p_corrected", "wins", "ties", "losses"),
+        *("interval", "confidence", "p_value", "p_corrected", "wins", "ties", "losses"),
         pl.col("pairs").alias("queries"),
+        pl.col(DIFFERENCE + "counted").alias("used"),
+        *effective,
         (pl.col("queries") + pl.col(_OF_BASELINE) - 2 * pl.col("pairs")).alias("missing"),
         pl.col("pair_undefined").alias("undefined"),
         selectors.by_name(EMPTY, require_all=False),
@@ -466,27 +574,96 @@ def result_of(
     return result.select(*keys, selectors.by_name(*order, require_all=False), *also)
 
 
+def _relative_bounds() -> dict[str, pl.Expr]:
+    """Return Fieller's interval of the relative difference.
+
+    The ratio r of the means d and b is inside if |d - r·b| is at most q standard errors, which is
+    a quadratic inequality in r.
+    """
+    difference, base, q = pl.col(DIFFERENCE + "mean"), pl.col("baseline_mean"), pl.col(_WIDTH)
+    covariance = moment_math.covariance(DIFFERENCE, *COMPANIONS, DIFFERENCE)
+    squares = base * base - q * q * moment_math.variance("baseline_", DIFFERENCE)
+    products = difference * base - q * q * covariance
+    constant = difference * difference - q * q * pl.col(_ERROR) ** 2
+    root = (products * products - squares * constant).clip(0.0).sqrt()
+    exists = (squares > 0) & (pl.col(_ERROR) > 0)
+    geometric = pl.col("aggregate") == "geometric"
+    bounds = {"low": (products - root) / squares, "high": (products + root) / squares}
+    return {
+        f"relative_{side}": _one_sided(
+            side, pl.when(geometric).then(pl.col(side).exp() - 1).when(exists).then(bound)
+        )
+        for side, bound in bounds.items()
+    }
+
+
+def _effect() -> dict[str, pl.Expr]:
+    """Return the effect size and its interval.
+
+    The variance of the ratio of mean and standard deviation (delta method) depends on the skewness
+    and the kurtosis; the kurtosis is that of a gamma distribution with this skewness.
+    """
+    spread, skewness = moment_math.std(DIFFERENCE), moment_math.skewness(DIFFERENCE)
+    effect = pl.when(spread > 0).then(pl.col(DIFFERENCE + "mean") / spread)
+    of_spread = effect * effect * (2 + 1.5 * skewness * skewness) / 4
+    error = pl.col(_ERROR) / spread * (1 - skewness * effect + of_spread).sqrt()
+    half = pl.col(_WIDTH) * error
+    return {
+        "effect_size": effect,
+        "effect_low": _one_sided("low", effect - half),
+        "effect_high": _one_sided("high", effect + half),
+    }
+
+
+def _one_sided(side: str, bound: pl.Expr) -> pl.Expr:
+    """Return a bound, infinite where the interval of the difference has no such bound."""
+    of_difference = pl.col(side)
+    return (
+        pl.when(of_difference.is_infinite() & bound.is_not_null())
+        .then(of_difference)
+        .otherwise(bound)
+    )
+
+
 _RANK_TESTS = ("wilcoxon", "sign")
 
 
 def _with_warnings(
-    result: pl.LazyFrame, groups: Sequence[str], run: str, test: str
+    result: pl.LazyFrame, groups: Sequence[str], run: str, test: str, *, weighted: bool
 ) -> pl.LazyFrame:
     def check(table: pl.DataFrame) -> pl.DataFrame:
-        queries = table.get_column("queries")
-        if (queries == 0).any():
-            labels = row_labels(table, [*groups, run])
-            alone = [labels[place] for place in (queries == 0).arg_true()]
-            warn(f"no query in common with the baseline: {first_few(alone)}")
-        if test in _RANK_TESTS and (queries > MANY).any():
+        _warn_of_missing(table, [*groups, run])
+        if test in _RANK_TESTS and (table.get_column("queries") > MANY).any():
             warn(
                 f"{test!r} is not a test of means: with more than {MANY:,} queries and skewed "
                 "differences it rejects the null hypothesis far too often; use test='t'"
             )
         _warn_of_few(table, test)
+        if weighted:
+            warn_of_effective(table, table.get_column("queries") > 0)
+        without_interval = table.get_column(_EQUAL) & (table.get_column("interval") != "tango")
+        warn_of_equal(table, without_interval, "differences")
         return table
 
-    return result.map_batches(check).drop(_SHARES, _UNITS)
+    return result.map_batches(check)
+
+
+def _warn_of_missing(table: pl.DataFrame, names: Sequence[str]) -> None:
+    """Warn of runs with few or no queries in common with the baseline."""
+    queries, labels = table.get_column("queries"), row_labels(table, names)
+    if (queries == 0).any():
+        alone = [labels[place] for place in (queries == 0).arg_true()]
+        warn(f"no query in common with the baseline: {first_few(alone)}")
+    many = pl.Series([False] * table.height, dtype=pl.Boolean)
+    for name in (_OF_RUN, _OF_BASELINE):
+        many |= (queries > 0) & (1 - queries / table.get_column(name) > _MANY_MISSING)
+    if many.any():
+        missing = table.get_column("missing")
+        some = [f"{labels[place]} ({missing[place]:,} missing)" for place in many.arg_true()]
+        warn(
+            f"more than {_MANY_MISSING:.0%} of the queries of a run or of the baseline are not in "
+            f"both, and are not compared: {first_few(some)}"
+        )
 
 
 def _warn_of_few(table: pl.DataFrame, test: str) -> None:
@@ -494,7 +671,7 @@ def _warn_of_few(table: pl.DataFrame, test: str) -> None:
     units, difference, low, high = (
         table.get_column(name) for name in (_UNITS, "difference", "low", "high")
     )
-    some = (units > 1) & difference.is_not_null()
+    some = (units > 1) & difference.is_not_null() & ~table.get_column(_EQUAL)
     if test == "bootstrap":
         if few := int((some & (units < FEW)).sum()):
             warn(

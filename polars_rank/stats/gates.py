@@ -64,7 +64,7 @@ _OF_MEANS = ("mean", "low", "high")
 #: Columns of `slices` that name the column and the value of a slice.
 _SLICE = ("column", "value")
 #: Columns that do not identify a group, run or slice; and names of quantiles.
-_NOT_KEYS = {*_NUMBERS, "metric", "other_mean", "small", "warning", "confidence"}
+_NOT_KEYS = {*_NUMBERS, *COLUMNS, "skewness", "used", "effective", "small", "other_mean"}
 _QUANTILE = re.compile(r"q[01][.\de-]*")
 #: Verdicts, from the worst to the best.
 WORST_FIRST = ("fail", "undecided", "pass")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank.errors import missing_extra, warn
+from polars_rank.errors import missing_extra, number_of, warn
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-Interval: TypeAlias = Literal["t", "normal", "bootstrap", "studentized", "sequence", "none"]
+Interval: TypeAlias = Literal["auto", "t", "normal", "bootstrap", "studentized", "sequence", "none"]
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 
 #: The extra that installs scipy and numpy.
@@ -56,7 +56,7 @@ def with_width(
         return table.with_columns(pl.lit(NormalDist().inv_cdf(share)).alias(width))
     if method == "sequence":
         return table.with_columns(sequence_width(pl.col(units), 2 * (1 - share)).alias(width))
-    if method != "t":
+    if method not in ("auto", "t"):
         return table.with_columns(pl.lit(None, dtype=pl.Float64).alias(width))
     quantile = special().stdtrit
     schema = {**table.collect_schema(), width: pl.Float64()}
@@ -91,4 +91,26 @@ def warn_of_range(table: pl.DataFrame, leaves: pl.Series, least: int) -> None:
             f"{count} of {table.height:,} intervals exceed [{least}, 1], the range of "
             f"the metric, e.g. {metric!r}: {low:.4g} to {high:.4g}; there are too few queries or "
             "clusters"
+        )
+
+
+def warn_of_equal(table: pl.DataFrame, equal: pl.Series, values: str) -> None:
+    """Warn of rows without an interval because all values are equal."""
+    if count := int(equal.sum()):
+        metric = table.get_column("metric")[equal.arg_true()[0]]
+        warn(
+            f"all {values} are equal in {number_of(count, 'row')}, e.g. of {metric!r}: they do not "
+            "show how much queries vary, so there is no interval"
+        )
+
+
+def warn_of_effective(table: pl.DataFrame, some: pl.Series) -> None:
+    """Warn of some rows if they have few effective units."""
+    effective = table.get_column("effective")
+    few = some & (effective < FEW) & effective.is_not_null()
+    if count := int(few.sum()):
+        warn(
+            f"fewer than {FEW} effective queries or clusters in {number_of(count, 'row')}, e.g. "
+            f"{effective[few.arg_true()[0]]:.1f}, because weights or cluster sizes are unequal or "
+            "there are few of them; intervals and p-values may be unreliable"
         )

@@ -49,15 +49,22 @@ if TYPE_CHECKING:
 
 #: Columns that identify a row of moments, beside the groups.
 KINDS = ("metric", "aggregate", "counts_as", "conventions")
+#: Columns that moments with weights or clusters have: the names of their columns.
+UNITS = ("weighted_by", "clustered_by")
 COUNTS = ("queries", "undefined")
-RANKING_SUMS = (*COUNTS, *moment_math.PARTS)
+RANKING_SUMS = (*COUNTS, "binary", *moment_math.PARTS)
 #: Sums of the differences from the baseline.
 PAIR_COUNTS = ("pairs", "pair_undefined", "wins", "ties", "losses")
-PAIR_MEANS = ("baseline_mean", "run_mean")
 DIFFERENCE = "difference_"
-PAIR_SUMS = (*PAIR_COUNTS, *PAIR_MEANS, *(DIFFERENCE + part for part in moment_math.PARTS))
+#: The values of both runs where the difference is counted.
+COMPANIONS = ("baseline_", "run_")
+PAIR_SUMS = (
+    *PAIR_COUNTS,
+    *(each + part for each in COMPANIONS for part in moment_math.COMPANION_PARTS),
+    *(DIFFERENCE + part for part in moment_math.PARTS),
+)
 
-FIXED = {*KINDS, *RANKING_SUMS, EMPTY, "baseline", *PAIR_SUMS, *overlap_check.COLUMNS}
+FIXED = {*KINDS, *UNITS, *RANKING_SUMS, EMPTY, "baseline", *PAIR_SUMS, *overlap_check.COLUMNS}
 
 _BAD_WEIGHTS, _WEIGHTS_DIFFER = OWN + "bad weights", OWN + "weights differ"
 SEPARATOR = " "
@@ -75,6 +82,7 @@ def moments(
     by: Names | None = None,
     query: Names = "query",
     weight: str | None = None,
+    cluster: Names | None = None,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str = POLARS_RANK,
 ) -> pl.LazyFrame:
@@ -105,6 +113,10 @@ def moments(
         several, name the columns. To find it among several columns, the table is read once more.
     weight
         Column of query weights, such as traffic: 0 or more.
+    cluster
+        Columns that identify the sampling unit if it is not the query, such as user. All rows of
+        a cluster must be in the same part; `merge` warns if they are not. A ranking with a null
+        in one of them forms its own cluster.
     undefined, conventions
         How undefined values count, as in `evaluate`, and the conventions that the values were
         computed with. Only moments with the same conventions can be merged.
@@ -121,15 +133,20 @@ def moments(
         - `queries`, `undefined`: number of rankings, and of rankings with an undefined value;
         - `empty`: number of rankings without a retrieved document, if the table has the column
           `num_retrieved`, as `per_query(by=...)` returns it;
+        - `binary`: whether the metric's values are 0 or 1 by definition, and in this table;
         - `counted`, `weight`, `mean`, `squares`: number of rankings that count, Σw,
           m = Σwx / Σw and Σw(x - m)²;
-        - `units`, `weight_squares`, `deviations`, `unit_squares`: number of rankings with a
-          positive weight, Σw², Σw²(x - m) and Σw²(x - m)², for standard errors;
+        - `units`, `weight_squares`, `deviations`, `unit_squares`: number of rankings (or clusters)
+          with a positive weight, Σw², Σw²(x - m) and Σw²(x - m)² over them, for standard errors;
+        - `weight_cubes`, `cube_deviations`, `cube_squares`, `unit_cubes`: Σw³, Σw³(x - m),
+          Σw³(x - m)² and Σw³(x - m)³, for the skewness;
         - with `baseline`, also its name, `pairs` (number of queries in both runs), and for these
-          `pair_undefined` (undefined in either run), `wins`, `ties`, `losses`, both means, and the
-          moments of the differences, as `difference_...`;
-        - `first_ranking`, `last_ranking`, `sampled_rankings`: keys of a few rankings, which
-          `merge` uses to find rankings that are in two parts; null without the columns of `query`.
+          `pair_undefined` (undefined in either run), `wins`, `ties`, `losses`, means and unit
+          squares of both runs, and the moments of the differences, as `difference_...`;
+        - with `weight` or `cluster`, `weighted_by` and `clustered_by`: the names of their columns;
+        - `first_ranking`, `last_ranking`, `sampled_rankings`: keys of a few rankings, or of a few
+          clusters, which `merge` uses to find those that are in two parts; null without the
+          columns of `query` or `cluster`.
 
     Raises
     ------
@@ -171,24 +188,33 @@ def moments(
     if is_moments(schema):
         raise SchemaError("the table already has moments; merge moments with pr.stats.merge(...)")
     if baseline is None:
-        keys = key_columns(schema, by=by, run=run_column(schema, run), weight=weight)
+        keys = key_columns(
+            schema, by=by, run=run_column(schema, run), weight=weight, cluster=cluster
+        )
         kept = known_query(schema, query)
         keys = {**keys, "query": kept}
         selected = variables(schema, metrics, definitions, keys, undefined=undefined)
         groups = [*keys["by"], *keys["run"]]
-        result = sums_of(values, selected, groups, definitions, weight=weight, query=kept)
+        clusters = keys["cluster"]
+        result = sums_of(
+            values, selected, groups, definitions, weight=weight, cluster=clusters,
+            sampled=clusters or kept,
+        )  # fmt: skip
         result = with_run_warning(result, values, run, keys)
     else:
         pairs = Pairs.of(
             values, by=by, run=str(run), baseline=baseline, query=query, metrics=metrics,
-            weight=weight,
+            weight=weight, cluster=cluster,
         )  # fmt: skip
+        clusters = pairs.cluster
         selected = variables(schema, metrics, definitions, pairs.columns, undefined=undefined)
         groups = [*pairs.by, pairs.run]
-        result = paired_sums(values, selected, pairs, definitions, query=pairs.query)
+        result = paired_sums(values, selected, pairs, definitions, sampled=clusters or pairs.query)
+    texts = {"weighted_by": weight, "clustered_by": ", ".join(clusters) or None}
+    units = [pl.lit(text).alias(name) for name, text in texts.items() if text is not None]
     by = [name for name in groups if name != run]
-    first = [*by, "metric", *groups[len(by) :]]
-    return in_order(result.select(*first, pl.exclude(first)), by, groups[len(by) :])
+    first = [*by, "metric", *groups[len(by) :], *KINDS[1:]]
+    return in_order(result.select(*first, *units, pl.exclude(first)), by, groups[len(by) :])
 
 
 @overload
@@ -361,16 +387,17 @@ def regrouped(
     paired = "baseline" in schema
     counts = [*COUNTS, *(PAIR_COUNTS if paired else ())]
     differences = [
-        *(moment_math.merged_mean(name, DIFFERENCE + "weight") for name in PAIR_MEANS),
+        *(each for name in COMPANIONS for each in moment_math.merged_companion(name, DIFFERENCE)),
         *moment_math.merged(DIFFERENCE),
     ]
-    kinds = [*KINDS, *(["baseline"] if paired else [])]
+    kinds = [*KINDS, *(name for name in ("baseline", *UNITS) if name in schema)]
     of_parts = overlap_check.PART in schema
     table = table.cache() if of_parts and disjoint else table
     kept = overlap_check.of_parts() if of_parts else []
     empty = [pl.when(pl.col(EMPTY).null_count() == 0).then(pl.col(EMPTY).sum())]
     added = table.group_by([*by, *kinds], maintain_order=True).agg(
         *(pl.col(name).sum() for name in counts),
+        pl.col("binary").all(),
         *(empty if EMPTY in schema else ()),
         *moment_math.merged(""),
         *(differences if paired else ()),
@@ -393,7 +420,7 @@ def regrouped(
 
 
 def _one_kind(table: pl.DataFrame) -> pl.DataFrame:
-    for kind in ("conventions", "baseline"):
+    for kind in ("conventions", "baseline", *UNITS):
         if kind in table.columns and table.get_column(kind).n_unique() > 1:
             values = ", ".join(map(repr, sorted(map(str, table.get_column(kind).unique()))))
             raise DataError(f"moments with different {kind} cannot be merged: {values}")
@@ -409,32 +436,33 @@ def sums_of(
     weight: str | None = None,
     cluster: Sequence[str] = (),
     also: Mapping[str, pl.Expr] | None = None,
-    query: Sequence[str] | None = None,
+    sampled: Sequence[str] | None = None,
 ) -> pl.LazyFrame:
     """Return the moments of the values.
 
-    `also` has further aggregations, by column and part. With `query`, the result also has the
-    sample of rankings that `merge` compares.
+    `also` has further aggregations, by column and part. With `sampled`, the columns that identify
+    queries or clusters, the result also has the sample of them that `merge` compares.
     """
     free(by, FIXED)
     rows = (
         rankings
-        if query is None
-        else overlap_check.with_names(rankings, query, schema_of(rankings))
+        if sampled is None
+        else overlap_check.with_names(rankings, sampled, schema_of(rankings))
     )
     seen = overlap_check.of_rankings(schema_of(rows))
     wide = moment_math.reduced(
         rows,
         by,
         counts={**_counts(selected, weight), **_empty(schema_of(rankings))},
-        means={},
         spreads={metric_key(index): variable.value for index, variable in enumerate(selected)},
+        companions={},
         weight=weight,
         cluster=cluster,
+        carried=overlap_check.NAMES if seen else (),
         also=[*(value.alias(name) for name, value in (also or {}).items()), *seen],
     )
     added = tuple(dict.fromkeys(name.split(SEPARATOR, 1)[1] for name in also or ()))
-    kept = [] if query is None else overlap_check.kept(schema_of(wide))
+    kept = [] if sampled is None else overlap_check.kept(schema_of(wide))
     long = _long(wide, selected, by, conventions, (*moment_math.PARTS, *added), kept=kept)
     return _with_checks(long, rankings, selected, weight)
 
@@ -447,17 +475,17 @@ def paired_sums(
     *,
     values: bool = False,
     slices: str | None = None,
-    query: Sequence[str] | None = None,
+    sampled: Sequence[str] | None = None,
 ) -> pl.LazyFrame:
     """Return the moments of each run, and of its differences from the baseline.
 
-    With `query`, the result also has the sample of rankings that `merge` compares. With `values`,
-    it has all differences and the keys of their queries. `slices` names a column of lists of
-    structs; the result then has a row for each struct instead of each group.
+    For `sampled` see `sums_of`. With `values`, the result has all differences and the keys of
+    their queries. `slices` names a column of lists of structs; the result then has a row for each
+    struct instead of each group.
     """
     rows = pairs.joined(rankings, [each.name for each in selected])
-    if query is not None:
-        rows = overlap_check.with_names(rows, query, schema_of(rankings))
+    if sampled is not None:
+        rows = overlap_check.with_names(rows, sampled, schema_of(rankings))
     by = [*pairs.by, pairs.run]
     if slices is not None:
         rows = rows.explode(slices).unnest(slices)
@@ -466,7 +494,7 @@ def paired_sums(
     counts = _counts(selected, pairs.weight)
     counts[_WEIGHTS_DIFFER] = pairs.weights_differ
     counts |= _empty(schema_of(rankings))
-    means: dict[str, pl.Expr] = {}
+    companions: dict[str, pl.Expr] = {}
     spreads: dict[str, pl.Expr] = {}
     also: list[pl.Expr] = []
     for index, each in enumerate(selected):
@@ -482,28 +510,28 @@ def paired_sums(
             key + "ties": difference == 0,
             key + "losses": difference < 0,
         }
-        means |= {
-            key + "baseline_mean": pl.when(both).then(opposed),
-            key + "run_mean": pl.when(both).then(value),
-        }
+        of_both = {"baseline_": opposed, "run_": value}
+        companions |= {key + name: pl.when(both).then(each) for name, each in of_both.items()}
         spreads |= {key: value, key + DIFFERENCE: difference}
         if values:
             also += [
                 difference.filter(both).alias(key + VALUES),
                 query_key(pairs.query, pairs.query_types).filter(both).alias(key + QUERY_KEYS),
             ]
+    seen = overlap_check.of_rankings(schema_of(rows))
     wide = moment_math.reduced(
         rows,
         by,
         counts=counts,
-        means=means,
         spreads=spreads,
+        companions=companions,
         weight=pairs.weight,
         cluster=pairs.cluster,
-        also=[*also, *overlap_check.of_rankings(schema_of(rows))],
+        carried=overlap_check.NAMES if seen else (),
+        also=[*also, *seen],
     )
     parts = (*moment_math.PARTS, *PAIR_SUMS, *((VALUES, QUERY_KEYS) if values else ()))
-    kept = [] if query is None else overlap_check.kept(schema_of(wide))
+    kept = [] if sampled is None else overlap_check.kept(schema_of(wide))
     long = _long(wide, selected, by, conventions, parts, baseline=pairs.name, kept=kept)
     return pairs.checked(_with_checks(long, rankings, selected, pairs.weight), rankings)
 
@@ -518,6 +546,9 @@ def _counts(selected: Sequence[Variable], weight: str | None) -> dict[str, pl.Ex
     for index, each in enumerate(selected):
         counts[metric_key(index) + "undefined"] = pl.col(each.name).is_null()
         counts[metric_key(index) + "defined"] = pl.col(each.name).is_not_null()
+        if each.is_binary:
+            fraction = (each.value != 0) & (each.value != 1)
+            counts[metric_key(index) + "fractions"] = fraction
     if weight is not None:
         (counts[_BAD_WEIGHTS],) = bad_weight(weight).values()
     return counts
@@ -553,6 +584,7 @@ def _long(
             **{kind: pl.lit(value) for kind, value in zip(KINDS, kinds, strict=True)},
             "queries": undefined + pl.col(key + "defined").cast(pl.Int64),
             "undefined": undefined,
+            "binary": pl.col(key + "fractions") == 0 if each.is_binary else pl.lit(value=False),
             **({EMPTY: pl.col(OWN + EMPTY).cast(pl.Int64)} if OWN + EMPTY in available else {}),
             **({} if baseline is None else {"baseline": pl.lit(baseline)}),
             **{part: _as_integers(part, pl.col(key + part)) for part in parts},

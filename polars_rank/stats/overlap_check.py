@@ -37,6 +37,8 @@ PART = OWN + "part"
 _FIRST, _LAST, _SAMPLE = map(pl.col, COLUMNS)
 _KEY, _NAME, _HASH = OWN + "key", OWN + "name", OWN + "hash"
 _TWICE, _OTHER = OWN + "twice", OWN + "other part"
+#: Columns of `with_names`.
+NAMES = (_KEY, _NAME, _HASH)
 _SEEDS = range(32)
 _LEAST = [f"{OWN}least {seed}" for seed in _SEEDS]
 

@@ -48,6 +48,8 @@ class Variable(NamedTuple):
     aggregate: str
     counts_as: str
     fill: float | None
+    #: Whether the values are 0 or 1 by definition.
+    is_binary: bool = False
 
     @property
     def value(self) -> pl.Expr:
@@ -141,7 +143,14 @@ def _variable(
     undefined = counted_as(metric, conventions)
     fill = undefined if isinstance(undefined, float) else None
     aggregate = conventions.aggregate(metric)
-    return Variable(name, aggregate, conventions.counts_as(metric), fill)
+    is_binary = aggregate == "mean" and (schema[name] == pl.Boolean or _is_binary(metric))
+    return Variable(name, aggregate, conventions.counts_as(metric), fill, is_binary)
+
+
+def _is_binary(metric: pl.Expr) -> bool:
+    """Return whether the values of a metric are 0 or 1 by definition."""
+    definition = metric.definition if isinstance(metric, Metric) else None
+    return definition is not None and definition.binary
 
 
 def _metric(name: str, tool: str) -> pl.Expr:

@@ -14,10 +14,17 @@ from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import moment_math
 from polars_rank.stats.comparison import against_baseline, groups_of_moments
 from polars_rank.stats.intervals import Alternative, stats
-from polars_rank.stats.moment_tables import DIFFERENCE, is_moments, paired_sums, regrouped
+from polars_rank.stats.moment_tables import (
+    DIFFERENCE,
+    UNITS,
+    is_moments,
+    paired_sums,
+    regrouped,
+)
 from polars_rank.stats.per_query_tables import (
     only_metrics,
     refuse_definitions,
+    refuse_with_moments,
     variables,
     with_undefined,
     without,
@@ -30,8 +37,11 @@ if TYPE_CHECKING:
     from polars_rank.conventions import Undefined
     from polars_rank.metrics.names import Metrics
 
-COLUMNS = ("metric", "queries", "difference", "std", "target", "power", "needed", "smallest")
-_AGGREGATE = OWN + "aggregate"
+COLUMNS = (
+    *("metric", "queries", "effective", "difference", "std", "target", "power", "needed"),
+    "smallest",
+)
+_AGGREGATE, _ERROR, _EFFECTIVE = OWN + "aggregate", OWN + "error", OWN + "effective"
 
 
 @framed_table
@@ -44,6 +54,8 @@ def power(
     run: str = "run",
     by: Names | None = None,
     query: Names = "query",
+    weight: str | None = None,
+    cluster: Names | None = None,
     power: float = 0.8,
     confidence: float = 0.95,
     alternative: Alternative = "two-sided",
@@ -55,6 +67,8 @@ def power(
     $$P(|T| > t_{1 - \alpha/2, n-1}), \qquad T \sim t_{n-1}(\sqrt n \, |d| / s_d)$$
 
     T has the noncentral t distribution, with the observed standard deviation of the differences.
+    With weights or clusters, n is the effective number of units, and s is √n times the standard
+    error; `needed` assumes the same weights and cluster sizes as in `values`.
 
     Parameters
     ----------
@@ -76,6 +90,10 @@ def power(
         identifies the rows of each run, besides runs, groups, metrics, counts and constant
         columns; if there is none or several, name the columns. To find it among several columns,
         the table is read once more.
+    weight
+        Column of query weights, 0 or more.
+    cluster
+        Columns that identify the sampling unit if it is not the query, as in `compare`.
     power
         Probability of a significant result, between 1 - `confidence` and 1.
     confidence
@@ -93,6 +111,7 @@ def power(
 
         - `metric`, the column of the run;
         - `queries`: number of queries that count in both runs;
+        - `effective`: with weights or clusters, the effective number of units, as in `compare`;
         - `difference`, `std`: observed mean and standard deviation of the differences;
         - `target`: the difference to detect;
         - `power`: probability that these queries detect it;
@@ -156,10 +175,16 @@ def power(
     schema = schema_of(values)
     if is_moments(schema):
         refuse_definitions(undefined, conventions)
+        refuse_with_moments({"weight": weight, "cluster": cluster})
         groups = groups_of_moments(schema, by, run, baseline)
         moments = regrouped(only_metrics(values, metrics), [*groups, run])
+        weighted = not {*UNITS}.isdisjoint(schema)
     else:
-        pairs = Pairs.of(values, by=by, run=run, query=query, baseline=baseline, metrics=metrics)
+        pairs = Pairs.of(
+            values, by=by, run=run, query=query, baseline=baseline, metrics=metrics, weight=weight,
+            cluster=cluster,
+        )  # fmt: skip
+        weighted = pairs.is_weighted
         groups = [*pairs.by]
         selected = variables(schema, metrics, definitions, pairs.columns, undefined=undefined)
         moments = paired_sums(values, selected, pairs, definitions)
@@ -170,7 +195,10 @@ def power(
         target = pl.lit(difference, dtype=pl.Float64)
     observed = against_baseline(moments, groups, run, baseline).select(
         *groups, "metric", run, pl.col("aggregate").alias(_AGGREGATE),
-        pl.col(DIFFERENCE + "units").alias("queries"),
+        moment_math.std_error(DIFFERENCE).alias(_ERROR),
+        moment_math.effective(DIFFERENCE).alias(_EFFECTIVE),
+        pl.col(DIFFERENCE + "counted").alias("queries"),
+        *([moment_math.effective(DIFFERENCE).alias("effective")] if weighted else []),
         pl.col(DIFFERENCE + "mean").alias("difference"),
         moment_math.std(DIFFERENCE).alias("std"),
         target.alias("target"),
@@ -181,8 +209,10 @@ def power(
 def _with_power(
     observed: pl.LazyFrame, power: float, tail: float, *, two_sided: bool
 ) -> pl.LazyFrame:
-    schema = observed.collect_schema()
-    schema.pop(_AGGREGATE)
+    hidden = (_AGGREGATE, _ERROR, _EFFECTIVE)
+    schema = {
+        name: dtype for name, dtype in observed.collect_schema().items() if name not in hidden
+    }
     added = {"power": pl.Float64(), "needed": pl.Int64(), "smallest": pl.Float64()}
 
     def solve(rows: pl.DataFrame) -> pl.DataFrame:
@@ -190,44 +220,49 @@ def _with_power(
         for name, aggregate in kinds:
             if aggregate != "mean":
                 raise DataError(f"the metric {name!r} is a {aggregate}, not a mean over queries")
-        columns = (rows.get_column(name).to_list() for name in ("queries", "std", "target"))
+        names = (_EFFECTIVE, _ERROR, "target", "queries")
+        columns = (rows.get_column(name).to_list() for name in names)
         solved = [
-            _solved(n, target / std, power, tail, two_sided=two_sided, std=std)
-            if n > 1 and std and target
+            _solved(n, error * math.sqrt(n), target, queries / n, power, tail, two_sided=two_sided)
+            if error and target
             else (None, None, None)
-            for n, std, target in zip(*columns, strict=True)
+            for n, error, target, queries in zip(*columns, strict=True)
         ]
         series = [
             pl.Series(name, [each[index] for each in solved], dtype)
             for index, (name, dtype) in enumerate(added.items())
         ]
-        return without(rows, _AGGREGATE).hstack(series)
+        return without(rows, *hidden).hstack(series)
 
     return observed.map_batches(solve, schema={**schema, **added})
 
 
 def _solved(
-    queries: int, effect: float, power: float, tail: float, *, two_sided: bool, std: float
-) -> tuple[float, int | None, float]:
-    """Return the power, the queries needed and the smallest difference."""
+    units: float, std: float, target: float, queries: float, power: float, tail: float, *,
+    two_sided: bool,
+) -> tuple[float, int | None, float]:  # fmt: skip
+    """Return the power, the queries needed and the smallest difference.
+
+    `queries` is the number of queries per unit.
+    """
     from scipy.optimize import brentq  # noqa: PLC0415  (an extra)
 
     def of(n: float, size: float) -> float:
         return t_power(n, size, tail, two_sided=two_sided)
 
-    least = 2.0
+    effect, least = target / std, 2.0
     most = least
     while of(most, effect) < power and most < _MAX_QUERIES:
         least, most = most, most * 2
     needed: int | None = None
     if of(most, effect) >= power:
         exact = most if most == least else brentq(lambda n: of(n, effect) - power, least, most)
-        needed = math.ceil(exact - _SLACK)
+        needed = math.ceil(exact * queries - _SLACK)
     largest = 1.0
-    while of(queries, largest) < power:
+    while of(units, largest) < power:
         largest *= 2
-    smallest = brentq(lambda size: of(queries, size) - power, 0, largest, xtol=1e-15, rtol=1e-14)
-    return of(queries, effect), needed, smallest * std
+    smallest = brentq(lambda size: of(units, size) - power, 0, largest, xtol=1e-15, rtol=1e-14)
+    return of(units, effect), needed, smallest * std
 
 
 #: Rounding error of a whole number of queries.

@@ -87,6 +87,11 @@ class Pairs:
         return {**keys, "weight": weight, "cluster": self.cluster}
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether there are weights or clusters."""
+        return self.weight is not None or bool(self.cluster)
+
+    @property
     def name(self) -> str:
         """The baseline as text."""
         return str(self.baseline)

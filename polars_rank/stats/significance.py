@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from statistics import NormalDist
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from polars_rank.stats.intervals import Alternative, special, stats
+from polars_rank.stats.proportions import score_test, tango
 from polars_rank.stats.resampling import RESIDUE, all_sign_sums, numpy, poisson_sums, sign_sums
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-Test: TypeAlias = Literal["t", "randomization", "bootstrap", "wilcoxon", "sign"]
+Test: TypeAlias = Literal["auto", "t", "randomization", "bootstrap", "wilcoxon", "sign"]
 Correction: TypeAlias = Literal["holm", "bh", "bonferroni", "none"]
+Bounds: TypeAlias = "tuple[float | None, float | None]"
 
 #: Up to this many differences, the randomization test enumerates all signs.
 _MAX_ENUMERATED = 16
 #: Sums that differ by less, relative to their size, are equal up to rounding.
 _ROUNDING = 1e-12
 
+_UNKNOWN: Bounds = (None, None)
+
 
 class Result(NamedTuple):
-    """The p-value and confidence interval of a test; None where they are undefined."""
+    """The p-value of a test, None where it is undefined, and its confidence interval."""
 
     p_value: float | None
-    low: float | None
-    high: float | None
+    #: Method of the interval.
+    interval: str
+    #: The bounds, as a function of the confidence level.
+    bounds: Callable[[float], Bounds]
 
 
 class Sample(NamedTuple):
@@ -34,11 +39,14 @@ class Sample(NamedTuple):
 
     mean: float | None
     std_error: float | None
-    units: int
+    #: The effective number of units.
+    effective: float
     wins: int
     losses: int
     #: The mean difference under the null hypothesis.
     null: float
+    #: The share of differences that are not 0, if all of them are -1, 0 or 1 by definition.
+    discordant: float | None = None
     #: The differences and the keys of their queries, if the test needs them.
     values: Any = None
     keys: Any = None
@@ -71,54 +79,90 @@ class Testing:
     def _resampled_sums(self, samples: Sequence[Sample]) -> list[Any]:
         np = numpy()
         keys = samples[0].keys
-        if self.test == "randomization":
-            shifted = np.column_stack([sample.values - sample.null for sample in samples])
-            if len(keys) <= _MAX_ENUMERATED:
-                return [all_sign_sums(column) for column in shifted.T]
-            return [*sign_sums(keys, shifted, self.n_resamples, self.seed).T]
+        ones = np.ones(len(keys))
         # Squares of deviations do not cancel, as those of the values would.
         off = np.column_stack([sample.values - (sample.mean or 0.0) for sample in samples])
-        columns = np.column_stack([np.ones(len(keys)), off, off**2])
-        sums = poisson_sums(keys, columns, self.n_resamples, self.seed)
         count = len(samples)
+        if self.test == "randomization":
+            columns = np.column_stack([ones, off])
+            if len(keys) <= _MAX_ENUMERATED:
+                sums = np.column_stack([all_sign_sums(column) for column in columns.T])
+            else:
+                sums = sign_sums(keys, columns, self.n_resamples, self.seed)
+            return [(sums[:, 0], sums[:, 1 + i]) for i in range(count)]
+        columns = np.column_stack([ones, off, off**2])
+        sums = poisson_sums(keys, columns, self.n_resamples, self.seed)
         return [(sums[:, 0], sums[:, 1 + i], sums[:, 1 + count + i]) for i in range(count)]
 
     def _result(self, sample: Sample, sums: Any) -> Result:
         mean, error = sample.mean, sample.std_error
+        test: str = self.test
+        if test == "auto":
+            test = "t" if sample.discordant is None else "tango"
+        method = test if test in ("tango", "randomization", "bootstrap") else "t"
         if mean is None or error is None or math.isnan(error):
-            return Result(None, None, None)
-        if mean == sample.null and not error:  # all differences equal the null hypothesis
-            return Result(1.0, *self._bounds(mean, mean))
-        if self.test == "bootstrap":
-            return self._bootstrap(sample, mean, error, sums)
-        low, high = self._t_interval(mean, error, sample.units)
+            return Result(None, method, lambda _: _UNKNOWN)
+        if test == "tango":
+            return self._tango(sample)
         p_value = {
             "t": self._t,
             "sign": self._sign,
             "wilcoxon": self._wilcoxon,
             "randomization": self._randomization,
-        }[self.test](sample, sums)
-        return Result(min(float(p_value), 1.0), low, high)
+            "bootstrap": self._bootstrap,
+        }[test](sample, sums)
+        if mean == sample.null and not error:  # all differences equal the null hypothesis
+            p_value = 1.0
+        bounds = {
+            "randomization": self._randomization_bounds,
+            "bootstrap": self._bootstrap_bounds,
+        }.get(test, self._t_bounds)
 
-    def _t_interval(self, mean: float, error: float, units: int) -> tuple[float, float]:
-        two_sided = self.alternative == "two-sided"
-        share = (1 + self.confidence) / 2 if two_sided else self.confidence
-        width = float(special().stdtrit(units - 1, share)) * error
-        return self._bounds(mean - width, mean + width)
+        def at(confidence: float) -> Bounds:
+            return self._one_sided(*bounds(sample, sums, confidence)) if error else _UNKNOWN
 
-    def _bounds(self, low: float, high: float) -> tuple[float, float]:
+        return Result(None if p_value is None else min(p_value, 1.0), method, at)
+
+    def _share(self, confidence: float) -> float:
+        """Return the probability below the upper bound."""
+        return (1 + confidence) / 2 if self.alternative == "two-sided" else confidence
+
+    def _one_sided(self, low: float | None, high: float | None) -> Bounds:
+        if low is None or high is None:
+            return _UNKNOWN
         return (
             -math.inf if self.alternative == "less" else low,
             math.inf if self.alternative == "greater" else high,
         )
 
-    def _t(self, sample: Sample, _: Any) -> float:
+    def _tango(self, sample: Sample) -> Result:
+        mean, n, share = float(sample.mean or 0.0), sample.effective, float(sample.discordant or 0)
+        wins, losses = n * max(share + mean, 0.0) / 2, n * max(share - mean, 0.0) / 2
+
+        def at(confidence: float) -> Bounds:
+            width = NormalDist().inv_cdf(self._share(confidence))
+            return self._one_sided(*tango(wins, losses, n, width))
+
+        return Result(score_test(wins, losses, n, sample.null, self.alternative), "tango", at)
+
+    def t_width(self, sample: Sample, confidence: float) -> float:
+        """Return the half-width of the interval of the t distribution in standard errors."""
+        return float(special().stdtrit(sample.effective - 1, self._share(confidence)))
+
+    def _t_bounds(self, sample: Sample, _: Any, confidence: float) -> Bounds:
+        mean = float(sample.mean or 0.0)
+        width = self.t_width(sample, confidence) * float(sample.std_error or 0.0)
+        return mean - width, mean + width
+
+    def _t(self, sample: Sample, _: Any) -> float | None:
+        if not sample.std_error:
+            return None
         statistic = _studentized(sample)
         if self.alternative == "two-sided":
             statistic = -abs(statistic)
         elif self.alternative == "greater":
             statistic = -statistic
-        below = float(special().stdtr(sample.units - 1, statistic))
+        below = float(special().stdtr(sample.effective - 1, statistic))
         return 2 * below if self.alternative == "two-sided" else below
 
     def _sign(self, sample: Sample, _: Any) -> float:
@@ -137,37 +181,77 @@ class Testing:
         return float(stats().wilcoxon(shifted, alternative=self.alternative).pvalue)
 
     def _randomization(self, sample: Sample, sums: Any) -> float:
+        signs, off = sums
+        # Differences from the null hypothesis, from deviations from the mean.
+        shift = float(sample.mean or 0.0) - sample.null
+        shifted = off + shift * signs
         observed = float((sample.values - sample.null).sum())
         slack = _ROUNDING * float(abs(sample.values - sample.null).sum())
         if self.alternative == "two-sided":
-            extreme = int((abs(sums) >= abs(observed) - slack).sum())
+            extreme = int((abs(shifted) >= abs(observed) - slack).sum())
         elif self.alternative == "greater":
-            extreme = int((sums >= observed - slack).sum())
+            extreme = int((shifted >= observed - slack).sum())
         else:
-            extreme = int((sums <= observed + slack).sum())
+            extreme = int((shifted <= observed + slack).sum())
         if len(sample.values) <= _MAX_ENUMERATED:
-            return extreme / len(sums)
-        return (1 + extreme) / (1 + len(sums))
+            return extreme / len(shifted)
+        return (1 + extreme) / (1 + len(shifted))
 
-    def _bootstrap(self, sample: Sample, mean: float, error: float, sums: Any) -> Result:
+    def _randomization_bounds(self, sample: Sample, sums: Any, confidence: float) -> Bounds:
+        """Return the null hypotheses that the test does not reject.
+
+        These are between two order statistics of the means of subsets, those with a negative sign
+        (Hartigan, Using subsample values as typical values, 1969).
+        """
+        np = numpy()
+        signs, off = sums
+        number = len(sample.values)
+        total = float((sample.values - float(sample.mean or 0.0)).sum())
+        sizes = (number - signs) / 2
+        some = sizes > 0
+        means = (total - off[some]) / 2 / sizes[some]
+        none = int((~some).sum())
+        if number <= _MAX_ENUMERATED:
+            none -= 1  # the observed signs
+        draws = len(means) + none
+        rank = math.floor((1 - self._share(confidence)) * (1 + draws) * (1 + _ROUNDING)) - none
+        if rank < 1:
+            return -math.inf, math.inf
+        low, high = np.partition(means, (rank - 1, len(means) - rank))[[rank - 1, -rank]]
+        return float(sample.mean or 0.0) + float(low), float(sample.mean or 0.0) + float(high)
+
+    def _pivots(self, sample: Sample, sums: Any) -> Any:
+        """Return the studentized means of the resamples, infinite without variance."""
         np = numpy()
         counts, firsts, squares = sums
         spread = squares - firsts**2 / np.maximum(counts, 1)
-        # The statistic of a resample without variance counts as infinite.
-        spreads = (spread > RESIDUE * squares) & (error > 0)
+        spreads = (spread > RESIDUE * squares) & (float(sample.std_error or 0.0) > 0)
         pivots = np.full(len(spread), math.inf)
-        unit = math.sqrt(sample.units / (sample.units - 1))
+        unit = math.sqrt(sample.effective / (sample.effective - 1))
         signed = -1.0 if self.alternative == "less" else 1.0
         pivots[spreads] = signed * firsts[spreads] / (np.sqrt(spread[spreads]) * unit)
-        statistic = signed * _studentized(sample)
-        if self.alternative == "two-sided":
-            pivots, statistic = abs(pivots), abs(statistic)
-        with np.errstate(invalid="ignore"):
-            width = float(np.quantile(pivots, self.confidence))
-        if not math.isfinite(width):  # too many resamples without variance
-            return Result(None, None, None)
-        p_value = (1 + int((pivots >= statistic).sum())) / (1 + len(pivots))
-        return Result(p_value, *self._bounds(mean - width * error, mean + width * error))
+        return abs(pivots) if self.alternative == "two-sided" else pivots
+
+    def _bootstrap(self, sample: Sample, sums: Any) -> float | None:
+        pivots = self._pivots(sample, sums)
+        if not math.isfinite(_quantile(pivots, self.confidence)):  # too few resamples vary
+            return None
+        statistic = _studentized(sample) * (-1.0 if self.alternative == "less" else 1.0)
+        statistic = abs(statistic) if self.alternative == "two-sided" else statistic
+        return (1 + int((pivots >= statistic).sum())) / (1 + len(pivots))
+
+    def _bootstrap_bounds(self, sample: Sample, sums: Any, confidence: float) -> Bounds:
+        width = _quantile(self._pivots(sample, sums), confidence)
+        if not math.isfinite(width):
+            return _UNKNOWN
+        mean, error = float(sample.mean or 0.0), float(sample.std_error or 0.0)
+        return mean - width * error, mean + width * error
+
+
+def _quantile(values: Any, share: float) -> float:
+    np = numpy()
+    with np.errstate(invalid="ignore"):
+        return float(np.quantile(values, share))
 
 
 def _studentized(sample: Sample) -> float:
@@ -207,3 +291,22 @@ def corrected(p_values: Sequence[float | None], correction: Correction) -> list[
         for p, index in order:
             results[index] = min(p * tests, 1.0) if correction == "bonferroni" else p
     return results
+
+
+def corrected_confidence(
+    p_values: Sequence[float | None], correction: Correction, confidence: float
+) -> float:
+    """Return the confidence level of intervals that are corrected for the number of tests.
+
+    For "holm", these are Bonferroni's intervals. For "bh", they hold the false coverage rate
+    (Benjamini and Yekutieli, 2005): the level depends on the number of rejected hypotheses.
+    """
+    alpha = 1 - confidence
+    tests = max(sum(p is not None for p in p_values), 1)
+    if correction == "none":
+        return confidence
+    rejected = 1
+    if correction == "bh":
+        adjusted = corrected(p_values, correction)
+        rejected = max(sum(p is not None and p <= alpha for p in adjusted), 1)
+    return 1 - rejected * alpha / tests

@@ -20,18 +20,18 @@ from polars_rank.conventions import POLARS_RANK, Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats.comparison import against_baseline, result_of, with_tests
-from polars_rank.stats.intervals import special
+from polars_rank.stats.intervals import special, warn_of_effective, warn_of_equal
 from polars_rank.stats.moment_tables import DIFFERENCE, paired_sums
 from polars_rank.stats.per_query_tables import EMPTY, variables, with_undefined
 from polars_rank.stats.run_pairs import Pairs
-from polars_rank.stats.significance import Correction, Testing, corrected
+from polars_rank.stats.significance import Correction, Testing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from polars_rank.conventions import Undefined
 
-_SLICE, _COUNTED = OWN + "slice", DIFFERENCE + "counted"
+_SLICE, _WEIGHT = OWN + "slice", DIFFERENCE + "weight"
 _SEPARATOR = " & "
 
 
@@ -44,6 +44,8 @@ def slices(
     baseline: Any,
     run: str = "run",
     query: Names = "query",
+    weight: str | None = None,
+    cluster: Names | None = None,
     pairs: bool = False,
     min_queries: int = 30,
     correction: Correction = "bh",
@@ -53,7 +55,7 @@ def slices(
 ) -> pl.LazyFrame:
     r"""Compare runs in slices of the queries, to see where a difference comes from.
 
-    $$\mathrm{contribution}_s = \frac{\sum_{q \in s} d_q}{n}$$
+    $$\mathrm{contribution}_s = \frac{\sum_{q \in s} w_q d_q}{\sum_q w_q}$$
 
     The contributions of all values of a column add up to the whole difference.
 
@@ -75,6 +77,10 @@ def slices(
         identifies the rows of each run, besides runs, groups, metrics, counts and constant
         columns; if there is none or several, name the columns. To find it among several columns,
         the table is read once more.
+    weight
+        Column of query weights, 0 or more.
+    cluster
+        Columns that identify the sampling unit if it is not the query, as in `compare`.
     pairs
         Whether to add slices by pairs of columns.
     min_queries
@@ -103,8 +109,12 @@ def slices(
         - `empty`: number of the run's rankings without a retrieved document, if the table has the
           column `num_retrieved`, as `per_query(by=...)` returns it;
         - `small`: whether there are fewer than `min_queries` queries;
-        - `confidence`: confidence level of the interval;
-        - `p_value`, `low`, `high`: paired t test, and confidence interval of the difference;
+        - `used`, `effective`, `skewness`, `interval`, `confidence`, `relative_difference`,
+          `relative_low`, `relative_high`: as in `compare`;
+        - `low_corrected`, `high_corrected`: confidence interval of the difference that is corrected
+          for the number of slices, as in `compare`;
+        - `p_value`, `low`, `high`: test of `compare` (`test="auto"`), and confidence interval of
+          the difference;
         - `queries`: number of queries in both runs;
         - `difference`: `mean` - `baseline_mean`;
         - `p_corrected`: corrected p-value;
@@ -123,7 +133,8 @@ def slices(
     Warns
     -----
     RankWarning
-        Most rankings of a run have no retrieved document.
+        Most rankings of a run have no retrieved document, all differences of a slice are equal, or
+        it has fewer than 30 effective units with weights or clusters.
 
     Notes
     -----
@@ -158,12 +169,12 @@ def slices(
     whole_number("min_queries", min_queries)
     special()
     definitions = with_undefined(conventions, undefined)
-    testing = Testing("t", "two-sided", confidence, n_resamples=1, seed=0)
+    testing = Testing("auto", "two-sided", confidence, n_resamples=1, seed=0)
 
     schema = schema_of(values)
     whole = Pairs.of(
-        values, by=None, run=run, query=query, baseline=baseline, metrics=[metric],
-        slices=sliced_by,
+        values, by=None, run=run, query=query, baseline=baseline, metrics=[metric], weight=weight,
+        cluster=cluster, slices=sliced_by,
     )  # fmt: skip
     keys = {**whole.columns, "slices": sliced_by}
     (variable,) = variables(schema, [metric], definitions, keys, "metric", undefined)
@@ -176,9 +187,10 @@ def slices(
     compared = against_baseline(
         moments, ["column", "value"], run, baseline, empty_by=[run], repeated=["metric", "column"]
     )
-    results = with_tests(compared, testing, "none", 0.0)
-    result = result_of(results, ["column", "value", "metric", run], "t", [_COUNTED])
-    return _result(result, run, min_queries, correction)
+    results = with_tests(compared, testing, correction, 0.0, at_least=min_queries)
+    of_rows = ["column", "value", "metric", run]
+    result = result_of(results, of_rows, "auto", weighted=whole.is_weighted, also=[_WEIGHT])
+    return _result(result, run, min_queries)
 
 
 def _slices(columns: Sequence[str], *, pairs: bool) -> pl.Expr:
@@ -212,28 +224,27 @@ def _quoted(text: pl.Expr) -> pl.Expr:
     return pl.when(ambiguous).then(in_quotes).otherwise(text).fill_null("null")
 
 
-def _result(
-    table: pl.LazyFrame, run: str, min_queries: int, correction: Correction
-) -> pl.LazyFrame:
-    small = pl.col("queries") < min_queries
-    whole = pl.col(_COUNTED).sum().over(run, "column")
-
-    def large_only(name: str) -> pl.Expr:
-        return pl.when(~small).then(pl.col(name)).alias(name)
-
+def _result(table: pl.LazyFrame, run: str, min_queries: int) -> pl.LazyFrame:
+    whole = pl.col(_WEIGHT).sum().over(run, "column")
+    effective = selectors.by_name("effective", require_all=False)
     # Polars prints the first four and the last four columns of a wide table.
-    ready = table.select(
-        "column", "value", "metric", run, "mean", "baseline_mean", "missing",
-        selectors.by_name(EMPTY, require_all=False), small.alias("small"), "confidence",
-        large_only("p_value"), large_only("low"), large_only("high"), "queries", "difference",
-        pl.lit(None, dtype=pl.Float64).alias("p_corrected"),
-        (pl.col("difference") * pl.col(_COUNTED) / whole).alias("contribution"),
+    result = table.select(
+        "column", "value", "metric", run, "mean", "baseline_mean", "relative_difference",
+        "relative_low", "relative_high", "skewness", "used", effective, "missing",
+        selectors.by_name(EMPTY, require_all=False),
+        (pl.col("queries") < min_queries).alias("small"), "interval", "confidence",
+        "low_corrected", "high_corrected", "p_value", "low", "high", "queries", "difference",
+        "p_corrected", (pl.col("difference") * pl.col(_WEIGHT) / whole).alias("contribution"),
     )  # fmt: skip
+    ordered = result.sort(run, "contribution", "column", "value", nulls_last=True)
+    return ordered.map_batches(_with_warnings)
 
-    def correct(rows: pl.DataFrame) -> pl.DataFrame:
-        p_values = corrected(rows.get_column("p_value").to_list(), correction)
-        series = pl.Series("p_corrected", p_values, dtype=pl.Float64)
-        return pl.DataFrame([series if c.name == series.name else c for c in rows.get_columns()])
 
-    result = ready.map_batches(correct)
-    return result.sort(run, "contribution", "column", "value", nulls_last=True)
+def _with_warnings(table: pl.DataFrame) -> pl.DataFrame:
+    """Warn of slices whose intervals are unreliable or missing."""
+    small, low = table.get_column("small"), table.get_column("low")
+    if "effective" in table.columns:
+        warn_of_effective(table, ~small)
+    equal = ~small & low.is_null() & table.get_column("difference").is_not_null()
+    warn_of_equal(table, equal & table.get_column("skewness").is_null(), "differences")
+    return table

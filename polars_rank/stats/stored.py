@@ -25,7 +25,7 @@ from polars_rank.stats.moment_tables import KINDS, groups_of, merged
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_METADATA, _FORMAT = "polars_rank.moments", 4
+_METADATA, _FORMAT = "polars_rank.moments", 5
 
 
 @public
@@ -184,9 +184,10 @@ def _about(file: str, options: dict[str, Any] | None) -> dict[str, Any]:
             f"{name!r} has no moments; write them with pr.stats.write_moments(table, path)"
         )
     about: dict[str, Any] = json.loads(text)
-    if (version := about["format"]) > _FORMAT:
+    if (version := about["format"]) != _FORMAT:
+        remedy = "install a newer release" if version > _FORMAT else "compute the moments again"
         raise SourceError(
             f"{name!r} has moments of format {version}, but this release of polars_rank reads "
-            f"formats up to {_FORMAT}; install a newer release"
+            f"format {_FORMAT}; {remedy}"
         )
     return about

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
@@ -24,9 +25,17 @@ from polars_rank.evaluation.checks import with_check, with_run_warning
 from polars_rank.evaluation.means import ratio, to_rows
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import moment_math
-from polars_rank.stats.intervals import FEW, Interval, warn_of_range, with_width
+from polars_rank.stats.intervals import (
+    FEW,
+    Interval,
+    warn_of_effective,
+    warn_of_equal,
+    warn_of_range,
+    with_width,
+)
 from polars_rank.stats.moment_tables import (
     SEPARATOR,
+    UNITS,
     check_groups,
     is_moments,
     regrouped,
@@ -48,6 +57,7 @@ from polars_rank.stats.per_query_tables import (
     warn_of_empty,
     with_undefined,
 )
+from polars_rank.stats.proportions import wilson
 from polars_rank.stats.query_hash import query_key
 from polars_rank.stats.resampling import KEY, RESIDUE, bootstrap_sums
 from polars_rank.stats.run_pairs import without_duplicates
@@ -59,11 +69,14 @@ if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
     from polars_rank.stats.per_query_tables import Variable
 
-_LAST = ("queries", "undefined", "low", "high")
+_LAST = ("effective", "queries", "undefined", "low", "high")
 #: Polars prints the first four and the last four columns of a wide table: what users read first.
-COLUMNS = ("metric", "mean", "std_error", "std", "confidence", *_LAST)
+COLUMNS = (
+    *("metric", "mean", "std_error", "std", "skewness", "interval", "confidence", "used"),
+    *_LAST,
+)
 _WIDTH, _POINT, _ERROR = OWN + "width", OWN + "point", OWN + "error"
-_UNITS, _SHARES = OWN + "units", OWN + "shares"
+_UNITS, _SHARES, _EQUAL = OWN + "units", OWN + "shares", OWN + "equal"
 _ROWS = OWN + "rows"
 _RESAMPLED = ("bootstrap", "studentized")
 
@@ -81,7 +94,7 @@ def summarize(
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str = POLARS_RANK,
     confidence: float = 0.95,
-    interval: Interval = "t",
+    interval: Interval = "auto",
     quantiles: Sequence[float] = (),
     n_resamples: int = 10_000,
     seed: int = 0,
@@ -89,10 +102,13 @@ def summarize(
     r"""Summarize metrics: means with standard errors and confidence intervals.
 
     $$m = \frac{\sum_q w_q x_q}{\sum_q w_q}, \qquad
-    \mathrm{se}^2 = \frac{n}{n - 1} \cdot \frac{\sum_u w_u^2 (x_u - m)^2}{(\sum_u w_u)^2}$$
+    \mathrm{se}^2 = \frac{n}{n - 1} \cdot \frac{\sum_u w_u^2 (x_u - m)^2}{(\sum_u w_u)^2},
+    \qquad n = \frac{(\sum_u w_u)^2}{\sum_u w_u^2}$$
 
     The units u are the rankings, or with `cluster` the clusters, with their weights and means.
-    For rankings of weight 1, the second formula is s² / n.
+    For rankings of weight 1, n is their number, and the second formula is s² / n. With unequal
+    weights, n is Kish's effective number of units, and the t distribution has n - 1 degrees of
+    freedom.
 
     Parameters
     ----------
@@ -126,11 +142,13 @@ def summarize(
     interval
         Method for the confidence interval:
 
+        - "auto": for metrics whose values are 0 or 1, such as the hit rate, Wilson's interval of
+          a proportion (with weights or clusters, of the effective number of units); otherwise "t";
         - "t": t distribution (extra "stats");
         - "normal": normal distribution;
         - "bootstrap": percentiles of a Poisson bootstrap (extra "stats");
-        - "studentized": bootstrap-t (extra "stats"). Null if too many resamples have no variance,
-          as for rare events;
+        - "studentized": bootstrap-t (extra "stats"). Null if too many resamples have no or little
+          variance, as for rare events;
         - "sequence": confidence sequence, for numbers that are monitored while data arrives. It
           holds its level only if the mean is about normal at the first look. For an event in 2%
           of rankings, the true mean was outside at some look in 39% of simulations with a look
@@ -154,10 +172,16 @@ def summarize(
         - `mean`: the mean, or the sum or geometric mean if `evaluate` gives that;
         - `std_error`: standard error of the mean; null for fewer than two units;
         - `std`: standard deviation of the values; null for fewer than two;
-        - `confidence`: confidence level of the interval; null without intervals;
+        - `skewness`: skewness of the values (or of what clusters contribute to the mean), which
+          makes t unreliable for few queries; null if all values are equal;
+        - `interval`, `confidence`: method of the interval, "wilson" or as in the parameter, and its
+          confidence level; null without intervals;
+        - `used`: number of values that count;
+        - `effective`: with weights or clusters, the effective number of units n;
         - the quantiles;
         - `queries`, `undefined`: number of rankings, and of rankings with an undefined value;
-        - `low`, `high`: confidence interval; null for fewer than two units.
+        - `low`, `high`: confidence interval; null for one effective unit, or if all values are
+          equal and the interval is not Wilson's.
 
         For a geometric mean, `std` and `std_error` are about the logarithms.
 
@@ -172,12 +196,18 @@ def summarize(
     Warns
     -----
     RankWarning
-        The result may mislead: an interval other than "t" has fewer than 30 units; an interval
+        The result may mislead: an interval other than "t" and Wilson's has fewer than 30 units;
+        weights or clusters leave fewer than 30 effective units; all values are equal; an interval
         exceeds [0, 1] although all values can be in it; a studentized interval is null; or most
         rankings of a group have no retrieved document.
 
     Notes
     -----
+    The interval is about all queries like these, of which those in the table are a sample. If the
+    same queries occur several times, for example on several days, they are not new queries: average
+    each query's values first, or name its column in `cluster`. The interval is then about queries,
+    for days like these.
+
     A 95% interval is for one look at the data. With a look every day, it will miss the true mean
     on some days. "sequence" contains the true mean at all times with that probability,
     asymptotically, and is wider; it is narrowest at 1,000 units.
@@ -188,6 +218,8 @@ def summarize(
 
     References
     ----------
+    Wilson, Probable inference, the law of succession, and statistical inference, 1927.
+    Kish, Survey sampling, 1965.
     Chamandy, Muralidharan, Najmi & Naidu, Estimating uncertainty for massive data streams, 2012.
     Waudby-Smith et al., Time-uniform central limit theory and asymptotic confidence sequences,
     2021.
@@ -197,7 +229,8 @@ def summarize(
     >>> import polars as pl
     >>> import polars_rank as pr
     >>> values = pl.DataFrame({"query": [1, 2, 3, 4], "rr": [1.0, 0.5, 0.5, None]})
-    >>> pr.summarize(values, confidence=0.9).drop("std")
+    >>> summary = pr.summarize(values, confidence=0.9)
+    >>> summary.drop("std", "skewness", "interval", "used")
     shape: (1, 8)
     ┌────────┬──────┬───────────┬────────────┬─────────┬───────────┬──────────┬──────────┐
     │ metric ┆ mean ┆ std_error ┆ confidence ┆ queries ┆ undefined ┆ low      ┆ high     │
@@ -229,7 +262,8 @@ def summarize(
         groups = [*keys["by"], *keys["run"]]
         check_groups(schema, groups)
         moments = regrouped(only_metrics(values, metrics), groups)
-        return _result(moments, keys["by"], keys["run"], confidence, interval, [])
+        weighted = not {*UNITS}.isdisjoint(schema)
+        return _result(moments, keys["by"], keys["run"], confidence, interval, weighted=weighted)
     keys = key_columns(schema, by=by, run=runs, weight=weight, cluster=cluster)
     if points and (weight is not None or keys["cluster"]):
         raise ArgumentError("`quantiles` does not support `weight` or `cluster`")
@@ -253,7 +287,10 @@ def summarize(
         units = _units(values, selected, groups, weight, keys["cluster"], queries)
         bounds = _bootstrap_bounds(units, selected, groups, confidence, interval, n_resamples, seed)
         moments = _with_bounds(moments, bounds(moments), groups)
-    result = _result(moments, keys["by"], keys["run"], confidence, interval, [*points])
+    weighted = weight is not None or bool(keys["cluster"])
+    result = _result(
+        moments, keys["by"], keys["run"], confidence, interval, [*points], weighted=weighted
+    )
     result = with_run_warning(result, values, run, {**keys, "query": queries})
     if queries and not known:
         return without_duplicates(result, values, [*groups, *queries], queries)
@@ -281,47 +318,74 @@ def _result(
     run: Sequence[str],
     confidence: float,
     interval: str,
-    more: Sequence[str],
+    points: Sequence[str] = (),
+    *,
+    weighted: bool,
 ) -> pl.LazyFrame:
     """Return the result from moments, which have the bounds already if they are bootstrapped."""
+    tail = (1 + confidence) / 2
+    mean, error, n = pl.col("mean"), moment_math.std_error(""), moment_math.effective("")
+    table = with_width(table.with_columns(n.alias(_UNITS)), _UNITS, _WIDTH, interval, tail)
+    low, high = pl.col("low"), pl.col("high")
     if interval not in _RESAMPLED:
-        table = with_width(table, "units", _WIDTH, interval, (1 + confidence) / 2)
-        margin = pl.col(_WIDTH) * moment_math.std_error("")
-        table = table.with_columns(low=pl.col("mean") - margin, high=pl.col("mean") + margin)
+        low, high = mean - pl.col(_WIDTH) * error, mean + pl.col(_WIDTH) * error
+    is_share = (pl.col("aggregate") == "mean") & moment_math.shares()
+    varied = pl.when(error > 0)
+    if interval == "studentized":
+        varied = pl.when((error > 0) & ~(is_share & (high - low > 1)))
+    bounds: dict[str, pl.Expr] = {"low": varied.then(low), "high": varied.then(high)}
+    method = pl.lit(None if interval == "none" else interval, pl.String)
+    if interval == "auto":
+        of_share = wilson(mean, n, NormalDist().inv_cdf(tail))
+        several = pl.col("binary") & error.is_not_null()
+        bounds = {
+            name: pl.when(pl.col("binary")).then(pl.when(several).then(share)).otherwise(other)
+            for (name, other), share in zip(bounds.items(), of_share, strict=True)
+        }
+        method = pl.when(pl.col("binary")).then(pl.lit("wilson")).otherwise(pl.lit("t"))
     known = (pl.col("counts_as") != "null") | (pl.col("undefined") == 0)
     unit = pl.when(pl.col("aggregate") == "sum").then(pl.col("weight")).otherwise(1.0)
-    several = pl.when(pl.col("units") > 1)
     values = {
-        "mean": scaled(pl.col("mean")),
+        "mean": scaled(mean),
         "std": moment_math.std(""),
-        "std_error": moment_math.std_error("") * unit,
-        "low": several.then(scaled(pl.col("low"))),
-        "high": several.then(scaled(pl.col("high"))),
+        "std_error": error * unit,
+        "skewness": moment_math.skewness(""),
+        **{name: scaled(bound) for name, bound in bounds.items()},
     }
     empty = selectors.by_name(EMPTY, require_all=False)
     result = table.with_columns(
-        pl.col("units").alias(_UNITS),
+        method.alias("interval"),
         pl.lit(None if interval == "none" else confidence, pl.Float64).alias("confidence"),
-        ((pl.col("aggregate") == "mean") & moment_math.shares()).alias(_SHARES),
+        pl.col("counted").alias("used"),
+        pl.col(_UNITS).alias("effective"),
+        is_share.alias(_SHARES),
+        (error == 0).alias(_EQUAL),
         *(pl.when(known).then(value).alias(name) for name, value in values.items()),
     )
-    first, last = COLUMNS[1 : -len(_LAST)], COLUMNS[-len(_LAST) :]
-    result = result.select(*by, "metric", *run, *first, *more, *last, _UNITS, _SHARES, empty)
-    return _with_warnings(in_order(result, by, run), [*by, *run], interval)
+    last = [name for name in _LAST if weighted or name != "effective"]
+    first = [name for name in COLUMNS[1:] if name not in _LAST]
+    hidden = [_UNITS, _SHARES, _EQUAL]
+    result = result.select(*by, "metric", *run, *first, *points, *last, *hidden, empty)
+    checked = _with_warnings(in_order(result, by, run), [*by, *run], interval, weighted=weighted)
+    return checked.drop(*hidden, EMPTY, strict=False)
 
 
-def _with_warnings(result: pl.LazyFrame, by: Sequence[str], interval: str) -> pl.LazyFrame:
+def _with_warnings(
+    result: pl.LazyFrame, by: Sequence[str], interval: str, *, weighted: bool
+) -> pl.LazyFrame:
     def check(table: pl.DataFrame) -> pl.DataFrame:
-        units, mean, low, high = (table.get_column(n) for n in (_UNITS, "mean", "low", "high"))
-        some = (units > 1) & mean.is_not_null()
-        few = int((some & (units < FEW)).sum())
-        if few and interval not in ("t", "none"):
+        n, mean, low, high = (table.get_column(name) for name in (_UNITS, "mean", "low", "high"))
+        equal = table.get_column(_EQUAL) & (table.get_column("interval") != "wilson")
+        some = (n > 1) & mean.is_not_null() & ~equal
+        exact = interval in ("auto", "t", "none")
+        few = int((some & (n < FEW)).sum())
+        if few and not exact:
             warn(
                 f"the interval ({interval!r}) is too narrow in {number_of(few, 'row')} with fewer "
                 f"than {FEW} rankings or clusters; use `interval` 't'"
             )
-        alone = int((units == 1).sum())
-        if alone and interval not in ("t", "none"):
+        alone = int((n == 1).sum())
+        if alone and not exact:
             warn(
                 f"the interval ({interval!r}) is null in {number_of(alone, 'row')}: it needs at "
                 "least two rankings or clusters"
@@ -329,15 +393,18 @@ def _with_warnings(result: pl.LazyFrame, by: Sequence[str], interval: str) -> pl
         if interval == "studentized" and (unknown := int((some & low.is_null()).sum())):
             warn(
                 f"the interval ({interval!r}) is null in {number_of(unknown, 'row')}: too many "
-                "resamples have no variance; use `interval` 't', or more queries"
+                "resamples have little or no variance; use `interval` 't', or more queries"
             )
-        several = (units < FEW) | (interval == "studentized")
+        if weighted:
+            warn_of_effective(table, table.get_column("queries") > 0)
+        if interval != "none":
+            warn_of_equal(table, equal, "values")
+        several = (n < FEW) | (interval == "studentized")
         warn_of_range(table, several & table.get_column(_SHARES) & ((low < 0) | (high > 1)), 0)
         warn_of_empty(table, by)
         return table
 
-    checked = result.map_batches(check, streamable=True)
-    return checked.drop(_UNITS, _SHARES, EMPTY, strict=False)
+    return result.map_batches(check, streamable=True)
 
 
 def _without_equal_rows(result: pl.LazyFrame, rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -422,9 +489,10 @@ def _bootstrap_bounds(
         low, high = _studentized(off, tail)
 
     def bounds(table: pl.LazyFrame) -> pl.LazyFrame:
+        n = moment_math.effective("")
         known = table.select(
             *by, "metric", pl.col("mean").alias(_POINT), moment_math.std_error("").alias(_ERROR),
-            (pl.col("units") / (pl.col("units") - 1)).sqrt().alias(_WIDTH),
+            (n / (n - 1)).sqrt().alias(_WIDTH),
         )  # fmt: skip
         keys = [*by, "metric"]
         joined = long.join(known, on=keys, how="left", nulls_equal=True)

@@ -115,17 +115,23 @@ def test_counts_by_hand():
             "rr": [1.0, 0.5, None, 1, 0.5, 0.5, 1, 1],
         }
     )
-    row = pr.compare(lists, baseline="a").row(0, named=True)
+    with pytest.warns(pr.errors.RankWarning, match=r"more than 5% .*: run = 'b' \(2 missing\)"):
+        row = pr.compare(lists, baseline="a").row(0, named=True)
     assert (row["wins"], row["ties"], row["losses"]) == (1, 1, 1)  # query 3, 2, 1
+    assert row["used"] == 3
     assert (row["queries"], row["missing"], row["undefined"]) == (3, 2, 1)  # 4 and 5 are alone
     assert row["difference"] == pytest.approx((-0.5 + 0 + 1) / 3)
-    skipped = pr.compare(lists, baseline="a", undefined="skip").row(0, named=True)
+    with pytest.warns(pr.errors.RankWarning, match="more than 5%"):
+        skipped = pr.compare(lists, baseline="a", undefined="skip").row(0, named=True)
+    assert (skipped["queries"], skipped["used"]) == (3, 2)
     assert (skipped["wins"], skipped["ties"], skipped["losses"]) == (0, 1, 1)
     assert skipped["difference"] == pytest.approx(-0.25)
     assert list(row) == [
-        *("metric", "run", "mean", "difference", "relative_difference", "baseline_mean"),
-        *("effect_size", "wins", "ties", "losses", "queries", "missing", "undefined"),
-        *("confidence", "low", "high", "p_value", "p_corrected"),
+        *("metric", "run", "mean", "difference", "relative_difference", "relative_low"),
+        *("relative_high", "baseline_mean", "effect_size", "effect_low", "effect_high"),
+        *("skewness", "wins", "ties", "losses", "queries", "used", "missing", "undefined"),
+        *("interval", "confidence", "low_corrected", "high_corrected", "low", "high"),
+        *("p_value", "p_corrected"),
     ]
 
 
@@ -137,8 +143,10 @@ def test_groups_with_nulls():
     assert result["group"].to_list() == [None, None, "g1", "g1", "g2", "g2"]
     assert result["run"].to_list() == ["best", "new"] * 3
     for (group,), part in lists.group_by("group"):
-        alone = pr.compare(part, metrics=["ap"], baseline="old").drop("p_corrected")
-        of = result.filter(pl.col("group").eq_missing(group)).drop("group", "p_corrected")
+        # Corrections are for the number of rows.
+        corrections = ["p_corrected", "low_corrected", "high_corrected"]
+        alone = pr.compare(part, metrics=["ap"], baseline="old").drop(corrections)
+        of = result.filter(pl.col("group").eq_missing(group)).drop("group", *corrections)
         assert_frame_equal(of, alone)
 
 
@@ -197,8 +205,11 @@ def test_a_run_against_itself(test):
     twins = pl.concat(
         [LISTS.filter(run="old"), LISTS.filter(run="old").with_columns(run=pl.lit("x"))]
     )
-    result = pr.compare(twins, baseline="old", test=test, n_resamples=100)
+    # A sum is a count of the log, which may be equal in all runs.
+    with pytest.warns(pr.errors.RankWarning, match="all differences are equal in 3 rows, .* 'ap'"):
+        result = pr.compare(twins, baseline="old", test=test, n_resamples=100)
     assert result["p_value"].to_list() == [1.0] * len(METRICS)
+    assert result["low"].null_count() == result["high"].null_count() == len(METRICS)
     assert result["effect_size"].to_list() == [None] * len(METRICS)
     assert result["difference"].abs().max() == 0
 
@@ -263,14 +274,15 @@ def test_missing_runs_of_a_part_are_missing():
         LISTS.filter(pl.col("query") >= 100),
     ]
     merged = pr.stats.merge([pr.stats.moments(part, run="run", baseline="old") for part in parts])
-    result = pr.compare(merged, baseline="old", metrics="ap")
+    with pytest.warns(pr.errors.RankWarning, match=r"more than 5% .*: run = 'new' \(100 missing\)"):
+        result = pr.compare(merged, baseline="old", metrics="ap")
     assert result.select("run", "queries", "missing").rows() == [
         ("best", 400, 0),
         ("new", 300, 100),
     ]
-    assert_frame_equal(
-        result, pr.compare(pl.concat(parts), baseline="old", metrics="ap"), rel_tol=1e-9
-    )
+    with pytest.warns(pr.errors.RankWarning, match="more than 5%"):
+        whole = pr.compare(pl.concat(parts), baseline="old", metrics="ap")
+    assert_frame_equal(result, whole, rel_tol=1e-9)
 
 
 def test_weights_and_clusters():
@@ -326,7 +338,11 @@ def test_runs_of_numbers():
         ({"correction": "fdr"}, pr.errors.ArgumentError, "`correction` must be one of"),
         ({"seed": "x"}, pr.errors.ArgumentError, "`seed` must be an integer"),
         ({"confidence": 1}, pr.errors.ArgumentError, "`confidence` must be"),
-        ({"test": "sign", "cluster": "query"}, pr.errors.ArgumentError, "need `test` 't'"),
+        (
+            {"test": "sign", "cluster": "query"},
+            pr.errors.ArgumentError,
+            "need `test` 'auto' or 't'",
+        ),
     ],
 )
 def test_misuse(options, error, message):
@@ -445,6 +461,7 @@ def test_a_run_that_retrieved_nothing_is_warned_of(nothing, made, tmp_path):
         assert result["metric"].to_list() == ["ap", "rr"]
 
 
+@pytest.mark.filterwarnings("ignore:all values are equal", "ignore:all differences are equal")
 def test_summaries_and_slices_warn_of_a_run_that_retrieved_nothing(nothing):
     with pytest.warns(pr.errors.RankWarning, match=NOTHING):
         result = pr.summarize(nothing)
@@ -582,7 +599,7 @@ def test_bootstrap_does_not_depend_on_rounding():
     assert row["p_value"] == exact["p_value"]
     assert 10 * row["high"] == pytest.approx(exact["high"], rel=1e-9)
     # Differences that are all the same but for rounding.
-    with pytest.warns(pr.errors.RankWarning, match="is null"):
+    with pytest.warns(pr.errors.RankWarning, match="all differences are equal in 1 row"):
         same = pr.compare(pair([0.3 - 0.2, 0.2 - 0.1, 0.1] * 20), **options)
     assert same["p_value"].item() is None
 
@@ -592,9 +609,10 @@ def test_differences_that_are_nothing_but_rounding(test):
     base = np.random.default_rng(0).random(40)
     lists = pl.DataFrame({"run": ["a"] * 40 + ["b"] * 40, "query": [*range(40)] * 2,
                           "x": [*base, *base * (1 + 2e-16)]})  # fmt: skip
-    result = pr.compare(lists, baseline="a", test=test, n_resamples=100)
+    with pytest.warns(pr.errors.RankWarning, match="all differences are equal in 1 row"):
+        result = pr.compare(lists, baseline="a", test=test, n_resamples=100)
     assert result["p_value"].item() == 1.0
-    assert result["effect_size"].item() is None
+    assert result.select("effect_size", "low", "high").row(0) == (None, None, None)
 
 
 def test_null_clusters_are_units_of_their_own():
@@ -605,7 +623,9 @@ def test_null_clusters_are_units_of_their_own():
     assert_frame_equal(pr.compare(lists, **options), pr.compare(own, **options), rel_tol=1e-9)
     none = LISTS.with_columns(user=pl.lit(None, dtype=pl.String))
     plain = pr.compare(LISTS, metrics=["ap"], baseline="old")
-    assert_frame_equal(pr.compare(none, **options), plain, rel_tol=1e-9)
+    clustered = pr.compare(none, **options)
+    assert clustered["effective"].to_list() == clustered["queries"].to_list()
+    assert_frame_equal(clustered.drop("effective"), plain, rel_tol=1e-9)
 
 
 @pytest.mark.parametrize("options", [{"weight": "w"}, {"cluster": "user"}])
