@@ -656,7 +656,8 @@ def _warn_of_missing(table: pl.DataFrame, names: Sequence[str]) -> None:
         warn(f"no query in common with the baseline: {first_few(alone)}")
     many = pl.Series([False] * table.height, dtype=pl.Boolean)
     for name in (_OF_RUN, _OF_BASELINE):
-        many |= (queries > 0) & (1 - queries / table.get_column(name) > _MANY_MISSING)
+        of_run = table.get_column(name)
+        many |= (queries > 0) & (of_run - queries > _MANY_MISSING * of_run)
     if many.any():
         missing = table.get_column("missing")
         some = [f"{labels[place]} ({missing[place]:,} missing)" for place in many.arg_true()]

@@ -200,25 +200,28 @@ class Testing:
     def _randomization_bounds(self, sample: Sample, sums: Any, confidence: float) -> Bounds:
         """Return the null hypotheses that the test does not reject.
 
-        These are between two order statistics of the means of subsets, those with a negative sign
-        (Hartigan, Using subsample values as typical values, 1969).
+        Signs are at least as extreme as the observed ones if the mean of the differences with a
+        negative sign is on the other side of the null hypothesis; two-sided, also if that of the
+        others is. The bounds are order statistics of these means (Hartigan, Using subsample values
+        as typical values, 1969).
         """
         np = numpy()
         signs, off = sums
-        number = len(sample.values)
-        total = float((sample.values - float(sample.mean or 0.0)).sum())
-        sizes = (number - signs) / 2
-        some = sizes > 0
-        means = (total - off[some]) / 2 / sizes[some]
-        none = int((~some).sum())
-        if number <= _MAX_ENUMERATED:
-            none -= 1  # the observed signs
-        draws = len(means) + none
-        rank = math.floor((1 - self._share(confidence)) * (1 + draws) * (1 + _ROUNDING)) - none
-        if rank < 1:
+        number, mean = len(sample.values), float(sample.mean or 0.0)
+        total = float((sample.values - mean).sum())
+        subsets = [((number - signs) / 2, (total - off) / 2)]
+        if self.alternative == "two-sided":
+            subsets.append(((number + signs) / 2, (total + off) / 2))
+        sizes, totals = (np.concatenate(each) for each in zip(*subsets, strict=True))
+        means = totals[sizes > 0] / sizes[sizes > 0]
+        # A random draw counts the observed signs, too.
+        observed = 0 if number <= _MAX_ENUMERATED else 1
+        extreme = (1 - confidence) * (len(signs) + observed) * (1 + _ROUNDING) - observed
+        rank = math.floor(extreme) - int((sizes == 0).sum())
+        if rank < 0:
             return -math.inf, math.inf
-        low, high = np.partition(means, (rank - 1, len(means) - rank))[[rank - 1, -rank]]
-        return float(sample.mean or 0.0) + float(low), float(sample.mean or 0.0) + float(high)
+        low, high = np.partition(means, (rank, len(means) - 1 - rank))[[rank, -1 - rank]]
+        return mean + float(low), mean + float(high)
 
     def _pivots(self, sample: Sample, sums: Any) -> Any:
         """Return the studentized means of the resamples, infinite without variance."""

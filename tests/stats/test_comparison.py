@@ -683,3 +683,159 @@ def test_few_queries_are_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         pr.compare(few, metrics="ap", baseline="old")
+
+
+def random_pair(n=60, seed=5):
+    random = np.random.default_rng(seed)
+    base = random.random(n)
+    return base, base + random.exponential(0.1, n) - 0.08
+
+
+def two_runs(base, new, **columns):
+    parts = [pl.DataFrame({"run": name, "query": range(len(x)), "x": x, **columns})
+             for name, x in (("a", base), ("b", new))]  # fmt: skip
+    return pl.concat(parts)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+def test_relative_differences_have_fiellers_interval(alternative, weighted):
+    base, new = random_pair()
+    w = np.random.default_rng(1).random(60) + 0.5 if weighted else np.ones(60)
+    table = two_runs(base, new, w=w)
+    options = {"weight": "w"} if weighted else {}
+    row = pr.compare(table, "x", baseline="a", alternative=alternative, **options)
+    row = row.row(0, named=True)
+    n = w.sum() ** 2 / (w**2).sum()
+    share = 0.975 if alternative == "two-sided" else 0.95
+    q = scipy.stats.t.ppf(share, n - 1)
+    d, mean = new - base, lambda x: (w * x).sum() / w.sum()
+
+    def covariance(x, y):
+        products = (w**2 * (x - mean(x)) * (y - mean(y))).sum()
+        return products / w.sum() ** 2 * n / (n - 1)
+
+    # The bounds r are where the mean of d - r * base is q standard errors from 0.
+    def distance(r):
+        shifted = d - r * base
+        return mean(shifted) ** 2 - q**2 * covariance(shifted, shifted)
+
+    ratio = mean(d) / mean(base)
+    low, high = (scipy.optimize.brentq(distance, ratio, ratio + side) for side in (-1, 1))
+    expected = {"two-sided": (low, high), "greater": (low, math.inf), "less": (-math.inf, high)}
+    bounds = (row["relative_low"], row["relative_high"])
+    assert bounds == pytest.approx(expected[alternative], rel=1e-9)
+    assert row["relative_difference"] == pytest.approx(ratio)
+
+
+def test_relative_differences_from_a_mean_near_zero_have_no_interval():
+    random = np.random.default_rng(1)
+    row = pr.compare(two_runs(random.normal(size=50), random.normal(size=50)), baseline="a").row(
+        0, named=True
+    )
+    assert (row["relative_low"], row["relative_high"]) == (None, None)
+    assert row["relative_difference"] is not None
+
+
+def test_effect_sizes_and_skewness():
+    base, new = random_pair()
+    row = pr.compare(two_runs(base, new), baseline="a").row(0, named=True)
+    d = new - base
+    effect, skewness = d.mean() / d.std(ddof=1), scipy.stats.skew(d)
+    assert row["skewness"] == pytest.approx(skewness, rel=1e-9)
+    kurtosis = 3 + 1.5 * skewness**2
+    error = math.sqrt((1 - skewness * effect + effect**2 * (kurtosis - 1) / 4) / 60)
+    half = scipy.stats.t.ppf(0.975, 59) * error
+    bounds = (row["effect_low"], row["effect_high"])
+    assert bounds == pytest.approx((effect - half, effect + half), rel=1e-9)
+
+
+@pytest.mark.parametrize("options", [{"weight": "w"}, {"cluster": "user"}])
+def test_unequal_units_count_as_fewer(options):
+    base, new = random_pair(200)
+    w = np.r_[np.full(100, 1.0), [1000.0], np.full(99, 1.0)]
+    users = np.r_[np.zeros(100), np.arange(100) // 2 + 1]
+    with pytest.warns(pr.errors.RankWarning, match="fewer than 30 effective"):
+        table = pr.compare(two_runs(base, new, w=w, user=users), "x", baseline="a", **options)
+    row = table.row(0, named=True)
+    sizes = w if "weight" in options else np.bincount(users.astype(int))
+    n = sizes.sum() ** 2 / (sizes**2).sum()
+    assert row["effective"] == pytest.approx(n)
+    width = scipy.stats.t.ppf(0.975, n - 1)
+    d = new - base
+    if "weight" in options:
+        mean = (w * d).sum() / w.sum()
+        squares = (w**2 * (d - mean) ** 2).sum()
+    else:
+        mean = d.mean()
+        squares = (np.bincount(users.astype(int), weights=d - mean) ** 2).sum()
+    error = math.sqrt(squares / sizes.sum() ** 2 * n / (n - 1))
+    assert row["high"] - row["difference"] == pytest.approx(width * error, rel=1e-9)
+
+
+def test_one_heavy_query_is_one_unit():
+    table = two_runs([0.1, 0.2, 0.3], [0.2, 0.1, 0.5], w=[1.0, 0.0, 0.0])
+    with pytest.warns(pr.errors.RankWarning, match="fewer than 30 effective .* 1.0"):
+        row = pr.compare(table, "x", baseline="a", weight="w").row(0, named=True)
+    assert (row["effective"], row["low"], row["p_value"]) == (1.0, None, None)
+
+
+@pytest.mark.parametrize(("x", "p_value"), [([0.3] * 4, None), ([0.0] * 4, 1.0)])
+def test_equal_differences_have_no_interval(x, p_value):
+    for table in (pair(x), pr.stats.moments(pair(x), baseline="a")):
+        with pytest.warns(pr.errors.RankWarning, match="all differences are equal in 1 row"):
+            row = pr.compare(table, baseline="a").row(0, named=True)
+        assert (row["p_value"], row["low"], row["high"]) == (p_value, None, None)
+        assert (row["effect_low"], row["relative_low"], row["skewness"]) == (None, None, None)
+
+
+@pytest.mark.parametrize("n", [10, 40])
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+def test_the_randomization_interval_is_what_the_test_does_not_reject(n, alternative):
+    differences = np.random.default_rng(n).exponential(size=n) - 0.4
+    options = {"baseline": "a", "test": "randomization", "alternative": alternative}
+    row = pr.compare(pair(differences), **options).row(0, named=True)
+    assert row["interval"] == "randomization"
+    for bound, side in ((row["low"], -1), (row["high"], 1)):
+        if math.isfinite(bound):
+            for shift, inside in ((-1e-6, True), (1e-6, False)):
+                moved = pair(differences - bound - side * shift)
+                p_value = pr.compare(moved, **options)["p_value"].item()
+                assert (p_value > 0.05) is inside
+    assert math.isfinite(row["low"]) is (alternative != "less")
+
+
+def test_two_queries_have_no_finite_randomization_interval():
+    row = pr.compare(pair([0.2, 0.3]), baseline="a", test="randomization").row(0, named=True)
+    assert (row["p_value"], row["low"], row["high"]) == (0.5, -math.inf, math.inf)
+
+
+@pytest.mark.parametrize("test", ["t", "randomization", "bootstrap"])
+def test_corrected_intervals(test):
+    random = np.random.default_rng(0)
+    runs = {
+        name: random.random(50) + shift
+        for name, shift in (("a", 0), ("b", 0.4), ("c", 0.1), ("d", 0.0), ("e", 0.5))
+    }
+    table = pl.concat(pl.DataFrame({"run": name, "query": range(50), "x": x})
+                      for name, x in runs.items())  # fmt: skip
+    options = {"baseline": "a", "test": test, "n_resamples": 2000}
+    for correction, rows in (("bonferroni", 1), ("holm", 1), ("bh", 2), ("none", 4)):
+        result = pr.compare(table, correction=correction, **options)
+        if correction == "bh":  # two are rejected: the level is 1 - 2 * 0.05 / 4
+            assert (result["p_corrected"] <= 0.05).sum() == 2
+        level = 1 - rows * 0.05 / 4
+        wider = pr.compare(table, confidence=level, **options)
+        for side in ("low", "high"):
+            assert result[side + "_corrected"].to_list() == pytest.approx(wider[side].to_list())
+
+
+def test_many_missing_queries_are_warned_of():
+    table = LISTS.filter((pl.col("run") != "new") | (pl.col("query") >= 21))
+    with pytest.warns(pr.errors.RankWarning, match=r"more than 5% .*: run = 'new' \(21 missing\)"):
+        pr.compare(table, "ap", baseline="old")
+    few = LISTS.filter((pl.col("run") != "new") | (pl.col("query") >= 20))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # The numbers of missing queries are of "best" and "new".
+        assert pr.compare(few, "ap", baseline="old")["missing"].to_list() == [0, 20]
