@@ -268,8 +268,11 @@ def _require_options(rules: Iterable[gates.Rule], baseline: str | None, slices: 
     if slices and baseline is None:
         misused("--slices needs a run to compare the others with; name it with --baseline")
     for rule in rules:
-        if rule.column == "contribution" and not slices:
-            misused(f"the rule {rule.text!r} is about slices; name columns with --slices")
+        if baseline is not None and rule.is_of_mean and {*rule.where} & {*slices}:
+            misused(
+                f"the rule {rule.text!r} is about a mean, and slices have no interval of means; "
+                "name the columns with --by instead of --slices"
+            )
         if rule.column in {*comparison.COLUMNS} - {*summary.COLUMNS} and baseline is None:
             misused(
                 f"the rule {rule.text!r} is about comparisons; name the other run with --baseline"

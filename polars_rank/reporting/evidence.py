@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from polars import selectors
 
 from polars_rank import catalog
 from polars_rank._params import OWN
@@ -43,6 +44,10 @@ MAX_RUNS = 10
 _GROUPS = OWN + "groups"
 #: Cutoffs of curves, in addition to that of the metric.
 _CUTOFFS = (1, 3, 5, 10, 20)
+#: Columns of means that decide rules, in addition to the mean and its bounds.
+_OF_INTERVALS = selectors.by_name(
+    "confidence", "interval", "used", "effective", "skewness", require_all=False
+)
 _NO_VALUE = dict.fromkeys(("value", "low", "high"), pl.lit(None, pl.Float64))
 
 
@@ -190,7 +195,7 @@ def _slices(values: pl.LazyFrame, question: Question) -> list[pl.DataFrame] | No
         value = pl.col(column).cast(pl.String)
         tables.append(
             table.select(pl.lit(column).alias("column"), value.alias("value"), "metric", *run,
-                         "queries", "mean", "low", "high")
+                         "queries", "mean", "low", "high", _OF_INTERVALS)
         )  # fmt: skip
     return tables
 
@@ -334,5 +339,4 @@ def _verdicts(
 
 def _tables_of_rule(rule: Rule, tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
     """Return the tables that a rule applies to; a rule on means needs `where` for slices."""
-    of_mean = rule.column in ((None, "mean") if rule.metric else ("mean",))
-    return [*tables[:1]] if of_mean and {*rule.where} <= {*tables[0].columns} else [*tables]
+    return [*tables[:1]] if rule.is_of_mean and {*rule.where} <= {*tables[0].columns} else [*tables]

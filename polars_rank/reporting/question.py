@@ -105,7 +105,7 @@ class Question:
         if run in extra["slices"]:
             raise ArgumentError(f"`slices` contains the column of runs, {run!r}; omit it")
         requested = read_metrics(metrics, options.get("conventions"))
-        parsed, undecided = _gates(rules, undecided, requested, baseline)
+        parsed, undecided = _gates(rules, undecided, requested, baseline, extra["slices"])
         return cls(
             log=long, columns=columns, metrics=requested, by=groups, run=run, rules=parsed,
             undecided=undecided, baseline=baseline, slices=extra["slices"], keep=extra["keep"],
@@ -207,7 +207,11 @@ def _moments(moments: Any, time: str) -> pl.LazyFrame | None:
 
 
 def _gates(
-    rules: Rules | None, undecided: str | None, metrics: Sequence[pl.Expr], baseline: Any
+    rules: Rules | None,
+    undecided: str | None,
+    metrics: Sequence[pl.Expr],
+    baseline: Any,
+    slices: Sequence[str],
 ) -> tuple[list[Rule] | None, str]:
     """Return the rules and the verdict of undecided ones; raise if a rule cannot apply."""
     if rules is None:
@@ -222,6 +226,11 @@ def _gates(
             )
         if baseline is None and rule.column in {*COMPARISON_COLUMNS} - {*SUMMARY_COLUMNS}:
             raise ArgumentError(f"the rule {rule.text!r} needs a comparison; set `baseline`")
+        if baseline is not None and rule.is_of_mean and {*rule.where} & {*slices}:
+            raise ArgumentError(
+                f"the rule {rule.text!r} (`rules`) is about a mean, and slices have no interval of "
+                "means; name the columns in `by` instead of `slices`"
+            )
     return parsed, undecided
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import polars as pl
 
@@ -19,11 +19,23 @@ from polars_rank.errors import (
     SchemaError,
     SourceError,
     hint,
+    number_of,
     short,
+    warn,
 )
 from polars_rank.frames.tables import is_path, lazy
 from polars_rank.io.files import read_toml
 from polars_rank.stats.comparison import COLUMNS
+from polars_rank.stats.decisions import (
+    INTERVALS,
+    NUMBERS,
+    QUANTILE,
+    Decision,
+    alternative,
+    decide,
+    is_comparison,
+)
+from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.per_query_tables import EMPTY, warn_of_empty
 from polars_rank.stats.verdicts import failing, in_words
 
@@ -41,7 +53,7 @@ _COMPARED: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
 }
 _RULE = re.compile(
-    r"\s*+(?:(?P<column>\w+)\s*+\()?\s*+(?P<name>[^\s<>].*?)\s*+\)?\s*+(?P<sign>>=|<=|>|<)"
+    r"\s*+(?:(?P<column>[\w.-]+)\s*+\()?\s*+(?P<name>[^\s<>].*?)\s*+\)?\s*+(?P<sign>>=|<=|>|<)"
     r"\s*+(?P<bound>\S+)\s*+"
 )
 #: The end of a rule that restricts it to some rows: columns and values, which may be in quotes.
@@ -50,22 +62,16 @@ _WHERE = re.compile(rf"(?P<rule>.+) where ?\((?P<pairs>{_PAIR}(?:,{_PAIR})*)\)")
 #: Invalid signs in rules, and the valid ones.
 _MISWRITTEN = {"=>": ">=", "=<": "<=", "\N{GREATER-THAN OR EQUAL TO}": ">=",
                "\N{LESS-THAN OR EQUAL TO}": "<="}  # fmt: skip
-_NUMBERS = (
-    *("mean", "difference", "relative_difference", "low", "high", "std", "std_error", "p_value"),
-    *("p_corrected", "effect_size", "baseline_mean", "queries", "missing", "undefined", "wins"),
-    *("ties", "losses", "contribution", EMPTY),
-)
-#: Columns that are exact for any number of queries.
-_COUNTS = ("queries", "missing", "undefined", "wins", "ties", "losses", EMPTY)
 #: Counts that are equal for all metrics.
 _ANY_METRIC = ("queries", "missing", EMPTY)
 #: Columns that mean something else in comparisons than in summaries.
 _OF_MEANS = ("mean", "low", "high")
 #: Columns of `slices` that name the column and the value of a slice.
 _SLICE = ("column", "value")
-#: Columns that do not identify a group, run or slice; and names of quantiles.
-_NOT_KEYS = {*_NUMBERS, *COLUMNS, "skewness", "used", "effective", "small", "other_mean"}
-_QUANTILE = re.compile(r"q[01][.\de-]*")
+#: Columns that only the result of `power` has.
+_OF_POWER = ("needed", "smallest")
+#: Columns that do not identify a group, run or slice.
+_NOT_KEYS = {*NUMBERS, "metric", "other_mean", "small", "warning", "confidence", "interval"}
 #: Verdicts, from the worst to the best.
 WORST_FIRST = ("fail", "undecided", "pass")
 _SCHEMA = {
@@ -104,6 +110,10 @@ class Rule:
                 f"found {short(given)}"
             )
         text, where = _restricted(given["rule"].strip(), given.get("where"))
+        if not _is_unicode(text, *where.values()):
+            raise ArgumentError(
+                f"the rule {text!r} (`rules`) has characters that are not Unicode; write valid text"
+            )
         for sign, meant in _MISWRITTEN.items():
             if sign in text:
                 raise ArgumentError(
@@ -116,14 +126,32 @@ class Rule:
                 "'low(ndcg@10) >= 0.38', 'difference(ndcg@10) >= -0.01 where(country=US)' or "
                 "'queries >= 1000'"
             )
-        column, name = match["column"], match["name"]
-        bound = float(match["bound"])
-        if column is not None and column not in _NUMBERS:
-            # A metric with parameters, as in "ndcg(gain='exp2')@10".
-            column, name = None, text[: match.start("sign")].strip()
-        if column is None and name in _NUMBERS:
-            return cls(text, name, None, match["sign"], bound, where)
-        return cls(text, column, name, match["sign"], bound, where)
+        column, metric = _parts(match)
+        instead = alternative(column or "", metric or "ndcg@10")
+        if instead is not None:
+            raise ArgumentError(
+                f"the rule {text!r} (`rules`) is about {column!r}, which has no confidence "
+                f"interval; {instead}"
+            )
+        return cls(text, column, metric, match["sign"], float(match["bound"]), where)
+
+    @property
+    def is_of_mean(self) -> bool:
+        """Whether the rule is about a mean."""
+        return (self.column or "mean") == "mean"
+
+    def holds(self, value: float) -> bool:
+        """Return whether a number is on the right side of the bound."""
+        return _COMPARED[self.sign](value, self.bound)
+
+
+def _parts(match: re.Match[str]) -> tuple[str | None, str | None]:
+    """Return the column and the metric of a rule."""
+    column, name = match["column"], match["name"]
+    if column is not None and column not in NUMBERS and not QUANTILE.fullmatch(column):
+        # A metric with parameters, as in "ndcg(gain='exp2')@10".
+        column, name = None, match.string[: match.start("sign")].strip()
+    return (name, None) if column is None and name in NUMBERS else (column, name)
 
 
 def _with_result(function: F) -> F:
@@ -160,10 +188,17 @@ def check(
     rules
         List of rules, or path of a TOML file. A rule is text:
 
-        - "ndcg@10 >= 0.4" is about the metric's `mean`;
-        - "low(ndcg@10) >= 0.38" is about another column of the table. In a table of comparisons,
-          "difference(ndcg@10) >= -0.01" requires non-inferiority by 0.01;
+        - "ndcg@10 >= 0.4" is about the metric's `mean`, in the result of `summarize`;
+        - "difference(ndcg@10) >= -0.01" is about another column of the table. In a table of
+          comparisons, this requires non-inferiority by 0.01;
         - "queries >= 1000" is about all rows.
+
+        The confidence interval of the number decides: `low` and `high` for `mean` and `difference`,
+        `relative_low` and `relative_high` for `relative_difference`, `effect_low` and
+        `effect_high` for `effect_size`. Counts (`queries`, `used`, `missing`, `undefined`, `wins`,
+        `ties`, `losses`, `empty`), bounds such as `low` and `high_corrected`, and p-values decide
+        by themselves. A rule about any other number, such as `std`, or a mean in a table of
+        comparisons, is an error.
 
         A rule applies to every group, run and slice, unless it is restricted to some of them:
         "ndcg@10 >= 0.4 where(country=DE, run=new)", with values as they are in the result, or
@@ -173,8 +208,9 @@ def check(
 
         A TOML file has `[[rules]]` with `rule` and `where`, and optionally `undecided` at the top.
     undecided
-        Verdict when the interval contains the threshold: "fail" or "pass". The default is the
-        value in the TOML file, or "fail".
+        Verdict when the interval contains the threshold or is unknown: "fail" or "pass". The
+        default is the value in the TOML file, or "fail". A group, run or slice without queries
+        fails in any case.
     on_fail
         Whether to "raise" `GateFailed` or to "return" the table.
 
@@ -190,12 +226,16 @@ def check(
         - `verdict`: "pass", "fail" or "undecided".
 
         A rule about a mean or a difference passes if it holds for the whole interval, fails if it
-        holds for no part of it, and is undecided otherwise. If there is no interval, for example
-        for a single query, a slice that is `small`, or `interval="none"`, rules are undecided,
-        except for rules about counts such as "queries >= 100". Other null values fail.
+        holds for no part of it, and is undecided otherwise. If the interval is null, for example
+        for a single query, equal values in all queries, a slice that is `small`, or
+        `interval="none"`, rules are undecided, except for rules about counts such as
+        "queries >= 100". All rules fail for a row with 0 `queries`, and a null mean or difference
+        fails.
 
     Raises
     ------
+    ArgumentError
+        A rule is invalid, no table has its metric and columns, or its number has no interval.
     GateFailed
         A rule fails. The message lists all failures, and `verdicts` is the table.
     SourceError
@@ -205,16 +245,29 @@ def check(
     -----
     RankWarning
         Most rankings of a group, run or slice have no retrieved document, according to the column
-        `empty` of `compare` and `slices`.
+        `empty` of `compare` and `slices`. Or a rule passes or fails by an interval or p-value of
+        the t distribution, which is unreliable for a sample of that `skewness` G if it has fewer
+        than 25 · G² values. G is corrected for the size of the sample.
 
     Notes
     -----
     A rule with `where` fails if there are no such rows, so that a missing slice does not pass.
     Lazy tables are collected.
 
+    If a metric is 0 or 1 for each query, rules about `mean`, `low` and `high` use the exact bounds
+    of Clopper and Pearson (1934) instead of the table's interval by Wilson, which holds its level
+    on average over all rates, but not for each. Of logs whose true mean is at the threshold, at
+    most 2.5% pass at a confidence level of 95%. With weights or clusters, the bounds use the
+    effective number of values.
+
     If several rows are about the same group, run or slice, the worst verdict counts. Rules about
     `mean`, `low` and `high` are about means, and rules about `difference` are about comparisons:
     if there is a table of `summarize`, the former ignore the other tables.
+
+    References
+    ----------
+    Clopper & Pearson, The use of confidence or fiducial limits illustrated in the case of the
+    binomial, 1934.
 
     Examples
     --------
@@ -244,11 +297,14 @@ def check(
     for table in tables:
         large = table.filter(~pl.col("small")) if "small" in table.columns else table
         warn_of_empty(large, _keys(table))
-    rows: dict[tuple[str, _Subject], tuple[Any, ...]] = {}
+    checks: dict[tuple[str, _Subject], _Check] = {}
     for rule in read:
-        for subject, row in _verdicts(rule, tables).items():
-            rows.setdefault((rule.text, subject), row)
-    verdicts = pl.DataFrame([*rows.values()], schema=_SCHEMA, orient="row")
+        for subject, each in _checks(rule, tables).items():
+            checks.setdefault((rule.text, subject), each)
+    _warn_of_skewness([*checks.values()])
+    verdicts = pl.DataFrame(
+        [each.as_row() for each in checks.values()], schema=_SCHEMA, orient="row"
+    )
     failed = verdicts.filter(pl.col("verdict").is_in(failing(unsure)))
     if on_fail == "raise" and failed.height:
         failures = "\n".join(map(in_words, failed.iter_rows(named=True)))
@@ -282,12 +338,31 @@ def _as_list(result: Any) -> Sequence[Any]:
 
 def _table(given: Any) -> pl.DataFrame:
     table: pl.DataFrame = lazy(given, "result").collect()
+    if is_moments(table.schema):
+        raise ArgumentError(
+            "`result` has moments, which have no interval; pass the result of pr.summarize or "
+            "pr.compare of the moments"
+        )
+    if {*_OF_POWER} <= {*table.columns}:
+        raise ArgumentError(
+            "`result` is a table of pr.stats.power, which has no interval; pass the result of "
+            "pr.compare"
+        )
     if "queries" not in table.columns or "metric" not in table.columns:
         raise SchemaError(
             "columns 'metric' and 'queries' (`result`) not found; pass the result of pr.summarize, "
             "pr.compare or pr.slices"
         )
     return table
+
+
+def _is_unicode(*values: Any) -> bool:
+    """Return whether texts have no lone surrogates, as for invalid bytes of a command line."""
+    try:
+        "".join(map(str, values)).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_float(text: str) -> bool:
@@ -316,40 +391,91 @@ def rules_in(path: str | PathLike[str]) -> tuple[list[Any], Any]:
     return content["rules"], content.get("undecided")
 
 
-def _verdicts(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, tuple[Any, ...]]:
+class _Check(NamedTuple):
+    """The verdict of a rule on a group, run or slice."""
+
+    rule: str
+    where: str
+    decision: Decision
+    #: The row that it is about; None if there is none.
+    row: Mapping[str, Any] | None
+
+    def as_row(self) -> tuple[Any, ...]:
+        """Return the row of the result."""
+        value, low, high, verdict, _ = self.decision
+        queries = None if self.row is None else self.row["queries"]
+        return self.rule, self.where, value, low, high, queries, verdict
+
+
+def _checks(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, _Check]:
     """Return the worst verdict on each group, run or slice that a rule is about."""
     about = [(table, column) for table in tables if (column := _column(rule, table)) is not None]
     if not about:
         raise _unmatched_rule(rule, tables)
-    of_means = [table for table, _ in about if "difference" not in table.columns]
+    of_means = [table for table, _ in about if not is_comparison(table.columns)]
     prefers_means = (rule.column or "mean") in _OF_MEANS and bool(of_means)
     known = {frozenset(_keys(table)) for table in of_means}
-    verdicts: dict[_Subject, tuple[Any, ...]] = {}
+    checks: dict[_Subject, _Check] = {}
     for table, column in about:
         rows = table.filter(pl.col("metric") == rule.metric) if rule.metric else table
         for name, value in rule.where.items():
             rows = rows.filter(_row_matches(table.schema, name, value))
         keys = _keys(table)
-        if prefers_means and "difference" in table.columns:
+        if prefers_means and is_comparison(table.columns):
             # Means lack only groups in which a run has no rankings.
             rows = rows.filter(queries=0) if frozenset(keys) in known else rows.clear()
+        else:
+            _require_interval(rule, column, table)
         if rule.metric is None and column not in _ANY_METRIC:
             keys.append("metric")
         for row in rows.iter_rows(named=True):
             texts = _texts(row, keys)
-            subject, where = frozenset(texts.items()), _listed(texts)
-            verdict = _verdict(rule, column, row, where)
-            if subject not in verdicts or _severity(verdict) > _severity(verdicts[subject]):
-                verdicts[subject] = verdict
-    if not verdicts:
+            subject = frozenset(texts.items())
+            check = _Check(rule.text, _listed(texts), decide(row, column, rule.holds), row)
+            if subject not in checks or _severity(check) > _severity(checks[subject]):
+                checks[subject] = check
+    if not checks:
         texts = _texts(rule.where, [*rule.where])
-        unknown = (None, None, None, None)
-        verdicts[frozenset(texts.items())] = (rule.text, _listed(texts), *unknown, "fail")
-    return verdicts
+        nothing = Decision(None, None, None, "fail")
+        checks[frozenset(texts.items())] = _Check(rule.text, _listed(texts), nothing, None)
+    return checks
 
 
-def _severity(verdict: tuple[Any, ...]) -> int:
-    return -WORST_FIRST.index(verdict[-1])
+def _severity(check: _Check) -> int:
+    return -WORST_FIRST.index(check.decision.verdict)
+
+
+def _require_interval(rule: Rule, column: str, table: pl.DataFrame) -> None:
+    """Raise `ArgumentError` if a table has an estimate without its confidence interval."""
+    if column == "mean" and is_comparison(table.columns):
+        metric = rule.metric or table.get_column("metric")[0]
+        raise ArgumentError(
+            f"the rule {rule.text!r} (`rules`) is about a mean, and comparisons have no interval "
+            "of means; pass the result of `summarize` too, with the groups or slices as `by`, or "
+            f"write a rule on 'difference({metric})'"
+        )
+    missing = [name for name in INTERVALS.get(column, ()) if name not in table.columns]
+    if missing:
+        raise ArgumentError(
+            f"the rule {rule.text!r} (`rules`) needs the interval of {column!r}: column "
+            f"{missing[0]!r} (`result`) not found; pass the whole result of `summarize` or "
+            "`compare`"
+        )
+
+
+def _warn_of_skewness(checks: Sequence[_Check]) -> None:
+    """Warn of verdicts that rest on t intervals of few, skewed values."""
+    skewed = [check for check in checks if check.decision.is_skewed]
+    if not skewed:
+        return
+    first = skewed[0]
+    row = first.row or {}
+    where = f" ({first.where})" if first.where else ""
+    warn(
+        f"{number_of(len(skewed), 'verdict')} may be wrong, because t intervals are unreliable for "
+        f"so few values with so much skewness; the first is {first.rule!r}{where} with "
+        f"{number_of(row['queries'], 'query', 'queries')} and a skewness of {row['skewness']:.2g}"
+    )
 
 
 def _keys(table: pl.DataFrame) -> list[str]:
@@ -357,7 +483,7 @@ def _keys(table: pl.DataFrame) -> list[str]:
     return [
         name
         for name, dtype in table.schema.items()
-        if name not in _NOT_KEYS and not (dtype.is_float() and _QUANTILE.fullmatch(name))
+        if name not in _NOT_KEYS and not (dtype.is_float() and QUANTILE.fullmatch(name))
     ]
 
 
@@ -433,7 +559,7 @@ def _column(rule: Rule, table: pl.DataFrame) -> str | None:
     if rule.column is not None:
         return rule.column if rule.column in table.columns else None
     # In a comparison, a rule about the metric is about the run's mean.
-    return "mean"
+    return "mean" if "mean" in table.columns else None
 
 
 def _names(table: pl.DataFrame) -> set[str]:
@@ -448,7 +574,7 @@ def _unmatched_rule(rule: Rule, tables: Iterable[pl.DataFrame]) -> ArgumentError
     where = f" where({_listed(_texts(rule.where, [*rule.where]))})" if rule.where else ""
     of_column = re.fullmatch(r"(\w+)\((.+)\)", rule.metric or "")
     if of_column and of_column[2] in metrics:  # an unknown column, as in "diff(ndcg@10)"
-        close = hint(of_column[1], [name for name in columns if name in _NUMBERS])
+        close = hint(of_column[1], [name for name in columns if name in NUMBERS])
         close = re.sub(r"'(\w+)'", lambda name: f"'{name[1]}({of_column[2]})'", close)
     elif rule.metric not in metrics:
         close = hint(rule.metric or "", metrics)
@@ -460,26 +586,3 @@ def _unmatched_rule(rule: Rule, tables: Iterable[pl.DataFrame]) -> ArgumentError
         f"no table has the metric and the columns of the rule {rule.text + where!r} (`rules`); "
         f"available metrics: {metrics}, columns: {columns}.{close}"
     )
-
-
-def _verdict(rule: Rule, column: str, row: Mapping[str, Any], where: str) -> tuple[Any, ...]:
-    value, low, high = row[column], None, None
-    # The interval of a comparison is about the difference.
-    estimated = "difference" if "difference" in row else "mean"
-    if column == estimated:
-        low, high = row.get("low"), row.get("high")
-    keeps = _COMPARED[rule.sign]
-    gone = estimated == "difference" and not row["queries"]
-    known = gone or row.get(estimated) is not None
-    unsure = {"low", "high"} <= row.keys() and (row["low"] is None or row["high"] is None)
-    if known and (unsure or row.get("small")) and column not in _COUNTS:
-        verdict = "undecided"
-    elif value is None:
-        verdict = "fail"
-    elif low is None or high is None:
-        verdict = "pass" if keeps(value, rule.bound) else "fail"
-    else:
-        kept = [keeps(bound, rule.bound) for bound in (low, high)]
-        verdict = "pass" if all(kept) else "undecided" if any(kept) else "fail"
-    number = None if value is None else float(value)
-    return rule.text, where, number, low, high, row["queries"], verdict

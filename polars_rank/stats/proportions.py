@@ -24,6 +24,20 @@ def wilson(mean: pl.Expr, n: pl.Expr, width: float) -> tuple[pl.Expr, pl.Expr]:
     return (shrunk - half).clip(0.0), (shrunk + half).clip(None, 1.0)
 
 
+def clopper_pearson(mean: float, n: float, confidence: float) -> tuple[float, float]:
+    """Return the exact interval of a proportion (Clopper and Pearson, 1934).
+
+    `n` may be an effective number, which is not whole: the bounds are quantiles of beta
+    distributions.
+    """
+    quantile = special().betaincinv
+    successes, tail = mean * n, (1 - confidence) / 2
+    failures = n - successes
+    low = float(quantile(successes, failures + 1, tail)) if successes > 0 else 0.0
+    high = float(quantile(successes + 1, failures, 1 - tail)) if failures > 0 else 1.0
+    return low, high
+
+
 def tango(wins: float, losses: float, n: float, width: float) -> tuple[float, float]:
     """Return Tango's score interval (1998) of the difference of paired proportions.
 

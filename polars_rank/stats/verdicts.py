@@ -18,6 +18,9 @@ from polars_rank.io.outputs import new_file
 #: Control characters, which XML cannot have.
 _NOT_XML = r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
 
+#: Control characters and line breaks, which end the row of a Markdown table.
+_BREAKS = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
+
 
 def failing(undecided: str) -> list[str]:
     """Return the verdicts that fail a gate."""
@@ -114,8 +117,14 @@ def markdown(verdicts: pl.DataFrame) -> str:
         interval = "" if row["low"] is None else f"[{row['low']:.4g}, {row['high']:.4g}]"
         cells = [row["verdict"], row["rule"], row["where"], _number(row["value"]), interval]
         cells.append("" if row["queries"] is None else f"{row['queries']:,}")
-        lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+        lines.append("| " + " | ".join(map(_escaped, cells)) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    """Return text for a cell of a Markdown table; line breaks are shown as in Python's strings."""
+    text = re.sub(_BREAKS, lambda found: repr(found[0])[1:-1], text)
+    return re.sub(r"([\\`|])", r"\\\1", text)
 
 
 #: The columns of verdicts that files show.
@@ -137,8 +146,10 @@ def _rows(verdicts: pl.DataFrame) -> list[dict[str, Any]]:
 def in_words(row: Mapping[str, Any]) -> str:
     """Return a verdict as a sentence."""
     where = f" ({row['where']})" if row["where"] else ""
-    if row["value"] is None and row["queries"] is None:
+    if row["queries"] is None:
         return f"{row['rule']}{where}: {row['verdict']}, no such rows"
+    if not row["queries"]:
+        return f"{row['rule']}{where}: {row['verdict']}, no queries"
     if row["value"] is None:
         return f"{row['rule']}{where}: {row['verdict']}, the value is null"
     interval = "" if row["low"] is None else f", interval [{row['low']:.4g}, {row['high']:.4g}]"

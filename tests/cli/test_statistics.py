@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,6 +17,9 @@ from polars_rank.datasets import search_log
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* intervals exceed")
+
+#: Warnings about few queries, in which an interval may exceed the range of the metric.
+_OF_FEW = re.compile("intervals exceed|t intervals are unreliable")
 
 METRICS = ["ndcg@10", "ap"]
 ASKED = ["-m", "ndcg@10 ap"]
@@ -45,8 +49,7 @@ def lists(log: Path) -> pl.DataFrame:
 def actual(*arguments: object) -> pl.DataFrame:
     """Return the table that a command prints."""
     code, out, err = run(*arguments, "--format", "json")
-    # Of a few lists, an interval may exceed the range of the metric.
-    assert (code, [line for line in err.splitlines() if "intervals exceed" not in line]) == (
+    assert (code, [line for line in err.splitlines() if not _OF_FEW.search(line)]) == (
         0,
         [],
     )
@@ -133,6 +136,7 @@ def test_slices(given: list[object], lists: pl.DataFrame) -> None:
     same(actual("slices", *given, *ASKED, "--baseline", "old", *columns), pl.concat(expected))
 
 
+@pytest.mark.filterwarnings("ignore:.* t intervals are unreliable")
 @log_or_table
 def test_check(given: list[object], lists: pl.DataFrame) -> None:
     """Of a mean, the new run's alone; of a difference, all and each country's."""
@@ -302,6 +306,22 @@ def test_exit_codes_of_a_gate(table: Path, rule: str) -> None:
         assert (code, err) == (expected, "1 of 1 checks failed\n" if expected else "")
 
 
+def test_a_lost_group_fails_a_gate(lists: pl.DataFrame, tmp_path: Path) -> None:
+    """The new run has no query in the US: the gate fails although undecided rules pass."""
+    lost = lists.filter((pl.col("run") == "old") | (pl.col("country") != "US"))
+    lost.write_parquet(tmp_path / "lost.parquet")
+    junit, markdown = tmp_path / "gate.xml", tmp_path / "gate.md"
+    code, _, err = run(
+        "check", tmp_path / "lost.parquet", "-m", "ap", "--baseline", "old", "--slices", "country",
+        "--rule", "difference(ap) >= -9 where(country=US)", "--undecided", "pass",
+        "--junit", junit, "--markdown", markdown,
+    )  # fmt: skip
+    assert (code, err.splitlines()[-1]) == (1, "1 of 1 checks failed")
+    (suite,) = ElementTree.parse(junit).getroot()
+    assert (suite.get("failures"), suite.get("skipped")) == ("1", "0")
+    assert markdown.read_text().splitlines()[2].startswith("| fail | ")
+
+
 def test_rules_of_a_file(table: Path, tmp_path: Path) -> None:
     pytest.importorskip("tomllib")
     file = tmp_path / "gate.toml"
@@ -408,7 +428,20 @@ def test_verdicts_to_a_file(table: Path, tmp_path: Path) -> None:
         (["check", "LOG", "--rule", "difference(ap) > 0"], "--baseline"),
         (
             ["check", "LOG", "--rule", "contribution(ap) > 0", "--baseline", "old"],
-            "name columns with --slices",
+            "'difference(ap)' is the difference in a slice",
+        ),
+        (
+            [
+                "check",
+                "LOG",
+                "--rule",
+                "ap > 0 where(country=US)",
+                "--baseline",
+                "old",
+                "--slices",
+                "country",
+            ],
+            "with --by instead of --slices",
         ),
         (["check", "LOG", "--rule", "ap > 0", "--slices", "country"], "--baseline"),
         (["check", "TABLE", "-m", "rr", "--rule", "ap > 0"], "in a column 'ap'"),
