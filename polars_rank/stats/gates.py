@@ -415,13 +415,13 @@ def _checks(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, _Check
     of_means = [table for table, _ in about if not is_comparison(table.columns)]
     prefers_means = (rule.column or "mean") in _OF_MEANS and bool(of_means)
     known = {frozenset(_keys(table)) for table in of_means}
+    if prefers_means:
+        about.sort(key=lambda each: is_comparison(each[0].columns))
     checks: dict[_Subject, _Check] = {}
     for table, column in about:
-        rows = table.filter(pl.col("metric") == rule.metric) if rule.metric else table
-        for name, value in rule.where.items():
-            rows = rows.filter(_row_matches(table.schema, name, value))
-        keys = _keys(table)
-        if prefers_means and is_comparison(table.columns):
+        rows, keys = _rows(rule, table), _keys(table)
+        fills_gaps = prefers_means and is_comparison(table.columns)
+        if fills_gaps:
             # Means lack only groups in which a run has no rankings.
             rows = rows.filter(queries=0) if frozenset(keys) in known else rows.clear()
         else:
@@ -431,6 +431,8 @@ def _checks(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, _Check
         for row in rows.iter_rows(named=True):
             texts = _texts(row, keys)
             subject = frozenset(texts.items())
+            if fills_gaps and subject in checks:
+                continue
             check = _Check(rule.text, _listed(texts), decide(row, column, rule.holds), row)
             if subject not in checks or _severity(check) > _severity(checks[subject]):
                 checks[subject] = check
@@ -439,6 +441,14 @@ def _checks(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, _Check
         nothing = Decision(None, None, None, "fail")
         checks[frozenset(texts.items())] = _Check(rule.text, _listed(texts), nothing, None)
     return checks
+
+
+def _rows(rule: Rule, table: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of a table with the metric and the values that a rule names."""
+    rows = table.filter(pl.col("metric") == rule.metric) if rule.metric else table
+    for name, value in rule.where.items():
+        rows = rows.filter(_row_matches(table.schema, name, value))
+    return rows
 
 
 def _severity(check: _Check) -> int:

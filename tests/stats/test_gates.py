@@ -97,6 +97,19 @@ def test_one_rule_and_one_run_get_one_verdict():
     ]  # fmt: skip
 
 
+def test_a_mean_does_not_need_a_query_in_common():
+    """A comparison without common queries fails, and the mean of the run is decided by itself."""
+    summary = SUMMARY.rename({"country": "run"}).with_columns(run=pl.Series(["old", "new"]))
+    apart = COMPARISON.with_columns(
+        queries=0, **dict.fromkeys(("difference", "low", "high"), pl.lit(None, pl.Float64))
+    )
+    for tables in ([summary, apart], [apart, summary]):
+        found = pr.check(tables, ["ndcg@10 >= 0.2", "difference >= -9"], on_fail="return")
+        assert found.select("where", "verdict").rows() == [
+            ("run=old", "pass"), ("run=new", "pass"), ("run=new, metric=ndcg@10", "fail")
+        ]  # fmt: skip
+
+
 def test_one_row_per_rule_and_subject():
     """Counts are the same for all metrics; other numbers say of which metric they are."""
     both = pl.concat(
