@@ -218,8 +218,8 @@ def compare(
         The result may mislead: more than 5% of the queries of a run or of the baseline are not in
         both; a run has mostly empty rankings; all differences are equal; there are fewer than 30
         effective units with weights or clusters; there are more than 1,000 queries for "wilcoxon"
-        or "sign", or fewer than 30 for "bootstrap"; a bootstrap is null; or an interval of fewer
-        than 30 units exceeds [-1, 1] for a metric in [0, 1].
+        or "sign", or fewer than 30 for "bootstrap"; a bootstrap is null; or an interval of a
+        bootstrap or of fewer than 30 units exceeds [-1, 1] for a metric in [0, 1].
 
     Notes
     -----
@@ -686,4 +686,5 @@ def _warn_of_few(table: pl.DataFrame, test: str) -> None:
                 "test='t' or 'randomization'"
             )
     beyond = ((low < -1) & low.is_finite()) | ((high > 1) & high.is_finite())
-    warn_of_range(table, (units < FEW) & table.get_column(_SHARES) & beyond, -1)
+    wide = (units < FEW) | (test == "bootstrap")
+    warn_of_range(table, wide & table.get_column(_SHARES) & beyond, -1)
