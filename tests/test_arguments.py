@@ -506,9 +506,9 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "^`propensity` is a table by position, but the log has no column 'position'; available: ",
     ),
     "a parameter of another function": (
-        lambda: pr.clicks.estimate(ONE, "dcg@2", baseline="a"),
+        lambda: pr.clicks.estimate(ONE, "dcg@2", margin=0.1),
         pr.errors.ArgumentError,
-        r"^estimate\(\) has no parameter `baseline`; available: `metrics`, `normalize`",
+        r"^estimate\(\) has no parameter `margin`; available: `metrics`, `normalize`",
     ),
     "runs where only groups are": (
         lambda: pr.evaluate(ONE, "rr", run="run"),

@@ -11,8 +11,10 @@ from polars_rank.cli import options as o
 from polars_rank.cli.engines import Engine
 from polars_rank.cli.logs import Log, conventions_of, definitions
 from polars_rank.cli.messages import misused
+from polars_rank.cli.per_query import run_value
 from polars_rank.cli.writing import choose, put, put_text
 from polars_rank.clicks import estimates
+from polars_rank.clicks.estimate_sums import Normalize
 from polars_rank.columns import default_column
 from polars_rank.errors import hint
 from polars_rank.evaluation import curves
@@ -71,9 +73,11 @@ def estimate(
     metrics: o.Metrics = [],
     by: o.By = [],
     normalize: Annotated[
-        estimates.Normalize, o.option("Divide by the number of rankings, or by the sum of weights.")
+        Normalize, o.option("Divide by the number of rankings, or by the sum of weights.")
     ] = "snips",
     cluster: o.Cluster = [],
+    baseline: o.AnyBaseline = None,
+    run: o.Run = None,
     max_unshown: Annotated[
         float, o.option("Maximum share of documents without a label.")
     ] = estimates.MAX_UNSHOWN,
@@ -87,15 +91,21 @@ def estimate(
 
     For example:
       polars-rank estimate clicks.parquet -m dcg@10 --query session --score new
+      polars-rank estimate clicks.parquet -m dcg@10 --scores "old new" --baseline old
     """
     arguments = {**locals(), **options}
     engine = o.from_arguments(Engine, arguments)
     log = engine.opened(Log.of(arguments))
-    groups = _groups(log, by)
-    rows: Any = engine.rows(log, groups)
+    column = "run" if run is None else run
+    in_rows = baseline is not None and not scores
+    groups = by if in_rows and not by else _groups(log, by)
+    rows: Any = engine.rows(log, [*groups, column] if in_rows else groups)
+    if in_rows and not engine.on_spark:
+        arguments["baseline"] = run_value(str(baseline), column, schema_of(rows))
     result = estimates.estimate(
-        rows, metrics, normalize=normalize, cluster=cluster or None, max_unshown=max_unshown,
-        by=groups, weight=weight, scores=scores or None, **log.columns, **log.attributes,
+        rows, metrics, normalize=normalize, cluster=cluster or None,
+        baseline=arguments["baseline"], run=column, max_unshown=max_unshown, by=groups,
+        weight=weight, scores=scores or None, **log.columns, **log.attributes,
         **definitions(arguments),
     )  # fmt: skip
     put(engine.fetched(result), **o.output_options(options))

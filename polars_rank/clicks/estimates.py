@@ -11,21 +11,29 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_distinct, find_columns, one_of, share
-from polars_rank.clicks.certainty import (
-    check_weights,
-    cluster_columns,
-    concentration,
-    first_group,
-    interval,
+from polars_rank._params import Names, check_distinct, find_columns, free, names, one_of, share
+from polars_rank.clicks.certainty import EFFECTIVE, check_weights, cluster_columns, first_group
+from polars_rank.clicks.estimate_sums import (
+    HIGHEST,
+    PARTS,
+    RANKED,
+    SQUARES,
+    UNSHOWN,
+    WEIGHT,
+    WEIGHT_COLUMNS,
+    Estimate,
+    Normalize,
+    Sums,
+    Weights,
 )
+from polars_rank.clicks.ranker_differences import COLUMNS, Differences
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation import plan
-from polars_rank.evaluation.means import grouped, ratio
+from polars_rank.evaluation.means import grouped
 from polars_rank.evaluation.parameters import EvaluateOptions, Evaluation, MetricColumn
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.gains import linear
@@ -34,6 +42,7 @@ from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import listed
 from polars_rank.metrics.terms import JUDGED, LABEL, RANK, Value
 from polars_rank.metrics.user_models import persistence
+from polars_rank.stats.intervals import special
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,26 +51,10 @@ if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
 
 
-Normalize: TypeAlias = Literal["ips", "snips"]
 #: Default of the largest share of the new ranker's documents that may lack a label.
 MAX_UNSHOWN = 0.1
 
 Additive: TypeAlias = Callable[..., Value]
-
-#: Columns of the result that describe the weights.
-WEIGHT_COLUMNS = ("mean_weight", "effective_sample_size", "max_weight_share", "unshown")
-
-#: Suffixes of the columns of a metric besides the estimate.
-_PARTS = ("_variance", "_low", "_high")
-#: Statistics of a ranking: the sum of weights, the sum of their squares, the largest weight, the
-#: number of documents in the new ranker's top k, and the number of those that were never shown.
-_WEIGHT, _SQUARES, _HIGHEST, _RANKED, _UNSHOWN = (
-    OWN + name for name in ("weight", "squares", "highest", "ranked", "unshown")
-)
-
-
-_OWN_WEIGHT, _WEIGHTED = OWN + "own weight", OWN + "weighted"
-_OF_RANKING = pl.col(_WEIGHT).fill_null(0.0)
 
 
 def _precision(k: int, **_: Any) -> Value:
@@ -101,6 +94,8 @@ def estimate(
     *,
     normalize: Normalize = "snips",
     cluster: Names | None = None,
+    baseline: Any = None,
+    run: str = "run",
     max_unshown: float = MAX_UNSHOWN,
     **options: Unpack[EvaluateOptions],
 ) -> pl.LazyFrame:
@@ -130,6 +125,13 @@ def estimate(
         the same queries; the interval with `cluster="query"` is for sessions of other queries
         from the same population, and is wider. A ranking with a null forms its own cluster. With
         `cluster`, memory grows with the number of clusters.
+    baseline
+        The ranker that the others are compared with: the name of a column of `scores`, or a value
+        of the column `run`. The rankers are compared on the same rankings of the log, which must
+        have the same labels for all of them. None (default): no comparison. Otherwise, memory grows
+        with the number of rankings, and scipy must be installed (extra "stats").
+    run
+        Column that identifies the ranker, for `baseline`. With `scores`, it is "run".
     max_unshown
         Largest share, from 0 to 1, of documents down to the deepest cutoff that may have no label
         because they were never shown. A larger share raises `DataError`.
@@ -144,21 +146,59 @@ def estimate(
         - `queries`: the number of rankings;
         - for each metric, the estimate, its variance (`<metric>_variance`) and the bounds of its
           normal 95% interval (`<metric>_low`, `<metric>_high`). The interval does not include the
-          error of estimated propensities;
+          error of estimated propensities. Bounds are null if the variance is 0;
         - `mean_weight`: the mean weight of a ranking, the ratio of "ips" to "snips";
         - `effective_sample_size` (Kish, 1965) and `max_weight_share`, the share of the largest
           weight, of the weights of documents, or of clusters with `cluster`;
         - `unshown`: the share of the new ranker's documents that were never shown.
 
+        With `baseline`, one row per group, metric and ranker other than the baseline, in this
+        order, with the `by` columns and
+
+        - `metric`, and the column of the ranker;
+        - `mean`, `difference`, `baseline_mean`: the estimates over the rankings of both rankers;
+        - `variance`, `low`, `high`, `p_value`: the variance of the difference over rankings or
+          clusters, its 95% interval and the two-sided p-value, from the t distribution. They are
+          null if the variance is 0, except that the p-value is 1 if all differences are 0;
+        - `queries`, `missing`: the number of rankings of both rankers, and of only one of them;
+        - `effective`: the effective number of rankings or clusters;
+        - `mean_weight`, `effective_sample_size`, `max_weight_share`, `unshown`: as above.
+
+    Raises
+    ------
+    DataError
+        If a label is negative, weights overflow, too many documents were never shown, the baseline
+        does not exist, or the rankers have different labels for the same ranking; raised when the
+        result is collected.
+
     Warns
     -----
     RankWarning
-        If the effective sample size or the number of rankings is below 30: the intervals are then
-        too narrow. Issued when the result is collected.
+        If the effective sample size, or the effective number of rankings or clusters, is below 30:
+        the intervals are then too narrow. If the variance is 0, or more than 5% of the rankings
+        of either ranker are missing in the other. Issued when the result is collected.
+
+    Notes
+    -----
+    The estimate is a ratio of sums v / d over rankings or clusters of rankings, where d is the sum
+    of the weights for "snips" and the number of rankings for "ips". Its variance is
+
+    $$\frac{n}{n - 1} \cdot \frac{\sum_i (v_i - \hat V d_i)^2}{(\sum_i d_i)^2},
+    \qquad n = \frac{(\sum_i d_i)^2}{\sum_i d_i^2}$$
+
+    by the delta method, with the effective number n of rankings or clusters; null if n is 1 or
+    less. Two rankers have the same d, so their difference is the same ratio with the differences of
+    v, and the t distribution has n - 1 degrees of freedom. Its interval is narrower than the
+    intervals of the rankers suggest if both have similar values in the same rankings.
+
+    With several metrics, rankers or groups, some differences are significant by chance; correct the
+    p-values for multiple comparisons.
 
     References
     ----------
     Swaminathan & Joachims, The self-normalized estimator for counterfactual learning, 2015.
+    Kish, Survey sampling, 1965, and Cochran, Sampling techniques, 1977: variance and effective
+    number of clusters.
 
     Examples
     --------
@@ -178,10 +218,25 @@ def estimate(
     ╞═════════╪══════╡
     │ 2       ┆ 1.0  │
     └─────────┴──────┘
+    >>> log = log.with_columns(old=pl.col("score").reverse())
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     comparison = pr.clicks.estimate(
+    ...         log, "cg@1", normalize="ips", scores=["old", "score"], baseline="old"
+    ...     )
+    >>> comparison.select("run", "mean", "difference", "baseline_mean")  # (0 + 4) / 2 for "old"
+    shape: (1, 4)
+    ┌───────┬──────┬────────────┬───────────────┐
+    │ run   ┆ mean ┆ difference ┆ baseline_mean │
+    │ ---   ┆ ---  ┆ ---        ┆ ---           │
+    │ enum  ┆ f64  ┆ f64        ┆ f64           │
+    ╞═══════╪══════╪════════════╪═══════════════╡
+    │ score ┆ 1.0  ┆ -1.0       ┆ 2.0           │
+    └───────┴──────┴────────────┴───────────────┘
     """
     estimates = Estimates.of(
-        metrics, normalize=normalize, cluster=cluster, max_unshown=max_unshown, **options
-    )
+        metrics, normalize=normalize, cluster=cluster, baseline=baseline, run=run,
+        max_unshown=max_unshown, **options,
+    )  # fmt: skip
     return estimates.finish(estimates.add_up(estimates.rankings(frame)))
 
 
@@ -190,6 +245,8 @@ class EstimateOptions(EvaluateOptions, total=False):
 
     normalize: Normalize
     cluster: Names | None
+    baseline: Any
+    run: str
     max_unshown: float
 
 
@@ -202,6 +259,8 @@ class Estimates:
     #: Internal names of the columns of clusters → the user's names.
     cluster: Mapping[str, str]
     max_unshown: float
+    #: The differences from the baseline, if there is one.
+    differences: Differences | None = None
 
     @classmethod
     def of(
@@ -210,12 +269,16 @@ class Estimates:
         *,
         normalize: Normalize = "snips",
         cluster: Names | None = None,
+        baseline: Any = None,
+        run: str = "run",
         max_unshown: float = MAX_UNSHOWN,
         **options: Any,
     ) -> Estimates:
         """Check the parameters; raise `ArgumentError` for a metric that is not a sum."""
         if "align" in options:
             raise ArgumentError("`align` does not apply to estimates; omit it")
+        if baseline is not None:
+            options["by"] = _with_run(run, options.get("by"), options.get("scores"))
         evaluation, clusters = Evaluation.of(listed(metrics), **options), cluster_columns(cluster)
         one_of("normalize", normalize, ("ips", "snips"))
         share("max_unshown", max_unshown, ends=True)
@@ -235,7 +298,16 @@ class Estimates:
         check_distinct({"by": evaluation.by, "weight": weight, "cluster": [*clusters.values()]})
         extra = [name for name in clusters.values() if name not in evaluation.query]
         complete = evaluation._replace(metrics=columns, keep=(*evaluation.keep, *extra))
-        estimates = cls(complete, normalize, clusters, max_unshown)
+        differences = None
+        if baseline is not None:
+            special()
+            groups = [name for name in evaluation.by if name != run]
+            free([run, *groups], COLUMNS)
+            metric_names = [column.name for column in columns]
+            differences = Differences(
+                baseline, run, groups, evaluation.query, metric_names, normalize, evaluation.weight
+            )
+        estimates = cls(complete, normalize, clusters, max_unshown, differences)
         estimates.evaluation.check_names(["queries", *estimates.added_columns])
         return estimates
 
@@ -243,7 +315,7 @@ class Estimates:
     def added_columns(self) -> list[str]:
         """The columns of the result in addition to the metrics."""
         names = [column.name for column in self.evaluation.metrics]
-        return [*(name + part for name in names for part in _PARTS), *WEIGHT_COLUMNS]
+        return [*(name + part for name in names for part in PARTS), *WEIGHT_COLUMNS]
 
     def rankings(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         """Return the metrics of each ranking and statistics of its weights."""
@@ -257,17 +329,19 @@ class Estimates:
             return t.require(t.each(LABEL).sum(), t.each(LABEL).min() >= 0, problem)
 
         weights: dict[str, Callable[[], Value]] = {
-            _WEIGHT: weight,
-            _SQUARES: lambda: t.each(LABEL * LABEL).sum(),
-            _HIGHEST: lambda: t.each(LABEL).max(),
-            _RANKED: lambda: t.num_retrieved(depth),
-            _UNSHOWN: lambda: t.top(~JUDGED, depth).count(),
+            WEIGHT: weight,
+            SQUARES: lambda: t.each(LABEL * LABEL).sum(),
+            HIGHEST: lambda: t.each(LABEL).max(),
+            RANKED: lambda: t.num_retrieved(depth),
+            UNSHOWN: lambda: t.top(~JUDGED, depth).count(),
         }
         more = [
             MetricColumn.of(Metric(function, {}, name), self.evaluation.conventions)
             for name, function in weights.items()
         ]
         rankings = plan.per_query(frame, self.evaluation._replace(metrics=[*metrics, *more]))
+        if self.differences is not None:
+            rankings = self.differences.joined(rankings)
         if not self.cluster:
             return rankings
         # A ranking with a null in any of the columns forms its own cluster.
@@ -293,144 +367,64 @@ class Estimates:
             clustered = pl.all_horizontal(pl.col(name).is_not_null() for name in self.cluster)
             values = [each for part in self._sums for each in part.of_cluster(clustered)]
             sums = self._merged(sums.with_columns(values), by)
-        estimates = [each for part in self._sums for each in part.finish()]
-        result = sums.select(*by, "queries", *estimates)
-        check = partial(_checked, [*by], self.max_unshown)
-        return result.map_batches(check, schema=result.collect_schema(), streamable=True)
+        columns = [each for part in self._sums for each in part.finish()]
+        columns.append(self._estimates[0].effective)
+        if self.differences is not None:
+            check = partial(self._checked, variances=[])
+            return self.differences.table(sums.select(*by, "queries", *columns), check)
+        result = sums.select(*by, "queries", *columns)
+        variances = [column.name + PARTS[0] for column in self.evaluation.metrics]
+        return result.map_batches(
+            partial(self._checked, variances=variances),
+            schema=result.drop(EFFECTIVE).collect_schema(),
+            streamable=True,
+        )
 
     def _merged(self, parts: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
         sums = [each for part in self._sums for each in part.merge()]
         return grouped(parts, keys, [pl.col("queries").sum(), *sums])
 
     @property
-    def _sums(self) -> list[_Sums]:
-        weight = self.evaluation.weight
-        estimates = [
-            _Estimate(column.name, self.normalize, weight) for column in self.evaluation.metrics
-        ]
-        return [*estimates, _Weights(weight, bool(self.cluster))]
-
-
-class _Sums:
-    """Statistics that are sums or maxima over rankings, so that parts can be merged."""
-
-    def named(self) -> dict[str, tuple[pl.Expr, str]]:
-        """Return the statistics by name, each with the aggregation that merges it."""
-        raise NotImplementedError
-
-    def add_up(self) -> list[pl.Expr]:
-        """Return the statistics over rankings."""
-        return [value.alias(name) for name, (value, _) in self.named().items()]
-
-    def merge(self) -> list[pl.Expr]:
-        """Return the statistics of several parts together."""
-        return [getattr(pl.col(name), how)() for name, (_, how) in self.named().items()]
-
-    def of_cluster(self, clustered: pl.Expr) -> list[pl.Expr]:
-        """Return the statistics of clusters where `clustered` is true; others are unchanged."""
-        return [
-            pl.when(clustered).then(value.cast(pl.Float64)).otherwise(name).alias(name)
-            for name, value in self.cluster_values().items()
-        ]
-
-    def cluster_values(self) -> dict[str, pl.Expr]:
-        """Return the statistics of a cluster that are not sums or maxima over its rankings."""
-        raise NotImplementedError
-
-    def finish(self) -> list[pl.Expr]:
-        """Return the columns of the result."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class _Estimate(_Sums):
-    """A ratio of sums over rankings, with its variance by the delta method and an interval.
-
-    The sampling units of the variance are rankings or clusters of rankings.
-    """
-
-    name: str
-    normalize: Normalize
-    weight: str | None
-
-    def named(self) -> dict[str, tuple[pl.Expr, str]]:
-        """Return the sums of values and divisors, of their squares and products, and of units."""
-        own = _own(self.weight)
-        value = pl.col(self.name).fill_null(0.0) * own
-        divisor = own if self.normalize == "ips" else _OF_RANKING * own
-        sums = (value, divisor, value**2, value * divisor, divisor**2, _OF_RANKING.is_not_null())
-        return {
-            name: (each.cast(pl.Float64).sum(), "sum")
-            for name, each in zip(self._parts, sums, strict=True)
-        }
-
-    def cluster_values(self) -> dict[str, pl.Expr]:
-        """Return the squares and products of the sums of a cluster, which counts as one unit."""
-        value, divisor, squares, products, divisors, units = self._parts
-        v, d = pl.col(value), pl.col(divisor)
-        return {squares: v**2, products: v * d, divisors: d**2, units: pl.col(units) > 0}
-
-    def finish(self) -> list[pl.Expr]:
-        """Return the estimate, its variance and the interval."""
-        value, divisor, squares, products, divisors, units = map(pl.col, self._parts)
-        estimate = ratio(value, divisor)
-        spread = squares - 2 * estimate * products + estimate**2 * divisors
-        variance = pl.when(units > 1).then(
-            spread.clip(lower_bound=0.0) / divisor**2 * units / (units - 1)
-        )
-        estimates = (estimate, variance, *interval(estimate, variance))
-        return [
-            each.alias(self.name + part)
-            for part, each in zip(("", *_PARTS), estimates, strict=True)
-        ]
+    def _estimates(self) -> list[Estimate]:
+        names = [column.name for column in self.evaluation.metrics]
+        return [Estimate(name, self.normalize, self.evaluation.weight) for name in names]
 
     @property
-    def _parts(self) -> list[str]:
-        return [f"{OWN}{part} {self.name}" for part in ("v", "d", "vv", "vd", "dd", "units")]
+    def _sums(self) -> list[Sums]:
+        differences = [] if self.differences is None else self.differences.sums
+        weights = Weights(self.evaluation.weight, bool(self.cluster))
+        return [*self._estimates, *differences, weights]
+
+    def _checked(self, groups: pl.DataFrame, variances: Sequence[str]) -> pl.DataFrame:
+        """Return the estimates; raise `DataError` for missing scores or labels."""
+        by = self.evaluation.by
+        unscored = groups.filter(pl.col("unshown").is_null() & (pl.col("queries") > 0))
+        if not unscored.is_empty():
+            raise DataError(
+                f"the new ranker has no scores (all null){first_group(unscored, by)}; join its "
+                "scores to the log by query and document, and check that the ids of both match"
+            )
+        above_limit = groups.filter(pl.col("unshown") > self.max_unshown)
+        if not above_limit.is_empty():
+            share: Any = above_limit.get_column("unshown").max()
+            raise DataError(
+                f"{share:.1%} of the new ranker's documents were never shown (label null)"
+                f"{first_group(above_limit, by)}; they would count as 0. Evaluate a ranker closer "
+                "to the logged one, or a lower k, or accept this share with "
+                f"`max_unshown={math.ceil(share * 100) / 100:g}` (now {self.max_unshown:g})"
+            )
+        return check_weights(groups, by, "queries", variances)
 
 
-@dataclass(frozen=True)
-class _Weights(_Sums):
-    """Statistics of the weights of documents, or of clusters."""
-
-    weight: str | None
-    clustered: bool
-
-    def named(self) -> dict[str, tuple[pl.Expr, str]]:
-        """Return the sums and maxima of the weights."""
-        own = _own(self.weight)
-        squares, highest = (
-            (_OF_RANKING**2, _OF_RANKING)
-            if self.clustered
-            else (pl.col(_SQUARES), pl.col(_HIGHEST))
-        )
-        return {
-            _OWN_WEIGHT: (own.sum(), "sum"),
-            _WEIGHTED: ((_OF_RANKING * own).sum(), "sum"),
-            _WEIGHT: (_OF_RANKING.sum(), "sum"),
-            _SQUARES: (squares.sum(), "sum"),
-            _HIGHEST: (highest.max(), "max"),
-            _UNSHOWN: (pl.col(_UNSHOWN).sum(), "sum"),
-            _RANKED: (pl.col(_RANKED).sum(), "sum"),
-        }
-
-    def cluster_values(self) -> dict[str, pl.Expr]:
-        """Return the weight of a cluster as the largest weight, and its square."""
-        return {_SQUARES: pl.col(_WEIGHT) ** 2, _HIGHEST: pl.col(_WEIGHT)}
-
-    def finish(self) -> list[pl.Expr]:
-        columns = (
-            ratio(pl.col(_WEIGHTED), pl.col(_OWN_WEIGHT)),
-            *concentration(pl.col(_WEIGHT), pl.col(_SQUARES), pl.col(_HIGHEST)),
-            ratio(pl.col(_UNSHOWN), pl.col(_RANKED)),
-        )
-        return [each.alias(name) for name, each in zip(WEIGHT_COLUMNS, columns, strict=True)]
-
-
-def _own(weight: str | None) -> pl.Expr:
-    """Return the weight of each ranking: 1, or the value of the column `weight`."""
-    own = _OF_RANKING.is_not_null() if weight is None else pl.col(weight)
-    return own.cast(pl.Float64)
+def _with_run(run: str, by: Names | None, scores: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the columns that split the log, with the column of rankers for `baseline`."""
+    groups = names("by", by)
+    check_distinct({"run": [run], "by": groups})
+    if scores is None:
+        return (run, *groups)
+    if run != "run":
+        raise ArgumentError(f"with `scores`, `run` must be 'run'; found {run!r}")
+    return groups
 
 
 def _sum(metric: Metric, normalize: Normalize) -> Metric:
@@ -465,23 +459,3 @@ def _depth(metrics: Iterable[pl.Expr]) -> int | None:
     leaves = (leaf for each in metrics if isinstance(each, Metric) for leaf in each.leaves)
     depths: list[Any] = [leaf.arguments.get("k") for leaf in leaves]
     return max(depths) if depths and None not in depths else None
-
-
-def _checked(by: list[str], max_unshown: float, groups: pl.DataFrame) -> pl.DataFrame:
-    """Return the estimates; raise `DataError` for missing scores or labels."""
-    unscored = groups.filter(pl.col("unshown").is_null() & (pl.col("queries") > 0))
-    if not unscored.is_empty():
-        raise DataError(
-            f"the new ranker has no scores (all null){first_group(unscored, by)}; join its scores "
-            "to the log by query and document, and check that the ids of both match"
-        )
-    above_limit = groups.filter(pl.col("unshown") > max_unshown)
-    if not above_limit.is_empty():
-        share: Any = above_limit.get_column("unshown").max()
-        raise DataError(
-            f"{share:.1%} of the new ranker's documents were never shown (label null)"
-            f"{first_group(above_limit, by)}; they would count as 0. Evaluate a ranker closer to "
-            "the logged one, or a lower k, or accept this share with "
-            f"`max_unshown={math.ceil(share * 100) / 100:g}` (now {max_unshown:g})"
-        )
-    return check_weights(groups, by, "queries")

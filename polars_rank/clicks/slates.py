@@ -16,7 +16,14 @@ import polars as pl
 
 from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names, find_columns, free, names, some_names
-from polars_rank.clicks.certainty import check_weights, cluster_columns, concentration, interval
+from polars_rank.clicks.certainty import (
+    EFFECTIVE,
+    check_weights,
+    cluster_columns,
+    concentration,
+    interval,
+    ratio_variance,
+)
 from polars_rank.columns import Columns
 from polars_rank.evaluation.checks import Check, checks_of, failed, raise_failed
 from polars_rank.evaluation.means import grouped, ratio
@@ -111,7 +118,9 @@ def sips(
         - `slates`: the number of slates;
         - `value`: the estimated mean reward of a slate under the new policy;
         - `variance`, `low`, `high`: the variance of the estimate, over slates or clusters, and the
-          bounds of the normal 95% interval;
+          bounds of the normal 95% interval. With `cluster`, the variance has the factor
+          n / (n - 1) with the effective number of clusters n (Kish, 1965), and is null if n is 1
+          or less. If the variance is 0, the bounds are null;
         - `mean_weight`: about 1 if the probabilities are correct;
         - `effective_sample_size` (Kish, 1965) and `max_weight_share`, the share of the largest
           weight, of the weights of slates, or of clusters with `cluster`.
@@ -125,8 +134,8 @@ def sips(
     Warns
     -----
     RankWarning
-        If the effective sample size or the number of slates is below 30: the interval is then too
-        narrow. Issued when the result is collected.
+        If the effective sample size, or the effective number of slates or clusters, is below 30:
+        the interval is then too narrow. If the variance is 0. Issued when the result is collected.
 
     Notes
     -----
@@ -484,8 +493,8 @@ def _estimate(frame: pl.LazyFrame, parameters: _Columns, estimator: Estimator) -
     else:
         estimates = grouped(slates, columns.by, _slate_estimates())
     return estimates.map_batches(
-        partial(check_weights, by=columns.by, number="slates"),
-        schema=estimates.collect_schema(),
+        partial(check_weights, by=columns.by, number="slates", variances=["variance"]),
+        schema=estimates.drop(EFFECTIVE).collect_schema(),
         streamable=True,
     )
 
@@ -506,27 +515,39 @@ def _slate_estimates() -> list[pl.Expr]:
     weight_statistics = concentration(
         pl.col(_WEIGHTS).sum(), pl.col(_SQUARES).sum(), pl.col(_HIGHEST).max()
     )
-    return _named(
-        pl.len(), pl.col(_VALUE).mean(), pl.col(_VALUE).var() / pl.len(), weight_statistics
+    value, number = pl.col(_VALUE), pl.len().cast(pl.Float64)
+    variance = ratio_variance(
+        value.var(ddof=0) * number, (value**2).sum(), divisor=number, divisor_squares=number
     )
+    return _named(pl.len(), value.mean(), variance, number, weight_statistics)
 
 
 def _cluster_estimates() -> list[pl.Expr]:
     """Return the columns of the result as aggregations of clusters; the mean is a ratio of sums."""
-    total, slates, weight = pl.col(_VALUE), pl.col(_SLATES), pl.col(_WEIGHTS)
+    total, slates, weight = pl.col(_VALUE), pl.col(_SLATES).cast(pl.Float64), pl.col(_WEIGHTS)
     value = ratio(total.sum(), slates.sum())
-    squares = ((total - value * slates) ** 2).sum()
-    variance = squares / slates.sum() ** 2 * pl.len() / (pl.len() - 1)
+    variance = ratio_variance(
+        ((total - value * slates) ** 2).sum(),
+        (total**2).sum() + value**2 * (slates**2).sum(),
+        divisor=slates.sum(),
+        divisor_squares=(slates**2).sum(),
+    )
+    effective = ratio(slates.sum() ** 2, (slates**2).sum())
     weight_statistics = concentration(weight.sum(), (weight**2).sum(), weight.max())
-    return _named(slates.sum(), value, pl.when(pl.len() > 1).then(variance), weight_statistics)
+    return _named(pl.col(_SLATES).sum(), value, variance, effective, weight_statistics)
 
 
 def _named(
-    slates: pl.Expr, value: pl.Expr, variance: pl.Expr, weight_statistics: tuple[pl.Expr, pl.Expr]
+    slates: pl.Expr,
+    value: pl.Expr,
+    variance: pl.Expr,
+    effective: pl.Expr,
+    weight_statistics: tuple[pl.Expr, pl.Expr],
 ) -> list[pl.Expr]:
     mean_weight = ratio(pl.col(_WEIGHTS).sum(), pl.col(_NUMBER).sum())
     totals = (slates, value, variance, *interval(value, variance), mean_weight, *weight_statistics)
-    return [each.alias(name) for each, name in zip(totals, COLUMNS, strict=True)]
+    columns = [each.alias(name) for each, name in zip(totals, COLUMNS, strict=True)]
+    return [*columns, effective.alias(EFFECTIVE)]
 
 
 def _number(name: str) -> pl.Expr:

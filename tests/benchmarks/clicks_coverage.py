@@ -65,6 +65,56 @@ def interleaving(random: Random, logs: int) -> list[str]:
     return table(["lists", "decided", *(f"winner {share:.0%}" for share in shares)], rows)
 
 
+def interleaved(
+    random: Random, logs: int, queries: int, sessions: Sessions, spread: float
+) -> pl.DataFrame:
+    """Return interleaved rankings of two documents; queries differ in which ranker users prefer.
+
+    In a log, users prefer both rankers equally. Half of the rankings have no click.
+    """
+    number = sessions(random, logs * queries)
+    query = np.repeat(np.arange(logs * queries), number)
+    preference = random.beta(spread, spread, logs * queries)[query]
+    decided, won = random.random(len(query)) < 0.5, random.random(len(query)) < preference
+    columns = {"log": query // queries, "query": query, "session": np.arange(len(query))}
+    return pl.concat(
+        pl.DataFrame({**columns, "team": team, "click": decided & clicked})
+        for team, clicked in (("a", won), ("b", ~won))
+    )
+
+
+def clusters_of_interleaving(random: Random, logs: int) -> list[str]:
+    kinds: dict[str, tuple[int, Sessions]] = {
+        "10 queries with 40 sessions each": (10, fixed(40)),
+        "50 queries with 40 sessions each": (50, fixed(40)),
+        "50 queries with 20 sessions on average, geometric": (50, geometric(20)),
+        "200 queries, Pareto(1.2), up to 1,000 sessions": (200, heavy),
+        "50 queries, of which one has half of the sessions": (50, half),
+    }
+    rows = []
+    for name, (queries, sessions) in kinds.items():
+        for spread in (0.5, 5.0):
+            cells, effective = [], []
+            for cluster in (None, "query"):
+                covered: list[bool] = []
+                for start in range(0, logs, AT_ONCE):
+                    at_once = min(AT_ONCE, logs - start)
+                    log = interleaved(random, at_once, queries, sessions, spread)
+                    found = pr.clicks.interleaving_result(
+                        log, query=["query", "session"], by="log", cluster=cluster
+                    )
+                    inside = pl.lit(0.0).is_between("low", "high").fill_null(value=False)
+                    covered += found.select(inside).to_series().to_list()
+                    if cluster:
+                        effective += found.get_column("effective").to_list()
+                cells.append(f"{np.mean(covered):.3f}")
+            rows.append(
+                [name, f"beta({spread:g}, {spread:g})", *cells, f"{np.median(effective):.0f}"]
+            )
+    head = ["logs", "preferences of queries", "rankings", "`cluster`", "effective clusters"]
+    return table(head, rows)
+
+
 # -- What a new ranker is worth -------------------------------------------------------------------
 
 #: How many sessions the queries of a log have.
@@ -84,18 +134,29 @@ def heavy(random: Random, queries: int) -> np.ndarray:
     return np.clip(5 * random.pareto(1.2, queries), 1, 1000).astype(int)
 
 
+def half(random: Random, queries: int) -> np.ndarray:
+    """Return 20 sessions per query; one of 50 queries has as many as the others together."""
+    return np.where(np.arange(queries) % 50 == 0, 20 * 49, 20)
+
+
 def weighted(
-    random: Random, logs: int, queries: int, sessions: Sessions, relevance: float
+    random: Random,
+    logs: int,
+    queries: int,
+    sessions: Sessions,
+    relevance: float,
+    share: float = 1.0,
 ) -> pl.DataFrame:
     """Return sessions of two documents, each shown at a random position, labelled by IPS.
 
-    The new ranker puts the first of them on top.
+    The new ranker puts the first of them on top, the old one the second, whose relevance is
+    multiplied by `share`.
     """
     number = sessions(random, logs * queries)
     query = np.repeat(np.arange(logs * queries), number)
     parts = []
-    for score in (2.0, 1.0):
-        relevant = relevance * random.beta(*RELEVANCE, logs * queries)
+    for score, factor in ((2.0, 1.0), (1.0, share)):
+        relevant = factor * relevance * random.beta(*RELEVANCE, logs * queries)
         position = random.integers(1, POSITIONS + 1, len(query))
         click = random.random(len(query)) < relevant[query] / position
         parts.append(
@@ -105,6 +166,7 @@ def weighted(
                     "query": query,
                     "session": np.arange(len(query)),
                     "score": score,
+                    "old": 3.0 - score,
                     "label": np.where(click, position, 0.0),
                 }
             )
@@ -161,6 +223,44 @@ def populations(random: Random, logs: int) -> list[str]:
         "SNIPS, `cluster`",
     ]
     return table([*head, "effective clusters"], rows)
+
+
+def differences(random: Random, logs: int) -> list[str]:
+    """Cover the difference of two rankers, one of which puts better documents on top."""
+    logs //= 2
+    kinds: dict[str, tuple[int, Sessions]] = {
+        "10 queries with 20 sessions each": (10, fixed(20)),
+        "30 queries with 20 sessions each": (30, fixed(20)),
+        "100 queries with 20 sessions each": (100, fixed(20)),
+        "300 queries with 20 sessions each": (300, fixed(20)),
+        "300 queries with 20 sessions on average, geometric": (300, geometric(20)),
+        "300 queries, Pareto(1.2), up to 1,000 sessions": (300, heavy),
+    }
+    rows = []
+    for name, (queries, sessions) in kinds.items():
+        for share in (1.0, 0.6):
+            mean = 0.8 * RELEVANCE[0] / sum(RELEVANCE)
+            truths = {"ips": mean * (1 - share), "snips": (1 - share) / (1 + share)}
+            covered: dict[tuple[str | None, str], list[bool]] = {}
+            sizes = []
+            for start in range(0, logs, AT_ONCE):
+                at_once = min(AT_ONCE, logs - start)
+                log = weighted(random, at_once, queries, sessions, 0.8, share)
+                for cluster in (None, "query"):
+                    for normalize, truth in truths.items():
+                        found = pr.clicks.estimate(
+                            log, "cg@1", query="session", by="log", scores=["old", "score"],
+                            baseline="old", normalize=normalize, cluster=cluster,
+                        )  # fmt: skip
+                        inside = pl.lit(truth).is_between("low", "high").fill_null(value=False)
+                        covered.setdefault((cluster, normalize), []).extend(
+                            found.select(inside).to_series()
+                        )
+                sizes += found.get_column("effective_sample_size").fill_null(0.0).to_list()
+            cells = [f"{np.mean(each):.3f}" for each in covered.values()]
+            rows.append([name, f"{share:.0%}", f"{logs:,}", *cells, f"{np.median(sizes):.0f}"])
+    head = ["IPS, sessions", "SNIPS, sessions", "IPS, `cluster`", "SNIPS, `cluster`"]
+    return table(["log", "old ranker", "logs", *head, "effective clusters"], rows)
 
 
 def slates(random: Random, logs: int) -> list[str]:
@@ -262,6 +362,39 @@ def few_pairs(random: Random, logs: int) -> list[str]:
     return table(["propensity", "impressions", *(f"{each} pairs" for each in numbers)], rows)
 
 
+def randomized(random: Random, logs: int) -> list[str]:
+    """Cover the propensity of the second position in logs with a random order."""
+    numbers = (5, 10, 20, 50, 200, 1000)
+    rows = []
+    for rate in (0.05, 0.2, 0.5, 0.95):
+        for propensity in (1.0, 0.5, 0.2):
+            cells = []
+            for shown in numbers:
+                number = min(logs, 1_000_000 // shown)
+                log = pl.concat(
+                    pl.DataFrame(
+                        {
+                            "log": np.repeat(np.arange(number), shown),
+                            "query": 0,
+                            "doc": 0,
+                            "position": position,
+                            "click": random.random(number * shown) < chance,
+                        }
+                    )
+                    for position, chance in ((1, rate), (2, rate * propensity))
+                )
+                low, high = (
+                    pl.col("propensity") + sign * 1.96 * pl.col("std_error") for sign in (-1, 1)
+                )
+                found = pr.clicks.position_bias(log, "randomized", by="log").filter(position=2)
+                inside = found.select(pl.lit(propensity).is_between(low, high)).to_series()
+                expected = shown * rate * propensity
+                cells.append(f"{inside.mean():.3f}" + ("" if expected >= 10 else " *"))
+            rows.append([f"{rate:.0%}", f"{propensity}", *cells])
+    head = ["clicks at the top", "propensity", *(f"{each:,} impressions" for each in numbers)]
+    return table(head, rows)
+
+
 def thin_pairs(random: Random, logs: int) -> list[str]:
     """Return errors of EM propensities by the number of impressions per pair."""
     number, rows = max(1, logs // 50), []
@@ -298,6 +431,13 @@ SECTIONS: dict[str, tuple[str, Callable[[Random, int], list[str]]]] = {
         "independently.",
         interleaving,
     ),
+    "`interleaving_result`: the population of queries": (
+        "Share of intervals that contain the true difference, 0, over the population of queries. "
+        "Of each query, users prefer one ranker with a probability from the given distribution; "
+        "half of the rankings have no click. Without `cluster`, intervals are for other sessions "
+        "of the same queries. Below 30 effective clusters, `interleaving_result` warns.",
+        clusters_of_interleaving,
+    ),
     "`clicks.estimate`: the population of queries": (
         "Share of intervals that contain the value over the population of queries. Each query has "
         "its own relevance, beta(0.5, 1.5); documents were shown at random positions with "
@@ -306,6 +446,13 @@ SECTIONS: dict[str, tuple[str, Callable[[Random, int], list[str]]]] = {
         "sample "
         "size is below 30, and `estimate` warns.",
         populations,
+    ),
+    "`clicks.estimate` with `baseline`": (
+        "Share of intervals that contain the true difference of two rankers over the population of "
+        "queries, as in the previous table. The new ranker puts one document on top, the old one "
+        "another, whose relevance has the same distribution, or 60% of it. Below an effective "
+        "sample size of 30, `estimate` warns.",
+        differences,
     ),
     "Slates: the population of users": (
         "Share of intervals that contain the value over the population of users, each with its "
@@ -325,6 +472,12 @@ SECTIONS: dict[str, tuple[str, Callable[[Random, int], list[str]]]] = {
         "or 10 clicks. "
         'For position 2, "adjacent" is identical.',
         few_pairs,
+    ),
+    '`position_bias`, "randomized"': (
+        "Share of intervals, 1.96 standard errors to each side, that contain the true propensity "
+        "of position 2, where the top position has a click. A star marks fewer than 10 expected "
+        "clicks at position 2: `position_bias` warns below 10 clicks.",
+        randomized,
     ),
     '`position_bias`, "em": pairs with few impressions': (
         "Mean relative error of the propensities of logs of 100 queries with 10 documents. With "

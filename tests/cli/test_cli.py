@@ -460,6 +460,32 @@ def test_clusters_of_estimates(tmp_path: Path) -> None:
         assert json.loads(out)[0] == pytest.approx(wanted.row(0, named=True))
 
 
+def test_differences_of_estimates(tmp_path: Path) -> None:
+    log = pr.datasets.click_log(60, 5, sessions=4).with_columns(
+        label=pr.clicks.inverse_propensity()
+    )
+    log.sink_parquet(tmp_path / "log.parquet")
+    rows = [
+        log.with_columns(pl.col(name).alias("score"), ranker=k)
+        for k, name in enumerate(["score", "new"])
+    ]
+    pl.concat(rows).sink_parquet(tmp_path / "rows.parquet")
+    wanted = pr.clicks.estimate(
+        log, "dcg@3", cluster="query", query="session", scores=["score", "new"], baseline="score"
+    ).collect()
+    command = ["-m", "dcg@3", "--query", "session", "--cluster", "query", "--format", "json"]
+    for arguments, run_of in (
+        (["log.parquet", "--scores", "score new", "--baseline", "score"], "run"),
+        (["rows.parquet", "--run", "ranker", "--baseline", "0"], "ranker"),
+    ):
+        name, *others = arguments
+        code, out, err = run("estimate", tmp_path / name, *others, *command)
+        assert (code, err) == (0, "")
+        row = json.loads(out)[0]
+        assert row.pop(run_of) == {"run": "new", "ranker": 1}[run_of]
+        assert row == pytest.approx(wanted.drop("run").row(0, named=True))
+
+
 def test_positions_scores_weights_and_runs_of_other_queries(tmp_path: Path) -> None:
     frame = pl.DataFrame(
         {

@@ -23,9 +23,10 @@ from polars_rank.clicks import examination
 
 import strategies  # noqa: F401  (sets the number of examples of hypothesis)
 
-#: Most logs here are small, of which the standard errors are likely too small.
-FEW = "ignore:.*fewer than 50 pairs:polars_rank.errors.RankWarning"
-pytestmark = pytest.mark.filterwarnings(FEW)
+#: Most logs here are small, of which the standard errors are inaccurate or unknown.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*standard errors? of propensities (is|are):polars_rank.errors.RankWarning"
+)
 
 PEERS = json.loads((Path(__file__).parents[1] / "fixtures" / "clicks.json").read_text())
 METHODS = ("pivot", "adjacent", "randomized", "em")
@@ -125,9 +126,30 @@ class TestByHand:
         actual = pr.clicks.position_bias(SMALL, "randomized")
         shares = [6 / 8, 5 / 10, 2 / 6]
         assert of(actual, "propensity") == pytest.approx([share / shares[0] for share in shares])
-        error = math.sqrt((1 - 1 / 2) / 5 + (1 - 3 / 4) / 6) * 2 / 3
-        assert of(actual, "std_error")[1] == pytest.approx(error)
+        top, second = (6 + 2) / (8 + 4), (5 + 2) / (10 + 4)
+        variance = second * (1 - second) / 10 + (2 / 3) ** 2 * top * (1 - top) / 8
+        assert of(actual, "std_error")[:2] == pytest.approx([0, math.sqrt(variance) / (6 / 8)])
         assert of(actual, "pairs") == [None] * 3
+
+    def test_randomized_is_uncertain_if_all_or_no_impressions_have_a_click(self) -> None:
+        log = impressions(("a", 1, 1, 2, 2), ("a", 1, 2, 2, 2), ("a", 1, 3, 0, 2))
+        with pytest.warns(pr.errors.RankWarning, match="2 standard errors .* fewer than 10 clicks"):
+            actual = pr.clicks.position_bias(log, "randomized")
+        always, never = 4 / 6 * 2 / 6 / 2, 2 / 6 * 4 / 6 / 2
+        assert of(actual, "propensity") == [1, 1, 0]
+        assert of(actual, "std_error") == pytest.approx(
+            [0, math.sqrt(always + always), math.sqrt(never)]
+        )
+
+    @pytest.mark.parametrize("method", ["pivot", "adjacent"])
+    def test_equal_pairs_have_no_error(self, method: Any) -> None:
+        log = impressions(
+            *(("a", doc, place, 3 - place, 2) for doc in range(60) for place in (1, 2))
+        )
+        with pytest.warns(pr.errors.RankWarning, match="1 standard error .* is unknown because"):
+            actual = pr.clicks.position_bias(log, method)
+        assert of(actual, "propensity") == [1, 0.5]
+        assert of(actual, "std_error") == [0, None]
 
     def test_swaps_count_the_two_positions_that_changed_places(self) -> None:
         swaps = pl.concat(
@@ -145,8 +167,9 @@ class TestByHand:
         assert of(actual, "position") == [1, 2, 3]
         assert of(actual, "propensity") == pytest.approx([1, (1 / 4) / (3 / 4), (1 / 4) / (2 / 4)])
         assert of(actual, "impressions") == [8, 4, 4]
-        error = math.sqrt((1 - 1 / 4) / 1 + (1 - 2 / 4) / 2) * 1 / 2
-        assert of(actual, "std_error")[2] == pytest.approx(error)
+        top, third = (2 + 2) / (4 + 4), (1 + 2) / (4 + 4)
+        variance = third * (1 - third) / 4 + (1 / 2) ** 2 * top * (1 - top) / 4
+        assert of(actual, "std_error")[2] == pytest.approx(math.sqrt(variance) / (2 / 4))
 
     def test_em_finds_the_likeliest(self) -> None:
         # Rates that the model can meet: 0.8 and 0.4 times 1, 0.5, 0.25.

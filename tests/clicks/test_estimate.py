@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
+from scipy import stats
 
 import polars_rank as pr
 from polars_rank.clicks.estimates import WEIGHT_COLUMNS, Estimates
@@ -22,7 +23,8 @@ import strategies  # noqa: F401  (sets the number of examples of hypothesis)
 
 #: Most logs here are small, and some have no weight at all.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:the effective sample size is:polars_rank.errors.RankWarning"
+    "ignore:the effective sample size is:polars_rank.errors.RankWarning",
+    "ignore:all rankings or clusters have the same value:polars_rank.errors.RankWarning",
 )
 
 PEERS = json.loads((Path(__file__).parents[1] / "fixtures" / "clicks.json").read_text())
@@ -171,7 +173,8 @@ class TestByHand:
         a, b = 4 / 1 + 1 / 2, 2 / math.log2(3)
         actual = pr.clicks.estimate(WEIGHTED, "dcg", normalize="snips")
         snips = (a + b) / (5 + 2)
-        variance = 2 / 1 * ((a - snips * 5) ** 2 + (b - snips * 2) ** 2) / 7**2
+        units = 7**2 / (5**2 + 2**2)
+        variance = units / (units - 1) * ((a - snips * 5) ** 2 + (b - snips * 2) ** 2) / 7**2
         assert one(actual, "dcg") == pytest.approx(snips)
         assert one(actual, "dcg_variance") == pytest.approx(variance)
 
@@ -214,6 +217,17 @@ class TestByHand:
         assert one(actual, "cg@1") is None
         assert one(actual, "effective_sample_size") is None
         assert one(pr.clicks.estimate(log, "cg@1", normalize="ips"), "cg@1") == 0
+
+    def test_one_ranking_with_clicks_has_no_interval(self) -> None:
+        log = WEIGHTED.with_columns(label=pl.when(query="a").then("label").otherwise(0.0))
+        row = pr.clicks.estimate(log, "cg@1", normalize="snips").row(0)
+        assert row[1:5] == (4 / 5, None, None, None)
+
+    def test_equal_rankings_have_no_interval(self) -> None:
+        log = pl.DataFrame({"query": range(40), "score": 1, "label": 2.0})
+        with pytest.warns(pr.errors.RankWarning, match="have the same value: the variance is 0"):
+            row = pr.clicks.estimate(log, "cg@1", normalize="ips").row(0)
+        assert row[1:5] == (2, 0, None, None)
 
     def test_an_empty_log(self) -> None:
         actual = pr.clicks.estimate(WEIGHTED.clear(), "cg@1", normalize="snips")
@@ -456,6 +470,157 @@ class TestSweep:
             pr.clicks.propensity_sweep(LOG.with_columns(clip=1), "dcg", by="clip")
 
 
+class TestBaseline:
+    """Differences of two rankers on the same rankings."""
+
+    #: The old ranker's order is that of the log: its weights are 1, 0, 4 and 0, 2, 0.
+    LOG = WEIGHTED.with_columns(old=4 - pl.col("position"))
+    OPTIONS: dict[str, Any] = {"scores": ["old", "score"], "baseline": "old"}
+    SESSIONS = click_log(60, 5, sessions=7, seed=2).with_columns(
+        label=pr.clicks.inverse_propensity(), device=pl.col("query") % 2
+    )
+    RANKERS: dict[str, Any] = {
+        "query": "session", "scores": ["score", "new"], "baseline": "score",
+    }  # fmt: skip
+
+    def test_ips_is_a_paired_t_test(self) -> None:
+        row = pr.clicks.estimate(self.LOG, "cg@1", normalize="ips", **self.OPTIONS).row(
+            0, named=True
+        )
+        test = stats.ttest_rel([4, 0], [1, 0])
+        interval = test.confidence_interval()
+        assert (row["metric"], row["run"]) == ("cg@1", "score")
+        assert (row["mean"], row["difference"], row["baseline_mean"]) == (2, 1.5, 0.5)
+        assert (row["low"], row["high"]) == pytest.approx((interval.low, interval.high))
+        assert row["p_value"] == pytest.approx(test.pvalue)
+        assert (row["queries"], row["missing"], row["effective"]) == (2, 0, 2)
+
+    def test_snips_is_a_ratio_of_sums(self) -> None:
+        row = pr.clicks.estimate(self.LOG, "cg@1", normalize="snips", **self.OPTIONS).row(
+            0, named=True
+        )
+        new, old, units = 4 / 7, 1 / 7, 7**2 / (5**2 + 2**2)
+        influence = [
+            ((4 - new * 5) - (1 - old * 5)) / 7,
+            ((0 - new * 2) - (0 - old * 2)) / 7,
+        ]
+        variance = units / (units - 1) * sum(each**2 for each in influence)
+        assert row["difference"] == pytest.approx(new - old)
+        assert row["variance"] == pytest.approx(variance)
+        assert row["effective"] == pytest.approx(units)
+        width = stats.t.ppf(0.975, units - 1) * math.sqrt(variance)
+        assert row["low"] == pytest.approx(new - old - width)
+        p_value = 2 * stats.t.sf((new - old) / math.sqrt(variance), units - 1)
+        assert row["p_value"] == pytest.approx(p_value)
+
+    @pytest.mark.parametrize("cluster", [None, "query"])
+    def test_ips_is_compare(self, cluster: str | None) -> None:
+        values = pr.per_query(
+            self.SESSIONS, ["dcg@5", "cg@3"], query="session", scores=["score", "new"], keep="query"
+        ).collect()
+        expected = pr.compare(
+            values, ["dcg@5", "cg@3"], baseline="score", query="session", cluster=cluster
+        )
+        actual = pr.clicks.estimate(
+            self.SESSIONS, ["dcg@5", "cg@3"], normalize="ips", cluster=cluster, **self.RANKERS
+        ).collect()
+        names = ["metric", "mean", "difference", "baseline_mean", "low", "high", "p_value"]
+        assert_frame_equal(actual.select(names), expected.select(names))
+
+    @pytest.mark.parametrize("normalize", ["ips", "snips"])
+    def test_the_means_are_those_of_each_ranker(self, normalize: Any) -> None:
+        log = self.SESSIONS.collect()
+        options = {**self.RANKERS, "normalize": normalize, "by": "device"}
+        actual = pr.clicks.estimate(log, "dcg@5", **options)
+        del options["baseline"]
+        both = pr.clicks.estimate(log, "dcg@5", **options)
+        for name, score in (("mean", "new"), ("baseline_mean", "score")):
+            alone = both.filter(run=score).sort("device").get_column("dcg@5")
+            assert actual[name].to_list() == pytest.approx(alone.to_list())
+
+    @pytest.mark.parametrize("normalize", ["ips", "snips"])
+    def test_columns_of_scores_are_rows_of_runs(self, normalize: Any) -> None:
+        options: dict[str, Any] = {
+            "normalize": normalize, "by": "device", "cluster": "query", "weight": "traffic"
+        }  # fmt: skip
+        log = self.SESSIONS.with_columns(traffic=pl.col("query") % 3)
+        lazy = pr.clicks.estimate(log, ["dcg@3", "p@2"], **options, **self.RANKERS)
+        eager = pr.clicks.estimate(log.collect(), ["dcg@3", "p@2"], **options, **self.RANKERS)
+        assert lazy.collect_schema() == eager.schema
+        assert_frame_equal(lazy.collect(engine="streaming"), eager)
+        assert_frame_equal(lazy.collect(engine="in-memory"), eager)
+        rows = pl.concat(
+            log.with_columns(pl.col(score).alias("s"), ranker=pl.lit(number))
+            for number, score in enumerate(("score", "new"))
+        )
+        actual = pr.clicks.estimate(
+            rows, ["dcg@3", "p@2"], query="session", score="s", run="ranker", baseline=0, **options
+        ).collect()
+        assert actual["ranker"].to_list() == [1] * 4
+        assert_frame_equal(actual.drop("ranker"), eager.drop("run"))
+
+    def test_equal_rankers_have_no_interval(self) -> None:
+        log = self.SESSIONS.with_columns(same=2 * pl.col("score"))
+        options: dict[str, Any] = {"query": "session", "baseline": "score"}
+        with pytest.warns(pr.errors.RankWarning, match="have the same difference.*'same'.*unknown"):
+            row = pr.clicks.estimate(
+                log.collect(), "dcg@5", scores=["score", "same"], **options
+            ).row(0, named=True)
+        assert (row["difference"], row["p_value"]) == (0, 1)
+        assert (row["low"], row["high"]) == (None, None)
+
+    def test_missing_rankings_and_groups(self) -> None:
+        rows = pl.concat([
+            self.LOG.with_columns(run=pl.lit("old"), score="old"),
+            self.LOG.with_columns(run=pl.lit("new")),
+            self.LOG.filter(query="a").with_columns(run=pl.lit("part")),
+        ])  # fmt: skip
+        with pytest.warns(pr.errors.RankWarning, match=r"1 rankings are of only one.*'part'"):
+            actual = pr.clicks.estimate(rows, "cg@1", normalize="ips", baseline="old")
+        assert actual.select("run", "difference", "queries", "missing").rows() == [
+            ("new", 1.5, 2, 0),
+            ("part", 3.0, 1, 1),
+        ]
+        assert actual["low"].is_null().to_list() == [False, True]
+        with pytest.warns(pr.errors.RankWarning, match="1 rankings are of only one"):
+            groups = pr.clicks.estimate(
+                rows.with_columns(country="query"), "cg@1", normalize="ips", baseline="old",
+                by="country",
+            )  # fmt: skip
+        assert groups.select("country", "run", "difference", "queries", "missing").rows() == [
+            ("a", "new", 3.0, 1, 0),
+            ("a", "part", 3.0, 1, 0),
+            ("b", "new", 0.0, 1, 0),
+            ("b", "part", None, 0, 1),
+        ]
+
+    def test_errors(self) -> None:
+        rows = pl.concat([
+            self.LOG.with_columns(run=pl.lit("old"), score="old"),
+            self.LOG.with_columns(run=pl.lit("new"), label=2 * pl.col("label")),
+        ])  # fmt: skip
+        with pytest.raises(pr.errors.DataError, match="different labels for the same .*'new'"):
+            pr.clicks.estimate(rows, "cg@1", normalize="snips", baseline="old")
+        assert pr.clicks.estimate(rows, "cg@1", normalize="ips", baseline="old").height == 1
+        with pytest.raises(pr.errors.DataError, match=r"run 'x' \(`baseline`\) not found"):
+            pr.clicks.estimate(rows, "cg@1", baseline="x")
+        for options, message in (
+            ({"baseline": 1}, "`baseline` must be a value of the column 'run'"),
+            ({"baseline": "old", "by": "run"}, "'run' .`by`. is the column of runs"),
+            (
+                {"baseline": "old", "scores": ["old", "score"], "run": "doc"},
+                "with `scores`, `run` must be 'run'; found 'doc'",
+            ),
+        ):
+            with pytest.raises(pr.errors.ArgumentError, match=message):
+                pr.clicks.estimate(rows, "cg@1", **options)  # type: ignore[call-overload]
+        with pytest.raises(pr.errors.SchemaError, match="'ranker' .* not found"):
+            pr.clicks.estimate(rows, "cg@1", baseline="old", run="ranker")
+
+    def test_an_empty_log(self) -> None:
+        assert pr.clicks.estimate(self.LOG.clear(), "cg@1", **self.OPTIONS).is_empty()
+
+
 class TestClusters:
     """Sessions of one query are alike: what is sampled is the query."""
 
@@ -477,6 +642,21 @@ class TestClusters:
         assert (one(actual, "cg"), one(actual, "cg_variance")) == (2, 0)
         snips = pr.clicks.estimate(log, "cg", normalize="snips", **options)
         assert (one(snips, "cg"), one(snips, "cg_variance")) == (1, 0)  # all weight is hits
+        more = log.with_columns(label=pl.Series([4.0, 3.0, 1.0]))
+        ips = pr.clicks.estimate(more, "cg", normalize="ips", **options)
+        units = (2 + 1) ** 2 / (2**2 + 1**2)
+        mean, sums = 8 / 3, ((4 + 3, 2), (1, 1))
+        left = [value - mean * sessions for value, sessions in sums]
+        assert one(ips, "cg_variance") == pytest.approx(
+            units / (units - 1) * sum(x**2 for x in left) / 3**2
+        )
+
+    def test_weights_of_clusters(self) -> None:
+        log = pl.DataFrame({
+            "session": [1, 2, 3], "query": ["a", "a", "b"], "score": 1, "label": [4.0, 0.0, 2.0]
+        })  # fmt: skip
+        options: dict[str, Any] = {"query": "session", "cluster": "query"}
+        ips = pr.clicks.estimate(log, "cg", normalize="ips", **options)
         assert one(ips, "effective_sample_size") == (4 + 2) ** 2 / (4**2 + 2**2)
         assert one(ips, "max_weight_share") == 4 / 6
         assert one(ips, "mean_weight") == 2
@@ -582,6 +762,14 @@ def test_a_low_effective_sample_size_raises_a_warning() -> None:
     pairs = log(40).with_columns(user=pl.col("query") // 2, half=pl.col("query") // 20)
     with pytest.warns(pr.errors.RankWarning, match="sample size is 20, below 30"):
         pr.clicks.estimate(pairs, "cg", normalize="ips", cluster="user")
+    # All users count alike but one, who has 40 of 80 rankings.
+    one_user = log(80, 80).with_columns(user=pl.col("query").clip(upper_bound=40))
+    size = 80**2 / (40**2 + 40)
+    with pytest.warns(pr.errors.RankWarning, match=f"sample size is {size:.3g}, below 30"):
+        pr.clicks.estimate(
+            one_user.with_columns(label=1.0 * (pl.col("query") < 41)),
+            "cg", normalize="ips", cluster="user",
+        )  # fmt: skip
     with pytest.warns(
         pr.errors.RankWarning, match="sample size is 20, below 30, e.g. in {'half': 0}"
     ):

@@ -17,6 +17,7 @@ from benchmarks.clicks import five_rankers, interleaved_pairs, rankers_of
 from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
+from scipy import stats
 
 import strategies  # noqa: F401  (sets the number of examples of hypothesis)
 
@@ -425,6 +426,130 @@ def test_the_interval_keeps_its_level_if_one_ranker_always_wins(share: float) ->
         comb(lists, wins) * share**wins * (1 - share) ** (lists - wins) for wins in range(lists + 1)
     ]
     assert sum(chance for chance, yes in zip(chances, covered, strict=True) if yes) > 0.93
+
+
+def users(*results: str) -> pl.DataFrame:
+    """Return a log with a ranking for each letter: the ranker that wins, or "." for a tie.
+
+    Each argument is a user.
+    """
+    rankings = [(user, winner) for user, row in enumerate(results) for winner in row]
+    return pl.DataFrame(
+        [
+            (user, query, team, team == winner)
+            for query, (user, winner) in enumerate(rankings)
+            for team in "ab"
+        ],
+        ["user", "query", "team", "click"],
+        orient="row",
+    )
+
+
+FEW_CLUSTERS = pytest.mark.filterwarnings(
+    "ignore:the effective number of clusters is:polars_rank.errors.RankWarning"
+)
+
+
+def test_clusters_by_hand() -> None:
+    log = users("aaab", "a.", "bb", "a")
+    with pytest.warns(pr.errors.RankWarning, match="number of clusters is 3.24, below 30, e.g. in"):
+        row = pr.clicks.interleaving_result(log, cluster="user").row(0, named=True)
+    assert [row[name] for name in ("queries", "wins", "ties", "losses")] == [9, 5, 1, 3]
+    delta, units = (5 - 3) / 2 / 9, 9**2 / (4**2 + 2**2 + 2**2 + 1**2)
+    clusters = [((3 - 1) / 2, 4), (1 / 2, 2), (-2 / 2, 2), (1 / 2, 1)]
+    squares = sum((won - delta * size) ** 2 for won, size in clusters)
+    error = (units / (units - 1) * squares) ** 0.5 / 9
+    assert (row["delta"], row["effective"]) == pytest.approx((delta, units))
+    width = stats.t.ppf(0.975, units - 1) * error
+    assert (row["low"], row["high"]) == pytest.approx((delta - width, delta + width))
+    assert row["p_value"] == pytest.approx(2 * stats.t.sf(delta / error, units - 1))
+
+
+@FEW_CLUSTERS
+def test_one_ranking_per_cluster_is_a_t_test_over_rankings() -> None:
+    log = users("aaab", "a.", "bb", "a").with_columns(nobody=pl.lit(None, pl.Int64))
+    test = stats.ttest_1samp([0.5, 0.5, 0.5, -0.5, 0.5, 0, -0.5, -0.5, 0.5], 0)
+    interval = test.confidence_interval()
+    expected = (interval.low, interval.high, test.pvalue, 9)
+    for options in (
+        {"cluster": "nobody"},
+        {"cluster": ["user", "nobody"]},
+        {"cluster": "query"},
+        {"cluster": "user", "query": ["user", "query"], "by": None},
+    ):
+        row = pr.clicks.interleaving_result(log, **options).row(0, named=True)
+        if options["cluster"] == "user":
+            expected = pr.clicks.interleaving_result(log, cluster="user").row(0)[-4:]
+        assert (row["low"], row["high"], row["p_value"], row["effective"]) == pytest.approx(
+            expected
+        )
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@FEW_CLUSTERS
+def test_clusters_of_groups_and_of_ranks(engine: Engine) -> None:
+    log = pl.concat([
+        users("aab", "ab", ".").with_columns(half=0), users("ba", "b", "b").with_columns(half=1)
+    ])  # fmt: skip
+    eager = pr.clicks.interleaving_result(log, by="half", cluster="user")
+    lazy = pr.clicks.interleaving_result(log.lazy(), by="half", cluster="user")
+    assert lazy.collect_schema() == eager.schema
+    assert_frame_equal(lazy.collect(engine=engine), eager)
+    for (half,), part in log.group_by("half"):
+        alone = pr.clicks.interleaving_result(part, cluster="user")
+        assert_frame_equal(eager.filter(half=half).drop("half"), alone)
+    # A click at the first rank of a ranker is a win for it.
+    ranked = log.with_columns(
+        position=pl.int_range(1, pl.len() + 1).over("half", "query"),
+        rank_a=pl.when(team="a").then(1).otherwise(2),
+        rank_b=pl.when(team="b").then(1).otherwise(2),
+    )
+    ranks = {"a": "rank_a", "b": "rank_b"}
+    actual = pr.clicks.interleaving_result(ranked, by="half", cluster="user", ranks=ranks)
+    assert_frame_equal(actual, eager)
+
+
+@FEW_CLUSTERS
+def test_clusters_that_are_equal_or_alone() -> None:
+    same = "delta is the same in all clusters.*'team': 'a'.*interval is unknown"
+    for log, delta, p_value in ((users("aa", "a"), 0.5, None), (users("ab", "."), 0.0, 1.0)):
+        with pytest.warns(pr.errors.RankWarning, match=same):
+            row = pr.clicks.interleaving_result(log, cluster="user").row(0, named=True)
+        assert (row["delta"], row["p_value"]) == (delta, p_value)
+        assert (row["low"], row["high"]) == (None, None)
+    row = pr.clicks.interleaving_result(users("aab"), cluster="user").row(0, named=True)
+    assert [row[name] for name in ("low", "high", "p_value", "effective")] == [None, None, None, 1]
+
+
+def test_errors_of_clusters() -> None:
+    log = users("ab").with_columns(row=pl.int_range(pl.len()), effective=1)
+    with pytest.raises(pr.errors.DataError, match="several clusters in a ranking .*`cluster`"):
+        pr.clicks.interleaving_result(log, cluster="row")
+    with pytest.raises(pr.errors.SchemaError, match="column 'who' .`cluster`. not found"):
+        pr.clicks.interleaving_result(log, cluster="who")
+    with pytest.raises(pr.errors.ArgumentError, match="'effective' .*name of a result column"):
+        pr.clicks.interleaving_result(log, cluster="user", by="effective")
+
+
+def test_clusters_keep_the_level() -> None:
+    """40 sessions of 50 queries that differ: 0.45 of the intervals without clusters."""
+    draw = random.Random(5)
+    logs = []
+    for log in range(40):
+        preferences = [draw.betavariate(0.5, 0.5) for _ in range(50)]
+        results = [
+            "".join("a" if draw.random() < p else "b" for _ in range(40)) for p in preferences
+        ]
+        logs.append(users(*results).with_columns(log=log))
+    rows = pl.concat(logs)
+    covered = {
+        cluster: pr.clicks.interleaving_result(rows, by="log", cluster=cluster)
+        .select(pl.lit(0.0).is_between("low", "high").mean())
+        .item()
+        for cluster in (None, "user")
+    }
+    assert covered[None] < 0.7
+    assert covered["user"] > 0.87
 
 
 def test_several_rankers_groups_and_advertisements() -> None:

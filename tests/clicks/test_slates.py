@@ -18,7 +18,8 @@ import polars_rank as pr
 
 #: Most logs here are small, and some have no weight at all.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:the effective sample size is:polars_rank.errors.RankWarning"
+    "ignore:the effective sample size is:polars_rank.errors.RankWarning",
+    "ignore:all rankings or clusters have the same value:polars_rank.errors.RankWarning",
 )
 
 PEERS = json.loads((Path(__file__).parents[1] / "fixtures" / "clicks.json").read_text())
@@ -311,3 +312,28 @@ def test_rips_is_its_formula(rows: list[tuple[float, float, float]]) -> None:
         weight = (1.0 if position == 1 else weight) * new / logged
         total += weight * reward
     assert value(pr.clicks.rips(log)) == pytest.approx(total / -(-len(rows) // 3), abs=1e-12)
+
+
+def test_equal_slates_have_no_interval() -> None:
+    log = pl.DataFrame({
+        "slate": range(40), "position": 1, "reward": 0.1, "logged_probability": 0.3,
+        "new_probability": 0.6, "user": pl.Series(range(40)) // 2,
+    })  # fmt: skip
+    for cluster in (None, "user"):
+        with pytest.warns(pr.errors.RankWarning, match="have the same value: the variance is 0"):
+            row = pr.clicks.sips(log, cluster=cluster).row(0, named=True)
+        assert (row["variance"], row["low"], row["high"]) == (0, None, None)
+
+
+def test_unequal_clusters_have_few_effective_units() -> None:
+    log = pl.DataFrame({
+        "slate": range(60), "position": 1, "reward": [1.0, 0.0, 0.0] * 20,
+        "logged_probability": 0.5, "new_probability": 0.5,
+        "user": pl.Series(range(60)).clip(upper_bound=30),
+    })  # fmt: skip
+    units = 60**2 / (30 * 1 + 30**2)
+    with pytest.warns(pr.errors.RankWarning, match=f"sample size is {units:.3g}, below 30"):
+        row = pr.clicks.sips(log, cluster="user").row(0, named=True)
+    alone = [each - 1 / 3 for each in [1, 0, 0] * 10]
+    squares = sum(each**2 for each in alone) + sum(alone) ** 2
+    assert row["variance"] == pytest.approx(units / (units - 1) * squares / 60**2)

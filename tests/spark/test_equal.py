@@ -297,6 +297,18 @@ def test_clusters_of_estimates(spark: Any, normalize: str, partitions: int) -> N
     same(here, there)
 
 
+@pytest.mark.parametrize("normalize", ["ips", "snips"])
+def test_differences_of_estimates(spark: Any, normalize: str) -> None:
+    rows = pr.datasets.click_log(60, 5, sessions=6).collect()
+    rows = rows.with_columns(label=pr.clicks.inverse_propensity(), of="query").drop("query")
+    options = {
+        "query": "session", "scores": ["score", "new"], "baseline": "score",
+        "normalize": normalize, "cluster": "of",
+    }  # fmt: skip
+    here = pr.clicks.estimate(rows, ["dcg@3", "p@2"], **options)
+    same(here, pr.clicks.estimate(on_spark(spark, rows, 4), ["dcg@3", "p@2"], **options))
+
+
 def test_estimates_of_groups(spark: Any) -> None:
     """Without clusters, with options of evaluate, a weight, and a group that is null."""
     country = pl.when(pl.col("query") % 3 != 0).then(pl.format("c{}", pl.col("query") % 3))
