@@ -27,7 +27,7 @@ EFFECTIVE = OWN + "effective"
 _ROUNDING = 1e-14
 
 
-class Test(NamedTuple):
+class Result(NamedTuple):
     """The bounds of an interval and a p-value; None where they are unknown."""
 
     low: float | None
@@ -56,19 +56,19 @@ def interval(value: pl.Expr, variance: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
 
 def t_test(
     value: float | None, variance: float | None, units: float | None, confidence: float
-) -> Test:
+) -> Result:
     """Return the bounds of the t interval and the p-value of the two-sided t test of value = 0.
 
     With a variance of 0, the bounds are unknown, and the p-value is 1 or unknown.
     """
     if value is None or variance is None or units is None:
-        return Test(None, None, None)
+        return Result(None, None, None)
     if not variance:
-        return Test(None, None, None if value else 1.0)
+        return Result(None, None, None if value else 1.0)
     degrees, error = units - 1, variance**0.5
     width = float(special().stdtrit(degrees, (1 + confidence) / 2)) * error
     p_value = 2 * float(special().stdtr(degrees, -abs(value) / error))
-    return Test(value - width, value + width, p_value)
+    return Result(value - width, value + width, p_value)
 
 
 def concentration(weights: pl.Expr, squares: pl.Expr, highest: pl.Expr) -> tuple[pl.Expr, pl.Expr]:

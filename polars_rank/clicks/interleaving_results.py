@@ -13,7 +13,7 @@ import polars as pl
 from polars_rank._params import OWN, Names, find_columns, free, share, some_names
 from polars_rank.clicks.certainty import (
     MIN_SAMPLE_SIZE,
-    Test,
+    Result,
     cluster_columns,
     first_group,
     ratio_variance,
@@ -66,7 +66,7 @@ def interleaving_result(
     position: str = "position",
     confidence: float = 0.95,
 ) -> pl.LazyFrame:
-    r"""Test which ranker users prefer: the ranker with more clicks per interleaved ranking.
+    r"""Result which ranker users prefer: the ranker with more clicks per interleaved ranking.
 
     $$\Delta_{AB} = \frac{wins + ties / 2}{wins + ties + losses} - \frac{1}{2}$$
 
@@ -375,7 +375,7 @@ def _with_tests(pairs: pl.DataFrame, confidence: float, clusters: Sequence[str])
     delta = (pl.col("wins") + pl.col("ties") / 2) / pl.col("queries") - 0.5
     tested = pairs.with_columns(delta.alias("delta"))
     tests = [test(row, confidence) for row in tested.iter_rows(named=True)]
-    results = pl.DataFrame(tests, schema=dict.fromkeys(Test._fields, pl.Float64), orient="row")
+    results = pl.DataFrame(tests, schema=dict.fromkeys(Result._fields, pl.Float64), orient="row")
     added = [_EFFECTIVE] if clusters else []
     tested = tested.hstack(results).drop(_CHECKED)
     if clusters:
@@ -383,16 +383,16 @@ def _with_tests(pairs: pl.DataFrame, confidence: float, clusters: Sequence[str])
     return tested.select(pl.exclude(*_ESTIMATES, _VARIANCE, _EFFECTIVE), *_ESTIMATES, *added)
 
 
-def _sign_test(pair: Mapping[str, Any], confidence: float) -> Test:
+def _sign_test(pair: Mapping[str, Any], confidence: float) -> Result:
     """Return Tango's interval for Δ, and the p-value of the exact sign test."""
     wins, losses = pair["wins"], pair["losses"]
     low, high = difference_interval(wins, losses, pair["queries"], confidence)
     decided = wins + losses
     p_value = float(stats().binomtest(wins, decided).pvalue) if decided else 1.0
-    return Test(low / 2, high / 2, p_value)
+    return Result(low / 2, high / 2, p_value)
 
 
-def _cluster_test(pair: Mapping[str, Any], confidence: float) -> Test:
+def _cluster_test(pair: Mapping[str, Any], confidence: float) -> Result:
     """Return the t interval for Δ over clusters, and the p-value of the t test."""
     return t_test(pair["delta"], pair[_VARIANCE], pair[_EFFECTIVE], confidence)
 

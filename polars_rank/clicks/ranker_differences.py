@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.clicks.certainty import EFFECTIVE, Test, first_group, t_test
+from polars_rank.clicks.certainty import EFFECTIVE, Result, first_group, t_test
 from polars_rank.clicks.estimate_sums import WEIGHT, WEIGHT_COLUMNS, Estimate, Normalize, Sums
 from polars_rank.errors import DataError, warn
 from polars_rank.frames.tables import schema_of
@@ -206,7 +206,7 @@ def _differs(weight: str) -> pl.Expr:
 def _with_tests(table: pl.DataFrame) -> pl.DataFrame:
     rows = table.select("difference", "variance", "effective").iter_rows()
     tests = [t_test(value, variance, units, _CONFIDENCE) for value, variance, units in rows]
-    schema = dict.fromkeys(Test._fields, pl.Float64)
+    schema = dict.fromkeys(Result._fields, pl.Float64)
     return table.hstack(pl.DataFrame(tests, schema=schema, orient="row"))
 
 
