@@ -66,7 +66,7 @@ def interleaving_result(
     position: str = "position",
     confidence: float = 0.95,
 ) -> pl.LazyFrame:
-    r"""Result which ranker users prefer: the ranker with more clicks per interleaved ranking.
+    r"""Test which ranker users prefer: the ranker with more clicks per interleaved ranking.
 
     $$\Delta_{AB} = \frac{wins + ties / 2}{wins + ties + losses} - \frac{1}{2}$$
 
