@@ -338,10 +338,13 @@ def test_exact_bounds_use_the_effective_number_of_values():
 
 
 def test_wrong_passes_at_the_boundary_are_rare():
-    """Of 30 queries with a true rate of 0.95, at most 2.5% pass a rule that asks for 0.95."""
+    """Whatever the true rate, at most 2.5% of samples pass a rule that asks for it."""
     tables = pl.concat(of_hits(hits, 30, by=hits) for hits in range(31))
-    passes = pl.Series(verdicts(tables, "hit >= 0.95")) == "pass"
-    assert binom(30, 0.95).pmf(passes.arg_true().to_numpy()).sum() <= 0.025
+    shares = []
+    for rate in (0.1, 0.5, 0.7, 0.8, 0.88, 0.9, 0.95):
+        passes = pl.Series(verdicts(tables, f"hit >= {rate}")) == "pass"
+        shares.append(binom(30, rate).pmf(passes.arg_true().to_numpy()).sum())
+    assert 0.02 < max(shares) <= 0.025
 
 
 def test_other_intervals_are_those_of_the_table():
