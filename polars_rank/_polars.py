@@ -155,6 +155,11 @@ def source_of_rows(plan: pl.LazyFrame, keys: Sequence[str]) -> Any:
         nodes.set_node(node.input)
 
 
+def is_in_memory(plan: pl.LazyFrame, column: str) -> bool:
+    """Return whether a column comes from a table in memory, so that reading it takes no time."""
+    return _kind(source_of_rows(plan, [column])) == "DataFrameScan"
+
+
 #: Nodes whose rows are rows of their input, with all columns that are not dropped.
 _ROW_SUBSETS = {"Filter", "Slice", "SimpleProjection"}
 

@@ -309,6 +309,23 @@ def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
     return value
 
 
+def stated_name(conventions: Conventions) -> str | None:
+    """Return the name that tells statistics how values count; None if they count as by default.
+
+    It is the name of a preset only if values count as in this preset.
+    """
+    preset = _PRESET_OF.get(conventions.name, POLARS_RANK)
+    name = conventions.name
+    if any(getattr(conventions, each) != getattr(preset, each) for each in _COUNTING):
+        return f"{name}, changed" if name in _PRESET_OF else name
+    return None if preset == POLARS_RANK else name
+
+
+def preset_of(name: str) -> Conventions | None:
+    """Return the preset with exactly this name, or None."""
+    return _PRESET_OF.get(name)
+
+
 def undefined_of_renamed(
     undefined: Any, metrics: Sequence[pl.Expr], names: Callable[[int, str], Iterable[str]]
 ) -> Any:
@@ -364,13 +381,13 @@ def named(conventions: Conventions | str, parameter: str = "conventions") -> Con
         return conventions
     presets = {
         spelling: each
-        for each in (POLARS_RANK, *PRESETS)
+        for each in _PRESET_OF.values()
         for spelling in {_plain(each.name), _plain(each.name.removesuffix(" 10"))}
     }
     presets["sklearn"] = SKLEARN
     preset = presets.get(_plain(conventions)) if isinstance(conventions, str) else None
     if preset is None:
-        known = sorted({each.name for each in (POLARS_RANK, *PRESETS)})
+        known = sorted(_PRESET_OF)
         close = hint(conventions, known) if isinstance(conventions, str) else ""
         raise ArgumentError(
             f"unknown preset {short(conventions)} (`{parameter}`); available: "
@@ -391,6 +408,9 @@ def read_metrics(
 def _plain(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
+
+#: Choices by which statistics of per-query values differ.
+_COUNTING = ("undefined", "own", "counts")
 
 #: Choices that `exceptions` cannot change.
 _WITHOUT_EXCEPTIONS = ("name", "query_set", "counts", "undefined", "own", "exceptions")
@@ -591,6 +611,8 @@ PRESETS = (
     LENSKIT,
     EVIDENTLY,
 )
+
+_PRESET_OF = {each.name: each for each in (POLARS_RANK, *PRESETS)}
 
 
 def __dir__() -> list[str]:

@@ -58,6 +58,14 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         )
     },
     ("plot.click_through", "position"): _LOG_OF_CLICKS,
+    **{
+        (name, "conventions"): "None: those that the table of values names"
+        for name in (
+            *("summarize", "compare", "slices"),
+            *("stats.compare_all", "stats.moments", "stats.power"),
+            *("plot.differences", "plot.distribution", "plot.scatter"),
+        )
+    },
     ("stats.write_junit", "undecided"): "verdicts have no TOML file with another default",
 }
 

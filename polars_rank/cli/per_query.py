@@ -15,10 +15,11 @@ from polars_rank.cli.messages import misused
 from polars_rank.cli.sources import scan_table
 from polars_rank.conventions import Conventions
 from polars_rank.evaluation.evaluate import per_query as evaluated
+from polars_rank.evaluation.means import CONVENTIONS
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.stats.moment_tables import is_moments, merge
-from polars_rank.stats.per_query_tables import query_columns
+from polars_rank.stats.per_query_tables import query_columns, stated_conventions
 
 #: Options for the evaluation of a log, which do not apply to per-query values.
 _LOG_OPTIONS = (
@@ -112,12 +113,14 @@ class Source(Log):
         table = source.table()
         schema = schema_of(table)
         requested = distinct([*self.metrics, *metrics]) or None
+        is_log = self._is_log(schema)
         result = PerQuery(
             table, self.run_column(schema, paired=paired), [*by], self.keys, requested,
-            self.definitions["conventions"], self.definitions["undefined"],
+            self.definitions["conventions"] if is_log else self._conventions(table),
+            self.definitions["undefined"],
         )  # fmt: skip
         check_distinct({"run": result.runs, "by": result.by, "query": self.keys})
-        if not self._is_log(schema):
+        if not is_log:
             self._check_evaluated(schema, requested)
             return replace(result, table=merge(table)) if is_moments(schema) else result
         if requested is None:
@@ -139,6 +142,15 @@ class Source(Log):
             return False
         score = self.position or self.score
         return bool({self.doc or "doc", score, score.removeprefix("-"), self.label} & {*schema})
+
+    def _conventions(self, table: pl.LazyFrame) -> Conventions:
+        """Return the conventions of per-query values: those of the option, or of the table."""
+        given: Conventions = self.definitions["conventions"]
+        schema = schema_of(table)
+        if self.is_given("conventions") or is_moments(schema) or CONVENTIONS not in schema:
+            return given
+        names = collected(table.select(pl.col(CONVENTIONS).unique()))
+        return stated_conventions(names.lazy()) or given
 
     def _check_evaluated(self, schema: pl.Schema, metrics: Sequence[str] | None) -> None:
         for name in _LOG_OPTIONS:

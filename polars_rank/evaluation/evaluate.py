@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._docstrings import described_by
-from polars_rank._params import Names
+from polars_rank._params import Names, free
 from polars_rank.columns import Score
 from polars_rank.conventions import (
     POLARS_RANK,
@@ -17,10 +17,12 @@ from polars_rank.conventions import (
     Ties,
     Undefined,
     Unjudged,
+    named,
+    stated_name,
 )
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.attributes import warned
-from polars_rank.evaluation.means import COUNTED, NUM_RETRIEVED, Means
+from polars_rank.evaluation.means import CONVENTIONS, COUNTED, NUM_RETRIEVED, Means
 from polars_rank.evaluation.parameters import Align, Evaluation
 from polars_rank.evaluation.rows import RETRIEVED
 from polars_rank.frames.tables import Table, framed
@@ -254,8 +256,11 @@ def per_query(
         undefined. Lazy if `frame` is lazy; a Spark DataFrame if `frame` is one. With `by` or
         `scores`, the column `num_retrieved` comes before the metrics, unless another column has
         that name: the number of retrieved documents. Statistics use it to warn about runs that
-        retrieved nothing. Rows are sorted by their keys, or in the order of the log if `scan_log`
-        found the rows of each ranking adjacent. Spark returns rows in no particular order.
+        retrieved nothing. With a preset, or with `conventions` of your own by which undefined
+        values or counts enter means in another way than by default, the column `conventions` is an
+        Enum of their name. Statistics then use the preset, or ask for your own. Rows are sorted by
+        their keys, or in the order of the log if `scan_log` found the rows of each ranking
+        adjacent. Spark returns rows in no particular order.
 
     Raises
     ------
@@ -328,7 +333,11 @@ def per_query(
         conventions=conventions,
         progress=progress,
     )
-    evaluation.check_names()
+    stated = stated_name(named(conventions))
+    added = [] if stated is None else [CONVENTIONS]
+    evaluation.check_names(added)
+    free(evaluation.query, added, "query")
+    free(evaluation.keep, added, "keep")
     names = [column.name for column in evaluation.metrics]
     keys = [*evaluation.by, *evaluation.query, *evaluation.keep]
     query_set = evaluation.conventions.query_set
@@ -340,7 +349,9 @@ def per_query(
     if evaluation.items is not None:
         rankings = warned(rankings, [*evaluation.by, *evaluation.query])
     number = [pl.col(RETRIEVED).alias(NUM_RETRIEVED)] if counted else []
-    rankings = rankings.select(*keys, *number, *names)
+    # The schema states the name, so that statistics know it without reading a row.
+    states = [] if stated is None else [pl.lit(stated, pl.Enum([stated])).alias(CONVENTIONS)]
+    rankings = rankings.select(*keys, *number, *states, *names)
     if undefined is None:
         return rankings
     return rankings.with_columns(

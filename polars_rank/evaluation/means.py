@@ -30,6 +30,9 @@ _ROW = OWN + "row"
 #: The column of the per-query table with the number of retrieved documents.
 NUM_RETRIEVED = "num_retrieved"
 
+#: The column of the per-query table with the name of its conventions, if they are not the default.
+CONVENTIONS = "conventions"
+
 #: Conditions for the rankings that count, by query set.
 COUNTED = {
     "judged": pl.col(JUDGED),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import polars as pl
 
 from polars_rank._params import one_of, public, whole_number
-from polars_rank.conventions import POLARS_RANK
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected
 from polars_rank.plot.drawing import (
@@ -46,7 +45,7 @@ def distribution(
     baseline: Any = None,
     bins: int = 20,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions | str = POLARS_RANK,
+    conventions: Conventions | str | None = None,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
     """Draw the distribution of a metric over queries, by run.
@@ -70,7 +69,8 @@ def distribution(
         Value of undefined metrics: "zero", "one" or "skip"; or a mapping from metrics to these.
         Default: as in `conventions`.
     conventions
-        Metric definitions to use, as a preset or its name.
+        Metric definitions to use, as a preset or its name. None: those that the column
+        `conventions` of the table names, as `per_query` returns it; else the default.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, public
-from polars_rank.conventions import POLARS_RANK
 from polars_rank.frames.tables import collected
 from polars_rank.plot.drawing import (
     ROWS,
@@ -53,7 +52,7 @@ def differences(
     run: str = "run",
     query: Names = "query",
     undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions | str = POLARS_RANK,
+    conventions: Conventions | str | None = None,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
     """Draw the difference from the baseline for each query, in descending order.
@@ -77,7 +76,8 @@ def differences(
         Value of undefined metrics: "zero", "one" or "skip"; or a mapping from metrics to these.
         Default: as in `conventions`.
     conventions
-        Metric definitions to use, as a preset or its name.
+        Metric definitions to use, as a preset or its name. None: those that the column
+        `conventions` of the table names, as `per_query` returns it; else the default.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
@@ -216,7 +216,7 @@ def scatter(
     run: str = "run",
     query: Names = "query",
     undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions | str = POLARS_RANK,
+    conventions: Conventions | str | None = None,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
     """Draw a scatter plot of two runs, with one point per query.
@@ -240,7 +240,8 @@ def scatter(
         Value of undefined metrics: "zero", "one" or "skip"; or a mapping from metrics to these.
         Default: as in `conventions`.
     conventions
-        Metric definitions to use, as a preset or its name.
+        Metric definitions to use, as a preset or its name. None: those that the column
+        `conventions` of the table names, as `per_query` returns it; else the default.
     colors
         Mapping from runs to colors, such as `{"neural": "#0072B2"}`. Points have the color of y.
 

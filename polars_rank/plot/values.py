@@ -17,7 +17,7 @@ from polars_rank.stats.per_query_tables import (
     known_query,
     query_columns,
     variables,
-    with_undefined,
+    with_definitions,
 )
 from polars_rank.stats.run_pairs import PAIRED, Pairs, baseline_of, check_run, is_run, unknown_run
 
@@ -53,15 +53,14 @@ class Values(NamedTuple):
         run: str | None,
         query: Names | None,
         undefined: Any,
-        conventions: Conventions | str,
+        conventions: Conventions | str | None,
     ) -> Values:
         """Return the values of a per-query table, after checks of its columns.
 
         `query` is None if the queries do not matter; otherwise runs are compared.
         """
-        rows = lazy(values, "values")
+        rows, definitions = with_definitions(lazy(values, "values"), conventions, undefined)
         schema = schema_of(rows)
-        definitions = with_undefined(conventions, undefined)
         metrics = None if metric is None else [metric]
         if query is not None:
             if run is None:

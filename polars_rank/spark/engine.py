@@ -306,7 +306,7 @@ def _order_counts(arguments: Mapping[str, Any]) -> bool:
         return True
     if "first" in (arguments.get("how"), arguments.get("label_how")):
         return True
-    conventions = named(arguments.get("conventions", POLARS_RANK)).but(ties=arguments.get("ties"))
+    conventions = named(arguments.get("conventions") or POLARS_RANK).but(ties=arguments.get("ties"))
     return "input" in {
         conventions.ties,
         *(conventions.of(metric).ties for metric in arguments.get("metrics") or ()),

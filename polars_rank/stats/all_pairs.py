@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, Names, check_distinct, free, share
-from polars_rank.conventions import POLARS_RANK, Conventions
+from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.means import grouped
 from polars_rank.frames.tables import framed_table, schema_of
@@ -23,7 +23,7 @@ from polars_rank.stats.per_query_tables import (
     known_query,
     query_columns,
     variables,
-    with_undefined,
+    with_definitions,
 )
 from polars_rank.stats.run_pairs import duplicates
 
@@ -55,7 +55,7 @@ def compare_all(
     query: Names = "query",
     confidence: float = 0.95,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions | str = POLARS_RANK,
+    conventions: Conventions | str | None = None,
 ) -> pl.LazyFrame:
     r"""Compare all pairs of runs with Tukey's honestly significant difference.
 
@@ -84,7 +84,9 @@ def compare_all(
     confidence
         Confidence level of all intervals together, between 0 and 1.
     undefined, conventions
-        How undefined values count, and metric definitions to use, as in `evaluate`.
+        How undefined values count, and metric definitions to use, as in `evaluate`. None: those
+        that the column `conventions` of the table names, as `per_query` returns it; else the
+        default.
 
     Returns
     -------
@@ -141,7 +143,7 @@ def compare_all(
     """
     share("confidence", confidence)
     stats()
-    definitions = with_undefined(conventions, undefined)
+    values, definitions = with_definitions(values, conventions, undefined)
 
     schema = schema_of(values)
     keys = key_columns(schema, by=by, run=run)

@@ -8,7 +8,7 @@ import polars as pl
 from polars import selectors
 
 from polars_rank._params import OWN, Names, free, integer, number, one_of, share, whole_number
-from polars_rank.conventions import POLARS_RANK, Conventions
+from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError, SchemaError, number_of, warn
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import moment_math
@@ -44,7 +44,7 @@ from polars_rank.stats.per_query_tables import (
     row_labels,
     variables,
     warn_of_empty,
-    with_undefined,
+    with_definitions,
     without,
 )
 from polars_rank.stats.run_pairs import Pairs, is_run, unknown_run
@@ -101,7 +101,7 @@ def compare(
     margin: float = 0.0,
     confidence: float = 0.95,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions | str = POLARS_RANK,
+    conventions: Conventions | str | None = None,
     n_resamples: int = 10_000,
     seed: int = 0,
 ) -> pl.LazyFrame:
@@ -158,7 +158,9 @@ def compare(
         Confidence level, between 0 and 1. A one-sided alternative has one-sided intervals.
     undefined, conventions
         How undefined values count, and metric definitions to use, as in `evaluate`. If both runs
-        have the same queries, the difference is the difference of the means of `evaluate`.
+        have the same queries, the difference is the difference of the means of `evaluate`. None:
+        those that the column `conventions` of the table names, as `per_query` returns it; else the
+        default.
     n_resamples
         Number of resamples of the randomization test and the bootstrap.
     seed
@@ -272,7 +274,7 @@ def compare(
     special()
     if test not in ("auto", "t") and (weight is not None or cluster is not None):
         raise ArgumentError(f"`weight` and `cluster` need `test` 'auto' or 't'; found {test!r}")
-    conventions = with_undefined(conventions, undefined)
+    values, conventions = with_definitions(values, conventions, undefined)
     testing = Testing(test, alternative, confidence, n_resamples, seed)
     needs_values = test not in ("auto", "t", "sign") or (test == "sign" and margin != 0)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 import polars as pl
 
 from polars_rank._params import OWN, Names, check_name, free, public
-from polars_rank.conventions import POLARS_RANK, Conventions
+from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.evaluation.checks import with_run_warning
 from polars_rank.evaluation.means import to_rows
@@ -34,7 +34,7 @@ from polars_rank.stats.per_query_tables import (
     no_document,
     run_column,
     variables,
-    with_undefined,
+    with_definitions,
     without,
 )
 from polars_rank.stats.query_hash import query_key
@@ -84,7 +84,7 @@ def moments(
     weight: str | None = None,
     cluster: Names | None = None,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions | str = POLARS_RANK,
+    conventions: Conventions | str | None = None,
 ) -> pl.LazyFrame:
     """Compute moments of per-query values, which can be merged over days, files and machines.
 
@@ -119,7 +119,8 @@ def moments(
         in one of them forms its own cluster.
     undefined, conventions
         How undefined values count, as in `evaluate`, and the conventions that the values were
-        computed with. Only moments with the same conventions can be merged.
+        computed with. None: those that the column `conventions` of the table names, as `per_query`
+        returns it; else the default. Only moments with the same conventions can be merged.
 
     Returns
     -------
@@ -180,7 +181,7 @@ def moments(
     │ rr     ┆ 4       ┆ 1         ┆ 0.375 ┆ 0.6875  │
     └────────┴─────────┴───────────┴───────┴─────────┘
     """
-    definitions = with_undefined(conventions, undefined)
+    values, definitions = with_definitions(values, conventions, undefined)
     if baseline is not None and run is None:
         raise ArgumentError("`baseline` needs `run`, the column of the runs")
 

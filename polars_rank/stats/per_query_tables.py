@@ -19,11 +19,20 @@ from polars_rank._params import (
     some_names,
     used_twice,
 )
+from polars_rank._polars import is_in_memory
 from polars_rank.columns import default_column
-from polars_rank.conventions import POLARS_RANK, Conventions, check_undefined, counted_as, named
+from polars_rank.conventions import (
+    POLARS_RANK,
+    Conventions,
+    check_undefined,
+    counted_as,
+    named,
+    preset_of,
+)
 from polars_rank.errors import ArgumentError, DataError, Finding, SchemaError, warn
 from polars_rank.evaluation.checks import first_row
-from polars_rank.evaluation.means import NUM_RETRIEVED
+from polars_rank.evaluation.means import CONVENTIONS, NUM_RETRIEVED
+from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.metric import Metric, written
 from polars_rank.metrics.names import listed, output_name, read
@@ -37,6 +46,8 @@ if TYPE_CHECKING:
 
 #: Column of moments and results: number of rankings without a retrieved document.
 EMPTY = "empty"
+#: A column of moments that tables of per-query values do not have.
+_OF_MOMENTS = "counts_as"
 #: Number of groups and runs that a warning names.
 _EXAMPLES = 5
 
@@ -62,6 +73,75 @@ class Variable(NamedTuple):
         return known if self.fill is None else known.fill_null(self.fill)
 
 
+def with_definitions(
+    values: pl.LazyFrame,
+    conventions: Conventions | str | None,
+    undefined: Undefined | Mapping[str, Undefined] | None,
+) -> tuple[pl.LazyFrame, Conventions]:
+    """Return the values, and the conventions of a parameter, or else those that the table states.
+
+    Collecting the values raises `DataError` if only some of the rows state conventions.
+    """
+    if conventions is not None:
+        return values, with_undefined(conventions, undefined)
+    stated = stated_conventions(values)
+    if stated is None:
+        return values, with_undefined(POLARS_RANK, undefined)
+    column = pl.col(CONVENTIONS)
+    known = column.map_batches(_known, return_dtype=pl.Boolean, is_elementwise=True)
+    return values.filter(known), with_undefined(stated, undefined)
+
+
+def stated_conventions(values: pl.LazyFrame) -> Conventions | None:
+    """Return the conventions that a table of per-query values states, if it does.
+
+    The name is in the type of the column, as `per_query` returns it. As text, it is known if the
+    table is in memory.
+    """
+    schema = schema_of(values)
+    dtype = schema.get(CONVENTIONS)
+    if not _is_statement(CONVENTIONS, dtype) or _OF_MOMENTS in schema:
+        return None
+    if is_in_memory(values, CONVENTIONS):
+        names = values.select(pl.col(CONVENTIONS).unique()).collect().to_series().to_list()
+    elif isinstance(dtype, pl.Enum) and len(dtype.categories) == 1:
+        names = dtype.categories.to_list()
+    else:
+        raise SchemaError(
+            f"the conventions in the column {CONVENTIONS!r} are not known before it is read; pass "
+            "`conventions`, or cast the column, as in "
+            f"pl.col({CONVENTIONS!r}).cast(pl.Enum(['trec_eval']))"
+        )
+    if len(names) > 1:
+        raise _different(names)
+    name = names[0] if names else None
+    if name is not None and preset_of(name) is None:
+        raise ArgumentError(
+            f"the table has values of the conventions {name!r} (column {CONVENTIONS!r}), whose "
+            "settings are not known; pass them as `conventions`"
+        )
+    return None if name is None else preset_of(name)
+
+
+def _known(names: pl.Series) -> pl.Series:
+    if names.null_count():
+        raise _different([*names.unique()])
+    return names.is_not_null()
+
+
+def _different(names: Sequence[str | None]) -> DataError:
+    found = ", ".join(sorted("none" if name is None else repr(str(name)) for name in names))
+    return DataError(
+        f"the table has values of different conventions in the column {CONVENTIONS!r}: {found}; "
+        "compute all values with the same conventions, or pass `conventions`"
+    )
+
+
+def _is_statement(name: str, dtype: pl.DataType | None) -> bool:
+    """Return whether a column has the name and the type of the column of conventions."""
+    return name == CONVENTIONS and dtype is not None and is_text(dtype)
+
+
 def with_undefined(
     conventions: Conventions | str, undefined: Undefined | Mapping[str, Undefined] | None
 ) -> Conventions:
@@ -73,10 +153,11 @@ def with_undefined(
 
 
 def refuse_definitions(
-    undefined: Undefined | Mapping[str, Undefined] | None, conventions: Conventions | str
+    undefined: Undefined | Mapping[str, Undefined] | None, conventions: Conventions | str | None
 ) -> None:
     """Raise `ArgumentError` for parameters that apply only when moments are computed."""
-    if undefined is not None or named(conventions) != POLARS_RANK:
+    given = conventions is not None and named(conventions) != POLARS_RANK
+    if undefined is not None or given:
         raise ArgumentError(
             "`undefined` and `conventions` cannot be changed for moments; pass them to `moments`",
         )
@@ -238,6 +319,7 @@ def _other_columns(
         if name not in excluded
         and not (dtype.is_float() or dtype.is_nested() or dtype in (pl.Object, pl.Null))
         and not isinstance(_metric(name, POLARS_RANK.name), Metric)
+        and not _is_statement(name, dtype)
     ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import polars as pl
 
 from polars_rank._params import OWN, Names, free, one_of, positive, share
-from polars_rank.conventions import POLARS_RANK, Conventions
+from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import moment_math
@@ -26,7 +26,7 @@ from polars_rank.stats.per_query_tables import (
     refuse_definitions,
     refuse_with_moments,
     variables,
-    with_undefined,
+    with_definitions,
     without,
 )
 from polars_rank.stats.run_pairs import Pairs
@@ -60,7 +60,7 @@ def power(
     confidence: float = 0.95,
     alternative: Alternative = "two-sided",
     undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions | str = POLARS_RANK,
+    conventions: Conventions | str | None = None,
 ) -> pl.LazyFrame:
     r"""Compute the power of the paired t test, and the number of queries that it needs.
 
@@ -101,7 +101,9 @@ def power(
     alternative
         "two-sided", or "greater" or "less", which give the same result.
     undefined, conventions
-        How undefined values count, and metric definitions to use, as in `evaluate`.
+        How undefined values count, and metric definitions to use, as in `evaluate`. None: those
+        that the column `conventions` of the table names, as `per_query` returns it; else the
+        default.
 
     Returns
     -------
@@ -170,7 +172,7 @@ def power(
         positive("difference", difference)
     stats()
     tail = alpha / 2 if alternative == "two-sided" else alpha
-    definitions = with_undefined(conventions, undefined)
+    values, definitions = with_definitions(values, conventions, undefined)
 
     schema = schema_of(values)
     if is_moments(schema):

@@ -16,13 +16,13 @@ from polars_rank._params import (
     some_names,
     whole_number,
 )
-from polars_rank.conventions import POLARS_RANK, Conventions
+from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats.comparison import against_baseline, result_of, with_tests
 from polars_rank.stats.intervals import special, warn_of_effective, warn_of_equal
 from polars_rank.stats.moment_tables import DIFFERENCE, paired_sums
-from polars_rank.stats.per_query_tables import EMPTY, variables, with_undefined
+from polars_rank.stats.per_query_tables import EMPTY, variables, with_definitions
 from polars_rank.stats.run_pairs import Pairs
 from polars_rank.stats.significance import Correction, Testing
 
@@ -51,7 +51,7 @@ def slices(
     correction: Correction = "bh",
     confidence: float = 0.95,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions | str = POLARS_RANK,
+    conventions: Conventions | str | None = None,
 ) -> pl.LazyFrame:
     r"""Compare runs in slices of the queries, to see where a difference comes from.
 
@@ -92,7 +92,9 @@ def slices(
     confidence
         Confidence level, between 0 and 1.
     undefined, conventions
-        How undefined values count, and metric definitions to use, as in `evaluate`.
+        How undefined values count, and metric definitions to use, as in `evaluate`. None: those
+        that the column `conventions` of the table names, as `per_query` returns it; else the
+        default.
 
     Returns
     -------
@@ -168,7 +170,7 @@ def slices(
     share("confidence", confidence)
     whole_number("min_queries", min_queries)
     special()
-    definitions = with_undefined(conventions, undefined)
+    values, definitions = with_definitions(values, conventions, undefined)
     testing = Testing("auto", "two-sided", confidence, n_resamples=1, seed=0)
 
     schema = schema_of(values)

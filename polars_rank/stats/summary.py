@@ -19,7 +19,7 @@ from polars_rank._params import (
     share,
     whole_number,
 )
-from polars_rank.conventions import POLARS_RANK, Conventions
+from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, number_of, warn
 from polars_rank.evaluation.checks import with_check, with_run_warning
 from polars_rank.evaluation.means import ratio, to_rows
@@ -55,7 +55,7 @@ from polars_rank.stats.per_query_tables import (
     run_column,
     variables,
     warn_of_empty,
-    with_undefined,
+    with_definitions,
 )
 from polars_rank.stats.proportions import wilson
 from polars_rank.stats.query_hash import query_key
@@ -92,7 +92,7 @@ def summarize(
     weight: str | None = None,
     cluster: Names | None = None,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions | str = POLARS_RANK,
+    conventions: Conventions | str | None = None,
     confidence: float = 0.95,
     interval: Interval = "auto",
     quantiles: Sequence[float] = (),
@@ -136,7 +136,8 @@ def summarize(
         users count as independent.
     undefined, conventions
         How undefined values count, and metric definitions to use. `evaluate` returns the same
-        means for the same settings.
+        means for the same settings. None: those that the column `conventions` of the table names,
+        as `per_query` returns it; else the default.
     confidence
         Confidence level, between 0 and 1.
     interval
@@ -245,7 +246,7 @@ def summarize(
     whole_number("n_resamples", n_resamples)
     integer("seed", seed)
     points = {f"q{_quantile(each):g}": float(each) for each in quantiles}
-    definitions = with_undefined(conventions, undefined)
+    values, definitions = with_definitions(values, conventions, undefined)
 
     schema = schema_of(values)
     runs = run_column(schema, run)

@@ -127,6 +127,11 @@ DEFAULTS = {
     ("curve", "ks"): ["1-20"],
     ("plot", "position"): None,  # --score, except for clicks
     ("check", "rules"): None,  # there may be --rule
+    # None is the same, as a table of values may name its conventions.
+    **{
+        (command, "conventions"): "polars_rank"
+        for command in ("summarize", "compare", "slices", "check", "plot")
+    },
 }
 
 

@@ -422,7 +422,7 @@ def test_rectools_has_an_ild_of_0_for_a_single_document() -> None:
     """
     frame = NEW.head(1).with_columns(embedding=pl.lit([1.0, 0.0]))
     for preset in (pr.conventions.RECTOOLS, pr.conventions.LENSKIT):
-        assert pr.per_query(frame, "ILD@2", conventions=preset).item(0, 1) == 0
+        assert pr.per_query(frame, "ILD@2", conventions=preset)["ILD@2"].item() == 0
     assert pr.per_query(frame, "ILD@2").item(0, 1) is None
 
 
