@@ -65,7 +65,9 @@ def cells(value: Any, *path: str) -> Iterator[tuple[tuple[str, ...], float]]:
     """Return all numbers of a result, each with what it is called, where it is."""
     if isinstance(value, pl.DataFrame):
         keys = [name for name in value.columns if name in KEYS]
-        for row in value.drop(*COUNTS, "conventions", strict=False).sort(keys).iter_rows(named=True):
+        for row in (
+            value.drop(*COUNTS, "conventions", strict=False).sort(keys).iter_rows(named=True)
+        ):
             called = [str(row.pop(key)) for key in keys]
             yield from cells(row, *called)
     elif isinstance(value, Mapping):

@@ -168,6 +168,12 @@ def test_lengths_of_a_scan() -> None:
     assert ours.source_of_rows(plan.filter(pl.col("query") > 0), ["query"]).lengths == 7
 
 
+def test_is_in_memory() -> None:
+    assert ours.is_in_memory(KEYS.lazy().filter(pl.col("query") > 0), "query")
+    assert not ours.is_in_memory(KEYS.lazy().with_columns(query=pl.lit(1)), "query")
+    assert not ours.is_in_memory(source("LOG x"), "query")
+
+
 @pytest.mark.parametrize(("few", "kind"), [(3, ours.FewRows), (2, ours.ManyRows)])
 def test_rows_of_table(few: int, kind: type) -> None:
     """Plans that work row by row keep the class; plans of other rows do not have it."""

@@ -87,9 +87,16 @@ def with_definitions(
     stated = stated_conventions(values)
     if stated is None:
         return values, with_undefined(POLARS_RANK, undefined)
-    column = pl.col(CONVENTIONS)
-    known = column.map_batches(_known, return_dtype=pl.Boolean, is_elementwise=True)
-    return values.filter(known), with_undefined(stated, undefined)
+
+    def check(names: pl.Series) -> pl.Series:
+        if names.null_count():
+            raise _different([stated.name, None])
+        return names.is_not_null()
+
+    known = pl.col(CONVENTIONS).map_batches(check, return_dtype=pl.Boolean, is_elementwise=True)
+    # In a filter, Polars would also call the function for the statistics of Parquet files.
+    checked = values.with_columns(known.alias(_STATED)).filter(_STATED).drop(_STATED)
+    return checked, with_undefined(stated, undefined)
 
 
 def stated_conventions(values: pl.LazyFrame) -> Conventions | None:
@@ -121,12 +128,6 @@ def stated_conventions(values: pl.LazyFrame) -> Conventions | None:
             "settings are not known; pass them as `conventions`"
         )
     return None if name is None else preset_of(name)
-
-
-def _known(names: pl.Series) -> pl.Series:
-    if names.null_count():
-        raise _different([*names.unique()])
-    return names.is_not_null()
 
 
 def _different(names: Sequence[str | None]) -> DataError:
@@ -337,6 +338,7 @@ def _unique_columns(table: pl.LazyFrame, columns: Sequence[str], keys: Sequence[
     return [name for name, unique in zip(columns, is_unique, strict=True) if unique]
 
 
+_STATED = OWN + "stated"
 _ROWS, _DIFFERENT, _PLACE = OWN + "rows", OWN + "different", OWN + "place"
 
 

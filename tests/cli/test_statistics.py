@@ -190,6 +190,21 @@ def test_groups_and_conventions_of_a_log(log: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_a_table_names_its_conventions(log: Path, tmp_path: Path, ending: str) -> None:
+    table = tmp_path / f"values.{ending}"
+    code, _, err = run(
+        "evaluate", log, "-m", "ndcg@3", "--by", "run", "--conventions", "lightgbm",
+        "--per-query", "-o", table,
+    )  # fmt: skip
+    assert code == 0, err
+    frame = pl.read_parquet(log)
+    means = pr.evaluate(frame, "ndcg@3", by="run", conventions="lightgbm")["ndcg@3"].to_list()
+    summary = actual("summarize", table)
+    assert summary["mean"].to_list() == pytest.approx(means)
+    assert not summary.equals(actual("summarize", table, "--conventions", "polars_rank"))
+
+
 def test_other_columns(log: Path, tmp_path: Path) -> None:
     names = {"run": "day", "query": "q", "doc": "d", "score": "s", "label": "grade"}
     frame = pl.read_parquet(log).with_columns(run=(pl.col("run") == "new").cast(pl.Int64) + 1)
