@@ -171,10 +171,9 @@ class _Mapped:
     @property
     def refuses(self) -> Refusals:
         known = [grade for grade, _ in self.gains]
-        grades = pl.Series(known, dtype=pl.Float64).implode()
         shown = [int(grade) if grade.is_integer() else grade for grade in known]
         problem = f"not in the gain mapping of the grades {shown}; add these labels"
-        return {problem: lambda label: ~label.is_in(grades)}
+        return {problem: lambda label: label.is_not_null() & self(label).is_null()}
 
 
 @dataclass(frozen=True)
