@@ -21,19 +21,21 @@ from polars_rank.evaluation.stages import (
     LogFacts,
     Needs,
     Stage,
+    by_cutoffs,
     complete,
     gain_of,
-    is_neutral,
     name_of_sum,
     running_sums,
 )
-from polars_rank.metrics.analyses import leaves, nodes, weighted
-from polars_rank.metrics.expressions import lowered
+from polars_rank.metrics.analyses import is_neutral, leaves, nodes, weighted
+from polars_rank.metrics.expressions import cutoff, lowered
 from polars_rank.metrics.nodes import (
     Elements,
     Field,
     Gain,
     Hits,
+    LiteralTerm,
+    MappedTerm,
     Node,
     Order,
     Reduction,
@@ -41,20 +43,18 @@ from polars_rank.metrics.nodes import (
     Term,
     Value,
 )
+from polars_rank.metrics.terms import conditional
 
 #: The label at a position, and the label at a position if the document is retrieved.
 LABEL, RETRIEVED_LABEL = "label", OWN + "retrieved label"
 #: The label at a position of the ideal order.
 IDEAL = OWN + "ideal label"
-#: The rank at a position, null if the document is not retrieved; whether a document is there.
-RANK, HERE = "rank", OWN + "here"
-
-#: The length of the longest ranking supported: conditions are counted as UInt8.
-LONGEST = 64
+#: The rank at a position, null if the document is not retrieved.
+RANK = "rank"
 
 _LABELS: dict[Order, str] = {"rank": RETRIEVED_LABEL, "ideal": IDEAL, "any": LABEL}
 
-#: The extreme of no documents: columns without nulls are compared several times faster.
+#: The extreme of no finite numbers: columns without nulls are compared several times faster.
 _NONE = {"min": math.inf, "max": -math.inf}
 
 
@@ -103,6 +103,7 @@ class _Positions:
         positions = range(self.length)
         columns = {node: self._columns(node) for node in self.elements}
         sums = {(node.elements, self._cutoff(node)) for node in self.reductions if _is_sum(node)}
+        late = by_cutoffs(node for node in self.reductions if not _is_sum(node))
         return ColumnStages(
             Needs.of(self.values),
             self.length,
@@ -124,11 +125,7 @@ class _Positions:
                     self.names,
                     lambda node, start, stop: _total(columns[node][start:stop]),
                 ),
-                {
-                    self.names[node]: self._late(node)
-                    for node in self.reductions
-                    if not _is_sum(node)
-                },
+                *({self.names[node]: self._late(node) for node in group} for group in late),
             ],
             [lowered(value, self._reduction) for value in self.values],
         )
@@ -156,10 +153,8 @@ class _Positions:
         """Return a term at a position, masked where a position without a document has an effect."""
         leaf = partial(self._leaf, order=node.order, i=i)
         among = None
-        if not is_neutral(node.term, node.how):
-            among = pl.col(at(HERE, i))
-            if node.order != "any":
-                among = leaf(Field("retrieved" if node.order == "rank" else "judged"))
+        if not is_neutral(node):
+            among = leaf(Field("retrieved" if node.order == "rank" else "judged"))
         return complete(lowered(node.term, leaf), node.how, among)
 
     def _leaf(self, leaf: Term, order: Order, i: int) -> pl.Expr:
@@ -189,19 +184,22 @@ class _Positions:
             name = name_of_sum(self.names, node.elements, self._cutoff(node))
             return pl.col(name).cast(pl.Float64)
         value = pl.col(self.names[node])
-        return pl.when(value != _NONE[node.how]).then(value) if node.how in _NONE else value
+        none = _none(node)
+        return value if none is None else pl.when(value != none).then(value)
 
     def _late(self, node: Reduction) -> pl.Expr:
         """Return an extreme, or a sum whose cutoff is a value."""
         columns = self._columns(node.elements)[: self._cutoff(node)]
         if isinstance(node.k, Value):
-            k = lowered(node.k, self._reduction).cast(pl.Int64)
-            columns = [pl.when(k > i).then(column) for i, column in enumerate(columns)]
-        none = _NONE.get(node.how, 0.0)
-        columns = [column.cast(pl.Float64).fill_null(none) for column in columns]
-        if node.how in _NONE:
-            return (pl.min_horizontal if node.how == "min" else pl.max_horizontal)(columns)
-        return _total(columns)
+            k = cutoff(lowered(node.k, self._reduction))
+            columns = [pl.when(k >= i + 1).then(column) for i, column in enumerate(columns)]
+        columns = [column.cast(pl.Float64) for column in columns]
+        if node.how not in _NONE:
+            return _total(column.fill_null(0.0) for column in columns)
+        none = _none(node)
+        if none is not None:
+            columns = [column.fill_null(none) for column in columns]
+        return (pl.min_horizontal if node.how == "min" else pl.max_horizontal)(columns)
 
 
 _RANKED: Order = "rank"
@@ -225,6 +223,20 @@ def _running_hits(rel: float, i: int) -> pl.Expr:
     return pl.col(at(_hits(rel), i - 1)) + here if i else here.cast(pl.UInt8)
 
 
+def _none(node: Reduction) -> float | None:
+    """Return a number in place of the extreme of no documents; None if terms can be that number."""
+    return _NONE[node.how] if node.how in _NONE and _is_finite(node.term) else None
+
+
+def _is_finite(term: Term) -> bool:
+    """Return whether a term chooses among labels, ranks and numbers, which are finite."""
+    if isinstance(term, LiteralTerm):
+        return term.value is None or math.isfinite(term.value)
+    if isinstance(term, MappedTerm):
+        return term.function is conditional and all(map(_is_finite, term.operands))
+    return not isinstance(term, Gain)
+
+
 def _is_sum(node: Reduction) -> bool:
     return node.how in {"sum", "count"} and not isinstance(node.k, Value)
 
@@ -236,18 +248,20 @@ def _is_relevance(node: Elements) -> bool:
 
 def _split(node: Elements, length: int) -> tuple[Elements, Sequence[float] | None]:
     """Return the part of a term that is stored, and its constant factor at each position."""
-    term, weight = weighted(node.term) if node.how == "sum" else (node.term, None)
-    if weight is None:
-        return node, None
-    return replace(node, term=term), _weights(weight, length)
+    if node.how == "sum" and node.order != "any":  # some documents of any order have no rank
+        term, weight = weighted(node.term, node.order)
+        weights = None if weight is None else _weights(weight, length)
+        if weights is not None and all(map(math.isfinite, weights)):
+            return replace(node, term=term), weights
+    return node, None
 
 
 @lru_cache(4096)
 def _weights(weight: Term, length: int) -> Sequence[float]:
-    """Return a term that reads only ranks, at each position."""
-    ranks = pl.lit(pl.Series(range(1, length + 1), dtype=pl.Float64))
-    weights = lowered(weight, lambda _: ranks).cast(pl.Float64).fill_null(0.0)
-    return pl.select(weights).to_series().to_list()
+    """Return a term that reads only ranks, at each position; NaN if it is null."""
+    ranks = pl.DataFrame({"rank": range(1, length + 1)}, schema={"rank": pl.Float64})
+    weights = lowered(weight, lambda _: pl.col("rank")).cast(pl.Float64).fill_null(math.nan)
+    return ranks.with_columns(weights.alias("weight"))["weight"].to_list()
 
 
 def _total(columns: Iterable[pl.Expr]) -> pl.Expr:

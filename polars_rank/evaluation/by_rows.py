@@ -13,21 +13,22 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN
+from polars_rank._params import MAX_DOCUMENTS, OWN
 from polars_rank.evaluation.stages import (
     LogFacts,
     Needs,
     Stage,
+    by_cutoffs,
     complete,
     gain_of,
-    is_neutral,
     is_running,
     name_of_sum,
     running_sums,
 )
-from polars_rank.metrics.analyses import leaves, nodes
+from polars_rank.metrics.analyses import is_neutral, leaves, nodes
 from polars_rank.metrics.expressions import (
     IS_RETRIEVED,
+    cutoff,
     folded,
     leaf_of_rows,
     lowered,
@@ -159,7 +160,7 @@ class _Names:
     def stages(self) -> RowStages:
         """Return the columns of each stage."""
         plain = [node for node in self.reductions if not is_running(node)]
-        late = [node for node in plain if isinstance(node.k, Value)]
+        groups = by_cutoffs(plain)
         required = {node.problem: self._value(node.condition) for node in self.required}
         if _ONE_PER_POSITION in self.folds:
             required[_SEVERAL] = pl.col(self.names[_ONE_PER_POSITION])
@@ -183,9 +184,8 @@ class _Names:
                 for node in self.items
             },
             sums=[
-                {self.names[node]: self._sum(node) for node in plain if node not in late},
                 *running_sums(cutoffs, self.names, part),
-                {self.names[node]: self._sum(node) for node in late},
+                *({self.names[node]: self._sum(node) for node in group} for group in groups),
             ],
             required=required,
             values=[self._value(value) for value in self.values],
@@ -222,9 +222,9 @@ class _Names:
     def _among(self, node: Elements) -> pl.Expr | None:
         if node.order == "rank":
             return IS_RETRIEVED
-        if node.order == "ideal" and not is_neutral(node.term, node.how):
+        if node.order == "ideal" and not is_neutral(node):
             return _IDEAL_LABEL.is_not_null()
-        return None
+        return _FIELDS["document"] if node.order == "items" else None
 
     def _leaf(self, leaf: Term, order: Order | None) -> pl.Expr:
         """Return the column of what a term reads, in rows in rank order."""
@@ -284,7 +284,9 @@ class _Names:
         terms = pl.col(self.names[node.elements]).list
         if node.k is None:
             return reduced(terms, node.how)
-        k = self._value(node.k).cast(pl.Int64) if isinstance(node.k, Value) else node.k
+        if not isinstance(node.k, Value):
+            return reduced(terms.head(node.k).list, node.how)
+        k = cutoff(self._value(node.k)).clip(0, MAX_DOCUMENTS).cast(pl.Int64)
         return reduced(terms.head(k).list, node.how)
 
     def _part(self, node: Elements, start: int, stop: int, *, depth: int | None) -> pl.Expr:

@@ -193,7 +193,10 @@ def _by_rows(plan: Plan, stages: RowStages) -> pl.LazyFrame:
     for stage in stages.sums:
         table = table.with_columns(**stage) if stage else table
     if stages.required:
-        required = [Check("ranking", ~each, problem) for problem, each in stages.required.items()]
+        required = [
+            Check("ranking", ~each.fill_null(value=False), problem)
+            for problem, each in stages.required.items()
+        ]
         flagged = table.with_columns(failed(required, "ranking"))
         table = raise_failed(flagged, required, keys=keys.names)
     return table.select(*plan.leading, *plan.counts, *_named(plan, stages.values))

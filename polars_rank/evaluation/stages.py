@@ -9,17 +9,12 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard
 import polars as pl
 
 from polars_rank.metrics.analyses import columns_read, depth, reads_order, refusals
-from polars_rank.metrics.expressions import lowered
 from polars_rank.metrics.nodes import (
     Column,
     Elements,
-    Field,
     Function,
-    Gain,
     Node,
     Reduction,
-    Relevant,
-    Term,
     Value,
 )
 
@@ -76,28 +71,23 @@ def complete(term: pl.Expr, how: str, among: pl.Expr | None) -> pl.Expr:
     return some.cast(pl.Float64).fill_null(0.0) if how == "sum" else some
 
 
-@lru_cache(4096)
-def is_neutral(term: Term, how: str) -> bool:
-    """Return whether a document without a label and a rank has no effect on a reduced term."""
-
-    def absent(leaf: Term) -> pl.Expr:
-        match leaf:
-            case Relevant() | Field("retrieved" | "judged"):
-                return pl.lit(value=False)
-            case Gain(gain):
-                worth: pl.Expr = gain(pl.lit(None, dtype=pl.Float64))
-                return worth
-            case Field("label"):
-                return pl.lit(None, dtype=pl.Float64)
-        return pl.lit(1.0)
-
-    value = pl.select(lowered(term, absent)).item()
-    return value is None or (how in {"sum", "count"} and not value)
-
-
 def is_running(node: Node) -> TypeGuard[Reduction]:
     """Return whether a node is a sum down to a number of ranks."""
     return isinstance(node, Reduction) and isinstance(node.k, int) and node.how in {"sum", "count"}
+
+
+def by_cutoffs(reductions: Iterable[Reduction]) -> list[list[Reduction]]:
+    """Return reductions in groups: a cutoff that is a value reads those of the groups before."""
+    groups: dict[int, list[Reduction]] = {}
+    for each in reductions:
+        groups.setdefault(_level(each), []).append(each)
+    return [groups[level] for level in sorted(groups)]
+
+
+@lru_cache(4096)
+def _level(node: Node) -> int:
+    level = max(map(_level, node.inputs), default=0)
+    return level + (isinstance(node, Reduction) and isinstance(node.k, Value))
 
 
 def name_of_sum(names: Mapping[Node, str], elements: Elements, k: Any) -> str:

@@ -27,10 +27,8 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank.columns import Columns
 from polars_rank.evaluation.by_columns import (
-    HERE,
     IDEAL,
     LABEL,
-    LONGEST,
     RANK,
     RETRIEVED_LABEL,
     ColumnStages,
@@ -39,6 +37,7 @@ from polars_rank.evaluation.by_columns import (
 from polars_rank.evaluation.checks import FAILED, Check, failed
 from polars_rank.evaluation.order import PackedKey
 from polars_rank.frames.lengths import Lengths
+from polars_rank.metrics.analyses import LONGEST
 
 #: Column that says whether a ranking has a document more than once.
 REPEATED = pl.col(OWN + "repeated")
@@ -104,7 +103,6 @@ def table_of_positions(
         table, repeated = _descending(table, _DOCUMENT, stages.length), _repeated(stages.length)
     table = table.with_columns(
         *documents.columns_at(stages.length),
-        *((pl.col(_ROWS) > i).alias(at(HERE, i)) for i in range(stages.length)),
         repeated.alias(REPEATED.meta.output_name()),
     )
     failing = pl.max_horizontal(documents.failing, failed(of_ranking, "ranking"))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache, partial
 
 import polars as pl
 
 from polars_rank._polars import is_elementwise
 from polars_rank.errors import ArgumentError, short
 from polars_rank.gains import GAINS
+from polars_rank.metrics.expressions import lowered
 from polars_rank.metrics.nodes import (
     Batch,
     Column,
+    Elements,
     Field,
     Fold,
     Function,
@@ -26,6 +28,7 @@ from polars_rank.metrics.nodes import (
     MappedValue,
     Node,
     OfTies,
+    Order,
     Parameters,
     Reduction,
     Relevant,
@@ -38,8 +41,17 @@ from polars_rank.metrics.nodes import (
 _RANKS = {Field("rank"), Field("ideal_rank")}
 #: Fields of the documents tied with a document, which only plans by rows have.
 TIES = {Field("position")} | {Field(name) for name in ("first", "last", "begin", "end", "reverse")}
-#: Fields that columns by position have.
-_OF_POSITIONS = _RANKS | {Field("label"), Field("retrieved"), Field("judged")}
+#: Fields and functions of labels that columns by position have, by the order of positions.
+_RANKED = {Field("rank"), Field("label"), Field("retrieved"), Field("judged")}
+_OF_POSITIONS: Mapping[Order, tuple[set[Field], tuple[type[Term], ...]]] = {
+    "rank": (_RANKED, (Relevant, Hits, Gain)),
+    "any": (_RANKED, (Relevant, Gain)),
+    "ideal": ({Field("ideal_rank"), Field("label"), Field("judged")}, (Gain,)),
+    "items": (set(), ()),
+}
+
+#: The length of the longest ranking by columns, which count conditions as UInt8.
+LONGEST = 64
 
 #: Modules whose functions the operators of terms call.
 _ELEMENTWISE = {"_operator", "polars.functions.aggregation.horizontal"}
@@ -76,9 +88,12 @@ def depth(*values: Value) -> int | None:
     cutoffs: list[int | None] = []
     for node in nodes(*values):
         if isinstance(node, (Reduction, Listed)):
-            # Hits are counted, and tied documents found, in whole rankings.
+            # Hits are counted, and tied documents and ideal ranks found, in whole rankings.
             whole = node.order in {"any", "items"} or any(
-                isinstance(leaf, Hits) or leaf in TIES for leaf in leaves(node)
+                isinstance(leaf, Hits)
+                or leaf in TIES
+                or (leaf == Field("ideal_rank") and node.order != "ideal")
+                for leaf in leaves(node)
             )
             cutoffs.append(None if whole or not isinstance(node.k, int) else node.k)
         elif isinstance(node, (Batch, UserExpression)):
@@ -152,13 +167,12 @@ def refusals(*values: Value) -> dict[str, Callable[[pl.Expr], pl.Expr]]:
 def fits_columns(value: Value) -> bool:
     """Return whether a value needs no more than the label and the rank at each position."""
     if isinstance(value, Reduction):
-        by_position = all(
-            leaf in _OF_POSITIONS or isinstance(leaf, (Relevant, Hits, Gain))
-            for leaf in leaves(value.term)
-        )
+        fields, of_labels = _OF_POSITIONS[value.order]
         return (
-            by_position
-            and value.order != "items"
+            value.order != "items"
+            and all(leaf in fields or isinstance(leaf, of_labels) for leaf in leaves(value.term))
+            # Positions have no mark of documents that are neither retrieved nor judged.
+            and (value.order != "any" or is_neutral(value.elements))
             and (not isinstance(value.k, Value) or fits_columns(value.k))
         )
     if isinstance(value, (LiteralValue, MappedValue)):
@@ -166,11 +180,62 @@ def fits_columns(value: Value) -> bool:
     return False
 
 
-def weighted(term: Term) -> tuple[Term, Term | None]:
-    """Split a term into a factor that does not read ranks and one that reads nothing else."""
+@lru_cache(4096)
+def is_neutral(elements: Elements) -> bool:
+    """Return whether rows and positions without a document of the order have no effect.
+
+    They have no label and, if the order is "any", no rank.
+    """
+    if any(map(_is_of_any_type, leaves(elements.term))):
+        return False
+    ranks = [None] if elements.order == "any" else range(1, LONGEST + 1)
+    values = lowered(elements.term, partial(_absent, ranks=pl.Series(ranks, dtype=pl.Float64)))
+    known = pl.select(values.cast(pl.Float64)).to_series().drop_nulls()
+    return known.is_empty() or (elements.how != "extreme" and (known == 0).all())
+
+
+def is_condition(term: Term) -> bool | None:
+    """Return whether a term is true or false; None if this depends on columns of the log."""
+    if isinstance(term, Relevant):
+        return True
+    try:
+        found = _type_of(term)
+    except pl.exceptions.PolarsError:  # of a function of another type
+        return None
+    if any(map(_is_of_any_type, leaves(term))):
+        return True if found == pl.Boolean else None
+    return found in {pl.Boolean, pl.Null}
+
+
+@lru_cache(4096)
+def _type_of(term: Term) -> pl.DataType:
+    ranks = pl.Series([1.0])
+    return pl.select(lowered(term, partial(_absent, ranks=ranks))).to_series().dtype
+
+
+def _is_of_any_type(leaf: Term) -> bool:
+    """Return whether a leaf is a column that need not have numbers."""
+    return leaf == Field("doc") or (isinstance(leaf, Column) and leaf.kind == "as is")
+
+
+def _absent(leaf: Term, *, ranks: pl.Series) -> pl.Expr:
+    """Return what a term reads where no document is, at some ranks."""
+    match leaf:
+        case Relevant() | Field("retrieved" | "judged" | "document"):
+            return pl.lit(value=False)
+        case Field("rank" | "ideal_rank") | Hits():
+            return pl.lit(ranks)
+        case Gain(gain):
+            worth: pl.Expr = gain(pl.lit(None, dtype=pl.Float64))
+            return worth
+    return pl.lit(None) if _is_of_any_type(leaf) else pl.lit(None, dtype=pl.Float64)
+
+
+def weighted(term: Term, order: Order) -> tuple[Term, Term | None]:
+    """Split a term into a factor and a weight, which reads only the rank in an order."""
     if isinstance(term, MappedTerm) and term.function is operator.mul:
         rest, weight = term.operands
-        if leaves(weight) and leaves(weight) <= _RANKS:
+        if leaves(weight) == {Field("ideal_rank" if order == "ideal" else "rank")}:
             return rest, weight
     return term, None
 

@@ -41,6 +41,7 @@ _RANK = pl.col("rank").cast(pl.Float64)
 _IDEAL_RANK = pl.col("ideal_rank").cast(pl.Float64)
 IS_RETRIEVED = pl.col("rank").is_not_null()
 _IS_JUDGED = pl.col("label").is_not_null()
+_IS_ROW = IS_RETRIEVED | ~IS_RETRIEVED
 
 _FIELDS = {
     "score": pl.col("score"),
@@ -84,16 +85,31 @@ def _aggregation(node: Value) -> pl.Expr:
     if not isinstance(node, Reduction):
         raise TypeError(node)
     term, k = _of_rows(node.term), node.k
-    if node.order in {"any", "items"}:
+    if node.order == "any":
         return reduced(term, node.how)
+    if node.order == "items":
+        return reduced(term.filter(_FIELDS["document"]), node.how)
     rank, among = (_RANK, IS_RETRIEVED) if node.order == "rank" else (_IDEAL_RANK, _IS_JUDGED)
     if k is not None:
-        among = rank <= (expression(k) if isinstance(k, Value) else k)
+        among = rank <= (cutoff(expression(k)) if isinstance(k, Value) else k)
     return reduced(term.filter(among), node.how)
 
 
 def _of_rows(term: Term) -> pl.Expr:
-    return lowered(term, leaf_of_rows)
+    """Return a term with one value per row, also if it is constant."""
+    values = lowered(term, _leaf)
+    return values if values.meta.root_names() else pl.when(_IS_ROW).then(values)
+
+
+def cutoff(k: pl.Expr) -> pl.Expr:
+    """Return a value as a number of ranks; none if it is null or NaN."""
+    return k.cast(pl.Float64).fill_nan(None).fill_null(0.0)
+
+
+def _leaf(leaf: Term) -> pl.Expr:
+    column = leaf_of_rows(leaf)
+    # The column is null in rows without a document.
+    return column.fill_null(value=False) if leaf == Relevant(None) else column
 
 
 def leaf_of_rows(leaf: Term) -> pl.Expr:

@@ -9,7 +9,7 @@ into expressions and plans.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -55,7 +55,7 @@ class _Level(Node, Generic[L]):
 
         The function is called with expressions, and with the parameters by name.
         """
-        return self.mapped(function, (self, *others), tuple(parameters.items()))
+        return self.mapped(function, (self, *others), hashable(parameters))
 
     def __add__(self, other: _Level[L] | Scalar) -> L:
         return self.map(operator.add, other)
@@ -419,6 +419,19 @@ class Mean(Value):
     def inputs(self) -> tuple[Value, ...]:
         """The nodes that this node reads."""
         return (self.value,)
+
+
+def hashable(parameters: Mapping[str, Hashable]) -> Parameters:
+    """Return parameters by name; raise `ArgumentError` for one that is not hashable."""
+    for name, value in parameters.items():
+        try:
+            hash(value)
+        except TypeError:
+            raise ArgumentError(
+                f"`{name}` must be hashable, such as a number, a string or a tuple; "
+                f"found {short(value)}"
+            ) from None
+    return tuple(parameters.items())
 
 
 def term_of(operand: object) -> Term:

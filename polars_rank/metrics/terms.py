@@ -8,17 +8,18 @@ metric.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar, get_args
 
 import polars as pl
 
-from polars_rank._params import check_name, whole_number
+from polars_rank._params import check_name, number, one_of, whole_number
 from polars_rank.discounts import DISCOUNTS
 from polars_rank.errors import ArgumentError, short
 from polars_rank.gains import function_of, gain_of
 from polars_rank.metrics import nodes
+from polars_rank.metrics.analyses import is_condition, is_neutral, leaves
 from polars_rank.metrics.nodes import (
     Batch,
     Column,
@@ -26,6 +27,7 @@ from polars_rank.metrics.nodes import (
     Fold,
     Function,
     Hits,
+    How,
     Listed,
     Order,
     Reduction,
@@ -35,7 +37,9 @@ from polars_rank.metrics.nodes import (
     Term,
     Value,
     described,
+    hashable,
     term_of,
+    value_of,
 )
 
 if TYPE_CHECKING:
@@ -77,6 +81,9 @@ __all__ = [
 
 L = TypeVar("L", Term, Value)
 
+#: Kinds of columns of the log.
+Kind: TypeAlias = Literal["number", "count", "as is"]
+
 #: Score of the document.
 SCORE = Field("score")
 #: Label of the document as Float64; null if it is unjudged.
@@ -93,7 +100,7 @@ RETRIEVED = Field("retrieved")
 JUDGED = Field("judged")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Selection:
     """A term of some documents of a ranking, to be reduced to a value."""
 
@@ -103,19 +110,48 @@ class Selection:
 
     def sum(self) -> Value:
         """Return the sum, ignoring nulls; 0 without documents."""
-        return Reduction("sum", self.term, self.order, self.k)
+        return self._reduced("sum", self.term)
 
     def count(self) -> Value:
         """Return the number of documents for which the term, a condition, is true."""
-        return Reduction("count", self.term, self.order, self.k)
+        known = is_condition(self.term)
+        if known is False:
+            raise ArgumentError(
+                "`count` is for conditions, but the term has numbers; count where it is in a "
+                "range, as in t.top(t.LABEL > 0).count(), or where it is known, as in "
+                "t.top(~t.LABEL.is_null()).count()"
+            )
+        # Polars rejects a column that is not Boolean as a condition.
+        return self._reduced("count", self.term if known else where(self.term, True))  # noqa: FBT003
 
     def min(self) -> Value:
         """Return the minimum; null without documents."""
-        return Reduction("min", self.term, self.order, self.k)
+        return self._reduced("min", self.term)
 
     def max(self) -> Value:
         """Return the maximum; null without documents."""
-        return Reduction("max", self.term, self.order, self.k)
+        return self._reduced("max", self.term)
+
+    def _reduced(self, how: How, term: Term) -> Value:
+        value = Reduction(how, term, self.order, self.k)
+        if self.order == "any" and not is_neutral(value.elements):
+            # A ranking may have rows that are not documents.
+            return replace(value, term=where(Field("document"), term))
+        return value
+
+    def __repr__(self) -> str:
+        return "a selection of documents"
+
+    def _unreduced(self, *_: object) -> NoReturn:
+        raise ArgumentError(
+            "a selection of documents is not a value; reduce it with `sum`, `count`, `min` or "
+            "`max`, as in t.top(t.LABEL, 10).sum()"
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _unreduced
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = _unreduced
+    __gt__ = __ge__ = __lt__ = __le__ = _unreduced
+    __and__ = __rand__ = __or__ = __ror__ = __invert__ = __bool__ = _unreduced
 
 
 def top(
@@ -128,7 +164,8 @@ def top(
     term
         Term or number.
     k
-        Number of ranks, or a value per ranking, such as R. None: all retrieved documents.
+        Number of ranks, or a value per ranking, such as R; a null or a value below 1 selects no
+        documents. None: all retrieved documents.
     weight
         Weight of a rank, by which the term is multiplied: the name of a discount, or a function
         Expr -> Expr. None: no weight.
@@ -150,9 +187,7 @@ def top(
     >>> pr.per_query(log, ["total_price@2", "total_price"]).row(0)
     (1, 14.0, 21.0)
     """
-    term = term_of(term)
-    if k is not None and not isinstance(k, Value):
-        whole_number("k", k)
+    term, k = term_of(term), _cutoff(k)
     if weight is not None:
         term *= RANK.map(function_of("weight", weight, DISCOUNTS))
     return Selection(term, "rank", k)
@@ -223,9 +258,7 @@ def ideal_top(gain: Gain, discount: Discount, k: int | Value | None = None) -> S
     (1, 0.5)
     """
     weight = IDEAL_RANK.map(function_of("discount", discount, DISCOUNTS))
-    if k is not None and not isinstance(k, Value):
-        whole_number("k", k)
-    return Selection(nodes.Gain(gain_of(gain)) * weight, "ideal", k)
+    return Selection(nodes.Gain(gain_of(gain)) * weight, "ideal", _cutoff(k))
 
 
 def each(term: Term | float) -> Selection:
@@ -284,7 +317,14 @@ def of_items(term: Term) -> Selection:
     >>> pr.per_query(log, "highest_share@2", items=items).item(0, -1)
     0.5
     """
-    return Selection(term_of(term), "items")
+    term = term_of(term)
+    others = [leaf for leaf in leaves(term) if not isinstance(leaf, Column)]
+    if others or not leaves(term):
+        raise ArgumentError(
+            "`term` must read columns and nothing else, as in t.of_items(t.column('share')); "
+            f"found {_names(others) or 'a number'}"
+        )
+    return Selection(term, "items")
 
 
 def gain(gain: Gain) -> Term:
@@ -345,7 +385,7 @@ def column(
     name: str,
     parameter: str | None = None,
     *,
-    kind: Literal["number", "count", "as is"] = "number",
+    kind: Kind = "number",
     high: float | None = None,
     different_positions: bool = False,
 ) -> Term:
@@ -390,6 +430,9 @@ def column(
             f"`{parameter or 'name'}` must be the name of a column; found {short(name)}"
         )
     check_name(name)
+    one_of("kind", kind, get_args(Kind))
+    if high is not None:
+        number("high", high)
     return Column(name, parameter or "metrics", kind, high, different_positions)
 
 
@@ -468,8 +511,8 @@ def num_retrieved(k: int | None = None) -> Value:
     >>> pr.per_query(log, ["filled@2", "filled@4"]).row(0)
     (1, 1.0, 0.75)
     """
-    number = each(RETRIEVED).count()
-    return number if k is None else number.clip(high=k)
+    retrieved = each(RETRIEVED).count()
+    return retrieved if k is None else retrieved.clip(high=whole_number("k", k))
 
 
 def in_order(term: Term, k: int | None = None) -> Listed:
@@ -502,9 +545,7 @@ def in_order(term: Term, k: int | None = None) -> Listed:
     >>> pr.per_query(log, ["drops@3", "drops"]).row(0)
     (1, 1, 2)
     """
-    if k is not None:
-        whole_number("k", k)
-    return Listed(term_of(term), "rank", k)
+    return Listed(term_of(term), "rank", None if k is None else whole_number("k", k))
 
 
 def in_ideal_order(term: Term) -> Listed:
@@ -513,7 +554,7 @@ def in_ideal_order(term: Term) -> Listed:
     Parameters
     ----------
     term
-        Term of labels and ideal ranks.
+        Term of `LABEL`, `gain`, `JUDGED` and `IDEAL_RANK`. Other terms are unknown in ideal order.
 
     Returns
     -------
@@ -534,6 +575,16 @@ def in_ideal_order(term: Term) -> Listed:
     >>> pr.per_query(log, "in_place").row(0)
     (1, 0.5)
     """
+    others = [
+        leaf
+        for leaf in leaves(term_of(term))
+        if leaf not in {LABEL, JUDGED, IDEAL_RANK} and not isinstance(leaf, nodes.Gain)
+    ]
+    if others:
+        raise ArgumentError(
+            "`term` must read LABEL, gain, JUDGED and IDEAL_RANK only, because other terms are "
+            f"unknown in ideal order; found {_names(others)}"
+        )
     return Listed(term_of(term), "ideal")
 
 
@@ -602,7 +653,7 @@ def fold(function: Function, /, *sequences: Listed, **parameters: Hashable) -> V
             raise ArgumentError(
                 f"a fold must read sequences, such as t.in_order(t.LABEL); found {described(each)}"
             )
-    return Fold(function, sequences, tuple(parameters.items()))
+    return Fold(function, sequences, hashable(parameters))
 
 
 def batch(
@@ -648,7 +699,10 @@ def batch(
     >>> pr.per_query(log, "price_range").row(0)
     (1, 4.0)
     """
-    return Batch(compute, read, parameters, tuple(terms.items()))
+    for parameter in parameters:
+        hashable({"parameters": parameter})
+    fields = ((name, term_of(term)) for name, term in terms.items())
+    return Batch(compute, read, parameters, tuple(fields))
 
 
 def require(value: Value, condition: Value, problem: str) -> Value:
@@ -680,7 +734,7 @@ def require(value: Value, condition: Value, problem: str) -> Value:
     >>> pr.per_query(log, "complete_dcg@1").row(0)
     (1, 1.0)
     """
-    return Required(value, condition, problem)
+    return Required(value_of(value), value_of(condition), problem)
 
 
 def where(condition: L, value: L | Scalar, otherwise: L | Scalar = None) -> L:
@@ -776,7 +830,7 @@ def least(first: L, *others: L | Scalar) -> L:
     >>> pr.per_query(log, "found_of_possible@2").row(0)
     (1, 0.5)
     """
-    return first.map(pl.min_horizontal, *others)
+    return _first(first).map(pl.min_horizontal, *others)
 
 
 def most(first: L, *others: L | Scalar) -> L:
@@ -806,7 +860,37 @@ def most(first: L, *others: L | Scalar) -> L:
     >>> pr.per_query(log, "best_of_two@1").row(0)
     (1, 3.0)
     """
-    return first.map(pl.max_horizontal, *others)
+    return _first(first).map(pl.max_horizontal, *others)
+
+
+def _first(operand: L) -> L:
+    if not isinstance(operand, (Term, Value)):
+        raise ArgumentError(f"`first` must be a term or a value; found {short(operand)}")
+    return operand
+
+
+def _cutoff(k: int | Value | None) -> int | Value | None:
+    """Return a cutoff; raise `ArgumentError` for anything else."""
+    if isinstance(k, Selection):
+        raise ArgumentError(
+            f"`k` must be a positive integer or a value per ranking; found {k}; reduce it, as in "
+            "t.top(t.relevant()).count()"
+        )
+    return k if k is None or isinstance(k, Value) else whole_number("k", k)
+
+
+def _names(leaves: Iterable[Term]) -> str:
+    """Return terms as in definitions of metrics, in alphabetical order."""
+    return ", ".join(sorted({_name(leaf) for leaf in leaves}))
+
+
+def _name(leaf: Term) -> str:
+    match leaf:
+        case Field(name):
+            return name.upper()
+        case Column(name):
+            return f"column({name!r})"
+    return type(leaf).__name__.lower()
 
 
 def conditional(condition: pl.Expr, value: pl.Expr, otherwise: pl.Expr) -> pl.Expr:

@@ -55,6 +55,9 @@ class OrderMattersError(ArgumentError):
     """A value has no closed form for another order of tied documents."""
 
 
+#: Fields that tied documents do not share.
+_OF_DOCUMENTS = {Field("label"), Field("judged"), Field("document")}
+
 #: Functions that are linear in some operands, and the places of the others, which must not depend
 #: on the order of tied documents.
 _LINEAR: Mapping[Function, set[int]] = {
@@ -75,7 +78,7 @@ def is_settled(value: Value) -> bool:
     if isinstance(value, Reduction):
         if value.order == "ideal":
             return not isinstance(value.k, Value) or is_settled(value.k)
-        term, _ = weighted(value.term)
+        term, _ = weighted(value.term, value.order)
         if not leaves(term) and not isinstance(value.k, Value):
             return True  # only the number of retrieved documents matters
         return not reads_order(value.term) and value.k is None
@@ -122,7 +125,7 @@ def _is_linear(value: MappedValue) -> bool:
 
 def _expected_sum(value: Reduction, *, whole_labels: bool) -> Value:
     """Return a sum in which each document has the mean of its block."""
-    term, weight = weighted(value.term)
+    term, weight = weighted(value.term, value.order)
     if value.how in {"min", "max"} or isinstance(value.k, Value) or reads_order(term):
         raise OrderMattersError("an extreme, or terms or cutoffs that depend on the order")
     is_whole = isinstance(term, Gain) and whole_labels and getattr(term.gain, "whole", False)
@@ -188,6 +191,7 @@ def _weighed(
     k: int | None,
 ) -> pl.Expr:
     """Return the sum of a term, weighted by the mean weight of each document's possible ranks."""
+    weights = weights.fill_null(0.0)
     if k is not None:
         weights = pl.when(k >= place).then(weights).otherwise(0.0)
     weighed = above(weights, last + 1) - above(weights, first)
@@ -224,7 +228,7 @@ def _reverse(node: Node) -> Node:
         Field("doc"),
     }:
         raise OrderMattersError("a column that moves with the documents")
-    if node in {Field("label"), Field("judged")} or isinstance(node, (Relevant, Gain)):
+    if node in _OF_DOCUMENTS or isinstance(node, (Relevant, Gain)):
         return OfTies(pl.Expr.gather, (cast("Term", node), _REVERSE))
     if isinstance(node, Hits):
         hit = Relevant(node.rel) & Field("retrieved")

@@ -20,7 +20,7 @@ import pytest
 from oracles import Doc
 from polars.testing import assert_frame_equal
 from polars_rank._polars import rows_of_table
-from polars_rank.evaluation.by_columns import LONGEST
+from polars_rank.metrics.analyses import LONGEST
 from polars_rank.evaluation.wide import network
 from polars_rank.frames.tables import FEW_ROWS
 from polars_rank.metrics import metric as metric_module
@@ -162,9 +162,9 @@ class TestOwnDefinitions:
     @pytest.mark.parametrize(
         "function",
         [
-            lambda: t.each(JUDGED.cast(pl.Float64) * 2).min(),
-            lambda: t.each(LABEL.fill_null(0) - 9).max(),
-            lambda: t.each(~t.relevant()).count(),
+            lambda: t.top(JUDGED.cast(pl.Float64) * 2).min(),
+            lambda: t.top(LABEL.fill_null(0) - 9).max(),
+            lambda: t.top(~t.relevant()).count(),
             lambda: t.top(LABEL.fill_null(0), 2).min(),
             lambda: t.top(LABEL.fill_null(1), 3).sum(),
             lambda: t.top(LABEL, weight=lambda rank: pl.when(rank > 1).then(rank)).max(),

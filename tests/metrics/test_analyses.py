@@ -6,7 +6,10 @@ import polars_rank as pr
 import pytest
 from polars_rank.metrics.analyses import depth, fits_columns, reads_labels, reads_order
 from polars_rank.metrics.metric import Metric, tree_of
+from polars_rank.metrics.nodes import Value
 import polars as pl
+
+t = pr.terms
 
 
 @pytest.mark.parametrize(
@@ -22,6 +25,22 @@ import polars as pl
 )
 def test_depth(metrics: list[str], deepest: int | None) -> None:
     assert depth(*(pr.metric(name).tree for name in metrics)) == deepest
+
+
+@pytest.mark.parametrize(
+    ("value", "deepest", "fits"),
+    [
+        (t.top(t.LABEL * t.RANK, 3).sum(), 3, True),
+        (t.top(t.LABEL * t.IDEAL_RANK, 3).sum(), None, False),
+        (t.ideal_top("linear", "log2", 3).sum(), 3, True),
+        (t.each(t.LABEL).max(), None, True),
+        (t.each(t.LABEL.is_null()).count(), None, False),
+        (t.each(1.0).sum(), None, False),
+        (t.of_items(t.column("share")).max(), None, False),
+    ],
+)
+def test_terms_of_documents_beyond_positions(value: Value, deepest: int | None, fits: bool) -> None:
+    assert (depth(value), fits_columns(value)) == (deepest, fits)
 
 
 @pytest.mark.parametrize(

@@ -215,3 +215,9 @@ def test_rows_are_checked() -> None:
     assert expected(log, [pr.ndcg()], duplicates="max").row(0) == (1, 1.0)
     with pytest.raises(pr.errors.DataError, match="too large"):
         expected(log.with_columns(doc=pl.col("score"), label=99), [pr.ndcg(gain="exp2")])
+
+
+def test_ranks_with_a_null_weight_do_not_count() -> None:
+    log = pl.DataFrame({"query": 1, "score": [2.0, 1.0, 1.0], "label": [0.0, 0.5, 2.0]})
+    first_two = pr.dcg(discount=lambda rank: pl.when(rank <= 2).then(1 / rank))
+    assert expected(log, [first_two]).item(0, 1) == (0.5 + 2) / 2 / 2
