@@ -1,0 +1,166 @@
+"""Values of all runs side by side: a matrix of queries x runs for each group and metric."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from polars_rank._params import OWN
+from polars_rank.errors import DataError
+from polars_rank.frames.tables import schema_of
+from polars_rank.stats.moment_math import LARGE
+from polars_rank.stats.moment_tables import metric_key
+from polars_rank.stats.per_query_tables import bad_weight, check_sums, data_error
+from polars_rank.stats.query_hash import mixed, query_key
+from polars_rank.stats.resampling import KEY, numpy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from polars_rank.stats.per_query_tables import Variable
+    from polars_rank.stats.simultaneous import Array
+
+#: Column with the number of a run, in sorted order.
+RUN_NUMBER = OWN + "run number"
+
+_WEIGHT, _BAD_WEIGHT = OWN + "weight", OWN + "bad weight"
+_RANKINGS = OWN + "rankings"
+_WEIGHTS_DIFFER, _CLUSTERS_DIFFER = OWN + "weights differ", OWN + "clusters differ"
+
+
+class Matrix(NamedTuple):
+    """The values of a metric in a group, of the queries with a value in all of its runs."""
+
+    #: The numbers of the runs that have rankings in the group.
+    runs: Array
+    #: Queries x runs.
+    values: Array
+    weights: Array
+    #: A key for each query, which those of a cluster share.
+    keys: Array
+    #: Number of queries without a value in one of the runs.
+    missing: int
+
+
+class RunMatrices(NamedTuple):
+    """The columns and metrics of per-query values, from which matrices are computed."""
+
+    rows: pl.LazyFrame
+    selected: Sequence[Variable]
+    groups: Sequence[str]
+    run: str
+    query: Sequence[str]
+    weight: str | None
+    cluster: Sequence[str]
+    #: The message about a query that occurs twice in a run.
+    duplicates: str
+
+    def run_numbers(self) -> pl.LazyFrame:
+        """Return the runs in sorted order, with their numbers."""
+        return self.rows.select(self.run).unique().sort(self.run).with_row_index(RUN_NUMBER)
+
+    def by_query(self, run_numbers: pl.LazyFrame) -> pl.LazyFrame:
+        """Return one row per query with lists of its runs and of their values."""
+        schema = schema_of(self.rows)
+        numbered = self.rows.join(run_numbers, on=self.run, nulls_equal=True)
+        values = {metric_key(index): each.value for index, each in enumerate(self.selected)}
+        queries = numbered.group_by([*self.groups, *self.query]).agg(
+            pl.col(RUN_NUMBER),
+            pl.len().alias(_RANKINGS),
+            *(value.alias(key) for key, value in values.items()),
+            *(value.count().alias(key + "count") for key, value in values.items()),
+            *self._weights(),
+            *self._clusters(),
+        )
+        key = query_key(self.query, [schema[name] for name in self.query])
+        if self.cluster:
+            alone = pl.any_horizontal(pl.col(name).is_null() for name in self.cluster)
+            of_cluster = query_key(self.cluster, [schema[name] for name in self.cluster])
+            key = pl.when(alone).then(mixed(key)).otherwise(of_cluster)
+        kept = (_RANKINGS, *values, *(name + "count" for name in values), *self._faults())
+        weight = [] if self.weight is None else [_WEIGHT]
+        return queries.select(*self.groups, RUN_NUMBER, key.alias(KEY), *weight, *kept)
+
+    def _weights(self) -> list[pl.Expr]:
+        if self.weight is None:
+            return []
+        weight = pl.col(self.weight)
+        (is_bad,) = bad_weight(self.weight).values()
+        return [
+            weight.cast(pl.Float64).first().alias(_WEIGHT),
+            is_bad.any().alias(_BAD_WEIGHT),
+            (weight != weight.first()).any().alias(_WEIGHTS_DIFFER),
+        ]
+
+    def _clusters(self) -> list[pl.Expr]:
+        others = [pl.col(name) for name in self.cluster if name not in self.query]
+        differ = [name.ne_missing(name.first()).any() for name in others]
+        either = [pl.any_horizontal(differ).alias(_CLUSTERS_DIFFER)] if differ else []
+        return [*(name.first() for name in others), *either]
+
+    def _faults(self) -> dict[str, DataError]:
+        """Return the errors of queries by the column that marks them."""
+        faults = {}
+        if self.weight is not None:
+            faults[_BAD_WEIGHT] = data_error(self.rows, bad_weight(self.weight))
+            faults[_WEIGHTS_DIFFER] = DataError(
+                f"a query has different weights in two runs (column {self.weight!r}); use one "
+                "weight per query"
+            )
+        if not {*self.cluster} <= {*self.query}:
+            faults[_CLUSTERS_DIFFER] = DataError(
+                f"a query has different clusters in two runs (columns "
+                f"{', '.join(map(repr, self.cluster))}); use one cluster per query"
+            )
+        return faults
+
+    def of(self, queries: pl.DataFrame) -> Iterator[Matrix]:
+        """Return the matrix of each metric; `queries` are those of one group in `by_query`."""
+        np = numpy()
+        for fault, error in self._faults().items():
+            if queries.get_column(fault).any():
+                raise error
+        numbers = elements(queries.get_column(RUN_NUMBER))
+        has_rankings = np.bincount(numbers) > 0
+        runs, places = np.flatnonzero(has_rankings), np.cumsum(has_rankings) - 1
+        rows = np.repeat(np.arange(queries.height), queries.get_column(_RANKINGS).to_numpy())
+        cells = rows * len(runs) + places[numbers]
+        filled = np.zeros(queries.height * len(runs), dtype=bool)
+        filled[cells] = True
+        if np.count_nonzero(filled) < len(cells):
+            raise DataError(self.duplicates)
+        keys = queries.get_column(KEY).to_numpy()
+        weights = np.ones(queries.height)
+        if self.weight is not None:
+            weights = queries.get_column(_WEIGHT).to_numpy()
+        for index, each in enumerate(self.selected):
+            key = metric_key(index)
+            complete = queries.get_column(key + "count").to_numpy() == len(runs)
+            matrix = np.empty(len(filled))
+            matrix[cells] = elements(queries.get_column(key))
+            values = matrix.reshape(-1, len(runs))[complete]
+            self._check(each, values, weights[complete])
+            missing = queries.height - len(values)
+            yield Matrix(runs, values, weights[complete], keys[complete], missing)
+
+    def _check(self, variable: Variable, values: Array, weights: Array) -> None:
+        """Raise for values or weights that cannot be squared and added."""
+        np = numpy()
+        too_large = bool(len(values)) and abs(values).max() > LARGE
+        sums: dict[str, Any] = {
+            "mean": values.sum(),
+            "squares": np.inf if too_large else 0.0,
+            "weight": weights.sum(),
+            "weight_squares": weights @ weights,
+        }
+        columns = {name: pl.Series(name, [float(value)]) for name, value in sums.items()}
+        check_sums(columns, self.rows, [variable], self.weight)
+
+
+def elements(lists: pl.Series) -> Array:
+    """Return the elements of all lists of a column.
+
+    `Series.explode` runs a query, which callbacks of a plan must not do.
+    """
+    return pl.Series(lists.to_arrow().flatten()).to_numpy()
