@@ -114,8 +114,9 @@ def compare_all(
         - "max_t": the maximum of the t statistics, with a variance for each pair of runs. P-values
           are from step-down tests (Romano and Wolf, 2005), and intervals from the quantile of the
           maximum, so that a p-value can be below α although the interval contains 0. For more than
-          10,000 queries or clusters, the distribution of the maximum is that of a normal
-          distribution with the covariance of the runs;
+          10,000 queries or clusters, and if their weights or sizes differ, the runs are drawn from
+          a normal distribution with their covariance, and the statistics transformed to the t
+          distribution;
         - "tukey": Tukey's honestly significant difference. It assumes that all differences have the
           same variance; otherwise, it does not hold its level: with ten runs whose standard
           deviations are 1 to 10, 12% of simulated results had a p-value below 0.05 by chance.

@@ -248,12 +248,16 @@ class _Law(NamedTuple):
 
 
 def _law(sums: RunSums, units: Units | None, n_resamples: int, seed: int) -> _Law:
-    """Return draws with random signs, or from the normal distribution for very many units."""
+    """Return draws with random signs, or from a normal distribution for many or unequal units.
+
+    A unit with a large weight has a small deviation from the mean, which signs do not make up for.
+    """
     np = numpy()
     effective = float(sums.effective or 0)
     scale = math.sqrt(float(sums.squares.max()))
     squares = sums.squares / scale / scale
-    if units is None or len(units.keys) > MANY_UNITS:
+    number = math.inf if units is None else len(units.keys)
+    if units is None or number > MANY_UNITS or effective < number * (1 - _ROUNDING * number):
         random = np.random.default_rng(seed)
         draws = _root(squares) @ random.standard_normal((len(squares), n_resamples))
         return _Law(draws, squares, effective, is_normal=True)
