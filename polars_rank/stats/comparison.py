@@ -47,6 +47,19 @@ from polars_rank.stats.per_query_tables import (
     with_definitions,
     without,
 )
+from polars_rank.stats.predictions import (
+    ESTIMATE_COLUMNS,
+    OF_DIFFERENCE,
+    PREDICTED,
+    SAMPLED_BY,
+    check_predictions,
+    differs,
+    estimate,
+    predicted_values,
+    warn_of_sampling,
+    with_estimate,
+    with_predictions,
+)
 from polars_rank.stats.run_pairs import Pairs, is_run, unknown_run
 from polars_rank.stats.significance import (
     Correction,
@@ -67,7 +80,8 @@ if TYPE_CHECKING:
 COLUMNS = (
     *("metric", "mean", "difference", "relative_difference", "relative_low", "relative_high"),
     *("baseline_mean", "effect_size", "effect_low", "effect_high", "skewness"),
-    *("wins", "ties", "losses", "queries", "used", "effective", "missing", "undefined", EMPTY),
+    *("wins", "ties", "losses", "queries", "used", "effective", *ESTIMATE_COLUMNS, "missing"),
+    *("undefined", EMPTY),
     *("warning", "interval", "confidence", "low_corrected", "high_corrected"),
     *("low", "high", "p_value", "p_corrected"),
 )
@@ -79,7 +93,7 @@ _MANY_MISSING = 0.05
 _MEAN, _ERROR, _NULL = OWN + "mean", OWN + "error", OWN + "null"
 _EFFECTIVE, _DISCORDANT, _WIDTH = OWN + "effective", OWN + "discordant", OWN + "width"
 _OF_RUN, _OF_BASELINE = OWN + "of run", OWN + "of baseline"
-_BASELINE_BINARY = OWN + "baseline binary"
+_BASELINE_BINARY, _CHOSEN = OWN + "baseline binary", OWN + "chosen"
 _SHARES, _UNITS, _EQUAL = OWN + "shares", OWN + "units", OWN + "equal"
 _IS_BASELINE = OWN + "is baseline"
 
@@ -102,6 +116,8 @@ def compare(
     confidence: float = 0.95,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str | None = None,
+    predictions: Any = None,
+    probability: str | None = None,
     n_resamples: int = 10_000,
     seed: int = 0,
 ) -> pl.LazyFrame:
@@ -161,6 +177,15 @@ def compare(
         have the same queries, the difference is the difference of the means of `evaluate`. None:
         those that the column `conventions` of the table names, as `per_query` returns it; else the
         default.
+    predictions
+        Per-query values of the same metrics and rankings from predicted labels, for all queries,
+        where `values` has those from human labels, for a random sample of the queries. The result
+        then estimates the differences over all queries, with the columns `predicted`,
+        `judge_weight` and `effective_queries`. People must have judged all documents that the
+        metric reads. Only for the tests "auto" and "t".
+    probability
+        Column of `values` with the probability with which a query was chosen for people to judge.
+        None: all queries were equally likely.
     n_resamples
         Number of resamples of the randomization test and the bootstrap.
     seed
@@ -188,6 +213,9 @@ def compare(
           counts;
         - `effective`: with weights or clusters, the effective number of units: (Σw)² / Σw² for
           units of weight w, which is lower than their number if weights are unequal;
+        - `predicted`, `judge_weight`, `effective_queries`: with `predictions`, the number of other
+          queries, the weight λ of their values, and the number of human queries alone that would
+          give the same standard error. Relative differences and effect sizes have no interval;
         - `missing`, `undefined`: number of queries in only one of the runs, and with an undefined
           value in either;
         - `empty`: number of the run's rankings without a retrieved document, if the table has the
@@ -244,6 +272,7 @@ def compare(
     Fieller, Some problems in interval estimation, 1954.
     Kish, Survey sampling, 1965.
     Benjamini & Yekutieli, False discovery rate-adjusted multiple confidence intervals, 2005.
+    Angelopoulos, Duchi & Zrnic, PPI++: Efficient prediction-powered inference, 2023.
 
     Examples
     --------
@@ -274,14 +303,20 @@ def compare(
     special()
     if test not in ("auto", "t") and (weight is not None or cluster is not None):
         raise ArgumentError(f"`weight` and `cluster` need `test` 'auto' or 't'; found {test!r}")
-    values, conventions = with_definitions(values, conventions, undefined)
+    check_predictions(predictions, probability)
+    if predictions is not None and test not in ("auto", "t"):
+        raise ArgumentError(f"`predictions` needs `test` 'auto' or 't'; found {test!r}")
+    values, definitions = with_definitions(values, conventions, undefined)
     testing = Testing(test, alternative, confidence, n_resamples, seed)
     needs_values = test not in ("auto", "t", "sign") or (test == "sign" and margin != 0)
 
     schema = schema_of(values)
     if is_moments(schema):
         refuse_definitions(undefined, conventions)
-        given = {"weight": weight, "cluster": cluster}
+        given = {
+            "weight": weight, "cluster": cluster, "predictions": predictions is not None,
+            "probability": probability,
+        }  # fmt: skip
         refuse_with_moments({**given, f"test={test!r}": needs_values})
         groups = groups_of_moments(schema, by, run, baseline)
         moments = regrouped(only_metrics(values, metrics), [*groups, run])
@@ -293,8 +328,13 @@ def compare(
         )  # fmt: skip
         groups = [*pairs.by]
         free([*groups, run], COLUMNS)
-        selected = variables(schema, metrics, conventions, pairs.columns, undefined=undefined)
-        moments = paired_sums(values, selected, pairs, conventions, values=needs_values)
+        selected = variables(schema, metrics, definitions, pairs.columns, undefined=undefined)
+        moments = paired_sums(values, selected, pairs, definitions, values=needs_values)
+        if predictions is not None:
+            moments = with_predictions(
+                moments, values, predicted_values(predictions, definitions, conventions, undefined),
+                selected, pairs.columns, weight=weight, probability=probability, pairs=pairs,
+            )  # fmt: skip
         weighted = pairs.is_weighted
     compared = against_baseline(moments, groups, run, baseline)
     results = with_tests(compared, testing, correction, margin)
@@ -307,8 +347,13 @@ def compare(
             _EQUAL
         ),
         pl.col("queries").alias(_OF_RUN),
+        (
+            differs(OF_DIFFERENCE, by_probability=SAMPLED_BY in schema_of(results))
+            if OF_DIFFERENCE in schema_of(results)
+            else pl.lit(value=False)
+        ).alias(_CHOSEN),
     )
-    beside = [_SHARES, _UNITS, _EQUAL, _OF_RUN, _OF_BASELINE]
+    beside = [_SHARES, _UNITS, _EQUAL, _OF_RUN, _OF_BASELINE, _CHOSEN]
     result = result_of(results, [*groups, "metric", run], test, weighted=weighted, also=beside)
     return _with_warnings(result, groups, run, test, weighted=weighted).drop(beside)
 
@@ -430,13 +475,13 @@ def with_tests(
     """
     known = (pl.col("counts_as") != "null") | (pl.col("pair_undefined") == 0)
     known &= pl.col("pairs") >= at_least
+    table = _with_estimates(table)
     mean, null = pl.col(DIFFERENCE + "mean"), _null_hypothesis(testing.alternative, margin)
     # The mean square of differences of -1, 0 and 1 is the share of those that are not 0.
     square = pl.col(DIFFERENCE + "squares") / pl.col(DIFFERENCE + "weight") + mean * mean
     is_binary = pl.col("binary") & pl.col(_BASELINE_BINARY)
     table = table.with_columns(
-        pl.when(known).then(moment_math.std_error(DIFFERENCE)).alias(_ERROR),
-        moment_math.effective(DIFFERENCE).alias(_EFFECTIVE),
+        pl.when(known).then(_ERROR).alias(_ERROR),
         pl.when(is_binary).then(square).alias(_DISCORDANT),
         null.alias(_NULL),
         # A mean that differs from the null hypothesis by a rounding error is equal to it.
@@ -454,6 +499,28 @@ def with_tests(
         return without(rows, *_LIST_COLUMNS).hstack(series)
 
     return table.map_batches(test, schema=schema)
+
+
+def _with_estimates(table: pl.LazyFrame) -> pl.LazyFrame:
+    """Add the standard error and the effective number of units of the difference.
+
+    With predictions, the means are estimates, too: the baseline's is that of the run less the
+    difference, so that each of them has its own weight of the judge.
+    """
+    schema = schema_of(table)
+    if OF_DIFFERENCE not in schema:
+        return table.with_columns(
+            moment_math.std_error(DIFFERENCE).alias(_ERROR),
+            moment_math.effective(DIFFERENCE).alias(_EFFECTIVE),
+        )
+    by_probability = SAMPLED_BY in schema
+    table = with_estimate(
+        table, OF_DIFFERENCE, DIFFERENCE, _ERROR, _EFFECTIVE, by_probability=by_probability
+    )
+    mean = estimate(PREDICTED, by_probability=by_probability).mean
+    return table.with_columns(
+        mean.alias("run_mean"), (mean - pl.col(DIFFERENCE + "mean")).alias("baseline_mean")
+    )
 
 
 #: The columns of tests.
@@ -551,6 +618,10 @@ def result_of(
         "skewness": moment_math.skewness(DIFFERENCE),
     }
     effective = [pl.col(_EFFECTIVE).alias("effective")] if weighted else []
+    if OF_DIFFERENCE in schema_of(table):
+        unknown = ("relative_low", "relative_high", "effect_low", "effect_high")
+        values |= dict.fromkeys(unknown, pl.lit(None, pl.Float64))
+        effective += [pl.col(name) for name in ESTIMATE_COLUMNS]
     result = table.select(
         *keys,
         *(pl.when(known).then(value).alias(name) for name, value in values.items()),
@@ -645,6 +716,7 @@ def _with_warnings(
             warn_of_effective(table, table.get_column("queries") > 0)
         without_interval = table.get_column(_EQUAL) & (table.get_column("interval") != "tango")
         warn_of_equal(table, without_interval, "differences")
+        warn_of_sampling(table, table.get_column(_CHOSEN))
         return table
 
     return result.map_batches(check)

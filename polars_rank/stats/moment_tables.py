@@ -37,6 +37,15 @@ from polars_rank.stats.per_query_tables import (
     with_definitions,
     without,
 )
+from polars_rank.stats.predictions import (
+    OF_DIFFERENCE,
+    PREDICTED,
+    SAMPLED_BY,
+    check_predictions,
+    merged_sums,
+    predicted_values,
+    with_predictions,
+)
 from polars_rank.stats.query_hash import query_key
 from polars_rank.stats.run_pairs import PAIRED, Pairs, baseline_of
 
@@ -51,6 +60,8 @@ if TYPE_CHECKING:
 KINDS = ("metric", "aggregate", "counts_as", "conventions")
 #: Columns that moments with weights or clusters have: the names of their columns.
 UNITS = ("weighted_by", "clustered_by")
+#: Columns that moments with predictions have.
+SUMS_OF_PREDICTIONS = (PREDICTED, OF_DIFFERENCE)
 COUNTS = ("queries", "undefined")
 RANKING_SUMS = (*COUNTS, "binary", *moment_math.PARTS)
 #: Sums of the differences from the baseline.
@@ -64,7 +75,17 @@ PAIR_SUMS = (
     *(DIFFERENCE + part for part in moment_math.PARTS),
 )
 
-FIXED = {*KINDS, *UNITS, *RANKING_SUMS, EMPTY, "baseline", *PAIR_SUMS, *overlap_check.COLUMNS}
+FIXED = {
+    *KINDS,
+    *UNITS,
+    *SUMS_OF_PREDICTIONS,
+    SAMPLED_BY,
+    *RANKING_SUMS,
+    EMPTY,
+    "baseline",
+    *PAIR_SUMS,
+    *overlap_check.COLUMNS,
+}
 
 _BAD_WEIGHTS, _WEIGHTS_DIFFER = OWN + "bad weights", OWN + "weights differ"
 SEPARATOR = " "
@@ -85,6 +106,8 @@ def moments(
     cluster: Names | None = None,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str | None = None,
+    predictions: Any = None,
+    probability: str | None = None,
 ) -> pl.LazyFrame:
     """Compute moments of per-query values, which can be merged over days, files and machines.
 
@@ -122,6 +145,13 @@ def moments(
         computed with. None: those that the column `conventions` of the table names, as `per_query`
         returns it; else the default. Only moments with the same conventions can be merged.
 
+    predictions
+        Per-query values of the same metrics and rankings from predicted labels, for all queries,
+        as in `summarize` and `compare`. Merging is exact if no cluster spans parts.
+    probability
+        Column of `values` with the probability with which a query was chosen for people to judge.
+        None: all queries were equally likely.
+
     Returns
     -------
     LazyFrame or DataFrame
@@ -144,6 +174,8 @@ def moments(
         - with `baseline`, also its name, `pairs` (number of queries in both runs), and for these
           `pair_undefined` (undefined in either run), `wins`, `ties`, `losses`, means and unit
           squares of both runs, and the moments of the differences, as `difference_...`;
+        - with `predictions`, the sums `predictions` and `difference_predictions`, and with
+          `probability`, `sampled_by`: the name of its column;
         - with `weight` or `cluster`, `weighted_by` and `clustered_by`: the names of their columns;
         - `first_ranking`, `last_ranking`, `sampled_rankings`: keys of a few rankings, or of a few
           clusters, which `merge` uses to find those that are in two parts; null without the
@@ -182,6 +214,7 @@ def moments(
     └────────┴─────────┴───────────┴───────┴─────────┘
     """
     values, definitions = with_definitions(values, conventions, undefined)
+    check_predictions(predictions, probability)
     if baseline is not None and run is None:
         raise ArgumentError("`baseline` needs `run`, the column of the runs")
 
@@ -202,15 +235,22 @@ def moments(
             sampled=clusters or kept,
         )  # fmt: skip
         result = with_run_warning(result, values, run, keys)
+        pairs = None
     else:
         pairs = Pairs.of(
             values, by=by, run=str(run), baseline=baseline, query=query, metrics=metrics,
             weight=weight, cluster=cluster,
         )  # fmt: skip
         clusters = pairs.cluster
-        selected = variables(schema, metrics, definitions, pairs.columns, undefined=undefined)
+        keys = {name: tuple(columns) for name, columns in pairs.columns.items()}
+        selected = variables(schema, metrics, definitions, keys, undefined=undefined)
         groups = [*pairs.by, pairs.run]
         result = paired_sums(values, selected, pairs, definitions, sampled=clusters or pairs.query)
+    if predictions is not None:
+        result = with_predictions(
+            result, values, predicted_values(predictions, definitions, conventions, undefined),
+            selected, keys, weight=weight, probability=probability, pairs=pairs,
+        )  # fmt: skip
     texts = {"weighted_by": weight, "clustered_by": ", ".join(clusters) or None}
     units = [pl.lit(text).alias(name) for name, text in texts.items() if text is not None]
     by = [name for name in groups if name != run]
@@ -391,7 +431,8 @@ def regrouped(
         *(each for name in COMPANIONS for each in moment_math.merged_companion(name, DIFFERENCE)),
         *moment_math.merged(DIFFERENCE),
     ]
-    kinds = [*KINDS, *(name for name in ("baseline", *UNITS) if name in schema)]
+    constant = ("baseline", *UNITS, SAMPLED_BY)
+    kinds = [*KINDS, *(name for name in constant if name in schema)]
     of_parts = overlap_check.PART in schema
     table = table.cache() if of_parts and disjoint else table
     kept = overlap_check.of_parts() if of_parts else []
@@ -402,6 +443,7 @@ def regrouped(
         *(empty if EMPTY in schema else ()),
         *moment_math.merged(""),
         *(differences if paired else ()),
+        *(merged_sums(name) for name in SUMS_OF_PREDICTIONS if name in schema),
         *kept,
     )
     ordered = added.sort(by, nulls_last=False, maintain_order=True) if by else added
@@ -421,7 +463,7 @@ def regrouped(
 
 
 def _one_kind(table: pl.DataFrame) -> pl.DataFrame:
-    for kind in ("conventions", "baseline", *UNITS):
+    for kind in ("conventions", "baseline", *UNITS, SAMPLED_BY):
         if kind in table.columns and table.get_column(kind).n_unique() > 1:
             values = ", ".join(map(repr, sorted(map(str, table.get_column(kind).unique()))))
             raise DataError(f"moments with different {kind} cannot be merged: {values}")

@@ -23,6 +23,13 @@ from polars_rank.stats.comparison import against_baseline, result_of, with_tests
 from polars_rank.stats.intervals import special, warn_of_effective, warn_of_equal
 from polars_rank.stats.moment_tables import DIFFERENCE, paired_sums
 from polars_rank.stats.per_query_tables import EMPTY, variables, with_definitions
+from polars_rank.stats.predictions import (
+    ESTIMATE_COLUMNS,
+    check_columns,
+    check_predictions,
+    predicted_values,
+    with_predictions,
+)
 from polars_rank.stats.run_pairs import Pairs
 from polars_rank.stats.significance import Correction, Testing
 
@@ -52,6 +59,8 @@ def slices(
     confidence: float = 0.95,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str | None = None,
+    predictions: Any = None,
+    probability: str | None = None,
 ) -> pl.LazyFrame:
     r"""Compare runs in slices of the queries, to see where a difference comes from.
 
@@ -96,6 +105,13 @@ def slices(
         that the column `conventions` of the table names, as `per_query` returns it; else the
         default.
 
+    predictions
+        Per-query values of the same metric and rankings from predicted labels, for all queries, as
+        in `compare`, with the columns of `slices`.
+    probability
+        Column of `values` with the probability with which a query was chosen for people to judge.
+        None: all queries were equally likely.
+
     Returns
     -------
     LazyFrame or DataFrame
@@ -110,6 +126,7 @@ def slices(
         - `missing`: number of queries in only one of the runs;
         - `empty`: number of the run's rankings without a retrieved document, if the table has the
           column `num_retrieved`, as `per_query(by=...)` returns it;
+        - `predicted`, `judge_weight`, `effective_queries`: with `predictions`, as in `compare`;
         - `small`: whether there are fewer than `min_queries` queries;
         - `used`, `effective`, `skewness`, `interval`, `confidence`, `relative_difference`,
           `relative_low`, `relative_high`: as in `compare`;
@@ -170,6 +187,7 @@ def slices(
     share("confidence", confidence)
     whole_number("min_queries", min_queries)
     special()
+    check_predictions(predictions, probability)
     values, definitions = with_definitions(values, conventions, undefined)
     testing = Testing("auto", "two-sided", confidence, n_resamples=1, seed=0)
 
@@ -184,8 +202,16 @@ def slices(
         raise ArgumentError(
             f"the metric {variable.name!r} is not a mean over queries, so its slices do not add up",
         )
-    sliced = values.with_columns(_slices(sliced_by, pairs=pairs).alias(_SLICE))
+    of_row = _slices(sliced_by, pairs=pairs).alias(_SLICE)
+    sliced = values.with_columns(of_row)
     moments = paired_sums(sliced, [variable], whole, definitions, slices=_SLICE)
+    if predictions is not None:
+        predicted = predicted_values(predictions, definitions, conventions, undefined)
+        check_columns(predicted, sliced_by)
+        moments = with_predictions(
+            moments, values, predicted.with_columns(of_row), [variable], whole.columns,
+            weight=weight, probability=probability, pairs=whole, slices=_SLICE,
+        )  # fmt: skip
     compared = against_baseline(
         moments, ["column", "value"], run, baseline, empty_by=[run], repeated=["metric", "column"]
     )
@@ -228,7 +254,7 @@ def _quoted(text: pl.Expr) -> pl.Expr:
 
 def _result(table: pl.LazyFrame, run: str, min_queries: int) -> pl.LazyFrame:
     whole = pl.col(_WEIGHT).sum().over(run, "column")
-    effective = selectors.by_name("effective", require_all=False)
+    effective = selectors.by_name("effective", *ESTIMATE_COLUMNS, require_all=False)
     # Polars prints the first four and the last four columns of a wide table.
     result = table.select(
         "column", "value", "metric", run, "mean", "baseline_mean", "relative_difference",

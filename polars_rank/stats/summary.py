@@ -57,6 +57,17 @@ from polars_rank.stats.per_query_tables import (
     warn_of_empty,
     with_definitions,
 )
+from polars_rank.stats.predictions import (
+    ESTIMATE_COLUMNS,
+    PREDICTED,
+    SAMPLED_BY,
+    check_predictions,
+    differs,
+    predicted_values,
+    warn_of_sampling,
+    with_estimate,
+    with_predictions,
+)
 from polars_rank.stats.proportions import wilson
 from polars_rank.stats.query_hash import query_key
 from polars_rank.stats.resampling import KEY, RESIDUE, bootstrap_sums
@@ -73,10 +84,12 @@ _LAST = ("effective", "queries", "undefined", "low", "high")
 #: Polars prints the first four and the last four columns of a wide table: what users read first.
 COLUMNS = (
     *("metric", "mean", "std_error", "std", "skewness", "interval", "confidence", "used"),
+    *ESTIMATE_COLUMNS,
     *_LAST,
 )
 _WIDTH, _POINT, _ERROR = OWN + "width", OWN + "point", OWN + "error"
 _UNITS, _SHARES, _EQUAL = OWN + "units", OWN + "shares", OWN + "equal"
+_CHOSEN = OWN + "chosen"
 _ROWS = OWN + "rows"
 _RESAMPLED = ("bootstrap", "studentized")
 
@@ -96,6 +109,8 @@ def summarize(
     confidence: float = 0.95,
     interval: Interval = "auto",
     quantiles: Sequence[float] = (),
+    predictions: Any = None,
+    probability: str | None = None,
     n_resamples: int = 10_000,
     seed: int = 0,
 ) -> pl.LazyFrame:
@@ -158,6 +173,15 @@ def summarize(
     quantiles
         Quantiles of the values to add, from 0 to 1, as columns such as "q0.5". Not with weights,
         clusters or moments.
+    predictions
+        Per-query values of the same metrics and rankings from predicted labels, for all queries,
+        where `values` has those from human labels, for a random sample of the queries. The result
+        then estimates the means over all queries, with the columns `predicted`,
+        `judge_weight` and `effective_queries`. People must have judged all documents that the
+        metric reads. Only for the intervals "auto", "t" and "normal".
+    probability
+        Column of `values` with the probability with which a query was chosen for people to judge.
+        None: all queries were equally likely.
     n_resamples
         Number of resamples of the bootstrap.
     seed
@@ -179,6 +203,9 @@ def summarize(
           confidence level; null without intervals;
         - `used`: number of values that count;
         - `effective`: with weights or clusters, the effective number of units n;
+        - `predicted`, `judge_weight`, `effective_queries`: with `predictions`, the number of other
+          queries, the weight λ of their values, and the number of human queries alone that would
+          give the same standard error;
         - the quantiles;
         - `queries`, `undefined`: number of rankings, and of rankings with an undefined value;
         - `low`, `high`: confidence interval; null for one effective unit, or if all values are
@@ -221,6 +248,7 @@ def summarize(
     ----------
     Wilson, Probable inference, the law of succession, and statistical inference, 1927.
     Kish, Survey sampling, 1965.
+    Angelopoulos, Duchi & Zrnic, PPI++: Efficient prediction-powered inference, 2023.
     Chamandy, Muralidharan, Najmi & Naidu, Estimating uncertainty for massive data streams, 2012.
     Waudby-Smith et al., Time-uniform central limit theory and asymptotic confidence sequences,
     2021.
@@ -251,7 +279,10 @@ def summarize(
     schema = schema_of(values)
     runs = run_column(schema, run)
     if is_moments(schema):
-        given = {"weight": weight, "cluster": cluster, "quantiles": quantiles}
+        given = {
+            "weight": weight, "cluster": cluster, "quantiles": quantiles,
+            "predictions": predictions is not None, "probability": probability,
+        }  # fmt: skip
         refuse_definitions(undefined, conventions)
         refuse_with_moments(given)
         if interval in _RESAMPLED:
@@ -268,13 +299,20 @@ def summarize(
     keys = key_columns(schema, by=by, run=runs, weight=weight, cluster=cluster)
     if points and (weight is not None or keys["cluster"]):
         raise ArgumentError("`quantiles` does not support `weight` or `cluster`")
+    check_predictions(predictions, probability)
+    if predictions is not None and (points or interval not in ("auto", "t", "normal", "none")):
+        raise ArgumentError(
+            "`predictions` does not support `quantiles`, or other intervals than 'auto', 't', "
+            f"'normal' and 'none'; found {interval!r}"
+        )
     resampled = interval in _RESAMPLED
     if resampled and not names("query", query):
         raise ArgumentError(
             f"`query` must name at least one column; `interval` {interval!r} resamples queries"
         )
     known = known_query(schema, query)
-    queries = known or (query_columns(values, query, metrics, keys) if resampled else ())
+    reads_queries = resampled or predictions is not None
+    queries = known or (query_columns(values, query, metrics, keys) if reads_queries else ())
     selected = variables(
         schema, metrics, definitions, {**keys, "query": queries}, undefined=undefined
     )
@@ -288,6 +326,12 @@ def summarize(
         units = _units(values, selected, groups, weight, keys["cluster"], queries)
         bounds = _bootstrap_bounds(units, selected, groups, confidence, interval, n_resamples, seed)
         moments = _with_bounds(moments, bounds(moments), groups)
+    if predictions is not None:
+        moments = with_predictions(
+            moments, values, predicted_values(predictions, definitions, conventions, undefined),
+            selected, {**keys, "query": queries}, weight=weight, probability=probability,
+        )  # fmt: skip
+        moments = without_duplicates(moments, values, [*groups, *queries])
     weighted = weight is not None or bool(keys["cluster"])
     result = _result(
         moments, keys["by"], keys["run"], confidence, interval, [*points], weighted=weighted
@@ -325,8 +369,16 @@ def _result(
 ) -> pl.LazyFrame:
     """Return the result from moments, which have the bounds already if they are bootstrapped."""
     tail = (1 + confidence) / 2
-    mean, error, n = pl.col("mean"), moment_math.std_error(""), moment_math.effective("")
-    table = with_width(table.with_columns(n.alias(_UNITS)), _UNITS, _WIDTH, interval, tail)
+    schema = schema_of(table)
+    is_predicted, by_probability = PREDICTED in schema, SAMPLED_BY in schema
+    if is_predicted:
+        table = with_estimate(table, PREDICTED, "", _ERROR, _UNITS, by_probability=by_probability)
+    else:
+        table = table.with_columns(
+            moment_math.std_error("").alias(_ERROR), moment_math.effective("").alias(_UNITS)
+        )
+    mean, error, n = pl.col("mean"), pl.col(_ERROR), pl.col(_UNITS)
+    table = with_width(table, _UNITS, _WIDTH, interval, tail)
     low, high = pl.col("low"), pl.col("high")
     if interval not in _RESAMPLED:
         low, high = mean - pl.col(_WIDTH) * error, mean + pl.col(_WIDTH) * error
@@ -361,11 +413,17 @@ def _result(
         pl.col(_UNITS).alias("effective"),
         is_share.alias(_SHARES),
         (error == 0).alias(_EQUAL),
+        (
+            differs(PREDICTED, by_probability=by_probability)
+            if is_predicted
+            else pl.lit(value=False)
+        ).alias(_CHOSEN),
         *(pl.when(known).then(value).alias(name) for name, value in values.items()),
     )
-    last = [name for name in _LAST if weighted or name != "effective"]
-    first = [name for name in COLUMNS[1:] if name not in _LAST]
-    hidden = [_UNITS, _SHARES, _EQUAL]
+    absent = {*(() if weighted else ["effective"]), *(() if is_predicted else ESTIMATE_COLUMNS)}
+    last = [name for name in _LAST if name not in absent]
+    first = [name for name in COLUMNS[1:] if name not in (*_LAST, *absent)]
+    hidden = [_UNITS, _SHARES, _EQUAL, _CHOSEN]
     result = result.select(*by, "metric", *run, *first, *points, *last, *hidden, empty)
     checked = _with_warnings(in_order(result, by, run), [*by, *run], interval, weighted=weighted)
     return checked.drop(*hidden, EMPTY, strict=False)
@@ -402,6 +460,7 @@ def _with_warnings(
             warn_of_equal(table, equal, "values")
         several = (n < FEW) | (interval == "studentized")
         warn_of_range(table, several & table.get_column(_SHARES) & ((low < 0) | (high > 1)), 0)
+        warn_of_sampling(table, table.get_column(_CHOSEN))
         warn_of_empty(table, by)
         return table
 

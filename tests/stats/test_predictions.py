@@ -1,0 +1,272 @@
+"""Estimates from human values of some queries and predicted values of all."""
+
+import math
+import warnings
+
+import numpy as np
+import needs
+import polars as pl
+import polars_rank as pr
+import pytest
+import scipy
+from polars.testing import assert_frame_equal
+
+N, OTHERS = 40, 300
+COLUMNS = ["predicted", "judge_weight", "effective_queries"]
+
+
+def tables(seed=0, noise=0.2, n=N, others=OTHERS):
+    """Return values by human labels of n queries, and by predicted labels of all."""
+    random = np.random.default_rng(seed)
+    query = np.arange(n + others)
+    human, predicted = [], []
+    for run, shift in (("a", 0.0), ("b", 0.1)):
+        x = random.random(n + others) + shift
+        both = pl.DataFrame({
+            "run": run, "query": query, "user": query % 60, "w": 1.0 + query % 5,
+            "country": query % 2, "x": x, "judge": x + random.normal(0, noise, n + others),
+        })  # fmt: skip
+        human.append(both.head(n).drop("judge"))
+        predicted.append(both.drop("x").rename({"judge": "x"}))
+    return pl.concat(human), pl.concat(predicted)
+
+
+VALUES, PREDICTED = tables()
+
+
+def arrays(run="b", baseline=None):
+    """Return H and J of human queries, and J of the others."""
+    human, judge = (
+        table.filter(run=run)["x"].to_numpy()
+        - (0 if baseline is None else table.filter(run=baseline)["x"].to_numpy())
+        for table in (VALUES, PREDICTED)
+    )
+    return human, judge[:N], judge[N:]
+
+
+def expected(human, judge, others):
+    """Return the estimate, its standard error, and the weight of the judge."""
+    n, m, every = len(human), len(others), np.concatenate([judge, others])
+    covariance = ((human - human.mean()) * (judge - judge.mean())).mean()
+    weight = min(max(covariance / ((1 + n / m) * every.var(ddof=1)), 0), 1)
+    rest = human - weight * judge
+    square = ((rest - rest.mean()) ** 2).sum() / (n * (n - 2))
+    square += weight**2 * (others.var(ddof=1) if m > 1 else every.var(ddof=1)) / m
+    return rest.mean() + weight * others.mean(), math.sqrt(square), weight
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_means_and_differences(engine):
+    summary = pr.summarize(VALUES.lazy(), "x", predictions=PREDICTED.lazy()).collect(engine=engine)
+    compared = pr.compare(VALUES.lazy(), "x", baseline="a", predictions=PREDICTED.lazy())
+    compared = compared.collect(engine=engine)
+    for row, mean, of in (
+        (summary.filter(run="b").row(0, named=True), "mean", arrays()),
+        (compared.row(0, named=True), "difference", arrays(baseline="a")),
+    ):
+        estimate, error, weight = expected(*of)
+        half = scipy.stats.t.ppf(0.975, N - 2) * error
+        assert row[mean] == pytest.approx(estimate, rel=1e-12)
+        assert (row["low"], row["high"]) == pytest.approx((estimate - half, estimate + half))
+        alone = of[0].std(ddof=1) / math.sqrt(N)
+        numbers = (OTHERS, weight, N * alone**2 / error**2)
+        assert [row[name] for name in COLUMNS] == pytest.approx(numbers)
+    row = compared.row(0, named=True)
+    assert row["p_value"] == pytest.approx(
+        2
+        * scipy.stats.t.sf(abs(row["difference"]) / (half / scipy.stats.t.ppf(0.975, N - 2)), N - 2)
+    )
+    # The difference has its own weight of the judge; the means add up.
+    assert row["mean"] == pytest.approx(summary.filter(run="b")["mean"].item())
+    assert row["mean"] - row["baseline_mean"] == pytest.approx(row["difference"])
+
+
+def test_estimates_are_those_of_ppi_python():
+    ppi = needs.package("ppi_py", "test")
+    human, judge, others = arrays()
+    row = pr.summarize(VALUES, "x", predictions=PREDICTED).filter(run="b").row(0, named=True)
+    weight = row["judge_weight"]
+    theirs = ppi.ppi_mean_pointestimate(human, judge, others)
+    assert row["mean"] == pytest.approx(float(np.squeeze(theirs)), rel=1e-9)
+    # With the divisors n and N, its standard error.
+    low, high = ppi.ppi_mean_ci(human, judge, others, alpha=0.05, lam=weight)
+    error = (np.squeeze(high) - np.squeeze(low)) / 2 / scipy.stats.norm.ppf(0.975)
+    rest = human - weight * judge
+    square = rest.var() / N + weight**2 * others.var() / OTHERS
+    assert float(error) == pytest.approx(math.sqrt(square), rel=1e-9)
+    corrected = rest.var() / (N - 2) + weight**2 * others.var(ddof=1) / OTHERS
+    assert row["std_error"] == pytest.approx(math.sqrt(corrected), rel=1e-9)
+
+
+@pytest.mark.parametrize("judge", ["constant", "opposite", "no others"])
+def test_a_judge_that_says_nothing_leaves_the_human_values(judge):
+    predictions = {
+        "constant": PREDICTED.with_columns(x=0.5),
+        "opposite": PREDICTED.with_columns(x=-pl.col("x")),
+        "no others": PREDICTED.filter(pl.col("query") < N),
+    }[judge]
+    alone = pr.compare(VALUES, "x", baseline="a").row(0, named=True)
+    row = pr.compare(VALUES, "x", baseline="a", predictions=predictions).row(0, named=True)
+    for name in ("mean", "difference", "low", "high", "p_value"):
+        assert row[name] == pytest.approx(alone[name], rel=1e-12)
+    others = 0 if judge == "no others" else OTHERS
+    assert [row[name] for name in COLUMNS] == pytest.approx([others, 0.0, N])
+
+
+def test_weights_and_clusters_are_sums_of_influence_values():
+    predictions = PREDICTED.filter(run="b")
+    w, users = predictions["w"].to_numpy(), predictions["user"].to_numpy()
+    human, judge, others = arrays()
+    wh, wo = w[:N], w[N:]
+    mean_h, mean_j, mean_o = (
+        (weights * values).sum() / weights.sum()
+        for weights, values in ((wh, human), (wh, judge), (wo, others))
+    )
+    covariance = (wh * (human - mean_h) * (judge - mean_j)).sum() / wh.sum()
+    every = np.concatenate([judge, others])
+    middle = (w * every).sum() / w.sum()
+    total = N + OTHERS
+    variance = (w * (every - middle) ** 2).sum() / w.sum() * total / (total - 1)
+    weight = covariance / ((1 + N / OTHERS) * variance)
+    row = pr.summarize(VALUES, "x", predictions=PREDICTED, weight="w", cluster="user")
+    row = row.filter(run="b").row(0, named=True)
+    assert row["judge_weight"] == pytest.approx(weight, rel=1e-12)
+    assert row["mean"] == pytest.approx(mean_h - weight * (mean_j - mean_o), rel=1e-12)
+    of_human = wh * (human - mean_h - weight * (judge - mean_j)) / wh.sum()
+    of_others = weight * wo * (others - mean_o) / wo.sum()
+    influence = np.bincount(users, weights=np.r_[of_human, of_others], minlength=60)
+    plain = math.sqrt((influence**2).sum())
+    # The correction for the numbers of clusters is between none and that of the human ones.
+    sizes = np.bincount(users[:N], weights=wh)
+    units = sizes.sum() ** 2 / (sizes**2).sum()
+    assert plain < row["std_error"] < plain * math.sqrt(units / (units - 2))
+    threes = [table.with_columns(w=pl.lit(3.0)) for table in (VALUES, PREDICTED)]
+    equal = pr.summarize(threes[0], "x", predictions=threes[1], weight="w").drop("effective")
+    assert_frame_equal(
+        equal, pr.summarize(VALUES, "x", predictions=PREDICTED), check_exact=False, rel_tol=1e-9
+    )
+    with pytest.raises(pr.errors.DataError, match=r"64 rows of `values` have another weight"):
+        pr.summarize(VALUES, "x", predictions=threes[1], weight="w")
+
+
+def test_known_probabilities():
+    # Queries of country 1 are judged three times as often; each has its own mean.
+    random = np.random.default_rng(2)
+    n = 3000
+    country = np.arange(n) % 2
+    x = random.random(n) + country
+    judge = x + random.normal(0, 0.3, n)
+    share = np.where(country == 1, 0.09, 0.03)
+    human = random.random(n) < share
+    every = pl.DataFrame({"query": range(n), "x": judge})
+    some = pl.DataFrame({"query": np.arange(n)[human], "x": x[human], "p": share[human]})
+    row = pr.summarize(some, "x", predictions=every, probability="p").row(0, named=True)
+    w, h, j = 1 / share[human], x[human], judge[human]
+    mean_h, mean_j = (w * h).sum() / w.sum(), (w * j).sum() / w.sum()
+    weight = (w * (h - mean_h) * (j - mean_j)).sum() / (w * (j - mean_j) ** 2).sum()
+    assert row["judge_weight"] == pytest.approx(weight, rel=1e-9)
+    assert row["mean"] == pytest.approx(mean_h - weight * (mean_j - judge.mean()), rel=1e-9)
+    assert row["low"] < x.mean() < row["high"]
+    with pytest.warns(pr.errors.RankWarning, match="not a random sample of all"):
+        biased = pr.summarize(some.drop("p"), "x", predictions=every).row(0, named=True)
+    assert biased["mean"] > x.mean() or biased["low"] > row["low"]
+
+
+@pytest.mark.parametrize("options", [{}, {"weight": "w", "cluster": "user"}])
+def test_moments_of_parts_give_the_whole(options):
+    parts = [
+        pr.stats.moments(
+            VALUES.filter(pl.col("user") % 3 == part), "x", baseline="a",
+            predictions=PREDICTED.filter(pl.col("user") % 3 == part), **options,
+        )
+        for part in range(3)
+    ]  # fmt: skip
+    merged = pr.stats.merge(parts)
+    close = {"check_exact": False, "rel_tol": 1e-9, "abs_tol": 1e-12}
+    whole = pr.compare(VALUES, "x", baseline="a", predictions=PREDICTED, **options)
+    assert_frame_equal(pr.compare(merged, baseline="a"), whole, **close)
+    summary = pr.summarize(VALUES, "x", predictions=PREDICTED, **options)
+    assert_frame_equal(pr.summarize(merged), summary, **close)
+
+
+def test_slices_are_comparisons_of_their_queries():
+    sliced = pr.slices(
+        VALUES, "x", slices="country", baseline="a", min_queries=2, predictions=PREDICTED
+    )
+    for row in sliced.iter_rows(named=True):
+        country = int(row["value"])
+        alone = pr.compare(
+            VALUES.filter(country=country), "x", baseline="a",
+            predictions=PREDICTED.filter(country=country),
+        ).row(0, named=True)  # fmt: skip
+        for name in ("difference", "low", "high", "p_value", *COLUMNS):
+            assert row[name] == pytest.approx(alone[name], rel=1e-12)
+
+
+def test_metrics_of_0_and_1_have_t_intervals():
+    values, predictions = (
+        table.with_columns((pl.col("x") > 0.5).cast(pl.Float64).alias("hit_rate@10"))
+        for table in (VALUES, PREDICTED)
+    )
+    summary = pr.summarize(values, "hit_rate@10", predictions=predictions)
+    compared = pr.compare(values, "hit_rate@10", baseline="a", predictions=predictions)
+    assert {*summary["interval"], *compared["interval"]} == {"t"}
+
+
+def test_undefined_values_that_are_skipped_belong_to_no_side():
+    values = VALUES.with_columns(x=pl.when(pl.col("query") > 3).then("x"))
+    row = pr.summarize(values, "x", predictions=PREDICTED, undefined="skip").row(0, named=True)
+    assert (row["used"], row["predicted"]) == (N - 4, OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda p: p.filter(pl.col("query") > 3), pr.errors.DataError,
+         r"no row for 8 rows of `values`, e.g. \{'run': 'a', 'query': [0-3]\}"),
+        (lambda p: pl.concat([p, p.filter(run="a").with_columns(run=pl.lit("z"))]), pr.errors.DataError,
+         r"1 run of `predictions` not found in `values`, e.g. \{'run': 'z'\}"),
+        (lambda p: pl.concat([p, p.head(2)]), pr.errors.DataError, "duplicate rankings"),
+        (lambda p: p.drop("x"), pr.errors.SchemaError, "'x' of `values` not found in"),
+        (lambda p: p.with_columns(pl.col("query").cast(pl.String)), pr.errors.SchemaError,
+         "'query' must have the same type .* Int64 and String"),
+        (lambda p: p.with_columns(conventions=pl.lit("LightGBM")), pr.errors.DataError,
+         "'LightGBM', and `values` those of 'polars_rank'"),
+        (lambda p: 3, pr.errors.ArgumentError, "`predictions` must be a table"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("is_lazy", [True, False])
+def test_predictions_that_do_not_fit(change, error, message, is_lazy):
+    with pytest.raises(error, match=message):
+        result = pr.compare(
+            VALUES.lazy() if is_lazy else VALUES, "x", baseline="a", predictions=change(PREDICTED)
+        )
+        result.lazy().collect(engine="streaming")
+
+
+@pytest.mark.parametrize("share", [0.0, 1.1, None])
+def test_probabilities_outside_their_range(share):
+    values = VALUES.with_columns(p=pl.lit(share, dtype=pl.Float64))
+    with pytest.raises(pr.errors.DataError, match=r"80 rows: null .* outside \(0, 1\], .* 'p'"):
+        pr.summarize(values, "x", predictions=PREDICTED, probability="p")
+    with pytest.raises(pr.errors.ArgumentError, match="`probability` needs `predictions`"):
+        pr.summarize(values, "x", probability="p")
+
+
+def test_what_predictions_do_not_support():
+    with pytest.raises(pr.errors.ArgumentError, match="'auto' or 't'; found 'sign'"):
+        pr.compare(VALUES, "x", baseline="a", predictions=PREDICTED, test="sign")
+    with pytest.raises(pr.errors.ArgumentError, match="found 'bootstrap'"):
+        pr.summarize(VALUES, "x", predictions=PREDICTED, interval="bootstrap")
+    counts = [table.with_columns(num_rel=1.0) for table in (VALUES, PREDICTED)]
+    with pytest.raises(pr.errors.ArgumentError, match="'num_rel' is a sum"):
+        pr.summarize(counts[0], "num_rel", predictions=counts[1])
+    moments = pr.stats.moments(VALUES, "x")
+    with pytest.raises(pr.errors.ArgumentError, match="`predictions` needs per-query values"):
+        pr.summarize(moments, predictions=PREDICTED)
+
+
+def test_a_random_sample_is_not_warned_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pr.compare(VALUES, "x", baseline="a", predictions=PREDICTED)
