@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from polars_rank._params import check_types, number, one_of, public, threshold
@@ -322,8 +323,8 @@ def stated_name(conventions: Conventions) -> str | None:
 
 
 def preset_of(name: str) -> Conventions | None:
-    """Return the preset with exactly this name, or None."""
-    return _PRESET_OF.get(name)
+    """Return the preset with a name such as "LightGBM" or "lightgbm", or None."""
+    return _spellings().get(_plain(name))
 
 
 def undefined_of_renamed(
@@ -375,17 +376,22 @@ def _definition(name: str, parameter: str) -> Definition[...]:
     return REGISTER[name]
 
 
-def named(conventions: Conventions | str, parameter: str = "conventions") -> Conventions:
-    """Return the preset with a name such as "lightgbm"; return `Conventions` unchanged."""
-    if isinstance(conventions, Conventions):
-        return conventions
+@cache
+def _spellings() -> Mapping[str, Conventions]:
+    """Return the presets by plain names, such as "lightgbm" and "sklearn"."""
     presets = {
         spelling: each
         for each in _PRESET_OF.values()
         for spelling in {_plain(each.name), _plain(each.name.removesuffix(" 10"))}
     }
-    presets["sklearn"] = SKLEARN
-    preset = presets.get(_plain(conventions)) if isinstance(conventions, str) else None
+    return {**presets, "sklearn": SKLEARN}
+
+
+def named(conventions: Conventions | str, parameter: str = "conventions") -> Conventions:
+    """Return the preset with a name such as "lightgbm"; return `Conventions` unchanged."""
+    if isinstance(conventions, Conventions):
+        return conventions
+    preset = preset_of(conventions) if isinstance(conventions, str) else None
     if preset is None:
         known = sorted(_PRESET_OF)
         close = hint(conventions, known) if isinstance(conventions, str) else ""
