@@ -161,6 +161,7 @@ ARGUMENTS: dict[str, Any] = {
 #: The same for optional parameters.
 OPTIONS: dict[str, dict[str, Any]] = {
     "clicks.balanced_interleaving": {"b": RANKINGS},
+    "clicks.estimate": {"scores": ["score", "propensity"]},
     "clicks.team_draft": {"b": RANKINGS},
     "from_arrays": {"groups": [2]},
     "from_lists": {"retrieved": "shown", "relevant": "bought"},
@@ -199,6 +200,7 @@ MORE = {
     "catalog.awrf.label": "'' text",
     "catalog.group_exposure.label": "'' text",
     "catalog.summary.group": "'' text",
+    "clicks.estimate.run": "'' text None",
     "clicks.inverse_propensity.propensity": "'' text expression",
     "clicks.scan_ubi.actions": "'' text",
     "clicks.scan_ubi.click": "'' text",
