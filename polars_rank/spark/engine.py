@@ -149,8 +149,10 @@ def _in_parts(
 def _moments(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     call = partial(moments, **arguments)
     query = _queries(arguments) if arguments.get("baseline") is not None else ()
-    find_columns(dataframes.schema_of(frame), {"query": query})
-    return _Log.of(frame, call).parts(call, _sum_of_moments, query, arguments)
+    clusters = names("cluster", arguments.get("cluster"))
+    find_columns(dataframes.schema_of(frame), {"query": query, "cluster": clusters})
+    # Each cluster, with all runs of its queries, must be in one part.
+    return _Log.of(frame, call).parts(call, _sum_of_moments, clusters or query, arguments)
 
 
 def _sum_of_moments(parts: pl.DataFrame) -> pl.DataFrame:

@@ -246,10 +246,11 @@ def compare(
     -----
     RankWarning
         The result may mislead: more than 5% of the queries of a run or of the baseline are not in
-        both; a run has mostly empty rankings; all differences are equal; there are fewer than 30
-        effective units with weights or clusters; there are more than 1,000 queries for "wilcoxon"
-        or "sign", or fewer than 30 for "bootstrap"; a bootstrap is null; or an interval of a
-        bootstrap or of fewer than 30 units exceeds [-1, 1] for a metric in [0, 1].
+        both; moments of groups with the same queries are pooled; a run has mostly empty rankings;
+        all differences are equal; there are fewer than 30 effective units with weights or
+        clusters; there are more than 1,000 queries for "wilcoxon" or "sign", or fewer than 30 for
+        "bootstrap"; a bootstrap is null; or an interval of a bootstrap or of fewer than 30 units
+        exceeds [-1, 1] for a metric in [0, 1].
 
     Notes
     -----
@@ -259,7 +260,9 @@ def compare(
 
     The interval is about all queries like these, of which those in the table are a sample. If the
     same queries occur several times, for example on several days, they are not new queries: average
-    each query's values first, or name its column in `cluster`.
+    each query's values first, or use ``query=["query", "day"]`` and ``cluster="query"``. The
+    interval is then about all queries like these, on these days. With the day in `query`, repeated
+    queries are not detected.
 
     References
     ----------

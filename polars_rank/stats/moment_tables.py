@@ -130,7 +130,9 @@ def moments(
     by
         Columns that split the table into groups.
     query
-        Columns that identify the query. `merge` uses them to find rankings that are in two parts.
+        Columns that identify the query. `merge` uses them to find rankings that are in two parts,
+        and statistics use them to find queries that are in several groups. If they contain the
+        day, queries that occur on several days are not found.
         With `baseline`, if there is no column "query": the one column that identifies the rows of
         each run, besides runs, groups, metrics, counts and constant columns; if there is none or
         several, name the columns. To find it among several columns, the table is read once more.
@@ -139,7 +141,8 @@ def moments(
     cluster
         Columns that identify the sampling unit if it is not the query, such as user. All rows of
         a cluster must be in the same part; `merge` warns if they are not. A ranking with a null
-        in one of them forms its own cluster.
+        in one of them forms its own cluster. On Spark, both runs of a query must have the same
+        cluster.
     undefined, conventions
         How undefined values count, as in `evaluate`, and the conventions that the values were
         computed with. None: those that the column `conventions` of the table names, as `per_query`
@@ -177,9 +180,9 @@ def moments(
         - with `predictions`, the sums `predictions` and `difference_predictions`, and with
           `probability`, `sampled_by`: the name of its column;
         - with `weight` or `cluster`, `weighted_by` and `clustered_by`: the names of their columns;
-        - `first_ranking`, `last_ranking`, `sampled_rankings`: keys of a few rankings, or of a few
-          clusters, which `merge` uses to find those that are in two parts; null without the
-          columns of `query` or `cluster`.
+        - `ranking_type`, `first_ranking`, `last_ranking`, `sampled_rankings`: keys of a few
+          rankings, or of a few clusters, and the type of their ids, which `merge` uses to find
+          those that are in two parts; null without the columns of `query` or `cluster`.
 
     Raises
     ------
@@ -190,6 +193,15 @@ def moments(
     -----
     Both runs of a query must be in the same part: they are compared only within one table. With
     `baseline`, `merge` raises for queries that are in two tables.
+
+    If groups such as days are pooled later, `summarize` and `compare` treat their rankings as
+    rankings of different queries. What an interval is about depends on the queries of the days:
+
+    - If each day has new queries, pool the days: the interval is about all queries like these.
+    - If the same queries occur every day, average the values of each query over the days, and
+      compute moments of the averages: the interval is about all queries like these, on these days.
+    - The same holds for moments of all days together with ``query=["query", "day"]`` and
+      ``cluster="query"``, in which a query counts as often as it occurs.
 
     References
     ----------
@@ -285,10 +297,17 @@ def merge(tables: Any) -> Any:
     Raises
     ------
     SchemaError
-        A table does not have moments, or the tables have different groups.
+        A table does not have moments, the tables have different groups, or only some of them have
+        weights, clusters or a baseline.
     DataError
-        The tables have different conventions or baselines, or a ranking is in two parts. Raised
-        when the result is collected.
+        The tables have different conventions, baselines, weights, clusters or types of query ids,
+        or a ranking is in two parts. Raised when the result is collected.
+
+    Warns
+    -----
+    RankWarning
+        A cluster is in two parts; or several groups have the same queries, which count as new
+        ones if the groups are pooled later.
 
     Notes
     -----
@@ -302,7 +321,11 @@ def merge(tables: Any) -> Any:
       parts. A few rankings that are in two large parts may go unnoticed.
 
     Rankings of the same query in two parts are different rankings only if a column of `by`, such
-    as the day, distinguishes them. `summarize` can then add them up with fewer columns in `by`.
+    as the day, distinguishes them. `summarize` and `compare` can pool the days, with fewer columns
+    in `by`. If each day has new queries, the intervals are about all queries like these. If the
+    same queries occur every day, they count as new ones, intervals are too narrow, and there is a
+    warning. Then average the values of each query over the days, and compute `moments` of the
+    averages: intervals are about all queries like these, on these days.
 
     Examples
     --------
@@ -336,18 +359,24 @@ def merge(tables: Any) -> Any:
         )
     scans = [lazy(part, "tables") for part in parts]
     labels = [f"table {index}" for index in range(1, len(parts) + 1)] if several else None
-    result = merged(scans, labels)
+    result = merged(scans, labels, later_pooled=True)
     return result if isinstance(parts[0], pl.LazyFrame) else collected(result, few=True)
 
 
 def merged(
-    parts: Sequence[pl.LazyFrame], labels: Sequence[str] | None, *, disjoint: bool = True
+    parts: Sequence[pl.LazyFrame],
+    labels: Sequence[str] | None,
+    *,
+    disjoint: bool = True,
+    later_pooled: bool = False,
 ) -> pl.LazyFrame:
     """Return the merged moments of parts; without labels, each row is a part.
 
     Parts that are not `disjoint` may have rankings with the same keys, such as slices of a table.
+    If groups are `later_pooled`, those with the same queries lead to a warning.
     """
     schemas = [schema_of(part) for part in parts]
+    _check_units(schemas)
     if any(EMPTY in schema for schema in schemas):
         unknown = pl.lit(None, dtype=pl.Int64).alias(EMPTY)
         parts = [
@@ -363,7 +392,7 @@ def merged(
         if groups_of(schema) != first or {*schema} - {*overlap_check.COLUMNS} != own:
             raise SchemaError(
                 f"moments with different columns cannot be merged: the first table has the groups "
-                f"{first}, another {groups_of(schema)}; or only one of them has a baseline"
+                f"{first}, another {groups_of(schema)}"
             )
     order = [*(name for name in schemas[0] if name in own), *overlap_check.COLUMNS]
     tables = []
@@ -377,10 +406,24 @@ def merged(
         ]
         tables.append(part.with_columns(*missing).select(*order, label.alias(overlap_check.PART)))
     table = pl.concat(tables, how="vertical_relaxed")
-    added = regrouped(table, first, disjoint=disjoint, rows_are_parts=labels is None)
+    added = regrouped(
+        table, first, disjoint=disjoint, rows_are_parts=labels is None, later_pooled=later_pooled
+    )
     # As in the result of `moments`, the column of runs comes after that of metrics.
     by = [name for name in first if order.index(name) < order.index("metric")]
     return in_order(added.select(order), by, [name for name in first if name not in by])
+
+
+def _check_units(schemas: Sequence[pl.Schema]) -> None:
+    """Raise `SchemaError` if only some moments have weights, clusters or a baseline."""
+    kinds = {"weighted_by": "weights", "clustered_by": "clusters", "baseline": "a baseline"}
+    parameters = dict(zip(kinds, ("weight", "cluster", "baseline"), strict=True))
+    for name, words in kinds.items():
+        if len({name in schema for schema in schemas}) > 1:
+            raise SchemaError(
+                f"moments with {words} and moments without {words} cannot be merged; compute all "
+                f"of them with the same `{parameters[name]}`"
+            )
 
 
 def is_moments(schema: pl.Schema) -> bool:
@@ -421,9 +464,17 @@ def scaled(value: pl.Expr, weight: str = "weight") -> pl.Expr:
 
 
 def regrouped(
-    table: pl.LazyFrame, by: Sequence[str], *, disjoint: bool = True, rows_are_parts: bool = False
+    table: pl.LazyFrame,
+    by: Sequence[str],
+    *,
+    disjoint: bool = True,
+    rows_are_parts: bool = False,
+    later_pooled: bool = False,
 ) -> pl.LazyFrame:
-    """Return moments added up within each group; raise if a ranking is in two parts."""
+    """Return moments added up within each group; raise if a ranking is in two parts.
+
+    Groups that are pooled, here or later, lead to a warning if they have the same queries.
+    """
     schema = schema_of(table)
     paired = "baseline" in schema
     counts = [*COUNTS, *(PAIR_COUNTS if paired else ())]
@@ -434,8 +485,13 @@ def regrouped(
     constant = ("baseline", *UNITS, SAMPLED_BY)
     kinds = [*KINDS, *(name for name in constant if name in schema)]
     of_parts = overlap_check.PART in schema
-    table = table.cache() if of_parts and disjoint else table
+    runs, apart = _pooled(schema, by)
+    pooled = not of_parts and bool(apart) and overlap_check.COLUMNS.keys() <= schema.keys()
     kept = overlap_check.of_parts() if of_parts else []
+    if pooled:
+        same_run = (pl.col(name).eq_missing(pl.col(name).first()) for name in runs)
+        kept = overlap_check.of_pooled(pl.all_horizontal(True, *same_run))  # noqa: FBT003
+    table = table.cache() if of_parts and disjoint else table
     empty = [pl.when(pl.col(EMPTY).null_count() == 0).then(pl.col(EMPTY).sum())]
     added = table.group_by([*by, *kinds], maintain_order=True).agg(
         *(pl.col(name).sum() for name in counts),
@@ -448,25 +504,49 @@ def regrouped(
     )
     ordered = added.sort(by, nulls_last=False, maintain_order=True) if by else added
     fixed = [name for name in schema if name in FIXED and name not in overlap_check.COLUMNS]
+    clusters = "clustered_by" in schema
     if not of_parts:
         chosen = ordered.select(*by, *fixed)
-        return chosen.map_batches(_one_kind, schema=schema_of(chosen))
+        checked = ordered.select(*by, *fixed, *overlap_check.POOLED) if pooled else chosen
+
+        def check_pooled(rows: pl.DataFrame) -> pl.DataFrame:
+            known = overlap_check.check_pooled(rows, apart, clusters=clusters) if pooled else rows
+            return _one_kind(known)
+
+        return checked.map_batches(check_pooled, schema=schema_of(chosen))
     if not disjoint:
         checked = ordered.map_batches(_one_kind, schema=schema_of(ordered))
     else:
         # Runs are compared within a table, so a query must not be in two tables.
-        apart = by[:-1] if paired and not rows_are_parts else by
-        checked = overlap_check.with_twice(ordered, table, [*apart, *kinds]).map_batches(
-            lambda rows: _one_kind(overlap_check.check(rows, apart)), schema=schema_of(ordered)
+        within = by[:-1] if paired and not rows_are_parts else by
+        groups = [name for name in within if name not in runs] if later_pooled else []
+
+        def check_parts(rows: pl.DataFrame) -> pl.DataFrame:
+            return _one_kind(overlap_check.check(rows, within, groups, clusters=clusters))
+
+        checked = overlap_check.with_twice(ordered, table, [*within, *kinds], groups).map_batches(
+            check_parts, schema=schema_of(ordered)
         )
     return overlap_check.sampled(checked).select(*by, *fixed, *overlap_check.COLUMNS)
+
+
+def _pooled(schema: pl.Schema, by: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the column of runs of moments, and the columns of groups that are not in `by`.
+
+    The column of runs comes after that of metrics.
+    """
+    groups = groups_of(schema)
+    order = [*schema]
+    runs = [name for name in groups if order.index(name) > order.index("metric")]
+    return runs, [name for name in groups if name not in (*by, *runs)]
 
 
 def _one_kind(table: pl.DataFrame) -> pl.DataFrame:
     for kind in ("conventions", "baseline", *UNITS, SAMPLED_BY):
         if kind in table.columns and table.get_column(kind).n_unique() > 1:
             values = ", ".join(map(repr, sorted(map(str, table.get_column(kind).unique()))))
-            raise DataError(f"moments with different {kind} cannot be merged: {values}")
+            words = {"weighted_by": "weights", "clustered_by": "clusters"}.get(kind, kind)
+            raise DataError(f"moments with different {words} cannot be merged: {values}")
     return table
 
 
@@ -490,9 +570,11 @@ def sums_of(
     rows = (
         rankings
         if sampled is None
-        else overlap_check.with_names(rankings, sampled, schema_of(rankings))
+        else overlap_check.with_names(
+            rankings, sampled, schema_of(rankings), clusters=bool(cluster)
+        )
     )
-    seen = overlap_check.of_rankings(schema_of(rows))
+    seen = overlap_check.of_rankings(schema_of(rows), clusters=bool(cluster))
     wide = moment_math.reduced(
         rows,
         by,
@@ -505,7 +587,7 @@ def sums_of(
         also=[*(value.alias(name) for name, value in (also or {}).items()), *seen],
     )
     added = tuple(dict.fromkeys(name.split(SEPARATOR, 1)[1] for name in also or ()))
-    kept = [] if sampled is None else overlap_check.kept(schema_of(wide))
+    kept = [] if sampled is None else _keys_of_rankings(wide, sampled, schema_of(rankings))
     long = _long(wide, selected, by, conventions, (*moment_math.PARTS, *added), kept=kept)
     return _with_checks(long, rankings, selected, weight)
 
@@ -528,7 +610,9 @@ def paired_sums(
     """
     rows = pairs.joined(rankings, [each.name for each in selected])
     if sampled is not None:
-        rows = overlap_check.with_names(rows, sampled, schema_of(rankings))
+        rows = overlap_check.with_names(
+            rows, sampled, schema_of(rankings), clusters=bool(pairs.cluster)
+        )
     by = [*pairs.by, pairs.run]
     if slices is not None:
         rows = rows.explode(slices).unnest(slices)
@@ -561,7 +645,7 @@ def paired_sums(
                 difference.filter(both).alias(key + VALUES),
                 query_key(pairs.query, pairs.query_types).filter(both).alias(key + QUERY_KEYS),
             ]
-    seen = overlap_check.of_rankings(schema_of(rows))
+    seen = overlap_check.of_rankings(schema_of(rows), clusters=bool(pairs.cluster))
     wide = moment_math.reduced(
         rows,
         by,
@@ -574,9 +658,15 @@ def paired_sums(
         also=[*also, *seen],
     )
     parts = (*moment_math.PARTS, *PAIR_SUMS, *((VALUES, QUERY_KEYS) if values else ()))
-    kept = [] if sampled is None else overlap_check.kept(schema_of(wide))
+    kept = [] if sampled is None else _keys_of_rankings(wide, sampled, schema_of(rankings))
     long = _long(wide, selected, by, conventions, parts, baseline=pairs.name, kept=kept)
     return pairs.checked(_with_checks(long, rankings, selected, pairs.weight), rankings)
+
+
+def _keys_of_rankings(
+    wide: pl.LazyFrame, sampled: Sequence[str], schema: pl.Schema
+) -> list[pl.Expr]:
+    return overlap_check.kept(schema_of(wide), overlap_check.type_of(sampled, schema))
 
 
 def metric_key(index: int) -> str:

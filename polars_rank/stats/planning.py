@@ -131,6 +131,11 @@ def power(
     MissingExtraError
         scipy is not installed (extra "stats").
 
+    Warns
+    -----
+    RankWarning
+        Moments of groups with the same queries are pooled, which count as new queries.
+
     Notes
     -----
     The power to detect the observed difference follows from the p-value and adds no information.

@@ -226,15 +226,17 @@ def summarize(
     RankWarning
         The result may mislead: an interval other than "t" and Wilson's has fewer than 30 units;
         weights or clusters leave fewer than 30 effective units; all values are equal; an interval
-        exceeds [0, 1] although all values can be in it; a studentized interval is null; or most
-        rankings of a group have no retrieved document.
+        exceeds [0, 1] although all values can be in it; a studentized interval is null; moments of
+        groups with the same queries are pooled; or most rankings of a group have no retrieved
+        document.
 
     Notes
     -----
     The interval is about all queries like these, of which those in the table are a sample. If the
     same queries occur several times, for example on several days, they are not new queries: average
-    each query's values first, or name its column in `cluster`. The interval is then about queries,
-    for days like these.
+    each query's values first, or use ``query=["query", "day"]`` and ``cluster="query"``. The
+    interval is then about all queries like these, on these days. In per-query values, repeated
+    queries are not detected; in moments, they are if the moments are split by day.
 
     A 95% interval is for one look at the data. With a look every day, it will miss the true mean
     on some days. "sequence" contains the true mean at all times with that probability,

@@ -212,6 +212,7 @@ def test_gains_metrics_and_expressions_of_users(spark: Any) -> None:
     same(pr.evaluate(LOG, asked, **options), there)
 
 
+@pytest.mark.filterwarnings("ignore:more than 5% of the queries")
 def test_moments_and_their_merge(spark: Any) -> None:
     here = pr.per_query(LOG, FEW, by="run")
     there = pr.per_query(on_spark(spark, LOG, 5), FEW, by="run")
@@ -239,6 +240,29 @@ def test_moments_and_their_merge(spark: Any) -> None:
         pr.compare(small, run="run", baseline="bm25", test="t"), expected,
         check_row_order=False, check_dtypes=False, rel_tol=1e-9,
     )  # fmt: skip
+
+
+def test_moments_of_clusters_and_weights(spark: Any) -> None:
+    """Each cluster is in one task, with both runs of its queries."""
+    query = pl.col("query").cast(pl.Int64)
+    user = pl.when(query % 5 > 0).then(query % 7)
+    here = pr.per_query(LOG, ["ap", "rr"], by="run").select(
+        "run", query, "ap", "rr", user=user, w=query % 3 + 1.0
+    )
+    there = on_spark(spark, here, 5)
+    options = {"weight": "w", "cluster": "user"}
+    for more in ({}, {"baseline": "bm25"}):
+        same(
+            pr.stats.moments(here, ["ap", "rr"], **options, **more),
+            pr.stats.moments(there, ["ap", "rr"], **options, **more),
+            ["run", "metric"],
+        )
+    parts = [there.where("user is null"), there.where("user is not null")]
+    same(
+        pr.stats.moments(here, ["ap", "rr"], **options),
+        pr.stats.merge([pr.stats.moments(part, ["ap", "rr"], **options) for part in parts]),
+        ["run", "metric"],
+    )
 
 
 def test_joins_of_judgments(spark: Any) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import random
+import warnings
 
 import numpy as np
 import polars as pl
@@ -16,6 +17,9 @@ import strategies  # noqa: F401  (sets the number of examples of hypothesis)
 #: Tests of a few lists by hand.
 pytestmark = pytest.mark.filterwarnings("ignore:.* intervals exceed")
 
+#: Users of queries; some queries have none.
+USER = pl.when(pl.col("query") % 5 > 0).then(pl.col("query") % 7).alias("user")
+SITE = pl.when(pl.col("query") % 3 == 0).then(pl.lit("de")).otherwise(pl.lit("fr")).alias("site")
 VALUES = st.one_of(st.none(), st.integers(0, 64).map(lambda n: n / 64), st.floats(0, 1))
 
 
@@ -48,18 +52,49 @@ def close(left, right):
         {"run": "run", "baseline": "a"},
         {"by": "group", "run": "run", "baseline": "a", "weight": "weight"},
         {"run": "run", "baseline": "a", "undefined": "skip"},
+        {"cluster": "user"},
+        {"by": "group", "weight": "weight", "cluster": ["user", "site"]},
+        {"run": "run", "baseline": "a", "cluster": "user"},
+        {"run": "run", "baseline": "a", "weight": "weight", "cluster": ["user", "site"]},
     ],
 )
+@pytest.mark.filterwarnings("ignore:the same clusters")
 @given(lists=tables(), cuts=st.integers(1, 3), seed=st.integers(0, 10**6))
 def test_parts_make_the_whole(options, lists, cuts, seed):
+    """Each query, or each cluster, is in one part; those without a user are in any part."""
     place = random.Random(seed)
-    where = {query: place.randrange(cuts) for query in lists["query"].unique()}
-    part = pl.Series([where[query] for query in lists["query"]], dtype=pl.Int64)
+    lists = lists.with_columns(USER, SITE)
+    unit = "user" if "cluster" in options else "query"
+    units = lists[unit].fill_null(pl.Series(-1 - lists["query"]))
+    where = {each: place.randrange(cuts) for each in units.unique().sort()}
+    part = pl.Series([where[each] for each in units], dtype=pl.Int64)
     parts = [pr.stats.moments(lists.filter(part == index), **options) for index in range(cuts)]
     place.shuffle(parts)
     whole = pr.stats.moments(lists, **options)
     close(pr.stats.merge(parts), whole)
     close(pr.stats.merge(pl.concat(parts).lazy()).collect(engine="streaming"), whole)
+    if lists.height:
+        same_statistics(pr.stats.merge(parts), lists, options)
+
+
+def same_statistics(merged, lists, options):
+    """Statistics of merged moments equal those of the values."""
+    kept = {name: options[name] for name in ("run", "baseline", "by") if name in options}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if "baseline" not in options:
+            assert_frame_equal(
+                pr.summarize(merged, **kept), pr.summarize(lists, **options), rel_tol=1e-9,
+                abs_tol=1e-9,
+            )  # fmt: skip
+            return
+        try:
+            expected = pr.compare(lists, **options)
+        except pr.errors.DataError:  # there is one run
+            return
+        assert_frame_equal(
+            pr.compare(merged, **kept), expected, rel_tol=1e-9, abs_tol=1e-9, check_row_order=False
+        )
 
 
 def test_by_hand():
@@ -248,6 +283,39 @@ def test_misuse_of_merge():
         pr.stats.merge(LISTS)
     with pytest.raises(pr.errors.SchemaError, match="different columns"):
         pr.stats.merge([pr.stats.moments(LISTS), pr.stats.moments(LISTS, run=None)])
+    weighted, other = (
+        pr.stats.moments(LISTS.with_columns(w=1.0, v=1.0), ["ap"], weight=name) for name in "wv"
+    )
+    with pytest.raises(pr.errors.SchemaError, match="with weights and moments without weights"):
+        pr.stats.merge([weighted, pr.stats.moments(LISTS)])
+    with pytest.raises(pr.errors.DataError, match="different weights cannot be merged: 'v', 'w'"):
+        pr.stats.merge([weighted, other])
+    clustered = pr.stats.moments(LISTS, cluster="query")
+    with pytest.raises(pr.errors.SchemaError, match="with clusters and moments without clusters"):
+        pr.stats.merge([clustered, pr.stats.moments(LISTS)])
+    with pytest.raises(pr.errors.SchemaError, match="with a baseline and moments without"):
+        pr.stats.merge([pr.stats.moments(LISTS, baseline="a"), pr.stats.moments(LISTS)])
+
+
+@pytest.mark.parametrize("by", [None, "day"])
+def test_ids_of_two_types_are_not_merged(by, tmp_path):
+    """Equal ids of another type would count twice; the width of integers does not matter."""
+    lists = LISTS.with_columns(day=1)
+    parts = {
+        dtype: pr.stats.moments(lists.cast({"query": dtype}), ["ap"], by=by)
+        for dtype in (pl.Int64, pl.Int32, pl.String)
+    }
+    other = parts[pl.String]
+    if by is not None:
+        other = other.with_columns(day=pl.lit(2, pl.Int32))
+    with pytest.raises(pr.errors.DataError, match="ids of different types .* integer, text"):
+        pr.stats.merge([parts[pl.Int64], other])
+    with pytest.raises(pr.errors.DataError, match="two parts"):
+        pr.stats.merge([parts[pl.Int64], parts[pl.Int32]])
+    for index, part in enumerate((parts[pl.Int64], other)):
+        pr.stats.write_moments(part, tmp_path / f"{index}.parquet")
+    with pytest.raises(pr.errors.DataError, match="ids of different types"):
+        pr.stats.scan_moments(tmp_path).collect()
 
 
 def test_misuse_of_moments():
