@@ -25,7 +25,7 @@ DEFAULTS = {
     **dict.fromkeys(("metric", "metrics", "position", "query_set", "rel", "rules", "scores"), None),
     **dict.fromkeys(("slices", "ties", "undecided", "undefined", "unjudged", "weight"), None),
     **{"query": "query", "doc": "doc", "score": "score", "label": "label", "click": "click"},
-    **{"run": "run", "time": "day", "interval": "t", "alternative": "two-sided"},
+    **{"run": "run", "time": "day", "interval": "auto", "alternative": "two-sided"},
     **{"confidence": 0.95, "n_resamples": 10_000, "seed": 0, "min_queries": 30, "k": 10, "p": 0.9},
     **{"duplicates": "error", "conventions": pr.conventions.POLARS_RANK},
     **dict.fromkeys(("dark", "overwrite", "progress"), False),

@@ -91,7 +91,7 @@ def estimate(
 
     For example:
       polars-rank estimate clicks.parquet -m dcg@10 --query session --score new
-      polars-rank estimate clicks.parquet -m dcg@10 --scores "old new" --baseline old
+      polars-rank estimate clicks.parquet -m dcg --scores "old new" --baseline old
     """
     arguments = {**locals(), **options}
     engine = o.from_arguments(Engine, arguments)

@@ -18,7 +18,7 @@ from polars_rank.evaluation.evaluate import per_query as evaluated
 from polars_rank.evaluation.means import CONVENTIONS
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import collected, schema_of
-from polars_rank.stats.moment_tables import is_moments, merge
+from polars_rank.stats.moment_tables import is_moments, merged
 from polars_rank.stats.per_query_tables import query_columns, stated_conventions
 
 #: Options for the evaluation of a log, which do not apply to per-query values.
@@ -122,7 +122,7 @@ class Source(Log):
         check_distinct({"run": result.runs, "by": result.by, "query": self.keys})
         if not is_log:
             self._check_evaluated(schema, requested)
-            return replace(result, table=merge(table)) if is_moments(schema) else result
+            return replace(result, table=merged([table], None)) if is_moments(schema) else result
         if requested is None:
             misused('a log needs metrics; add for example --metrics "ndcg@10 ap"')
         columns = find_columns(schema, {name: names or () for name, names in (kept or {}).items()})

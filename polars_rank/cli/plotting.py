@@ -43,7 +43,7 @@ class Chart:
     baseline: o.AnyBaseline = None
     by: o.By = field(default_factory=list)
     confidence: o.Confidence = 0.95
-    interval: o.Interval = "t"
+    interval: o.Interval = "auto"
     ks: o.Ks = field(default_factory=lambda: ["1-20"])
     k: Annotated[int, o.option("gain, click-through: last rank.", OPTIONS)] = 10
     n: Annotated[int, o.option("slices: number of slices to show.", OPTIONS)] = 40

@@ -37,6 +37,13 @@ _SHARES = ("relative_difference",)
 _TITLES = {
     "difference": "diff", "relative_difference": "relative", "p_corrected": "p_corr",
     "baseline_mean": "baseline", "baseline_value": "baseline",
+    "low_corrected": "[low, high] corr",
+    "relative_low": "relative [low, high]", "effect_low": "effect [low, high]",
+}  # fmt: skip
+#: Columns of bounds that are shown as one column.
+_INTERVALS = {
+    "low": "high", "low_corrected": "high_corrected", "relative_low": "relative_high",
+    "effect_low": "effect_high",
 }  # fmt: skip
 #: Smaller p-values are written as "< 0.001".
 _MIN_PROBABILITY = 0.001
@@ -209,13 +216,16 @@ def _columns(table: pl.DataFrame) -> list[_Column]:
     """Return the columns as text; `low` and `high` become one column."""
     columns = []
     names = table.columns
+    optional_names = _optional(table)
     for place, name in enumerate(names):
-        optional = _SHOWN_AT_ENDS <= place < table.width - _SHOWN_AT_ENDS and name != "difference"
+        optional = name in optional_names
         values = table.get_column(name).to_list()
-        if name == "low" and names[place + 1 : place + 2] == ["high"]:
-            highs = table.get_column("high").to_list()
-            columns.append(_Column("[low, high]", _intervals(values, highs), True, optional))  # noqa: FBT003
-        elif name != "high" or names[place - 1 : place] != ["low"]:
+        if _INTERVALS.get(name) in names[place + 1 : place + 2]:
+            highs = table.get_column(_INTERVALS[name]).to_list()
+            title = _TITLES.get(name, "[low, high]")
+            texts = (_relative if name == "relative_low" else _intervals)(values, highs)
+            columns.append(_Column(title, texts, True, optional))  # noqa: FBT003
+        elif _INTERVALS.get(names[place - 1] if place else "") != name:
             if name == "value" and "verdict" in names:  # a count or a mean
                 values = [value if value is None or value % 1 else int(value) for value in values]
             cells = [_cell(name, value) for value in values]
@@ -223,6 +233,31 @@ def _columns(table: pl.DataFrame) -> list[_Column]:
             title = _TITLES.get(name, _escaped(name))
             columns.append(_Column(title, cells, is_number, optional))
     return columns
+
+
+def _optional(table: pl.DataFrame) -> set[str]:
+    """Return the columns that may be hidden: those in the middle, except for the most important.
+
+    If intervals are corrected for the number of rows, they replace the others: an uncorrected
+    interval above 0 beside a corrected p-value above 0.05 would be misread.
+    """
+    names = table.columns
+    optional = {*names[_SHOWN_AT_ENDS : table.width - _SHOWN_AT_ENDS]} - {"difference", "queries"}
+    if "p_corrected" in names:
+        optional |= {"p_value"}
+    if "low_corrected" in names and "low" not in optional:
+        lows, corrected = (table.get_column(name).to_list() for name in ("low", "low_corrected"))
+        if lows != corrected:
+            optional = optional - {"low_corrected"} | {"low"}
+    return optional
+
+
+def _relative(lows: Sequence[Any], highs: Sequence[Any]) -> list[str]:
+    """Return intervals of relative differences as text."""
+    return [
+        "" if low is None or high is None else f"[{low:+.1%}, {high:+.1%}]"
+        for low, high in zip(lows, highs, strict=True)
+    ]
 
 
 def _intervals(lows: Sequence[Any], highs: Sequence[Any]) -> list[str]:

@@ -29,7 +29,7 @@ def summarize(
     metrics: o.Metrics = [],
     run: o.Run = None,
     by: o.By = [],
-    interval: o.Interval = "t",
+    interval: o.Interval = "auto",
     confidence: o.Confidence = 0.95,
     quantiles: Annotated[
         list[str],
@@ -71,7 +71,7 @@ def compare(
     metrics: o.Metrics = [],
     run: o.Run = None,
     by: o.By = [],
-    test: o.Test = "t",
+    test: o.Test = "auto",
     correction: o.Correction = "holm",
     alternative: o.Alternative = "two-sided",
     margin: o.Margin = 0.0,
@@ -110,6 +110,8 @@ def slices(
     min_queries: o.MinQueries = 30,
     correction: o.Correction = "bh",
     confidence: o.Confidence = 0.95,
+    weight: o.Weight = None,
+    cluster: o.Cluster = [],
     **options: Any,
 ) -> None:
     """Compare runs in slices of the queries, such as countries.
@@ -118,10 +120,11 @@ def slices(
       polars-rank slices log.parquet -m ndcg@10 --baseline bm25 --slices country
     """
     source = Source.of({**locals(), **options})
-    data = source.read(kept={"slices": slices}, paired=True)
+    kept = {"slices": slices, "weight": weight, "cluster": cluster}
+    data = source.read(kept=kept, paired=True)
     result = in_slices(
         data, slices, baseline, pairs=pairs, min_queries=min_queries, correction=correction,
-        confidence=confidence,
+        confidence=confidence, weight=weight, cluster=cluster or None,
     )  # fmt: skip
     put(result, **o.output_options(options))
 
@@ -141,8 +144,8 @@ def check(
     by: o.By = [],
     pairs: o.Pairs = False,
     min_queries: o.MinQueries = 30,
-    interval: o.Interval = "t",
-    test: o.Test = "t",
+    interval: o.Interval = "auto",
+    test: o.Test = "auto",
     correction: o.Correction = "holm",
     alternative: o.Alternative = "two-sided",
     margin: o.Margin = 0.0,
@@ -199,7 +202,7 @@ def check(
                 results.append(
                     in_slices(
                         data, slices, baseline, pairs=pairs, min_queries=min_queries,
-                        confidence=confidence,
+                        confidence=confidence, weight=weight, cluster=cluster or None,
                     )
                 )  # fmt: skip
             tables = [means.filter(~is_baseline), *(result.collect() for result in results)]

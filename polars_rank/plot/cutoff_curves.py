@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 
@@ -36,6 +36,7 @@ from polars_rank.plot.drawing import (
 )
 from polars_rank.plot.runs import LABEL, NEUTRAL, Runs, groups, labeled, run_columns
 from polars_rank.plot.statistics_tables import column_of
+from polars_rank.stats.intervals import Interval
 from polars_rank.stats.summary import summarize
 
 if TYPE_CHECKING:
@@ -49,10 +50,10 @@ if TYPE_CHECKING:
     from polars_rank.evaluation.parameters import EvaluateOptions
     from polars_rank.gains import Gain
     from polars_rank.plot.runs import Colors
-    from polars_rank.stats.intervals import Interval
 
 _INTERVALS = {
     "t": "Student's t",
+    "wilson": "Wilson's",
     "normal": "normal",
     "bootstrap": "bootstrap",
     "studentized": "studentized bootstrap",
@@ -68,7 +69,7 @@ def at_k(
     ks: Iterable[int] | None = None,
     run: str | None = "run",
     baseline: Any = None,
-    interval: Interval = "t",
+    interval: Interval = "auto",
     confidence: float = 0.95,
     colors: Colors | None = None,
     **options: Unpack[EvaluateOptions],
@@ -90,8 +91,8 @@ def at_k(
     baseline
         The run that is drawn first, in gray.
     interval
-        Kind of confidence interval: "t", "normal", "bootstrap", "studentized" or "sequence", as in
-        `summarize`; "none" for lines without bands.
+        Method for the confidence interval, as in `summarize`: "auto", "t", "normal", "bootstrap",
+        "studentized" or "sequence"; "none" for lines without bands.
     confidence
         Confidence level of the intervals, between 0 and 1.
     colors
@@ -255,7 +256,7 @@ def interpolated(
     recalls: Iterable[float] | None = None,
     run: str | None = "run",
     baseline: Any = None,
-    interval: Interval = "t",
+    interval: Interval = "auto",
     confidence: float = 0.95,
     colors: Colors | None = None,
     **options: Unpack[EvaluateOptions],
@@ -275,8 +276,8 @@ def interpolated(
     baseline
         The run that is drawn first, in gray.
     interval
-        Kind of confidence interval: "t", "normal", "bootstrap", "studentized" or "sequence", as in
-        `summarize`; "none" for lines without bands.
+        Method for the confidence interval, as in `summarize`: "auto", "t", "normal", "bootstrap",
+        "studentized" or "sequence"; "none" for lines without bands.
     confidence
         Confidence level of the intervals, between 0 and 1.
     colors
@@ -392,7 +393,7 @@ def _estimated(
     options: Mapping[str, Any],
 ) -> tuple[pl.DataFrame, list[str]]:
     """Return the mean of each metric with its interval, by run; and the subtitle."""
-    one_of("interval", interval, (*_INTERVALS, "none"))
+    one_of("interval", interval, get_args(Interval))
     share("confidence", confidence)
     if not metrics:
         raise ArgumentError("nothing to draw: `ks` is empty; pass at least one cutoff")
@@ -409,14 +410,17 @@ def _estimated(
     at = {output_name(metric): point for point, metric in metrics.items()}
     point = pl.col("metric").replace_strict(at)
     table = collected(
-        summary.select(*groups(columns), "queries", "undefined", "low", "high", x=point, y="mean")
+        summary.select(
+            *groups(columns), "queries", "undefined", "interval", "low", "high", x=point, y="mean"
+        )
     )
     notes = [
         _description(requested[-1], options, table.get_column("queries"))
         + _undefined(table.get_column("undefined").max(), undefined, conventions, requested[-1])
     ]
     if interval != "none":
-        notes.append(f"{confidence_text([confidence])} of the mean ({_INTERVALS[interval]})")
+        methods = [_INTERVALS[each] for each in table.get_column("interval").unique().sort()]
+        notes.append(f"{confidence_text([confidence])} of the mean ({', '.join(methods)})")
     return table, notes
 
 

@@ -94,7 +94,10 @@ def test_examples_work(
         "items.parquet"
     )
     clicks = pr.datasets.click_log(60, 5, sessions=4)
-    clicks.with_columns(label=pr.clicks.inverse_propensity()).sink_parquet("clicks.parquet")
+    old = -pl.col("position")  # a second score
+    clicks.with_columns(
+        label=pr.clicks.inverse_propensity(), query="session", old=old
+    ).sink_parquet("clicks.parquet")
     for name in sorted(COMMANDS, key=lambda name: name != "generate"):  # it makes the log
         for example in examples(helps[name]):
             program, *arguments = shlex.split(example)

@@ -109,7 +109,6 @@ EXCEPTIONS = {
     ("check", "on_fail"): "the exit code",
     ("check", "quantiles"): "no default rule is about quantiles",
     ("slices", "by"): "--slices",
-    ("slices", "weight"): "`slices` has no weights",
     ("plot", "weight"): "charts of logs show means of queries that count alike",
     ("plot", "gain"): "the metric with its conventions",
     ("plot", "overall"): "the result of `compare`",

@@ -164,6 +164,28 @@ def test_differences_shares_and_intervals() -> None:
     assert "[0.012346, 0.012357]" in printing.plain(narrow)
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_several_rows_show_the_corrected_interval(
+    rows: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interval above 0 is never beside a corrected p-value above 0.05."""
+    monkeypatch.setenv("COLUMNS", "80")
+    gains = [0.3, 0.3, 0.2, -0.1, 0.15, 0.05] * 2
+    values = pl.DataFrame({
+        "run": ["old"] * 12 + ["new"] * 12, "query": [*range(12)] * 2,
+        "ap": [0.5] * 12 + [0.5 + gain for gain in gains],
+        "rr": [0.5] * 12 + [0.5 + gain / 2 for gain in gains],
+    })  # fmt: skip
+    comparison = pr.compare(values, ["ap", "rr"][:rows], baseline="old")
+    assert comparison["low"][0] > 0
+    printing.on_terminal(comparison, wide=False)
+    head = capsys.readouterr().out.splitlines()[0]
+    interval = "[low, high] corr" if rows > 1 else "[low, high]"
+    names = ["metric", "run", "mean", "diff", "relative", "queries", interval, "p_corr"]
+    assert re.split(r"\s{2,}", head) == names
+    assert "[low, high] corr" in printing.plain(comparison).splitlines()[0]
+
+
 def test_counts_among_verdicts_have_no_decimals() -> None:
     rules = ["queries >= 30", "ap >= 0.3", "ap >= 0.9"]
     table = pl.DataFrame({"rule": rules, "value": [400.0, 0.5, None], "verdict": "pass"})
@@ -279,7 +301,7 @@ def test_a_terminal_of_80_columns_shows_a_line_per_row(
     shown = on_terminal(monkeypatch, 80, "compare", *options)
     head, row, _, hint = shown.splitlines()
     assert head.split()[:5] == ["metric", "run", "mean", "diff", "relative"]
-    assert "[low, high]" in head and "p_value" in head
+    assert "[low, high]" in head and "p_corr" in head
     assert row.startswith("ndcg@10  neural  0.") and len(row) <= 80
     assert re.fullmatch(r"\d+ columns hidden; use --wide to show all columns.", hint)
     for command in (["slices", *options, "--slices", "country"], ["movers", *options, "--n", "3"],

@@ -19,7 +19,7 @@ from polars_rank.datasets import search_log
 pytestmark = pytest.mark.filterwarnings("ignore:.* intervals exceed")
 
 #: Warnings about few queries, in which an interval may exceed the range of the metric.
-_OF_FEW = re.compile("intervals exceed|t intervals are unreliable")
+_OF_FEW = re.compile("intervals exceed|t intervals are unreliable|fewer than 30 effective")
 
 METRICS = ["ndcg@10", "ap"]
 ASKED = ["-m", "ndcg@10 ap"]
@@ -134,6 +134,10 @@ def test_slices(given: list[object], lists: pl.DataFrame) -> None:
     ]
     columns = ["--slices", "country traffic", "--pairs", "--min-queries", 2]
     same(actual("slices", *given, *ASKED, "--baseline", "old", *columns), pl.concat(expected))
+    units: dict[str, Any] = {"weight": "traffic", "cluster": "user"}
+    weighed = pr.slices(lists, "ap", slices="country", baseline="old", **units)
+    options = ["--slices", "country", "--weight", "traffic", "--cluster", "user"]
+    same(actual("slices", *given, "-m", "ap", "--baseline", "old", *options), weighed)
 
 
 @pytest.mark.filterwarnings("ignore:.* t intervals are unreliable")
@@ -157,6 +161,25 @@ def test_check(given: list[object], lists: pl.DataFrame) -> None:
     gate = ["check", *given, "--baseline", "old", "--slices", "country", "--min-queries", 2,
             *options]  # fmt: skip
     same(actual(*gate), expected)
+
+
+@log_or_table
+@pytest.mark.filterwarnings("ignore:fewer than 30 effective", "ignore:.*t intervals are unreliable")
+def test_check_with_weights_and_clusters(given: list[object], lists: pl.DataFrame) -> None:
+    """They count for the means, the differences and the slices."""
+    units: dict[str, Any] = {"weight": "traffic", "cluster": "user"}
+    rule = "difference(ap) >= -9"
+    new = pr.summarize(lists.filter(run="new"), ["ap"], **units)
+    both = [
+        pr.compare(lists, metrics=["ap"], baseline="old", **units),
+        pr.slices(lists, "ap", slices="country", baseline="old", min_queries=2, **units),
+    ]
+    expected = pr.check([new, *both], [rule, "ap >= 0.01"], on_fail="return")
+    found = actual(
+        "check", *given, "--baseline", "old", "--slices", "country", "--min-queries", 2,
+        "--weight", "traffic", "--cluster", "user", "--rule", rule, "--rule", "ap >= 0.01",
+    )  # fmt: skip
+    same(found, expected)
 
 
 def test_a_check_of_all_metrics_shows_each_subject_once(log: Path, tmp_path: Path) -> None:
