@@ -23,9 +23,10 @@ values = pr.per_query(both, ["ndcg@10", "rr"], by=["run", "country"]).collect()
 
 print(pr.summarize(values))
 
-# The mean is higher, but the interval contains 0: the difference is not significant.
+# The mean is higher, but the interval, corrected for two metrics, contains 0: there is no clear
+# difference.
 comparison = pr.compare(values, baseline="bm25")
-print(comparison.select("metric", "run", "difference", "low", "high", "p_corrected"))
+print(comparison.select("metric", "difference", "low_corrected", "high_corrected", "p_corrected"))
 
 # How many queries are needed to detect a difference of 0.01, and what can these queries detect?
 plan = pr.stats.power(values, baseline="bm25", difference=0.01)
@@ -33,7 +34,7 @@ print(plan.select("metric", "queries", "target", "power", "needed", "smallest"))
 
 # Which countries does the difference come from? The contributions add up to the difference.
 segments = pr.slices(values, "ndcg@10", slices="country", baseline="bm25")
-print(segments.select("value", "queries", "difference", "low", "high", "contribution"))
+print(segments.select("value", "difference", "low_corrected", "high_corrected", "contribution"))
 
 # Which documents changed in the query with the largest loss?
 worst = pr.diagnostics.movers(

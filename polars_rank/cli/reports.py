@@ -25,6 +25,8 @@ def report(
     baseline: o.AnyBaseline = None,
     by: o.By = [],
     slices: o.Slices = [],
+    weight: o.Weight = None,
+    cluster: o.Cluster = [],
     rule: o.Rule = [],
     rules: o.Rules = None,
     undecided: o.Undecided = None,
@@ -72,12 +74,12 @@ def report(
     checks, verdict = rules_of(rule, rules, undecided) if rule or rules else (None, None)
     path = page.report(
         log.scan([*([column] if column in schema else []), *by]), metrics, by=by or None,
-        run=column or None, baseline=value, slices=slices or None, rules=checks,
-        undecided=verdict, scores=scores or None, keep=keep, show=show, url=url, meta=_meta(meta),
-        moments=scan_moments(moments) if moments else None, time=time,
-        confidence=confidence, n=n, k=k, title=title, source=given.files, path=output,
-        overwrite=overwrite, progress=log.progress, **log.columns, **log.attributes,
-        **definitions(arguments),
+        run=column or None, baseline=value, slices=slices or None, weight=weight,
+        cluster=cluster or None, rules=checks, undecided=verdict, scores=scores or None, keep=keep,
+        show=show, url=url, meta=_meta(meta), time=time,
+        moments=scan_moments(moments) if moments else None, confidence=confidence, n=n, k=k,
+        title=title, source=given.files, path=output, overwrite=overwrite, progress=log.progress,
+        **log.columns, **log.attributes, **definitions(arguments),
     )  # fmt: skip
     say(f"Wrote {path}")
 

@@ -31,7 +31,14 @@ from polars_rank.plot.runs import (
     labeled,
     run_columns,
 )
-from polars_rank.plot.statistics_tables import check_columns, keys_of, rows_of_metrics, with_level
+from polars_rank.plot.statistics_tables import (
+    bounds_of,
+    check_columns,
+    keys_of,
+    rows_of_metrics,
+    with_corrected_bounds,
+    with_level,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,6 +53,7 @@ _MAX_ROWS = 60
 #: Pixels between the runs of a row.
 _STEP = 16
 _KEY = OWN + "key "
+_CORRECTED = "intervals corrected for multiple comparisons"
 #: Offset of a mark from the middle of its row, without a scale, which charts would share.
 _BELOW: dict[str, Any] = {"yOffset": {"expr": "datum.place"}}
 
@@ -79,7 +87,8 @@ def intervals(
     -------
     altair.LayerChart
         A row per metric and group, in the order of the table, with a point and a line per run. In
-        a chart of differences, the dashed line marks 0.
+        a chart of differences, the dashed line marks 0, and the lines are the intervals
+        `low_corrected` to `high_corrected`.
 
     Raises
     ------
@@ -107,10 +116,11 @@ def intervals(
     check_columns(schema, ("metric", value, "low", "high"), "pr.summarize or pr.compare")
     more = ["p_corrected"] if "p_corrected" in schema else []
     rows = with_level(rows_of_metrics(rows, metrics).rename({value: "x"}))
-    columns = ["x", "low", "high", "queries", "confidence", *more]
+    columns = ["x", *bounds_of(schema), "queries", "confidence", *more]
     data, runs = _rows(
         rows, schema, run, columns, baseline, colors, needed_baseline=not is_difference
     )
+    data, is_corrected = with_corrected_bounds(data)
     names = data.get_column("metric").unique().to_list()
     from_ = "" if baseline is None or not is_difference else f" from {label_of(baseline)}"
     title = ("Differences" if is_difference else "Means") + from_
@@ -130,7 +140,7 @@ def intervals(
     return _forest(
         data, runs, tips, zero=is_difference, of_x=value + from_,
         title=f"{title}, with {confidence_text(data.get_column('confidence'))}s",
-        subtitle=[counted(data.get_column("queries"))],
+        subtitle=[counted(data.get_column("queries")) + f" · {_CORRECTED}" * is_corrected],
     )  # fmt: skip
 
 
@@ -164,8 +174,9 @@ def slices(
     Returns
     -------
     altair.LayerChart
-        A row for the overall difference, and a row per slice, sorted by difference. Hollow points
-        are slices with too few queries for an interval.
+        A row for the overall difference, and a row per slice, sorted by difference. The lines are
+        the intervals `low_corrected` to `high_corrected`. Hollow points are slices with too few
+        queries for an interval.
 
     Raises
     ------
@@ -191,10 +202,13 @@ def slices(
     columns = run_columns(schema, run)
     data = collected(
         with_level(rows)
-        .select(*groups(columns), *required, "queries", "p_corrected", "confidence")
+        .select(
+            *groups(columns), *dict.fromkeys([*required, *bounds_of(schema)]), "queries",
+            "p_corrected", "confidence",
+        )
         .rename({"difference": "x"})
-    )
-    data = harmless_texts(non_empty(data, "x", "difference"))
+    )  # fmt: skip
+    data, is_corrected = with_corrected_bounds(harmless_texts(non_empty(data, "x", "difference")))
     several = data.get_column("column").n_unique() > 1
     value = pl.col("value").replace("null", '"null"').fill_null("null")
     name = pl.format("{}: {}", "column", value) if several else value
@@ -217,6 +231,8 @@ def slices(
     )  # fmt: skip
     level = confidence_text(data.get_column("confidence"))
     subtitle = [f"slices of {counted(data.get_column('queries'))} · {level}s"]
+    if is_corrected:
+        subtitle.append(_CORRECTED)
     if data.get_column("small").any():
         subtitle[0] += " · hollow: too few queries for an interval"
     if largest.height > n:
@@ -242,8 +258,10 @@ def _overall(data: pl.DataFrame, overall: Any, columns: list[str]) -> pl.DataFra
     )
     if overall is not None:
         known = lazy(overall, "overall")
-        check_columns(schema_of(known), ("metric", "low", "high"), "pr.compare", "overall")
-        ends = collected(known.select(*groups(columns), "metric", "low", "high"))
+        schema = schema_of(known)
+        check_columns(schema, ("metric", "low", "high"), "pr.compare", "overall")
+        ends = collected(known.select(*groups(columns), "metric", *bounds_of(schema)))
+        ends, _ = with_corrected_bounds(ends)
         rows = rows.join(ends, on=keys, how="left", nulls_equal=True, maintain_order="left")
     return rows.with_columns(label=pl.lit("overall"), small=pl.lit(value=False))
 

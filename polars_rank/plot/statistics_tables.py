@@ -11,17 +11,19 @@ from polars_rank._params import check_column
 from polars_rank.errors import ArgumentError, SchemaError, hint
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import listed, output_name
+from polars_rank.stats.comparison import COLUMNS as COMPARISON_COLUMNS
+from polars_rank.stats.summary import COLUMNS as SUMMARY_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 #: Columns of `summarize`, `compare`, `tie_bands` and `judgment_bounds` other than their keys.
 RESULTS = frozenset({
-    *("metric", "queries", "undefined", "mean", "std", "std_error", "confidence", "low", "high"),
-    *("baseline_mean", "difference", "relative_difference", "p_value", "p_corrected"),
-    *("effect_size", "wins", "ties", "losses", "missing", "empty", "warning"),
+    *SUMMARY_COLUMNS, *COMPARISON_COLUMNS,
     *("expected", "tied_rankings", "tied_documents", "judged"),
 })  # fmt: skip
+#: Columns of intervals that are corrected for the number of rows.
+_CORRECTED = ("low_corrected", "high_corrected")
 
 
 def check_columns(
@@ -47,6 +49,21 @@ def with_level(rows: pl.LazyFrame) -> pl.LazyFrame:
     if "confidence" in schema_of(rows):
         return rows
     return rows.with_columns(confidence=pl.lit(None, pl.Float64))
+
+
+def bounds_of(schema: pl.Schema) -> list[str]:
+    """Return the columns of intervals of a table, with those that are corrected if it has them."""
+    corrected = [*_CORRECTED] if {*_CORRECTED} <= {*schema} else []
+    return ["low", "high", *corrected]
+
+
+def with_corrected_bounds(rows: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
+    """Return the table with corrected intervals as "low" and "high", and whether they differ."""
+    if not {*_CORRECTED} <= {*rows.columns}:
+        return rows, False
+    low, high = map(pl.col, _CORRECTED)
+    differ = rows.select(((pl.col("low") > low) | (pl.col("high") < high)).any()).item()
+    return rows.with_columns(low=low, high=high).drop(_CORRECTED), bool(differ)
 
 
 def name_of(metric: str | pl.Expr) -> str:

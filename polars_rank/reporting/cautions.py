@@ -12,6 +12,7 @@ from polars_rank.frames.tables import collected
 from polars_rank.reporting.evidence import compared_again
 from polars_rank.reporting.formats import count, number, percent, text
 from polars_rank.reporting.headline import headline as headline_of
+from polars_rank.stats.decisions import is_skewed
 from polars_rank.stats.run_pairs import is_run
 
 if TYPE_CHECKING:
@@ -73,10 +74,10 @@ def _result(evidence: Evidence, question: Question, rule: str) -> str:
 
 def _sentence(comparison: Comparison | None) -> str:
     """Return the result of a comparison in words."""
-    if comparison is None or comparison.standing == "unknown":
+    if comparison is None or comparison.standing == "unknown" or comparison.is_skewed:
         return "there is no conclusion"
     if comparison.standing == "open":
-        return "there is no significant difference"
+        return "there is no clear difference"
     run, other = text(comparison.run), text(comparison.other)
     return f"{run} is {comparison.standing} than {other}"
 
@@ -110,7 +111,11 @@ def _unjudged_alerts(
 
 def cautions(evidence: Evidence, question: Question) -> list[str]:
     """Return the cautions, the most important first."""
-    return [*_run_cautions(evidence, question), *_row_cautions(evidence, question)]
+    return [
+        *_run_cautions(evidence, question),
+        *_skewness_cautions(evidence, question),
+        *_row_cautions(evidence, question),
+    ]
 
 
 def _run_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
@@ -133,6 +138,20 @@ def _run_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
         yield (
             f"Runs were evaluated on different queries: they have {count(low)} to {count(high)} "
             "rankings."
+        )
+
+
+def _skewness_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
+    """Return a caution about differences that are too skewed for a t test."""
+    if evidence.comparison is None:
+        return
+    alpha = 1 - question.confidence
+    rows = evidence.comparison.filter(pl.col("p_corrected") < alpha).rows(named=True)
+    if skewed := [row for row in rows if is_skewed(row)]:
+        yield (
+            f"{number_of(len(skewed), 'significant difference')} may be wrong, because the "
+            f"differences are too skewed for a t test of so few queries, e.g. of "
+            f"{skewed[0]['metric']}, with a skewness of {number(skewed[0]['skewness'], 1)}."
         )
 
 

@@ -203,7 +203,7 @@ def _rounded(value: Any) -> Any:
     return value
 
 
-def chart_context(result: Pictures) -> dict[str, Any]:
+def chart_context(result: Pictures, evidence: Evidence, question: Question) -> dict[str, Any]:
     """Return the template variables of the charts."""
     omitted = []
     if result.other_metrics:
@@ -216,4 +216,13 @@ def chart_context(result: Pictures) -> dict[str, Any]:
         "chart_metrics": result.metrics,
         "chart_runs": result.runs,
         "charts_left_out": f"Without charts: {' and '.join(omitted)}." if omitted else "",
+        "charts_note": " ".join(_notes(evidence, question)),
     }
+
+
+def _notes(evidence: Evidence, question: Question) -> Iterator[str]:
+    """Yield how charts of single queries differ from the tables."""
+    if evidence.units.repeated:
+        yield "Charts by query show a query once per group."
+    if question.weight is not None:
+        yield "Charts by query, and their means, are without weights."

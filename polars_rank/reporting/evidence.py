@@ -22,6 +22,7 @@ from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.reporting.query_changes import QueryChange, queries_of_slices, selected_queries
+from polars_rank.reporting.units import units_of
 from polars_rank.stats.all_pairs import compare_all
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.gates import check
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from polars_rank.reporting.question import Question
+    from polars_rank.reporting.units import Units
     from polars_rank.stats.gates import Rule
 
 #: Maximum number of runs for all pairwise comparisons.
@@ -48,6 +50,8 @@ _CUTOFFS = (1, 3, 5, 10, 20)
 _OF_INTERVALS = selectors.by_name(
     "confidence", "interval", "used", "effective", "skewness", require_all=False
 )
+#: Columns of intervals of a comparison.
+_BOUNDS = ("low", "high", "low_corrected", "high_corrected")
 _NO_VALUE = dict.fromkeys(("value", "low", "high"), pl.lit(None, pl.Float64))
 
 
@@ -59,6 +63,8 @@ class Evidence:
     values: pl.LazyFrame
     #: The baseline, then the other runs, sorted; a single None if there are no runs.
     runs: list[Any]
+    #: The sampling units of the tables over all groups.
+    units: Units
     summary: pl.DataFrame
     comparison: pl.DataFrame | None
     pairs: pl.DataFrame | None
@@ -90,26 +96,29 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         raise error.explained() from None
     values = pl.scan_parquet(path, glob=False)
     run = [] if question.run is None else [question.run]
-    summary = _summary(values, question)
+    units = units_of(values, question)
+    overall = replace(question, cluster=units.cluster)
+    summary = _summary(values, overall)
     runs = _runs(summary, question)
     groups = _summary(values, question, question.by) if question.by else None
-    comparison = _comparison(values, question, [])
+    comparison = _comparison(values, overall, [])
     by_group = _comparison(values, question, question.by) if question.by else comparison
-    slice_tables = _slices(values, question)
+    slice_tables = _slices(values, overall)
     tables_of_means = summary if groups is None else groups
     contents = collected(log_counts(question.log, question.columns, question.definitions.rel, run))
     return Evidence(
         values=values,
         runs=runs,
+        units=units,
         summary=summary,
         comparison=comparison,
-        pairs=_pairs(values, question, runs),
+        pairs=_pairs(values, overall, runs),
         groups=_with_differences(groups, by_group, question),
         slices=None if slice_tables is None else pl.concat(slice_tables, how="diagonal_relaxed"),
         verdicts=_verdicts(question, tables_of_means, by_group, slice_tables or []),
         contents=contents,
         bounds=_bounds(frame, question, contents),
-        curves=_curves(frame, values, contents, question),
+        curves=_curves(frame, values, contents, overall),
         over_time=_over_time(question),
         catalog=_catalog(question, run),
         labels=collected(label_counts(question.log, question.columns, run)),
@@ -122,7 +131,7 @@ def _summary(values: pl.LazyFrame, question: Question, by: Sequence[str] = ()) -
     return collected(
         summarize(
             values, question.metrics, run=question.run, by=by, query=question.queries,
-            confidence=question.confidence, **question.undefined_options,
+            **question.statistics_options,
         )
     )  # fmt: skip
 
@@ -150,7 +159,7 @@ def _comparison(values: pl.LazyFrame, question: Question, by: Sequence[str]) -> 
     return collected(
         compare(
             values, question.metrics, baseline=question.baseline, run=str(question.run), by=by,
-            query=query, confidence=question.confidence, **question.undefined_options,
+            query=query, **question.statistics_options,
         )
     )  # fmt: skip
 
@@ -162,18 +171,19 @@ def _pairs(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.
     return collected(
         compare_all(
             values, question.means, run=str(question.run), query=question.queries,
-            confidence=question.confidence, **question.undefined_options,
+            **question.statistics_options,
         )
     )  # fmt: skip
 
 
 def compared_again(evidence: Evidence, question: Question) -> Evidence:
     """Return the evidence with the comparisons of another question."""
+    overall = replace(question, cluster=evidence.units.cluster)
     with _no_warnings():
         return replace(
             evidence,
-            comparison=_comparison(evidence.values, question, []),
-            pairs=_pairs(evidence.values, question, evidence.runs),
+            comparison=_comparison(evidence.values, overall, []),
+            pairs=_pairs(evidence.values, overall, evidence.runs),
         )
 
 
@@ -184,8 +194,7 @@ def _slices(values: pl.LazyFrame, question: Question) -> list[pl.DataFrame] | No
     if question.baseline is not None:
         options: dict[str, Any] = {
             "slices": question.slices, "run": str(question.run), "baseline": question.baseline,
-            "query": question.queries, "confidence": question.confidence,
-            **question.undefined_options,
+            "query": question.queries, **question.statistics_options,
         }  # fmt: skip
         return [collected(slices(values, each, **options)) for each in question.means]
     run = [] if question.run is None else [question.run]
@@ -210,7 +219,7 @@ def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> 
     if question.by:  # a struct, because groups may be null and queries may not
         frame = frame.with_columns(pl.struct(question.by).alias(_GROUPS))
         query = [_GROUPS, *query]
-    options |= {"query": query, "undefined": question.undefined}
+    options |= {"query": query, "undefined": question.undefined, "weight": question.weight}
     by = None if options.get("scores") else question.run
     with _no_warnings():
         return collected(judgment_bounds(frame, question.first, by=by, **options))
@@ -249,15 +258,12 @@ def _curves(
     if not requested:
         return None
     by = question.by if question.options.get("scores") else question.splits
-    at_cutoffs = per_query(frame, requested, by=by, **question.options)
+    at_cutoffs = per_query(frame, requested, by=by, keep=question.kept_units, **question.options)
+    options = {**question.statistics_options, "undefined": undefined}
     with _no_warnings():
         table = collected(
-            summarize(
-                at_cutoffs, requested, run=question.run, query=question.queries,
-                confidence=question.confidence, undefined=undefined,
-                conventions=question.conventions,
-            )
-        )  # fmt: skip
+            summarize(at_cutoffs, requested, run=question.run, query=question.queries, **options)
+        )
     column = pl.col("metric")
     return table.with_columns(
         metric=column.replace_strict({name: metric for name, (metric, _) in at.items()}),
@@ -308,7 +314,7 @@ def _with_differences(
     groups = groups.sort(question.splits, maintain_order=True)
     differences = comparison.select(
         *keys, "difference", "relative_difference", "p_corrected",
-        pl.col("low").alias("difference_low"), pl.col("high").alias("difference_high"),
+        *(pl.col(name).alias(f"difference_{name}") for name in _BOUNDS),
     )  # fmt: skip
     return groups.join(differences, on=keys, how="left", nulls_equal=True, maintain_order="left")
 

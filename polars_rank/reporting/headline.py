@@ -9,6 +9,7 @@ import polars as pl
 
 from polars_rank.metrics.names import output_name
 from polars_rank.reporting.question import lower_is_better
+from polars_rank.stats.decisions import is_skewed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,12 +30,28 @@ class Comparison:
     standing: Standing
     row: Mapping[str, Any]
     before: float | None
+    #: Whether the p-value is of a t test of differences that are too skewed for it.
+    is_skewed: bool = False
 
     @property
     def after(self) -> float | None:
         """The mean of the run."""
         mean: float | None = self.row["mean"]
         return mean
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the runs have equal values in all queries."""
+        differing = self.row.get("wins"), self.row.get("losses")
+        return self.standing == "open" and differing == (0, 0) and not self.row["difference"]
+
+    @property
+    def missing_result(self) -> str:
+        """Why there is no result: "undefined", "few" queries, or the "same" difference in all."""
+        effective = self.row.get("effective")
+        if self.row["queries"] < 2 or (effective is not None and effective <= 1):
+            return "few"
+        return "undefined" if self.row["difference"] is None else "same"
 
 
 @dataclass(frozen=True)
@@ -46,6 +63,8 @@ class Headline:
     #: The comparison that is shown first; None if there is nothing to compare.
     comparison: Comparison | None
     others: list[Comparison]
+    #: The number of tests for which p-values and intervals are corrected.
+    tests: int
     #: The means of the metric by run, best first.
     means: list[Mapping[str, Any]]
 
@@ -57,7 +76,22 @@ def headline(evidence: Evidence, question: Question) -> Headline:
         "mean", descending=not lower, nulls_last=True, maintain_order=True
     )
     comparisons = _comparisons(evidence, question, metric, lower=lower)
-    return Headline(metric, lower, *comparisons, [*means.iter_rows(named=True)])
+    tests = number_of_tests(evidence.comparison)
+    return Headline(metric, lower, *comparisons, tests, [*means.iter_rows(named=True)])
+
+
+def number_of_tests(table: pl.DataFrame | None) -> int:
+    """Return the number of rows for which a table's p-values and intervals are corrected."""
+    if table is None or "p_corrected" not in table.columns:
+        return 0
+    return table.get_column("p_corrected").count()
+
+
+def with_corrected_bounds(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row with the interval that is corrected for the number of tests, if it has one."""
+    if "low_corrected" not in row:
+        return row
+    return {**row, "low": row["low_corrected"], "high": row["high_corrected"]}
 
 
 def standing(row: Mapping[str, Any], confidence: float, *, lower: bool) -> Standing:
@@ -82,14 +116,8 @@ def _comparisons(
         return None, []
     rows = table.filter(pl.col("metric") == metric)
     comparisons = [
-        Comparison(
-            row[str(question.run)],
-            row.get("other", question.baseline),
-            standing(row, question.confidence, lower=lower),
-            row,
-            row[base],
-        )
-        for row in rows.iter_rows(named=True)
+        _comparison(row, question, row[base], lower=lower)
+        for row in map(with_corrected_bounds, rows.iter_rows(named=True))
     ]
     if evidence.comparison is None:
         comparisons = _of_the_best(comparisons, lower=lower)
@@ -97,6 +125,16 @@ def _comparisons(
     if evidence.comparison is None:
         ordered.reverse()  # the best run vs. the second best
     return (ordered[0], ordered[1:]) if ordered else (None, [])
+
+
+def _comparison(
+    row: Mapping[str, Any], question: Question, before: float | None, *, lower: bool
+) -> Comparison:
+    """Return the comparison of a row, without a conclusion if its differences are too skewed."""
+    result = standing(row, question.confidence, lower=lower)
+    skewed = result in ("better", "worse") and is_skewed(row)
+    run, other = row[str(question.run)], row.get("other", question.baseline)
+    return Comparison(run, other, "open" if skewed else result, row, before, is_skewed=skewed)
 
 
 def _of_the_best(comparisons: list[Comparison], *, lower: bool) -> list[Comparison]:
@@ -131,6 +169,7 @@ def _reversed(comparison: Comparison) -> Comparison:
         opposite.get(comparison.standing, comparison.standing),
         row,
         comparison.after,
+        comparison.is_skewed,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import warnings
 from contextlib import contextmanager
 from datetime import datetime
@@ -76,6 +77,8 @@ def report(
     run: str | None = "run",
     baseline: Any = None,
     slices: Names | None = None,
+    weight: str | None = None,
+    cluster: Names | None = None,
     rules: Rules | None = None,
     path: str | os.PathLike[str] = "report.html",
     overwrite: bool = False,
@@ -123,7 +126,9 @@ def report(
         headline.
     by
         Columns that split the log into groups. The page has a section with the means of each
-        group. The rows with the same (run, by..., query) are a ranking.
+        group. The rows with the same (run, by..., query) are a ranking. If a query is in several
+        groups, such as days, it is one unit of intervals and p-values over all groups, which are
+        about other queries like these for the same groups, and there is a warning.
     run
         Column of runs; None for a log of one run. A log without the column "run" has one run.
     baseline
@@ -132,6 +137,12 @@ def report(
     slices
         Columns whose values define slices, constant within a ranking. The page shows differences
         from the baseline by slice, or means without a baseline.
+    weight
+        Column of query weights, 0 or more, constant within a ranking, such as traffic. Used by all
+        means and comparisons.
+    cluster
+        Columns that identify the sampling unit if it is not the query, such as user, constant
+        within a ranking. Used by all intervals and p-values.
     rules
         Rules as in `check`. Their verdicts are shown, and a failed rule does not raise. With a
         baseline, rules on means apply to the other runs.
@@ -155,7 +166,8 @@ def report(
         that has one, otherwise at `k`.
     confidence
         Confidence level of all intervals, between 0 and 1. A difference is significant if its
-        corrected p-value is below 1 - confidence.
+        corrected p-value is below 1 - confidence. The intervals of several differences from the
+        baseline are corrected, too, as `low_corrected` and `high_corrected` of `compare`.
     undecided
         Verdict if the interval contains the threshold of a rule: "pass" or "fail" (default).
     keep
@@ -232,20 +244,20 @@ def report(
     }  # fmt: skip
     log = lazy(frame, collects=True)
     question = Question.of(
-        log, metrics, by=by, run=run, baseline=baseline, slices=slices, keep=keep, show=show,
-        url=url, meta=meta, moments=moments, time=time, options=options, undefined=undefined,
-        rules=rules, undecided=undecided, confidence=confidence, n=n, k=k,
+        log, metrics, by=by, run=run, baseline=baseline, slices=slices, weight=weight,
+        cluster=cluster, keep=keep, show=show, url=url, meta=meta, moments=moments, time=time,
+        options=options, undefined=undefined, rules=rules, undecided=undecided,
+        confidence=confidence, n=n, k=k,
     )  # fmt: skip
     inputs = [log, items, history, moments, rules]
     with new_file(path, overwrite=overwrite, inputs=inputs) as part:
         with temporary_folder() as folder, _captured_warnings() as messages:
             evidence = gather(log, question, folder / "values.parquet")
-            content = {**context(evidence, question), **chart_context(pictures(evidence, question))}
+            charts = chart_context(pictures(evidence, question), evidence, question)
+            content = {**context(evidence, question), **charts}
         for warning in messages:
             warn(warning)
-        # Messages about parts of one table differ in their examples.
-        kinds = {message.partition(", e.g. ")[0]: message for message in messages}
-        content["alerts"] = [*kinds.values(), *content["alerts"]]
+        content["alerts"] = [*messages, *content["alerts"]]
         content["files"] = _source_names(source) or sources(log)
         content["title"] = title or _title(question)
         content["generated"] = datetime.now().astimezone()
@@ -256,16 +268,23 @@ def report(
 
 @contextmanager
 def _captured_warnings() -> Iterator[list[str]]:
-    """Collect the distinct `RankWarning` messages of the block, available when it ends."""
+    """Collect a `RankWarning` message of each kind of the block, available when it ends."""
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RankWarning)
         yield messages
+    kinds: dict[str, str] = {}
     for each in caught:
-        if not issubclass(each.category, RankWarning):
+        if issubclass(each.category, RankWarning):
+            kinds.setdefault(_kind(str(each.message)), str(each.message))
+        else:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-        elif str(each.message) not in messages:
-            messages.append(str(each.message))
+    messages += kinds.values()
+
+
+def _kind(message: str) -> str:
+    """Return a message without numbers and examples, by which those of several tables differ."""
+    return re.sub(r"\d[\d,.]*| rows?\b", "", message.partition(", e.g. ")[0].partition(": ")[0])
 
 
 def sources(log: pl.LazyFrame) -> list[str]:

@@ -42,6 +42,9 @@ class Question:
     run: str | None
     baseline: Any
     slices: Sequence[str]
+    #: The column of query weights, and the columns of sampling units that are not queries.
+    weight: str | None
+    cluster: Sequence[str]
     keep: Sequence[str]
     show: Sequence[str]
     url: str | None
@@ -69,6 +72,8 @@ class Question:
         run: str | None,
         baseline: Any,
         slices: Names | None,
+        weight: str | None,
+        cluster: Names | None,
         keep: Names | None,
         show: Names | None,
         url: str | None,
@@ -90,8 +95,9 @@ class Question:
         )
         long, columns = evaluation.read(log)
         extra = {"slices": names("slices", slices), "keep": names("keep", keep)}
+        units = {"weight": names("weight", weight), "cluster": names("cluster", cluster)}
         shown = names("show", show)
-        for parameter, requested_columns in {**extra, "show": shown}.items():
+        for parameter, requested_columns in {**extra, **units, "show": shown}.items():
             for name in requested_columns:
                 check_column(parameter, name, columns.schema)
         if baseline is not None:  # raise for a wrong type before the evaluation
@@ -102,15 +108,19 @@ class Question:
                 pl.LazyFrame(schema=user_columns), by=groups, run=str(run), query=columns.query,
                 baseline=baseline, metrics=(),
             )  # fmt: skip
-        if run in extra["slices"]:
-            raise ArgumentError(f"`slices` contains the column of runs, {run!r}; omit it")
+        for parameter in ("slices", "weight", "cluster"):
+            if run in {**extra, **units}[parameter]:
+                raise ArgumentError(
+                    f"`{parameter}` contains the column of runs, {run!r}; name another column"
+                )
         requested = read_metrics(metrics, options.get("conventions"))
         parsed, undecided = _gates(rules, undecided, requested, baseline, extra["slices"])
         return cls(
             log=long, columns=columns, metrics=requested, by=groups, run=run, rules=parsed,
-            undecided=undecided, baseline=baseline, slices=extra["slices"], keep=extra["keep"],
-            show=shown, url=_url(url, columns, shown), meta=_meta(meta),
-            moments=_moments(moments, time), time=time, options=options, **others,
+            undecided=undecided, baseline=baseline, slices=extra["slices"], weight=weight,
+            cluster=units["cluster"], keep=extra["keep"], show=shown,
+            url=_url(url, columns, shown), meta=_meta(meta), moments=_moments(moments, time),
+            time=time, options=options, **others,
         )  # fmt: skip
 
     @property
@@ -138,8 +148,20 @@ class Question:
     @property
     def kept(self) -> list[str]:
         """The columns of per-query values other than their keys."""
-        requested_columns = dict.fromkeys([*self.slices, *self.keep])
-        return [name for name in requested_columns if name not in self.columns.keys]
+        return self._other_columns([*self.slices, *self.units, *self.keep])
+
+    @property
+    def units(self) -> list[str]:
+        """The columns of weights and clusters."""
+        return [*([] if self.weight is None else [self.weight]), *self.cluster]
+
+    @property
+    def kept_units(self) -> list[str]:
+        """The columns of weights and clusters other than the keys of per-query values."""
+        return self._other_columns(self.units)
+
+    def _other_columns(self, columns: Sequence[str]) -> list[str]:
+        return [name for name in dict.fromkeys(columns) if name not in self.columns.keys]
 
     @property
     def first(self) -> pl.Expr:
@@ -162,9 +184,12 @@ class Question:
         return [each for each in self.metrics if self.conventions.aggregate(each) == "mean"]
 
     @property
-    def undefined_options(self) -> dict[str, Any]:
-        """Parameters of the statistics functions for undefined values."""
-        return {"undefined": self.undefined, "conventions": self.conventions}
+    def statistics_options(self) -> dict[str, Any]:
+        """Parameters that the statistics functions have in common."""
+        return {
+            "weight": self.weight, "cluster": self.cluster or None, "confidence": self.confidence,
+            "undefined": self.undefined, "conventions": self.conventions,
+        }  # fmt: skip
 
 
 #: A field of a URL template: the name of a column in braces.

@@ -22,8 +22,15 @@ from polars_rank.reporting.cautions import alerts, cautions
 from polars_rank.reporting.charts import colors_of
 from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.formats import count, number, percent, text
-from polars_rank.reporting.headline import headline, reversed_row, standing
+from polars_rank.reporting.headline import (
+    headline,
+    number_of_tests,
+    reversed_row,
+    standing,
+    with_corrected_bounds,
+)
 from polars_rank.reporting.question import lower_is_better, names_of
+from polars_rank.reporting.units import sample_text
 from polars_rank.stats.gates import WORST_FIRST
 from polars_rank.stats.verdicts import failing
 
@@ -50,6 +57,7 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
     return {
         "q": question,
         "headline": first,
+        "sample": _sample(evidence, question, first),
         "alerts": alerts(evidence, question, first),
         "level": percent(question.confidence).replace(".0", ""),
         **counts,
@@ -57,6 +65,8 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         **_means(evidence, question),
         "catalog": _catalog(evidence, question),
         "comparison": _comparison_rows(evidence.comparison, question),
+        "counted": "Rankings" if evidence.units.repeated else "Queries",
+        "group_tests": number_of_tests(evidence.groups),
         "pairs": _pair_rows(evidence.pairs, question, first),
         **_groups(evidence, question),
         **_slices(evidence, question),
@@ -66,6 +76,18 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         **_downloads(evidence),
         **_method(question),
     }
+
+
+def _sample(evidence: Evidence, question: Question, first: Headline) -> str | None:
+    """Return the size of the sample of the headline; None if it is about nothing."""
+    if first.comparison is not None:
+        runs, row = [first.comparison.run, first.comparison.other], first.comparison.row
+    elif first.means:
+        row = first.means[0]
+        runs = [None if question.run is None else row[question.run]]
+    else:
+        return None
+    return sample_text(evidence.values, question, evidence.units, runs, row)
 
 
 def _rows(table: pl.DataFrame | None, question: Question, value: str) -> list[Row]:
@@ -145,6 +167,7 @@ def _catalog(evidence: Evidence, question: Question) -> list[Row]:
 def _row(row: Mapping[str, Any], question: Question) -> Row:
     """Return a row with its run in the key "run", and the result of its comparison."""
     run = None if question.run is None else row.get(question.run)
+    row = with_corrected_bounds(row)
     result = {**row, "run": run, "group": {name: row.get(name) for name in question.by}}
     result["is_baseline"] = question.baseline is not None and run == question.baseline
     if "difference" in row:
@@ -334,6 +357,8 @@ def _method(question: Question) -> dict[str, Any]:
         ("label", columns.label),
         ("run", question.run),
         ("groups", ", ".join(question.by)),
+        ("weight", question.weight),
+        ("cluster", ", ".join(question.cluster)),
     ]
     return {
         "roles": [(part, column) for part, column in roles if column],

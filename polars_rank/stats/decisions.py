@@ -75,7 +75,7 @@ def decide(row: Row, column: str, holds: Callable[[float], bool]) -> Decision:
     value = None if row[column] is None else float(row[column])
     low, high = (row[name] for name in INTERVALS.get(column, (column, column)))
     verdict = _verdict(row, column, [low, high], holds)
-    skewed = verdict != "undecided" and column not in COUNTS and _is_skewed(row)
+    skewed = verdict != "undecided" and column not in COUNTS and is_skewed(row)
     if column not in INTERVALS:
         low = high = None
     return Decision(value, low, high, verdict, skewed)
@@ -113,7 +113,7 @@ def _with_exact_bounds(row: Row) -> Row:
     return {**row, "low": low, "high": high}
 
 
-def _is_skewed(row: Row) -> bool:
+def is_skewed(row: Row) -> bool:
     """Return whether t is unreliable: fewer than 25 units times the squared skewness.
 
     The sample skewness g is too low for few units n, at most (n - 2) / √(n - 1), so it is

@@ -300,6 +300,7 @@ class TestValues:
         for x, y in rows_of(chart, "run", "x", "y").filter(run="bm25").drop("run")[1:].rows():
             assert y == pytest.approx(sum(value <= x for value in values) / len(values))
 
+    @pytest.mark.filterwarnings("ignore:more than 5% of the queries")
     def test_differences_by_hand(self) -> None:
         lists = pl.DataFrame({
             "run": ["a"] * 5 + ["b"] * 5, "query": [1, 2, 3, 4, 5, 5, 4, 3, 2, 6],
@@ -429,6 +430,7 @@ class TestValues:
         )
         assert title(chart) == "Difference in MRR, with 95% confidence intervals"
 
+    @pytest.mark.filterwarnings("ignore:all values are equal")
     def test_groups_are_rows_of_a_forest_plot(self, lists: pl.DataFrame) -> None:
         summary = pr.summarize(lists, "rr", by="country")
         labels = rows_of(pr.plot.intervals(summary), "label")["label"]
@@ -437,13 +439,15 @@ class TestValues:
         labels = rows_of(pr.plot.intervals(summary), "label")["label"]
         assert "ndcg@10 · DE" in labels
 
+    @pytest.mark.filterwarnings("ignore:all (values|differences) are equal")
     def test_slices_are_sorted_by_difference_after_the_overall_one(
         self, lists: pl.DataFrame
     ) -> None:
         one = lists.filter(pl.col("run") != "mixed")
         table = pr.slices(one, "rr", slices="country", baseline="bm25", min_queries=12)
-        overall = pr.compare(one, baseline="bm25", metrics="rr").select(
-            "difference", "low", "high"
+        compared = pr.compare(one, baseline="bm25")
+        overall = compared.filter(metric="rr").select(
+            "difference", "low_corrected", "high_corrected"
         ).row(0)  # fmt: skip
         chart = pr.plot.slices(table, baseline="bm25")
         result = rows_of(chart, "label", "x", "low", "contribution", "small")
@@ -453,11 +457,28 @@ class TestValues:
         assert result["small"].any() and result["low"][0] is None
         assert title(chart) == "Difference in MRR by slice: neural vs. bm25"
         largest = table.sort(pl.col("contribution").abs(), descending=True).head(2)["value"]
-        few = pr.plot.slices(table, n=2, overall=pr.compare(one, baseline="bm25"))
+        few = pr.plot.slices(table, n=2, overall=compared)
         assert set(rows_of(few, "label")["label"]) == {"overall", *largest}
         assert rows_of(few, "x", "low", "high").row(0) == pytest.approx(overall)
         assert "2 of 6 slices" in subtitle(few)
         assert datasets(pr.plot.intervals(table)) == datasets(pr.plot.slices(table))
+
+    @pytest.mark.filterwarnings("ignore:all differences are equal")
+    def test_intervals_of_several_differences_are_corrected(self, lists: pl.DataFrame) -> None:
+        several = pr.compare(lists, baseline="bm25")
+        chart = pr.plot.intervals(several, "rr", baseline="bm25")
+        expected = several.filter(metric="rr").select("low_corrected", "high_corrected").rows()
+        assert rows_of(chart, "low", "high").rows() == expected
+        assert "intervals corrected for multiple comparisons" in subtitle(chart)
+        one = pr.compare(lists.filter(pl.col("run") != "mixed"), "rr", baseline="bm25")
+        chart = pr.plot.intervals(one)
+        assert rows_of(chart, "low", "high").rows() == one.select("low", "high").rows()
+        assert "corrected" not in subtitle(chart)
+        table = pr.slices(lists, "rr", slices="country", baseline="bm25", min_queries=2)
+        chart = pr.plot.slices(table)
+        low = rows_of(chart, "low")["low"].drop_nulls().sort()
+        assert low.to_list() == table["low_corrected"].drop_nulls().sort().to_list()
+        assert "intervals corrected for multiple comparisons" in subtitle(chart)
 
     def test_bounds(self, log: pl.DataFrame) -> None:
         bands = pr.diagnostics.tie_bands(log, ["rr", "ndcg@5"], by="run")
@@ -553,6 +574,7 @@ class TestTimes:
         svg(spec)  # a rule where a band would have no width
         assert spec["layer"][0]["mark"]["type"] == "rule"
 
+    @pytest.mark.filterwarnings("ignore:all values are equal")
     def test_several_rows_of_a_day_are_an_error(self, lists: pl.DataFrame) -> None:
         table = pr.summarize(lists, "rr", by="country").with_columns(day=1)
         with pytest.raises(
@@ -741,6 +763,7 @@ class TestNames:
         assert result["y"].to_list() == pytest.approx(there["y"].to_list())
         assert set(result["run"]) == {ODD, "null", runs.label_of(MARKUP)}
 
+    @pytest.mark.filterwarnings("ignore:all (values|differences) are equal")
     def test_no_text_of_data_ends_the_script_of_a_page(self, log: pl.DataFrame) -> None:
         lists = pr.per_query(log, "rr", by=["run", "country"]).with_columns(
             pl.col("query").cast(pl.String) + MARKUP, pl.col("country") + MARKUP,
@@ -852,6 +875,7 @@ class TestDegenerate:
             pr.plot.click_through(log.filter(pl.col("position") < 0))
         assert size(pr.plot.distribution(null)) > 0  # they count as 0
 
+    @pytest.mark.filterwarnings("ignore:all values are equal")
     def test_errors(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
         rr = lists.select("run", "query", "rr")
         with pytest.raises(
