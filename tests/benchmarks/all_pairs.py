@@ -20,8 +20,8 @@ import numpy as np
 import polars as pl
 
 import polars_rank as pr
-from tests.benchmarks.coverage import table
 from tests.benchmarks.pages import publish
+from tests.benchmarks.simulated import table
 
 RUNS = (2, 5, 10)
 QUERIES = (5, 10, 30, 100, 1000)
