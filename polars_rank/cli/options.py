@@ -185,6 +185,9 @@ LogsOrValues = Annotated[
     list[str], typer.Argument(metavar="LOG", help="Log, per-query values, or moments.")
 ]
 Values = Annotated[list[str], file("Per-query values, instead of LOG.", INPUT)]
+Predictions = Annotated[
+    list[str], file("Per-query values of all queries from predicted labels.", INPUT)
+]
 Qrels = Annotated[list[str], file("TREC judgments of LOG.", INPUT)]
 Items = Annotated[str | None, file("Attributes of documents: one row per document.", INPUT)]
 History = Annotated[
@@ -233,6 +236,10 @@ Position = Annotated[
 Label = Annotated[str, column("Column of the label.", COLUMNS)]
 Run = Annotated[str | None, column('Column of the run (default: run); "" for none.', COLUMNS)]
 Weight = Annotated[str | None, column("Column of query weights.", COLUMNS)]
+Probability = Annotated[
+    str | None,
+    column("Column of the probability that people judge a query; for --predictions.", COLUMNS),
+]
 
 Conventions = Annotated[
     str,

@@ -13,7 +13,7 @@ from polars_rank.cli import FAILED
 from polars_rank.cli import options as o
 from polars_rank.cli.messages import misused, say
 from polars_rank.cli.per_query import PerQuery, Source
-from polars_rank.cli.sources import refuse_to_replace
+from polars_rank.cli.sources import refuse_to_replace, scan_table
 from polars_rank.cli.writing import put
 from polars_rank.io.outputs import new_file
 from polars_rank.stats import comparison, gates, slicing, summary
@@ -43,6 +43,8 @@ def summarize(
     seed: o.Seed = 0,
     weight: o.Weight = None,
     cluster: o.Cluster = [],
+    predictions: o.Predictions = [],
+    probability: o.Probability = None,
     **options: Any,
 ) -> None:
     """Show means with standard errors and confidence intervals.
@@ -51,13 +53,14 @@ def summarize(
       polars-rank summarize log.parquet -m "ndcg@10 ap" --by country
     """
     source = Source.of({**locals(), **options})
-    data = source.read(by=by, kept={"weight": weight, "cluster": cluster})
+    kept = {"weight": weight, "cluster": cluster, "probability": probability}
+    data = source.read(by=by, kept=kept)
     if interval in ("bootstrap", "studentized"):
         data = data.in_memory()
     result = means_of(
         data, weight=weight, cluster=cluster or None, interval=interval, confidence=confidence,
         quantiles=[o.number("quantiles", text) for text in quantiles], n_resamples=n_resamples,
-        seed=seed,
+        seed=seed, **_predicted(source, predictions, probability),
     )  # fmt: skip
     put(result, **o.output_options(options))
 
@@ -80,6 +83,8 @@ def compare(
     seed: o.Seed = 0,
     weight: o.Weight = None,
     cluster: o.Cluster = [],
+    predictions: o.Predictions = [],
+    probability: o.Probability = None,
     **options: Any,
 ) -> None:
     """Compare runs with a baseline: differences, intervals, p-values.
@@ -88,11 +93,12 @@ def compare(
       polars-rank compare log.parquet -m "ndcg@10 rr" --baseline bm25
     """
     source = Source.of({**locals(), **options})
-    data = source.read(by=by, kept={"weight": weight, "cluster": cluster}, paired=True)
+    kept = {"weight": weight, "cluster": cluster, "probability": probability}
+    data = source.read(by=by, kept=kept, paired=True)
     result = compared(
         data, baseline, weight=weight, cluster=cluster or None, test=test, correction=correction,
         alternative=alternative, margin=margin, confidence=confidence, n_resamples=n_resamples,
-        seed=seed,
+        seed=seed, **_predicted(source, predictions, probability),
     )  # fmt: skip
     put(result, **o.output_options(options))
 
@@ -112,6 +118,8 @@ def slices(
     confidence: o.Confidence = 0.95,
     weight: o.Weight = None,
     cluster: o.Cluster = [],
+    predictions: o.Predictions = [],
+    probability: o.Probability = None,
     **options: Any,
 ) -> None:
     """Compare runs in slices of the queries, such as countries.
@@ -120,11 +128,12 @@ def slices(
       polars-rank slices log.parquet -m ndcg@10 --baseline bm25 --slices country
     """
     source = Source.of({**locals(), **options})
-    kept = {"slices": slices, "weight": weight, "cluster": cluster}
+    kept = {"slices": slices, "weight": weight, "cluster": cluster, "probability": probability}
     data = source.read(kept=kept, paired=True)
     result = in_slices(
         data, slices, baseline, pairs=pairs, min_queries=min_queries, correction=correction,
         confidence=confidence, weight=weight, cluster=cluster or None,
+        **_predicted(source, predictions, probability),
     )  # fmt: skip
     put(result, **o.output_options(options))
 
@@ -154,6 +163,8 @@ def check(
     seed: o.Seed = 0,
     weight: o.Weight = None,
     cluster: o.Cluster = [],
+    predictions: o.Predictions = [],
+    probability: o.Probability = None,
     junit: Annotated[Path | None, o.file("Write JUnit XML to a file.", o.OUTPUT)] = None,
     markdown: Annotated[Path | None, o.file("Write Markdown to a file.", o.OUTPUT)] = None,
     **options: Any,
@@ -179,14 +190,18 @@ def check(
             if path is not None
         }
         data = source.read(
-            by=by, kept={"weight": weight, "cluster": cluster, "slices": slices},
+            by=by,
+            kept={
+                "weight": weight, "cluster": cluster, "slices": slices, "probability": probability,
+            },
             paired=baseline is not None,
             metrics=[check.metric for check in checks if check.metric],
         ).in_memory()  # fmt: skip
-        shared: dict[str, Any] = {
+        units: dict[str, Any] = {
             "weight": weight, "cluster": cluster or None, "confidence": confidence,
-            "n_resamples": n_resamples, "seed": seed,
+            **_predicted(source, predictions, probability),
         }  # fmt: skip
+        shared = {**units, "n_resamples": n_resamples, "seed": seed}
         means = means_of(data, interval=interval, **shared).collect()
         tables = [means]
         if baseline is not None:
@@ -201,8 +216,7 @@ def check(
             if slices:
                 results.append(
                     in_slices(
-                        data, slices, baseline, pairs=pairs, min_queries=min_queries,
-                        confidence=confidence, weight=weight, cluster=cluster or None,
+                        data, slices, baseline, pairs=pairs, min_queries=min_queries, **units,
                     )
                 )  # fmt: skip
             tables = [means.filter(~is_baseline), *(result.collect() for result in results)]
@@ -216,6 +230,14 @@ def check(
     if failed:
         say(f"{failed} of {verdicts.height} checks failed")
         raise typer.Exit(FAILED)
+
+
+def _predicted(
+    source: Source, predictions: Sequence[str], probability: str | None
+) -> dict[str, Any]:
+    """Return the parameters of statistics for predictions."""
+    table = scan_table(predictions, None, {}, source.ids) if predictions else None
+    return {"predictions": table, "probability": probability}
 
 
 def means_of(data: PerQuery, **options: Any) -> pl.LazyFrame:

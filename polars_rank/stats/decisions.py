@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 Row: TypeAlias = Mapping[str, Any]
 
 #: Columns that are exact for any number of queries.
-COUNTS = ("queries", "used", "missing", "undefined", "wins", "ties", "losses", EMPTY)
+COUNTS = (
+    *("queries", "used", "predicted", "missing", "undefined", "wins", "ties", "losses"),
+    EMPTY,
+)
 #: Estimates, and the columns of their confidence intervals.
 INTERVALS = {
     "mean": ("low", "high"),
@@ -35,6 +38,8 @@ _WITHOUT_INTERVAL = {
     "std_error": _OF_MEAN,
     "skewness": _OF_MEAN,
     "effective": "'used({0})' is the number of values",
+    "judge_weight": "'used({0})' and 'predicted({0})' are numbers of values",
+    "effective_queries": "'used({0})' and 'predicted({0})' are numbers of values",
     "baseline_mean": "'{0}' is about the mean of each run in the result of `summarize`",
     "contribution": "'difference({0})' is the difference in a slice",
 }

@@ -518,3 +518,18 @@ def test_an_output_never_replaces_an_input(log: Path, tmp_path: Path, command: s
     assert "is an input; write to another file" in err
     assert run(*arguments, tmp_path / "out.csv")[0] == 0
     assert pl.read_csv(tmp_path / "out.csv").height > 0
+
+
+def test_predictions(lists: pl.DataFrame, tmp_path: Path) -> None:
+    human, predicted = tmp_path / "human.parquet", tmp_path / "predicted.parquet"
+    some = lists.filter(pl.col("query") < 40).with_columns(p=pl.lit(0.5))
+    some.write_parquet(human)
+    lists.select("run", "query", pl.col(METRICS) ** 2).write_parquet(predicted)
+    options = ["--values", human, "--predictions", predicted, *ASKED, "--baseline", "old"]
+    predictions = pl.read_parquet(predicted)
+    for given in ({}, {"probability": "p"}):
+        extra = [each for name, value in given.items() for each in (f"--{name}", value)]
+        expected = pr.compare(some, METRICS, baseline="old", predictions=predictions, **given)
+        same(actual("compare", *options, *extra), expected)
+    rule = ["--rule", "difference(ap) >= -0.9", "--rule", "predicted(ap) >= 1"]
+    assert set(actual("check", *options, *rule)["verdict"]) == {"pass"}

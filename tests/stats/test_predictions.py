@@ -270,3 +270,12 @@ def test_a_random_sample_is_not_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         pr.compare(VALUES, "x", baseline="a", predictions=PREDICTED)
+
+
+def test_gates_read_estimates():
+    compared = pr.compare(VALUES, "x", baseline="a", predictions=PREDICTED)
+    rules = ["difference(x) >= -0.5", f"predicted(x) >= {OTHERS}"]
+    verdicts = pr.check(compared, rules)
+    assert verdicts.select("where", "verdict").rows() == [("run=b", "pass")] * 2
+    with pytest.raises(pr.errors.ArgumentError, match="'judge_weight', which has no confidence"):
+        pr.check(compared, ["judge_weight(x) >= 0.5"])
