@@ -15,10 +15,12 @@ from polars_rank.stats import moment_math
 from polars_rank.stats.intervals import (
     FEW,
     Alternative,
+    is_uneven,
     special,
     warn_of_effective,
     warn_of_equal,
     warn_of_range,
+    warn_of_uneven,
 )
 from polars_rank.stats.moment_tables import (
     COMPANIONS,
@@ -94,6 +96,7 @@ _MEAN, _ERROR, _NULL = OWN + "mean", OWN + "error", OWN + "null"
 _EFFECTIVE, _DISCORDANT, _WIDTH = OWN + "effective", OWN + "discordant", OWN + "width"
 _OF_RUN, _OF_BASELINE = OWN + "of run", OWN + "of baseline"
 _BASELINE_BINARY, _CHOSEN = OWN + "baseline binary", OWN + "chosen"
+_UNEVEN = OWN + "uneven"
 _SHARES, _UNITS, _EQUAL = OWN + "shares", OWN + "units", OWN + "equal"
 _IS_BASELINE = OWN + "is baseline"
 
@@ -153,7 +156,9 @@ def compare(
         Significance test:
 
         - "auto": for metrics whose values are 0 or 1, such as the hit rate, Tango's score test,
-          which is McNemar's test for a margin of 0; otherwise "t";
+          which is McNemar's test for a margin of 0; otherwise "t". With weights or clusters, n is
+          the effective number of units, as if all queries of a cluster had the same values: if
+          they do not, "t" is narrower;
         - "t": paired t test. Null if all differences are equal, but not 0;
         - "randomization": Fisher's test with random signs, exact for up to 16 queries. It assumes
           that differences with mean 0 are symmetric. With exponential differences, simulations
@@ -349,6 +354,10 @@ def compare(
         ((pl.col(_ERROR) == 0) & ((pl.col("aggregate") != "sum") | (pl.col(_MEAN) != 0))).alias(
             _EQUAL
         ),
+        (
+            is_uneven(pl.col(_ERROR), pl.col(_DISCORDANT) - pl.col(_MEAN) ** 2, pl.col(_EFFECTIVE))
+            & (pl.col("interval") == "tango")
+        ).alias(_UNEVEN),
         pl.col("queries").alias(_OF_RUN),
         (
             differs(OF_DIFFERENCE, by_probability=SAMPLED_BY in schema_of(results))
@@ -356,7 +365,7 @@ def compare(
             else pl.lit(value=False)
         ).alias(_CHOSEN),
     )
-    beside = [_SHARES, _UNITS, _EQUAL, _OF_RUN, _OF_BASELINE, _CHOSEN]
+    beside = [_SHARES, _UNITS, _EQUAL, _UNEVEN, _OF_RUN, _OF_BASELINE, _CHOSEN]
     result = result_of(results, [*groups, "metric", run], test, weighted=weighted, also=beside)
     return _with_warnings(result, groups, run, test, weighted=weighted).drop(beside)
 
@@ -717,6 +726,7 @@ def _with_warnings(
         _warn_of_few(table, test)
         if weighted:
             warn_of_effective(table, table.get_column("queries") > 0)
+            warn_of_uneven(table, table.get_column(_UNEVEN), "`test` 't'")
         without_interval = table.get_column(_EQUAL) & (table.get_column("interval") != "tango")
         warn_of_equal(table, without_interval, "differences")
         warn_of_sampling(table, table.get_column(_CHOSEN))

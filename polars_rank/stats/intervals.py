@@ -114,3 +114,23 @@ def warn_of_effective(table: pl.DataFrame, some: pl.Series) -> None:
             f"{effective[few.arg_true()[0]]:.1f}, because weights or cluster sizes are unequal or "
             "there are few of them; intervals and p-values may be unreliable"
         )
+
+
+#: A variance that is larger than that of a proportion by this factor is not due to chance.
+_UNEVEN = 1.5
+
+
+def is_uneven(error: pl.Expr, variance: pl.Expr, effective: pl.Expr) -> pl.Expr:
+    """Return whether heavy units vary more than the effective number of values allows."""
+    return (error * error > _UNEVEN * variance / effective).fill_null(value=False)
+
+
+def warn_of_uneven(table: pl.DataFrame, uneven: pl.Series, instead: str) -> None:
+    """Warn of values of 0 or 1 that depend on the weights."""
+    if count := int(uneven.sum()):
+        metric = table.get_column("metric")[uneven.arg_true()[0]]
+        warn(
+            f"the values of heavy queries vary more than those of the others in "
+            f"{number_of(count, 'row')}, e.g. of {metric!r}: intervals of values of 0 or 1 are too "
+            f"narrow; use {instead}"
+        )

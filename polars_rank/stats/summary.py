@@ -28,9 +28,11 @@ from polars_rank.stats import moment_math
 from polars_rank.stats.intervals import (
     FEW,
     Interval,
+    is_uneven,
     warn_of_effective,
     warn_of_equal,
     warn_of_range,
+    warn_of_uneven,
     with_width,
 )
 from polars_rank.stats.moment_tables import (
@@ -89,7 +91,7 @@ COLUMNS = (
 )
 _WIDTH, _POINT, _ERROR = OWN + "width", OWN + "point", OWN + "error"
 _UNITS, _SHARES, _EQUAL = OWN + "units", OWN + "shares", OWN + "equal"
-_CHOSEN = OWN + "chosen"
+_CHOSEN, _UNEVEN = OWN + "chosen", OWN + "uneven"
 _ROWS = OWN + "rows"
 _RESAMPLED = ("bootstrap", "studentized")
 
@@ -159,7 +161,8 @@ def summarize(
         Method for the confidence interval:
 
         - "auto": for metrics whose values are 0 or 1, such as the hit rate, Wilson's interval of
-          a proportion (with weights or clusters, of the effective number of units); otherwise "t";
+          a proportion; otherwise "t". With weights or clusters, n is the effective number of
+          units, as if all queries of a cluster had the same value: if they do not, "t" is narrower;
         - "t": t distribution (extra "stats");
         - "normal": normal distribution;
         - "bootstrap": percentiles of a Poisson bootstrap (extra "stats");
@@ -225,7 +228,8 @@ def summarize(
     -----
     RankWarning
         The result may mislead: an interval other than "t" and Wilson's has fewer than 30 units;
-        weights or clusters leave fewer than 30 effective units; all values are equal; an interval
+        weights or clusters leave fewer than 30 effective units; values of 0 or 1 depend on the
+        weights, so that Wilson's interval is too narrow; all values are equal; an interval
         exceeds [0, 1] although all values can be in it; a studentized interval is null; moments of
         groups with the same queries are pooled; or most rankings of a group have no retrieved
         document.
@@ -415,6 +419,9 @@ def _result(
         pl.col(_UNITS).alias("effective"),
         is_share.alias(_SHARES),
         (error == 0).alias(_EQUAL),
+        (is_uneven(error, mean * (1 - mean), n) & pl.col("binary") & (method == "wilson")).alias(
+            _UNEVEN
+        ),
         (
             differs(PREDICTED, by_probability=by_probability)
             if is_predicted
@@ -425,7 +432,7 @@ def _result(
     absent = {*(() if weighted else ["effective"]), *(() if is_predicted else ESTIMATE_COLUMNS)}
     last = [name for name in _LAST if name not in absent]
     first = [name for name in COLUMNS[1:] if name not in (*_LAST, *absent)]
-    hidden = [_UNITS, _SHARES, _EQUAL, _CHOSEN]
+    hidden = [_UNITS, _SHARES, _EQUAL, _UNEVEN, _CHOSEN]
     result = result.select(*by, "metric", *run, *first, *points, *last, *hidden, empty)
     checked = _with_warnings(in_order(result, by, run), [*by, *run], interval, weighted=weighted)
     return checked.drop(*hidden, EMPTY, strict=False)
@@ -458,6 +465,7 @@ def _with_warnings(
             )
         if weighted:
             warn_of_effective(table, table.get_column("queries") > 0)
+            warn_of_uneven(table, table.get_column(_UNEVEN), "`interval` 't'")
         if interval != "none":
             warn_of_equal(table, equal, "values")
         several = (n < FEW) | (interval == "studentized")

@@ -138,3 +138,20 @@ def test_weighted_and_clustered_pairs():
     merged = pr.compare(moments, baseline="a").row(0, named=True)
     for name in ("low", "high", "p_value", "relative_low", "effect_high", "effective"):
         assert merged[name] == pytest.approx(row[name], rel=1e-9)
+
+
+def test_values_that_depend_on_the_weights_are_warned_of():
+    # The heavy tenth of the queries is random, the others are always 1.
+    random = np.random.default_rng(1)
+    heavy = np.arange(400) % 10 == 0
+    values = np.where(heavy, random.random(400) < 0.5, 1.0)
+    w = pl.Series(np.where(heavy, 3.0, 1.0))
+    table = hits(values).with_columns(w=w)
+    with pytest.warns(pr.errors.RankWarning, match="heavy queries vary more .* `interval` 't'"):
+        wilson = pr.summarize(table, "hit_rate@10", weight="w").row(0, named=True)
+    t = pr.summarize(table, "hit_rate@10", weight="w", interval="t").row(0, named=True)
+    assert t["high"] - t["low"] > 1.2 * (wilson["high"] - wilson["low"])
+    other = np.where(heavy, random.random(400) < 0.5, 1.0)
+    both = hits(values, other).with_columns(w=pl.concat([w, w]))
+    with pytest.warns(pr.errors.RankWarning, match="heavy queries vary more .* `test` 't'"):
+        pr.compare(both, "hit_rate@10", baseline="a", weight="w")
