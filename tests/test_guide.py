@@ -128,7 +128,9 @@ def object_store() -> Iterator[None]:
         server.stop()
 
 
-@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+@pytest.mark.filterwarnings(
+    "ignore:PySpark does not yet fully support pandas", "ignore:.* t intervals are unreliable"
+)
 @pytest.mark.parametrize("name", PAGES)
 def test_code_runs_and_prints_what_the_page_shows(name: str, folder: Path) -> None:
     text = PAGES[name].read_text(encoding="utf-8")

@@ -313,6 +313,7 @@ def test_axe_finds_no_violation_and_only_tables_scroll(driver, page, theme, widt
     assert found == [] and kept > 30
 
 
+@pytest.mark.filterwarnings("ignore:more than 5% of the queries")
 def test_a_laptop_shows_all_columns_and_a_phone_all_sections(driver, tmp_path):
     log = pr.datasets.search_log(200, runs=["bm25", "neural"]).collect()
     some = log.filter((pl.col("run") == "bm25") | (pl.col("query") > 20))
