@@ -147,7 +147,7 @@ def _skewness_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
         return
     alpha = 1 - question.confidence
     rows = evidence.comparison.filter(pl.col("p_corrected") < alpha).rows(named=True)
-    if skewed := [row for row in rows if is_skewed(row)]:
+    if skewed := [row for row in rows if is_skewed(row, "difference")]:
         yield (
             f"{number_of(len(skewed), 'significant difference')} may be wrong, because the "
             f"differences are too skewed for a t test of so few queries, e.g. of "

@@ -132,7 +132,7 @@ def _comparison(
 ) -> Comparison:
     """Return the comparison of a row, without a conclusion if its differences are too skewed."""
     result = standing(row, question.confidence, lower=lower)
-    skewed = result in ("better", "worse") and is_skewed(row)
+    skewed = result in ("better", "worse") and is_skewed(row, "difference")
     run, other = row[str(question.run)], row.get("other", question.baseline)
     return Comparison(run, other, "open" if skewed else result, row, before, is_skewed=skewed)
 

@@ -43,6 +43,13 @@ _WITHOUT_INTERVAL = {
     "baseline_mean": "'{0}' is about the mean of each run in the result of `summarize`",
     "contribution": "'difference({0})' is the difference in a slice",
 }
+#: Intervals of values of 0 or 1, which account for their skewness. Those of relative differences
+#: and of effect sizes are always of the t distribution.
+_OF_SHARES = ("wilson", "tango")
+_BY_T = (
+    *("relative_difference", "relative_low", "relative_high"),
+    *("effect_size", "effect_low", "effect_high"),
+)
 #: Columns that rules can name.
 NUMBERS = (*COUNTS, *INTERVALS, *_BOUNDS, *_WITHOUT_INTERVAL)
 #: Names of columns of quantiles.
@@ -56,7 +63,7 @@ class Decision(NamedTuple):
     low: float | None
     high: float | None
     verdict: str
-    #: Whether the verdict rests on a t interval of values that are too skewed for it.
+    #: Whether the verdict rests on an interval of values that are too skewed for it.
     is_skewed: bool = False
 
 
@@ -80,7 +87,7 @@ def decide(row: Row, column: str, holds: Callable[[float], bool]) -> Decision:
     value = None if row[column] is None else float(row[column])
     low, high = (row[name] for name in INTERVALS.get(column, (column, column)))
     verdict = _verdict(row, column, [low, high], holds)
-    skewed = verdict != "undecided" and column not in COUNTS and is_skewed(row)
+    skewed = verdict != "undecided" and column not in COUNTS and is_skewed(row, column)
     if column not in INTERVALS:
         low = high = None
     return Decision(value, low, high, verdict, skewed)
@@ -118,16 +125,18 @@ def _with_exact_bounds(row: Row) -> Row:
     return {**row, "low": low, "high": high}
 
 
-def is_skewed(row: Row) -> bool:
-    """Return whether t is unreliable: fewer than 25 units times the squared skewness.
+def is_skewed(row: Row, column: str) -> bool:
+    """Return whether an interval is unreliable: fewer than 25 units times the squared skewness.
 
     The sample skewness g is too low for few units n, at most (n - 2) / √(n - 1), so it is
     multiplied by √(n(n - 1)) / (n - 2), Fisher and Pearson's correction. In simulations with 5 to
     30 lognormal or exponential values, at most 6% of the samples then have an interval without the
     true mean and no warning, and up to 9% without the correction. Of normal samples, 64% have a
-    warning with 5 values, 34% with 10, and 1% with 30.
+    warning with 5 values, 34% with 10, and 1% with 30. Intervals of resampling and of randomization
+    are no better (tests/benchmarks/coverage.md).
     """
     n, skewness = _units(row), row.get("skewness")
-    if row.get("interval") != "t" or n is None or skewness is None:
+    holds = row.get("interval") in _OF_SHARES and column not in _BY_T
+    if holds or n is None or skewness is None:
         return False
     return bool(max(n - 2, 0) ** 2 <= 25 * skewness**2 * (n - 1))

@@ -245,9 +245,10 @@ def check(
     -----
     RankWarning
         Most rankings of a group, run or slice have no retrieved document, according to the column
-        `empty` of `compare` and `slices`. Or a rule passes or fails by an interval or p-value of
-        the t distribution, which is unreliable for a sample of that `skewness` G if it has fewer
-        than 25 · G² values. G is corrected for the size of the sample.
+        `empty` of `compare` and `slices`. Or a rule passes or fails by an interval or p-value
+        that is unreliable for a sample of that `skewness` G, because it has fewer than 25 · G²
+        values. G is corrected for the size of the sample. Intervals and tests of values of 0 or 1
+        account for their skewness.
 
     Notes
     -----
@@ -474,7 +475,7 @@ def _require_interval(rule: Rule, column: str, table: pl.DataFrame) -> None:
 
 
 def _warn_of_skewness(checks: Sequence[_Check]) -> None:
-    """Warn of verdicts that rest on t intervals of few, skewed values."""
+    """Warn of verdicts that rest on intervals of few, skewed values."""
     skewed = [check for check in checks if check.decision.is_skewed]
     if not skewed:
         return
@@ -482,7 +483,7 @@ def _warn_of_skewness(checks: Sequence[_Check]) -> None:
     row = first.row or {}
     where = f" ({first.where})" if first.where else ""
     warn(
-        f"{number_of(len(skewed), 'verdict')} may be wrong, because t intervals are unreliable for "
+        f"{number_of(len(skewed), 'verdict')} may be wrong, because intervals are unreliable for "
         f"so few values with so much skewness; the first is {first.rule!r}{where} with "
         f"{number_of(row['queries'], 'query', 'queries')} and a skewness of {row['skewness']:.2g}"
     )

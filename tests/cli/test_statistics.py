@@ -19,7 +19,7 @@ from polars_rank.datasets import search_log
 pytestmark = pytest.mark.filterwarnings("ignore:.* intervals exceed")
 
 #: Warnings about few queries, in which an interval may exceed the range of the metric.
-_OF_FEW = re.compile("intervals exceed|t intervals are unreliable|fewer than 30 effective")
+_OF_FEW = re.compile("intervals exceed|intervals are unreliable|fewer than 30 effective")
 
 METRICS = ["ndcg@10", "ap"]
 ASKED = ["-m", "ndcg@10 ap"]
@@ -140,7 +140,7 @@ def test_slices(given: list[object], lists: pl.DataFrame) -> None:
     same(actual("slices", *given, "-m", "ap", "--baseline", "old", *options), weighed)
 
 
-@pytest.mark.filterwarnings("ignore:.* t intervals are unreliable")
+@pytest.mark.filterwarnings("ignore:.* intervals are unreliable")
 @log_or_table
 def test_check(given: list[object], lists: pl.DataFrame) -> None:
     """Of a mean, the new run's alone; of a difference, all and each country's."""

@@ -515,7 +515,7 @@ def test_gates_are_shown_and_do_not_raise(log, lists, tmp_path):
     assert len(gates(page)) == len(RUNS)
 
 
-@pytest.mark.filterwarnings("ignore:.* t intervals are unreliable")
+@pytest.mark.filterwarnings("ignore:.* intervals are unreliable")
 @without_charts
 def test_gates_stand_by_rule_with_failures_first(log, tmp_path):
     rules = ["missing <= 5", "queries >= 20", "difference(ap) >= -9"]
@@ -642,7 +642,7 @@ def test_how_undefined_values_count_may_decide_for_metrics_of_any_range(tmp_path
     assert 'with `undefined="zero"` or' in page.text
 
 
-@pytest.mark.filterwarnings("ignore:.* t intervals are unreliable")
+@pytest.mark.filterwarnings("ignore:.* intervals are unreliable")
 def test_text_from_the_log_is_escaped_everywhere(log, tmp_path):
     odd = log.with_columns(
         pl.lit(EVIL).alias("<i>note"),

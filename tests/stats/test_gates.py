@@ -149,7 +149,7 @@ def test_a_run_that_retrieved_nothing_is_warned_of():
         assert verdicts(table, "empty <= 5", "difference(ndcg@10) >= -0.01") == ["fail", "pass"]
 
 
-@pytest.mark.filterwarnings("ignore:.* t intervals are unreliable")
+@pytest.mark.filterwarnings("ignore:.* intervals are unreliable")
 def test_a_group_in_which_a_run_has_no_rankings_does_not_pass():
     lists = pl.DataFrame({
         "run": ["a"] * 8 + ["b"] * 4, "query": [*range(8), *range(4)],
@@ -240,7 +240,7 @@ def test_where_in_the_text_of_a_rule():
             pr.check(table, [wrong])
 
 
-@pytest.mark.filterwarnings("ignore:.* t intervals are unreliable")
+@pytest.mark.filterwarnings("ignore:.* intervals are unreliable")
 def test_small_slices_are_undecided_but_for_counts():
     """They have no interval: a handful of queries must neither open a gate nor shut it."""
     log = pr.datasets.search_log(60, runs=["old", "new"])
@@ -421,9 +421,25 @@ def test_decisions_on_few_skewed_values_are_warned_of():
         warnings.simplefilter("error")
         pr.check(skewed, ["ndcg@10 >= 0.5"], undecided="pass", on_fail="return")  # undecided
         pr.check(skewed, ["queries >= 1"])
-        for columns in ({"used": 1000}, {"skewness": 0.3}, {"interval": pl.lit("bootstrap")},
+        for columns in ({"used": 1000}, {"skewness": 0.3}, {"interval": pl.lit("tango")},
                         {"effective": 1000.0}, {"skewness": None}):  # fmt: skip
             pr.check(skewed.with_columns(**columns), ["ndcg@10 >= 0.2"])
+    with pytest.warns(pr.errors.RankWarning, match="2 verdicts"):
+        pr.check(skewed.with_columns(interval=pl.lit("bootstrap")), ["ndcg@10 >= 0.2"])
+
+
+def test_skewness_matters_for_relative_differences_of_zeros_and_ones():
+    # Three of 40 queries are lost: Tango's interval holds, that of the ratio is of the t distribution.
+    runs = {"a": [1] * 40, "b": [0] * 3 + [1] * 37}
+    tables = (
+        pl.DataFrame({"run": run, "query": range(40), "hit_rate@10": x}) for run, x in runs.items()
+    )
+    comparison = pr.compare(pl.concat(tables), ["hit_rate@10"], baseline="a")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pr.check(comparison, ["difference(hit_rate@10) >= -0.5"])
+    with pytest.warns(pr.errors.RankWarning, match="skewness of -3.2"):
+        pr.check(comparison, ["relative_difference(hit_rate@10) >= -0.5"])
 
 
 def test_intervals_of_real_tables_decide():
@@ -612,7 +628,7 @@ def test_markdown(tmp_path):
     assert lines[5] == "| fail | queries >= 100 | country=FR | 50 |  | 50 |"
 
 
-@pytest.mark.filterwarnings("ignore:.* t intervals are unreliable")
+@pytest.mark.filterwarnings("ignore:.* intervals are unreliable")
 def test_of_real_tables():
     log = pr.datasets.search_log(200, runs=["old", "new"])
     lists = pr.per_query(log, ["ndcg@10", "ap"], by=["run", "country"])
