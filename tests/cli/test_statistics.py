@@ -164,7 +164,7 @@ def test_check(given: list[object], lists: pl.DataFrame) -> None:
 
 
 @log_or_table
-@pytest.mark.filterwarnings("ignore:fewer than 30 effective", "ignore:.*t intervals are unreliable")
+@pytest.mark.filterwarnings("ignore:fewer than 30 effective", "ignore:.*intervals are unreliable")
 def test_check_with_weights_and_clusters(given: list[object], lists: pl.DataFrame) -> None:
     """They count for the means, the differences and the slices."""
     units: dict[str, Any] = {"weight": "traffic", "cluster": "user"}

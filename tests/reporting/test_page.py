@@ -534,7 +534,7 @@ def test_gates_stand_by_rule_with_failures_first(log, tmp_path):
 
 
 @pytest.mark.filterwarnings(
-    "ignore:more than 5% of the queries", "ignore:.* t intervals are unreliable"
+    "ignore:more than 5% of the queries", "ignore:.* intervals are unreliable"
 )
 @without_charts
 def test_a_run_without_rankings_in_a_group_is_shown(log, tmp_path):
