@@ -31,7 +31,8 @@ Definitions:
 - `gains`, `discounts`: gain and discount functions.
 - `define_metric`, `terms`: metrics of your own; what they are made of.
 
-Submodules: `stats`, `diagnostics`, `clicks`, `catalog`, `plot`, `trec`, `datasets`, `errors`.
+Submodules: `stats`, `diagnostics`, `clicks`, `catalog`, `judges`, `plot`, `trec`, `datasets`,
+`errors`.
 
 Importing the package adds the namespace `.ranking` (class `Ranking`) to DataFrame and LazyFrame,
 with functions and metrics as methods.
@@ -69,7 +70,7 @@ from polars_rank.metrics.subtopic_gain import *
 from polars_rank.metrics.user_models import *
 
 if TYPE_CHECKING:
-    from polars_rank import catalog, clicks, datasets, diagnostics, plot, stats, trec
+    from polars_rank import catalog, clicks, datasets, diagnostics, judges, plot, stats, trec
     from polars_rank.evaluation.auc import grouped_auc
     from polars_rank.evaluation.curves import pr_curve, rank_curve
     from polars_rank.explanation import explain, explain_difference
@@ -114,6 +115,7 @@ __all__ = [
     "gains",
     "grouped_auc",
     "join_judgments",
+    "judges",
     "list_metrics",
     "metric",
     "per_query",
@@ -153,7 +155,9 @@ _MODULES = {
     "slices": "stats.slicing",
     "summarize": "stats.summary",
 }
-_SUBMODULES = ("catalog", "clicks", "datasets", "diagnostics", "plot", "stats", "trec")
+_SUBMODULES = (
+    "catalog", "clicks", "datasets", "diagnostics", "judges", "plot", "stats", "trec"
+)  # fmt: skip
 
 if not TYPE_CHECKING:  # type checkers know the names from the imports above
 

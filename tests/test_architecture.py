@@ -33,7 +33,7 @@ LAYERS = (
     ("evaluation",),
     ("io", "trec", "stats", "datasets"),
     ("diagnostics", "clicks"),
-    ("catalog",),
+    ("catalog", "judges"),
     ("explanation",),
     ("plot",),
     ("reporting",),
@@ -44,7 +44,7 @@ LAYERS = (
 HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
 PUBLIC = (
     "catalog", "clicks", "conventions", "datasets", "diagnostics", "discounts", "errors", "gains",
-    "plot", "stats", "terms", "trec",
+    "judges", "plot", "stats", "terms", "trec",
 )  # fmt: skip
 
 USER_EXTRAS = ("cli", "plot", "report", "spark", "stats")
@@ -205,6 +205,7 @@ def test_importing_the_package_imports_only_what_evaluates() -> None:
     loaded = {name for name in result.stdout.split() if name.startswith("polars_rank.")}
     parts = {name.split(".")[1] for name in loaded}
     assert (
-        parts & {"catalog", "clicks", "diagnostics", "namespace", "plot", "reporting", "stats"}
+        parts
+        & {"catalog", "clicks", "diagnostics", "judges", "namespace", "plot", "reporting", "stats"}
         == set()
     )

@@ -12,7 +12,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 
-MODULES = ("", "catalog", "clicks", "datasets", "diagnostics", "plot", "stats", "trec")
+MODULES = ("", "catalog", "clicks", "datasets", "diagnostics", "judges", "plot", "stats", "trec")
 #: Names that parameters and result columns must not have, and the names to use instead.
 FORBIDDEN = {
     **{"worst": "n", "most": "n", "resamples": "n_resamples"},
@@ -36,6 +36,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("diagnostics.movers", "k"): "None: without documents, one row per query",
     ("clicks.last_click", "time"): "None: the click at the last position is the last one",
     ("clicks.scan_ubi", "click"): "names of actions, and not of a column",
+    ("judges.agreement", "rel"): "1: labels follow no conventions",
     ("from_lists", "query"): "None: each row is a query",
     **{
         (f"clicks.{name}", "position"): _LOG_OF_CLICKS
@@ -163,6 +164,7 @@ JUDGMENTS = LOG.unique(["query", "doc"]).select("query", "doc", "label")
 GROUPED = {"baseline": "bm25", "by": "country"}
 EXPOSURES = pr.catalog.exposure(LOG, 5, by=BOTH)
 GROUPS = pl.DataFrame({"doc": LOG["doc"].unique()}).with_columns(group=pl.lit("a"))
+LABELED = LOG.with_columns(llm=pl.col("label"))
 LEFT, RIGHT = LOG.filter(run="bm25"), LOG.filter(run="neural")
 ONE = pl.DataFrame({
     **{"country": "DE", "run": "bm25", "query": [1, 1, 2, 2], "doc": [1, 2, 1, 2]},
@@ -216,6 +218,12 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     **{
         f"clicks.{name}": partial(getattr(pr.clicks, name), SLATES, by=BOTH)
         for name in ("cascade_dr", "iips", "rips", "sips")
+    },
+    **{
+        f"judges.{name}": partial(
+            getattr(pr.judges, name), LABELED, labels=["label", "llm"], by=BOTH
+        )
+        for name in ("agreement", "confusion")
     },
     "diagnostics.churn": lambda: pr.diagnostics.churn(LOG, **GROUPED),
     "diagnostics.headroom": lambda: pr.diagnostics.headroom(LOG, "ap", by=BOTH),

@@ -11,6 +11,7 @@ the baseline is gray and comes first. Use `colors={"bm25": "#0072B2"}` to choose
 """
 
 from polars_rank.plot.click_rates import click_through
+from polars_rank.plot.confusions import confusion
 from polars_rank.plot.cutoff_curves import at_k, gain, interpolated
 from polars_rank.plot.distributions import distribution
 from polars_rank.plot.drawing import style
@@ -25,6 +26,7 @@ __all__ = [
     "at_k",
     "bounds",
     "click_through",
+    "confusion",
     "differences",
     "distribution",
     "gain",

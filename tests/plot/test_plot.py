@@ -104,6 +104,9 @@ def every_chart(
     daily = pr.per_query(daily, "ndcg@10", by=[run, "day"], query=query)
     named = {"run": run, "baseline": base}
     sliced = pr.slices(one, "ndcg@10", slices="country", min_queries=5, query=query, **named)
+    labeled = log.unique([query, "doc"])
+    labeled = labeled.with_columns(llm=(pl.col("label") + 1) % 5)
+    counts = pr.judges.confusion(labeled, labels=["label", "llm"], query=query)
     unjudged = pr.diagnostics.judgment_bounds(log, ["ndcg@10", "ap"], **by)
     return {
         "at_k": pr.plot.at_k(log, query=query, **named),
@@ -124,6 +127,7 @@ def every_chart(
         "ties": pr.plot.bounds(pr.diagnostics.tie_bands(log, ["ndcg@10", "ap"], **by), **named),
         "judgments": pr.plot.bounds(unjudged, **named),
         "click_through": pr.plot.click_through(log, **named),
+        "confusion": pr.plot.confusion(counts),
         "tradeoff": pr.plot.tradeoff(pr.summarize(lists, run=run, query=query), **named),
     }  # fmt: skip
 
@@ -299,6 +303,43 @@ class TestValues:
         values = lists.filter(run="bm25")["rr"].fill_null(0).to_list()
         for x, y in rows_of(chart, "run", "x", "y").filter(run="bm25").drop("run")[1:].rows():
             assert y == pytest.approx(sum(value <= x for value in values) / len(values))
+
+    def test_confusion_by_hand(self) -> None:
+        log = pl.DataFrame({
+            "query": 1, "doc": range(5), "a": [0, 0, 0, 0, 2], "b": [0, 0, 0, 2, 2],
+            "c": [1, 1, 1, 1, 1],
+        })  # fmt: skip
+        table = pr.judges.confusion(log, labels=["a", "b", "c"])
+        chart = pr.plot.confusion(table, judge="b", reference="a")
+        result = rows_of(chart, "reference_label", "label", "pairs", "share", "text")
+        assert result.rows() == [
+            ("0", "0", 3, 3 / 4, "75%"), ("0", "2", 1, 1 / 4, "25%"), ("2", "2", 1, 1, "100%"),
+        ]  # fmt: skip
+        assert title(chart) == "Labels: b vs. a"
+        assert "5 documents | 80.0% with equal labels" in subtitle(chart)
+        for options, message in (
+            ({}, "set `judge` and `reference` to one pair of the table; available: .*'b', 'a'"),
+            ({"reference": "a"}, "set `judge` and `reference`"),
+        ):
+            with pytest.raises(pr.errors.ArgumentError, match=message):
+                pr.plot.confusion(table, **options)
+        with pytest.raises(pr.errors.DataError, match="no rows with judge 'd'"):
+            pr.plot.confusion(table, judge="d")
+        groups = table.with_columns(country=pl.lit("x")).vstack(
+            table.with_columns(country=pl.lit("y"))
+        )
+        with pytest.raises(pr.errors.ArgumentError, match="one value of .'country'."):
+            pr.plot.confusion(groups, judge="b", reference="a")
+        with pytest.raises(pr.errors.DataError, match="no document has labels of both judges"):
+            pr.plot.confusion(table.with_columns(pairs=0), judge="b", reference="a")
+
+    def test_confusion_of_many_grades_draws_the_most_frequent_cells(self) -> None:
+        log = pl.DataFrame({"doc": range(10_000)}).with_columns(
+            query=1, a=pl.col("doc") // 100, b=pl.col("doc") % 100
+        )
+        chart = pr.plot.confusion(pr.judges.confusion(log, labels=["a", "b"]))
+        assert size(chart) <= drawing.ROWS + 100
+        assert "7,000 cells with few documents omitted" in subtitle(chart)
 
     @pytest.mark.filterwarnings("ignore:more than 5% of the queries")
     def test_differences_by_hand(self) -> None:

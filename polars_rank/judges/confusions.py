@@ -1,0 +1,116 @@
+"""`confusion`: the grades of a judge for each grade of a reference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank._docstrings import described_by
+from polars_rank.frames.tables import framed_table
+from polars_rank.judges.agreements import agreement
+from polars_rank.judges.counts import pair_counts
+from polars_rank.judges.labels import Judgments, Labels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from polars_rank._params import Names
+
+
+@framed_table
+@described_by(agreement)
+def confusion(
+    judgments: pl.LazyFrame,
+    *,
+    judge: str = "judge",
+    reference: Any = None,
+    labels: Names | None = None,
+    query: Names = "query",
+    doc: str = "doc",
+    label: str = "label",
+    categories: Sequence[float] | None = None,
+    by: Names | None = None,
+) -> pl.LazyFrame:
+    """Count the documents of each pair of grades of a reference and a judge.
+
+    Parameters
+    ----------
+    judgments, judge, labels, query, doc, label, by
+        As in `agreement`.
+    reference
+        The judge with which the others are compared. Default: all pairs of judges.
+    categories
+        All possible grades. Default: those that any judge gave in the table.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Same type as `judgments`, in the order of `by`, then of the judges and grades: a row for
+        each group, pair of judges and pair of grades, with the columns of `by` and
+
+        - `judge`, `reference`: the pair, as text. Without `reference`, the reference is the judge
+          that comes first in the alphabet or in `labels`;
+        - `reference_label`, `label`: the grades;
+        - `pairs`: the number of documents with these labels; a document that only one of the two
+          judges labeled does not count;
+        - `share`: the share of this number in the documents with the grade of the reference; null
+          if there are none.
+
+    Raises
+    ------
+    ArgumentError
+        If labels are not whole numbers and `categories` is None.
+    DataError
+        If ids are null, labels are NaN or not in `categories`, a judge gave a document different
+        labels, or there are no two judges; raised when the result is collected.
+    MissingExtraError
+        If numpy is not installed (extra "stats").
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1,
+    ...     "doc": ["a", "b", "c", "d"],
+    ...     "human": [0, 1, 1, 1],
+    ...     "llm": [0, 0, 1, 1],
+    ... })
+    >>> table = pr.judges.confusion(log, labels=["human", "llm"])
+    >>> table.select("reference_label", "label", "pairs", "share")
+    shape: (4, 4)
+    ┌─────────────────┬───────┬───────┬──────────┐
+    │ reference_label ┆ label ┆ pairs ┆ share    │
+    │ ---             ┆ ---   ┆ ---   ┆ ---      │
+    │ i64             ┆ i64   ┆ i64   ┆ f64      │
+    ╞═════════════════╪═══════╪═══════╪══════════╡
+    │ 0               ┆ 0     ┆ 1     ┆ 1.0      │
+    │ 0               ┆ 1     ┆ 0     ┆ 0.0      │
+    │ 1               ┆ 0     ┆ 1     ┆ 0.333333 │
+    │ 1               ┆ 1     ┆ 2     ┆ 0.666667 │
+    └─────────────────┴───────┴───────┴──────────┘
+    """
+    given = Judgments(
+        judge=judge, reference=reference, labels=labels, query=query, doc=doc, label=label,
+        categories=categories, by=by,
+    )  # fmt: skip
+    grade = pl.Int64() if given.has_whole_grades else pl.Float64()
+    schema = {
+        **dict.fromkeys(("judge", "reference"), pl.String()),
+        **dict.fromkeys(("reference_label", "label"), grade),
+        "pairs": pl.Int64(),
+        "share": pl.Float64(),
+    }
+    number = int if given.has_whole_grades else float
+    return given.plan(judgments, schema, lambda labels: [*_rows(labels, number)])
+
+
+def _rows(labels: Labels, number: type[int | float]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of all pairs of judges and grades."""
+    values = [number(each) for each in labels.values.tolist()]
+    for first, second in labels.pairs:
+        counts = pair_counts(labels, first, second).sum(axis=0).tolist()
+        for grade, row in zip(values, counts, strict=True):
+            total = sum(row)
+            for other, count in zip(values, row, strict=True):
+                share = count / total if total else None
+                yield labels.judges[second], labels.judges[first], grade, other, count, share

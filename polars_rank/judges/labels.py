@@ -1,0 +1,306 @@
+"""Labels of several judges: from tables to the labels of each document, checked and coded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from polars_rank._params import OWN, find_columns, free, is_number, names, some_names
+from polars_rank.errors import ArgumentError, DataError, hint, number_of, short
+from polars_rank.evaluation.checks import FAILED, Check, failed, raise_failed
+from polars_rank.frames.tables import schema_of
+from polars_rank.stats.query_hash import mixed, query_key
+from polars_rank.stats.resampling import KEY, numpy
+
+if TYPE_CHECKING:
+    from polars_rank._params import Names
+
+_JUDGE, _GRADE, _FRACTION = (OWN + name for name in ("judge", "grade", "fraction"))
+#: Maximum number of different grades. Tables of counts have a cell for each pair of grades.
+_MOST_GRADES = 128
+#: Maximum number of clusters of queries, and the minimum if the tables of counts are large.
+#: With 1,024 clusters, the length of an interval has a relative standard error of about 2%.
+_MOST_CLUSTERS, _LEAST_CLUSTERS = 2**14, 2**10
+#: Maximum number of counts of all pairs of judges, if there are more clusters than the minimum.
+_CELLS = 2**24
+
+
+class Labels(NamedTuple):
+    """The labels of one group; documents are numbered in the order of their clusters."""
+
+    #: The names of the judges.
+    judges: Sequence[str]
+    #: The pairs of judges to compare, as indices of the reference and the other judge.
+    pairs: Sequence[tuple[int, int]]
+    #: The documents that each judge labeled, and their grades, as indices of `values`.
+    documents: Sequence[Any]
+    grades: Sequence[Any]
+    #: The values of the grades, in ascending order.
+    values: Any
+    #: The cluster of each document, and the hash of each cluster.
+    cluster: Any
+    keys: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgments:
+    """The parameters that say which labels judges gave."""
+
+    judge: str
+    reference: Any
+    labels: Names | None
+    query: Names
+    doc: str
+    label: str
+    categories: Sequence[float] | None
+    by: Names | None
+
+    def plan(
+        self,
+        judgments: pl.LazyFrame,
+        schema: Mapping[str, pl.DataType],
+        rows: Callable[[Labels], Sequence[tuple[Any, ...]]],
+    ) -> pl.LazyFrame:
+        """Return the table of the rows of all groups, with the columns `by` and `schema`."""
+        numpy()
+        by = names("by", self.by)
+        free(by, schema)
+        documents = self._documents(judgments)
+        of_groups = partial(self._results, schema=schema, rows=rows)
+        given = documents.collect_schema()
+        schemas = {**{name: given[name] for name in by}, **schema}
+        return documents.map_batches(of_groups, schema=schemas).sort(by, maintain_order=True)
+
+    @property
+    def has_whole_grades(self) -> bool:
+        """Whether all grades are whole numbers."""
+        return self.values is None or all(value.is_integer() for value in self.values)
+
+    @cached_property
+    def values(self) -> list[float] | None:
+        """The grades of `categories`, in ascending order."""
+        if self.categories is None:
+            return None
+        values = [*self.categories]
+        if not values or not all(map(is_number, values)) or len({*values}) < len(values):
+            raise ArgumentError(
+                f"`categories` must be different numbers; found {short(self.categories)}"
+            )
+        _check_number(len(values))
+        return sorted(map(float, values))
+
+    def _documents(self, judgments: pl.LazyFrame) -> pl.LazyFrame:
+        """Return a row for each labeled document, with lists of judges and grades."""
+        schema = schema_of(judgments)
+        query = some_names("query", self.query)
+        roles: dict[str, Names | None] = {"by": self.by, "query": query, "doc": self.doc}
+        labels = self._label_columns()
+        if labels:
+            roles["labels"] = labels
+            source = f"{[*labels]} (`labels`)"
+            judge: pl.Expr = pl.lit([*labels], dtype=pl.List(pl.String))
+            grade = pl.concat_list(pl.col(name).cast(pl.Float64) for name in labels)
+        else:
+            roles |= {"judge": self.judge, "label": self.label}
+            source = f"{self.label!r} (`label`)"
+            judge, grade = pl.col(self.judge).cast(pl.String), pl.col(self.label).cast(pl.Float64)
+        columns = find_columns(
+            schema, roles, numbers=("label", "labels"), ids=("by", "query", "doc", "judge")
+        )
+        keys = [*columns["by"], *query, self.doc]
+        rows = judgments.select(*keys, judge.alias(_JUDGE), grade.alias(_GRADE))
+        if labels:
+            rows = rows.explode(_JUDGE, _GRADE)
+        rows = rows.filter(pl.col(_GRADE).is_not_null())
+        checks = [*_row_checks(query, self.doc, self.judge), *self._grade_checks(source)]
+        code, fraction = self._codes()
+        documents = (
+            rows.select(
+                *keys,
+                pl.col(_JUDGE).cast(pl.Categorical),
+                code.alias(_GRADE),
+                fraction.alias(_FRACTION),
+                failed(checks, "row"),
+            )
+            .group_by(keys)
+            .agg(_JUDGE, _GRADE, pl.col(_FRACTION).max(), pl.col(FAILED).max())
+        )
+        documents = raise_failed(documents, checks, log=rows)
+        return documents.with_columns(query_key(query, [schema[name] for name in query]).alias(KEY))
+
+    def _label_columns(self) -> tuple[str, ...]:
+        """Return the columns of `labels`, which replace `judge` and `label`, if given."""
+        if self.labels is None:
+            return ()
+        if (self.judge, self.label) != ("judge", "label"):
+            raise ArgumentError("`labels` replaces `judge` and `label`; pass either of them")
+        columns = some_names("labels", self.labels)
+        if len(columns) < 2:
+            raise ArgumentError(f"`labels` must name at least two columns; found {columns}")
+        if self.reference is not None and self.reference not in columns:
+            raise ArgumentError(
+                f"`reference` must be one of the columns of `labels`, {[*columns]}; found "
+                f"{short(self.reference)}"
+            )
+        return columns
+
+    def _grade_checks(self, source: str) -> list[Check]:
+        """Return the checks of labels."""
+        grade = pl.col(_GRADE)
+        checks = [
+            Check("row", ~grade.is_finite(), f"labels of {source} are NaN or infinite; use null")
+        ]
+        if self.values is not None:
+            message = f"labels of {source} are not in `categories`; add them, or drop the rows"
+            checks.append(Check("row", ~grade.is_in(self.values), message))
+        return checks
+
+    def _codes(self) -> tuple[pl.Expr, pl.Expr]:
+        """Return the code of a grade, and the label if it has none because it is not whole.
+
+        The code is the place of the grade in `categories`, or the grade itself.
+        """
+        grade, nothing = pl.col(_GRADE), pl.lit(None, dtype=pl.Float64)
+        if self.values is None:
+            whole = (grade == grade.floor()) & (grade.abs() < 2**31)
+            return grade.cast(pl.Int32, strict=False), pl.when(~whole).then(grade)
+        codes = [*range(len(self.values))]
+        places = grade.replace_strict(self.values, codes, default=None, return_dtype=pl.Int32)
+        return places, nothing
+
+    def _results(
+        self,
+        documents: pl.DataFrame,
+        schema: Mapping[str, pl.DataType],
+        rows: Callable[[Labels], Sequence[tuple[Any, ...]]],
+    ) -> pl.DataFrame:
+        """Return the results of all groups."""
+        by = names("by", self.by)
+        empty = pl.DataFrame(schema={**{name: documents.schema[name] for name in by}, **schema})
+        if documents.is_empty():
+            return empty
+        values = self._values(documents)
+        judges = self._names(documents)
+        tables = [empty]
+        for group in documents.partition_by(by) if by else [documents]:
+            labels = self._coded(group, values, judges)
+            table = pl.DataFrame(rows(labels), schema=schema, orient="row")
+            first = [group.get_column(name).head(1).new_from_index(0, table.height) for name in by]
+            tables.append(pl.DataFrame([*first, *table.get_columns()]))
+        return pl.concat(tables)
+
+    def _values(self, documents: pl.DataFrame) -> Any:
+        """Return the grades of all judges and groups; raise if they are not whole numbers."""
+        np = numpy()
+        if self.values is not None:
+            return np.array(self.values)
+        fraction = documents.get_column(_FRACTION).max()
+        if fraction is not None:
+            raise ArgumentError(
+                "`categories` must list the grades if they are not whole numbers; found "
+                f"{fraction!r}"
+            )
+        values = documents.get_column(_GRADE).explode().unique().sort()
+        _check_number(len(values))
+        return values.cast(pl.Float64).to_numpy()
+
+    def _names(self, documents: pl.DataFrame) -> list[str]:
+        """Return the judges of all groups: in the order of `labels`, or sorted."""
+        found = documents.get_column(_JUDGE).explode().unique().cast(pl.String).sort().to_list()
+        if self.labels is not None:
+            return [*names("labels", self.labels)]
+        if self.reference is not None and str(self.reference) not in found:
+            close = hint(str(self.reference), found)
+            raise DataError(
+                f"no labels of the judge {str(self.reference)!r} (`reference`); judges: "
+                f"{short(found)}.{close}"
+            )
+        if len(found) < 2:
+            raise DataError(
+                f"column {self.judge!r} (`judge`) has only one judge, {found[0]!r}; agreement "
+                "needs two"
+            )
+        return found
+
+    def _pairs(self, judges: Sequence[str]) -> list[tuple[int, int]]:
+        """Return the pairs of judges: each with the reference, or all."""
+        numbers = range(len(judges))
+        if self.reference is None:
+            return [(first, second) for first in numbers for second in numbers[first + 1 :]]
+        reference = judges.index(str(self.reference))
+        return [(reference, number) for number in numbers if number != reference]
+
+    def _coded(self, documents: pl.DataFrame, values: Any, judges: Sequence[str]) -> Labels:
+        """Return the labels of a group; raise if a judge gave a document two different ones."""
+        np = numpy()
+        pairs = self._pairs(judges)
+        cells = len(pairs) * len(values) ** 2
+        keys, cluster = _clusters(documents.get_column(KEY).to_numpy(), cells)
+        order = np.argsort(cluster, kind="stable")
+        documents = documents[order]
+        lengths = documents.get_column(_JUDGE).list.len().to_numpy()
+        document = np.repeat(np.arange(documents.height, dtype=np.int32), lengths)
+        names_ = documents.get_column(_JUDGE).explode().cast(pl.Enum(judges))
+        judge = names_.to_physical().to_numpy()
+        grade = documents.get_column(_GRADE).explode().to_numpy()
+        if self.values is None:
+            grade = np.searchsorted(values, grade)
+        grade = grade.astype(np.int16)
+        by_judge = np.argsort(judge, kind="stable")
+        bounds = np.searchsorted(judge[by_judge], np.arange(len(judges) + 1))
+        of_documents, of_grades = [], []
+        for number, name in enumerate(judges):
+            rows = by_judge[bounds[number] : bounds[number + 1]]
+            repeated = np.flatnonzero(np.diff(document[rows]) == 0)
+            differing = repeated[grade[rows[repeated]] != grade[rows[repeated + 1]]]
+            if len(differing):
+                self._refuse(name, len(differing), documents[int(document[rows[differing[0]]])])
+            kept = np.delete(rows, repeated)
+            of_documents.append(document[kept])
+            of_grades.append(grade[kept])
+        return Labels(judges, pairs, of_documents, of_grades, values, cluster[order], keys)
+
+    def _refuse(self, judge: str, count: int, document: pl.DataFrame) -> None:
+        keys = [*names("by", self.by), *some_names("query", self.query), self.doc]
+        example = document.select(keys).row(0, named=True)
+        raise DataError(
+            f"the judge {judge!r} gave {number_of(count, 'document')} different labels, e.g. "
+            f"{example}; keep one label, or name all columns that identify a document with `query`"
+        )
+
+
+def _row_checks(query: Sequence[str], doc: str, judge: str) -> Iterator[Check]:
+    """Yield the checks of ids."""
+    for parameter, columns in (("query", query), ("doc", [doc])):
+        for name in columns:
+            column = f"column {name!r} (`{parameter}`)"
+            message = f"{column} has nulls; drop these rows, or fill in an id"
+            yield Check("row", pl.col(name).is_null(), message)
+    message = f"column {judge!r} (`judge`) has nulls; drop these rows, or fill in a name"
+    yield Check("row", pl.col(_JUDGE).is_null(), message)
+
+
+def _check_number(grades: int) -> None:
+    if grades > _MOST_GRADES:
+        raise ArgumentError(
+            f"labels must have at most {_MOST_GRADES} different grades; found {grades:,}; round "
+            "them"
+        )
+
+
+def _clusters(key: Any, cells: int) -> tuple[Any, Any]:
+    """Return the hashes of the clusters, and the number of the cluster of each document.
+
+    A cluster is a query. If there are too many, they are put into clusters at random; `cells` is
+    the number of counts of a cluster.
+    """
+    np = numpy()
+    keys, cluster = np.unique(key, return_inverse=True)
+    most = min(_MOST_CLUSTERS, max(_LEAST_CLUSTERS, _CELLS // cells))
+    if len(keys) <= most:
+        return keys, cluster
+    return np.arange(most, dtype=np.uint64), (mixed(keys) % most).astype(np.int64)[cluster]

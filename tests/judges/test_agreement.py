@@ -1,0 +1,401 @@
+"""Agreement of judges: other packages, plain Python, worked examples, intervals, errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import needs
+import polars as pl
+import polars_rank as pr
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+from polars_rank.judges import labels as judge_labels
+
+from . import plain
+
+#: Most tables here have few queries.
+pytestmark = pytest.mark.filterwarnings("ignore:intervals of agreement are too narrow")
+
+IRRCAC = json.loads(
+    (Path(__file__).parents[1] / "fixtures" / "irrcac.json").read_text(encoding="utf-8")
+)
+NAMES = "abcdefgh"
+
+
+def table(ratings: list[list[int | None]], docs_of_query: int = 3) -> pl.DataFrame:
+    """Return the log of a matrix with a row per document and a column per judge."""
+    columns = {
+        name: [row[index] for row in ratings] for index, name in enumerate(NAMES[: len(ratings[0])])
+    }
+    return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.Float64)).select(
+        query=pl.int_range(pl.len()) // docs_of_query,
+        doc=pl.int_range(pl.len()),
+        **{name: pl.col(name) for name in columns},
+    )
+
+
+def long(log: pl.DataFrame) -> pl.DataFrame:
+    return log.unpivot(index=["query", "doc"], variable_name="judge", value_name="label")
+
+
+def judges(log: pl.DataFrame) -> list[str]:
+    return log.columns[2:]
+
+
+def agreement(log: Any, **options: Any) -> pl.DataFrame:
+    return pr.judges.agreement(log, n_resamples=1, **options)
+
+
+def values(result: pl.DataFrame, judge: str, reference: str | None) -> dict[str, float]:
+    rows = result.filter(pl.col("judge") == judge, pl.col("reference").eq_missing(reference))
+    return dict(rows.select("statistic", "value").iter_rows())
+
+
+@pytest.mark.parametrize("case", IRRCAC, ids=["two", "three", "missing"])
+def test_irrcac(case: dict[str, Any]) -> None:
+    log = table(case["ratings"])
+    result = agreement(log, labels=judges(log), categories=[0, 1, 2, 5])
+    pair = len(judges(log)) == 2
+    ours = values(result, "b", "a") if pair else values(result, "all", None)
+    peer = case["values"]
+    assert {name: ours[name] for name in peer} == pytest.approx(peer, abs=1e-9)
+
+
+@pytest.mark.parametrize("case", IRRCAC, ids=["two", "three", "missing"])
+@pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
+def test_krippendorff(case: dict[str, Any], level: str) -> None:
+    peer = needs.package("krippendorff", "conformance")
+    log = table([*case["ratings"], [1, *[None] * (len(case["ratings"][0]) - 1)]])
+    matrix = log.select(judges(log)).to_numpy().T
+    expected = peer.alpha(matrix, level_of_measurement=level)
+    result = agreement(log, labels=judges(log))
+    pair = len(judges(log)) == 2
+    ours = values(result, "b", "a") if pair else values(result, "all", None)
+    assert ours[f"alpha_{level}"] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("weights", [None, "linear", "quadratic"])
+def test_scikit_learn(weights: str | None) -> None:
+    """Places of grades are their values if the grades are equally spaced."""
+    peer = needs.package("sklearn.metrics", "test")
+    for step in (1, 5):
+        ratings = [[{2: 2 * step, 1: step, 5: 0}.get(each, 3 * step) for each in row]
+                   for row in IRRCAC[0]["ratings"]]  # fmt: skip
+        log = table(ratings)
+        expected = peer.cohen_kappa_score(log["a"], log["b"], weights=weights)
+        ours = values(agreement(log, labels=["a", "b"]), "b", "a")
+        name = "kappa" if weights is None else f"kappa_{weights}"
+        assert ours[name] == pytest.approx(expected, abs=1e-9)
+
+
+def test_statsmodels() -> None:
+    peer = needs.package("statsmodels.stats.inter_rater", "test")
+    log = table(IRRCAC[1]["ratings"])
+    counts, _ = peer.aggregate_raters(log.select(judges(log)).to_numpy())
+    ours = values(agreement(log, labels=judges(log)), "all", None)
+    assert ours["fleiss_kappa"] == pytest.approx(peer.fleiss_kappa(counts), abs=1e-9)
+
+
+@st.composite
+def ratings(draw: st.DrawFn) -> list[list[int | None]]:
+    grades = draw(st.sampled_from([[0, 1], [-1, 0, 4], [0, 1, 2, 3], [1]]))
+    raters = draw(st.integers(2, 4))
+    grade = st.sampled_from([None, *grades])
+    rows = draw(st.lists(st.lists(grade, min_size=raters, max_size=raters), max_size=12))
+    return [[grades[0]] * raters, *rows]
+
+
+@settings(max_examples=60, deadline=None)
+@given(ratings())
+def test_plain(rows: list[list[int | None]]) -> None:
+    log = table(rows)
+    names = judges(log)
+    documents = [
+        {name: each for name, each in zip(names, row, strict=True) if each is not None}
+        for row in rows
+    ]
+    grades = sorted({each for document in documents for each in document.values()})
+    result = agreement(long(log))
+    for index, first in enumerate(names):
+        for second in names[index + 1 :]:
+            expected = plain.of_pair(documents, first, second, grades)
+            assert values(result, second, first) == pytest.approx(expected, abs=1e-9)
+            counts = [(first in each) + (second in each) for each in documents]
+            rows_of_pair = result.filter(judge=second, reference=first)
+            assert {*rows_of_pair["pairs"]} == {counts.count(2)}
+            assert {*rows_of_pair["unpaired"]} == {counts.count(1)}
+    if len(names) > 2:
+        expected = plain.of_all(documents, grades)
+        assert values(result, "all", None) == pytest.approx(expected, abs=1e-9)
+        assert {*result.filter(judge="all")["unpaired"]} == {
+            sum(len(each) == 1 for each in documents)
+        }
+    undefined = pl.col("value").is_null()
+    assert result.filter(undefined & pl.col("note").is_null()).is_empty()
+
+
+def test_by_hand() -> None:
+    """Four documents: 2 x (0, 0), (2, 2) and (0, 2)."""
+    log = table([[0, 0], [0, 0], [2, 2], [0, 2]])
+    ours = values(agreement(log, labels=["a", "b"]), "b", "a")
+    # The first judge has 3/4 of 0 and the second 1/2, so 3/8 + 1/8 agree by chance.
+    assert ours["agreement"] == 3 / 4
+    assert ours["agreement_constant"] == 3 / 4
+    assert ours["kappa"] == ours["kappa_quadratic"] == pytest.approx((3 / 4 - 1 / 2) / (1 - 1 / 2))
+    # 8 labels, 5 of them 0: pairs of different labels are 2 · 5 · 3 of 8 · 7, observed 2 of 8.
+    assert ours["alpha_nominal"] == pytest.approx(1 - (2 / 8) / (30 / 56))
+    # Chance agreement is 2 · 5/8 · 3/8 with two categories, 5/8² + 3/8² for Fleiss.
+    assert ours["ac1"] == pytest.approx((3 / 4 - 30 / 64) / (1 - 30 / 64))
+    assert ours["fleiss_kappa"] == pytest.approx((3 / 4 - 34 / 64) / (1 - 34 / 64))
+    assert (ours["precision"], ours["recall"], ours["bias"]) == (1 / 2, 1, 2 / 4)
+
+
+def test_weights_are_by_value_and_categories_count() -> None:
+    log = table([[0, 1], [1, 5], [5, 5], [1, 1]])
+    ours = values(agreement(log, labels=["a", "b"]), "b", "a")
+    observed = (1 + 4) / 4
+    # Differences of all pairs of a in (0, 1, 5, 1) and b in (1, 5, 5, 1).
+    expected = ((1 + 5 + 5 + 1) + 2 * (0 + 4 + 4 + 0) + (4 + 0 + 0 + 4)) / 16
+    assert ours["kappa_linear"] == pytest.approx(1 - observed / expected)
+    four = values(agreement(log, labels=["a", "b"], categories=[0, 1, 2, 5]), "b", "a")
+    changed = {name for name in ours if four[name] != pytest.approx(ours[name])}
+    assert changed == {"ac1", "ac2_linear", "ac2_quadratic"}
+    of_other_judges = table([[0, 1, 2], [1, 5, 2], [5, 5, 2], [1, 1, 2]])
+    union = values(agreement(of_other_judges, labels=["a", "b", "c"]), "b", "a")
+    assert union == pytest.approx(four)
+
+
+def test_undefined_values_have_reasons() -> None:
+    log = table([[0, 0], [0, 0]])
+    notes = dict(agreement(log, labels=["a", "b"]).select("statistic", "note").iter_rows())
+    same = "all labels are one and the same grade"
+    one = "there is only one category"
+    assert notes == {
+        **dict.fromkeys(("kappa", "kappa_linear", "kappa_quadratic", "fleiss_kappa"), same),
+        **dict.fromkeys(("alpha_nominal", "alpha_ordinal", "alpha_interval"), same),
+        **dict.fromkeys(("ac1", "ac2_linear", "ac2_quadratic"), one),
+        "precision": "the judge labeled no document as relevant",
+        "recall": "the reference labeled no document as relevant",
+        **dict.fromkeys(
+            ("agreement", "agreement_constant", "bias"),
+            "no interval: all resamples have the same value",
+        ),
+    }
+    apart = agreement(table([[0, None], [None, 1]]), labels=["a", "b"])
+    assert {*apart["value"]} == {None}
+    assert {*apart["note"]} == {"no document has labels of two judges"}
+    assert apart.select("pairs", "unpaired").unique().row(0) == (0, 2)
+
+
+def noisy(queries: int, seed: int = 0) -> pl.DataFrame:
+    """Return labels of a judge whose quality depends on the query."""
+    import numpy as np
+
+    draw = np.random.default_rng(seed)
+    quality = np.repeat(draw.beta(2, 2, queries), 5)
+    human = draw.integers(0, 3, 5 * queries)
+    llm = np.where(draw.random(5 * queries) < quality, human, draw.integers(0, 3, 5 * queries))
+    return table([*zip(human.tolist(), llm.tolist(), strict=True)], 5)
+
+
+def test_intervals_are_of_a_bootstrap_over_queries() -> None:
+    """The standard error of a mean of queries of equal size is known."""
+    log = noisy(400)
+    rows = pr.judges.agreement(log, labels=["a", "b"], n_resamples=4_000)
+    row = rows.row(0, named=True)
+    equal = log.group_by("query").agg(value=(pl.col("a") == pl.col("b")).mean())["value"]
+    width = 2 * 1.96 * equal.std() / 400**0.5
+    assert row["value"] == pytest.approx(equal.mean())
+    assert row["high"] - row["low"] == pytest.approx(width, rel=0.06)
+    assert (row["low"] + row["high"]) / 2 == pytest.approx(row["value"], abs=width / 20)
+    narrower = pr.judges.agreement(log, labels=["a", "b"], n_resamples=4_000, confidence=0.5)
+    assert narrower["low"][0] > row["low"]
+
+
+def test_intervals_do_not_depend_on_the_order_of_rows() -> None:
+    log = noisy(40)
+    first, second = (
+        pr.judges.agreement(each, labels=["a", "b"], n_resamples=50)
+        for each in (log, log.sample(fraction=1, shuffle=True, seed=1))
+    )
+    assert_frame_equal(first, second)
+    other = pr.judges.agreement(log, labels=["a", "b"], n_resamples=50, seed=1)
+    assert (first["low"] != other["low"]).all()
+
+
+def test_groups_of_queries_give_intervals_of_the_same_length(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = noisy(4_000)
+    exact = pr.judges.agreement(log, labels=["a", "b"], n_resamples=1_000)
+    monkeypatch.setattr(judge_labels, "_MOST_CLUSTERS", 1_000)
+    grouped = pr.judges.agreement(log, labels=["a", "b"], n_resamples=1_000)
+    assert grouped["value"].to_list() == pytest.approx(exact["value"].to_list())
+    width = exact["high"] - exact["low"]
+    assert (grouped["high"] - grouped["low"]).to_list() == pytest.approx(width.to_list(), rel=0.12)
+
+
+def test_many_tables_of_resamples_are_independent(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = noisy(100)
+    one = pr.judges.agreement(log, labels=["a", "b"], n_resamples=2_000)
+    monkeypatch.setattr("polars_rank.judges.bootstrap._CELLS", 9 * 300)
+    parts = pr.judges.agreement(log, labels=["a", "b"], n_resamples=2_000)
+    width = (one["high"] - one["low"]).to_list()
+    assert (parts["high"] - parts["low"]).to_list() == pytest.approx(width, rel=0.15)
+
+
+@pytest.mark.filterwarnings("error")
+def test_few_queries_warn() -> None:
+    with pytest.warns(pr.errors.RankWarning, match="fewer than 30 queries; found 29"):
+        pr.judges.agreement(noisy(29), labels=["a", "b"], n_resamples=10)
+    pr.judges.agreement(noisy(30), labels=["a", "b"], n_resamples=10)
+
+
+def test_undefined_resamples_are_counted() -> None:
+    log = table([[1, 1], *[[0, 0]] * 39], 1)
+    row = agreement(log, labels=["a", "b"]).filter(statistic="kappa").row(0, named=True)
+    assert row["value"] == 1
+    many = pr.judges.agreement(log, labels=["a", "b"], n_resamples=1_000)
+    note = many.filter(statistic="recall")["note"].item()
+    # A query is in no resample with the probability 1/e, but recall is 1 in the others.
+    assert note == "no interval: all resamples have the same value"
+    log = table([[1, 1], [1, 0], *[[0, 0]] * 38], 1)
+    many = pr.judges.agreement(log, labels=["a", "b"], n_resamples=2_000)
+    note = many.filter(statistic="recall")["note"].item()
+    share = float(note.removeprefix("undefined in ").removesuffix("% of the resamples"))
+    assert share == pytest.approx(100 / 2.718**2, abs=3)
+
+
+def test_reference_and_order_of_pairs() -> None:
+    log = table([[0, 1, 1], [1, 0, 1]])
+    pairs = [("b", "a"), ("c", "a"), ("c", "b"), ("all", None)]
+
+    def found(result: pl.DataFrame) -> list[tuple[str, str | None]]:
+        return result.select("judge", "reference").unique(maintain_order=True).rows()
+
+    assert found(agreement(log, labels=["a", "b", "c"])) == pairs
+    assert found(agreement(long(log))) == pairs
+    assert found(agreement(log, labels=["c", "a"])) == [("a", "c")]
+    assert found(agreement(log, labels=["a", "b", "c"], reference="b")) == [("a", "b"), ("c", "b")]
+    numbered = long(log).with_columns(
+        judge=pl.col("judge").replace_strict({"a": 7, "b": 8, "c": 9})
+    )
+    assert found(agreement(numbered, reference=8)) == [("7", "8"), ("9", "8")]
+
+
+def test_groups_engines_and_forms_are_equal() -> None:
+    log = noisy(60).with_columns(country=pl.when(pl.col("query") % 3 == 0).then(pl.lit("x")))
+    options = {"by": "country", "labels": ["a", "b"], "n_resamples": 20, "categories": [0, 1, 2]}
+    result = pr.judges.agreement(log, **options)
+    lazy = pr.judges.agreement(log.lazy(), **options)
+    for engine in ("in-memory", "streaming"):
+        assert_frame_equal(lazy.collect(engine=engine), result)
+    parts = [
+        pr.judges.agreement(log.filter(pl.col("country").eq_missing(pl.lit(country))), **options)
+        for country in (None, "x")
+    ]
+    assert_frame_equal(result, pl.concat(parts))
+    table_ = log.unpivot(["a", "b"], index=["country", "query", "doc"])
+    names = {"judge": "variable", "label": "value"}
+    of_long = pr.judges.agreement(table_, **{**options, "labels": None}, **names)
+    assert_frame_equal(of_long, result)
+    assert_frame_equal(pr.judges.agreement(log.to_arrow(), **options), result)
+
+
+def test_labels_of_several_runs_count_once() -> None:
+    log = noisy(40)
+    twice = pl.concat([log.with_columns(run=pl.lit(run)) for run in "xy"])
+    options = {"labels": ["a", "b"], "n_resamples": 20}
+    assert_frame_equal(pr.judges.agreement(twice, **options), pr.judges.agreement(log, **options))
+
+
+def test_an_empty_table_has_no_rows() -> None:
+    empty = long(table([[0, 1]])).clear()
+    assert pr.judges.agreement(empty).shape == (0, 9)
+    assert pr.judges.confusion(empty).shape == (0, 6)
+    unlabeled = table([[None, None]])
+    assert pr.judges.agreement(unlabeled, labels=["a", "b"]).is_empty()
+
+
+def test_confusion() -> None:
+    log = table([[0, 0], [0, 1], [1, 1], [1, 1], [None, 1], [2, None]])
+    result = pr.judges.confusion(log, labels=["a", "b"])
+    assert result.rows() == [
+        ("b", "a", 0, 0, 1, 0.5),
+        ("b", "a", 0, 1, 1, 0.5),
+        ("b", "a", 0, 2, 0, 0.0),
+        ("b", "a", 1, 0, 0, 0.0),
+        ("b", "a", 1, 1, 2, 1.0),
+        ("b", "a", 1, 2, 0, 0.0),
+        *(("b", "a", 2, label, 0, None) for label in range(3)),
+    ]
+    halves = log.with_columns(pl.col("a", "b") / 2)
+    of_halves = pr.judges.confusion(halves, labels=["b", "a"], categories=[1, 0, 0.5])
+    counts = of_halves.filter(reference_label=0.5)["pairs"].to_list()
+    assert counts == [1, 2, 0]
+
+
+ONE = table([[0, 1], [1, 1]])
+LONG = long(ONE)
+ARGUMENTS = [
+    ({"labels": ["a"]}, "`labels` must name at least two columns"),
+    ({"labels": ["a", "b"], "judge": "x"}, "`labels` replaces `judge` and `label`"),
+    ({"labels": ["a", "b"], "reference": "c"}, "`reference` must be one of the columns"),
+    ({"labels": ["a", "b"], "categories": [0, 0]}, "`categories` must be different numbers"),
+    ({"labels": ["a", "b"], "categories": []}, "`categories` must be different numbers"),
+    ({"labels": ["a", "b"], "by": "doc"}, "column 'doc' is used for both `by` and `doc`"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), ARGUMENTS)
+def test_invalid_arguments(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match=message):
+        pr.judges.confusion(ONE.lazy(), **options)
+
+
+def test_grades_that_are_not_whole_numbers() -> None:
+    half = ONE.with_columns(pl.col("a") + 0.5)
+    with pytest.raises(pr.errors.ArgumentError, match="`categories` must list the grades.*1.5"):
+        agreement(half, labels=["a", "b"])
+    result = agreement(half, labels=["a", "b"], categories=[0.5, 1, 1.5])
+    assert values(result, "b", "a")["bias"] == 0
+    many = table([[each, each] for each in range(129)])
+    with pytest.raises(pr.errors.ArgumentError, match="at most 128 different grades; found 129"):
+        agreement(many, labels=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        (LONG.with_columns(query=None), {}, r"column 'query' \(`query`\) has nulls"),
+        (LONG.with_columns(doc=None), {}, r"column 'doc' \(`doc`\) has nulls"),
+        (LONG.with_columns(judge=pl.lit(None, pl.String)), {}, r"column 'judge' \(`judge`\) has"),
+        (
+            LONG.with_columns(label=float("nan")),
+            {},
+            "labels of 'label' .`label`. are NaN or infinite",
+        ),
+        (
+            LONG,
+            {"categories": [1]},
+            "1 of 4 rows: labels of 'label' .`label`. are not in `categories`",
+        ),
+        (LONG.filter(judge="a"), {}, "has only one judge, 'a'"),
+        (LONG, {"reference": "aa"}, r"no labels of the judge 'aa' \(`reference`\)"),
+        (
+            pl.concat([LONG, LONG.with_columns(pl.col("label") + 1)]),
+            {},
+            "the judge 'a' gave 2 documents different labels, e.g. {'query': 0, 'doc': ",
+        ),
+    ],
+)
+def test_invalid_rows(rows: pl.DataFrame, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(pr.errors.DataError, match=message):
+        agreement(rows, **options)
+    lazy = pr.judges.confusion(rows.lazy(), **options)
+    with pytest.raises(pr.errors.DataError):
+        lazy.collect(engine="streaming")
