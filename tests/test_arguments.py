@@ -74,6 +74,7 @@ LOG = pl.concat(
 VALUES_OF_QUERIES = pr.per_query(LOG, ["ndcg@2", "rr"], by="run", keep=["country", "traffic"])
 DAYS = VALUES_OF_QUERIES.with_columns(day=pl.lit(date(2026, 1, 1)))
 JUDGMENTS, RANKINGS = ONE.select("query", "doc", "label"), ONE.select("query", "doc", "score")
+JUDGED = JUDGMENTS.with_columns(judge=pl.lit("a")).vstack(JUDGMENTS.with_columns(judge=pl.lit("b")))
 ITEMS = pl.DataFrame({"doc": [1, 2, 3], "group": ["g", "h", "g"]})
 EVENTS = pl.DataFrame({"action_name": ["click"], "query_id": ["q"], "object_id": ["d"]})
 
@@ -151,7 +152,10 @@ ARGUMENTS: dict[str, Any] = {
     "from_dicts.judgments": {"q": {"d": 1}},
     "from_dicts.rankings": {"q": {"d": 1.0}},
     "from_lists.frame": pl.DataFrame({"query": [1], "shown": [[1, 2]], "bought": [[1]]}),
+    "judges.agreement.judgments": JUDGED,
+    "judges.confusion.judgments": JUDGED,
     "plot.at_k.metric": "ndcg",
+    "plot.confusion.table": pr.judges.confusion(JUDGED),
     "rank_curve.metrics": "ndcg",
     "report.frame": LOG,
     "stats.scan_moments.path": "moments.parquet",

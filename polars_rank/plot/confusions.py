@@ -61,14 +61,15 @@ def confusion(table: Any, *, judge: Any = None, reference: Any = None) -> alt.La
     rows = lazy(table, "table")
     schema = schema_of(rows)
     check_columns(schema, _COLUMNS, "pr.judges.confusion")
-    chosen = {"judge": judge, "reference": reference}
-    for name, value in chosen.items():
-        if value is not None:
-            rows = rows.filter(pl.col(name) == str(value))
     cells = collected(rows)
+    for name, value in (("judge", judge), ("reference", reference)):
+        known = cells.get_column(name).unique().sort().to_list()
+        if value is not None and str(value) not in known:
+            raise ArgumentError(f"`{name}` must be one of {short(known)}; found {short(value)}")
+        cells = cells if value is None else cells.filter(pl.col(name) == str(value))
     judges = cells.select("judge", "reference").unique().sort("judge", "reference").rows()
     if not judges:
-        raise DataError(f"nothing to draw: no rows with {_named(chosen)}")
+        raise DataError("nothing to draw: no rows of such a pair of judges")
     if len(judges) > 1:
         raise ArgumentError(
             f"set `judge` and `reference` to one pair of the table; available: {short(judges)}"
@@ -99,11 +100,6 @@ def confusion(table: Any, *, judge: Any = None, reference: Any = None) -> alt.La
         width=side,
         height=side,
     )
-
-
-def _named(chosen: dict[str, Any]) -> str:
-    named = [f"{name} {str(value)!r}" for name, value in chosen.items() if value is not None]
-    return " and ".join(named) or "judges"
 
 
 def _names(grades: pl.Series) -> list[str]:

@@ -323,8 +323,10 @@ class TestValues:
         ):
             with pytest.raises(pr.errors.ArgumentError, match=message):
                 pr.plot.confusion(table, **options)
-        with pytest.raises(pr.errors.DataError, match="no rows with judge 'd'"):
+        with pytest.raises(pr.errors.ArgumentError, match="`judge` must be one of .'b', 'c'.; fou"):
             pr.plot.confusion(table, judge="d")
+        with pytest.raises(pr.errors.DataError, match="no rows"):
+            pr.plot.confusion(table.clear())
         groups = table.with_columns(country=pl.lit("x")).vstack(
             table.with_columns(country=pl.lit("y"))
         )
