@@ -63,6 +63,7 @@ SPELLED = {
     "arp ": "ARP ",
     "awrf": "AWRF",
     "trec fair": "TREC Fair",
+    "irrcac": "irrCAC",
     "gini": "Gini",
     "bpref": "bpref",
     "rbp": "RBP",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import needs
 import polars as pl
@@ -16,6 +18,9 @@ from . import peers
 from .logs import LOGS, random_log
 from .pairs import PEERS
 
+IRRCAC = json.loads(
+    (Path(__file__).parents[1] / "fixtures" / "irrcac.json").read_text(encoding="utf-8")
+)
 pytestmark = pytest.mark.filterwarnings("ignore")  # from the peers
 
 
@@ -493,3 +498,43 @@ def test_presets_agree_on_a_log_without_special_cases() -> None:
              for each in presets]  # fmt: skip
     for found in means:
         assert found == pytest.approx(means[0], rel=1e-12)
+
+
+def agreement(ratings: list[list[int | None]]) -> dict[str, float]:
+    """Return the statistics of all judges, or of two; a column of the matrix is a judge."""
+    judges = [f"judge {index}" for index in range(len(ratings[0]))]
+    table = pl.DataFrame(ratings, judges, orient="row").with_row_index("doc").with_columns(query=1)
+    result = pr.judges.agreement(table, labels=judges, n_resamples=1)
+    last = result.filter(pl.col("judge") == result["judge"][-1])
+    return dict(last.select("statistic", "value").iter_rows())
+
+
+def test_scikit_learn_weighs_kappa_by_places_of_grades() -> None:
+    """With the grades 0, 1 and 5, the distance of 1 and 5 is 1. In `judges.agreement`, it is 4."""
+    peer = needs.package("sklearn.metrics", "test")
+    ratings = [[0, 1], [0, 5], [5, 5], [1, 1], [0, 0]]
+    first, second = zip(*ratings, strict=True)
+    places = [[{5: 2}.get(each, each) for each in row] for row in ratings]
+    theirs = peer.cohen_kappa_score(first, second, weights="linear")
+    assert theirs == pytest.approx(agreement(places)["kappa_linear"], abs=1e-9)
+    assert theirs != pytest.approx(agreement(ratings)["kappa_linear"], abs=0.01)
+
+
+def test_irrcac_estimates_chance_from_documents_with_one_label() -> None:
+    """This affects AC1, AC2 and Fleiss' kappa. In `judges.agreement`, these documents do not count.
+
+    Both drop them in Krippendorff's alpha.
+    """
+    case = IRRCAC[3]
+    ours, theirs = agreement(case["ratings"]), case["others"]
+    for name in ("alpha_nominal", "alpha_interval", "agreement"):
+        assert ours[name] == pytest.approx(theirs[name], abs=1e-9)
+    for name in ("ac1", "ac2_linear", "ac2_quadratic", "fleiss_kappa"):
+        assert ours[name] != pytest.approx(theirs[name], abs=1e-3)
+
+
+def test_irrcac_has_ordinal_weights_of_its_own() -> None:
+    """They depend on the grades only. Krippendorff's ordinal distance counts labels."""
+    case = IRRCAC[3]
+    ours, theirs = agreement(case["ratings"]), case["others"]
+    assert ours["alpha_ordinal"] != pytest.approx(theirs["alpha_ordinal"], abs=1e-3)

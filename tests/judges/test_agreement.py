@@ -23,6 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:intervals of agreement are too n
 IRRCAC = json.loads(
     (Path(__file__).parents[1] / "fixtures" / "irrcac.json").read_text(encoding="utf-8")
 )
+COMPARED = IRRCAC[:3]
 NAMES = "abcdefgh"
 
 
@@ -55,7 +56,7 @@ def values(result: pl.DataFrame, judge: str, reference: str | None) -> dict[str,
     return dict(rows.select("statistic", "value").iter_rows())
 
 
-@pytest.mark.parametrize("case", IRRCAC, ids=["two", "three", "missing"])
+@pytest.mark.parametrize("case", COMPARED, ids=["two", "three", "missing"])
 def test_irrcac(case: dict[str, Any]) -> None:
     log = table(case["ratings"])
     result = agreement(log, labels=judges(log), categories=[0, 1, 2, 5])
@@ -65,7 +66,7 @@ def test_irrcac(case: dict[str, Any]) -> None:
     assert {name: ours[name] for name in peer} == pytest.approx(peer, abs=1e-9)
 
 
-@pytest.mark.parametrize("case", IRRCAC, ids=["two", "three", "missing"])
+@pytest.mark.parametrize("case", COMPARED, ids=["two", "three", "missing"])
 @pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
 def test_krippendorff(case: dict[str, Any], level: str) -> None:
     peer = needs.package("krippendorff", "conformance")
