@@ -148,7 +148,8 @@ def _in_parts(
 
 def _moments(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     call = partial(moments, **arguments)
-    query = _queries(arguments) if arguments.get("baseline") is not None else ()
+    compares = arguments.get("baseline") is not None or arguments.get("all_pairs")
+    query = _queries(arguments) if compares else ()
     clusters = names("cluster", arguments.get("cluster"))
     find_columns(dataframes.schema_of(frame), {"query": query, "cluster": clusters})
     # Each cluster, with all runs of its queries, must be in one part.

@@ -18,27 +18,30 @@ from polars_rank._params import (
     whole_number,
 )
 from polars_rank.conventions import Conventions
-from polars_rank.errors import ArgumentError, DataError, number_of, warn
+from polars_rank.errors import ArgumentError, DataError, SchemaError, number_of, warn
 from polars_rank.evaluation.checks import with_check
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats.intervals import special, warn_of_effective, warn_of_equal
+from polars_rank.stats.moment_tables import UNITS, check_groups, is_moments, regrouped, runs_of
+from polars_rank.stats.pair_moments import ALL_PAIRS, RunMoments
 from polars_rank.stats.per_query_tables import (
     key_columns,
     known_query,
+    only_metrics,
     query_columns,
+    refuse_definitions,
+    refuse_with_moments,
     variables,
     with_definitions,
 )
 from polars_rank.stats.resampling import numpy
-from polars_rank.stats.run_matrices import RUN_NUMBER, Matrix, RunMatrices, elements
+from polars_rank.stats.run_matrices import RUN_NUMBER, GroupSums, RunMatrices, elements
 from polars_rank.stats.run_pairs import duplicates
 from polars_rank.stats.simultaneous import (
     ONE_UNIT,
     PairTests,
-    RunSums,
     max_t_tests,
     tukey_tests,
-    units_of,
 )
 
 if TYPE_CHECKING:
@@ -93,7 +96,8 @@ def compare_all(
     ----------
     values
         Per-query values of several runs, as `per_query` returns them: one row per query and run,
-        one column per metric, null where a metric is undefined.
+        one column per metric, null where a metric is undefined. For "max_t", also the result of
+        `moments` with the same `run` and `all_pairs=True`, or of `merge`.
     metrics
         Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats.
     run
@@ -113,10 +117,10 @@ def compare_all(
     method
         - "max_t": the maximum of the t statistics, with a variance for each pair of runs. P-values
           are from step-down tests (Romano and Wolf, 2005), and intervals from the quantile of the
-          maximum, so that a p-value can be below α although the interval contains 0. For more than
-          10,000 queries or clusters, and if their weights or sizes differ, the runs are drawn from
-          a normal distribution with their covariance, and the statistics transformed to the t
-          distribution;
+          maximum, so that a p-value can be below α although the interval contains 0. For moments,
+          for more than 10,000 queries or clusters, and if their weights or sizes differ, the runs
+          are drawn from a normal distribution with their covariance, and the statistics transformed
+          to the t distribution;
         - "tukey": Tukey's honestly significant difference. It assumes that all differences have the
           same variance; otherwise, it does not hold its level: with ten runs whose standard
           deviations are 1 to 10, 12% of simulated results had a p-value below 0.05 by chance.
@@ -153,7 +157,9 @@ def compare_all(
     Raises
     ------
     ArgumentError
-        A metric is a sum or a geometric mean.
+        A metric is a sum or a geometric mean (for moments, a DataError).
+    SchemaError
+        Moments have no sums of all pairs of runs.
     DataError
         A query occurs twice in a run, its weights or clusters differ between runs, or there is
         only one run. Raised when the result is collected.
@@ -164,8 +170,8 @@ def compare_all(
     -----
     RankWarning
         The differences of a pair are equal in all queries, or there are too few queries or
-        resamples, so that its interval is null; or there are fewer than 30 effective units with
-        `weight` or `cluster`.
+        resamples, so that its interval is null; there are fewer than 30 effective units with
+        `weight` or `cluster`; or moments of groups with the same queries are pooled.
 
     Notes
     -----
@@ -220,6 +226,12 @@ def compare_all(
     values, definitions = with_definitions(values, conventions, undefined)
 
     schema = schema_of(values)
+    if is_moments(schema):
+        refuse_definitions(undefined, conventions)
+        tukey = method == "tukey"
+        refuse_with_moments({"weight": weight, "cluster": cluster, "method='tukey'": tukey})
+        moments = _moments(values, metrics, by, run)
+        return _AllPairs(moments, method, confidence, n_resamples, seed).table()
     keys = key_columns(schema, by=by, run=run, weight=weight, cluster=cluster)
     keys = {**keys, "query": query_columns(values, query, metrics, keys)}
     check_distinct(keys)
@@ -237,11 +249,30 @@ def compare_all(
     return _AllPairs(matrices, method, confidence, n_resamples, seed).table()
 
 
+def _moments(
+    table: pl.LazyFrame, metrics: Metrics | None, by: Names | None, run: str
+) -> RunMoments:
+    """Return the moments of all pairs; raise unless the table has them for these columns."""
+    schema = schema_of(table)
+    if ALL_PAIRS not in schema:
+        raise SchemaError(
+            "the moments have no sums of all pairs of runs; compute them with "
+            f"run={run!r} and all_pairs=True"
+        )
+    groups = [*key_columns(schema, by=by, run=run)["by"]]
+    check_groups(schema, [*groups, run])
+    (of_moments,) = runs_of(schema)
+    if run != of_moments:
+        raise ArgumentError(f"`run` must be {of_moments!r} as in `moments`; found {run!r}")
+    rows = regrouped(only_metrics(table, metrics), [*groups, run], all_pairs=True)
+    return RunMoments(rows, groups, run, not {*UNITS}.isdisjoint(schema))
+
+
 @dataclass(frozen=True)
 class _AllPairs:
     """Comparisons of all pairs of runs."""
 
-    matrices: RunMatrices
+    source: RunMatrices | RunMoments
     method: Method
     confidence: float
     n_resamples: int
@@ -249,10 +280,9 @@ class _AllPairs:
 
     def table(self) -> pl.LazyFrame:
         """Return one row per group, metric and pair of runs."""
-        groups, run = self.matrices.groups, self.matrices.run
-        runs = self.matrices.run_numbers().cache()
-        queries = self.matrices.by_query(runs)
-        given = schema_of(self.matrices.rows)
+        groups, run = self.source.groups, self.source.run
+        runs = self.source.run_numbers().cache()
+        given = schema_of(self.source.rows)
         schema = pl.Schema(
             {
                 **{name: given[name] for name in groups},
@@ -263,43 +293,36 @@ class _AllPairs:
                 _PLACE: pl.Int64(),
             }
         )
-        numbered = queries.map_batches(lambda table: self._pairs(table, schema), schema=schema)
+        lists = self.source.lists(runs)
+        numbered = lists.map_batches(lambda table: self._pairs(table, schema), schema=schema)
         named = numbered.join(runs.rename({RUN_NUMBER: _SECOND}), on=_SECOND).join(
             runs.rename({RUN_NUMBER: _FIRST, run: "other"}), on=_FIRST
         )
-        columns = [name for name in COLUMNS[1:] if name != "effective" or self._is_weighted]
+        columns = [name for name in COLUMNS[1:] if name != "effective" or self.source.is_weighted]
         ordered = named.sort(*groups, _PLACE)
         checked = ordered.map_batches(self._with_warnings).select(*groups, "metric", run, *columns)
         facts = runs.select(pl.len().alias(_RUNS), pl.col(run).first())
         return with_check(checked, facts, self._check_runs)
 
-    @property
-    def _is_weighted(self) -> bool:
-        return self.matrices.weight is not None or bool(self.matrices.cluster)
-
     def _check_runs(self, facts: pl.DataFrame) -> None:
         if facts.get_column(_RUNS)[0] == 1:
-            run = self.matrices.run
+            run = self.source.run
             name = facts.get_column(run)[0]
             raise DataError(f"the column {run!r} has only the run {name!r}; pass several runs")
 
-    def _pairs(self, queries: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
+    def _pairs(self, lists: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
         """Return the rows of all pairs, with the numbers of the runs."""
         np = numpy()
-        groups, selected = self.matrices.groups, self.matrices.selected
-        parts = queries.partition_by(groups, maintain_order=True) if groups else [queries]
-        parts = [part for part in parts if part.height]
-        runs = max((_number_of_runs(part) for part in parts), default=1)
+        runs = int(elements(lists.get_column(RUN_NUMBER)).max(initial=0)) + 1
+        keys, results = [], []
         with np.errstate(all="ignore"):  # values are checked, and unknown results are NaN
-            results = [
-                self._results(matrix, runs) for part in parts for matrix in self.matrices.of(part)
-            ]
+            for each in self.source.sums(lists):
+                keys.append(each.key)
+                results.append(self._results(each, runs))
         pairs = runs * (runs - 1) // 2
         rows = len(results) * pairs
-        constants = {
-            name: [part.get_column(name)[0] for part in parts for _ in selected] for name in groups
-        }
-        constants["metric"] = [each.name for _ in parts for each in selected]
+        names = (*self.source.groups, "metric")
+        constants = {name: [key[place] for key in keys] for place, name in enumerate(names)}
         columns = [
             *(
                 pl.Series(name, values, schema[name]).gather(np.arange(rows) // (pairs or 1))
@@ -314,47 +337,45 @@ class _AllPairs:
         ]
         return pl.DataFrame([column.cast(schema[column.name]) for column in columns])
 
-    def _results(self, matrix: Matrix, runs: int) -> dict[str, Array]:
+    def _results(self, group: GroupSums, runs: int) -> dict[str, Array]:
         """Return the columns of all pairs of a group; without rankings, a run has 0 queries."""
         np = numpy()
-        sums, tests = self._tested(matrix)
+        sums, tests = group.sums, self._tested(group)
         effective = np.nan if sums.effective is None else sums.effective
         of_pairs = {
             _EQUAL: tests.equal,
             "difference": tests.differences,
             "mean": sums.means[tests.second],
             "other_mean": sums.means[tests.first],
-            "missing": np.full(len(tests.first), matrix.missing),
-            "queries": np.full(len(tests.first), len(matrix.values)),
+            "missing": np.full(len(tests.first), group.missing),
+            "queries": np.full(len(tests.first), group.queries),
             "effective": np.full(len(tests.first), effective),
             "low": tests.low,
             "high": tests.high,
             "p_value": tests.p_values,
         }
         first, second = np.triu_indices(runs, 1)
-        first_run, second_run = matrix.runs[tests.first], matrix.runs[tests.second]
+        first_run, second_run = group.runs[tests.first], group.runs[tests.second]
         places = np.searchsorted(first * runs + second, first_run * runs + second_run)
-        absent = {_EQUAL: False, "missing": matrix.missing + len(matrix.values), "queries": 0}
+        absent = {_EQUAL: False, "missing": group.missing + group.queries, "queries": 0}
         columns = {name: np.full(len(first), absent.get(name, np.nan)) for name in of_pairs}
         for name, values in of_pairs.items():
             columns[name][places] = values
         confidence = np.full(len(first), self.confidence)
         return {**columns, _FIRST: first, _SECOND: second, "confidence": confidence}
 
-    def _tested(self, matrix: Matrix) -> tuple[RunSums, PairTests]:
-        weights = matrix.weights / matrix.weights.max(initial=0.0)
-        sums, units = units_of(matrix.values, weights, matrix.keys)
+    def _tested(self, group: GroupSums) -> PairTests:
         if self.method == "tukey":
-            return sums, tukey_tests(sums, matrix.values, self.confidence)
-        tests = max_t_tests(
-            sums, units, confidence=self.confidence, n_resamples=self.n_resamples, seed=self.seed
-        )
-        return sums, tests
+            return tukey_tests(group.sums, group.values, self.confidence)
+        return max_t_tests(
+            group.sums, group.units, confidence=self.confidence, n_resamples=self.n_resamples,
+            seed=self.seed,
+        )  # fmt: skip
 
     def _with_warnings(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows; warn of results that are unknown or unreliable."""
         known = rows.get_column("queries") > 1
-        if self._is_weighted:
+        if self.source.is_weighted:
             warn_of_effective(rows, rows.get_column("queries") > 0)
             known &= rows.get_column("effective") > ONE_UNIT
         equal, p_values = rows.get_column(_EQUAL), rows.get_column("p_value")
@@ -370,11 +391,6 @@ class _AllPairs:
 
 def _type(name: str) -> pl.DataType:
     return pl.Int64() if name in _COUNTS else pl.Float64()
-
-
-def _number_of_runs(queries: pl.DataFrame) -> int:
-    """Return the number of runs up to the last one that has rankings."""
-    return int(elements(queries.get_column(RUN_NUMBER)).max(initial=0)) + 1
 
 
 def _joined(arrays: list[Array]) -> Array:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_name, free, public
+from polars_rank._params import OWN, Names, check_distinct, check_name, free, public
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.evaluation.checks import with_run_warning
@@ -21,6 +21,7 @@ from polars_rank.frames.tables import (
     schema_of,
 )
 from polars_rank.stats import moment_math, overlap_check
+from polars_rank.stats.pair_moments import ALL_PAIRS, check_all_pairs, merged_pairs, with_all_pairs
 from polars_rank.stats.per_query_tables import (
     EMPTY,
     Variable,
@@ -32,6 +33,7 @@ from polars_rank.stats.per_query_tables import (
     key_columns,
     known_query,
     no_document,
+    query_columns,
     run_column,
     variables,
     with_definitions,
@@ -47,7 +49,8 @@ from polars_rank.stats.predictions import (
     with_predictions,
 )
 from polars_rank.stats.query_hash import query_key
-from polars_rank.stats.run_pairs import PAIRED, Pairs, baseline_of
+from polars_rank.stats.run_matrices import RunMatrices
+from polars_rank.stats.run_pairs import PAIRED, Pairs, baseline_of, duplicates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -84,6 +87,7 @@ FIXED = {
     EMPTY,
     "baseline",
     *PAIR_SUMS,
+    ALL_PAIRS,
     *overlap_check.COLUMNS,
 }
 
@@ -108,11 +112,12 @@ def moments(
     conventions: Conventions | str | None = None,
     predictions: Any = None,
     probability: str | None = None,
+    all_pairs: bool = False,
 ) -> pl.LazyFrame:
     """Compute moments of per-query values, which can be merged over days, files and machines.
 
-    `summarize` and `compare` accept moments instead of per-query values. `merge` adds up the
-    moments of parts to the moments of the whole.
+    `summarize`, `compare` and `stats.compare_all` accept moments instead of per-query values.
+    `merge` adds up the moments of parts to the moments of the whole.
 
     Parameters
     ----------
@@ -133,9 +138,10 @@ def moments(
         Columns that identify the query. `merge` uses them to find rankings that are in two parts,
         and statistics use them to find queries that are in several groups. If they contain the
         day, queries that occur on several days are not found.
-        With `baseline`, if there is no column "query": the one column that identifies the rows of
-        each run, besides runs, groups, metrics, counts and constant columns; if there is none or
-        several, name the columns. To find it among several columns, the table is read once more.
+        With `baseline` or `all_pairs`, if there is no column "query": the one column that
+        identifies the rows of each run, besides runs, groups, metrics, counts and constant columns;
+        if there is none or several, name the columns. To find it among several columns, the table
+        is read once more.
     weight
         Column of query weights, such as traffic: 0 or more.
     cluster
@@ -154,6 +160,9 @@ def moments(
     probability
         Column of `values` with the probability with which a query was chosen for people to judge.
         None: all queries were equally likely.
+    all_pairs
+        Whether the result also has the moments of the differences between all runs, which
+        `stats.compare_all` needs. Needs numpy (extra "stats"), and memory for all values.
 
     Returns
     -------
@@ -179,6 +188,7 @@ def moments(
           squares of both runs, and the moments of the differences, as `difference_...`;
         - with `predictions`, the sums `predictions` and `difference_predictions`, and with
           `probability`, `sampled_by`: the name of its column;
+        - with `all_pairs`, the sums `all_pairs`, over the queries with a value in all runs;
         - with `weight` or `cluster`, `weighted_by` and `clustered_by`: the names of their columns;
         - `ranking_type`, `first_ranking`, `last_ranking`, `sampled_rankings`: keys of a few
           rankings, or of a few clusters, and the type of their ids, which `merge` uses to find
@@ -187,12 +197,13 @@ def moments(
     Raises
     ------
     DataError
-        With `baseline`, a query occurs twice in a run. Raised when the result is collected.
+        With `baseline` or `all_pairs`, a query occurs twice in a run. Raised when the result is
+        collected.
 
     Notes
     -----
-    Both runs of a query must be in the same part: they are compared only within one table. With
-    `baseline`, `merge` raises for queries that are in two tables.
+    All runs of a query must be in the same part: they are compared only within one table. With
+    `baseline` or `all_pairs`, `merge` raises for queries that are in two tables.
 
     If groups such as days are pooled later, `summarize` and `compare` treat their rankings as
     rankings of different queries. What an interval is about depends on the queries of the days:
@@ -231,6 +242,8 @@ def moments(
         raise ArgumentError("`baseline` needs `run`, the column of the runs")
 
     schema = schema_of(values)
+    if all_pairs:
+        check_all_pairs(schema, run, predictions=predictions is not None)
     if is_moments(schema):
         raise SchemaError("the table already has moments; merge moments with pr.stats.merge(...)")
     if baseline is None:
@@ -238,6 +251,9 @@ def moments(
             schema, by=by, run=run_column(schema, run), weight=weight, cluster=cluster
         )
         kept = known_query(schema, query)
+        if all_pairs:
+            kept = query_columns(values, query, metrics, keys)
+            check_distinct({**keys, "query": kept})
         keys = {**keys, "query": kept}
         selected = variables(schema, metrics, definitions, keys, undefined=undefined)
         groups = [*keys["by"], *keys["run"]]
@@ -263,9 +279,14 @@ def moments(
             result, values, predicted_values(predictions, definitions, conventions, undefined),
             selected, keys, weight=weight, probability=probability, pairs=pairs,
         )  # fmt: skip
+    by = [name for name in groups if name != run]
+    if all_pairs:
+        queries = keys["query"]
+        twice = duplicates([*groups, *queries], () if known_query(schema, query) else queries)
+        matrices = RunMatrices(values, selected, by, str(run), queries, weight, clusters, twice)
+        result = with_all_pairs(result, matrices)
     texts = {"weighted_by": weight, "clustered_by": ", ".join(clusters) or None}
     units = [pl.lit(text).alias(name) for name, text in texts.items() if text is not None]
-    by = [name for name in groups if name != run]
     first = [*by, "metric", *groups[len(by) :], *KINDS[1:]]
     return in_order(result.select(*first, *units, pl.exclude(first)), by, groups[len(by) :])
 
@@ -298,7 +319,7 @@ def merge(tables: Any) -> Any:
     ------
     SchemaError
         A table does not have moments, the tables have different groups, or only some of them have
-        weights, clusters or a baseline.
+        weights, clusters, a baseline or sums of all pairs.
     DataError
         The tables have different conventions, baselines, weights, clusters or types of query ids,
         or a ranking is in two parts. Raised when the result is collected.
@@ -407,17 +428,21 @@ def merged(
         tables.append(part.with_columns(*missing).select(*order, label.alias(overlap_check.PART)))
     table = pl.concat(tables, how="vertical_relaxed")
     added = regrouped(
-        table, first, disjoint=disjoint, rows_are_parts=labels is None, later_pooled=later_pooled
-    )
+        table, first, disjoint=disjoint, rows_are_parts=labels is None, later_pooled=later_pooled,
+        all_pairs=True,
+    )  # fmt: skip
     # As in the result of `moments`, the column of runs comes after that of metrics.
     by = [name for name in first if order.index(name) < order.index("metric")]
     return in_order(added.select(order), by, [name for name in first if name not in by])
 
 
 def _check_units(schemas: Sequence[pl.Schema]) -> None:
-    """Raise `SchemaError` if only some moments have weights, clusters or a baseline."""
-    kinds = {"weighted_by": "weights", "clustered_by": "clusters", "baseline": "a baseline"}
-    parameters = dict(zip(kinds, ("weight", "cluster", "baseline"), strict=True))
+    """Raise `SchemaError` if only some moments have weights, clusters, a baseline or all pairs."""
+    kinds = {
+        "weighted_by": "weights", "clustered_by": "clusters", "baseline": "a baseline",
+        ALL_PAIRS: "sums of all pairs",
+    }  # fmt: skip
+    parameters = dict(zip(kinds, ("weight", "cluster", "baseline", ALL_PAIRS), strict=True))
     for name, words in kinds.items():
         if len({name in schema for schema in schemas}) > 1:
             raise SchemaError(
@@ -439,6 +464,12 @@ def groups_of(schema: pl.Schema) -> list[str]:
             f"the table has no moments: column {missing!r} not found; see pr.stats.moments"
         )
     return [name for name in schema if name not in FIXED]
+
+
+def runs_of(schema: pl.Schema) -> list[str]:
+    """Return the column of runs of moments, if there is one: it comes after that of metrics."""
+    after = [*schema][[*schema].index("metric") :]
+    return [name for name in groups_of(schema) if name in after and name != overlap_check.PART]
 
 
 def check_groups(schema: pl.Schema, groups: Sequence[str]) -> None:
@@ -470,11 +501,14 @@ def regrouped(
     disjoint: bool = True,
     rows_are_parts: bool = False,
     later_pooled: bool = False,
+    all_pairs: bool = False,
 ) -> pl.LazyFrame:
     """Return moments added up within each group; raise if a ranking is in two parts.
 
-    Groups that are pooled, here or later, lead to a warning if they have the same queries.
+    Groups that are pooled, here or later, lead to a warning if they have the same queries. Sums of
+    `all_pairs` are kept if the result needs them.
     """
+    table = table if all_pairs else table.drop(ALL_PAIRS, strict=False)
     schema = schema_of(table)
     paired = "baseline" in schema
     counts = [*COUNTS, *(PAIR_COUNTS if paired else ())]
@@ -485,13 +519,14 @@ def regrouped(
     constant = ("baseline", *UNITS, SAMPLED_BY)
     kinds = [*KINDS, *(name for name in constant if name in schema)]
     of_parts = overlap_check.PART in schema
-    runs, apart = _pooled(schema, by)
+    runs = runs_of(schema)
+    apart = [name for name in groups_of(schema) if name not in (*by, *runs)]
     pooled = not of_parts and bool(apart) and overlap_check.COLUMNS.keys() <= schema.keys()
     kept = overlap_check.of_parts() if of_parts else []
     if pooled:
         same_run = (pl.col(name).eq_missing(pl.col(name).first()) for name in runs)
         kept = overlap_check.of_pooled(pl.all_horizontal(True, *same_run))  # noqa: FBT003
-    table = table.cache() if of_parts and disjoint else table
+    table = table.cache() if (of_parts and disjoint) or ALL_PAIRS in schema else table
     empty = [pl.when(pl.col(EMPTY).null_count() == 0).then(pl.col(EMPTY).sum())]
     added = table.group_by([*by, *kinds], maintain_order=True).agg(
         *(pl.col(name).sum() for name in counts),
@@ -502,6 +537,11 @@ def regrouped(
         *(merged_sums(name) for name in SUMS_OF_PREDICTIONS if name in schema),
         *kept,
     )
+    if ALL_PAIRS in schema:
+        pairs = merged_pairs(table, [*by, *kinds], *runs)
+        added = added.join(
+            pairs, on=[*by, *kinds], how="left", nulls_equal=True, maintain_order="left"
+        )
     ordered = added.sort(by, nulls_last=False, maintain_order=True) if by else added
     fixed = [name for name in schema if name in FIXED and name not in overlap_check.COLUMNS]
     clusters = "clustered_by" in schema
@@ -518,7 +558,8 @@ def regrouped(
         checked = ordered.map_batches(_one_kind, schema=schema_of(ordered))
     else:
         # Runs are compared within a table, so a query must not be in two tables.
-        within = by[:-1] if paired and not rows_are_parts else by
+        compared = paired or ALL_PAIRS in schema
+        within = by[:-1] if compared and not rows_are_parts else by
         groups = [name for name in within if name not in runs] if later_pooled else []
 
         def check_parts(rows: pl.DataFrame) -> pl.DataFrame:
@@ -528,17 +569,6 @@ def regrouped(
             check_parts, schema=schema_of(ordered)
         )
     return overlap_check.sampled(checked).select(*by, *fixed, *overlap_check.COLUMNS)
-
-
-def _pooled(schema: pl.Schema, by: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the column of runs of moments, and the columns of groups that are not in `by`.
-
-    The column of runs comes after that of metrics.
-    """
-    groups = groups_of(schema)
-    order = [*schema]
-    runs = [name for name in groups if order.index(name) > order.index("metric")]
-    return runs, [name for name in groups if name not in (*by, *runs)]
 
 
 def _one_kind(table: pl.DataFrame) -> pl.DataFrame:

@@ -10,16 +10,16 @@ from polars_rank._params import OWN
 from polars_rank.errors import DataError
 from polars_rank.frames.tables import schema_of
 from polars_rank.stats.moment_math import LARGE
-from polars_rank.stats.moment_tables import metric_key
 from polars_rank.stats.per_query_tables import bad_weight, check_sums, data_error
 from polars_rank.stats.query_hash import mixed, query_key
 from polars_rank.stats.resampling import KEY, numpy
+from polars_rank.stats.simultaneous import units_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from polars_rank.stats.per_query_tables import Variable
-    from polars_rank.stats.simultaneous import Array
+    from polars_rank.stats.simultaneous import Array, RunSums, Units
 
 #: Column with the number of a run, in sorted order.
 RUN_NUMBER = OWN + "run number"
@@ -34,6 +34,8 @@ class Matrix(NamedTuple):
 
     #: The numbers of the runs that have rankings in the group.
     runs: Array
+    #: Number of queries of each run that no earlier run has.
+    new_queries: Array
     #: Queries x runs.
     values: Array
     weights: Array
@@ -41,6 +43,23 @@ class Matrix(NamedTuple):
     keys: Array
     #: Number of queries without a value in one of the runs.
     missing: int
+
+
+class GroupSums(NamedTuple):
+    """The sums of a metric in a group, over the queries with a value in all of its runs."""
+
+    #: The values of the columns of groups, and the name of the metric.
+    key: tuple[Any, ...]
+    #: The numbers of the runs that have rankings in the group.
+    runs: Array
+    queries: int
+    #: Number of queries without a value in one of the runs.
+    missing: int
+    sums: RunSums
+    #: None from moments.
+    units: Units | None = None
+    #: Queries x runs; None from moments.
+    values: Array | None = None
 
 
 class RunMatrices(NamedTuple):
@@ -56,15 +75,20 @@ class RunMatrices(NamedTuple):
     #: The message about a query that occurs twice in a run.
     duplicates: str
 
+    @property
+    def is_weighted(self) -> bool:
+        """Whether there are weights or clusters."""
+        return self.weight is not None or bool(self.cluster)
+
     def run_numbers(self) -> pl.LazyFrame:
         """Return the runs in sorted order, with their numbers."""
-        return self.rows.select(self.run).unique().sort(self.run).with_row_index(RUN_NUMBER)
+        return numbered_runs(self.rows, self.run)
 
-    def by_query(self, run_numbers: pl.LazyFrame) -> pl.LazyFrame:
+    def lists(self, run_numbers: pl.LazyFrame) -> pl.LazyFrame:
         """Return one row per query with lists of its runs and of their values."""
         schema = schema_of(self.rows)
         numbered = self.rows.join(run_numbers, on=self.run, nulls_equal=True)
-        values = {metric_key(index): each.value for index, each in enumerate(self.selected)}
+        values = {_column(index): each.value for index, each in enumerate(self.selected)}
         queries = numbered.group_by([*self.groups, *self.query]).agg(
             pl.col(RUN_NUMBER),
             pl.len().alias(_RANKINGS),
@@ -115,8 +139,25 @@ class RunMatrices(NamedTuple):
             )
         return faults
 
-    def of(self, queries: pl.DataFrame) -> Iterator[Matrix]:
-        """Return the matrix of each metric; `queries` are those of one group in `by_query`."""
+    def sums(self, queries: pl.DataFrame) -> Iterator[GroupSums]:
+        """Return the sums of each group and metric from the rows of `lists`."""
+        for key, matrix in self.matrices(queries):
+            weights = matrix.weights / matrix.weights.max(initial=0.0)
+            sums, units = units_of(matrix.values, weights, matrix.keys)
+            count = len(matrix.values)
+            yield GroupSums(key, matrix.runs, count, matrix.missing, sums, units, matrix.values)
+
+    def matrices(self, queries: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], Matrix]]:
+        """Return the matrix of each group and metric, with their key, from the rows of `lists`."""
+        groups = self.groups
+        parts = queries.partition_by(groups, maintain_order=True) if groups else [queries]
+        for part in parts:
+            if part.height:
+                group = [part.get_column(name)[0] for name in groups]
+                for each, matrix in zip(self.selected, self._of_group(part), strict=True):
+                    yield (*group, each.name), matrix
+
+    def _of_group(self, queries: pl.DataFrame) -> Iterator[Matrix]:
         np = numpy()
         for fault, error in self._faults().items():
             if queries.get_column(fault).any():
@@ -130,19 +171,21 @@ class RunMatrices(NamedTuple):
         filled[cells] = True
         if np.count_nonzero(filled) < len(cells):
             raise DataError(self.duplicates)
+        earliest = filled.reshape(-1, len(runs)).argmax(axis=1)
+        new_queries = np.bincount(earliest, minlength=len(runs))
         keys = queries.get_column(KEY).to_numpy()
         weights = np.ones(queries.height)
         if self.weight is not None:
             weights = queries.get_column(_WEIGHT).to_numpy()
         for index, each in enumerate(self.selected):
-            key = metric_key(index)
+            key = _column(index)
             complete = queries.get_column(key + "count").to_numpy() == len(runs)
             matrix = np.empty(len(filled))
             matrix[cells] = elements(queries.get_column(key))
             values = matrix.reshape(-1, len(runs))[complete]
             self._check(each, values, weights[complete])
             missing = queries.height - len(values)
-            yield Matrix(runs, values, weights[complete], keys[complete], missing)
+            yield Matrix(runs, new_queries, values, weights[complete], keys[complete], missing)
 
     def _check(self, variable: Variable, values: Array, weights: Array) -> None:
         """Raise for values or weights that cannot be squared and added."""
@@ -156,6 +199,16 @@ class RunMatrices(NamedTuple):
         }
         columns = {name: pl.Series(name, [float(value)]) for name, value in sums.items()}
         check_sums(columns, self.rows, [variable], self.weight)
+
+
+def numbered_runs(rows: pl.LazyFrame, run: str) -> pl.LazyFrame:
+    """Return the runs of a table in sorted order, with their numbers."""
+    return rows.select(run).unique().sort(run).with_row_index(RUN_NUMBER)
+
+
+def _column(index: int) -> str:
+    """Return the name of the lists of a metric."""
+    return f"{OWN}{index} "
 
 
 def elements(lists: pl.Series) -> Array:

@@ -43,9 +43,11 @@ def _rounding(size: Any) -> Any:
 
 
 class Units(NamedTuple):
-    """The units of a group: their keys and the influence values of each run (units x runs)."""
+    """The units of a group: their keys and weights, and the influence values of each run."""
 
     keys: Array
+    weights: Array
+    #: Units x runs.
     influences: Array
 
 
@@ -55,8 +57,8 @@ class RunSums(NamedTuple):
     means: Array
     #: Σ(y_i - y_j)² of each pair of runs (runs x runs).
     squares: Array
-    #: The size of the values of each run, for rounding errors.
-    sizes: Array
+    #: Σy_i² of each run.
+    unit_squares: Array
     weight: float
     weight_squares: float
 
@@ -64,6 +66,12 @@ class RunSums(NamedTuple):
     def effective(self) -> float | None:
         """Kish's effective number of units; None without units."""
         return self.weight**2 / self.weight_squares if self.weight_squares else None
+
+    @property
+    def sizes(self) -> Array:
+        """The size of the values of each run: the root mean square, for units."""
+        np = numpy()
+        return np.hypot(np.sqrt(self.unit_squares / (self.weight_squares or 1.0)), self.means)
 
     @property
     def std_errors(self) -> Array | None:
@@ -74,8 +82,8 @@ class RunSums(NamedTuple):
         np = numpy()
         if self.effective is None or self.effective <= ONE_UNIT:
             return None
-        spread = np.sqrt(self.squares / self.weight_squares)
-        sizes = np.maximum(self.sizes[:, None], self.sizes[None, :])
+        spread, sizes = np.sqrt(self.squares / self.weight_squares), self.sizes
+        sizes = np.maximum(sizes[:, None], sizes[None, :])
         lost = (spread < 1 / LARGE) & (sizes > 0) & (sizes < 1 / LARGE)
         spread[spread <= _rounding(sizes)] = 0.0
         spread[lost] = np.nan
@@ -116,18 +124,9 @@ def units_of(values: Array, weights: Array, keys: Array) -> tuple[RunSums, Units
         influences = np.add.reduceat(influences, starts, axis=0)
         weights = np.add.reduceat(weights, starts)
     weight_squares = float(weights @ weights)
-    sums = RunSums(
-        means, _squared_distances(influences), _sizes(means, influences, weight_squares), total,
-        weight_squares,
-    )  # fmt: skip
-    return sums, Units(keys[starts], influences)
-
-
-def _sizes(means: Array, influences: Array, weight_squares: float) -> Array:
-    """Return the size of the values of each run: the root mean square, for units."""
-    np = numpy()
-    spread = np.einsum("ui,ui->i", influences, influences) / (weight_squares or 1.0)
-    return np.hypot(np.sqrt(spread), means)
+    unit_squares = np.einsum("ui,ui->i", influences, influences)
+    sums = RunSums(means, _squared_distances(influences), unit_squares, total, weight_squares)
+    return sums, Units(keys[starts], weights, influences)
 
 
 def _squared_distances(influences: Array) -> Array:
@@ -208,7 +207,8 @@ def _pair_tests(sums: RunSums, errors: Array | None, test: _Test | None) -> Pair
     if errors is not None and test is not None:
         of_pairs = errors[first, second]
         equal, varies = of_pairs == 0, of_pairs > 0
-        sizes = np.maximum(sums.sizes[first], sums.sizes[second])
+        sizes = sums.sizes
+        sizes = np.maximum(sizes[first], sizes[second])
         p_values[equal & (abs(differences) <= _rounding(sizes))] = 1.0
         if varies.any():
             statistics = abs(differences[varies] / of_pairs[varies])
