@@ -288,7 +288,9 @@ def moments(
     texts = {"weighted_by": weight, "clustered_by": ", ".join(clusters) or None}
     units = [pl.lit(text).alias(name) for name, text in texts.items() if text is not None]
     first = [*by, "metric", *groups[len(by) :], *KINDS[1:]]
-    return in_order(result.select(*first, *units, pl.exclude(first)), by, groups[len(by) :])
+    last = [*overlap_check.COLUMNS]
+    chosen = result.select(*first, *units, pl.exclude(*first, *last), *last)
+    return in_order(chosen, by, groups[len(by) :])
 
 
 @overload

@@ -251,7 +251,7 @@ def test_moments_of_clusters_and_weights(spark: Any) -> None:
     )
     there = on_spark(spark, here, 5)
     options = {"weight": "w", "cluster": "user"}
-    for more in ({}, {"baseline": "bm25"}):
+    for more in ({}, {"baseline": "bm25"}, {"all_pairs": True}):
         same(
             pr.stats.moments(here, ["ap", "rr"], **options, **more),
             pr.stats.moments(there, ["ap", "rr"], **options, **more),
