@@ -129,7 +129,7 @@ def object_store() -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings(
-    "ignore:PySpark does not yet fully support pandas", "ignore:.* t intervals are unreliable"
+    "ignore:PySpark does not yet fully support pandas", "ignore:.* intervals are unreliable"
 )
 @pytest.mark.parametrize("name", PAGES)
 def test_code_runs_and_prints_what_the_page_shows(name: str, folder: Path) -> None:

@@ -221,9 +221,11 @@ def estimate(
     >>> log = log.with_columns(old=pl.col("score").reverse())
     >>> with warnings.catch_warnings(action="ignore"):
     ...     comparison = pr.clicks.estimate(
-    ...         log, "cg@1", normalize="ips", scores=["old", "score"], baseline="old"
+    ...         log, "cg@1", normalize="ips", scores=["old", "score"],
+    ...         baseline="old",
     ...     )
-    >>> comparison.select("run", "mean", "difference", "baseline_mean")  # (0 + 4) / 2 for "old"
+    >>> # The estimate of "old" is (0 + 4) / 2.
+    >>> comparison.select("run", "mean", "difference", "baseline_mean")
     shape: (1, 4)
     ┌───────┬──────┬────────────┬───────────────┐
     │ run   ┆ mean ┆ difference ┆ baseline_mean │

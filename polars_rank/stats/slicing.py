@@ -166,7 +166,7 @@ def slices(
     >>> values = pl.DataFrame({
     ...     "run": ["a"] * 4 + ["b"] * 4, "query": [1, 2, 3, 4] * 2,
     ...     "country": ["DE", "DE", "FR", "FR"] * 2,
-    ...     "rr": [0.5, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 0.5],
+    ...     "rr": [0.5, 0.5, 1.0, 1.0, 1.0, 0.75, 1.0, 0.5],
     ... })
     >>> countries = pr.slices(
     ...     values, "rr", slices="country", baseline="a", min_queries=2
@@ -179,7 +179,7 @@ def slices(
     │ str   ┆ f64        ┆ i64     ┆ f64          │
     ╞═══════╪════════════╪═════════╪══════════════╡
     │ FR    ┆ -0.25      ┆ 2       ┆ -0.125       │
-    │ DE    ┆ 0.5        ┆ 2       ┆ 0.25         │
+    │ DE    ┆ 0.375      ┆ 2       ┆ 0.1875       │
     └───────┴────────────┴─────────┴──────────────┘
     """
     sliced_by = some_names("slices", slices)

@@ -138,7 +138,7 @@ def test_ties_of_the_ideal_ranking_are_broken_by_descending_id() -> None:
     for dtype in (pl.Int64, pl.Int128, pl.UInt128):
         found = pr.per_query(log.cast({"doc": dtype}), name).item(0, 1)
         assert found == pytest.approx(own / (2 + 2 * discount))
-    ndeval = pr.per_query(log, name, conventions="ndeval").item(0, 1)
+    ndeval = pr.per_query(log, name, conventions="ndeval").item(0, name)
     assert ndeval == pytest.approx(own / (2 + discount))
     codes = log.with_columns(pl.col("doc").cast(pl.String).cast(pl.Categorical))
     assert pr.per_query(codes, name).item(0, 1) == pytest.approx(ndeval)
