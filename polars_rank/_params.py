@@ -320,6 +320,8 @@ _MAY_SHARE_COLUMN = (
     {"by", "position"},
     {"score", "label"},
     {"scores", "label"},
+    {"score", "labels"},
+    {"scores", "labels"},
     {"cluster", "query"},
     {"cluster", "slate"},
     {"slices", "query"},

@@ -65,6 +65,8 @@ class Columns(NamedTuple):
     unnamed: tuple[str, ...] = ()
     #: The parameter that the scores come from: "score", "scores", or "position".
     score_parameter: str = "score"
+    #: The parameter that names the labels: "label" or "labels".
+    label_parameter: str = "label"
 
     @property
     def placed(self) -> bool:
@@ -99,7 +101,7 @@ class Columns(NamedTuple):
     def check_other(self, parameter: str, names: Sequence[str]) -> None:
         """Raise `ArgumentError` if another parameter names one of these columns."""
         roles = {"query": self.query, "by": self.by, "doc": [self.doc] if self.doc else []}
-        values = {self.score_parameter: [self.score], "label": [self.label]}
+        values = {self.score_parameter: [self.score], self.label_parameter: [self.label]}
         check_distinct({**roles, **values, parameter: names})
 
     def number(self, name: str) -> pl.Expr:
@@ -126,6 +128,7 @@ class Columns(NamedTuple):
         by: Names | None,
         run: str | None = None,
         score_parameter: str = "score",
+        label_parameter: str = "label",
         needs_ids: bool = True,
     ) -> Columns:
         """Return the columns of parameters; raise `SchemaError` for missing or unsuitable ones.
@@ -144,9 +147,9 @@ class Columns(NamedTuple):
                 "query": None if query is None else some_names("query", query),
                 "doc": doc,
                 score_parameter: score,
-                "label": label,
+                label_parameter: label,
             },
-            numbers=(score_parameter, "label"),
+            numbers=(score_parameter, label_parameter),
             ids=("query", "by", "run", "doc"),
         )
         queries, groups = columns["query"], (*columns["by"], *columns["run"])
@@ -162,7 +165,9 @@ class Columns(NamedTuple):
             if name not in named and name.lower() in looks
             if not (dtype.is_nested() or dtype == pl.Object)
         )
-        return cls(queries, groups, doc, score, label, schema, unnamed, score_parameter)
+        return cls(
+            queries, groups, doc, score, label, schema, unnamed, score_parameter, label_parameter
+        )
 
 
 def scored(

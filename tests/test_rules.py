@@ -23,7 +23,9 @@ FORBIDDEN = {
 DEFAULTS = {
     **dict.fromkeys(("baseline", "by", "cluster", "colors", "history", "items", "keep"), None),
     **dict.fromkeys(("metric", "metrics", "position", "query_set", "rel", "rules", "scores"), None),
-    **dict.fromkeys(("slices", "ties", "undecided", "undefined", "unjudged", "weight"), None),
+    **dict.fromkeys(
+        ("labels", "slices", "ties", "undecided", "undefined", "unjudged", "weight"), None
+    ),
     **{"query": "query", "doc": "doc", "score": "score", "label": "label", "click": "click"},
     **{"run": "run", "time": "day", "interval": "auto", "alternative": "two-sided"},
     **{"confidence": 0.95, "n_resamples": 10_000, "seed": 0, "min_queries": 30, "k": 10, "p": 0.9},

@@ -34,6 +34,7 @@ def evaluate(
     per_query: Annotated[bool, o.option("Show one row per query.", None, "--per-query")] = False,
     keep: o.Keep = [],
     scores: o.Scores = [],
+    labels: o.Labels = [],
     weight: o.Weight = None,
     **options: Any,
 ) -> None:
@@ -55,8 +56,8 @@ def evaluate(
     groups = _groups(log, by)
     rows: Any = engine.rows(log, groups)
     parameters: dict[str, Any] = {
-        "by": groups, "scores": scores or None, **log.columns, **log.attributes,
-        **definitions(arguments),
+        "by": groups, "scores": scores or None, "labels": labels or None, **log.columns,
+        **log.attributes, **definitions(arguments),
     }  # fmt: skip
     if per_query:
         result, note = evaluation.per_query(rows, metrics, keep=keep, **parameters), None
@@ -123,6 +124,7 @@ def curve(
     ks: o.Ks = ["1-20"],
     run: o.Run = None,
     scores: o.Scores = [],
+    labels: o.Labels = [],
     weight: o.Weight = None,
     align: o.Align = None,
     **options: Any,
@@ -137,7 +139,7 @@ def curve(
     log = Log.of(arguments).opened
     groups = log.groups(by)
     if kind == "pr":
-        for name in ("metrics", "scores", "weight", "align"):
+        for name in ("metrics", "scores", "labels", "weight", "align"):
             if log.is_given(name):
                 misused(f"--{name} needs --kind rank")
         table = log.scan(by)
@@ -152,7 +154,7 @@ def curve(
             misused("--run needs --kind pr; split the cutoffs by run with --by")
         result = curves.rank_curve(
             log.scan(groups), metrics, o.cutoffs(ks), by=groups, scores=scores or None,
-            weight=weight, align=align, **log.columns, **log.attributes,
+            labels=labels or None, weight=weight, align=align, **log.columns, **log.attributes,
             **definitions(arguments),
         )  # fmt: skip
     put(result, **o.output_options(options))

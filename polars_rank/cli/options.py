@@ -230,6 +230,7 @@ Query = Annotated[list[str], columns("Columns of the query (default: query).", C
 Doc = Annotated[str | None, column('Column of the document (default: doc); "" for none.', COLUMNS)]
 Score = Annotated[str, column('Column of the score; "-price" if lower is better.', COLUMNS)]
 Scores = Annotated[list[str], columns("Columns of scores, one run each.", COLUMNS)]
+Labels = Annotated[list[str], columns("Columns of labels, one judge each.", COLUMNS)]
 Position = Annotated[
     str | None, column("Column of the position (1 = first), instead of a score.", COLUMNS)
 ]

@@ -279,6 +279,10 @@ class Estimates:
         """Check the parameters; raise `ArgumentError` for a metric that is not a sum."""
         if "align" in options:
             raise ArgumentError("`align` does not apply to estimates; omit it")
+        if options.get("labels") is not None:
+            raise ArgumentError(
+                "`labels` does not apply to estimates; pass one column of clicks as `label`"
+            )
         if baseline is not None:
             options["by"] = _with_run(run, options.get("by"), options.get("scores"))
         evaluation, clusters = Evaluation.of(listed(metrics), **options), cluster_columns(cluster)

@@ -443,6 +443,8 @@ def headroom(
     groups, label = names("by", options.get("by")), options.get("label", "label")
     if options.get("scores") is not None:
         raise ArgumentError("`scores` is not supported; pass one column as `score`")
+    if options.get("labels") is not None:
+        raise ArgumentError("`labels` is not supported; pass one column as `label`")
     metric_names = [output_name(each) for each in given]
     free(groups, ["metric", "queries", *_STEPS, "lost_by_order", "lost_by_retrieval"])
     log, score = scored(frame, options.get("score", "score"), options.pop("position", None))

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import OWN, free, names
+from polars_rank._params import OWN, free
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.evaluation.means import grouped, ratio
+from polars_rank.evaluation.parameters import groups_of
 from polars_rank.frames.tables import framed
 from polars_rank.metrics.pairwise import roc_auc
 from polars_rank.metrics.sets import num_retrieved
@@ -73,6 +74,6 @@ def grouped_auc(frame: pl.LazyFrame, /, **options: Unpack[RankingOptions]) -> pl
         ratio((auc * size).sum(), counted.sum()).alias("gauc"),
     ]
     added = ["queries", "impressions", "gauc"]
-    groups = [*(["run"] if options.get("scores") else []), *names("by", options.get("by"))]
+    groups = groups_of(options)
     free(groups, added)
     return grouped(rankings, groups, means)

@@ -83,7 +83,8 @@ def row_checks(
         message = f"column {columns.doc!r} (`doc`) has nulls; drop these rows, or pass doc=None"
         missing = pl.col(columns.doc).is_null() & filled
         checks.append(Check("row", missing, message))
-    for role, name in ((columns.score_parameter, columns.score), ("label", columns.label)):
+    numbers = {columns.score_parameter: columns.score, columns.label_parameter: columns.label}
+    for role, name in numbers.items():
         if columns.schema[name].is_float():
             column = described(role, name)
             message = f"{column} has NaN or infinite values; use null for unknown"

@@ -11,7 +11,6 @@ from polars_rank._params import (
     OWN,
     Names,
     free,
-    names,
     whole_number,
 )
 from polars_rank.columns import RUNS, Columns, default_column, is_relevant
@@ -27,6 +26,7 @@ from polars_rank.evaluation.checks import (
 )
 from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.evaluation.means import ratio, to_rows
+from polars_rank.evaluation.parameters import groups_of
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import Metrics
@@ -235,7 +235,7 @@ def rank_curve(
         curve_of(expression) for expression in read_metrics(metrics, options.get("conventions"))
     ]
     at = [curve.at(k).alias(f"{curve.output_name}:{k}") for k in cutoffs for curve in curves]
-    by = [*(["run"] if options.get("scores") else []), *names("by", options.get("by"))]
+    by = groups_of(options)
     free(by, ["k", "queries"])
 
     options["undefined"] = undefined_of_renamed(

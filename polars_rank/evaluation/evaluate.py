@@ -23,7 +23,7 @@ from polars_rank.conventions import (
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.attributes import warned
 from polars_rank.evaluation.means import CONVENTIONS, COUNTED, NUM_RETRIEVED, Means
-from polars_rank.evaluation.parameters import Align, Evaluation
+from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation
 from polars_rank.evaluation.rows import RETRIEVED
 from polars_rank.frames.tables import Table, framed
 from polars_rank.metrics.names import Metrics, listed
@@ -43,6 +43,7 @@ def evaluate(
     label: str = "label",
     position: str | None = None,
     scores: Sequence[str] | None = None,
+    labels: Sequence[str] | None = None,
     by: Names | None = None,
     ties: Ties | None = None,
     rel: float | None = None,
@@ -85,6 +86,13 @@ def evaluate(
     scores
         Several score columns of the same documents. Each one becomes a run; the result has a
         column "run" with their names.
+    labels
+        Several label columns of the same documents, such as those of people and of a language
+        model; replaces `label`. The result has a column "judge" with their names. A query counts
+        for a judge, in all runs, if the judge labeled any of its documents in any run: a run that
+        retrieved no judged document keeps the query. Runs are the columns of `by` that are named
+        like `run`, `system` or `model`, and those of `scores`. A `query_set`, or one other than
+        "all" of the `conventions`, takes precedence.
     by
         Column or columns of groups, such as the run. A ranking consists of the rows with the same
         `by` and `query`.
@@ -101,8 +109,9 @@ def evaluate(
         Treatment of retrieved documents without a label: "nonrelevant" (default), or "removed"
         from the ranking before ranks are computed.
     query_set
-        Rankings that count: "all" (default), "judged" (with at least one judged document, as
-        `trec_eval -c`), "retrieved" (with at least one retrieved document), or "both".
+        Rankings that count: "all" (default, except with `labels`), "judged" (with at least one
+        judged document, as `trec_eval -c`), "retrieved" (with at least one retrieved document), or
+        "both".
     duplicates
         Treatment of a document that occurs more than once in a ranking: "error" (default), "max"
         keeps the row with the highest score, "first" the first row.
@@ -143,7 +152,8 @@ def evaluate(
         One row per group, sorted: the `by` columns, `queries` (the number of rankings), and one
         column per metric. Lazy if `frame` is lazy; a Spark DataFrame if `frame` is one. With a
         `query_set` other than "all", also `queries_judged` and `queries_retrieved`. Without `by`,
-        one row, even for an empty log (0 queries, null means).
+        one row, even for an empty log (0 queries, null means). With `labels`, one row per group and
+        judge, with the column `judge` after those of `by`; a judge without labels has no row.
 
     Raises
     ------
@@ -183,6 +193,7 @@ def evaluate(
         label=label,
         position=position,
         scores=scores,
+        labels=labels,
         by=by,
         ties=ties,
         rel=rel,
@@ -217,6 +228,7 @@ def per_query(
     label: str = "label",
     position: str | None = None,
     scores: Sequence[str] | None = None,
+    labels: Sequence[str] | None = None,
     by: Names | None = None,
     ties: Ties | None = None,
     rel: float | None = None,
@@ -235,7 +247,7 @@ def per_query(
 
     Parameters
     ----------
-    frame, metrics, query, doc, score, label, position, scores, by
+    frame, metrics, query, doc, score, label, position, scores, labels, by
         As in `evaluate`.
     ties, rel, unjudged, query_set, duplicates
         As in `evaluate`.
@@ -253,14 +265,16 @@ def per_query(
     -------
     LazyFrame or DataFrame
         The `by`, `query` and `keep` columns and one column per metric, null where the metric is
-        undefined. Lazy if `frame` is lazy; a Spark DataFrame if `frame` is one. With `by` or
-        `scores`, the column `num_retrieved` comes before the metrics, unless another column has
-        that name: the number of retrieved documents. Statistics use it to warn about runs that
-        retrieved nothing. With a preset, or with `conventions` of your own by which undefined
-        values or counts enter means in another way than by default, the column `conventions` is an
-        Enum of their name. Statistics then use the preset, or ask for your own. Rows are sorted by
-        their keys, or in the order of the log if `scan_log` found the rows of each ranking
-        adjacent. Spark returns rows in no particular order.
+        undefined. With `labels`, one row per ranking and judge, with the column `judge` after those
+        of the query; rankings of queries that do not count for a judge are left out. Lazy if
+        `frame` is lazy; a Spark DataFrame if `frame` is one. With `by` or `scores`, the column
+        `num_retrieved` comes before the metrics, unless another column has that name: the number of
+        retrieved documents. Statistics use it to warn about runs that retrieved nothing. With a
+        preset, or with `conventions` of your own by which undefined values or counts enter means in
+        another way than by default, the column `conventions` is an Enum of their name. Statistics
+        then use the preset, or ask for your own. Rows are sorted by their keys, or in the order of
+        the log if `scan_log` found the rows of each ranking adjacent. Spark returns rows in no
+        particular order.
 
     Raises
     ------
@@ -319,6 +333,7 @@ def per_query(
         label=label,
         position=position,
         scores=scores,
+        labels=labels,
         by=by,
         ties=ties,
         rel=rel,
@@ -339,10 +354,12 @@ def per_query(
     free(evaluation.query, added, "query")
     free(evaluation.keep, added, "keep")
     names = [column.name for column in evaluation.metrics]
-    keys = [*evaluation.by, *evaluation.query, *evaluation.keep]
+    judge = [] if evaluation.labels is None else [JUDGE]
+    groups = [name for name in evaluation.by if name not in judge]
+    keys = [*groups, *evaluation.query, *judge, *evaluation.keep]
     query_set = evaluation.conventions.query_set
     # With this number, statistics warn about runs that retrieved nothing.
-    counted = bool(evaluation.by) and NUM_RETRIEVED not in {*keys, *names}
+    counted = bool(groups) and NUM_RETRIEVED not in {*keys, *names}
     rankings = plan.per_query(frame, evaluation)
     if query_set != "all":
         rankings = rankings.filter(COUNTED[query_set])

@@ -12,12 +12,11 @@ from typing import NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.columns import RUNS
 from polars_rank.conventions import QuerySet, Undefined
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.attributes import UNKNOWN, UNKNOWN_NAME, unknown_check
 from polars_rank.evaluation.checks import Check, failed, raise_failed
-from polars_rank.evaluation.parameters import Align, Evaluation, MetricColumn
+from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation, MetricColumn
 from polars_rank.evaluation.rows import JUDGED, RETRIEVED
 from polars_rank.metrics.metric import Aggregate, Metric
 
@@ -63,8 +62,10 @@ class Means(NamedTuple):
     align: Align | None = None
     #: Whether the rankings have the column `UNKNOWN`.
     unknown: bool = False
-    #: The column of labels, if metrics read it.
+    #: The columns of labels in messages, if metrics read them.
     label: str | None = None
+    #: The judges, if there are several columns of labels.
+    judges: Sequence[str] = ()
     #: The columns that identify the rows of sums.
     keys: Sequence[str] = ()
 
@@ -72,7 +73,7 @@ class Means(NamedTuple):
     def of(cls, evaluation: Evaluation) -> Means:
         """Return the means of an evaluation."""
         by, query_set = evaluation.by, evaluation.conventions.query_set
-        runs = [name for name in by if name.lower() in RUNS]
+        runs = evaluation.runs
         if evaluation.align is not None and not runs:
             raise ArgumentError(
                 f"`align` needs a column of runs in `by`, such as 'run'; found {[*by]}"
@@ -85,10 +86,14 @@ class Means(NamedTuple):
                 )
         sums = [MetricSum.of(column, query_set, evaluation.weight) for column in evaluation.metrics]
         query = [name for name in (*by, *evaluation.query) if name not in runs]
-        label = evaluation.label if evaluation.reads_labels else None
+        judges = evaluation.labels or ()
+        label = " or ".join(map(repr, judges or [evaluation.label]))
         keys = [*by, *([_RUNS] if evaluation.align == "common" else [])]
         unknown = evaluation.items is not None
-        return cls(sums, by, query_set, runs, query, evaluation.align, unknown, label, keys)
+        return cls(
+            sums, by, query_set, runs, query, evaluation.align, unknown,
+            label if evaluation.reads_labels else None, judges, keys,
+        )  # fmt: skip
 
     def check_numbers(self, rankings: pl.LazyFrame, names: Mapping[str, str] | None = None) -> None:
         """Raise `SchemaError` if the values of a user's expression have no mean.
@@ -169,10 +174,14 @@ class Means(NamedTuple):
             checks.append(Check("group", stray, message))
         if self.label is not None:
             message = (
-                f"no document has a label (column {self.label!r}), so metrics are 0 or undefined; "
+                f"no document has a label (column {self.label}), so metrics are 0 or undefined; "
                 "check that the labels were joined by the right keys"
             )
             checks.append(Check("group", _NO_LABELS, message, warns=True))
+        checks += [
+            Check("group", ~(pl.col(JUDGE) == judge).any(), _no_labels_of(judge), warns=True)
+            for judge in self.judges
+        ]
         if self.unknown:
             checks.append(unknown_check("group"))
         if self.runs and self.align is None:
@@ -201,6 +210,13 @@ class Means(NamedTuple):
             .join(sums.select(*self.by, _RANKINGS), on=self.by, how="left", nulls_equal=True)
             .select(*self.by, *(values if self.query_set == "all" else ()))
         )
+
+
+def _no_labels_of(judge: str) -> str:
+    return (
+        f"no document has a label in the column {judge!r} (`labels`), so there are only means of "
+        "other judges; check that the labels were joined by the right keys"
+    )
 
 
 class MetricSum(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 import polars as pl
 
@@ -17,7 +17,7 @@ from polars_rank._params import (
     one_of,
     public,
 )
-from polars_rank.columns import Columns, Score, labeled, scored
+from polars_rank.columns import RUNS, Columns, Score, labeled, scored
 from polars_rank.conventions import (
     DUPLICATES,
     POLARS_RANK,
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
 
 Align: TypeAlias = Literal["common", "all"]
+
+#: The column with the name of the column of labels, if there are several.
+JUDGE = "judge"
 
 
 class ColumnOptions(TypedDict, total=False):
@@ -74,6 +77,8 @@ class DefinitionOptions(TypedDict, total=False):
 
 class RankingOptions(ColumnOptions, DefinitionOptions, total=False):
     """The options that `evaluate` and `per_query` share."""
+
+    labels: Sequence[str] | None
 
 
 class EvaluateOptions(RankingOptions, total=False):
@@ -108,7 +113,7 @@ class Evaluation(NamedTuple):
     metrics: Sequence[MetricColumn]
     conventions: Conventions
     query: tuple[str, ...]
-    #: The columns of groups; with `scores`, "run" is the first.
+    #: The columns of groups; with `scores`, "run" is the first, with `labels`, "judge" the last.
     by: tuple[str, ...]
     keep: tuple[str, ...]
     doc: str | None = "doc"
@@ -116,6 +121,10 @@ class Evaluation(NamedTuple):
     label: str = "label"
     position: str | None = None
     scores: Sequence[str] | None = None
+    labels: tuple[str, ...] | None = None
+    #: Whether a query counts for a judge who labeled a document in any run, instead of by the query
+    #: set of the conventions.
+    labeled_in_any_run: bool = False
     weight: str | None = None
     align: Align | None = None
     duplicates: Duplicates = "error"
@@ -139,6 +148,7 @@ class Evaluation(NamedTuple):
         label: str = "label",
         position: str | None = None,
         scores: Sequence[str] | None = None,
+        labels: Sequence[str] | None = None,
         weight: str | None = None,
         align: Align | None = None,
         duplicates: Duplicates = "error",
@@ -165,13 +175,17 @@ class Evaluation(NamedTuple):
             metrics=[MetricColumn.of(metric, definitions) for metric in resolved],
             conventions=definitions,
             query=names("query", query),
-            by=(*(() if scores is None else ("run",)), *names("by", by)),
+            by=groups_of({"scores": scores, "by": by, "labels": labels}),
             keep=names("keep", keep),
             doc=doc,
             score=score,
             label=label,
             position=position,
             scores=scores,
+            labels=None if labels is None else _judges(labels, label),
+            labeled_in_any_run=(
+                labels is not None and query_set is None and definitions.query_set == "all"
+            ),
             weight=weight,
             align=align,
             duplicates=duplicates,
@@ -180,6 +194,10 @@ class Evaluation(NamedTuple):
             history=None if history is None else lazy(history, "history"),
             exclude_seen=exclude_seen,
         )
+        if labels is not None:
+            given = {"query": evaluation.query, "by": names("by", by), "keep": evaluation.keep}
+            for parameter, columns in given.items():
+                free(columns, [JUDGE], parameter)
         one_of("duplicates", evaluation.duplicates, DUPLICATES)
         one_of("align", evaluation.align, (None, "common", "all"))
         if evaluation.exclude_seen and history is None:
@@ -187,6 +205,18 @@ class Evaluation(NamedTuple):
                 "`exclude_seen` needs the documents that users have seen; pass `history`"
             )
         return evaluation
+
+    @property
+    def runs(self) -> list[str]:
+        """The columns of `by` that identify the run, by their names."""
+        return [name for name in self.by if name.lower() in RUNS]
+
+    @property
+    def of_labels(self) -> list[Evaluation]:
+        """The evaluations by each column of labels; their groups do not include the judge."""
+        if self.labels is None:
+            return [self]
+        return [self._replace(label=name, by=self.by[:-1]) for name in self.labels]
 
     @property
     def kept(self) -> dict[str, str]:
@@ -197,7 +227,11 @@ class Evaluation(NamedTuple):
     def read(self, frame: pl.LazyFrame) -> tuple[pl.LazyFrame, Columns]:
         """Return the log with columns of scores and labels, and the columns, checked."""
         log, label = frame, self.label
-        if label not in schema_of(frame) and not self.reads_labels:
+        if self.labels is not None and JUDGE in schema_of(frame):
+            raise SchemaError(
+                f"the frame already has a column {JUDGE!r}, which `labels` adds; rename it"
+            )
+        if self.labels is None and label not in schema_of(frame) and not self.reads_labels:
             log, label = labeled(frame, label)
         if self.scores is None:
             log, score = scored(log, self.score, self.position)
@@ -207,7 +241,8 @@ class Evaluation(NamedTuple):
             parameter = "scores"
         columns = Columns.find(
             schema_of(log), query=self.query, doc=self.doc, score=score, label=label, by=self.by,
-            score_parameter=parameter, needs_ids=False,
+            score_parameter=parameter, label_parameter="label" if self.labels is None else "labels",
+            needs_ids=False,
         )  # fmt: skip
         for name in self.keep:
             check_column("keep", name, columns.schema, "value")
@@ -249,6 +284,23 @@ class Evaluation(NamedTuple):
             or reads_labels(tree_of(column.metric))
             for column in self.metrics
         )
+
+
+def groups_of(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the columns of groups of an evaluation with these options."""
+    run = () if options.get("scores") is None else ("run",)
+    judge = () if options.get("labels") is None else (JUDGE,)
+    return (*run, *names("by", options.get("by")), *judge)
+
+
+def _judges(labels: Sequence[str], label: str) -> tuple[str, ...]:
+    """Return the columns of labels, checked."""
+    if label != "label":
+        raise ArgumentError("`label` and `labels` exclude each other; pass one of them")
+    columns = names("labels", labels)
+    if not columns:
+        raise ArgumentError("`labels` is empty; name at least one column of labels")
+    return columns
 
 
 def runs_of(log: pl.LazyFrame, scores: Sequence[str]) -> tuple[pl.LazyFrame, str]:

@@ -38,6 +38,7 @@ from polars_rank.evaluation.checks import (
     length_check,
     raise_failed,
 )
+from polars_rank.evaluation.judges import of_judges
 from polars_rank.evaluation.order import key_of_columns, rank_order
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.evaluation.rows import (
@@ -84,11 +85,25 @@ def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
     """Return one row per ranking: keys, kept columns, counts, and metrics.
 
     The counts are `JUDGED`, `RETRIEVED` and, with `items`, `UNKNOWN`. The log is read once for each
-    set of rules by which metrics order documents.
+    column of labels and each set of rules by which metrics order documents. With `labels`, there is
+    one row per ranking and judge.
     """
-    log, columns = evaluation.read(frame)
     runs = ["run"] if evaluation.scores is not None else []
-    lengths = lengths_of(frame, [key for key in columns.keys if key not in runs])
+    logs = [(part, *part.read(frame)) for part in evaluation.of_labels]
+    keys = logs[0][2].keys
+    lengths = lengths_of(frame, [key for key in keys if key not in runs])
+    tables: list[pl.LazyFrame] = []
+    for part, log, columns in logs:
+        # The first table warns about columns that no parameter names.
+        known = columns._replace(unnamed=()) if tables else columns
+        tables.append(_of_label(log, known, part, lengths))
+    return tables[0] if evaluation.labels is None else of_judges(tables, evaluation)
+
+
+def _of_label(
+    log: pl.LazyFrame, columns: Columns, evaluation: Evaluation, lengths: Lengths | None
+) -> pl.LazyFrame:
+    """Return the per-query table of a log with one column of labels."""
     metrics: dict[Rules, list[MetricColumn]] = {}
     every = [Rules.of(each.conventions, each.unjudged_label) for each in evaluation.metrics]
     for rules, column in zip(every, evaluation.metrics, strict=True):

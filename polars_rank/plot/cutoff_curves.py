@@ -430,6 +430,8 @@ def _columns(log: pl.LazyFrame, run: str | None, options: Mapping[str, Any]) -> 
         raise ArgumentError(
             "charts do not support `by`; use `run` for the column with a line per value"
         )
+    if options.get("labels") is not None:
+        raise ArgumentError("charts do not support `labels`; pass one column as `label`")
     return ["run"] if options.get("scores") else run_columns(schema_of(log), run)
 
 

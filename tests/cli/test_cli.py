@@ -521,6 +521,8 @@ def test_positions_scores_weights_and_runs_of_other_queries(tmp_path: Path) -> N
     ]
     frame.filter(run="A").drop("run").write_parquet(tmp_path / "log.parquet")
     assert actual("--scores", "score other") == [1, (1 / 2 + 1) / 2]
+    assert actual("--labels", "place label") == [1, 1]  # all places are 1 or more
+    assert actual("--labels", "place label", "--per-query") == [1, 1, 1, 1]
     assert actual("--per-query", "--keep", "traffic") == [1, 1]
     _, out, _ = run("evaluate", tmp_path / "log.parquet", "-m", "rr", "--per-query", "--keep",
                     "traffic", "--format", "csv")  # fmt: skip

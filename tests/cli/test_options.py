@@ -94,7 +94,7 @@ EXCEPTIONS = {
     **{("", name): _LOG for name in ("frame", "table", "path")},
     ("", "metric"): "--metrics",
     ("", "colors"): "a mapping from runs to colors",
-    ("estimate", "align"): "`estimate` does not support it",
+    **{("estimate", name): "`estimate` does not support it" for name in ("align", "labels")},
     ("explain", "a"): "--conventions",
     ("explain", "b"): "--versus",
     **{
@@ -102,6 +102,7 @@ EXCEPTIONS = {
         for command in ("summarize", "compare", "slices", "check", "plot")
         for parameter, reason in {
             "scores": "`evaluate --per-query --scores` writes a table of values",
+            "labels": "`evaluate --per-query --labels` writes a table of values",
             "align": "rows of values are aligned by their queries",
         }.items()
     },
