@@ -8,7 +8,6 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.evaluation.attributes import UNKNOWN
-from polars_rank.evaluation.means import to_rows
 from polars_rank.evaluation.parameters import JUDGE, Evaluation
 from polars_rank.evaluation.rows import JUDGED, RETRIEVED
 
@@ -34,12 +33,17 @@ def of_judges(tables: Sequence[pl.LazyFrame], evaluation: Evaluation) -> pl.Lazy
         for index, (table, columns) in enumerate(zip(tables, of_judge, strict=True))
     ]
     wide = pl.concat(parts, how="horizontal")
-    dtype = pl.Enum(judges)  # sorted in the order of `labels`
-    rows = [
-        {JUDGE: pl.lit(judge, dtype), **{name: pl.col(own) for name, own in columns.items()}}
-        for judge, columns in zip(judges, of_judge, strict=True)
+    # A list of structs per ranking would take six times as long.
+    each_judge = pl.lit(judges, pl.List(pl.Enum(judges)))  # sorted in the order of `labels`
+    of_rankings = wide.with_columns(each_judge.alias(JUDGE)).explode(JUDGE)
+    values = [
+        pl.coalesce(
+            pl.when(pl.col(JUDGE) == judge).then(columns[name])
+            for judge, columns in zip(judges, of_judge, strict=True)
+        ).alias(name)
+        for name in names
     ]
-    table = to_rows(wide, leading, rows)
+    table = of_rankings.select(*leading, JUDGE, *values)
     return _labeled_in_any_run(table, evaluation) if evaluation.labeled_in_any_run else table
 
 
