@@ -112,7 +112,7 @@ pr.diagnostics.judgment_bounds(lazy, "rr", rel="1")  # type: ignore[call-overloa
 pr.diagnostics.headroom(lazy, "rr", byy="run")  # type: ignore[call-overload]  # pyright: ignore
 pr.diagnostics.movers(lazy, "rr", baseline="a", weight="w")  # type: ignore[call-overload]  # pyright: ignore
 pr.grouped_auc(lazy, align="all")  # type: ignore[call-overload]  # pyright: ignore
-pr.clicks.estimate(lazy, "dcg@10", run="run")  # type: ignore[call-overload]  # pyright: ignore
+pr.clicks.estimate(lazy, "dcg@10", runs="run")  # type: ignore[call-overload]  # pyright: ignore
 pr.clicks.propensity_sweep(lazy, "dcg@10", cluster=1)  # type: ignore[call-overload]  # pyright: ignore
 pr.explain_difference(lazy, "rr", "a", "b", rel=2)  # type: ignore[call-arg]  # pyright: ignore
 pr.plot.at_k(lazy, "ndcg", group_by="run")  # type: ignore[call-arg]  # pyright: ignore
