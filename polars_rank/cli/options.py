@@ -235,6 +235,10 @@ Position = Annotated[
     str | None, column("Column of the position (1 = first), instead of a score.", COLUMNS)
 ]
 Label = Annotated[str, column("Column of the label.", COLUMNS)]
+PredictedLabel = Annotated[
+    str | None,
+    column("Column of predicted labels of all queries, beside those of people.", COLUMNS),
+]
 Run = Annotated[str | None, column('Column of the run (default: run); "" for none.', COLUMNS)]
 Weight = Annotated[str | None, column("Column of query weights.", COLUMNS)]
 Probability = Annotated[

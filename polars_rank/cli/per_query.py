@@ -16,6 +16,7 @@ from polars_rank.cli.sources import scan_table
 from polars_rank.conventions import Conventions
 from polars_rank.evaluation.evaluate import per_query as evaluated
 from polars_rank.evaluation.means import CONVENTIONS
+from polars_rank.evaluation.parameters import JUDGE
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.stats.moment_tables import is_moments, merged
@@ -39,6 +40,8 @@ class PerQuery:
     metrics: list[str] | None
     conventions: Conventions
     undefined: str | Mapping[str, str] | None
+    #: The values from predicted labels, if the log has them.
+    predictions: pl.LazyFrame | None = None
 
     @property
     def counted(self) -> dict[str, Any]:
@@ -67,7 +70,8 @@ class PerQuery:
 
     def in_memory(self) -> PerQuery:
         """Return the values as a table in memory, for commands that read them several times."""
-        return replace(self, table=collected(self.table).lazy())
+        predictions = None if self.predictions is None else collected(self.predictions).lazy()
+        return replace(self, table=collected(self.table).lazy(), predictions=predictions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,12 +106,13 @@ class Source(Log):
         kept: Mapping[str, Names | None] | None = None,
         paired: bool = False,
         metrics: Sequence[str] = (),
+        predicted_label: str | None = None,
     ) -> PerQuery:
         """Return the per-query values of the input.
 
         `kept` has the columns of the query that a command needs, by parameter. `metrics` are the
         metrics that it needs in addition to those of --metrics. `paired` is whether it compares
-        runs.
+        runs. With `predicted_label`, the values are those of the queries that people judged.
         """
         source = self.opened
         table = source.table()
@@ -122,11 +127,22 @@ class Source(Log):
         check_distinct({"run": result.runs, "by": result.by, "query": self.keys})
         if not is_log:
             self._check_evaluated(schema, requested)
+            if predicted_label is not None:
+                misused("--predicted-label is for logs; name a table with --predictions")
             return replace(result, table=merged([table], None)) if is_moments(schema) else result
         if requested is None:
             misused('a log needs metrics; add for example --metrics "ndcg@10 ap"')
         columns = find_columns(schema, {name: names or () for name, names in (kept or {}).items()})
-        return replace(result, table=source._evaluated(result, chain(*columns.values())))
+        kept_columns = [*chain(*columns.values())]
+        if predicted_label is None:
+            return replace(result, table=source._evaluated(result, kept_columns, source.columns))
+        judges = {**source.columns, "labels": [source.label, predicted_label]}
+        del judges["label"]
+        values = source._evaluated(result, kept_columns, judges)
+        human, predicted = (
+            values.filter(pl.col(JUDGE) == name).drop(JUDGE) for name in judges["labels"]
+        )
+        return replace(result, table=human, predictions=predicted)
 
     def table(self) -> pl.LazyFrame:
         """Scan the input, with its rows in their original order."""
@@ -174,12 +190,14 @@ class Source(Log):
             check_column("run", column, schema)
         return None
 
-    def _evaluated(self, per_query: PerQuery, kept: Iterable[str]) -> pl.LazyFrame:
+    def _evaluated(
+        self, per_query: PerQuery, kept: Iterable[str], columns: Mapping[str, Any]
+    ) -> pl.LazyFrame:
         """Return the per-query values of a log."""
         keys = [*per_query.groups, *per_query.query]
         return evaluated(
             self.scan(per_query.groups), per_query.metrics or [], by=per_query.groups,
-            keep=distinct(name for name in kept if name not in keys), **self.columns,
+            keep=distinct(name for name in kept if name not in keys), **columns,
             **self.attributes, **{**self.definitions, "undefined": None},
         )  # fmt: skip
 

@@ -43,6 +43,7 @@ def summarize(
     seed: o.Seed = 0,
     weight: o.Weight = None,
     cluster: o.Cluster = [],
+    predicted_label: o.PredictedLabel = None,
     predictions: o.Predictions = [],
     probability: o.Probability = None,
     **options: Any,
@@ -54,13 +55,13 @@ def summarize(
     """
     source = Source.of({**locals(), **options})
     kept = {"weight": weight, "cluster": cluster, "probability": probability}
-    data = source.read(by=by, kept=kept)
+    data = source.read(by=by, kept=kept, predicted_label=predicted_label)
     if interval in ("bootstrap", "studentized"):
         data = data.in_memory()
     result = means_of(
         data, weight=weight, cluster=cluster or None, interval=interval, confidence=confidence,
         quantiles=[o.number("quantiles", text) for text in quantiles], n_resamples=n_resamples,
-        seed=seed, **_predicted(source, predictions, probability),
+        seed=seed, **_predicted(source, data, predictions, probability),
     )  # fmt: skip
     put(result, **o.output_options(options))
 
@@ -83,6 +84,7 @@ def compare(
     seed: o.Seed = 0,
     weight: o.Weight = None,
     cluster: o.Cluster = [],
+    predicted_label: o.PredictedLabel = None,
     predictions: o.Predictions = [],
     probability: o.Probability = None,
     **options: Any,
@@ -94,11 +96,11 @@ def compare(
     """
     source = Source.of({**locals(), **options})
     kept = {"weight": weight, "cluster": cluster, "probability": probability}
-    data = source.read(by=by, kept=kept, paired=True)
+    data = source.read(by=by, kept=kept, paired=True, predicted_label=predicted_label)
     result = compared(
         data, baseline, weight=weight, cluster=cluster or None, test=test, correction=correction,
         alternative=alternative, margin=margin, confidence=confidence, n_resamples=n_resamples,
-        seed=seed, **_predicted(source, predictions, probability),
+        seed=seed, **_predicted(source, data, predictions, probability),
     )  # fmt: skip
     put(result, **o.output_options(options))
 
@@ -118,6 +120,7 @@ def slices(
     confidence: o.Confidence = 0.95,
     weight: o.Weight = None,
     cluster: o.Cluster = [],
+    predicted_label: o.PredictedLabel = None,
     predictions: o.Predictions = [],
     probability: o.Probability = None,
     **options: Any,
@@ -129,11 +132,11 @@ def slices(
     """
     source = Source.of({**locals(), **options})
     kept = {"slices": slices, "weight": weight, "cluster": cluster, "probability": probability}
-    data = source.read(kept=kept, paired=True)
+    data = source.read(kept=kept, paired=True, predicted_label=predicted_label)
     result = in_slices(
         data, slices, baseline, pairs=pairs, min_queries=min_queries, correction=correction,
         confidence=confidence, weight=weight, cluster=cluster or None,
-        **_predicted(source, predictions, probability),
+        **_predicted(source, data, predictions, probability),
     )  # fmt: skip
     put(result, **o.output_options(options))
 
@@ -163,6 +166,7 @@ def check(
     seed: o.Seed = 0,
     weight: o.Weight = None,
     cluster: o.Cluster = [],
+    predicted_label: o.PredictedLabel = None,
     predictions: o.Predictions = [],
     probability: o.Probability = None,
     junit: Annotated[Path | None, o.file("Write JUnit XML to a file.", o.OUTPUT)] = None,
@@ -196,10 +200,11 @@ def check(
             },
             paired=baseline is not None,
             metrics=[check.metric for check in checks if check.metric],
+            predicted_label=predicted_label,
         ).in_memory()  # fmt: skip
         units: dict[str, Any] = {
             "weight": weight, "cluster": cluster or None, "confidence": confidence,
-            **_predicted(source, predictions, probability),
+            **_predicted(source, data, predictions, probability),
         }  # fmt: skip
         shared = {**units, "n_resamples": n_resamples, "seed": seed}
         means = means_of(data, interval=interval, **shared).collect()
@@ -233,10 +238,12 @@ def check(
 
 
 def _predicted(
-    source: Source, predictions: Sequence[str], probability: str | None
+    source: Source, data: PerQuery, predictions: Sequence[str], probability: str | None
 ) -> dict[str, Any]:
     """Return the parameters of statistics for predictions."""
-    table = scan_table(predictions, None, {}, source.ids) if predictions else None
+    if predictions and data.predictions is not None:
+        misused("give one of --predicted-label and --predictions")
+    table = scan_table(predictions, None, {}, source.ids) if predictions else data.predictions
     return {"predictions": table, "probability": probability}
 
 

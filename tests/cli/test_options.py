@@ -48,7 +48,11 @@ FILES = {
     "engine", "master", "remote", "format", "output", "overwrite", "progress", "wide",
 }  # fmt: skip
 #: Options for which there is no parameter of the same name, and why.
+_PREDICTED = {"predicted_label": "computes the values of `predictions` from the log"}
 OWN = {
+    "summarize": _PREDICTED,
+    "compare": _PREDICTED,
+    "slices": _PREDICTED,
     "evaluate": {"per_query": "the command is `per_query`, too"},
     "curve": {"kind": "the command is `pr_curve`, too"},
     "explain": {"versus": "the conventions `b`"},
@@ -60,6 +64,7 @@ OWN = {
         "slices": "of the comparison that is checked",
         "junit": "`write_junit`",
         "markdown": "`write_markdown`",
+        **_PREDICTED,
     },
     "plot": {
         "ecdf": "the kind of `distribution`",
@@ -114,6 +119,10 @@ EXCEPTIONS = {
     ("plot", "gain"): "the metric with its conventions",
     ("plot", "overall"): "the result of `compare`",
     ("plot", "chart"): "the chart that the command draws",
+    **{
+        ("plot", name): "the command has no chart of judges"
+        for name in ("judge", "reference", "labels")
+    },
     ("report", "path"): "--output",
     ("report", "source"): _LOG,
     ("convert", "diversity"): "subtopics are joined by `join_judgments(subtopic=)`",

@@ -533,3 +533,21 @@ def test_predictions(lists: pl.DataFrame, tmp_path: Path) -> None:
         same(actual("compare", *options, *extra), expected)
     rule = ["--rule", "difference(ap) >= -0.9", "--rule", "predicted(ap) >= 1"]
     assert set(actual("check", *options, *rule)["verdict"]) == {"pass"}
+
+
+def test_predicted_labels(log: Path, tmp_path: Path) -> None:
+    rows = pl.read_parquet(log)
+    both = rows.with_columns(
+        human=pl.when(pl.col("query") < 40).then("label"),
+        llm=(pl.col("label") + pl.struct("query", "doc").hash(1) % 2).cast(pl.Float64),
+    )
+    both.write_parquet(path := tmp_path / "both.parquet")
+    values, predictions = (
+        pr.per_query(both, METRICS, by="run", labels=["human", "llm"]).filter(judge=judge)
+        for judge in ("human", "llm")
+    )
+    options = [path, *ASKED, "--label", "human", "--predicted-label", "llm", "--baseline", "old"]
+    expected = pr.compare(values, METRICS, baseline="old", predictions=predictions)
+    same(actual("compare", *options), expected)
+    code, _, err = run("compare", *options, "--predictions", path)
+    assert (code, "one of --predicted-label and --predictions" in err) == (2, True)
