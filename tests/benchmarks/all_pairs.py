@@ -88,6 +88,11 @@ def found(lists: pl.DataFrame, options: argparse.Namespace, **parameters: str) -
         pairs = pr.stats.compare_all(
             lists, "x", by="log", n_resamples=options.resamples, **parameters
         )
+    return share_of_logs(pairs)
+
+
+def share_of_logs(pairs: pl.DataFrame) -> float:
+    """Return the share of logs in which any pair of runs has a p-value of at most 0.05."""
     any_pair = (pl.col("p_value") <= 0.05).any()
     return float(pairs.group_by("log").agg(any_pair).get_column("p_value").mean() or 0)
 
@@ -103,6 +108,25 @@ def of_queries(random: np.random.Generator, options: argparse.Namespace) -> list
             rows.append([f"{name}; {runs} runs", *cells])
             print(rows[-1], file=sys.stderr)
     return table(["values", *(f"{queries:,} queries" for queries in QUERIES)], rows)
+
+
+def of_moments(random: np.random.Generator, options: argparse.Namespace) -> list[str]:
+    """Return error rates from moments, whose draws all logs share."""
+    rows = []
+    for name in ("normal", "normal, standard deviations 1 to 10", "0/1, rate 10%", "90% zeros"):
+        cells: list[object] = []
+        for queries in (10, 30, 100):
+            for runs in (5, 10):
+                values = CASES[name](random, (options.logs, queries, runs))
+                moments = pr.stats.moments(log(values), "x", by="log", all_pairs=True)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", pr.errors.RankWarning)
+                    pairs = pr.stats.compare_all(moments, by="log", n_resamples=2_000)
+                cells.append(share_of_logs(pairs))
+        rows.append([name, *cells])
+        print(rows[-1], file=sys.stderr)
+    head = [f"{queries} queries, {runs} runs" for queries in (10, 30, 100) for runs in (5, 10)]
+    return table(["values", *head], rows)
 
 
 def unequal_units(random: np.random.Generator, options: argparse.Namespace) -> list[str]:
@@ -167,6 +191,14 @@ def main() -> None:
         "skewed values, runs of different scales have skewed differences, whose mean and standard "
         "deviation are correlated: the error rate is too high for few queries, also that of the t "
         "test, and gets worse with more runs.",
+        "",
+        "## From moments",
+        "",
+        *of_moments(random, options),
+        "",
+        "Moments have no values of queries, so that the runs are drawn from a normal distribution "
+        "with their covariance. From 10 queries, the covariance of as many runs is poorly known, and "
+        "the error rate is too high for normal values.",
         "",
         "## Weights and clusters",
         "",
