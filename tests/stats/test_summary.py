@@ -380,6 +380,17 @@ def test_values_without_spread_have_no_studentized_interval():
         assert result.select("std_error", "low", "high").row(0) == (0.0, None, None)
 
 
+def test_a_studentized_interval_is_not_wider_than_the_range():
+    """It was -0.02 to 38.9: hardly any value varies in many resamples."""
+    values = per_query([0.0] * 26 + [0.001] * 3 + [1.0])
+    with pytest.warns(pr.errors.RankWarning, match="null in 1 row: too many resamples have little"):
+        result = pr.summarize(values, interval="studentized", n_resamples=2000)
+    assert result.select("low", "high").row(0) == (None, None)
+    # A metric that is not in [0, 1] has no such range.
+    wide = pr.summarize(values.with_columns(pl.col("x") * 10), interval="studentized")
+    assert wide["high"].item() > 10
+
+
 def test_intervals_that_leave_the_range_are_warned_of():
     message = r"1 of 1 intervals exceed \[0, 1\], .*, e.g. 'x': -5.853 to 6.853; there are"
     for lists in (per_query([0, 1]), pr.stats.moments(per_query([0, 1]))):
