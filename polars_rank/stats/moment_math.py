@@ -30,6 +30,8 @@ PARTS = (
     *("units", "weight_squares", "deviations", "unit_squares"),
     *("weight_cubes", "cube_deviations", "cube_squares", "unit_cubes"),
 )
+#: The sums of a variable without those for the skewness, which take half of the time.
+PARTS_OF_ERRORS = PARTS[:8]
 #: The sums of a variable that is counted where another one is, which has the other sums.
 COMPANION_PARTS = ("mean", "deviations", "unit_squares")
 
@@ -49,14 +51,13 @@ def reduced(
     by: Sequence[str],
     *,
     counts: Mapping[str, pl.Expr],
-    spreads: Mapping[str, pl.Expr],
-    companions: Mapping[str, pl.Expr],
+    spreads: Mapping[str, tuple[pl.Expr, Sequence[str]]],
     weight: str | None = None,
     cluster: Sequence[str] = (),
     carried: Sequence[str] = (),
     also: Sequence[pl.Expr] = (),
 ) -> pl.LazyFrame:
-    """Return a row per group: sums of `counts`, `PARTS` of `spreads`, and of their companions.
+    """Return a row per group: sums of `counts`, and the given parts of `spreads`.
 
     The columns of a spread are its name followed by the part. `also` has further aggregations;
     with clusters, they read the columns `carried` of the first ranking of each cluster.
@@ -64,36 +65,30 @@ def reduced(
     if weight is None and not cluster:
         values = [
             *(count.sum().alias(name) for name, count in counts.items()),
-            *(each for name, value in spreads.items() for each in _plain(name, value)),
-            *(
-                each
-                for name, value in companions.items()
-                for each in _plain(name, value, COMPANION_PARTS)
-            ),
+            *(each for name, spread in spreads.items() for each in _plain(name, *spread)),
             *also,
         ]
         return grouped(rows, by, values)
     weights = pl.lit(1.0) if weight is None else pl.col(weight).cast(pl.Float64)
     rankings = rows.with_columns(count.cast(pl.Int64).alias(name) for name, count in counts.items())
-    names = {**spreads, **companions}
-    units = deviations(rankings, by, names, weights)
+    variables = {name: value for name, (value, _) in spreads.items()}
+    units = deviations(rankings, by, variables, weights)
     if cluster:
         units = units.group_by([*by, *cluster, alone(cluster)]).agg(
             pl.col(*counts).sum(),
-            *(pl.col(f"{name} {key}").sum() for name in names for key in "nwyz"),
-            *(pl.col(f"{name} c").first() for name in names),
+            *(pl.col(f"{name} {key}").sum() for name in spreads for key in "nwyz"),
+            *(pl.col(f"{name} c").first() for name in spreads),
             *(pl.col(name).first() for name in carried),
         )
     values = [
         *(pl.col(name).sum() for name in counts),
-        *(each for name in spreads for each in _of_units(name)),
-        *(each for name in companions for each in _of_units(name, COMPANION_PARTS)),
+        *(each for name, (_, parts) in spreads.items() for each in _of_units(name, parts)),
         *also,
     ]
     return grouped(units, by, values)
 
 
-def _plain(name: str, value: pl.Expr, parts: Sequence[str] = PARTS) -> list[pl.Expr]:
+def _plain(name: str, value: pl.Expr, parts: Sequence[str]) -> list[pl.Expr]:
     """Return parts of a variable whose weights are 1."""
     count, variance = value.count(), value.var(ddof=0)
     squares = (variance * count).fill_null(0.0)
@@ -157,7 +152,7 @@ def alone(cluster: Sequence[str]) -> pl.Expr:
     return pl.when(without).then(pl.int_range(pl.len())).alias(_ALONE)
 
 
-def _of_units(name: str, parts: Sequence[str] = PARTS) -> list[pl.Expr]:
+def _of_units(name: str, parts: Sequence[str]) -> list[pl.Expr]:
     """Return parts from the columns of `deviations`."""
     n, w, y, z, c = (pl.col(f"{name} {key}") for key in "nwyzc")
     # The mean differs from c by a rounding error only.

@@ -611,8 +611,10 @@ def sums_of(
         rows,
         by,
         counts={**_counts(selected, weight), **_empty(schema_of(rankings))},
-        spreads={metric_key(index): variable.value for index, variable in enumerate(selected)},
-        companions={},
+        spreads={
+            metric_key(index): (variable.value, moment_math.PARTS)
+            for index, variable in enumerate(selected)
+        },
         weight=weight,
         cluster=cluster,
         carried=overlap_check.NAMES if seen else (),
@@ -653,8 +655,9 @@ def paired_sums(
     counts = _counts(selected, pairs.weight)
     counts[_WEIGHTS_DIFFER] = pairs.weights_differ
     counts |= _empty(schema_of(rankings))
-    companions: dict[str, pl.Expr] = {}
-    spreads: dict[str, pl.Expr] = {}
+    # `compare` shows the skewness of differences only.
+    of_run = moment_math.PARTS_OF_ERRORS if sampled is None else moment_math.PARTS
+    spreads: dict[str, tuple[pl.Expr, Sequence[str]]] = {}
     also: list[pl.Expr] = []
     for index, each in enumerate(selected):
         key = metric_key(index)
@@ -669,9 +672,10 @@ def paired_sums(
             key + "ties": difference == 0,
             key + "losses": difference < 0,
         }
-        of_both = {"baseline_": opposed, "run_": value}
-        companions |= {key + name: pl.when(both).then(each) for name, each in of_both.items()}
-        spreads |= {key: value, key + DIFFERENCE: difference}
+        spreads |= {key: (value, of_run), key + DIFFERENCE: (difference, moment_math.PARTS)}
+        for name, companion in zip(COMPANIONS, (opposed, value), strict=True):
+            counted = pl.when(both).then(companion)
+            spreads[key + name] = (counted, moment_math.COMPANION_PARTS)
         if values:
             also += [
                 difference.filter(both).alias(key + VALUES),
@@ -683,13 +687,12 @@ def paired_sums(
         by,
         counts=counts,
         spreads=spreads,
-        companions=companions,
         weight=pairs.weight,
         cluster=pairs.cluster,
         carried=overlap_check.NAMES if seen else (),
         also=[*also, *seen],
     )
-    parts = (*moment_math.PARTS, *PAIR_SUMS, *((VALUES, QUERY_KEYS) if values else ()))
+    parts = (*of_run, *PAIR_SUMS, *((VALUES, QUERY_KEYS) if values else ()))
     kept = [] if sampled is None else _keys_of_rankings(wide, sampled, schema_of(rankings))
     long = _long(wide, selected, by, conventions, parts, baseline=pairs.name, kept=kept)
     return pairs.checked(_with_checks(long, rankings, selected, pairs.weight), rankings)
