@@ -293,7 +293,7 @@ def slates(random: Random, logs: int) -> list[str]:
         )
         for name in names:
             for cluster in (None, "user"):
-                found = getattr(pr, name)(rows, by="log", cluster=cluster)
+                found = getattr(pr.clicks, name)(rows, by="log", cluster=cluster)
                 inside = found.select(pl.lit(truth).is_between("low", "high")).to_series()
                 covered.setdefault((name, cluster), []).extend(inside)
     rows_of = [
