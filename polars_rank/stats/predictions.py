@@ -29,7 +29,7 @@ from polars_rank.evaluation.checks import with_check
 from polars_rank.evaluation.means import grouped, ratio, to_rows, weighted_mean
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.stats.moment_math import alone
-from polars_rank.stats.per_query_tables import data_error, with_definitions
+from polars_rank.stats.per_query_tables import bad_weight, data_error, with_definitions
 from polars_rank.stats.run_pairs import PAIRED, baseline_of, without_duplicates
 
 if TYPE_CHECKING:
@@ -412,6 +412,7 @@ def with_predictions(
     if probability is not None:
         result = result.with_columns(pl.lit(probability).alias(SAMPLED_BY))
     result = _checked(result, values, predictions, keys, probability)
+    result = _with_valid_numbers(result, predictions, metrics, weight)
     return (
         result
         if weight is None
@@ -492,6 +493,26 @@ def _checked(
             raise data_error(values, {problem: invalid})
 
     return with_check(result, values.select(invalid.sum().alias(_COUNT)), check_probability)
+
+
+def _with_valid_numbers(
+    result: pl.LazyFrame, predictions: pl.LazyFrame, metrics: Sequence[str], weight: str | None
+) -> pl.LazyFrame:
+    """Return the result; collecting it raises for invalid values or weights of predictions."""
+    problems = {
+        f"NaN or infinite values in the column {name!r} of `predictions`": (
+            ~pl.col(name).cast(pl.Float64).is_finite()
+        ).fill_null(value=False)
+        for name in metrics
+    }
+    problems |= {} if weight is None else bad_weight(weight)
+    invalid = pl.any_horizontal(*problems.values()).sum().alias(_COUNT)
+
+    def check(rows: pl.DataFrame) -> None:
+        if rows.get_column(_COUNT)[0]:
+            raise data_error(predictions, problems)
+
+    return with_check(result, predictions.select(invalid), check)
 
 
 def _with_equal_weights(

@@ -279,3 +279,16 @@ def test_gates_read_estimates():
     assert verdicts.select("where", "verdict").rows() == [("run=b", "pass")] * 2
     with pytest.raises(pr.errors.ArgumentError, match="'judge_weight', which has no confidence"):
         pr.check(compared, ["judge_weight(x) >= 0.5"])
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [("x", math.nan, "1 row: NaN or infinite values in the column 'x' of `predictions`"),
+     ("w", -1.0, "1 row: null, negative, NaN or infinite weights in the column 'w'")],
+)  # fmt: skip
+def test_invalid_numbers_of_other_queries(column, value, message):
+    last = (pl.col("query") == N + OTHERS - 1) & (pl.col("run") == "b")
+    floats = PREDICTED.with_columns(pl.col(column).cast(pl.Float64))
+    invalid = floats.with_columns(pl.when(last).then(value).otherwise(column).alias(column))
+    with pytest.raises(pr.errors.DataError, match=message):
+        pr.compare(VALUES, "x", baseline="a", weight="w", predictions=invalid)
