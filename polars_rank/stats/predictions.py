@@ -613,8 +613,14 @@ def differs(name: str, *, by_probability: bool) -> pl.Expr:
     of_others = s["tt"] / s["other_weight"] ** 2
     variance = of_human if by_probability else of_human + of_others
     distance = s["judge_mean"] - s["other_mean"]
-    return ((distance * distance > _CHI_SQUARED * variance) & (variance > 0)).fill_null(value=False)
+    degrees = ratio(s["human_weight"] ** 2, s["aa"]) - 1
+    known = (variance > 0) & (degrees >= _FEWEST)
+    quantile = _Z + (_Z**3 + _Z) / (4 * degrees) + _SECOND / degrees**2
+    return (known & (distance * distance > quantile * quantile * variance)).fill_null(value=False)
 
 
-#: The quantile of the chi-squared distribution with 1 degree of freedom for p = 0.001.
-_CHI_SQUARED = 10.8276
+#: The normal quantile for p = 0.001, two-sided; and the second term of the expansion of Student's t
+#: in 1 / degrees of freedom (Abramowitz & Stegun, 26.7.5), for as many as it is good for.
+_Z = 3.2905
+_SECOND = (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / 96
+_FEWEST = 9
