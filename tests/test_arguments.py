@@ -75,6 +75,7 @@ VALUES_OF_QUERIES = pr.per_query(LOG, ["ndcg@2", "rr"], by="run", keep=["country
 DAYS = VALUES_OF_QUERIES.with_columns(day=pl.lit(date(2026, 1, 1)))
 JUDGMENTS, RANKINGS = ONE.select("query", "doc", "label"), ONE.select("query", "doc", "score")
 JUDGED = JUDGMENTS.with_columns(judge=pl.lit("a")).vstack(JUDGMENTS.with_columns(judge=pl.lit("b")))
+PAIRS = pl.DataFrame({"query": [1], "first": [1], "second": [2], "winner": [1]})
 ITEMS = pl.DataFrame({"doc": [1, 2, 3], "group": ["g", "h", "g"]})
 EVENTS = pl.DataFrame({"action_name": ["click"], "query_id": ["q"], "object_id": ["d"]})
 
@@ -154,6 +155,8 @@ ARGUMENTS: dict[str, Any] = {
     "from_lists.frame": pl.DataFrame({"query": [1], "shown": [[1, 2]], "bought": [[1]]}),
     "judges.agreement.judgments": JUDGED,
     "judges.confusion.judgments": JUDGED,
+    "judges.from_pairs.pairs": PAIRS,
+    "judges.plan.predictions": VALUES_OF_QUERIES,
     "plot.at_k.metric": "ndcg",
     "plot.confusion.table": pr.judges.confusion(JUDGED),
     "rank_curve.metrics": "ndcg",
@@ -169,6 +172,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "clicks.team_draft": {"b": RANKINGS},
     "from_arrays": {"groups": [2]},
     "from_lists": {"retrieved": "shown", "relevant": "bought"},
+    "judges.plan": {"n": 0},
     "plot.differences": {"metric": "rr"},
     "plot.distribution": {"metric": "rr"},
     "plot.over_time": {"metric": "rr"},
@@ -238,7 +242,7 @@ FUNCTIONS = dict(public_functions())
 EMPTY = ("[]", "{}")
 #: Parameters of tables whose columns other parameters name.
 TABLES = (
-    *("a", "b", "doc_groups", "events", "exposures", "frame", "judgments", "left"),
+    *("a", "b", "doc_groups", "events", "exposures", "frame", "judgments", "left", "pairs"),
     *("rankings", "result", "right", "table", "tables", "values", "verdicts"),
 )
 #: Parameters that a function passes on under another name.

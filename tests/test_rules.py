@@ -64,7 +64,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     **{
         (name, "conventions"): "None: those that the table of values names"
         for name in (
-            *("summarize", "compare", "slices"),
+            *("summarize", "compare", "slices", "judges.plan"),
             *("stats.compare_all", "stats.moments", "stats.power"),
             *("plot.differences", "plot.distribution", "plot.scatter"),
         )
@@ -130,13 +130,15 @@ def test_metrics_are_the_second_parameter() -> None:
     of_values = {}
     for name, value in FUNCTIONS.items():
         names = [*inspect.signature(value).parameters.values()]
+        # Predictions are a second table of values.
+        names = [each for each in names if (name, each.name) != ("judges.plan", "predictions")]
         if names and names[0].name == "values":
             assert names[1].name in ("metric", "metrics"), name
             assert names[1].kind is names[1].POSITIONAL_OR_KEYWORD, name
             of_values[name] = names[1].name
     assert {*of_values} == {
         *("summarize", "compare", "slices", "stats.compare_all", "stats.moments", "stats.power"),
-        *("plot.differences", "plot.distribution", "plot.scatter"),
+        *("plot.differences", "plot.distribution", "plot.scatter", "judges.plan"),
     }
 
 
@@ -167,6 +169,7 @@ GROUPED = {"baseline": "bm25", "by": "country"}
 EXPOSURES = pr.catalog.exposure(LOG, 5, by=BOTH)
 GROUPS = pl.DataFrame({"doc": LOG["doc"].unique()}).with_columns(group=pl.lit("a"))
 LABELED = LOG.with_columns(llm=pl.col("label"))
+PAIRS = LOG.head(1).select(*BOTH, "query", first=1, second=2, winner=1)
 LEFT, RIGHT = LOG.filter(run="bm25"), LOG.filter(run="neural")
 ONE = pl.DataFrame({
     **{"country": "DE", "run": "bm25", "query": [1, 1, 2, 2], "doc": [1, 2, 1, 2]},
@@ -227,6 +230,8 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
         )
         for name in ("agreement", "confusion")
     },
+    "judges.from_pairs": lambda: pr.judges.from_pairs(PAIRS, by=BOTH),
+    "judges.plan": lambda: pr.judges.plan(VALUES, VALUES, n=0, by="country"),
     "diagnostics.churn": lambda: pr.diagnostics.churn(LOG, **GROUPED),
     "diagnostics.headroom": lambda: pr.diagnostics.headroom(LOG, "ap", by=BOTH),
     "diagnostics.judgment_bounds": lambda: pr.diagnostics.judgment_bounds(LOG, "ap", by=BOTH),

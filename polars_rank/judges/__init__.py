@@ -1,9 +1,11 @@
-"""Judges: agreement of people and language models on labels."""
+"""Judges: agreement of people and language models, plans, and labels from pairwise verdicts."""
 
 from polars_rank.judges.agreements import agreement
+from polars_rank.judges.bradley_terry import from_pairs
 from polars_rank.judges.confusions import confusion
+from polars_rank.judges.plans import plan
 
-__all__ = ["agreement", "confusion"]
+__all__ = ["agreement", "confusion", "from_pairs", "plan"]
 
 
 def __dir__() -> list[str]:

@@ -594,15 +594,19 @@ def predicted_values(
     return table
 
 
-def warn_of_sampling(table: pl.DataFrame, chosen: pl.Series) -> None:
+def warn_of_sampling(
+    table: pl.DataFrame,
+    chosen: pl.Series,
+    effect: str = "the estimate may be biased; pass `probability` if they were drawn with known "
+    "probabilities",
+) -> None:
     """Warn of rows whose human queries are not a random sample of all queries."""
     if count := int(chosen.sum()):
         metric = table.get_column("metric")[chosen.arg_true()[0]]
         warn(
             f"the predicted values of human queries differ from those of the others in "
             f"{number_of(count, 'row')}, e.g. of {metric!r} (p < 0.001): the human queries are not "
-            "a random sample of all, so the estimate may be biased; pass `probability` if they "
-            "were drawn with known probabilities"
+            f"a random sample of all, so {effect}"
         )
 
 
