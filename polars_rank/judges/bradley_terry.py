@@ -24,8 +24,8 @@ _RESULT = {
 }
 #: The penalty where no maximum of the likelihood exists.
 RIDGE = 0.01
-#: Labels are computed until no step is larger.
-_PRECISION = 1e-10
+#: Labels are computed until no step is larger, or only rounding errors remain after many steps.
+_PRECISION, _STEPS = 1e-10, 100
 #: Maximum number of cells of the matrices of queries that are computed at once.
 _CELLS = 2**20
 
@@ -108,7 +108,8 @@ def from_pairs(
 
     Show each pair in both orders: otherwise a preference for the first position is a preference
     for the documents that were shown first. Labels may be negative. To use them as gains, subtract
-    the lowest label of the query; labels of different queries have no common zero.
+    the lowest label of the query; labels of different queries have no common zero. Memory is
+    proportional to the square of the number of documents of a query.
 
     References
     ----------
@@ -137,16 +138,15 @@ def from_pairs(
     │ 1     ┆ b   ┆ -0.549306 ┆ 0.57735   ┆ 0.5     ┆ 0.75        │
     └───────┴─────┴───────────┴───────────┴─────────┴─────────────┘
     """
-    numpy(), special()
-    schema = schema_of(pairs)
+    special()
+    schema, queries = schema_of(pairs), some_names("query", query)
     ids = {"first": first, "second": second, "winner": winner}
-    find_columns(
-        schema, {"by": by, "query": some_names("query", query), **ids}, ids=("by", "query", *ids)
-    )
-    keys = [*names("by", by), *some_names("query", query)]
-    free(keys, ["doc", *_RESULT])
+    find_columns(schema, {"by": by, "query": queries, **ids}, ids=("by", "query", *ids))
+    keys = [*names("by", by), *queries]
+    for parameter, columns in (("by", names("by", by)), ("query", queries)):
+        free(columns, ["doc", *_RESULT], parameter)
     doc = _type(schema, ids)
-    counted = _counted(pairs, keys, ids, doc, some_names("query", query))
+    counted = _counted(pairs, keys, ids, doc, queries)
     table = {**{name: schema[name] for name in keys}, "doc": doc, **_RESULT}
 
     def labels(rows: pl.DataFrame) -> pl.DataFrame:
@@ -386,8 +386,7 @@ def _maximum(wins: Any, ridge: Any) -> tuple[Any, Any]:
         return gradient, matrix, scale
 
     label = np.zeros(wins.shape[:2])
-    largest = np.inf
-    while largest > _PRECISION:
+    for _ in range(_STEPS):
         gradient, matrix, _ = information(label)
         step = np.linalg.solve(matrix, gradient[:, :, None])[:, :, 0]
         before = loss(label)
@@ -396,7 +395,8 @@ def _maximum(wins: Any, ridge: Any) -> tuple[Any, Any]:
             step[worse] /= 2
         label = label + step
         label -= label.mean(axis=1, keepdims=True)
-        largest = np.abs(step).max()
+        if np.abs(step).max() <= _PRECISION:
+            break
     _, matrix, scale = information(label)
     inverse = np.linalg.inv(matrix)
     of_mean = 1 / (size * (ridge + scale))

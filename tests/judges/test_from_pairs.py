@@ -180,7 +180,6 @@ def test_labels_of_a_run() -> None:
     value = pr.evaluate(log, pr.ndcg(2, gain="linear"), query_set="retrieved")["ndcg@2"].item()
     assert value == pytest.approx(1 / math.log2(3))
     summary = pr.summarize(labels.unique("query"), "flipped").row(0, named=True)
-    # A verdict of b after a, and one of three in the other order, which all differ; then no order.
     assert [summary[name] for name in ("mean", "queries", "undefined")] == [1.0, 2, 1]
 
 
