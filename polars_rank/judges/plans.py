@@ -48,7 +48,7 @@ _WORTH = 0.1
 #: Widths that differ by less, relative to them, are equal.
 _SLACK = 1e-9
 #: Number of widths that are computed at once.
-_WIDTHS = 2**14
+_WIDTHS = 2**12
 #: The largest number of human queries.
 _MOST = 2**48
 _SUMS, _ADDED, _PLAN = OWN + "sums", OWN + "added", OWN + "plan"
@@ -339,10 +339,10 @@ def _smallest(
     The widths of several numbers between are computed at once.
     """
     np = numpy()
-    parts = max(2, _WIDTHS // max(rows.height, 1))
-    place = np.repeat(np.arange(rows.height), parts)
     most = np.broadcast_to(np.asarray(most) * (1 + _SLACK), rows.height)
     while (low < high).any():
+        parts = max(2, min(_WIDTHS // rows.height, int((high - low).max())))
+        place = np.repeat(np.arange(rows.height), parts)
         numbers = low[:, None] + (high - low)[:, None] * np.arange(parts) // parts
         of_numbers = widths(rows[place], numbers.ravel()).reshape(-1, parts)
         numbers = np.column_stack([low - 1, numbers, high])
@@ -351,7 +351,7 @@ def _smallest(
         low, high = (
             np.take_along_axis(numbers, (last + each)[:, None], 1)[:, 0] for each in (0, 1)
         )
-        low += 1
+        low = np.minimum(low + 1, high)
     return high
 
 
