@@ -154,6 +154,11 @@ ARGUMENTS: dict[str, Any] = {
     "from_lists.frame": pl.DataFrame({"query": [1], "shown": [[1, 2]], "bought": [[1]]}),
     "judges.agreement.judgments": JUDGED,
     "judges.confusion.judgments": JUDGED,
+    "judges.corrected.human": "reward",
+    "judges.corrected.judge": "label",
+    "judges.corrected.log": ONE,
+    "judges.corrected.metrics": "dcg@2",
+    "judges.corrected.probability": "propensity",
     "plot.at_k.metric": "ndcg",
     "plot.confusion.table": pr.judges.confusion(JUDGED),
     "rank_curve.metrics": "ndcg",
@@ -238,7 +243,7 @@ FUNCTIONS = dict(public_functions())
 EMPTY = ("[]", "{}")
 #: Parameters of tables whose columns other parameters name.
 TABLES = (
-    *("a", "b", "doc_groups", "events", "exposures", "frame", "judgments", "left"),
+    *("a", "b", "doc_groups", "events", "exposures", "frame", "judgments", "left", "log"),
     *("rankings", "result", "right", "table", "tables", "values", "verdicts"),
 )
 #: Parameters that a function passes on under another name.

@@ -227,6 +227,14 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
         )
         for name in ("agreement", "confusion")
     },
+    "judges.corrected": lambda: pr.judges.corrected(
+        LABELED.with_columns(human="label", chosen=0.5),
+        "p@1",
+        by=BOTH,
+        judge="llm",
+        human="human",
+        probability="chosen",
+    ),
     "diagnostics.churn": lambda: pr.diagnostics.churn(LOG, **GROUPED),
     "diagnostics.headroom": lambda: pr.diagnostics.headroom(LOG, "ap", by=BOTH),
     "diagnostics.judgment_bounds": lambda: pr.diagnostics.judgment_bounds(LOG, "ap", by=BOTH),

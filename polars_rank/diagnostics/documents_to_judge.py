@@ -42,6 +42,8 @@ _RANK, _BASELINE_RANK, _CHANGE, _METRIC, _LABEL = (
 #: the kind of such a ranking, and whether the document is not retrieved.
 _UNJUDGED, _FIRST, _RANKINGS = (OWN + name for name in ("unjudged", "first rank", "rankings"))
 _KIND, _MISSED = OWN + "kind", OWN + "missed"
+#: Whether a mean is not null.
+_KNOWN = OWN + "known"
 #: Suffix of the sums over all rankings, and over a ranking before a document is judged.
 _OF_ALL = " of all"
 
@@ -145,8 +147,7 @@ class DocumentsToJudge:
             for index in self._indices
         ]
         keys = [*by, *self.evaluation.query, str(columns.doc), _RANK]
-        # Null: the mean is undefined. 0: the label does not matter.
-        return to_rows(rows, keys, changes).filter(pl.col(_CHANGE) != 0)
+        return to_rows(rows, keys, changes)
 
     def _largest(
         self, changes: pl.LazyFrame, totals: pl.LazyFrame, columns: Columns
@@ -161,10 +162,13 @@ class DocumentsToJudge:
         runs = [] if self.run is None else [self.run]
         pair = [*groups, _METRIC, *runs]
         absolute = pl.col(_CHANGE).abs()
-        order = [*pair, absolute, pl.min_horizontal(ranks), *document]
-        descending = [each is absolute for each in order]
+        rank = pl.min_horizontal(ranks)
+        order = [*pair, absolute, rank, *document]
+        descending, nulls_last = ([each is of for each in order] for of in (absolute, rank))
+        # Null: the mean is undefined. 0: the label does not matter.
         largest = (
-            changes.sort(order, descending=descending, maintain_order=True)
+            changes.filter(pl.col(_CHANGE) != 0)
+            .sort(order, descending=descending, nulls_last=nulls_last, maintain_order=True)
             .group_by(pair, maintain_order=True)
             .head(self.documents)
         )
@@ -183,22 +187,37 @@ class DocumentsToJudge:
         """Return the change of the difference of each run from the baseline."""
         run = str(self.run)
         of_baseline = is_run(run, dtype, self.baseline)
-        groups = [name for name in self.evaluation.by if name != run]
-        others = totals.filter(~of_baseline).select(*groups, run)
-        base = changes.filter(of_baseline).drop(run)
-        both = {"on": groups, "nulls_equal": True} if groups else {"how": "cross"}
+        pair = [name for name in keys if name in (*self.evaluation.by, _METRIC)]
+        known = [
+            {_METRIC: pl.lit(index, dtype=pl.Int32), _KNOWN: _is_known(column, _sums_of(index))}
+            for index, column in enumerate(self.evaluation.metrics)
+        ]
+        means = to_rows(totals, self.evaluation.by, known).filter(_KNOWN).cache()
+        base = means.filter(of_baseline)
+        runs = means.filter(~of_baseline).join(base, on=pair, how="semi", nulls_equal=True)
+        changes = changes.cache()
         no_rank = pl.lit(None, dtype=pl.UInt32)
         parts = [
-            changes.filter(~of_baseline).select(
+            changes.join(runs, on=[*pair, run], how="semi", nulls_equal=True).select(
                 *keys, run, _CHANGE, _RANK, no_rank.alias(_BASELINE_RANK)
             ),
-            base.join(others, **both).select(
+            changes.filter(of_baseline)
+            .drop(run)
+            .join(runs.select(*pair, run), on=pair, nulls_equal=True)
+            .select(
                 *keys, run, -pl.col(_CHANGE), no_rank.alias(_RANK),
                 pl.col(_RANK).alias(_BASELINE_RANK),
             ),
         ]  # fmt: skip
-        sums = [pl.col(_CHANGE).sum(), pl.col(_RANK, _BASELINE_RANK).max()]
-        return pl.concat(parts).group_by(*keys, run).agg(sums).filter(pl.col(_CHANGE) != 0)
+        change = pl.col(_CHANGE)
+        return (
+            pl.concat(parts)
+            .group_by(*keys, run)
+            .agg(
+                pl.when(change.is_not_null().all()).then(change.sum()).alias(_CHANGE),
+                pl.col(_RANK, _BASELINE_RANK).max(),
+            )
+        )
 
     def _rows(self, frame: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
         """Return what each document adds to the sums of each group if it is judged."""
@@ -342,20 +361,29 @@ def _names(index: int) -> list[str]:
     return [f"{OWN}{index} {part}" for part in ("sum", "weight", "undefined")]
 
 
+def _sums_of(index: int, suffix: str = "") -> list[pl.Expr]:
+    return [pl.col(name + suffix) for name in _names(index)]
+
+
 def _change(column: MetricColumn, index: int) -> pl.Expr:
     """Return the change of a mean or a total, from changes of the sums and the sums of all."""
-    added = [pl.col(name) for name in _names(index)]
-    before = [pl.col(name + _OF_ALL) for name in _names(index)]
+    added, before = _sums_of(index), _sums_of(index, _OF_ALL)
+    after = [old + new for old, new in zip(before, added, strict=True)]
     aggregate = column.conventions.aggregate(column.metric)
-    (total, weight, _), after = before, [old + new for old, new in zip(before, added, strict=True)]
+    mean_before, mean_after = (each[0] / each[1] for each in (before, after))
     if aggregate == "sum":
         change = added[0]
     elif aggregate == "geometric":
-        change = (after[0] / after[1]).exp() - (total / weight).exp()
+        change = mean_after.exp() - mean_before.exp()
     else:  # labels that do not matter change nothing, also in the last digit
-        same = added[0] / weight
-        change = pl.when(added[1] == 0).then(same).otherwise(after[0] / after[1] - total / weight)
-    known = (weight > 0) & (after[1] > 0)
-    if column.counts_as == "null":
-        known &= (before[2] == 0) & (after[2] == 0)
-    return pl.when(known).then(change)
+        same = added[1] == 0
+        change = pl.when(same).then(added[0] / before[1]).otherwise(mean_after - mean_before)
+    return pl.when(_is_known(column, before) & _is_known(column, after)).then(change)
+
+
+def _is_known(column: MetricColumn, sums: Sequence[pl.Expr]) -> pl.Expr:
+    """Return whether a mean or total is not null, given the sums of `_names`."""
+    if column.conventions.aggregate(column.metric) == "sum":
+        return pl.lit(value=True)
+    _, weight, undefined = sums
+    return (weight > 0) & (undefined == 0) if column.counts_as == "null" else weight > 0

@@ -89,9 +89,9 @@ def corrected_metric(metric: pl.Expr, name: str, rel: float) -> Metric:
         tree = with_document_terms(tree_of(metric), lambda term: _corrected(term, rel))
     except NotASumError as error:
         raise ArgumentError(
-            f"{name} {error}, but corrected values need a sum over documents with a fixed weight "
-            "per rank, such as dcg, cg, precision, rbp and num_relevant_retrieved; for other "
-            "metrics, let people judge whole queries and pass `predictions` to pr.compare"
+            f"{name} {error}, but `metrics` must be sums over documents with a fixed weight per "
+            "rank, such as dcg, cg, precision, rbp and num_relevant_retrieved; for other metrics, "
+            "let people judge whole queries and pass `predictions` to pr.compare"
         ) from None
     return Metric(lambda: tree, {}, name)
 
