@@ -177,8 +177,8 @@ def judgment_bounds(
         - `high`: mean if they are relevant in each ranking in which that is the higher value;
         - `judged`: share of judged documents up to the metric's cutoff, or in whole rankings.
 
-        With `documents`, at most so many rows per group and metric, the largest changes first, with
-        the columns of `by`, and
+        With `documents`, at most this number of rows per group and metric, or pair of runs and
+        metric, the largest absolute changes first, with the columns of `by`, and
 
         - `metric`;
         - with `baseline`, the column of the run, after `metric`, and `baseline`;
@@ -202,15 +202,14 @@ def judgment_bounds(
     to all runs that retrieved it; their changes may cancel. It does not change runs without such a
     row. Means are those of `evaluate`, of each run over its own queries; with `weight`, they are
     weighted, so that documents of frequent queries come first. Documents with equal changes are in
-    the order of rank, query and document. A document is no more important because another one is
-    judged: changes of several documents do not add up exactly, except for metrics that add up
-    documents.
+    the order of rank, query and document. Changes of several documents do not add up exactly,
+    except for metrics that add up documents.
 
-    Each unjudged document needs one more evaluation of the rankings of its query that contain it.
-    Documents below all cutoffs count as one if the metrics read no ranks below; without a cutoff,
-    the time grows with the square of the length of rankings. Memory is proportional to the number
-    of unjudged documents; the log is sorted unless the rows of each query, of all runs, are
-    adjacent.
+    For each unjudged document, the rankings that contain it are evaluated once more. Documents
+    below the largest cutoff that are in the same rankings are evaluated once, if the metrics read
+    no ranks below it. Without a cutoff, the time grows with the square of the length of rankings.
+    Memory is proportional to the number of unjudged documents; the log is sorted unless the rows of
+    each query, of all runs, are adjacent.
 
     References
     ----------
@@ -235,7 +234,8 @@ def judgment_bounds(
     ...     "run": ["a", "a", "b", "b"], "query": 1, "doc": ["x", "y", "z", "x"],
     ...     "score": [2.0, 1.0] * 2, "label": [None, 1, None, None],
     ... })
-    >>> pr.diagnostics.judgment_bounds(runs, "dcg", by="run", baseline="a", documents=2)
+    >>> pair = {"by": "run", "baseline": "a"}
+    >>> pr.diagnostics.judgment_bounds(runs, "dcg", documents=2, **pair)
     shape: (2, 8)
     ┌────────┬─────┬──────────┬───────┬─────┬──────┬───────────────┬──────────┐
     │ metric ┆ run ┆ baseline ┆ query ┆ doc ┆ rank ┆ baseline_rank ┆ change   │

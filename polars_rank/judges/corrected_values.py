@@ -17,8 +17,9 @@ from polars_rank.evaluation.evaluate import evaluate, per_query_table
 from polars_rank.evaluation.means import grouped
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.frames.tables import framed, schema_of
+from polars_rank.metrics.analyses import names_read
 from polars_rank.metrics.expectations import expectation
-from polars_rank.metrics.metric import Metric
+from polars_rank.metrics.metric import Metric, tree_of
 from polars_rank.metrics.names import listed
 from polars_rank.metrics.ties import is_settled
 
@@ -83,7 +84,7 @@ def corrected(
         Column of the labels of people. Null: no person judged the document.
     probability
         Column of the inclusion probability of a document, in (0, 1]: the probability with which it
-        was chosen for people to judge. Not read where no person judged.
+        was chosen for people to judge. It has no effect where no person judged.
     keep
         Columns of the log to keep in the result. They must have one value per ranking.
     **options
@@ -159,7 +160,8 @@ def corrected(
     applied: dict[str, Any] = {**options, "label": judge, "keep": keep}
     given = Evaluation.of(listed(metrics), **applied)._replace(correction=correction)
     has_ids = given.read(log)[1].doc is not None
-    columns = [_corrected(column, has_ids=has_ids) for column in given.metrics]
+    labels = {judge, human, "label"}  # the ranked table has the judge's labels as "label"
+    columns = [_corrected(column, labels, has_ids=has_ids) for column in given.metrics]
     values = per_query_table(
         log,
         given._replace(metrics=columns),
@@ -169,9 +171,17 @@ def corrected(
     return _checked(values, log, given.by, correction)
 
 
-def _corrected(column: MetricColumn, *, has_ids: bool) -> MetricColumn:
-    """Return the corrected metric; raise `ArgumentError` if its value has another form."""
+def _corrected(column: MetricColumn, labels: set[str], *, has_ids: bool) -> MetricColumn:
+    """Return the corrected metric; raise `ArgumentError` if it cannot be corrected.
+
+    `labels` are the columns of labels.
+    """
     metric, conventions = column.metric, column.conventions
+    if labels.intersection(names_read(tree_of(metric))):
+        raise ArgumentError(
+            f"{column.name} (`metrics`) reads the labels as a column, which is not corrected; use "
+            "t.LABEL, t.gain and t.relevant"
+        )
     changed = corrected_metric(metric, column.name, conventions.rel)
     if conventions.unjudged != "nonrelevant":
         raise ArgumentError(

@@ -211,14 +211,19 @@ def test_own_metrics_by_their_form() -> None:
     def checked() -> t.Value:
         return t.require(t.top(t.LABEL).sum(), t.each(t.LABEL).min() >= 0, "negative")
 
+    @pr.define_metric(high=None)
+    def raw() -> t.Value:
+        return t.top(t.column("llm")).sum()
+
     reasons = {
+        "raw": "reads the labels as a column",
         "upper": "counts a document by the labels of other documents",
         "cut": "has a cutoff that depends on labels",
         "highest": "reads one of several documents",
         "checked": "has a condition that depends on labels",
     }
     for name, reason in reasons.items():
-        with pytest.raises(pr.errors.ArgumentError, match=f"{name}.* {reason}"):
+        with pytest.raises(pr.errors.ArgumentError, match=f"{name}.*{reason}"):
             value(name)
 
 
