@@ -157,6 +157,11 @@ ARGUMENTS: dict[str, Any] = {
     "judges.confusion.judgments": JUDGED,
     "judges.from_pairs.pairs": PAIRS,
     "judges.plan.predictions": VALUES_OF_QUERIES,
+    "judges.corrected.human": "reward",
+    "judges.corrected.judge": "label",
+    "judges.corrected.log": ONE,
+    "judges.corrected.metrics": "dcg@2",
+    "judges.corrected.probability": "propensity",
     "plot.at_k.metric": "ndcg",
     "plot.confusion.table": pr.judges.confusion(JUDGED),
     "rank_curve.metrics": "ndcg",
@@ -242,7 +247,7 @@ FUNCTIONS = dict(public_functions())
 EMPTY = ("[]", "{}")
 #: Parameters of tables whose columns other parameters name.
 TABLES = (
-    *("a", "b", "doc_groups", "events", "exposures", "frame", "judgments", "left", "pairs"),
+    *("a", "b", "doc_groups", "events", "exposures", "frame", "judgments", "left", "log", "pairs"),
     *("rankings", "result", "right", "table", "tables", "values", "verdicts"),
 )
 #: Parameters that a function passes on under another name.

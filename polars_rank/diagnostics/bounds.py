@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import free, number
+from polars_rank._params import free, number, whole_number
 from polars_rank.conventions import read_metrics
+from polars_rank.diagnostics.documents_to_judge import DocumentsToJudge
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import Means, ratio, to_rows
@@ -138,9 +139,14 @@ def judgment_bounds(
     metrics: Metrics,
     *,
     grade: float | None = None,
+    documents: int | None = None,
+    baseline: Any = None,
     **options: Unpack[EvaluateOptions],
 ) -> pl.LazyFrame:
     """Compute the mean of metrics with unjudged documents as not relevant, and as relevant.
+
+    With `documents`, return the unjudged documents whose labels could change the means, or the
+    differences from a baseline, most.
 
     Parameters
     ----------
@@ -151,8 +157,15 @@ def judgment_bounds(
     grade
         Label of retrieved documents without a label for the high value, such as the highest grade
         of the scale. None for the lowest relevant label of each metric.
+    documents
+        Number of unjudged documents per metric and group, or pair of runs. None: bounds of means.
+    baseline
+        The run that the others are compared with, for `documents`: a value of the column of runs,
+        which is the column of `by` named like `run`, `system` or `model`, or the only one. None:
+        the documents that could change the mean of each group.
     **options
-        Options of `evaluate`, such as `by` and `weight`, except `unjudged` and `align`.
+        Options of `evaluate`, such as `by` and `weight`, except `unjudged` and `align`; with
+        `documents`, also except `labels`.
 
     Returns
     -------
@@ -164,6 +177,17 @@ def judgment_bounds(
         - `high`: mean if they are relevant in each ranking in which that is the higher value;
         - `judged`: share of judged documents up to the metric's cutoff, or in whole rankings.
 
+        With `documents`, at most this number of rows per group and metric, or pair of runs and
+        metric, the largest absolute changes first, with the columns of `by`, and
+
+        - `metric`;
+        - with `baseline`, the column of the run, after `metric`, and `baseline`;
+        - the columns of the query and of the document;
+        - `rank`: rank of the document in the run; null if the run did not retrieve it;
+        - `baseline_rank`: with `baseline`, the rank in the baseline's ranking;
+        - `change`: how much the mean, or the difference run - baseline, increases if this document
+          alone had the label `grade`. Documents that change nothing are left out.
+
     Notes
     -----
     A document that counts as relevant also counts among the relevant documents of its query and in
@@ -173,6 +197,19 @@ def judgment_bounds(
     and RBP, the two values are exact bounds for labels up to `grade`; for other metrics they are
     two of many cases. A ranking that is undefined without relevant documents may have a high
     value: with `undefined="skip"`, the two means may be over different rankings.
+
+    With `documents`, the label applies to all rows of the document and its query in the log, and so
+    to all runs that retrieved it; their changes may cancel. It does not change runs without such a
+    row. Means are those of `evaluate`, of each run over its own queries; with `weight`, they are
+    weighted, so that documents of frequent queries come first. Documents with equal changes are in
+    the order of rank, query and document. Changes of several documents do not add up exactly,
+    except for metrics that add up documents.
+
+    For each unjudged document, the rankings that contain it are evaluated once more. Documents
+    below the largest cutoff that are in the same rankings are evaluated once, if the metrics read
+    no ranks below it. Without a cutoff, the time grows with the square of the length of rankings.
+    Memory is proportional to the number of unjudged documents; the log is sorted unless the rows of
+    each query, of all runs, are adjacent.
 
     References
     ----------
@@ -193,6 +230,21 @@ def judgment_bounds(
     │ p@2      ┆ 0.5 ┆ 1.0  ┆ 0.5    │
     │ recall@2 ┆ 1.0 ┆ 1.0  ┆ 0.5    │
     └──────────┴─────┴──────┴────────┘
+    >>> runs = pl.DataFrame({
+    ...     "run": ["a", "a", "b", "b"], "query": 1, "doc": ["x", "y", "z", "x"],
+    ...     "score": [2.0, 1.0] * 2, "label": [None, 1, None, None],
+    ... })
+    >>> pair = {"by": "run", "baseline": "a"}
+    >>> pr.diagnostics.judgment_bounds(runs, "dcg", documents=2, **pair)
+    shape: (2, 8)
+    ┌────────┬─────┬──────────┬───────┬─────┬──────┬───────────────┬──────────┐
+    │ metric ┆ run ┆ baseline ┆ query ┆ doc ┆ rank ┆ baseline_rank ┆ change   │
+    │ ---    ┆ --- ┆ ---      ┆ ---   ┆ --- ┆ ---  ┆ ---           ┆ ---      │
+    │ str    ┆ str ┆ str      ┆ i32   ┆ str ┆ u32  ┆ u32           ┆ f64      │
+    ╞════════╪═════╪══════════╪═══════╪═════╪══════╪═══════════════╪══════════╡
+    │ dcg    ┆ b   ┆ a        ┆ 1     ┆ z   ┆ 1    ┆ null          ┆ 1.0      │
+    │ dcg    ┆ b   ┆ a        ┆ 1     ┆ x   ┆ 2    ┆ 1             ┆ -0.36907 │
+    └────────┴─────┴──────────┴───────┴─────┴──────┴───────────────┴──────────┘
     """
     given = read_metrics(metrics, options.get("conventions"))
     _without(options, {"unjudged": "both values count", **_UNSUPPORTED})
@@ -200,11 +252,15 @@ def judgment_bounds(
     evaluation = Evaluation.of(given, **applied)
     label = None if grade is None else number("grade", grade)
     columns = evaluation.metrics
+    judged_columns = [_with_unjudged_label(column, label) for column in columns]
+    if documents is not None:
+        labels = [float(column.unjudged_label or 0) for column in judged_columns]
+        number_of_documents = whole_number("documents", documents)
+        return DocumentsToJudge(evaluation, labels, number_of_documents, baseline).table(frame)
+    if baseline is not None:
+        raise ArgumentError("`baseline` needs `documents`, the number of documents to return")
     low = [_named("low", index, column) for index, column in enumerate(columns)]
-    high = [
-        _named("high", index, _with_unjudged_label(column, label))
-        for index, column in enumerate(columns)
-    ]
+    high = [_named("high", index, column) for index, column in enumerate(judged_columns)]
     shares = [
         _named("judged", index, column._replace(metric=judged(_cutoff(metric))))
         for index, (metric, column) in enumerate(zip(given, columns, strict=True))

@@ -348,6 +348,20 @@ def per_query(
         conventions=conventions,
         progress=progress,
     )
+    return per_query_table(frame, evaluation, conventions, fills=undefined is not None)
+
+
+def per_query_table(
+    frame: pl.LazyFrame,
+    evaluation: Evaluation,
+    conventions: Conventions | str,
+    *,
+    fills: bool,
+) -> pl.LazyFrame:
+    """Return the result of `per_query`.
+
+    `conventions` are those of the call. `fills` says whether undefined values are replaced.
+    """
     stated = stated_name(named(conventions))
     added = [] if stated is None else [CONVENTIONS]
     evaluation.check_names(added)
@@ -369,7 +383,7 @@ def per_query(
     # The schema states the name, so that statistics know it without reading a row.
     states = [] if stated is None else [pl.lit(stated, pl.Enum([stated])).alias(CONVENTIONS)]
     rankings = rankings.select(*keys, *number, *states, *names)
-    if undefined is None:
+    if not fills:
         return rankings
     return rankings.with_columns(
         pl.col(column.name).fill_null(column.counts_as)

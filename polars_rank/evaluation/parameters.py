@@ -33,6 +33,7 @@ from polars_rank.conventions import (
 )
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.attributes import with_attributes, without_seen
+from polars_rank.evaluation.corrections import Correction
 from polars_rank.frames.tables import Table, lazy, schema_of
 from polars_rank.metrics.analyses import names_read, reads_labels
 from polars_rank.metrics.metric import Metric, tree_of
@@ -133,6 +134,8 @@ class Evaluation(NamedTuple):
     items: pl.LazyFrame | None = None
     history: pl.LazyFrame | None = None
     exclude_seen: bool = False
+    #: The labels of people by which those of the column `label`, of a judge, are corrected.
+    correction: Correction | None = None
 
     @classmethod
     @public
@@ -231,18 +234,12 @@ class Evaluation(NamedTuple):
             raise SchemaError(
                 f"the frame already has a column {JUDGE!r}, which `labels` adds; rename it"
             )
-        if self.labels is None and label not in schema_of(frame) and not self.reads_labels:
+        if self.has_optional_label and label not in schema_of(frame):
             log, label = labeled(frame, label)
-        if self.scores is None:
-            log, score = scored(log, self.score, self.position)
-            parameter = "score" if self.position is None else "position"
-        else:
-            log, score = runs_of(log, self.scores)
-            parameter = "scores"
+        log, score, parameter = self._with_scores(log)
         columns = Columns.find(
             schema_of(log), query=self.query, doc=self.doc, score=score, label=label, by=self.by,
-            score_parameter=parameter, label_parameter="label" if self.labels is None else "labels",
-            needs_ids=False,
+            score_parameter=parameter, label_parameter=self.label_parameter, needs_ids=False,
         )  # fmt: skip
         for name in self.keep:
             check_column("keep", name, columns.schema, "value")
@@ -252,6 +249,8 @@ class Evaluation(NamedTuple):
             columns.check("position", [self.position])
         if self.scores is not None:
             columns.check("scores", [name for name in self.scores if name in columns.schema])
+        if self.correction is not None:
+            log, columns = self.correction.read(log, columns)
         if self.items is None and self.history is None:
             return log, columns
         trees = [tree_of(column.metric) for column in self.metrics]
@@ -259,6 +258,13 @@ class Evaluation(NamedTuple):
         if self.exclude_seen and self.history is not None:
             log = without_seen(log, columns, self.history)
         return with_attributes(log, columns, self.items, self.history, reads)
+
+    def _with_scores(self, log: pl.LazyFrame) -> tuple[pl.LazyFrame, str, str]:
+        """Return the log, its column of scores, and the parameter that the scores come from."""
+        if self.scores is None:
+            log, score = scored(log, self.score, self.position)
+            return log, score, "score" if self.position is None else "position"
+        return *runs_of(log, self.scores), "scores"
 
     def check_names(self, added: Sequence[str] = ()) -> None:
         """Raise `ArgumentError` if two columns of the result have the same name."""
@@ -274,6 +280,18 @@ class Evaluation(NamedTuple):
                     f"metric {name!r} has the name of another column of the result; rename it with "
                     ".alias()"
                 )
+
+    @property
+    def label_parameter(self) -> str:
+        """The parameter that names the column of labels."""
+        if self.correction is not None:
+            return JUDGE
+        return "label" if self.labels is None else "labels"
+
+    @property
+    def has_optional_label(self) -> bool:
+        """Whether the log needs no column of labels."""
+        return self.labels is None and self.correction is None and not self.reads_labels
 
     @property
     def reads_labels(self) -> bool:

@@ -30,6 +30,7 @@ from polars_rank.evaluation.checks import (
     weight_check,
 )
 from polars_rank.evaluation.contiguity import Keys
+from polars_rank.evaluation.corrections import CORRECTION_COLUMNS
 from polars_rank.evaluation.order import best_of_each
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.stages import Needs
@@ -137,7 +138,11 @@ class Plan(NamedTuple):
         if isinstance(stages, RowStages):
             reads, lowest = stages.reads, stages.hits
         canonical = {"score", "label", *RANKED, *([] if columns.doc is None else ["doc"])}
-        extras = sorted(name for name in reads - canonical if not name.startswith(OWN))
+        extras = sorted(
+            name
+            for name in reads - canonical
+            if not name.startswith(OWN) or name in CORRECTION_COLUMNS
+        )
         hits = {name: rules.rel if rel is None else rel for name, rel in lowest.items()}
         if "hits" in reads:
             hits["hits"] = rules.rel
@@ -184,6 +189,8 @@ def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:
     if evaluation.weight is not None:
         weight = pl.col(evaluation.weight).cast(pl.Float64)
         all_checks.append(weight_check(f"{evaluation.weight!r} (`weight`)", weight))
+    if evaluation.correction is not None:
+        all_checks += evaluation.correction.checks(plan.needs.refused)
     if columns.doc is not None and evaluation.duplicates == "error":
         all_checks.append(duplicate_check(columns, "doc", repeated=repeated))
     all_checks += [constant_check(name, own) for own, name in evaluation.kept.items()]

@@ -1,11 +1,12 @@
-"""Judges: agreement of people and language models, plans, and labels from pairwise verdicts."""
+"""Judges: agreement of people and language models, and conclusions from labels of both."""
 
 from polars_rank.judges.agreements import agreement
 from polars_rank.judges.bradley_terry import from_pairs
 from polars_rank.judges.confusions import confusion
+from polars_rank.judges.corrected_values import corrected
 from polars_rank.judges.plans import plan
 
-__all__ = ["agreement", "confusion", "from_pairs", "plan"]
+__all__ = ["agreement", "confusion", "corrected", "from_pairs", "plan"]
 
 
 def __dir__() -> list[str]:

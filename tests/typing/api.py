@@ -36,6 +36,9 @@ assert_type(pr.rank(lazy, position="position"), pl.LazyFrame)
 assert_type(pr.rank(eager), pl.DataFrame)
 assert_type(pr.diagnostics.tie_bands(lazy, "rr"), pl.LazyFrame)
 assert_type(pr.diagnostics.judgment_bounds(eager, "rr"), pl.DataFrame)
+assert_type(
+    pr.diagnostics.judgment_bounds(lazy, "rr", by="run", baseline="a", documents=5), pl.LazyFrame
+)
 assert_type(pr.pr_curve(eager), pl.DataFrame)
 assert_type(pr.rank_curve(lazy, "recall", range(1, 4)), pl.LazyFrame)
 assert_type(pr.diagnostics.rbo(lazy, eager), pl.LazyFrame)
@@ -48,6 +51,10 @@ assert_type(pr.judges.agreement(lazy, reference="human"), pl.LazyFrame)
 assert_type(pr.judges.confusion(eager, labels=["human", "llm"]), pl.DataFrame)
 assert_type(pr.judges.from_pairs(lazy, by="judge"), pl.LazyFrame)
 assert_type(pr.judges.plan(eager, lazy, n=[0, 100]), pl.DataFrame)
+assert_type(
+    pr.judges.corrected(lazy, "dcg@10", judge="llm", human="human", probability="p", by="run"),
+    pl.LazyFrame,
+)
 assert_type(pr.collapse(lazy, doc="document_id"), pl.LazyFrame)
 assert_type(lazy.select(pr.catalog.leave_one_out("time")), pl.LazyFrame)
 assert_type(pr.clicks.click_through_rates(eager, prior=(1, 1)), pl.DataFrame)
