@@ -412,6 +412,13 @@ def tree_of(metric: pl.Expr) -> Value:
     return metric.tree if isinstance(metric, Metric) else UserExpression(metric)
 
 
+def cutoff(metric: pl.Expr) -> int | None:
+    """Return the largest cutoff of the single metrics; None if one of them has none."""
+    leaves = metric.leaves if isinstance(metric, Metric) else []
+    cutoffs = [leaf.arguments.get("k") for leaf in leaves]
+    return None if None in cutoffs else max(cutoffs, default=None)
+
+
 def written(value: Any) -> str:
     """Return a parameter's value as text, as in the name of a metric."""
     for name, function in (*GAINS.items(), *DISCOUNTS.items()):

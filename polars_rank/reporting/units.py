@@ -90,7 +90,7 @@ def sample_text(
         text = f"{number_of(clusters, *_QUERY)}, {number_of(rankings, 'ranking')}"
     if effective is not None and round(effective, 1) < clusters:
         text += f", effective number {effective:,.1f}"
-    return text
+    return text if question.predicted_label is None else f"{text} judged by people"
 
 
 def _clusters(values: pl.LazyFrame, question: Question, units: Units, runs: Sequence[Any]) -> int:
