@@ -79,7 +79,8 @@ def report(
         cluster=cluster or None, rules=checks, undecided=verdict, scores=scores or None, keep=keep,
         show=show, url=url, meta=_meta(meta), time=time,
         moments=scan_moments(moments) if moments else None, confidence=confidence, n=n, k=k,
-        title=title, predicted_label=predicted_label, source=given.files, path=output, overwrite=overwrite, progress=log.progress,
+        title=title, source=given.files, path=output, overwrite=overwrite, progress=log.progress,
+        predicted_label=predicted_label,
         **log.columns, **log.attributes, **definitions(arguments),
     )  # fmt: skip
     say(f"Wrote {path}")

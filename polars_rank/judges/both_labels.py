@@ -96,38 +96,29 @@ class BothLabels:
 
         `values` is the result of `per_query`, and `query` has the columns that identify a query.
         """
-        judges = {"human": self.label, "predicted": self.predicted_label}
-        queries = pl.struct(query)
-        counts = [
-            queries.filter(pl.col(JUDGE) == name).n_unique().alias(judge)
-            for judge, name in judges.items()
-        ]
         is_human = pl.col(JUDGE) == self.label
-        for k in self._cutoffs:
-            share = pl.col(f"{_SHARE} {k}")
-            some = is_human & (share < 1)
-            counts += [
-                share.filter(is_human).mean().alias(f"share {k}"),
-                queries.filter(some).n_unique().alias(f"queries {k}"),
-            ]
-        row = collected(values.select(counts)).row(0, named=True)
-        shares = [row[f"share {k}"] for k in self._cutoffs]
-        if row["human"] and shares and not any(shares):  # a query set with unjudged queries
-            row["human"] = 0
-        for parameter, judge in (("label", "human"), ("predicted_label", "predicted")):
-            if not row[judge]:
-                others = number_of(max(row["human"], row["predicted"]), "query", "queries")
-                raise DataError(
-                    f"column {judges[judge]!r} (`{parameter}`) has no labels, and the other column "
-                    f"has labels of {others}; check the name of the column, or that its labels "
-                    "were joined by the right keys"
-                )
+        has_labels = {"human": is_human.any(), "predicted": (~is_human).any()}
+        shares = {k: pl.col(f"{_SHARE} {k}").filter(is_human) for k in self._cutoffs}
+        by_query = values.group_by(query).agg(
+            *(value.alias(name) for name, value in has_labels.items()),
+            *(share.sum().alias(f"sum {k}") for k, share in shares.items()),
+            *(share.count().alias(f"count {k}") for k, share in shares.items()),
+            *((share < 1).any().alias(f"some {k}") for k, share in shares.items()),
+        )
+        is_lost = pl.col("human") & ~pl.col("predicted")
+        totals = by_query.select(
+            pl.exclude(query).sum(),
+            is_lost.sum().alias("lost"),
+            pl.struct(query).filter(is_lost).first().alias("example"),
+        )
+        row = collected(totals).row(0, named=True)
+        self._check_queries(row)
         incomplete = [
-            f"{_percent(row[f'share {k}'])} for {', '.join(metrics)} "
+            f"{_percent(row[f'sum {k}'] / row[f'count {k}'])} for {', '.join(metrics)} "
             f"(judged{'' if k is None else f'@{k}'}, with unjudged documents in "
-            f"{row[f'queries {k}']:,} of {number_of(row['human'], 'query', 'queries')})"
+            f"{row[f'some {k}']:,} of {number_of(row['human'], 'query', 'queries')})"
             for k, metrics in self._cutoffs.items()
-            if row[f"queries {k}"]
+            if row[f"some {k}"]
         ]
         if incomplete:
             warn(
@@ -135,6 +126,32 @@ class BothLabels:
                 f"{'; '.join(incomplete)}. Unjudged documents count as not relevant, so the "
                 "estimates may be biased; let people judge all documents of a query up to the "
                 "cutoff"
+            )
+
+    def _check_queries(self, row: Mapping[str, Any]) -> None:
+        """Raise `DataError` if a column has no labels, or some human queries no predicted ones."""
+        human, predicted = row["human"], row["predicted"]
+        sums = [row[f"sum {k}"] for k in self._cutoffs]
+        if sums and not any(sums):  # a query set may have queries without labels
+            human = 0
+        columns = {
+            "label": (self.label, human),
+            "predicted_label": (self.predicted_label, predicted),
+        }
+        for parameter, (name, count) in columns.items():
+            if not count:
+                others = number_of(max(human, predicted), "query", "queries")
+                raise DataError(
+                    f"column {name!r} (`{parameter}`) has no labels, and the other column has "
+                    f"labels of {others}; check the name of the column, or that its labels were "
+                    "joined by the right keys"
+                )
+        if row["lost"]:
+            raise DataError(
+                f"column {self.predicted_label!r} (`predicted_label`) has no labels of "
+                f"{row['lost']:,} of {number_of(human, 'query', 'queries')} with labels in the "
+                f"column {self.label!r} (`label`), e.g. {row['example']}; predict labels of all "
+                "queries"
             )
 
 

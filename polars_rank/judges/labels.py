@@ -287,8 +287,7 @@ def _row_checks(query: Sequence[str], doc: str, judge: str) -> Iterator[Check]:
 def _check_number(grades: int) -> None:
     if grades > MOST_GRADES:
         raise ArgumentError(
-            f"labels must have at most {MOST_GRADES} different grades; found {grades:,}; round "
-            "them"
+            f"labels must have at most {MOST_GRADES} different grades; found {grades:,}; round them"
         )
 
 

@@ -414,9 +414,11 @@ def tree_of(metric: pl.Expr) -> Value:
 
 def cutoff(metric: pl.Expr) -> int | None:
     """Return the largest cutoff of the single metrics; None if one of them has none."""
-    leaves = metric.leaves if isinstance(metric, Metric) else []
-    cutoffs = [leaf.arguments.get("k") for leaf in leaves]
-    return None if None in cutoffs else max(cutoffs, default=None)
+    if not isinstance(metric, Metric):
+        return None
+    cutoffs = [leaf.arguments.get("k") for leaf in metric.leaves]
+    known = [k for k in cutoffs if k is not None]
+    return max(known) if len(known) == len(cutoffs) else None
 
 
 def written(value: Any) -> str:

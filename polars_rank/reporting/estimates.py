@@ -62,9 +62,7 @@ def means(values: Values, question: Question, by: Sequence[str] = ()) -> pl.Data
     )  # fmt: skip
 
 
-def comparisons(
-    values: Values, question: Question, by: Sequence[str] = ()
-) -> pl.DataFrame | None:
+def comparisons(values: Values, question: Question, by: Sequence[str] = ()) -> pl.DataFrame | None:
     """Return the comparisons with the baseline, if there is one."""
     if question.baseline is None:
         return None

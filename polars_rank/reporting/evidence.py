@@ -136,8 +136,10 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
 
 def _written(frame: pl.LazyFrame, question: Question, path: Path) -> Values:
     """Write the per-query values to a file; return them by labels of people and predicted ones."""
-    both, options = question.both_labels, {"by": question.grouped_by, "keep": question.kept}
-    options |= question.options
+    both = question.both_labels
+    options: dict[str, Any] = {
+        "by": question.grouped_by, "keep": question.kept, **question.options
+    }  # fmt: skip
     if both is None:
         plan = per_query(frame, question.metrics, **options)
     else:

@@ -49,7 +49,8 @@ class Comparison:
     def missing_result(self) -> str:
         """Why there is no result: "undefined", "few" queries, or the "same" difference in all."""
         effective = self.row.get("effective")
-        if self.row["queries"] < 2 or (effective is not None and effective <= 1):
+        too_few = 2 if self.row.get("judge_weight") else 1
+        if self.row["queries"] <= too_few or (effective is not None and effective <= too_few):
             return "few"
         return "undefined" if self.row["difference"] is None else "same"
 

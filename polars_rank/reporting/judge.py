@@ -158,23 +158,28 @@ def _agreement_rows(table: pl.DataFrame | None, question: Question) -> list[dict
     """Return the statistics of agreement that are shown, as texts."""
     if table is None:
         return []
-    relevant = f"documents with a label of at least {text(question.definitions.rel)}"
-    shown: dict[str, tuple[str, Callable[[float | None], str]]] = {
-        "agreement": ("Equal labels", percent),
-        "agreement_constant": ("Equal labels of the best constant judge", percent),
-        "kappa_quadratic": ("Cohen's kappa with quadratic weights", number),
-        "alpha_ordinal": ("Krippendorff's ordinal alpha", number),
-        "bias": ("Bias: mean of predicted label − label of people", signed),
-        "precision": (f"Precision for {relevant}", percent),
-        "recall": (f"Recall for {relevant}", percent),
-    }
+    relevant = f"labels of at least {text(question.definitions.rel)}"
+    shown: dict[str, tuple[str, str, Callable[[float | None], str]]] = {
+        "agreement": ("Equal labels", "", percent),
+        "agreement_constant": (
+            "Equal labels at best", "if all documents had the same predicted label", percent
+        ),
+        "kappa_quadratic": ("Cohen's kappa", "quadratic weights", number),
+        "alpha_ordinal": ("Krippendorff's alpha", "ordinal", number),
+        "bias": ("Bias", "mean of the predicted label minus the label of people", signed),
+        "precision": ("Precision", relevant, percent),
+        "recall": ("Recall", relevant, percent),
+    }  # fmt: skip
     rows = {row["statistic"]: row for row in table.iter_rows(named=True)}
     return [
-        {**rows[name], "title": title, "text": write(rows[name]["value"])}
-        | {end: None if rows[name][end] is None else write(rows[name][end])
-           for end in ("low", "high")}
-        for name, (title, write) in shown.items()
-    ]  # fmt: skip
+        {
+            **rows[name],
+            "title": title,
+            "detail": rows[name]["note"] or detail,
+            **{end: write(rows[name][end]) for end in ("value", "low", "high")},
+        }
+        for name, (title, detail, write) in shown.items()
+    ]
 
 
 def _confusion_rows(table: pl.DataFrame | None) -> dict[str, Any] | None:
