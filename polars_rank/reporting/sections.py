@@ -68,6 +68,7 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         "catalog": _catalog(evidence, question),
         "comparison": _comparison_rows(evidence.comparison, question),
         "counted": "Rankings" if evidence.units.repeated else "Queries",
+        "unit": ("ranking", "rankings") if evidence.units.repeated else ("query", "queries"),
         "group_tests": number_of_tests(evidence.groups),
         "pairs": _pair_rows(evidence.pairs, question, first),
         **_groups(evidence, question),

@@ -88,9 +88,11 @@ def sample_text(
         text += f" ({', '.join(units.cluster)})"
     if units.repeated:
         text = f"{number_of(clusters, *_QUERY)}, {number_of(rankings, 'ranking')}"
+    if question.predicted_label is not None:
+        return f"{text} judged by people"
     if effective is not None and round(effective, 1) < clusters:
         text += f", effective number {effective:,.1f}"
-    return text if question.predicted_label is None else f"{text} judged by people"
+    return text
 
 
 def _clusters(values: pl.LazyFrame, question: Question, units: Units, runs: Sequence[Any]) -> int:
