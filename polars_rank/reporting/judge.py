@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN
 from polars_rank.frames.tables import collected
 from polars_rank.judges.agreements import agreement
 from polars_rank.judges.confusions import confusion
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from polars_rank.reporting.question import Question
 
-_DOC = OWN + "doc"
 #: Maximum number of grades in a table.
 _FEW = 12
 
@@ -52,15 +50,17 @@ def judge_of(values: Values, question: Question) -> Judge | None:
         predicted = estimates(Values(values.predictions), question)
     queries = pl.struct(question.queries).n_unique()
     counts = [collected(each.select(queries)).item() for each in (values.table, values.predictions)]
-    tables = dict.fromkeys(("agreement", "confusion"))
-    grades = _grades(question)
+    tables: dict[str, Any] = dict.fromkeys(("agreement", "confusion"))
     note = None
     if question.columns.doc is None:
         note = "Agreement needs a column of documents"
-    elif len(grades) > MOST_GRADES:
-        note = f"The labels have {len(grades):,} different values, too many to compare them"
     else:
-        tables = _tables(question, grades)
+        labels = _labels(question)
+        grades = _grades(labels, question)
+        if len(grades) > MOST_GRADES:
+            note = f"The labels have {len(grades):,} different values, too many to compare them"
+        else:
+            tables = _tables(labels, grades, question)
     return Judge(
         human_queries=counts[0], predicted_queries=counts[1], human=human, predicted=predicted,
         note=note, **tables,
@@ -72,35 +72,38 @@ def _columns(question: Question) -> tuple[str, str]:
     return question.columns.label, str(question.predicted_label)
 
 
-def _judged(question: Question) -> pl.LazyFrame:
-    """Return the rows with labels of people: others do not say how far the judge agrees."""
-    return question.log.filter(pl.col(question.columns.label).is_not_null())
+def _labels(question: Question) -> pl.DataFrame:
+    """Return the labels of documents that people judged: others do not say how far both agree.
+
+    A document may have another label in another group.
+    """
+    label, predicted_label = _columns(question)
+    doc = pl.col(str(question.columns.doc))
+    doc = pl.struct(*question.by, doc).alias(str(question.columns.doc)) if question.by else doc
+    rows = question.log.filter(pl.col(label).is_not_null())
+    return collected(rows.select(*question.columns.query, doc, label, predicted_label).unique())
 
 
-def _grades(question: Question) -> list[float]:
-    """Return the distinct labels of both columns, up to one more than can be compared."""
-    labels = pl.concat_list(pl.col(name).cast(pl.Float64) for name in _columns(question)).explode()
-    distinct = _judged(question).select((labels.drop_nulls() + 0.0).alias("label").unique())
-    return collected(distinct.sort("label").head(MOST_GRADES + 1)).get_column("label").to_list()
+def _grades(labels: pl.DataFrame, question: Question) -> list[float]:
+    """Return the distinct labels of both columns."""
+    columns = (labels.get_column(name).cast(pl.Float64) for name in _columns(question))
+    distinct = pl.concat([column.alias("label") for column in columns]).drop_nulls().unique()
+    return [grade + 0.0 for grade in distinct.sort()]  # -0.0 is 0.0
 
 
-def _tables(question: Question, grades: Sequence[float]) -> dict[str, Any]:
+def _tables(
+    labels: pl.DataFrame, grades: Sequence[float], question: Question
+) -> dict[str, pl.DataFrame]:
     """Return the agreement and the confusion of both columns of labels."""
-    columns, labels = question.columns, _columns(question)
-    log = _judged(question)
-    doc = str(columns.doc)
-    if question.by:  # a document may have another label in another group
-        log = log.with_columns(pl.struct([*question.by, doc]).alias(_DOC))
-        doc = _DOC
+    columns = _columns(question)
     options: dict[str, Any] = {
-        "labels": labels, "reference": labels[0], "query": columns.query, "doc": doc,
+        "labels": columns, "reference": columns[0], "query": question.columns.query, "doc": str(question.columns.doc),
         "categories": grades,
     }  # fmt: skip
-    rel = question.definitions.rel
-    statistics = agreement(log, rel=rel, confidence=question.confidence, **options)
+    rel, confidence = question.definitions.rel, question.confidence
     return {
-        "agreement": collected(statistics),
-        "confusion": collected(confusion(log, **options)),
+        "agreement": agreement(labels, rel=rel, confidence=confidence, **options),
+        "confusion": confusion(labels, **options),
     }
 
 
