@@ -97,8 +97,8 @@ def _tables(
     """Return the agreement and the confusion of both columns of labels."""
     columns = _columns(question)
     options: dict[str, Any] = {
-        "labels": columns, "reference": columns[0], "query": question.columns.query, "doc": str(question.columns.doc),
-        "categories": grades,
+        "labels": columns, "reference": columns[0], "query": question.columns.query,
+        "doc": str(question.columns.doc), "categories": grades,
     }  # fmt: skip
     rel, confidence = question.definitions.rel, question.confidence
     return {
