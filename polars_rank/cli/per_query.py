@@ -13,12 +13,12 @@ from polars_rank._params import Names, check_column, check_distinct, find_column
 from polars_rank.cli.logs import Log, definitions
 from polars_rank.cli.messages import misused
 from polars_rank.cli.sources import scan_table
-from polars_rank.conventions import Conventions
+from polars_rank.conventions import Conventions, read_metrics
 from polars_rank.evaluation.evaluate import per_query as evaluated
 from polars_rank.evaluation.means import CONVENTIONS
-from polars_rank.evaluation.parameters import JUDGE
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import collected, schema_of
+from polars_rank.judges.both_labels import BothLabels
 from polars_rank.stats.moment_tables import is_moments, merged
 from polars_rank.stats.per_query_tables import query_columns, stated_conventions
 
@@ -40,7 +40,7 @@ class PerQuery:
     metrics: list[str] | None
     conventions: Conventions
     undefined: str | Mapping[str, str] | None
-    #: The values from predicted labels, if the log has them.
+    #: The values from predicted labels, if the log has them; then both tables are in memory.
     predictions: pl.LazyFrame | None = None
 
     @property
@@ -70,8 +70,7 @@ class PerQuery:
 
     def in_memory(self) -> PerQuery:
         """Return the values as a table in memory, for commands that read them several times."""
-        predictions = None if self.predictions is None else collected(self.predictions).lazy()
-        return replace(self, table=collected(self.table).lazy(), predictions=predictions)
+        return replace(self, table=collected(self.table).lazy())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,13 +134,15 @@ class Source(Log):
         columns = find_columns(schema, {name: names or () for name, names in (kept or {}).items()})
         kept_columns = [*chain(*columns.values())]
         if predicted_label is None:
-            return replace(result, table=source._evaluated(result, kept_columns, source.columns))
-        judges = {**source.columns, "labels": [source.label, predicted_label]}
-        del judges["label"]
-        values = source._evaluated(result, kept_columns, judges)
-        human, predicted = (
-            values.filter(pl.col(JUDGE) == name).drop(JUDGE) for name in judges["labels"]
-        )
+            return replace(result, table=source._evaluated(result, kept_columns))
+        both = BothLabels.of(
+            schema, read_metrics(requested, result.conventions), result.conventions,
+            label=source.label, predicted_label=predicted_label,
+        )  # fmt: skip
+        # In memory, because several checks and joins read the values.
+        values = collected(source._evaluated(result, kept_columns, both)).lazy()
+        both.check(values, [*result.by, *result.query])
+        human, predicted = both.split(values)
         return replace(result, table=human, predictions=predicted)
 
     def table(self) -> pl.LazyFrame:
@@ -191,15 +192,18 @@ class Source(Log):
         return None
 
     def _evaluated(
-        self, per_query: PerQuery, kept: Iterable[str], columns: Mapping[str, Any]
+        self, per_query: PerQuery, kept: Iterable[str], both: BothLabels | None = None
     ) -> pl.LazyFrame:
-        """Return the per-query values of a log."""
+        """Return the per-query values of a log, by the label or by both labels."""
         keys = [*per_query.groups, *per_query.query]
-        return evaluated(
-            self.scan(per_query.groups), per_query.metrics or [], by=per_query.groups,
-            keep=distinct(name for name in kept if name not in keys), **columns,
-            **self.attributes, **{**self.definitions, "undefined": None},
-        )  # fmt: skip
+        log = self.scan(per_query.groups)
+        options: dict[str, Any] = {
+            "by": per_query.groups, "keep": distinct(name for name in kept if name not in keys),
+            **self.columns, **self.attributes, **self.definitions, "undefined": None,
+        }  # fmt: skip
+        if both is not None:
+            return both.per_query(log, **options)
+        return evaluated(log, per_query.metrics or [], **options)
 
 
 def run_value(name: str, column: str, schema: pl.Schema) -> Any:

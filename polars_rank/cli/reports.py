@@ -22,6 +22,7 @@ def report(
     logs: o.Logs = [],
     metrics: o.Metrics = [],
     run: o.Run = None,
+    predicted_label: o.PredictedLabel = None,
     baseline: o.AnyBaseline = None,
     by: o.By = [],
     slices: o.Slices = [],
@@ -79,6 +80,7 @@ def report(
         show=show, url=url, meta=_meta(meta), time=time,
         moments=scan_moments(moments) if moments else None, confidence=confidence, n=n, k=k,
         title=title, source=given.files, path=output, overwrite=overwrite, progress=log.progress,
+        predicted_label=predicted_label,
         **log.columns, **log.attributes, **definitions(arguments),
     )  # fmt: skip
     say(f"Wrote {path}")

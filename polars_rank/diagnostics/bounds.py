@@ -18,7 +18,7 @@ from polars_rank.metrics import terms as t
 from polars_rank.metrics.analyses import refusals
 from polars_rank.metrics.expectations import has_expectation
 from polars_rank.metrics.incomplete_judgments import judged
-from polars_rank.metrics.metric import Metric
+from polars_rank.metrics.metric import Metric, cutoff
 from polars_rank.metrics.names import Metrics, output_name
 from polars_rank.metrics.terms import Value, where
 from polars_rank.metrics.ties import FIRST, LAST
@@ -262,7 +262,7 @@ def judgment_bounds(
     low = [_named("low", index, column) for index, column in enumerate(columns)]
     high = [_named("high", index, column) for index, column in enumerate(judged_columns)]
     shares = [
-        _named("judged", index, column._replace(metric=judged(_cutoff(metric))))
+        _named("judged", index, column._replace(metric=judged(cutoff(metric))))
         for index, (metric, column) in enumerate(zip(given, columns, strict=True))
     ]
     wide = _means(
@@ -329,10 +329,6 @@ def _long(
     free(groups, ["metric", *next(iter(rows.values()))])
     named = [{"metric": pl.lit(name), **values} for name, values in rows.items()]
     return to_rows(wide, groups, named)
-
-
-def _cutoff(metric: pl.Expr) -> int | None:
-    return metric.arguments.get("k") if isinstance(metric, Metric) else None
 
 
 #: Parameters of `evaluate` that are not supported here, and why.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _JUDGE, _GRADE, _FRACTION = (OWN + name for name in ("judge", "grade", "fraction"))
 #: Maximum number of different grades. Tables of counts have a cell for each pair of grades.
-_MOST_GRADES = 128
+MOST_GRADES = 128
 #: Maximum number of clusters of queries, and the minimum if the tables of counts are large.
 #: With 1,024 clusters, the length of an interval has a relative standard error of about 2%.
 _MOST_CLUSTERS, _LEAST_CLUSTERS = 2**14, 2**10
@@ -285,10 +285,9 @@ def _row_checks(query: Sequence[str], doc: str, judge: str) -> Iterator[Check]:
 
 
 def _check_number(grades: int) -> None:
-    if grades > _MOST_GRADES:
+    if grades > MOST_GRADES:
         raise ArgumentError(
-            f"labels must have at most {_MOST_GRADES} different grades; found {grades:,}; round "
-            "them"
+            f"labels must have at most {MOST_GRADES} different grades; found {grades:,}; round them"
         )
 
 

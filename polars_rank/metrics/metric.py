@@ -412,6 +412,15 @@ def tree_of(metric: pl.Expr) -> Value:
     return metric.tree if isinstance(metric, Metric) else UserExpression(metric)
 
 
+def cutoff(metric: pl.Expr) -> int | None:
+    """Return the largest cutoff of the single metrics; None if one of them has none."""
+    if not isinstance(metric, Metric):
+        return None
+    cutoffs = [leaf.arguments.get("k") for leaf in metric.leaves]
+    known = [k for k in cutoffs if k is not None]
+    return max(known) if len(known) == len(cutoffs) else None
+
+
 def written(value: Any) -> str:
     """Return a parameter's value as text, as in the name of a metric."""
     for name, function in (*GAINS.items(), *DISCOUNTS.items()):

@@ -68,7 +68,7 @@ def _undefined_alerts(
 def _result(evidence: Evidence, question: Question, rule: str) -> str:
     """Return the result of the headline if undefined values count by another rule."""
     other = replace(question, undefined=rule)
-    changed = headline_of(compared_again(evidence, other), other)
+    changed = headline_of(compared_again(evidence, other).estimates, other)
     return _sentence(changed.comparison)
 
 
@@ -162,14 +162,16 @@ def _row_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
     ).sum().row(0, named=True)  # fmt: skip
     conventions = question.definitions
     retrieved = totals["rows"] - totals["not_retrieved"]
+    predicted = question.predicted_label is not None
     if totals["unjudged"]:
         treatment = {
             "removed": "were removed before ranking",
             "nonrelevant": "count as not relevant",
         }
         yield (
-            f"{percent(totals['unjudged'] / retrieved)} of the retrieved documents are unjudged; "
-            f"they {treatment[conventions.unjudged]}."
+            f"{percent(totals['unjudged'] / retrieved)} of the retrieved documents "
+            f"{'have no predicted label' if predicted else 'are unjudged'}; they "
+            f"{treatment[conventions.unjudged]}."
         )
     tied: Any = evidence.contents.get_column("tied_rankings").max()
     if tied:
@@ -182,7 +184,8 @@ def _row_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
     if totals["barren_rankings"]:
         barren, them = totals["barren_rankings"], "it" if totals["barren_rankings"] == 1 else "them"
         yield (
-            f"{_share_text(barren, totals['rankings'])} no relevant document; most metrics are "
+            f"{_share_text(barren, totals['rankings'])} no relevant document"
+            f"{' by predicted labels' if predicted else ''}; most metrics are "
             f"undefined for {them} (see Method for how they count)."
         )
     if totals["unretrieved_rankings"]:

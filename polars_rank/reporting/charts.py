@@ -39,10 +39,13 @@ KINDS = {
     "slices": "Differences by slice",
 }
 
+#: The kind of the chart of a judge's labels, which is in another section.
+CONFUSION = "confusion"
+
 
 @dataclass
 class Pictures:
-    """Specifications by kind, index of the metric, and index of the run ("" for all runs)."""
+    """Specifications by kind, index of the metric, and index of the run; "" stands for all."""
 
     config: dict[str, Any]
     metrics: list[str]
@@ -81,6 +84,9 @@ def pictures(evidence: Evidence, question: Question) -> Pictures:
                 size += len(json.dumps(spec))
         result.metrics.append(output_name(metric))
     result.other_metrics = len(question.metrics) - len(result.metrics)
+    if evidence.judge is not None and evidence.judge.confusion is not None:
+        spec = _specification(partial(plot.confusion, evidence.judge.confusion))
+        result.kinds |= {} if spec is None else {CONFUSION: {"": {"": spec}}}
     return result
 
 
@@ -215,6 +221,7 @@ def chart_context(result: Pictures, evidence: Evidence, question: Question) -> d
         "kinds": [(kind, words) for kind, words in KINDS.items() if kind in result.kinds],
         "chart_metrics": result.metrics,
         "chart_runs": result.runs,
+        "has_confusion": CONFUSION in result.kinds,
         "charts_left_out": f"Without charts: {' and '.join(omitted)}." if omitted else "",
         "charts_note": " ".join(_notes(evidence, question)),
     }
@@ -224,5 +231,10 @@ def _notes(evidence: Evidence, question: Question) -> Iterator[str]:
     """Yield how charts of single queries differ from the tables."""
     if evidence.units.repeated:
         yield "Charts by query show a query once per group."
+    if question.predicted_label is not None:
+        yield (
+            "Charts by query, and their means, show the queries that people judged, by the labels "
+            "of people."
+        )
     if question.weight is not None:
         yield "Charts by query, and their means, are without weights."

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,34 +12,39 @@ from polars_rank import catalog
 from polars_rank._params import OWN
 from polars_rank.diagnostics.bounds import judgment_bounds
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
-from polars_rank.errors import DataError, RankWarning
+from polars_rank.errors import DataError
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.evaluation.means import NUM_RETRIEVED
 from polars_rank.evaluation.per_ranking import TIES
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
+from polars_rank.reporting.estimates import (
+    Estimates,
+    Values,
+    all_pairs,
+    comparisons,
+    estimates,
+    is_baseline,
+    means,
+    no_warnings,
+    runs_of,
+)
+from polars_rank.reporting.judge import Judge, judge_of
 from polars_rank.reporting.query_changes import QueryChange, queries_of_slices, selected_queries
 from polars_rank.reporting.units import units_of
-from polars_rank.stats.all_pairs import compare_all
-from polars_rank.stats.comparison import compare
 from polars_rank.stats.gates import check
 from polars_rank.stats.per_query_tables import with_undefined
-from polars_rank.stats.run_pairs import is_run
 from polars_rank.stats.slicing import slices
 from polars_rank.stats.summary import summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from polars_rank.reporting.question import Question
     from polars_rank.reporting.units import Units
     from polars_rank.stats.gates import Rule
-
-#: Maximum number of runs for all pairwise comparisons.
-MAX_RUNS = 10
-
 
 _GROUPS = OWN + "groups"
 #: Cutoffs of curves, in addition to that of the metric.
@@ -59,8 +62,11 @@ _NO_VALUE = dict.fromkeys(("value", "low", "high"), pl.lit(None, pl.Float64))
 class Evidence:
     """The tables of a report; None if a table does not apply."""
 
-    #: Per-query values, in a file.
+    #: Per-query values, in a file; with predicted labels, those by labels of people.
     values: pl.LazyFrame
+    #: Per-query values by predicted labels, in the same file.
+    predictions: pl.LazyFrame | None
+    judge: Judge | None
     #: The baseline, then the other runs, sorted; a single None if there are no runs.
     runs: list[Any]
     #: The sampling units of the tables over all groups.
@@ -85,122 +91,97 @@ class Evidence:
     #: The queries of slices by column, value and run, as `queries_of_slices` returns them.
     slice_queries: dict[tuple[str, Any, Any], dict[str, list[dict[str, Any]]]]
 
+    @property
+    def estimates(self) -> Estimates:
+        """The means and comparisons over all groups."""
+        return Estimates(self.summary, self.comparison, self.pairs)
+
 
 def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
     """Evaluate the log, write per-query values to `path`, and return all tables."""
-    by = question.by if question.options.get("scores") else question.splits
-    plan = per_query(frame, question.metrics, by=by, keep=question.kept, **question.options)
-    try:
-        plan.sink_parquet(path)
-    except DataError as error:
-        raise error.explained() from None
-    values = pl.scan_parquet(path, glob=False)
-    run = [] if question.run is None else [question.run]
-    units = units_of(values, question)
+    values = _written(frame, question, path)
+    units = units_of(values.of_all_queries, question)
     overall = replace(question, cluster=units.cluster)
-    summary = _summary(values, overall)
-    runs = _runs(summary, question)
-    groups = _summary(values, question, question.by) if question.by else None
-    comparison = _comparison(values, overall, [])
-    by_group = _comparison(values, question, question.by) if question.by else comparison
+    run = [] if question.run is None else [question.run]
+    summary, compared, pairs = estimates(values, overall)
+    runs = runs_of(summary, question)
+    groups = means(values, question, question.by) if question.by else None
+    by_group = comparisons(values, question, question.by) if question.by else compared
     slice_tables = _slices(values, overall)
     tables_of_means = summary if groups is None else groups
-    contents = collected(log_counts(question.log, question.columns, question.definitions.rel, run))
+    columns = question.columns_of_all_queries
+    contents = collected(log_counts(question.log, columns, question.definitions.rel, run))
     return Evidence(
-        values=values,
+        values=values.table,
+        predictions=values.predictions,
+        judge=judge_of(values, overall),
         runs=runs,
         units=units,
         summary=summary,
-        comparison=comparison,
-        pairs=_pairs(values, overall, runs),
+        comparison=compared,
+        pairs=pairs,
         groups=_with_differences(groups, by_group, question),
         slices=None if slice_tables is None else pl.concat(slice_tables, how="diagonal_relaxed"),
         verdicts=_verdicts(question, tables_of_means, by_group, slice_tables or []),
         contents=contents,
         bounds=_bounds(frame, question, contents),
-        curves=_curves(frame, values, contents, overall),
+        curves=_curves(frame, values.table, contents, overall),
         over_time=_over_time(question),
         catalog=_catalog(question, run),
-        labels=collected(label_counts(question.log, question.columns, run)),
-        moved=selected_queries(values, question, runs),
-        slice_queries=queries_of_slices(values, question, runs),
+        labels=collected(label_counts(question.log, columns, run)),
+        moved=selected_queries(values.table, question, runs),
+        slice_queries=queries_of_slices(values.table, question, runs),
     )
 
 
-def _summary(values: pl.LazyFrame, question: Question, by: Sequence[str] = ()) -> pl.DataFrame:
-    return collected(
-        summarize(
-            values, question.metrics, run=question.run, by=by, query=question.queries,
-            **question.statistics_options,
-        )
-    )  # fmt: skip
-
-
-def _runs(summary: pl.DataFrame, question: Question) -> list[Any]:
-    """Return the runs, with the baseline first."""
-    if question.run is None:
-        return [None]
-    column = summary.get_column(question.run)
-    others = column.filter(~_is_baseline(column, question)).unique().sort().to_list()
-    return [*([] if question.baseline is None else [question.baseline]), *others]
-
-
-def _is_baseline(runs: pl.Series, question: Question) -> pl.Series:
-    frame = runs.to_frame()
-    return frame.select(is_run(runs.name, runs.dtype, question.baseline)).to_series() & (
-        question.baseline is not None
-    )
-
-
-def _comparison(values: pl.LazyFrame, question: Question, by: Sequence[str]) -> pl.DataFrame | None:
-    if question.baseline is None:
-        return None
-    query = [name for name in question.queries if name not in by]
-    return collected(
-        compare(
-            values, question.metrics, baseline=question.baseline, run=str(question.run), by=by,
-            query=query, **question.statistics_options,
-        )
-    )  # fmt: skip
-
-
-def _pairs(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.DataFrame | None:
-    """Return all pairwise comparisons if there is no baseline."""
-    if question.baseline is not None or not 1 < len(runs) <= MAX_RUNS or not question.means:
-        return None
-    return collected(
-        compare_all(
-            values, question.means, run=str(question.run), query=question.queries,
-            **question.statistics_options,
-        )
-    )  # fmt: skip
+def _written(frame: pl.LazyFrame, question: Question, path: Path) -> Values:
+    """Write the per-query values to a file; return them by labels of people and predicted ones."""
+    both = question.both_labels
+    options: dict[str, Any] = {
+        "by": question.grouped_by, "keep": question.kept, **question.options
+    }  # fmt: skip
+    if both is None:
+        plan = per_query(frame, question.metrics, **options)
+    else:
+        plan = both.per_query(frame, **options)
+    try:
+        plan.sink_parquet(path)
+    except DataError as error:
+        raise error.explained() from None
+    values = pl.scan_parquet(path, glob=False)
+    if both is None:
+        return Values(values)
+    both.check(values, question.queries)
+    return Values(*both.split(values))
 
 
 def compared_again(evidence: Evidence, question: Question) -> Evidence:
     """Return the evidence with the comparisons of another question."""
     overall = replace(question, cluster=evidence.units.cluster)
-    with _no_warnings():
+    values = Values(evidence.values, evidence.predictions)
+    with no_warnings():
         return replace(
             evidence,
-            comparison=_comparison(evidence.values, overall, []),
-            pairs=_pairs(evidence.values, overall, evidence.runs),
+            comparison=comparisons(values, overall),
+            pairs=all_pairs(values, overall, evidence.runs),
         )
 
 
-def _slices(values: pl.LazyFrame, question: Question) -> list[pl.DataFrame] | None:
+def _slices(values: Values, question: Question) -> list[pl.DataFrame] | None:
     """Return the slices of each metric: differences from the baseline, or means without one."""
     if not question.slices:
         return None
     if question.baseline is not None:
         options: dict[str, Any] = {
             "slices": question.slices, "run": str(question.run), "baseline": question.baseline,
-            "query": question.queries, **question.statistics_options,
+            "query": question.queries, "predictions": values.predictions,
+            **question.statistics_options,
         }  # fmt: skip
-        return [collected(slices(values, each, **options)) for each in question.means]
+        return [collected(slices(values.table, each, **options)) for each in question.means]
     run = [] if question.run is None else [question.run]
     tables = []
     for column in question.slices:
-        table = _summary(values, question, [column])
+        table = means(values, question, [column])
         value = pl.col(column).cast(pl.String)
         tables.append(
             table.select(pl.lit(column).alias("column"), value.alias("value"), "metric", *run,
@@ -214,6 +195,8 @@ def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> 
     unjudged = contents.get_column("unjudged").sum()
     if question.run is None or not unjudged or question.definitions.unjudged == "removed":
         return None
+    if question.predicted_label is not None:  # most queries have no labels of people
+        return None
     options = {name: value for name, value in question.options.items() if name != "unjudged"}
     query = [*question.columns.query]
     if question.by:  # a struct, because groups may be null and queries may not
@@ -221,16 +204,8 @@ def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> 
         query = [_GROUPS, *query]
     options |= {"query": query, "undefined": question.undefined, "weight": question.weight}
     by = None if options.get("scores") else question.run
-    with _no_warnings():
+    with no_warnings():
         return collected(judgment_bounds(frame, question.first, by=by, **options))
-
-
-@contextmanager
-def _no_warnings() -> Iterator[None]:
-    """Ignore warnings that the evaluation of the metrics also gives."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RankWarning)
-        yield
 
 
 def _curves(
@@ -257,13 +232,15 @@ def _curves(
                 undefined[name] = conventions.counts_as(metric)
     if not requested:
         return None
-    by = question.by if question.options.get("scores") else question.splits
-    at_cutoffs = per_query(frame, requested, by=by, keep=question.kept_units, **question.options)
-    options = {**question.statistics_options, "undefined": undefined}
-    with _no_warnings():
-        table = collected(
-            summarize(at_cutoffs, requested, run=question.run, query=question.queries, **options)
-        )
+    both = question.both_labels
+    options = dict(question.options) if both is None else both.applied(question.options)
+    values_at = per_query(
+        frame, requested, by=question.grouped_by, keep=question.kept_units, **options
+    )
+    at_cutoffs = Values(values_at) if both is None else Values(*both.split(values_at))
+    other = replace(question, metrics=requested, undefined=undefined)
+    with no_warnings():
+        table = means(at_cutoffs, other)
     column = pl.col("metric")
     return table.with_columns(
         metric=column.replace_strict({name: metric for name, (metric, _) in at.items()}),
@@ -329,7 +306,7 @@ def _verdicts(
     if question.rules is None:
         return None
     if comparison is not None:
-        summary = summary.filter(~_is_baseline(summary.get_column(str(question.run)), question))
+        summary = summary.filter(~is_baseline(summary.get_column(str(question.run)), question))
     if summary.is_empty():  # a gate must not pass because nothing was measured
         return pl.DataFrame({"rule": [rule.text for rule in question.rules]}).with_columns(
             where=pl.lit(""), queries=pl.lit(0), verdict=pl.lit("fail"), **_NO_VALUE

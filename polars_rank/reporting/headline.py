@@ -14,7 +14,7 @@ from polars_rank.stats.decisions import is_skewed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from polars_rank.reporting.evidence import Evidence
+    from polars_rank.reporting.estimates import Estimates
     from polars_rank.reporting.question import Question
 
 #: The result of a comparison: significantly better or worse, not significant, or not testable.
@@ -49,7 +49,8 @@ class Comparison:
     def missing_result(self) -> str:
         """Why there is no result: "undefined", "few" queries, or the "same" difference in all."""
         effective = self.row.get("effective")
-        if self.row["queries"] < 2 or (effective is not None and effective <= 1):
+        too_few = 2 if self.row.get("judge_weight") else 1
+        if self.row["queries"] <= too_few or (effective is not None and effective <= too_few):
             return "few"
         return "undefined" if self.row["difference"] is None else "same"
 
@@ -69,14 +70,14 @@ class Headline:
     means: list[Mapping[str, Any]]
 
 
-def headline(evidence: Evidence, question: Question) -> Headline:
+def headline(estimates: Estimates, question: Question) -> Headline:
     """Return the headline, about the first metric."""
     metric, lower = output_name(question.first), lower_is_better(question.first)
-    means = evidence.summary.filter(pl.col("metric") == metric).sort(
+    means = estimates.summary.filter(pl.col("metric") == metric).sort(
         "mean", descending=not lower, nulls_last=True, maintain_order=True
     )
-    comparisons = _comparisons(evidence, question, metric, lower=lower)
-    tests = number_of_tests(evidence.comparison)
+    comparisons = _comparisons(estimates, question, metric, lower=lower)
+    tests = number_of_tests(estimates.comparison)
     return Headline(metric, lower, *comparisons, tests, [*means.iter_rows(named=True)])
 
 
@@ -105,13 +106,13 @@ def standing(row: Mapping[str, Any], confidence: float, *, lower: bool) -> Stand
 
 
 def _comparisons(
-    evidence: Evidence, question: Question, metric: str, *, lower: bool
+    estimates: Estimates, question: Question, metric: str, *, lower: bool
 ) -> tuple[Comparison | None, list[Comparison]]:
     """Return the comparison that is shown first, and the others."""
-    if evidence.comparison is not None:
-        table, base = evidence.comparison, "baseline_mean"
-    elif evidence.pairs is not None:
-        table, base = evidence.pairs, "other_mean"
+    if estimates.comparison is not None:
+        table, base = estimates.comparison, "baseline_mean"
+    elif estimates.pairs is not None:
+        table, base = estimates.pairs, "other_mean"
     else:
         return None, []
     rows = table.filter(pl.col("metric") == metric)
@@ -119,10 +120,10 @@ def _comparisons(
         _comparison(row, question, row[base], lower=lower)
         for row in map(with_corrected_bounds, rows.iter_rows(named=True))
     ]
-    if evidence.comparison is None:
+    if estimates.comparison is None:
         comparisons = _of_the_best(comparisons, lower=lower)
     ordered = sorted(comparisons, key=lambda each: _gain(each, lower=lower), reverse=True)
-    if evidence.comparison is None:
+    if estimates.comparison is None:
         ordered.reverse()  # the best run vs. the second best
     return (ordered[0], ordered[1:]) if ordered else (None, [])
 

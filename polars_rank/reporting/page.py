@@ -88,6 +88,7 @@ def report(
     doc: str | None = "doc",
     score: Score = "score",
     label: str = "label",
+    predicted_label: str | None = None,
     position: str | None = None,
     scores: Sequence[str] | None = None,
     ties: Ties | None = None,
@@ -157,6 +158,14 @@ def report(
         read.
     query, doc, score, label, position, scores
         As in `evaluate`.
+    predicted_label
+        Column of labels predicted for all queries, such as by a language model, if `label` has
+        those of people for some. The means, comparisons, groups, slices and rules are then
+        estimates over all queries, from `predictions` as in `compare`, and the page has a section
+        with the agreement of both labels, and with what either would show alone. The queries that
+        people judged must be a random sample, and people must have judged all documents that the
+        metrics read. The metrics must be means over queries. Without a baseline, runs are not
+        compared.
     ties, rel, unjudged, query_set, duplicates, undefined, conventions
         As in `evaluate`.
     items, history
@@ -203,6 +212,8 @@ def report(
     SourceError
         If the file already exists, is an input, or cannot be written, or if its directory does not
         exist.
+    DataError
+        If one of the two columns of labels has no labels; and as in `evaluate`.
     MissingExtraError
         If jinja2, altair, vl-convert or scipy is not installed (extra "report").
 
@@ -210,10 +221,11 @@ def report(
     -----
     The log is read up to seven times: for per-query values, which are stored in a temporary file,
     for metrics at several cutoffs, for statistics of the log, for its labels, for the documents of
-    the queries that are shown, for the effect of unjudged documents on the first metric, and for
-    the table of the catalog. Memory is flat if that of `evaluate` is; the table of the catalog
-    needs memory in proportion to its documents. After an error, no file is written and an existing
-    file is unchanged.
+    the queries that are shown, for the effect of unjudged documents on the first metric or the
+    agreement with predicted labels, and for the table of the catalog. Memory is flat if that of
+    `evaluate` is; the table of the catalog needs memory in proportion to its documents, and
+    agreement in proportion to the labels of people. After an error, no file is written and an
+    existing file is unchanged.
 
     The page escapes all text from the log, and its content security policy blocks all requests. In
     its CSV downloads, text that a spreadsheet would run as a formula has an apostrophe in front.
@@ -246,7 +258,8 @@ def report(
     question = Question.of(
         log, metrics, by=by, run=run, baseline=baseline, slices=slices, weight=weight,
         cluster=cluster, keep=keep, show=show, url=url, meta=meta, moments=moments, time=time,
-        options=options, undefined=undefined, rules=rules, undecided=undecided,
+        predicted_label=predicted_label, options=options, undefined=undefined, rules=rules,
+        undecided=undecided,
         confidence=confidence, n=n, k=k,
     )  # fmt: skip
     inputs = [log, items, history, moments, rules]
@@ -261,7 +274,7 @@ def report(
         content["files"] = _source_names(source) or sources(log)
         content["title"] = title or _title(question)
         content["generated"] = datetime.now().astimezone()
-        content.update(_assets(with_charts=bool(content["kinds"])))
+        content.update(_assets(with_charts=bool(content["charts"]["kinds"])))
         part.write_text(environment.get_template("report.html").render(content), encoding="utf-8")
     return _Page(path)
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, check_column, names, used_twice
-from polars_rank.conventions import Conventions, named, read_metrics
+from polars_rank.conventions import POLARS_RANK, Conventions, named, read_metrics
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import lazy, schema_of
+from polars_rank.judges.both_labels import BothLabels
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import COLUMNS as COMPARISON_COLUMNS
@@ -58,6 +59,8 @@ class Question:
     confidence: float
     n: int
     k: int
+    #: The column of predicted labels of all queries; `label` then has those of people.
+    predicted_label: str | None = None
     #: Parameters of `per_query` other than `by` and `keep`, and the value of undefined metrics.
     options: Mapping[str, Any] = field(default_factory=dict)
     undefined: Any = None
@@ -83,6 +86,7 @@ class Question:
         options: Mapping[str, Any],
         rules: Rules | None,
         undecided: str | None,
+        predicted_label: str | None,
         **others: Any,
     ) -> Question:
         """Check the parameters; raise for a missing column or one that is used twice."""
@@ -114,19 +118,24 @@ class Question:
                     f"`{parameter}` contains the column of runs, {run!r}; name another column"
                 )
         requested = read_metrics(metrics, options.get("conventions"))
+        if predicted_label is not None:
+            BothLabels.of(
+                columns.schema, requested, named(options.get("conventions", POLARS_RANK)),
+                label=columns.label, predicted_label=predicted_label,
+            )  # fmt: skip
         parsed, undecided = _gates(rules, undecided, requested, baseline, extra["slices"])
         return cls(
             log=long, columns=columns, metrics=requested, by=groups, run=run, rules=parsed,
             undecided=undecided, baseline=baseline, slices=extra["slices"], weight=weight,
             cluster=units["cluster"], keep=extra["keep"], show=shown,
             url=_url(url, columns, shown), meta=_meta(meta), moments=_moments(moments, time),
-            time=time, options=options, **others,
+            time=time, predicted_label=predicted_label, options=options, **others,
         )  # fmt: skip
 
     @property
     def conventions(self) -> Conventions:
         """The conventions for undefined values."""
-        return named(self.options.get("conventions", "polars_rank"))
+        return named(self.options.get("conventions", POLARS_RANK))
 
     @property
     def definitions(self) -> Conventions:
@@ -139,6 +148,24 @@ class Question:
     def splits(self) -> list[str]:
         """The columns of runs and groups."""
         return [*([] if self.run is None else [self.run]), *self.by]
+
+    @property
+    def grouped_by(self) -> Sequence[str]:
+        """The columns `by` of per-query values; `scores` add the column of runs."""
+        return self.by if self.options.get("scores") else self.splits
+
+    @property
+    def both_labels(self) -> BothLabels | None:
+        """The columns of labels of people and of predicted labels, if there are both."""
+        if self.predicted_label is None:
+            return None
+        return BothLabels(self.columns.label, self.predicted_label, self.metrics)
+
+    @property
+    def columns_of_all_queries(self) -> Columns:
+        """The columns of the log, with the labels that all queries have."""
+        label = self.columns.label if self.predicted_label is None else self.predicted_label
+        return self.columns._replace(label=label)
 
     @property
     def queries(self) -> list[str]:

@@ -29,6 +29,7 @@ from polars_rank.reporting.headline import (
     standing,
     with_corrected_bounds,
 )
+from polars_rank.reporting.judge import judge_context
 from polars_rank.reporting.question import lower_is_better, names_of
 from polars_rank.reporting.units import sample_text
 from polars_rank.stats.gates import WORST_FIRST
@@ -53,7 +54,7 @@ Row = dict[str, Any]
 def context(evidence: Evidence, question: Question) -> dict[str, Any]:
     """Return the template variables of the tables."""
     counts = evidence.contents.select("rows", "rankings").sum().row(0, named=True)
-    first = headline(evidence, question)
+    first = headline(evidence.estimates, question)
     return {
         "q": question,
         "headline": first,
@@ -62,10 +63,12 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         "level": percent(question.confidence).replace(".0", ""),
         **counts,
         "metric_names": names_of(question.metrics),
+        **judge_context(evidence.judge, question, evidence.estimates),
         **_means(evidence, question),
         "catalog": _catalog(evidence, question),
         "comparison": _comparison_rows(evidence.comparison, question),
         "counted": "Rankings" if evidence.units.repeated else "Queries",
+        "unit": ("ranking", "rankings") if evidence.units.repeated else ("query", "queries"),
         "group_tests": number_of_tests(evidence.groups),
         "pairs": _pair_rows(evidence.pairs, question, first),
         **_groups(evidence, question),
@@ -333,6 +336,7 @@ def _downloads(evidence: Evidence) -> dict[str, Any]:
         "catalog": evidence.catalog,
         "contents": evidence.contents,
         "labels": evidence.labels,
+        "agreement": None if evidence.judge is None else evidence.judge.agreement,
     }
     most = max(_SLICES, _GROUPS)
     return {
@@ -355,6 +359,7 @@ def _method(question: Question) -> dict[str, Any]:
         ("document", columns.doc),
         ("score", _column_text(columns.score)),
         ("label", columns.label),
+        ("predicted label", question.predicted_label),
         ("run", question.run),
         ("groups", ", ".join(question.by)),
         ("weight", question.weight),

@@ -88,6 +88,8 @@ def sample_text(
         text += f" ({', '.join(units.cluster)})"
     if units.repeated:
         text = f"{number_of(clusters, *_QUERY)}, {number_of(rankings, 'ranking')}"
+    if question.predicted_label is not None:
+        return f"{text} judged by people"
     if effective is not None and round(effective, 1) < clusters:
         text += f", effective number {effective:,.1f}"
     return text

@@ -374,7 +374,7 @@ def with_predictions(
                 f"{each.aggregate}; name other metrics"
             )
     metrics = [each.name for each in selected]
-    ranking = [*keys["by"], *keys["run"], *keys["query"]]
+    ranking = _ranking(keys)
     weights = [] if weight is None else [weight]
     check_columns(predictions, [*ranking, *keys["cluster"], *weights, *metrics])
     _check_types(values, predictions, ranking)
@@ -425,6 +425,11 @@ def with_predictions(
 PREDICTED, OF_DIFFERENCE, SAMPLED_BY = "predictions", "difference_predictions", "sampled_by"
 
 
+def _ranking(keys: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the columns that identify a ranking; a column of `by` may be one of the query."""
+    return [*dict.fromkeys((*keys["by"], *keys["run"], *keys["query"]))]
+
+
 def check_columns(predictions: pl.LazyFrame, columns: Sequence[str]) -> None:
     """Raise `SchemaError` if the predictions lack a column of the values."""
     schema = schema_of(predictions)
@@ -456,7 +461,7 @@ def _checked(
     probability: str | None,
 ) -> pl.LazyFrame:
     """Return the result; collecting it raises unless each human query has its predictions."""
-    ranking = [*keys["by"], *keys["run"], *keys["query"]]
+    ranking = _ranking(keys)
     result = without_duplicates(result, predictions, ranking)
     facts = _lost(values, predictions, ranking)
 

@@ -155,6 +155,7 @@ def without_duplicates(
 
     `default_query` is the column that replaces a missing column "query", if there is one.
     """
+    keys = [*dict.fromkeys(keys)]  # a column of `by` may be one of the query
 
     def check(rows: pl.DataFrame) -> None:
         if (rows.get_column(_ROWS).max() or 0) > 1:  # type: ignore[operator]

@@ -242,6 +242,23 @@ def test_report(log: Path, tmp_path: Path) -> None:
     assert page.read_text("utf-8") == text
 
 
+def test_report_of_both_labels(log: Path, tmp_path: Path) -> None:
+    needs.package("jinja2", "report")
+    label = pl.col("label").fill_null(0)
+    human = pl.when(pl.col("query") < 40).then(label)
+    both = pl.read_parquet(log).with_columns(human=human, llm=label.clip(0, 1))
+    both.write_parquet(path := tmp_path / "both.parquet")
+    arguments = [
+        "report", path, "--metrics", "ap", "--baseline", "old", "--label", "human",
+        "--predicted-label", "llm", "--output", tmp_path / "page.html",
+    ]  # fmt: skip
+    code, _, err = run(*arguments)
+    assert (code, err) == (0, f"Wrote {tmp_path / 'page.html'}\n")
+    assert "alone would have claimed" in (tmp_path / "page.html").read_text("utf-8")
+    code, _, err = run(*arguments, "--predicted-label", "gpt", "--overwrite")
+    assert (code, "column 'gpt' (`--predicted-label`) not found" in err) == (2, True)
+
+
 def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command that it shows is one that runs, and gives what it showed."""
     needs.package("jinja2", "report")

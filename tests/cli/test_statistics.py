@@ -536,7 +536,7 @@ def test_predictions(lists: pl.DataFrame, tmp_path: Path) -> None:
 
 
 def test_predicted_labels(log: Path, tmp_path: Path) -> None:
-    rows = pl.read_parquet(log)
+    rows = pl.read_parquet(log).with_columns(pl.col("label").fill_null(0))
     both = rows.with_columns(
         human=pl.when(pl.col("query") < 40).then("label"),
         llm=(pl.col("label") + pl.struct("query", "doc").hash(1) % 2).cast(pl.Float64),
@@ -551,3 +551,21 @@ def test_predicted_labels(log: Path, tmp_path: Path) -> None:
     same(actual("compare", *options), expected)
     code, _, err = run("compare", *options, "--predictions", path)
     assert (code, "one of --predicted-label and --predictions" in err) == (2, True)
+
+
+def test_human_labels_that_are_incomplete_or_missing(log: Path, tmp_path: Path) -> None:
+    human = pl.when(pl.col("query") < 40, pl.col("doc") % 4 > 0).then("label")
+    both = pl.read_parquet(log).with_columns(human=human, llm="label", none=pl.lit(None, pl.Int8))
+    both.write_parquet(path := tmp_path / "both.parquet")
+    judged = pr.judged(10, depth="retrieved")
+    labeled = both.filter(pl.col("human").is_not_null().any().over("query"))
+    share = pr.per_query(labeled, judged, by="run", label="human")[str(judged)].mean()
+    for command, options in COMMANDS.items():
+        given = [path, "-m", "ndcg@10", "--label", "human", "--predicted-label", "llm", *options]
+        code, _, err = run(command, *given)
+        text = f"{int(1000 * share) / 10}% for ndcg@10 (judged@10, with unjudged documents in "
+        assert (code, err.count(text)) == (0, 1), err
+    for column, option in (("none", "--label"), ("llm", "--predicted-label")):
+        columns = ["--label", column, "--predicted-label", "none" if column == "llm" else "llm"]
+        code, _, err = run("compare", path, *ASKED, "--baseline", "old", *columns)
+        assert (code, f"column 'none' (`{option}`) has no labels" in err) == (2, True), err

@@ -306,3 +306,11 @@ def test_refused() -> None:
         pr.diagnostics.tie_bands(log.rename({"group": "metric"}), "rr", by="metric")
     with pytest.raises(pr.errors.SchemaError, match="'labels'"):
         pr.diagnostics.judgment_bounds(log, "rr", label="labels")
+
+
+def test_the_cutoff_of_metrics_that_combine_others() -> None:
+    log = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": [1, None, None]})
+    both = pr.precision(1) - pr.precision(2)
+    whole = both / pr.average_precision()
+    bounds = pr.diagnostics.judgment_bounds(log, [both.alias("both"), whole.alias("whole")])
+    assert bounds["judged"].to_list() == [1 / 2, 1 / 3]

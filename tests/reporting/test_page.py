@@ -485,6 +485,167 @@ def test_relevance_novelty_and_the_catalog_side_by_side(tmp_path):
     assert "catalog-table" not in read(log, tmp_path, "hit_rate@2", baseline="accurate").tables
 
 
+@pytest.fixture(scope="module")
+def both_labels(log):
+    """The log with labels of people for 40 queries, and predicted labels of all."""
+    label = pl.col("label").fill_null(0)
+    noise = pl.struct("query", "doc").hash(1) % 3 - 1.0
+    return log.with_columns(
+        human=pl.when(pl.col("query") < 40).then(label), llm=(label + noise).clip(0, 4)
+    )
+
+
+LABELS = {"label": "human", "predicted_label": "llm"}
+
+
+@pytest.fixture(scope="module")
+def page_of_both_labels(both_labels, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("both labels")
+    return read(both_labels, folder, baseline="bm25", slices="country", **LABELS)
+
+
+def test_estimates_from_labels_of_people_and_predicted_ones(both_labels, page_of_both_labels):
+    page = page_of_both_labels
+    values = pr.per_query(
+        both_labels, ["ndcg@10", "ap"], by="run", keep="country", labels=["human", "llm"]
+    )
+    human, predicted = (values.filter(judge=judge).drop("judge") for judge in ("human", "llm"))
+    corrected = pr.compare(human, baseline="bm25", predictions=predicted)
+    assert column(page, "compared", "Difference") == [*map(signed, corrected["difference"])]
+    assert column(page, "compared", "Queries") == ["4080 predicted"] * 2
+    means = pr.summarize(human, predictions=predicted)
+    means = means.sort("metric", "run", descending=[True, False])
+    assert column(page, "means", "Mean") == [*map(number, means["mean"])]
+    of_slices = pr.slices(human, "ap", slices="country", baseline="bm25", predictions=predicted)
+    assert column(page, "slices-table", "Difference")[-of_slices.height :] == [
+        *map(signed, of_slices["difference"])
+    ]
+    weights = [f"{each:.2f}" for each in corrected["judge_weight"]]
+    assert column(page, "estimates", "Judge weight") == weights
+
+    first = corrected.row(0, named=True)
+    assert f"Skip to the results Ranking report: comparison with bm25 {result(first)}" in re.sub(
+        r"bm25 4,864 rows .*? UTC", "bm25", page.text
+    )
+    assert (
+        "40 queries judged by people: "
+        f"{first['wins']} better, {first['ties']} equal, {first['losses']} worse · with predicted "
+        f"labels of 80 more queries, as precise as {first['effective_queries']:.0f} queries judged "
+        "by people"
+    ) in page.text
+    for words, name, table, queries in (
+        ("The labels of llm alone would have claimed", "llm alone", predicted, 120),
+        ("The labels of people alone show", "People alone", human, 40),
+    ):
+        rows = pr.compare(table, baseline="bm25").rows(named=True)
+        intervals = [
+            f"{signed(row['low_corrected'])} to {signed(row['high_corrected'])}" for row in rows
+        ]
+        differences = [signed(row["difference"]) for row in rows]
+        assert column(page, "estimates", name) == [
+            difference + interval
+            for difference, interval in zip(differences, intervals, strict=True)
+        ]
+        assert re.search(
+            re.escape(f"{words}: {result(rows[0])} ({differences[0]}, 95% interval {intervals[0]}")
+            + rf", p [=<] [\d.]+, {queries} queries\)",
+            page.text,
+        )
+    assert "only some of the documents" not in page.text
+    assert "Labels Means, comparisons, groups, slices, gates and means by cutoff are" in page.text
+
+
+def result(row):
+    """The headline of a comparison of neural with bm25."""
+    if row["p_corrected"] >= 0.05:
+        return "No clear difference between neural and bm25"
+    return f"neural is {'better' if row['difference'] > 0 else 'worse'} than bm25"
+
+
+def test_agreement_of_labels_of_people_and_predicted_ones(both_labels, page_of_both_labels):
+    page = page_of_both_labels
+    options = {"labels": ["human", "llm"], "reference": "human"}
+    agreement = pr.judges.agreement(both_labels, **options)
+    values = dict(agreement.select("statistic", "value").iter_rows())
+    assert dict(row[:2] for row in page.tables["agreement-table"][1:]) == {
+        "Equal labels": percent(values["agreement"]),
+        "Equal labels at best if all documents had the same predicted label": percent(
+            values["agreement_constant"]
+        ),
+        "Cohen's kappa quadratic weights": number(values["kappa_quadratic"]),
+        "Krippendorff's alpha ordinal": number(values["alpha_ordinal"]),
+        "Bias mean of the predicted label minus the label of people": signed(values["bias"]),
+        "Precision labels of at least 1": percent(values["precision"]),
+        "Recall labels of at least 1": percent(values["recall"]),
+    }
+    charts = json.loads(page.scripts[0])["kinds"]
+    assert charts["confusion"][""][""]["title"] == "Labels: llm vs. human"
+    confusion = pr.judges.confusion(both_labels, **options)
+    head, *rows = page.tables["confusion-table"]
+    assert head[1:] == [row[0] for row in rows] == ["0", "1", "2", "3", "4"]
+    counts = [int(each.replace(",", "")) for row in rows for each in row[1:]]
+    assert counts == confusion["pairs"].to_list()
+    # Charts of queries show those that people judged.
+    assert "40 queries" in charts["distribution"]["0"][""]["subtitle"][0]
+    note = "Charts by query, and their means, show the queries that people judged"
+    assert note in page.text
+    assert "agreement.csv" in {a["download"] for tag, a in page.elements if "download" in a}
+
+
+@without_charts
+def test_documents_that_people_did_not_judge_are_warned_of(both_labels, tmp_path):
+    partly = both_labels.with_columns(human=pl.when(pl.col("doc") % 3 > 0).then("human"))
+    with pytest.warns(pr.errors.RankWarning, match="people judged only some") as caught:
+        page = read(partly, tmp_path, "ndcg@10", baseline="bm25", **LABELS)
+    judged = pr.judged(10, depth="retrieved").alias("judged")
+    of_people = partly.filter(pl.col("human").is_not_null().any().over("query"))
+    shares = pr.per_query(of_people, judged, by="run", label="human")
+    some = shares.filter(pl.col("judged") < 1)["query"].n_unique()
+    share = int(1000 * shares["judged"].mean()) / 10
+    message = str(caught[0].message)
+    assert f"{share}% for ndcg@10 (judged@10, with unjudged documents in {some} of " in message
+    assert page.text.count(message) == 1
+    # The section Data counts predicted labels, and all documents have one.
+    assert column(page, "contents", "Retrieved but without a predicted label") == ["0.0%"] * 2
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.* queries are in several groups", "ignore:.* intervals exceed"
+)  # fmt: skip
+@without_charts
+@pytest.mark.parametrize(
+    ("change", "options", "expected"),
+    [
+        ({}, {}, r"llm alone would have claimed: neural has the highest ap: 0\.\d+ \(95%"),
+        (
+            {"day": pl.lit([1, 2])}, {"by": "day", "baseline": "bm25"},
+            "with predicted labels of 160 more rankings, as precise as [0-9]+ rankings",
+        ),
+        ({"doc": None}, {"doc": None, "baseline": "bm25"}, "Agreement needs a column of documents"),
+        (
+            {"llm": pl.col("llm") + pl.col("doc") % 500 / 1000}, {"slices": "country"},
+            "different values, too many to compare",
+        ),
+        ({"llm": pl.lit(0.5)}, {"baseline": "bm25"}, "(?s)as precise as 40 .*Label of people 0 0.5 1"),
+    ],
+    ids=["no baseline", "groups", "no documents", "many labels", "a constant judge"],
+)  # fmt: skip
+def test_any_log_with_both_labels_has_a_report(both_labels, tmp_path, change, options, expected):
+    changes = {name: value for name, value in change.items() if value is not None}
+    log = both_labels.with_columns(**changes).drop(change.keys() - changes.keys())
+    page = read(log.explode("day") if "day" in change else log, tmp_path, "ap", **LABELS, **options)
+    assert re.search(expected, page.text), page.text[:2500]
+    assert page.stack == []
+
+
+@without_charts
+def test_two_queries_are_too_few_to_use_predictions(both_labels, tmp_path):
+    few = both_labels.with_columns(human=pl.when(pl.col("query") < 2).then("human"))
+    with pytest.warns(pr.errors.RankWarning, match="intervals of agreement are too narrow"):
+        page = read(few, tmp_path, "ap", baseline="bm25", **LABELS)
+    assert "Too few queries to compare neural with bm25" in page.text
+
+
 @without_charts
 def test_notebooks_show_a_link(log, tmp_path):
     path = pr.report(log, "ap", path=tmp_path / "my report.html")
@@ -922,11 +1083,45 @@ def test_an_error_leaves_nothing_behind_and_what_was_there(log, tmp_path):
             "`baseline` must be a value of the column 'run'",
         ),
         ({"scores": ["score"]}, pr.errors.SchemaError, "already has a column 'run'"),
+        (
+            {"predicted_label": "llm"},
+            pr.errors.SchemaError,
+            "column 'llm' .`predicted_label`. not found",
+        ),
+        (
+            {"predicted_label": "label"},
+            pr.errors.ArgumentError,
+            "both `label` and `predicted_label`",
+        ),
+        (
+            {"predicted_label": "dwell", "label": "nothing"},
+            pr.errors.SchemaError,
+            "column 'nothing' .`label`. not found",
+        ),
+        (
+            {"predicted_label": "position", "metrics": "gm_map"},
+            pr.errors.ArgumentError,
+            "'gm_map' is a geometric",
+        ),
     ],
 )
 def test_errors_are_ours(log, tmp_path, options, error, match):
     with pytest.raises(error, match=match):
         read(log, tmp_path, **options)
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("column", "match"),
+    [
+        ("human", "column 'human' .`label`. has no labels, .* labels of 120 queries"),
+        ("llm", "column 'llm' .`predicted_label`. has no labels, .* labels of 40 queries"),
+    ],
+)
+def test_a_column_without_labels_is_an_error(both_labels, tmp_path, column, match):
+    empty = both_labels.with_columns(pl.lit(None, pl.Int64).alias(column))
+    with pytest.raises(pr.errors.DataError, match=match):
+        read(empty, tmp_path, "ap", **LABELS)
     assert [*tmp_path.iterdir()] == []
 
 

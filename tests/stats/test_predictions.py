@@ -98,6 +98,12 @@ def test_estimates_are_those_of_ppi_python():
     assert row["std_error"] == pytest.approx(math.sqrt(corrected), rel=1e-9)
 
 
+def test_groups_may_be_columns_of_the_query():
+    keys = {"by": "country", "query": ["country", "query"]}
+    several = pr.summarize(VALUES, "x", predictions=PREDICTED, **keys)
+    assert_frame_equal(several, pr.summarize(VALUES, "x", predictions=PREDICTED, by="country"))
+
+
 @pytest.mark.parametrize("judge", ["constant", "opposite", "no others"])
 def test_a_judge_that_says_nothing_leaves_the_human_values(judge):
     predictions = {

@@ -112,9 +112,10 @@
     };
     const views = new Map();
     const draw = async (figure) => {
-      const metric = form.elements.metric.value;
-      const run = form.elements.run?.value ?? "";
-      const specs = kinds[figure.dataset.kind]?.[metric];
+      const metric = form?.elements.metric.value ?? "";
+      const run = form?.elements.run?.value ?? "";
+      const charts = kinds[figure.dataset.kind];
+      const specs = charts?.[metric] ?? charts?.[""];
       const chart = specs && (specs[run] ?? specs[""]);
       const place = figure.querySelector(".chart");
       views.get(figure)?.finalize();
@@ -135,9 +136,11 @@
       root.dataset.drawn = String(Number(root.dataset.drawn ?? 0) + 1);
     };
     const drawAll = () => Promise.all(figures.map(draw)).catch((error) => console.error(error));
-    form.addEventListener("change", drawAll);
-    form.addEventListener("submit", (event) => event.preventDefault());
-    form.hidden = all("select", form).every((each) => each.options.length < 2);
+    if (form) {
+      form.addEventListener("change", drawAll);
+      form.addEventListener("submit", (event) => event.preventDefault());
+      form.hidden = all("select", form).every((each) => each.options.length < 2);
+    }
     drawAll();
   }
 
