@@ -52,11 +52,11 @@ def rbo_value(p: float, ties: str | None = None) -> pl.Expr:
     if ties in ("a", "b"):
         of_left, of_right = left.mean_share(right), right.mean_share(left)
         unknown = unknown * pl.when(is_left_longer).then(of_left).otherwise(of_right)
-    unknown = pl.when(_DEPTH > shorter).then(unknown).otherwise(0.0).sum()
+    unknown = pl.when(shorter < _DEPTH).then(unknown).otherwise(0.0).sum()
     known = _weighted(left, right, weights, ties) + at_shorter * unknown
     both = (LEFT.is_not_null() & RIGHT.is_not_null()).sum()
     last = (both + (longer - shorter) * at_shorter) / longer
-    value = (1 - p) * known + power(longer) * last
+    value = ((1 - p) * known + power(longer) * last).clip(0.0, 1.0)  # rounding errors
     value = pl.when(shorter > 0).then(value).otherwise(0.0)
     return pl.when(longer > 0).then(value).alias("rbo")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from polars_rank.errors import warn
+from polars_rank.stats.intervals import FEW
 from polars_rank.stats.resampling import numpy, poisson_sums
 
 if TYPE_CHECKING:
@@ -67,3 +69,9 @@ def _quantile(values: Any, defined: Any, share: float) -> Any:
     above = np.minimum(below + 1, last)
     low, high = (np.take_along_axis(values, each[None], 0)[0] for each in (below, above))
     return low + (place - below) * (high - low)
+
+
+def warn_of_few(units: int, name: str = "queries") -> None:
+    """Warn of intervals from few queries or clusters."""
+    if units < FEW:
+        warn(f"intervals of agreement are too narrow with fewer than {FEW} {name}; found {units}")
