@@ -197,7 +197,7 @@ def _compared(
     query: Names,
     doc: str,
     score: str,
-    ties: RboTies | None,
+    ties: str | None,
 ) -> pl.LazyFrame:
     """Return a value of each query of two runs, in sorted order."""
     keys, runs = [*some_names("query", query)], [left, lazy(right, "right")]
@@ -249,8 +249,9 @@ def _documents(
     if is_tied:
         ranks = [_first_rank(side), last_rank(side)]
     named = [ranks[0].alias(side.meta.output_name()), *ranks[1:]]
+    columns = [DOC, *(rank.meta.output_name() for rank in named)]
     lists = batch.select(*keys, documents.alias(DOC), *named)
-    return lists.explode(pl.exclude(keys), empty_as_null=True)
+    return lists.explode(columns, empty_as_null=True)
 
 
 def _first_rank(side: pl.Expr) -> pl.Expr:
@@ -264,7 +265,7 @@ def retrieved(
     query: Sequence[str],
     doc: str,
     score: str,
-    ties: RboTies | None = None,
+    ties: str | None = None,
 ) -> pl.LazyFrame:
     """Return the retrieved documents of each query in rank order, as lists named like `ranks`.
 
@@ -286,9 +287,10 @@ def retrieved(
     documents = pl.col(DOCUMENTS)
     lists = [documents.list.eval(_field(DOC)).alias(ranks.meta.output_name())]
     if is_tied:
-        for rank, method in ((_first_rank(ranks), "min"), (last_rank(ranks), "max")):
-            by_score = _field(_SCORE).rank(method, descending=True).cast(pl.UInt32)
-            lists.append(documents.list.eval(by_score).alias(rank.meta.output_name()))
+        first = _field(_SCORE).rank("min", descending=True).cast(pl.UInt32)
+        last = _field(_SCORE).rank("max", descending=True).cast(pl.UInt32)
+        for rank, column in ((first, _first_rank(ranks)), (last, last_rank(ranks))):
+            lists.append(documents.list.eval(rank).alias(column.meta.output_name()))
     table = rankings.select(*user_keys(keys), *lists)
     return table if keys.number is not None else table.set_sorted([*query])
 

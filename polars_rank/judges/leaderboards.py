@@ -33,22 +33,18 @@ def leaderboard_statistics(
     np = numpy()
     rows = sums.reshape(-1, sums.shape[-1])
     runs = (rows.shape[1] - 1) // 2
-    means = rows[:, :-1] / rows[:, -1:]
-    if lower_is_better:
-        means = -means
     result = np.full((len(OF_LEADERBOARDS), len(rows)), np.nan)
-    known = np.flatnonzero(np.isfinite(means).all(axis=1)) if runs > 1 else []
-    step = max(1, _CELLS // max(1, runs**2))
+    known = np.flatnonzero(rows[:, -1] > 0)
+    step = max(1, _CELLS // runs**2)
     for start in range(0, len(known), step):
         block = known[start : start + step]
-        reference, judge = (_levels(means[block][:, half]) for half in _halves(runs))
-        result[:, block] = _of_levels(reference, judge, p)
+        means = rows[block, :-1] / rows[block, -1:]
+        better = -means if lower_is_better else means
+        with np.errstate(invalid="ignore"):  # 0 / 0 is undefined
+            levels = _levels(better[:, :runs]), _levels(better[:, runs:])
+            result[:, block] = _of_levels(*levels, p)
     shaped = (values.reshape(sums.shape[:-1]) for values in result)
     return dict(zip(OF_LEADERBOARDS, shaped, strict=True))
-
-
-def _halves(runs: int) -> tuple[slice, slice]:
-    return slice(runs), slice(runs, 2 * runs)
 
 
 def _levels(means: Array) -> Array:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _VERDICTS = ("same_winner", "opposite_winner", "only_reference", "only_judge")
 _JUDGE, _JUDGES, _RUN, _RUNS = (OWN + name for name in ("judge", "judges", "run", "runs"))
 _DROPPED, _OF_REFERENCE, _UNITS = (OWN + name for name in ("dropped", "of reference", "units"))
-_PLACE = OWN + "place"
+_PLACE, _FACTS = OWN + "place", OWN + "facts"
 #: The columns of the result after those of `by`.
 _SCHEMA = {
     **dict.fromkeys(("metric", "judge", "reference", "statistic"), pl.String()),
@@ -304,11 +304,12 @@ class _Leaderboards:
         facts = values.group_by([*groups, pl.col(self.judge).cast(pl.String).alias(_JUDGE)]).agg(
             pl.col(self.run).unique().sort().alias(_RUNS), is_reference.any().alias(_OF_REFERENCE)
         )
+        facts = facts.select(pl.struct(pl.all()).implode().alias(_FACTS))
         return with_check(checked.select(*groups, *_SCHEMA), facts, self._check)
 
     def _check(self, facts: pl.DataFrame) -> None:
         """Raise unless the runs of each group have values of the reference and of another judge."""
-        column, rows = f"column {self.judge!r} (`judge`)", [*facts.iter_rows(named=True)]
+        column, rows = f"column {self.judge!r} (`judge`)", facts.get_column(_FACTS)[0].to_list()
         judges = sorted({row[_JUDGE] for row in rows if row[_JUDGE] is not None})
         if any(row[_JUDGE] is None for row in rows):
             raise DataError(f"{column} has nulls; drop these rows, or fill in a name")
@@ -347,32 +348,31 @@ class _Leaderboards:
             for group, variable, cells in matrices.cells(lists):
                 runs, judges = (lists.get_column(name)[0] for name in (_RUNS, _JUDGES))
                 judge_of_run = cells.runs // runs
+                known = cells.known[:, judge_of_run == 0].any(axis=1)
                 for judge in range(1, judges):
-                    of_pair = np.flatnonzero((judge_of_run == 0) | (judge_of_run == judge))
+                    of_pair = _of_pair(cells.runs, runs, judge)
+                    if of_pair is None:
+                        continue
                     matrix = matrices.complete(variable, cells, of_pair)
-                    known = cells.known[:, judge_of_run == 0].any(axis=1)
-                    paired = cells.known[:, of_pair].all(axis=1)
-                    is_alone = not {0, judge} <= {*judge_of_run.tolist()}
+                    is_paired = cells.known[:, of_pair].all(axis=1) & (len(of_pair) > 0)
                     head = (*group, judge, variable.name)
-                    dropped = len(known) if is_alone else int((known & ~paired).sum())
+                    dropped = int((known & ~is_paired).sum())
                     tail = (dropped, int(known.sum()), len(np.unique(matrix.keys)))
-                    for row in self._statistics(variable, matrix, is_alone=is_alone):
+                    for row in self._statistics(variable, matrix):
                         values = (*head, *row, *tail, len(columns[_PLACE]))
                         for name, value in zip(schema, values, strict=True):
                             columns[name].append(value)
         return pl.DataFrame([pl.Series(name, columns[name], schema[name]) for name in schema])
 
-    def _statistics(
-        self, variable: Variable, matrix: Matrix, *, is_alone: bool
-    ) -> Iterator[tuple[Any, ...]]:
+    def _statistics(self, variable: Variable, matrix: Matrix) -> Iterator[tuple[Any, ...]]:
         """Yield the statistic, the numbers and the note of each row of a judge."""
         np = numpy()
         used = matrix.weights > 0
         values, weights, keys = matrix.values[used], matrix.weights[used], matrix.keys[used]
-        runs, queries = values.shape[1] // 2, len(values)
+        runs = values.shape[1] // 2
+        queries = len(values) if runs else 0
         note = None
-        if is_alone or not queries:
-            values, queries = values[:0], 0
+        if not queries:
             note = "no query has values of both judges for all runs"
         elif runs < 2:
             note = "there is only one run"
@@ -443,6 +443,20 @@ class _Leaderboards:
         if fewest is not None:
             warn_of_few(fewest, "clusters" if self.keys["cluster"] else "queries")
         return rows
+
+
+def _of_pair(numbers: Array, runs: int, judge: int) -> Array | None:
+    """Return the places of the runs of the reference, then those of a judge.
+
+    There are none if one of them has no values in the group. The result is None if their runs
+    differ, for which `_check` raises.
+    """
+    np = numpy()
+    places = [np.flatnonzero(numbers // runs == each) for each in (0, judge)]
+    if not all(map(len, places)):
+        return places[0][:0]
+    of_reference, of_judge = (numbers[each] % runs for each in places)
+    return np.concatenate(places) if np.array_equal(of_reference, of_judge) else None
 
 
 def _note_of_undefined(share_undefined: float | None) -> str | None:

@@ -220,7 +220,7 @@ class RunMatrices(NamedTuple):
     def _check(self, variable: Variable, values: Array, weights: Array) -> None:
         """Raise for values or weights that cannot be squared and added."""
         np = numpy()
-        too_large = bool(len(values)) and abs(values).max() > LARGE
+        too_large = abs(values).max(initial=0.0) > LARGE
         sums: dict[str, Any] = {
             "mean": values.sum(),
             "squares": np.inf if too_large else 0.0,
