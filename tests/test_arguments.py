@@ -75,6 +75,7 @@ VALUES_OF_QUERIES = pr.per_query(LOG, ["ndcg@2", "rr"], by="run", keep=["country
 DAYS = VALUES_OF_QUERIES.with_columns(day=pl.lit(date(2026, 1, 1)))
 JUDGMENTS, RANKINGS = ONE.select("query", "doc", "label"), ONE.select("query", "doc", "score")
 JUDGED = JUDGMENTS.with_columns(judge=pl.lit("a")).vstack(JUDGMENTS.with_columns(judge=pl.lit("b")))
+OF_JUDGES = pl.concat(VALUES_OF_QUERIES.with_columns(judge=pl.lit(name)) for name in "ab")
 ITEMS = pl.DataFrame({"doc": [1, 2, 3], "group": ["g", "h", "g"]})
 EVENTS = pl.DataFrame({"action_name": ["click"], "query_id": ["q"], "object_id": ["d"]})
 
@@ -154,6 +155,8 @@ ARGUMENTS: dict[str, Any] = {
     "from_lists.frame": pl.DataFrame({"query": [1], "shown": [[1, 2]], "bought": [[1]]}),
     "judges.agreement.judgments": JUDGED,
     "judges.confusion.judgments": JUDGED,
+    "judges.system_agreement.reference": "a",
+    "judges.system_agreement.values": OF_JUDGES,
     "plot.at_k.metric": "ndcg",
     "plot.confusion.table": pr.judges.confusion(JUDGED),
     "rank_curve.metrics": "ndcg",

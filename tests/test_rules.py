@@ -65,7 +65,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         (name, "conventions"): "None: those that the table of values names"
         for name in (
             *("summarize", "compare", "slices"),
-            *("stats.compare_all", "stats.moments", "stats.power"),
+            *("stats.compare_all", "stats.moments", "stats.power", "judges.system_agreement"),
             *("plot.differences", "plot.distribution", "plot.scatter"),
         )
     },
@@ -136,6 +136,7 @@ def test_metrics_are_the_second_parameter() -> None:
             of_values[name] = names[1].name
     assert {*of_values} == {
         *("summarize", "compare", "slices", "stats.compare_all", "stats.moments", "stats.power"),
+        *("judges.system_agreement",),
         *("plot.differences", "plot.distribution", "plot.scatter"),
     }
 
@@ -227,6 +228,11 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
         )
         for name in ("agreement", "confusion")
     },
+    "judges.system_agreement": lambda: pr.judges.system_agreement(
+        pr.per_query(LABELED, ["ap", "rr"], by=BOTH, labels=["label", "llm"]),
+        reference="label",
+        by=["device", "country"],
+    ),
     "diagnostics.churn": lambda: pr.diagnostics.churn(LOG, **GROUPED),
     "diagnostics.headroom": lambda: pr.diagnostics.headroom(LOG, "ap", by=BOTH),
     "diagnostics.judgment_bounds": lambda: pr.diagnostics.judgment_bounds(LOG, "ap", by=BOTH),
