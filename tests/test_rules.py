@@ -231,7 +231,7 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "judges.system_agreement": lambda: pr.judges.system_agreement(
         pr.per_query(LABELED, ["ap", "rr"], by=BOTH, labels=["label", "llm"]),
         reference="label",
-        by=["device", "country"],
+        by="country",
     ),
     "diagnostics.churn": lambda: pr.diagnostics.churn(LOG, **GROUPED),
     "diagnostics.headroom": lambda: pr.diagnostics.headroom(LOG, "ap", by=BOTH),

