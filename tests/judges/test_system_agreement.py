@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
+from polars_rank.judges import bootstrap
 from polars_rank.judges.leaderboards import OF_LEADERBOARDS, leaderboard_statistics
 
 #: Most tables here have few queries.
@@ -291,6 +292,18 @@ def test_intervals() -> None:
     assert_frame_equal(agreement(values, n_resamples=2000), result)
     few = [agreement(values, n_resamples=20, seed=seed)["low"].to_list() for seed in (0, 1)]
     assert few[0] != few[1]
+
+
+def test_groups_of_queries_give_similar_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = table(random_values(9, runs=8, queries=400)).filter(pl.col("judge") != "third")
+    result = agreement(values, n_resamples=1000).head(5)
+    monkeypatch.setattr(bootstrap, "_MOST_CLUSTERS", 100)
+    grouped = agreement(values, n_resamples=1000).head(5)
+    assert_frame_equal(grouped.select("statistic", "value"), result.select("statistic", "value"))
+    assert not grouped["low"].equals(result["low"])
+    for bound in ("low", "high"):
+        pairs = zip(grouped[bound][:4], result[bound][:4], strict=True)
+        assert all(ours == pytest.approx(other, abs=0.15) for ours, other in pairs)
 
 
 @pytest.mark.parametrize(
