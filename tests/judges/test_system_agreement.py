@@ -98,12 +98,12 @@ def mean_ranks(means: Sequence[float]) -> list[float]:
     ]
 
 
-leaderboards = st.integers(2, 5).flatmap(
+leaderboards = st.integers(2, 4).flatmap(
     lambda runs: st.tuples(*[st.lists(st.integers(0, 3), min_size=runs, max_size=runs)] * 2)
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(leaderboards)
 def test_statistics_of_means(means: tuple[list[int], list[int]]) -> None:
     reference, judge = means
@@ -146,13 +146,15 @@ def test_worked_example_of_the_ap_correlation() -> None:
 
 
 def test_published_values_of_the_ap_correlation() -> None:
-    """Values of the example of the R package ircor (Urbano)."""
-    y = [0.37, 0.06, 0.2, 0.27, 0.57, 0.66, 0.63, 0.91, 0.9, 0.94]
-    x = [0.06, 0.2, 0.27, 0.37, 0.57, 0.63, 0.66, 0.9, 0.91, 0.94]
-    assert of_means(x, x)["tau_ap_a"] == of_means(x, x)["tau_ap_b"] == pytest.approx(1)
-    assert of_means(x, y)["tau_ap_a"] == pytest.approx(
-        tau_ap(*(orders(each)[0] for each in (x, y)))
-    )
+    """Values of the R package ircor (Urbano), which are rounded to seven digits."""
+    reference = np.array([0.06, 0.2, 0.27, 0.37, 0.57, 0.63, 0.66, 0.9, 0.91, 0.94])
+    judge = np.array([0.37, 0.06, 0.2, 0.27, 0.57, 0.66, 0.63, 0.91, 0.9, 0.94])
+    ours = of_means(reference, judge)
+    assert (ours["tau_b"], ours["tau_ap_a"]) == pytest.approx((0.7777778, 0.7491182), abs=1e-7)
+    ties = np.round(judge * 5) / 5
+    assert of_means(reference, ties)["tau_ap_a"] == pytest.approx(0.6074515, abs=1e-7)
+    both = of_means(np.round(reference * 5) / 5, ties)
+    assert (both["tau_b"], both["tau_ap_b"]) == pytest.approx((0.75, 0.6269841), abs=1e-7)
 
 
 def test_means_that_differ_by_rounding_are_tied() -> None:
@@ -295,7 +297,7 @@ def test_intervals() -> None:
 
 
 def test_groups_of_queries_give_similar_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = table(random_values(9, runs=8, queries=400)).filter(pl.col("judge") != "third")
+    values = table(random_values(9, runs=12, queries=150)).filter(pl.col("judge") != "third")
     result = agreement(values, n_resamples=1000).head(5)
     monkeypatch.setattr(bootstrap, "_MOST_CLUSTERS", 100)
     grouped = agreement(values, n_resamples=1000).head(5)
