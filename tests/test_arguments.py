@@ -76,6 +76,7 @@ DAYS = VALUES_OF_QUERIES.with_columns(day=pl.lit(date(2026, 1, 1)))
 JUDGMENTS, RANKINGS = ONE.select("query", "doc", "label"), ONE.select("query", "doc", "score")
 JUDGED = JUDGMENTS.with_columns(judge=pl.lit("a")).vstack(JUDGMENTS.with_columns(judge=pl.lit("b")))
 PAIRS = pl.DataFrame({"query": [1], "first": [1], "second": [2], "winner": [1]})
+OF_JUDGES = pl.concat(VALUES_OF_QUERIES.with_columns(judge=pl.lit(name)) for name in "ab")
 ITEMS = pl.DataFrame({"doc": [1, 2, 3], "group": ["g", "h", "g"]})
 EVENTS = pl.DataFrame({"action_name": ["click"], "query_id": ["q"], "object_id": ["d"]})
 
@@ -162,6 +163,8 @@ ARGUMENTS: dict[str, Any] = {
     "judges.corrected.log": ONE,
     "judges.corrected.metrics": "dcg@2",
     "judges.corrected.probability": "propensity",
+    "judges.system_agreement.reference": "a",
+    "judges.system_agreement.values": OF_JUDGES,
     "plot.at_k.metric": "ndcg",
     "plot.confusion.table": pr.judges.confusion(JUDGED),
     "rank_curve.metrics": "ndcg",

@@ -66,6 +66,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         for name in (
             *("summarize", "compare", "slices", "judges.plan"),
             *("stats.compare_all", "stats.moments", "stats.power"),
+            *("summarize", "compare", "slices"),
+            *("stats.compare_all", "stats.moments", "stats.power", "judges.system_agreement"),
             *("plot.differences", "plot.distribution", "plot.scatter"),
         )
     },
@@ -139,6 +141,8 @@ def test_metrics_are_the_second_parameter() -> None:
     assert {*of_values} == {
         *("summarize", "compare", "slices", "stats.compare_all", "stats.moments", "stats.power"),
         *("plot.differences", "plot.distribution", "plot.scatter", "judges.plan"),
+        *("judges.system_agreement",),
+        *("plot.differences", "plot.distribution", "plot.scatter"),
     }
 
 
@@ -239,6 +243,10 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
         judge="llm",
         human="human",
         probability="chosen",
+    "judges.system_agreement": lambda: pr.judges.system_agreement(
+        pr.per_query(LABELED, ["ap", "rr"], by=BOTH, labels=["label", "llm"]),
+        reference="label",
+        by="country",
     ),
     "diagnostics.churn": lambda: pr.diagnostics.churn(LOG, **GROUPED),
     "diagnostics.headroom": lambda: pr.diagnostics.headroom(LOG, "ap", by=BOTH),

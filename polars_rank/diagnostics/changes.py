@@ -20,14 +20,8 @@ from polars_rank._params import (
 )
 from polars_rank.columns import Score, scored
 from polars_rank.conventions import POLARS_RANK, read_metrics
-from polars_rank.diagnostics.similarity import (
-    LEFT,
-    RIGHT,
-    of_pairs,
-    overlap_value,
-    rbo_value,
-    retrieved,
-)
+from polars_rank.diagnostics.overlaps import LEFT, RIGHT, overlap_value, rbo_value
+from polars_rank.diagnostics.similarity import of_pairs, retrieved
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.means import grouped, ratio, to_rows

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import polars as pl
 
-from polars_rank._params import OWN, find_columns, one_of, share, some_names, whole_number
+from polars_rank._params import OWN, find_columns, one_of, some_names
 from polars_rank.columns import Columns, labeled
+from polars_rank.diagnostics.overlaps import (
+    LEFT,
+    RIGHT,
+    UNORDERED,
+    last_rank,
+    overlap_value,
+    rbo_value,
+)
 from polars_rank.evaluation.checks import duplicate_check, duplicates_remedy, row_checks
-from polars_rank.evaluation.means import ratio
 from polars_rank.evaluation.per_ranking import (
     DOC,
     DOCUMENTS,
@@ -27,8 +34,10 @@ if TYPE_CHECKING:
     from polars_rank._params import Names
     from polars_rank.conventions import Ties
 
-#: The rank of a document in both runs; null if the run does not have it.
-LEFT, RIGHT = pl.col(OWN + "rank in left"), pl.col(OWN + "rank in right")
+#: The score of a document in a list.
+_SCORE = OWN + "score of document"
+#: Orders of documents with equal scores, and the treatments of ties without an order.
+RboTies: TypeAlias = Literal["doc", "doc_ascending", "input", "w", "a", "b"]
 
 
 @framed
@@ -40,14 +49,14 @@ def rbo(
     query: Names = "query",
     doc: str = "doc",
     score: str = "score",
-    ties: Ties | None = None,
+    ties: RboTies | None = None,
 ) -> pl.LazyFrame:
     r"""Compute the rank-biased overlap (RBO) of two runs, query by query.
 
     $$\mathrm{RBO} = (1 - p) \sum_{d=1}^{\infty} p^{d-1} \frac{|left_{1..d} \cap right_{1..d}|}{d}$$
 
     It is extrapolated: beyond the shorter ranking, and beyond both, the share of common documents
-    is assumed to remain the same (equation 32 of the paper).
+    is assumed to remain the same (equation 32 of Webber et al.).
 
     Parameters
     ----------
@@ -59,8 +68,19 @@ def rbo(
     query, doc, score
         Names of the columns in both tables; `query` may be several.
     ties
-        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
-        "input".
+        Order of documents with equal scores, or treatment of ties without an order:
+
+        - "doc" (id descending; default), "doc_ascending" or "input": the tied documents have this
+          order. By id, both runs break ties in the same way, which overestimates the similarity
+          where both have ties;
+        - "w": tied documents share a rank, and the first d documents of a run are those whose
+          rank is d or less, which may be more than d. The agreement is
+          $2 |left_{1..d} \cap right_{1..d}| / (|left_{1..d}| + |right_{1..d}|)$. For ties that
+          mean equality, as in sports;
+        - "a": the mean over all orders of the tied documents. For ties whose order is unknown;
+        - "b": as "a", but the agreement is divided by its geometric mean for each of the two
+          rankings with itself, so that rankings with the same ties have an RBO of 1. For the
+          agreement of two runs of equal standing that both have ties.
 
     Returns
     -------
@@ -68,9 +88,24 @@ def rbo(
         Same type as `left`. One row per query of either table, with the columns of the query and
         `rbo` in [0, 1]: 0 if one of the rankings is empty, null if both are.
 
+    Notes
+    -----
+    For "a" and "b", $c_x(d)$ is the share of orders in which the document x is one of the first d,
+    and the agreement at depth d is $\sum_x c^{left}_x c^{right}_x / d$ for "a", and for "b"
+
+    $$\frac{\sum_x c^{left}_x(d) \, c^{right}_x(d)}
+    {\sqrt{\sum_x c^{left}_x(d)^2 \sum_x c^{right}_x(d)^2}}$$
+
+    Beyond the shorter ranking, at depth d > s, each of the d - s documents that it lacks counts as
+    the agreement at s times the mean of $c_x(d)$, if it is not 0, over the documents that only the
+    longer ranking has (1 for "w"). If one ranking is longer and has ties there, "a" is therefore
+    not exactly the mean of the extrapolated values of all orders. Without ties, "w", "a" and "b"
+    are equal to the values of an order.
+
     References
     ----------
-    Webber, Moffat & Zobel, A similarity measure for indefinite rankings, 2010.
+    Webber, Moffat & Zobel, A similarity measure for indefinite rankings, 2010; Corsi & Urbano, The
+    treatment of ties in rank-biased overlap, 2024.
 
     Examples
     --------
@@ -86,8 +121,14 @@ def rbo(
     ╞═══════╪═════╡
     │ 1     ┆ 0.5 │
     └───────┴─────┘
+    >>> # With a tie, the overlap at depth 1 is 1/2 on average.
+    >>> tied = left.with_columns(score=1.0)
+    >>> pr.diagnostics.rbo(tied, right, p=0.5, ties="a")["rbo"].item()
+    0.75
     """
-    return _compared(left, right, rbo_value(p), query=query, doc=doc, score=score, ties=ties)
+    one_of("ties", ties, (None, *TIES, *UNORDERED))
+    value = rbo_value(p, ties)
+    return _compared(left, right, value, query=query, doc=doc, score=score, ties=ties)
 
 
 @framed
@@ -143,40 +184,9 @@ def overlap(
     │ 1     ┆ 0.5     │
     └───────┴─────────┘
     """
+    one_of("ties", ties, (None, *TIES))
     value = overlap_value(k)
     return _compared(left, right, value, query=query, doc=doc, score=score, ties=ties)
-
-
-def rbo_value(p: float) -> pl.Expr:
-    """Return rank-biased overlap as an aggregation of the documents of a ranking."""
-    share("p", p)
-    a, b = LEFT, RIGHT
-    shorter = pl.min_horizontal(a.count(), b.count())
-    longer = pl.max_horizontal(a.count(), b.count())
-    places = pl.int_range(1, pl.len() + 1, dtype=pl.UInt32)
-    power = pl.lit(float(p)).pow
-    weights = power(places.cast(pl.Float64) - 1) / places
-    # A common document counts at all depths at which both rankings have it.
-    both = pl.max_horizontal(a, b).filter(a.is_not_null() & b.is_not_null())
-    weighted = weights.head(longer).cum_sum(reverse=True).gather(both - 1).sum()
-    in_shorter, in_longer = (both <= shorter).sum(), both.count()
-    seen = in_shorter / shorter
-    depths = weights.head(longer).sum() - weights.head(shorter).sum()
-    beyond = seen * ((power(shorter) - power(longer)) / (1 - p) - shorter * depths)
-    last = (in_longer - in_shorter) / longer + seen
-    value = (1 - p) * (weighted + beyond) + power(longer) * last
-    known = pl.when(shorter > 0).then(value).otherwise(0.0)
-    return pl.when(longer > 0).then(known).alias("rbo")
-
-
-def overlap_value(k: int | None) -> pl.Expr:
-    """Return the overlap at k as an aggregation of the documents of a ranking."""
-    both = pl.max_horizontal(LEFT, RIGHT).filter(LEFT.is_not_null() & RIGHT.is_not_null())
-    if k is None:
-        value = ratio(both.count(), pl.max_horizontal(LEFT.count(), RIGHT.count()))
-    else:
-        value = (both <= whole_number("k", k)).sum() / k
-    return value.alias("overlap")
 
 
 def _compared(
@@ -187,10 +197,9 @@ def _compared(
     query: Names,
     doc: str,
     score: str,
-    ties: Ties | None,
+    ties: str | None,
 ) -> pl.LazyFrame:
     """Return a value of each query of two runs, in sorted order."""
-    one_of("ties", ties, (None, *TIES))
     keys, runs = [*some_names("query", query)], [left, lazy(right, "right")]
     schemas = [schema_of(run) for run in runs]
     for schema in schemas:
@@ -202,33 +211,51 @@ def _compared(
         casts = {name: dtype for name, dtype in types.items() if schema[name] != dtype}
         rows = run.cast(casts) if casts else run  # type: ignore[arg-type]
         tables.append(retrieved(rows, ranks, query=keys, doc=doc, score=score, ties=ties))
-    return of_pairs(tables[0], tables[1], keys, [value]).sort(keys)
+    is_tied = ties in UNORDERED
+    return of_pairs(tables[0], tables[1], keys, [value], is_tied=is_tied).sort(keys)
 
 
 def of_pairs(
-    left: pl.LazyFrame, right: pl.LazyFrame, keys: Sequence[str], values: Sequence[pl.Expr]
+    left: pl.LazyFrame,
+    right: pl.LazyFrame,
+    keys: Sequence[str],
+    values: Sequence[pl.Expr],
+    *,
+    is_tied: bool = False,
 ) -> pl.LazyFrame:
     """Return values of each ranking in either table.
 
-    The tables are results of `retrieved`. The values are aggregations of `LEFT` and `RIGHT`.
+    The tables are results of `retrieved`; `is_tied` says whether ties have no order. The values are
+    aggregations of `LEFT` and `RIGHT`.
     """
 
     def of_batch(batch: pl.LazyFrame) -> pl.LazyFrame:
-        # A ranking without documents has a row without a document.
-        first, second = (
-            batch.select(*keys, pl.col(side).alias(DOC), _ranks(side)).explode(
-                DOC, side, empty_as_null=True
-            )
-            for side in (LEFT.meta.output_name(), RIGHT.meta.output_name())
-        )
+        first, second = (_documents(batch, keys, side, is_tied=is_tied) for side in (LEFT, RIGHT))
         documents = first.join(second, on=[*keys, DOC], how="full", coalesce=True)
         return documents.group_by(keys).agg(values)
 
     return in_batches(left.join(right, on=keys, how="full", coalesce=True), of_batch)
 
 
-def _ranks(documents: str) -> pl.Expr:
-    return pl.int_ranges(1, pl.col(documents).list.len() + 1, dtype=pl.UInt32).alias(documents)
+def _documents(
+    batch: pl.LazyFrame, keys: Sequence[str], side: pl.Expr, *, is_tied: bool
+) -> pl.LazyFrame:
+    """Return the documents of a run with their ranks.
+
+    A ranking without documents has a row without a document.
+    """
+    documents = pl.col(side.meta.output_name())
+    ranks = [pl.int_ranges(1, documents.list.len() + 1, dtype=pl.UInt32)]
+    if is_tied:
+        ranks = [_first_rank(side), last_rank(side)]
+    named = [ranks[0].alias(side.meta.output_name()), *ranks[1:]]
+    columns = [DOC, *(rank.meta.output_name() for rank in named)]
+    lists = batch.select(*keys, documents.alias(DOC), *named)
+    return lists.explode(columns, empty_as_null=True)
+
+
+def _first_rank(side: pl.Expr) -> pl.Expr:
+    return pl.col(side.meta.output_name() + " first")
 
 
 def retrieved(
@@ -238,9 +265,13 @@ def retrieved(
     query: Sequence[str],
     doc: str,
     score: str,
-    ties: Ties | None = None,
+    ties: str | None = None,
 ) -> pl.LazyFrame:
-    """Return the retrieved documents of each query in rank order, as lists named like `ranks`."""
+    """Return the retrieved documents of each query in rank order, as lists named like `ranks`.
+
+    If ties have no order, there are also lists of the first and the last rank of the documents that
+    are tied with each document.
+    """
     log, label = labeled(run, None)
     columns = Columns.find(schema_of(log), query=query, doc=doc, score=score, label=label, by=None)
     columns = columns._replace(unnamed=())
@@ -248,7 +279,21 @@ def retrieved(
         *row_checks(columns),
         duplicate_check(columns, DOC, remedy=duplicates_remedy("`query`")),
     ]
-    rankings, keys = retrieved_documents(log, columns, ties=ties, checks=checks)
-    documents = pl.col(DOCUMENTS).list.eval(pl.element().struct.field(DOC))
-    table = rankings.select(*user_keys(keys), documents.alias(ranks.meta.output_name()))
+    is_tied = ties in UNORDERED
+    rankings, keys = retrieved_documents(
+        log, columns, ties=None if is_tied else cast("Ties | None", ties), checks=checks,
+        extras={_SCORE: columns.number(columns.score)} if is_tied else None,
+    )  # fmt: skip
+    documents = pl.col(DOCUMENTS)
+    lists = [documents.list.eval(_field(DOC)).alias(ranks.meta.output_name())]
+    if is_tied:
+        first = _field(_SCORE).rank("min", descending=True).cast(pl.UInt32)
+        last = _field(_SCORE).rank("max", descending=True).cast(pl.UInt32)
+        for rank, column in ((first, _first_rank(ranks)), (last, last_rank(ranks))):
+            lists.append(documents.list.eval(rank).alias(column.meta.output_name()))
+    table = rankings.select(*user_keys(keys), *lists)
     return table if keys.number is not None else table.set_sorted([*query])
+
+
+def _field(name: str) -> pl.Expr:
+    return pl.element().struct.field(name)

@@ -5,8 +5,9 @@ from polars_rank.judges.bradley_terry import from_pairs
 from polars_rank.judges.confusions import confusion
 from polars_rank.judges.corrected_values import corrected
 from polars_rank.judges.plans import plan
+from polars_rank.judges.systems import system_agreement
 
-__all__ = ["agreement", "confusion", "corrected", "from_pairs", "plan"]
+__all__ = ["agreement", "confusion", "corrected", "from_pairs", "plan", "system_agreement"]
 
 
 def __dir__() -> list[str]:

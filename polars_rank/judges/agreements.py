@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import polars as pl
 
 from polars_rank._params import integer, share, threshold, whole_number
-from polars_rank.errors import warn
 from polars_rank.frames.tables import framed_table
-from polars_rank.judges.bootstrap import Bootstrap
+from polars_rank.judges.bootstrap import Bootstrap, warn_of_few
 from polars_rank.judges.coefficients import OF_ALL, OF_PAIRS, pair_statistics, unit_statistics
 from polars_rank.judges.counts import pair_counts, unit_sums, unpaired
 from polars_rank.judges.labels import Judgments, Labels
@@ -244,7 +243,7 @@ def _of_pairs(labels: Labels, *, rel: float, bootstrap: Bootstrap) -> list[_Row]
             single = unpaired(labels, first, second, pairs)
             names = labels.judges[second], labels.judges[first]
             rows += _noted(names, estimates[:, :, place], OF_PAIRS, pairs, single)
-    _warn_of_few(fewest)
+    warn_of_few(fewest)
     return rows
 
 
@@ -281,10 +280,3 @@ def _noted(
             note = f"undefined in {100 * undefined:.2g}% of the resamples"
         rows.append((*names, statistic, value, low, high, pairs, single, note))
     return rows
-
-
-def _warn_of_few(queries: int) -> None:
-    if queries < FEW:
-        warn(
-            f"intervals of agreement are too narrow with fewer than {FEW} queries; found {queries}"
-        )

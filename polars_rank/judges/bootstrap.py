@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from polars_rank.errors import warn
+from polars_rank.stats.intervals import FEW
+from polars_rank.stats.query_hash import mixed
 from polars_rank.stats.resampling import numpy, poisson_sums
 
 if TYPE_CHECKING:
@@ -12,6 +15,11 @@ if TYPE_CHECKING:
 
 #: Maximum number of counts in tables of resamples.
 _CELLS = 2**20
+#: Maximum number of clusters of queries, and the minimum if the tables of counts are large.
+#: With 1,024 clusters, the length of an interval has a relative standard error of about 2%.
+_MOST_CLUSTERS, _LEAST_CLUSTERS = 2**14, 2**10
+#: Maximum number of counts of all clusters, if there are more of them than the minimum.
+_ALL_CELLS = 2**24
 #: Distance between the seeds of tables of resamples.
 _SEEDS = 2**32
 #: Values of resamples that differ by less are equal.
@@ -67,3 +75,23 @@ def _quantile(values: Any, defined: Any, share: float) -> Any:
     above = np.minimum(below + 1, last)
     low, high = (np.take_along_axis(values, each[None], 0)[0] for each in (below, above))
     return low + (place - below) * (high - low)
+
+
+def clusters(key: Any, cells: int) -> tuple[Any, Any]:
+    """Return the hashes of the clusters, and the number of the cluster of each row.
+
+    A cluster is a key, such as a query. If there are too many, they are put into clusters at
+    random; `cells` is the number of counts of a cluster.
+    """
+    np = numpy()
+    keys, cluster = np.unique(key, return_inverse=True)
+    most = min(_MOST_CLUSTERS, max(_LEAST_CLUSTERS, _ALL_CELLS // cells))
+    if len(keys) <= most:
+        return keys, cluster
+    return np.arange(most, dtype=np.uint64), (mixed(keys) % most).astype(np.int64)[cluster]
+
+
+def warn_of_few(units: int, name: str = "queries") -> None:
+    """Warn of intervals from few queries or clusters."""
+    if units < FEW:
+        warn(f"intervals of agreement are too narrow with fewer than {FEW} {name}; found {units}")

@@ -13,7 +13,8 @@ from polars_rank._params import OWN, find_columns, free, is_number, names, some_
 from polars_rank.errors import ArgumentError, DataError, hint, number_of, short
 from polars_rank.evaluation.checks import FAILED, Check, failed, raise_failed
 from polars_rank.frames.tables import schema_of
-from polars_rank.stats.query_hash import mixed, query_key
+from polars_rank.judges.bootstrap import clusters
+from polars_rank.stats.query_hash import query_key
 from polars_rank.stats.resampling import KEY, numpy
 
 if TYPE_CHECKING:
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
 _JUDGE, _GRADE, _FRACTION = (OWN + name for name in ("judge", "grade", "fraction"))
 #: Maximum number of different grades. Tables of counts have a cell for each pair of grades.
 MOST_GRADES = 128
-#: Maximum number of clusters of queries, and the minimum if the tables of counts are large.
-#: With 1,024 clusters, the length of an interval has a relative standard error of about 2%.
-_MOST_CLUSTERS, _LEAST_CLUSTERS = 2**14, 2**10
-#: Maximum number of counts of all pairs of judges, if there are more clusters than the minimum.
-_CELLS = 2**24
 
 
 class Labels(NamedTuple):
@@ -239,7 +235,7 @@ class Judgments:
         np = numpy()
         pairs = self._pairs(judges)
         cells = len(pairs) * len(values) ** 2
-        keys, cluster = _clusters(documents.get_column(KEY).to_numpy(), cells)
+        keys, cluster = clusters(documents.get_column(KEY).to_numpy(), cells)
         order = np.argsort(cluster, kind="stable")
         documents = documents[order]
         lengths = documents.get_column(_JUDGE).list.len().to_numpy()
@@ -289,17 +285,3 @@ def _check_number(grades: int) -> None:
         raise ArgumentError(
             f"labels must have at most {MOST_GRADES} different grades; found {grades:,}; round them"
         )
-
-
-def _clusters(key: Any, cells: int) -> tuple[Any, Any]:
-    """Return the hashes of the clusters, and the number of the cluster of each document.
-
-    A cluster is a query. If there are too many, they are put into clusters at random; `cells` is
-    the number of counts of a cluster.
-    """
-    np = numpy()
-    keys, cluster = np.unique(key, return_inverse=True)
-    most = min(_MOST_CLUSTERS, max(_LEAST_CLUSTERS, _CELLS // cells))
-    if len(keys) <= most:
-        return keys, cluster
-    return np.arange(most, dtype=np.uint64), (mixed(keys) % most).astype(np.int64)[cluster]

@@ -61,6 +61,7 @@ class Variable(NamedTuple):
     fill: float | None
     #: Whether the values are 0 or 1 by definition.
     is_binary: bool = False
+    lower_is_better: bool = False
 
     @property
     def value(self) -> pl.Expr:
@@ -226,7 +227,8 @@ def _variable(
     fill = undefined if isinstance(undefined, float) else None
     aggregate = conventions.aggregate(metric)
     is_binary = aggregate == "mean" and (schema[name] == pl.Boolean or _is_binary(metric))
-    return Variable(name, aggregate, conventions.counts_as(metric), fill, is_binary)
+    lower = isinstance(metric, Metric) and metric.lower_is_better
+    return Variable(name, aggregate, conventions.counts_as(metric), fill, is_binary, lower)
 
 
 def _is_binary(metric: pl.Expr) -> bool:

@@ -29,6 +29,22 @@ _RANKINGS = OWN + "rankings"
 _WEIGHTS_DIFFER, _CLUSTERS_DIFFER = OWN + "weights differ", OWN + "clusters differ"
 
 
+class Cells(NamedTuple):
+    """The values of a metric in a group: queries x runs."""
+
+    #: The numbers of the runs that have rankings in the group.
+    runs: Array
+    #: Number of queries of each run that no earlier run has.
+    new_queries: Array
+    #: NaN where a run has no value.
+    values: Array
+    #: Whether a run has a value.
+    known: Array
+    weights: Array
+    #: A key for each query, which those of a cluster share.
+    keys: Array
+
+
 class Matrix(NamedTuple):
     """The values of a metric in a group, of the queries with a value in all of its runs."""
 
@@ -93,7 +109,6 @@ class RunMatrices(NamedTuple):
             pl.col(RUN_NUMBER),
             pl.len().alias(_RANKINGS),
             *(value.alias(key) for key, value in values.items()),
-            *(value.count().alias(key + "count") for key, value in values.items()),
             *self._weights(),
             *self._clusters(),
         )
@@ -102,7 +117,7 @@ class RunMatrices(NamedTuple):
             alone = pl.any_horizontal(pl.col(name).is_null() for name in self.cluster)
             of_cluster = query_key(self.cluster, [schema[name] for name in self.cluster])
             key = pl.when(alone).then(mixed(key)).otherwise(of_cluster)
-        kept = (_RANKINGS, *values, *(name + "count" for name in values), *self._faults())
+        kept = (_RANKINGS, *values, *self._faults())
         weight = [] if self.weight is None else [_WEIGHT]
         return queries.select(*self.groups, RUN_NUMBER, key.alias(KEY), *weight, *kept)
 
@@ -149,15 +164,33 @@ class RunMatrices(NamedTuple):
 
     def matrices(self, queries: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], Matrix]]:
         """Return the matrix of each group and metric, with their key, from the rows of `lists`."""
+        for group, variable, cells in self.cells(queries):
+            yield (*group, variable.name), self.complete(variable, cells)
+
+    def complete(self, variable: Variable, cells: Cells, runs: Array | None = None) -> Matrix:
+        """Return the queries with a value in all runs, or in all runs with the given places.
+
+        Raise for values or weights that cannot be squared and added.
+        """
+        every = slice(None) if runs is None else runs
+        known = cells.known[:, every].all(axis=1)
+        values, weights = cells.values[known][:, every], cells.weights[known]
+        self._check(variable, values, weights)
+        missing = len(known) - len(values)
+        new_queries = cells.new_queries[every]
+        return Matrix(cells.runs[every], new_queries, values, weights, cells.keys[known], missing)
+
+    def cells(self, queries: pl.DataFrame) -> Iterator[tuple[list[Any], Variable, Cells]]:
+        """Return the values of each group and metric from the rows of `lists`."""
         groups = self.groups
         parts = queries.partition_by(groups, maintain_order=True) if groups else [queries]
         for part in parts:
             if part.height:
                 group = [part.get_column(name)[0] for name in groups]
-                for each, matrix in zip(self.selected, self._of_group(part), strict=True):
-                    yield (*group, each.name), matrix
+                for each, cells in zip(self.selected, self._of_group(part), strict=True):
+                    yield group, each, cells
 
-    def _of_group(self, queries: pl.DataFrame) -> Iterator[Matrix]:
+    def _of_group(self, queries: pl.DataFrame) -> Iterator[Cells]:
         np = numpy()
         for fault, error in self._faults().items():
             if queries.get_column(fault).any():
@@ -177,20 +210,17 @@ class RunMatrices(NamedTuple):
         weights = np.ones(queries.height)
         if self.weight is not None:
             weights = queries.get_column(_WEIGHT).to_numpy()
-        for index, each in enumerate(self.selected):
-            key = _column(index)
-            complete = queries.get_column(key + "count").to_numpy() == len(runs)
-            matrix = np.empty(len(filled))
-            matrix[cells] = elements(queries.get_column(key))
-            values = matrix.reshape(-1, len(runs))[complete]
-            self._check(each, values, weights[complete])
-            missing = queries.height - len(values)
-            yield Matrix(runs, new_queries, values, weights[complete], keys[complete], missing)
+        for index in range(len(self.selected)):
+            lists = queries.get_column(_column(index))
+            matrix, known = np.full(len(filled), np.nan), np.zeros(len(filled), dtype=bool)
+            matrix[cells], known[cells] = elements(lists), _are_known(lists)
+            values, known = (each.reshape(-1, len(runs)) for each in (matrix, known))
+            yield Cells(runs, new_queries, values, known, weights, keys)
 
     def _check(self, variable: Variable, values: Array, weights: Array) -> None:
         """Raise for values or weights that cannot be squared and added."""
         np = numpy()
-        too_large = bool(len(values)) and abs(values).max() > LARGE
+        too_large = abs(values).max(initial=0.0) > LARGE
         sums: dict[str, Any] = {
             "mean": values.sum(),
             "squares": np.inf if too_large else 0.0,
@@ -217,3 +247,8 @@ def elements(lists: pl.Series) -> Array:
     `Series.explode` runs a query, which callbacks of a plan must not do.
     """
     return pl.Series(lists.to_arrow().flatten()).to_numpy()
+
+
+def _are_known(lists: pl.Series) -> Array:
+    """Return whether the elements of all lists of a column are not null."""
+    return lists.to_arrow().flatten().is_valid().to_numpy(zero_copy_only=False)

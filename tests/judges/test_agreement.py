@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
-from polars_rank.judges import labels as judge_labels
+from polars_rank.judges import bootstrap
 
 from . import plain
 
@@ -233,7 +233,7 @@ def test_groups_of_queries_give_intervals_of_the_same_length(
 ) -> None:
     log = noisy(4_000)
     exact = pr.judges.agreement(log, labels=["a", "b"], n_resamples=1_000)
-    monkeypatch.setattr(judge_labels, "_MOST_CLUSTERS", 1_000)
+    monkeypatch.setattr(bootstrap, "_MOST_CLUSTERS", 1_000)
     grouped = pr.judges.agreement(log, labels=["a", "b"], n_resamples=1_000)
     assert grouped["value"].to_list() == pytest.approx(exact["value"].to_list())
     width = exact["high"] - exact["low"]

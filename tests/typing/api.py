@@ -55,6 +55,8 @@ assert_type(
     pr.judges.corrected(lazy, "dcg@10", judge="llm", human="human", probability="p", by="run"),
     pl.LazyFrame,
 )
+assert_type(pr.judges.system_agreement(lazy, reference="human"), pl.LazyFrame)
+assert_type(pr.diagnostics.rbo(lazy, eager, ties="b"), pl.LazyFrame)
 assert_type(pr.collapse(lazy, doc="document_id"), pl.LazyFrame)
 assert_type(lazy.select(pr.catalog.leave_one_out("time")), pl.LazyFrame)
 assert_type(pr.clicks.click_through_rates(eager, prior=(1, 1)), pl.DataFrame)

@@ -1,0 +1,405 @@
+"""Agreement of judges on runs: plain Python, scipy, worked examples, intervals, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations, product
+from typing import Any
+
+import needs
+import numpy as np
+import polars as pl
+import polars_rank as pr
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+from polars_rank.judges import bootstrap
+from polars_rank.judges.leaderboards import OF_LEADERBOARDS, leaderboard_statistics
+
+#: Most tables here have few queries.
+pytestmark = pytest.mark.filterwarnings("ignore:intervals of agreement are too narrow")
+
+VERDICTS = ["same_winner", "opposite_winner", "only_reference", "only_judge"]
+NAMES = "abcdefghij"
+
+
+def table(values: dict[str, Sequence[Sequence[float | None]]], metric: str = "rr") -> pl.DataFrame:
+    """Return per-query values from the rows of queries x runs of each judge."""
+    return pl.DataFrame(
+        [
+            (run, query, judge, value)
+            for judge, rows in values.items()
+            for query, row in enumerate(rows)
+            for run, value in zip(NAMES, row, strict=False)
+        ],
+        schema={
+            "run": pl.String, "query": pl.Int64, "judge": pl.String, metric: pl.Float64,
+        },
+        orient="row",
+    )  # fmt: skip
+
+
+def agreement(values: Any, *metrics: Any, **options: Any) -> pl.DataFrame:
+    options = {"reference": "human", "n_resamples": 50, **options}
+    return pr.judges.system_agreement(values, *metrics, **options)
+
+
+def statistics(result: pl.DataFrame) -> dict[str, float | None]:
+    return dict(result.select("statistic", "value").iter_rows())
+
+
+def of_means(reference: Sequence[float], judge: Sequence[float], p: float = 0.9) -> dict[str, Any]:
+    sums = np.array([*reference, *judge, 1.0])
+    return {name: float(value) for name, value in leaderboard_statistics(sums, p=p).items()}
+
+
+def orders(means: Sequence[float]) -> list[list[int]]:
+    """Return all rankings of the runs, the best first, that differ by the order of ties."""
+    runs = [*range(len(means))]
+    levels = [[run for run in runs if means[run] == mean] for mean in sorted({*means})[::-1]]
+    return [
+        [run for level in order for run in level]
+        for order in product(*(permutations(level) for level in levels))
+    ]
+
+
+def tau_ap(reference: Sequence[int], judge: Sequence[int]) -> float:
+    """Return the AP correlation of two rankings without ties (Yilmaz et al., 2008)."""
+    total = 0.0
+    for place in range(1, len(judge)):
+        above = reference[: reference.index(judge[place])]
+        total += len({*judge[:place]} & {*above}) / place
+    return 2 * total / (len(judge) - 1) - 1
+
+
+def tau_ap_b(reference: Sequence[float], judge: Sequence[float]) -> float | None:
+    """Return the symmetric AP correlation with ties (Urbano and Marrero, 2017)."""
+    directions = []
+    for truth, estimate in ((reference, judge), (judge, reference)):
+        shares = []
+        for run, mean in enumerate(estimate):
+            above = [other for other, value in enumerate(estimate) if value > mean]
+            if above:
+                concordant = sum(truth[other] > truth[run] for other in above)
+                shares.append(concordant / len(above))
+        if not shares:
+            return None
+        directions.append(2 * sum(shares) / len(shares) - 1)
+    return sum(directions) / 2
+
+
+def mean_ranks(means: Sequence[float]) -> list[float]:
+    """Return the mean rank of each run over all orders of ties."""
+    rankings = orders(means)
+    return [
+        sum(ranking.index(run) + 1 for ranking in rankings) / len(rankings)
+        for run in range(len(means))
+    ]
+
+
+leaderboards = st.integers(2, 4).flatmap(
+    lambda runs: st.tuples(*[st.lists(st.integers(0, 3), min_size=runs, max_size=runs)] * 2)
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(leaderboards)
+def test_statistics_of_means(means: tuple[list[int], list[int]]) -> None:
+    reference, judge = means
+    ours = of_means(reference, judge)
+    kendall = needs.package("scipy.stats", "stats").kendalltau(reference, judge).statistic
+    assert ours["tau_b"] == pytest.approx(kendall, nan_ok=True, abs=1e-12)
+    taus = [tau_ap(*pair) for pair in product(orders(reference), orders(judge))]
+    assert ours["tau_ap_a"] == pytest.approx(sum(taus) / len(taus), abs=1e-12)
+    expected = tau_ap_b(reference, judge)
+    assert ours["tau_ap_b"] == pytest.approx(
+        float("nan") if expected is None else expected, nan_ok=True, abs=1e-12
+    )
+    sides = [
+        pl.DataFrame({"query": 1, "doc": [*range(len(side))], "score": side}) for side in means
+    ]
+    rbo = pr.diagnostics.rbo(*sides, p=0.7, ties="b")["rbo"].item()
+    assert of_means(reference, judge, p=0.7)["rbo"] == pytest.approx(rbo, abs=1e-12)
+    drops = [b - a for a, b in zip(*map(mean_ranks, means), strict=True)]
+    assert ours["largest_drop"] == pytest.approx(max(drops), abs=1e-12)
+    for name in ("tau_b", "tau_ap_b", "rbo"):
+        assert of_means(judge, reference)[name] == pytest.approx(ours[name], nan_ok=True)
+
+
+def test_worked_example_of_the_ap_correlation() -> None:
+    """The judge has d, a, b, c, e; the reference has a to e, and ties of the judge are b and c."""
+    ours = of_means([5, 4, 3, 2, 1], [4, 2, 2, 5, 1])
+    # Order of the judge: d, a, (b, c), e. Concordant above: a: 0 of 1; e: 4 of 4. Above b and c,
+    # a is concordant, and d is not; the rank of each is 3 or 4, and the lower one has the other
+    # above it, which is concordant in half of the orders.
+    of_ties = 1 / 2 + (1 + 1 / 2) / 3
+    assert ours["tau_ap_a"] == pytest.approx(2 / 4 * (0 / 1 + of_ties + 4 / 4) - 1)
+    # b: the judge's order, above the ties: a 0/1, b 1/2, c 1/2, e 4/4. The reference's order: b:
+    # 1 of 1 (a is better for both), c: a of a and b, d: none of three, e: all of four.
+    directions = (0 / 1 + 1 / 2 + 1 / 2 + 4 / 4) / 4, (1 / 1 + 1 / 2 + 0 / 3 + 4 / 4) / 4
+    assert ours["tau_ap_b"] == pytest.approx(sum(2 * each - 1 for each in directions) / 2)
+    # Concordant: the 10 pairs without (a, d), (b, d), (c, d), which are discordant, and (b, c).
+    assert ours["tau_b"] == pytest.approx((6 - 3) / (10 * 9) ** 0.5)
+    # c falls from rank 3 to the mean of ranks 3 and 4; b from 2 to 3.5.
+    assert ours["largest_drop"] == 1.5
+
+
+def test_published_values_of_the_ap_correlation() -> None:
+    """Values of the R package ircor (Urbano), which are rounded to seven digits."""
+    reference = np.array([0.06, 0.2, 0.27, 0.37, 0.57, 0.63, 0.66, 0.9, 0.91, 0.94])
+    judge = np.array([0.37, 0.06, 0.2, 0.27, 0.57, 0.66, 0.63, 0.91, 0.9, 0.94])
+    ours = of_means(reference, judge)
+    assert (ours["tau_b"], ours["tau_ap_a"]) == pytest.approx((0.7777778, 0.7491182), abs=1e-7)
+    ties = np.round(judge * 5) / 5
+    assert of_means(reference, ties)["tau_ap_a"] == pytest.approx(0.6074515, abs=1e-7)
+    both = of_means(np.round(reference * 5) / 5, ties)
+    assert (both["tau_b"], both["tau_ap_b"]) == pytest.approx((0.75, 0.6269841), abs=1e-7)
+
+
+def test_means_that_differ_by_rounding_are_tied() -> None:
+    human = [[0.1, 0.3, 0.9], [0.2, 0.2, 0.9], [0.3, 0.1, 0.9]]
+    assert sum(row[0] for row in human) != sum(row[1] for row in human)
+    result = statistics(agreement(table({"human": human, "llm": [[0.5, 0.5, 0.7]] * 3})))
+    assert result["tau_b"] == result["tau_ap_b"] == result["rbo"] == 1
+
+
+def random_values(seed: int, runs: int = 4, queries: int = 60) -> dict[str, Any]:
+    random = np.random.default_rng(seed)
+    human = random.uniform(size=(queries, runs)) + np.linspace(0, 0.5, runs)
+    noisy = human + random.normal(size=human.shape) * 0.3
+    return {"human": human.tolist(), "llm": noisy.tolist(), "third": noisy[:, ::-1].tolist()}
+
+
+@pytest.mark.parametrize("judge", ["llm", "third"])
+def test_verdicts_are_those_of_compare_all(judge: str) -> None:
+    values = random_values(2)
+    result = agreement(table(values), n_resamples=500)
+    verdicts = {}
+    for name in ("human", judge):
+        pairs = pr.stats.compare_all(table({name: values[name]}), n_resamples=500)
+        winner = pl.when(pl.col("p_value") < 0.05).then(pl.col("difference").sign()).otherwise(0)
+        verdicts[name] = pairs.select(winner).to_series().to_list()
+    pairs = [*zip(*verdicts.values(), strict=True)]
+    expected = [
+        sum(a * b > 0 for a, b in pairs),
+        sum(a * b < 0 for a, b in pairs),
+        sum(bool(a) and not b for a, b in pairs),
+        sum(bool(b) and not a for a, b in pairs),
+    ]
+    assert sum(expected) > 0
+    ours = statistics(result.filter(pl.col("judge") == judge))
+    assert [ours[name] for name in VERDICTS] == pytest.approx([each / 6 for each in expected])
+
+
+def test_groups_metrics_and_judges() -> None:
+    values = [
+        table(random_values(seed)).with_columns(
+            pl.lit(country).alias("country"), (-pl.col("rr")).alias("opposite")
+        )
+        for seed, country in ((1, "b"), (2, "a"))
+    ]
+    whole = pl.concat(values)
+    result = agreement(whole, by="country")
+    assert result.columns == [
+        "country", "metric", "judge", "reference", "statistic", "value", "low", "high", "runs",
+        "queries", "note",
+    ]  # fmt: skip
+    assert result["statistic"].to_list() == [*OF_LEADERBOARDS, *VERDICTS] * 8
+    assert result.select("country", "metric", "judge").unique(maintain_order=True).rows() == [
+        *product("ab", ["rr", "opposite"], ["llm", "third"])
+    ]
+    assert_frame_equal(agreement(whole.lazy(), by="country").collect(engine="streaming"), result)
+    shuffled = whole.sample(fraction=1, shuffle=True, seed=3)
+    assert_frame_equal(agreement(shuffled, by="country"), result)
+    alone = agreement(values[1].filter(pl.col("judge") != "third"), ["rr"])
+    part = result.filter(pl.col("country") == "a", pl.col("metric") == "rr", judge="llm")
+    assert_frame_equal(alone, part.drop("country"))
+    # The order of the runs by the negative values is the opposite one for both judges.
+    tau = result.filter(statistic="tau_b").pivot(
+        "metric", index=["country", "judge"], values="value"
+    )
+    assert tau["rr"].to_list() == pytest.approx(tau["opposite"].to_list())
+
+
+def test_lowest_value_is_the_best_if_lower_is_better() -> None:
+    reference, judge = [[1.0, 2.0, 3.0]] * 2, [[1.0, 3.0, 2.0]] * 2
+    lower = statistics(agreement(table({"human": reference, "llm": judge}, "fallout@10")))
+    higher = statistics(agreement(table({"human": reference, "llm": judge}, "p@10")))
+    # The first run is right, or the last one.
+    assert lower["tau_ap_a"] == of_means([3, 2, 1], [3, 1, 2])["tau_ap_a"] == 0.5
+    assert higher["tau_ap_a"] == of_means([1, 2, 3], [1, 3, 2])["tau_ap_a"] == 0
+
+
+def test_only_queries_of_both_judges_count() -> None:
+    values = random_values(4, queries=400)
+    human = values["human"][:35]
+    human[3] = [None, *human[3][1:]]
+    result = agreement(table({"human": human, "llm": values["llm"]}, "gain"))
+    assert result["queries"].unique().to_list() == [34]
+    same = table({name: values[name][:35] for name in ("human", "llm")}).filter(
+        pl.col("query") != 3
+    )
+    assert statistics(agreement(same)) == statistics(result)
+    zero = agreement(table({"human": human, "llm": values["llm"]}, "gain"), undefined="zero")
+    assert zero["queries"].unique().to_list() == [35]
+
+
+def test_warning_of_queries_of_the_reference_that_do_not_count() -> None:
+    values = random_values(4, queries=40)
+    llm = [[None] * 4, [None, 1.0, 1.0, 1.0], [0.5] * 4, *values["llm"][3:]]
+    half = table({"human": values["human"], "llm": llm}, "gain")
+    assert agreement(half)["queries"][0] == 38
+    with pytest.warns(pr.errors.RankWarning, match=r"'human' are not .*judge = 'llm' .3 of 40.$"):
+        agreement(half.filter(~((pl.col("query") == 5) & (pl.col("judge") == "llm"))))
+    # Queries without a value of the reference in any run are not those of the reference.
+    none = pl.when(pl.col("query") > 4).then("gain").alias("gain")
+    assert agreement(half.with_columns(none))["queries"][0] == 35
+
+
+@pytest.mark.filterwarnings("ignore:fewer than 30 effective")
+def test_weights_and_clusters() -> None:
+    values = table(random_values(5, queries=50)).filter(pl.col("judge") != "third")
+    weighted = values.with_columns(traffic=pl.col("query") % 3)
+    copies = pl.concat(
+        weighted.filter(pl.col("traffic") > copy).with_columns(copy=copy) for copy in range(2)
+    )
+    result = agreement(weighted, "rr", weight="traffic")
+    repeated = agreement(copies, "rr", query=["query", "copy"], cluster="query")
+    leading = pl.col("statistic").is_in(OF_LEADERBOARDS)
+    columns = ["statistic", "value"]
+    assert_frame_equal(result.filter(leading)[columns], repeated.filter(leading)[columns])
+    assert set(result["queries"]) == {33}
+    assert set(repeated["queries"]) == {49}
+    clustered = pr.stats.compare_all(
+        copies.filter(judge="human"), "rr", query=["query", "copy"], cluster="query",
+        n_resamples=50,
+    )  # fmt: skip
+    significant = (clustered["p_value"] < 0.05).mean()
+    verdicts = statistics(repeated)
+    assert verdicts["same_winner"] + verdicts["only_reference"] == pytest.approx(significant)
+
+
+def test_intervals() -> None:
+    values = table(random_values(6, runs=6)).filter(pl.col("judge") != "third")
+    result = agreement(values, n_resamples=2000)
+    bounded = result.head(5)
+    assert ((bounded["low"] <= bounded["value"]) & (bounded["value"] <= bounded["high"])).all()
+    assert (bounded["low"] < bounded["high"]).all()
+    assert result.tail(4)["low"].null_count() == 4
+    assert set(result.tail(4)["note"]) == {"shares of pairs have no interval"}
+    narrow = agreement(values, n_resamples=2000, confidence=0.5).head(5)
+    assert (narrow["low"] >= bounded["low"]).all()
+    assert (narrow["low"] > bounded["low"]).any()
+    assert_frame_equal(agreement(values, n_resamples=2000), result)
+    few = [agreement(values, n_resamples=20, seed=seed)["low"].to_list() for seed in (0, 1)]
+    assert few[0] != few[1]
+
+
+def test_groups_of_queries_give_similar_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = table(random_values(9, runs=12, queries=150)).filter(pl.col("judge") != "third")
+    result = agreement(values, n_resamples=1000).head(5)
+    monkeypatch.setattr(bootstrap, "_MOST_CLUSTERS", 100)
+    grouped = agreement(values, n_resamples=1000).head(5)
+    assert_frame_equal(grouped.select("statistic", "value"), result.select("statistic", "value"))
+    assert not grouped["low"].equals(result["low"])
+    for bound in ("low", "high"):
+        pairs = zip(grouped[bound][:4], result[bound][:4], strict=True)
+        assert all(ours == pytest.approx(other, abs=0.15) for ours, other in pairs)
+
+
+@pytest.mark.parametrize(
+    ("human", "llm", "undefined", "note"),
+    [
+        ([[0.1, 0.5], [0.2, 0.3]], [[0.3, 0.3]] * 2, ["tau_b", "tau_ap_b"], "all runs are tied under one"),
+        ([[0.1]] * 4, [[0.3]] * 4, [*OF_LEADERBOARDS, *VERDICTS], "there is only one run"),
+        ([[0.1, 0.5]], [[0.3, 0.2]], VERDICTS, "the tests of 1 pair of runs are undefined"),
+        ([[0.1, 0.5]] * 4, [[0.3, 0.2]] * 4, VERDICTS, "the tests of 1 pair of runs are undef"),
+        ([[0.1, 0.5]], [[None, 0.2]], [*OF_LEADERBOARDS, *VERDICTS], "no query has values of bo"),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:queries with values of the judge")
+def test_undefined_values_are_null_with_a_note(
+    human: list[Any], llm: list[Any], undefined: list[str], note: str
+) -> None:
+    result = agreement(table({"human": human, "llm": llm}, "gain"))
+    null = result.filter(pl.col("value").is_null())
+    assert null["statistic"].to_list() == undefined
+    assert all(each.startswith(note) for each in null["note"])
+    assert result["note"].null_count() == 0  # of the others, all resamples are equal
+
+
+def test_undefined_resamples_are_counted() -> None:
+    human = [[0.1, 0.5], [0.5, 0.2], *[[0.3, 0.3]] * 9]
+    result = agreement(table({"human": human, "llm": human[1:] + human[:1]}), n_resamples=2000)
+    note = dict(result.select("statistic", "note").iter_rows())["tau_b"]
+    share = float(note.removeprefix("undefined in ").removesuffix("% of the resamples"))
+    # Undefined if the Poisson weights of the first or of the last two differences are 0.
+    assert 0 < share < 100
+
+
+def test_groups_with_values_of_one_judge() -> None:
+    values = table(random_values(7)).with_columns(country=pl.lit("a"))
+    other = values.filter(judge="human").with_columns(country=pl.lit("b"))
+    with pytest.warns(pr.errors.RankWarning, match=r"country = 'b'.*judge = 'llm' .60 of 60."):
+        result = agreement(pl.concat([values, other]), by="country")
+    empty = result.filter(country="b")
+    assert empty["value"].null_count() == len(empty) == 18
+    assert set(empty["queries"]) == {0}
+
+
+def test_values_of_per_query() -> None:
+    log = pr.datasets.search_log(60, runs=["a", "b", "c"], seed=1).collect()
+    log = log.with_columns(llm=(pl.col("label") + pl.col("doc").hash(1) % 2).clip(0, 4))
+    values = pr.per_query(log, ["ndcg@5", "rr"], by="run", labels=["label", "llm"])
+    result = agreement(values, reference="label")
+    assert result["metric"].unique(maintain_order=True).to_list() == ["ndcg@5", "rr"]
+    assert set(result["judge"]) == {"llm"}
+    assert result["runs"].unique().to_list() == [3]
+    trec = pr.per_query(log, "ndcg@5", by="run", labels=["label", "llm"], conventions="trec_eval")
+    assert agreement(trec, reference="label")["value"].null_count() == 0
+
+
+VALUES = table(random_values(8))
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "error", "message"),
+    [
+        (VALUES, {"reference": "humans"}, pr.errors.DataError, "'humans' .*Did you mean 'human'"),
+        (VALUES, {"reference": 1}, pr.errors.ArgumentError, "`reference` must be a value of the"),
+        (VALUES, {"judge": "model"}, pr.errors.SchemaError, "column 'model' .`judge`. not found"),
+        (VALUES, {"run": "judge"}, pr.errors.ArgumentError, "used for both"),
+        (VALUES, {"p": 1.0}, pr.errors.ArgumentError, "`p` must be"),
+        (VALUES, {"by": "run"}, pr.errors.ArgumentError, "`by`. is the column of runs"),
+        (
+            VALUES.with_columns(runs=1), {"by": "runs"},
+            pr.errors.ArgumentError, "has the name of a result",
+        ),
+        (VALUES.filter(judge="human"), {}, pr.errors.DataError, "only the judge 'human'"),
+        (
+            VALUES.with_columns(pl.when(pl.col("judge") != "third").then("judge").alias("judge")), {},
+            pr.errors.DataError, "column 'judge' .`judge`. has nulls",
+        ),
+        (
+            VALUES.filter(~((pl.col("judge") == "llm") & (pl.col("run") == "b"))), {},
+            pr.errors.DataError, "1 run, e.g. 'b', with values of only one of the judges 'human' a",
+        ),
+        (pl.concat([VALUES, VALUES.head(1)]), {}, pr.errors.DataError, "duplicate rankings: 'judg"),
+        (VALUES.with_columns(rr=float("nan")), {}, pr.errors.DataError, "NaN or infinite"),
+        (VALUES.rename({"rr": "gmap"}), {"metrics": "gmap"}, pr.errors.ArgumentError, "not a mean"),
+        (
+            VALUES.with_columns(w=pl.when(judge="llm").then(2).otherwise(1)), {"weight": "w"},
+            pr.errors.DataError, "different weights in two runs",
+        ),
+    ],
+)  # fmt: skip
+def test_errors(
+    values: pl.DataFrame, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    for collect in (
+        lambda: agreement(values, **options),
+        lambda: agreement(values.lazy(), **options).collect(),
+    ):
+        with pytest.raises(error, match=message):
+            collect()
