@@ -64,10 +64,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     **{
         (name, "conventions"): "None: those that the table of values names"
         for name in (
-            *("summarize", "compare", "slices", "judges.plan"),
+            *("summarize", "compare", "slices", "judges.plan", "judges.system_agreement"),
             *("stats.compare_all", "stats.moments", "stats.power"),
-            *("summarize", "compare", "slices"),
-            *("stats.compare_all", "stats.moments", "stats.power", "judges.system_agreement"),
             *("plot.differences", "plot.distribution", "plot.scatter"),
         )
     },
@@ -140,9 +138,8 @@ def test_metrics_are_the_second_parameter() -> None:
             of_values[name] = names[1].name
     assert {*of_values} == {
         *("summarize", "compare", "slices", "stats.compare_all", "stats.moments", "stats.power"),
-        *("plot.differences", "plot.distribution", "plot.scatter", "judges.plan"),
-        *("judges.system_agreement",),
         *("plot.differences", "plot.distribution", "plot.scatter"),
+        *("judges.plan", "judges.system_agreement"),
     }
 
 
@@ -243,6 +240,7 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
         judge="llm",
         human="human",
         probability="chosen",
+    ),
     "judges.system_agreement": lambda: pr.judges.system_agreement(
         pr.per_query(LABELED, ["ap", "rr"], by=BOTH, labels=["label", "llm"]),
         reference="label",
