@@ -14,6 +14,8 @@ from polars_rank.cli.logs import Log, definitions
 from polars_rank.cli.messages import misused
 from polars_rank.cli.sources import scan_table
 from polars_rank.conventions import Conventions
+from polars_rank.errors import DataError
+from polars_rank.evaluation.checks import with_check
 from polars_rank.evaluation.evaluate import per_query as evaluated
 from polars_rank.evaluation.means import CONVENTIONS
 from polars_rank.evaluation.parameters import JUDGE
@@ -27,6 +29,17 @@ _LOG_OPTIONS = (
     *("position", "query_set", "rel", "ties", "unjudged", "layout", "memory"),
     *("items", "history", "exclude_seen"),
 )
+
+
+def _of_judge(values: pl.LazyFrame, name: str, parameter: str) -> pl.LazyFrame:
+    """Return the values from the labels of a column; collecting them raises if it has none."""
+    rows = values.filter(pl.col(JUDGE) == name).drop(JUDGE)
+
+    def check(facts: pl.DataFrame) -> None:
+        if not facts.item():
+            raise DataError(f"column {name!r} (`{parameter}`) has no labels: all are null")
+
+    return with_check(rows, rows.select(pl.len()), check)
 
 
 @dataclass(frozen=True)
@@ -136,11 +149,13 @@ class Source(Log):
         kept_columns = [*chain(*columns.values())]
         if predicted_label is None:
             return replace(result, table=source._evaluated(result, kept_columns, source.columns))
+        check_column("predicted_label", predicted_label, schema)
         judges = {**source.columns, "labels": [source.label, predicted_label]}
         del judges["label"]
         values = source._evaluated(result, kept_columns, judges)
         human, predicted = (
-            values.filter(pl.col(JUDGE) == name).drop(JUDGE) for name in judges["labels"]
+            _of_judge(values, name, parameter)
+            for name, parameter in zip(judges["labels"], ("label", "predicted_label"), strict=True)
         )
         return replace(result, table=human, predictions=predicted)
 

@@ -551,3 +551,7 @@ def test_predicted_labels(log: Path, tmp_path: Path) -> None:
     same(actual("compare", *options), expected)
     code, _, err = run("compare", *options, "--predictions", path)
     assert (code, "one of --predicted-label and --predictions" in err) == (2, True)
+    for column, option in (("human", "--label"), ("llm", "--predicted-label")):
+        both.with_columns(pl.lit(None, pl.Float64).alias(column)).write_parquet(path)
+        code, _, err = run("compare", *options)
+        assert (code, f"column '{column}' (`{option}`) has no labels" in err) == (2, True), err
