@@ -189,13 +189,13 @@ def compare(
         where `values` has those from human labels, for a random sample of the queries. The result
         then estimates the differences over all queries, with the columns `predicted`,
         `judge_weight` and `effective_queries`. People must have judged all documents that the
-        metric reads. Only for the tests "auto" and "t". The t distribution has one degree of
-        freedom less, n - 2. The number of units of Tango's test is the number of human queries
-        alone that would give the same standard error, after half a query has been added on which
-        the judge is wrong, in each direction.
+        metric reads. Only for the tests "auto" and "t". The t distribution has n - 2 degrees of
+        freedom for n human queries. The number of units of Tango's test is `effective_queries`,
+        computed with half a query more on which the judge is too low, and half a query on which
+        it is too high: few queries without errors do not show that the judge makes none.
     probability
         Column of `values` with the probability with which a query was chosen for people to judge.
-        None: all queries were equally likely. The test "auto" is then "t" for all metrics.
+        With it, "auto" is "t" for all metrics. None: all queries were equally likely.
     n_resamples
         Number of resamples of the randomization test and the bootstrap.
     seed
@@ -500,7 +500,10 @@ def with_tests(
     table = table.with_columns(
         pl.when(known).then(_ERROR).alias(_ERROR),
         pl.when(is_binary).then(pl.max_horizontal(square, mean.abs())).alias(_DISCORDANT),
-        pl.when(is_binary).then(PROPORTION_UNITS).otherwise(_EFFECTIVE).alias(_EFFECTIVE),
+        pl.when(is_binary & (testing.test == "auto"))
+        .then(PROPORTION_UNITS)
+        .otherwise(_EFFECTIVE)
+        .alias(_EFFECTIVE),
         null.alias(_NULL),
         # A mean that differs from the null hypothesis by a rounding error is equal to it.
         pl.when((mean - null).abs() <= moment_math.rounding(DIFFERENCE)).then(null).otherwise(mean)

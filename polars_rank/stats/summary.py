@@ -183,13 +183,14 @@ def summarize(
         where `values` has those from human labels, for a random sample of the queries. The result
         then estimates the means over all queries, with the columns `predicted`,
         `judge_weight` and `effective_queries`. People must have judged all documents that the
-        metric reads. Only for the intervals "auto", "t" and "normal". The t distribution has one
-        degree of freedom less, n - 2. Wilson's interval has its quantile, too; its number of
-        units is the number of human queries alone that would give the same standard error, after
-        half a query has been added on which the judge is wrong, in each direction.
+        metric reads. Only for the intervals "auto", "t" and "normal". The t distribution has n - 2
+        degrees of freedom for n human queries. Wilson's interval has its quantile, too; its number
+        of units is `effective_queries`, computed with half a query more on which the judge is too
+        low, and half a query on which it is too high: few queries without errors do not show that
+        the judge makes none.
     probability
         Column of `values` with the probability with which a query was chosen for people to judge.
-        None: all queries were equally likely. Intervals are then "t" for all metrics.
+        With it, "auto" is "t" for all metrics. None: all queries were equally likely.
     n_resamples
         Number of resamples of the bootstrap.
     seed

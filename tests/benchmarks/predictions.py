@@ -129,7 +129,7 @@ def rows(options: argparse.Namespace) -> tuple[list[str], list[str]]:
                 shown = " | ".join(f"{each:.3f}" for each in cells[:-1])
                 lines.append(f"| {name} | {judge} | {n} | {shown} | {cells[-1]:.1f} |")
                 low += [
-                    f"- {name}, {judge} judge, {n} queries, {kind}: {estimate:.3f}, with human "
+                    f"- {name}, judge: {judge}, {n} queries, {kind}: {estimate:.3f}, with human "
                     f"labels only {human:.3f}"
                     for kind, human, estimate in (("mean", *cells[:2]), ("difference", *cells[3:5]))
                     if estimate < required(human, n)
@@ -230,7 +230,7 @@ def main() -> None:
         "",
         "λ is estimated from the human queries. If values are skewed, as with 90% zeros, a sample "
         "without large values has a low mean, a low λ and a small standard error at once, so that "
-        "intervals miss the mean more often than at normal values. Differences of two runs are "
+        "intervals miss the mean more often than those of normal values. Differences of two runs are "
         "nearly symmetric.",
         "",
         "## Weights and clusters",

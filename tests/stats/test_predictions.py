@@ -206,7 +206,7 @@ def test_slices_are_comparisons_of_their_queries():
 
 def hits(table, threshold=0.5):
     return table.select(
-        "run", "query", "w", (pl.col("x") > threshold).cast(pl.Float64).alias("hit_rate@10")
+        "run", "query", "w", "user", (pl.col("x") > threshold).cast(pl.Float64).alias("hit_rate@10")
     )
 
 
@@ -245,7 +245,23 @@ def test_metrics_of_0_and_1_have_intervals_of_proportions():
         (share + difference * units) / 2, (share - difference * units) / 2, units, 1.959963984540054
     )
     assert row["interval"] == "tango"
+    by_t = pr.compare(values, "hit_rate@10", baseline="a", predictions=predictions, test="t")
+    error = expected(human, judge[:N], judge[N:])[1]
+    assert by_t["high"].item() == pytest.approx(difference + t * error)
     assert (row["difference"], row["low"], row["high"]) == pytest.approx((difference, low, high))
+
+
+@pytest.mark.parametrize("options", [{"weight": "w"}, {"cluster": "user"}])
+def test_a_constant_judge_leaves_intervals_of_proportions(options):
+    values, constant = hits(VALUES), hits(PREDICTED).with_columns(pl.lit(1.0).alias("hit_rate@10"))
+    for estimate, alone in (
+        (pr.summarize(values, predictions=constant, metrics="hit_rate@10", **options),
+         pr.summarize(values, "hit_rate@10", **options)),
+        (pr.compare(values, "hit_rate@10", baseline="a", predictions=constant, **options),
+         pr.compare(values, "hit_rate@10", baseline="a", **options)),
+    ):  # fmt: skip
+        columns = ["interval", "low", "high", "effective"]
+        assert_frame_equal(estimate.select(columns), alone.select(columns))
 
 
 def test_a_judge_without_errors_among_few_queries_is_not_taken_as_perfect():
