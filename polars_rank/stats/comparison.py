@@ -51,8 +51,10 @@ from polars_rank.stats.per_query_tables import (
 )
 from polars_rank.stats.predictions import (
     ESTIMATE_COLUMNS,
+    HUMAN_UNITS,
     OF_DIFFERENCE,
     PREDICTED,
+    PROPORTION_UNITS,
     SAMPLED_BY,
     check_predictions,
     differs,
@@ -187,10 +189,13 @@ def compare(
         where `values` has those from human labels, for a random sample of the queries. The result
         then estimates the differences over all queries, with the columns `predicted`,
         `judge_weight` and `effective_queries`. People must have judged all documents that the
-        metric reads. Only for the tests "auto" and "t".
+        metric reads. Only for the tests "auto" and "t". The t distribution has n - 2 degrees of
+        freedom for n human queries. The number of units of Tango's test is `effective_queries`,
+        computed with half a query more on which the judge is too low, and half a query on which
+        it is too high: few queries without errors do not show that the judge makes none.
     probability
         Column of `values` with the probability with which a query was chosen for people to judge.
-        None: all queries were equally likely.
+        With it, "auto" is "t" for all metrics. None: all queries were equally likely.
     n_resamples
         Number of resamples of the randomization test and the bootstrap.
     seed
@@ -349,7 +354,7 @@ def compare(
     shares = (pl.col("aggregate") == "mean") & moment_math.shares()
     results = results.with_columns(
         (shares & pl.col("baseline_mean").is_between(0, 1)).alias(_SHARES),
-        pl.col(_EFFECTIVE).alias(_UNITS),
+        pl.col(HUMAN_UNITS).alias(_UNITS),
         # Counts such as the number of relevant documents are equal in all runs.
         ((pl.col(_ERROR) == 0) & ((pl.col("aggregate") != "sum") | (pl.col(_MEAN) != 0))).alias(
             _EQUAL
@@ -494,7 +499,11 @@ def with_tests(
     is_binary = pl.col("binary") & pl.col(_BASELINE_BINARY)
     table = table.with_columns(
         pl.when(known).then(_ERROR).alias(_ERROR),
-        pl.when(is_binary).then(square).alias(_DISCORDANT),
+        pl.when(is_binary).then(pl.max_horizontal(square, mean.abs())).alias(_DISCORDANT),
+        pl.when(is_binary & (testing.test == "auto"))
+        .then(PROPORTION_UNITS)
+        .otherwise(_EFFECTIVE)
+        .alias(_EFFECTIVE),
         null.alias(_NULL),
         # A mean that differs from the null hypothesis by a rounding error is equal to it.
         pl.when((mean - null).abs() <= moment_math.rounding(DIFFERENCE)).then(null).otherwise(mean)
@@ -521,10 +530,9 @@ def _with_estimates(table: pl.LazyFrame) -> pl.LazyFrame:
     """
     schema = schema_of(table)
     if OF_DIFFERENCE not in schema:
-        return table.with_columns(
-            moment_math.std_error(DIFFERENCE).alias(_ERROR),
-            moment_math.effective(DIFFERENCE).alias(_EFFECTIVE),
-        )
+        of_units = moment_math.effective(DIFFERENCE)
+        units = dict.fromkeys((_EFFECTIVE, HUMAN_UNITS, PROPORTION_UNITS), of_units)
+        return table.with_columns(moment_math.std_error(DIFFERENCE).alias(_ERROR), **units)
     by_probability = SAMPLED_BY in schema
     table = with_estimate(
         table, OF_DIFFERENCE, DIFFERENCE, _ERROR, _EFFECTIVE, by_probability=by_probability
@@ -629,7 +637,7 @@ def result_of(
         **_effect(),
         "skewness": moment_math.skewness(DIFFERENCE),
     }
-    effective = [pl.col(_EFFECTIVE).alias("effective")] if weighted else []
+    effective = [pl.col(HUMAN_UNITS).alias("effective")] if weighted else []
     if OF_DIFFERENCE in schema_of(table):
         unknown = ("relative_low", "relative_high", "effect_low", "effect_high")
         values |= dict.fromkeys(unknown, pl.lit(None, pl.Float64))

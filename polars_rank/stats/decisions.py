@@ -116,10 +116,12 @@ def _units(row: Row) -> float | None:
 def _with_exact_bounds(row: Row) -> Row:
     """Return a row with exact bounds of the mean if all values are 0 or 1.
 
-    Wilson's interval holds its level on average over all rates, but not for each of them.
+    Wilson's interval holds its level on average over all rates, but not for each of them. With
+    predictions, the mean is not that of values of 0 or 1, so that there are no exact bounds.
     """
     n = _units(row)
-    if row.get("interval") != "wilson" or n is None or row.get("low") is None:
+    is_share = row.get("interval") == "wilson" and not row.get("judge_weight")
+    if not is_share or n is None or row.get("low") is None:
         return row
     low, high = clopper_pearson(row["mean"], n, row["confidence"])
     return {**row, "low": low, "high": high}

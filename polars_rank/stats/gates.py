@@ -427,6 +427,7 @@ def _checks(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, _Check
             rows = rows.filter(queries=0) if frozenset(keys) in known else rows.clear()
         else:
             _require_interval(rule, column, table)
+            _warn_of_predictions(rule, column, table)
         if rule.metric is None and column not in _ANY_METRIC:
             keys.append("metric")
         for row in rows.iter_rows(named=True):
@@ -471,6 +472,15 @@ def _require_interval(rule: Rule, column: str, table: pl.DataFrame) -> None:
             f"the rule {rule.text!r} (`rules`) needs the interval of {column!r}: column "
             f"{missing[0]!r} (`result`) not found; pass the whole result of `summarize` or "
             "`compare`"
+        )
+
+
+def _warn_of_predictions(rule: Rule, column: str, table: pl.DataFrame) -> None:
+    """Warn of a rule about a number that has no interval with predictions."""
+    if column in ("relative_difference", "effect_size") and "predicted" in table.columns:
+        warn(
+            f"the rule {rule.text!r} is undecided: with `predictions`, {column!r} has no interval; "
+            "use 'difference'"
         )
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN
+from polars_rank._params import OWN, check_column, check_type
 from polars_rank.errors import ArgumentError, DataError, SchemaError, number_of, warn
 from polars_rank.evaluation.checks import with_check
 from polars_rank.evaluation.means import grouped, ratio, to_rows, weighted_mean
@@ -305,8 +305,12 @@ class Estimate(NamedTuple):
 
     mean: pl.Expr
     std_error: pl.Expr
+    #: The effective number of human units.
+    units: pl.Expr
     #: One more than the degrees of freedom.
     effective: pl.Expr
+    #: The effective number of units for intervals of proportions.
+    proportion: pl.Expr
     #: λ
     judge_weight: pl.Expr
     effective_queries: pl.Expr
@@ -341,10 +345,18 @@ def estimate(name: str, *, by_probability: bool) -> Estimate:
     predicted = (residual / (a * a) + crossed) * factor + weight * weight * of_other
     alone_error = pl.when(of_units > 1 + 1e-9).then(s["uu"] / (a * a) * of_units / (of_units - 1))
     square = pl.when(used).then(predicted).otherwise(alone_error).clip(0.0)
+    # Few queries on which the judge is right do not show that it always is: for proportions, half a
+    # query is added on which it is wrong, in each direction.
+    half = 0.5 / (of_units * of_units)
+    of_human = (s["uu"] / (a * a) + half) * of_units / (of_units - 1)
+    of_estimate = predicted + half * (1 + weight * weight) * factor
+    proportion = pl.max_horizontal(of_units, of_units * of_human / of_estimate)
     return Estimate(
         mean=pl.when(used).then(judged - weight * judge + weight * other).otherwise(judged),
         std_error=square.sqrt(),
+        units=of_units,
         effective=pl.when(used).then(of_units - 1).otherwise(of_units),
+        proportion=pl.when(used).then(proportion).otherwise(of_units),
         judge_weight=weight,
         effective_queries=pl.when(square > 0).then(n * alone_error / square),
     )
@@ -378,6 +390,10 @@ def with_predictions(
     weights = [] if weight is None else [weight]
     check_columns(predictions, [*ranking, *keys["cluster"], *weights, *metrics])
     _check_types(values, predictions, ranking)
+    for name in metrics:
+        check_type("predictions", name, schema_of(predictions)[name], "number")
+    if probability is not None:
+        check_column("probability", probability, schema_of(values), "number")
     joined = Predictions.of(values, predictions, ranking, metrics, probability)
     groups, rows = [*keys["by"], *keys["run"]], joined.rows
     sources = {f"{i} value": joined.source(each.name, each.of) for i, each in enumerate(selected)}
@@ -412,12 +428,28 @@ def with_predictions(
     if probability is not None:
         result = result.with_columns(pl.lit(probability).alias(SAMPLED_BY))
     result = _checked(result, values, predictions, keys, probability)
+    if pairs is None:
+        result = without_duplicates(result, values, ranking)
     result = _with_valid_numbers(result, predictions, metrics, weight)
+    result = result.map_batches(_warn_of_undefined)
     return (
         result
         if weight is None
         else _with_equal_weights(result, values, predictions, ranking, weight)
     )
+
+
+def _warn_of_undefined(table: pl.DataFrame) -> pl.DataFrame:
+    """Warn of human values that do not count because the predicted value is undefined."""
+    of_human = table.get_column(PREDICTED).struct.field("human")
+    lost = table.select((pl.col("counted") - of_human).alias(_COUNT)).get_column(_COUNT)
+    if count := int(lost.sum()):
+        metric = table.get_column("metric")[(lost > 0).arg_true()[0]]
+        warn(
+            f"{number_of(count, 'human value')} do not count, e.g. of {metric!r}: the predicted "
+            "value of the query is undefined (null); `undefined` says how such values count"
+        )
+    return table
 
 
 #: Columns of moments with the sums of values and of differences, and with the name of the column of
@@ -462,7 +494,7 @@ def _checked(
 ) -> pl.LazyFrame:
     """Return the result; collecting it raises unless each human query has its predictions."""
     ranking = _ranking(keys)
-    result = without_duplicates(result, predictions, ranking)
+    result = without_duplicates(result, predictions, ranking, parameter="predictions")
     facts = _lost(values, predictions, ranking)
 
     def check(rows: pl.DataFrame) -> None:
@@ -470,14 +502,19 @@ def _checked(
         if count:
             raise DataError(
                 f"`predictions` has no row for {number_of(count, 'row')} of `values`, e.g. "
-                f"{rows.get_column(_SAMPLE)[0]}; compute predicted values for all queries that "
-                "people judged, in all runs"
+                f"{rows.get_column(_SAMPLE)[0]}; compute predicted values, from predicted labels, "
+                "for all queries that people judged, in all runs"
             )
 
     result = with_check(result, facts, check)
     if keys["run"]:
 
         def check_runs(rows: pl.DataFrame) -> None:
+            if not rows.get_column(_RUNS)[0]:
+                raise DataError(
+                    "`values` has no rows: no query has labels of people; check the column of "
+                    "their labels"
+                )
             if count := rows.get_column(_COUNT)[0]:
                 raise DataError(
                     f"{number_of(count, 'run')} of `predictions` not found in `values`, e.g. "
@@ -485,7 +522,9 @@ def _checked(
                 )
 
         runs = keys["run"]
-        unknown = _lost(predictions.select(runs).unique(), values.select(runs).unique(), runs)
+        both = predictions.select(runs).unique(), values.select(runs).unique()
+        number = both[1].select(pl.len().alias(_RUNS))
+        unknown = pl.concat([_lost(*both, runs), number], how="horizontal")
         result = with_check(result, unknown, check_runs)
     if probability is None:
         return result
@@ -548,13 +587,13 @@ def _lost(rows: pl.LazyFrame, others: pl.LazyFrame, keys: Sequence[str]) -> pl.L
     return lost.select(pl.len().alias(_COUNT), pl.struct(keys).first().alias(_SAMPLE))
 
 
-_COUNT, _SAMPLE = OWN + "count", OWN + "sample"
+_COUNT, _SAMPLE, _RUNS = OWN + "count", OWN + "sample", OWN + "runs"
 
 
 def with_estimate(
     table: pl.LazyFrame, column: str, name: str, error: str, units: str, *, by_probability: bool
 ) -> pl.LazyFrame:
-    """Return moments with the estimate as the mean `name`, and without 0-and-1 intervals.
+    """Return moments with the estimate as the mean `name`.
 
     `error` and `units` are the columns of the standard error, and of the degrees of freedom + 1.
     """
@@ -563,13 +602,18 @@ def with_estimate(
         estimated.mean.alias(name + "mean"),
         estimated.std_error.alias(error),
         estimated.effective.alias(units),
-        pl.lit(value=False).alias("binary"),
+        estimated.units.alias(HUMAN_UNITS),
+        estimated.proportion.alias(PROPORTION_UNITS),
+        # Moments that are weighted by 1 / probability have no variance of single queries.
+        (pl.col("binary") & (not by_probability)).alias("binary"),
         pl.col(column).struct.field("others").alias("predicted"),
         estimated.judge_weight.alias("judge_weight"),
         estimated.effective_queries.alias("effective_queries"),
     )
 
 
+#: The effective numbers of human units, and of units for intervals of proportions.
+HUMAN_UNITS, PROPORTION_UNITS = OWN + "human units", OWN + "proportion units"
 #: The columns of results with predictions.
 ESTIMATE_COLUMNS = ("predicted", "judge_weight", "effective_queries")
 

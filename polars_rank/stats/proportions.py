@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _STEPS = 60
 
 
-def wilson(mean: pl.Expr, n: pl.Expr, width: float) -> tuple[pl.Expr, pl.Expr]:
-    """Return Wilson's interval of a proportion (1927); `width` is a normal quantile."""
+def wilson(mean: pl.Expr, n: pl.Expr, width: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
+    """Return Wilson's interval of a proportion (1927); `width` is a quantile."""
     shrunk = (mean + width**2 / (2 * n)) / (1 + width**2 / n)
     spread = (mean * (1 - mean) / n + width**2 / (4 * n * n)).clip(0.0).sqrt()
     half = width * spread / (1 + width**2 / n)

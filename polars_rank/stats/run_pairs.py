@@ -150,27 +150,30 @@ def without_duplicates(
     table: pl.LazyFrame,
     keys: Sequence[str],
     default_query: Sequence[str] = (),
+    parameter: str = "",
 ) -> pl.LazyFrame:
     """Return the results; collecting them raises if two rows of the table have the same keys.
 
     `default_query` is the column that replaces a missing column "query", if there is one.
+    `parameter` names the table, if there are several.
     """
     keys = [*dict.fromkeys(keys)]  # a column of `by` may be one of the query
 
     def check(rows: pl.DataFrame) -> None:
         if (rows.get_column(_ROWS).max() or 0) > 1:  # type: ignore[operator]
-            problem = duplicates(keys, default_query)
+            problem = duplicates(keys, default_query, parameter)
             raise data_error(table, {problem: pl.struct(keys).is_duplicated()})
 
     return with_check(results, _most_rows(table, keys), check)
 
 
-def duplicates(keys: Sequence[str], default_query: Sequence[str]) -> str:
+def duplicates(keys: Sequence[str], default_query: Sequence[str], parameter: str = "") -> str:
     """Return the message about rows with the same keys."""
     if default_query:
         return no_query_column(default_query)
+    table = f" in `{parameter}`" if parameter else ""
     return (
-        f"duplicate rankings: {', '.join(map(repr, keys))} do not identify a row; name "
+        f"duplicate rankings{table}: {', '.join(map(repr, keys))} do not identify a row; name "
         "further columns in `query` or `by`, or drop duplicates"
     )
 

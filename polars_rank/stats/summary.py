@@ -61,7 +61,9 @@ from polars_rank.stats.per_query_tables import (
 )
 from polars_rank.stats.predictions import (
     ESTIMATE_COLUMNS,
+    HUMAN_UNITS,
     PREDICTED,
+    PROPORTION_UNITS,
     SAMPLED_BY,
     check_predictions,
     differs,
@@ -181,10 +183,14 @@ def summarize(
         where `values` has those from human labels, for a random sample of the queries. The result
         then estimates the means over all queries, with the columns `predicted`,
         `judge_weight` and `effective_queries`. People must have judged all documents that the
-        metric reads. Only for the intervals "auto", "t" and "normal".
+        metric reads. Only for the intervals "auto", "t" and "normal". The t distribution has n - 2
+        degrees of freedom for n human queries. Wilson's interval has its quantile, too; its number
+        of units is `effective_queries`, computed with half a query more on which the judge is too
+        low, and half a query on which it is too high: few queries without errors do not show that
+        the judge makes none.
     probability
         Column of `values` with the probability with which a query was chosen for people to judge.
-        None: all queries were equally likely.
+        With it, "auto" is "t" for all metrics. None: all queries were equally likely.
     n_resamples
         Number of resamples of the bootstrap.
     seed
@@ -337,7 +343,6 @@ def summarize(
             moments, values, predicted_values(predictions, definitions, conventions, undefined),
             selected, {**keys, "query": queries}, weight=weight, probability=probability,
         )  # fmt: skip
-        moments = without_duplicates(moments, values, [*groups, *queries])
     weighted = weight is not None or bool(keys["cluster"])
     result = _result(
         moments, keys["by"], keys["run"], confidence, interval, [*points], weighted=weighted
@@ -380,10 +385,9 @@ def _result(
     if is_predicted:
         table = with_estimate(table, PREDICTED, "", _ERROR, _UNITS, by_probability=by_probability)
     else:
-        table = table.with_columns(
-            moment_math.std_error("").alias(_ERROR), moment_math.effective("").alias(_UNITS)
-        )
-    mean, error, n = pl.col("mean"), pl.col(_ERROR), pl.col(_UNITS)
+        units = dict.fromkeys((_UNITS, HUMAN_UNITS, PROPORTION_UNITS), moment_math.effective(""))
+        table = table.with_columns(moment_math.std_error("").alias(_ERROR), **units)
+    mean, error = pl.col("mean"), pl.col(_ERROR)
     table = with_width(table, _UNITS, _WIDTH, interval, tail)
     low, high = pl.col("low"), pl.col("high")
     if interval not in _RESAMPLED:
@@ -395,13 +399,19 @@ def _result(
     bounds: dict[str, pl.Expr] = {"low": varied.then(low), "high": varied.then(high)}
     method = pl.lit(None if interval == "none" else interval, pl.String)
     if interval == "auto":
-        of_share = wilson(mean, n, NormalDist().inv_cdf(tail))
+        width = pl.lit(NormalDist().inv_cdf(tail))
+        if is_predicted:
+            width = pl.when(pl.col("judge_weight") > 0).then(_WIDTH).otherwise(width)
+        share_bounds = wilson(mean.clip(0.0, 1.0), pl.col(PROPORTION_UNITS), width)
         several = pl.col("binary") & error.is_not_null()
         bounds = {
             name: pl.when(pl.col("binary")).then(pl.when(several).then(share)).otherwise(other)
-            for (name, other), share in zip(bounds.items(), of_share, strict=True)
+            for (name, other), share in zip(bounds.items(), share_bounds, strict=True)
         }
         method = pl.when(pl.col("binary")).then(pl.lit("wilson")).otherwise(pl.lit("t"))
+    human_mean = pl.col(PREDICTED).struct.field("human_mean") if is_predicted else mean
+    of_share = human_mean * (1 - human_mean)
+    uneven = is_uneven(error, of_share, pl.col(PROPORTION_UNITS)) & pl.col("binary")
     known = (pl.col("counts_as") != "null") | (pl.col("undefined") == 0)
     unit = pl.when(pl.col("aggregate") == "sum").then(pl.col("weight")).otherwise(1.0)
     values = {
@@ -416,12 +426,11 @@ def _result(
         method.alias("interval"),
         pl.lit(None if interval == "none" else confidence, pl.Float64).alias("confidence"),
         pl.col("counted").alias("used"),
-        pl.col(_UNITS).alias("effective"),
+        pl.col(HUMAN_UNITS).alias("effective"),
+        pl.col(HUMAN_UNITS).alias(_UNITS),
         is_share.alias(_SHARES),
         (error == 0).alias(_EQUAL),
-        (is_uneven(error, mean * (1 - mean), n) & pl.col("binary") & (method == "wilson")).alias(
-            _UNEVEN
-        ),
+        (uneven & (method == "wilson")).alias(_UNEVEN),
         (
             differs(PREDICTED, by_probability=by_probability)
             if is_predicted

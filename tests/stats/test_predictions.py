@@ -10,6 +10,7 @@ import polars_rank as pr
 import pytest
 import scipy
 from polars.testing import assert_frame_equal
+from polars_rank.stats.proportions import tango
 
 N, OTHERS = 40, 300
 COLUMNS = ["predicted", "judge_weight", "effective_queries"]
@@ -209,14 +210,76 @@ def test_slices_are_comparisons_of_their_queries():
             assert row[name] == pytest.approx(alone[name], rel=1e-12)
 
 
-def test_metrics_of_0_and_1_have_t_intervals():
-    values, predictions = (
-        table.with_columns((pl.col("x") > 0.5).cast(pl.Float64).alias("hit_rate@10"))
-        for table in (VALUES, PREDICTED)
+def hits(table, threshold=0.5):
+    return table.select(
+        "run", "query", "w", "user", (pl.col("x") > threshold).cast(pl.Float64).alias("hit_rate@10")
     )
-    summary = pr.summarize(values, "hit_rate@10", predictions=predictions)
+
+
+def units_of_proportion(human, judge, others):
+    """Return the effective number of units, with half a query for each kind of error."""
+    n, (_, _, weight) = len(human), expected(human, judge, others)
+    rest = human - weight * judge
+    of_human = (human.var() * n + 0.5) / (n * (n - 1))
+    of_rest = (rest.var() * n + 0.5 * (1 + weight**2)) / (n * (n - 2))
+    return max(n, n * of_human / (of_rest + weight**2 * others.var(ddof=1) / len(others)))
+
+
+def test_metrics_of_0_and_1_have_intervals_of_proportions():
+    values, predictions = hits(VALUES), hits(PREDICTED)
+    human, judge = (
+        [table.filter(run=run)["hit_rate@10"].to_numpy() for run in "ab"]
+        for table in (values, predictions)
+    )
+    row = pr.summarize(values, "hit_rate@10", predictions=predictions).row(1, named=True)
+    p, error, _ = expected(human[1], judge[1][:N], judge[1][N:])
+    assert (row["mean"], row["std_error"]) == pytest.approx((p, error))
+    # Wilson's interval: the proportions q with |p - q| = t · sqrt(q(1 - q) / units).
+    t, units = (
+        scipy.stats.t.ppf(0.975, N - 2), units_of_proportion(human[1], judge[1][:N], judge[1][N:])
+    )  # fmt: skip
+    assert row["interval"] == "wilson"
+    for q in (row["low"], row["high"]):
+        assert abs(p - q) == pytest.approx(t * math.sqrt(q * (1 - q) / units))
     compared = pr.compare(values, "hit_rate@10", baseline="a", predictions=predictions)
-    assert {*summary["interval"], *compared["interval"]} == {"t"}
+    row = compared.row(0, named=True)
+    human, judge = human[1] - human[0], judge[1] - judge[0]
+    difference = expected(human, judge[:N], judge[N:])[0]
+    units = units_of_proportion(human, judge[:N], judge[N:])
+    share = (human.var() + difference**2) * units
+    low, high = tango(
+        (share + difference * units) / 2, (share - difference * units) / 2, units, 1.959963984540054
+    )
+    assert row["interval"] == "tango"
+    by_t = pr.compare(values, "hit_rate@10", baseline="a", predictions=predictions, test="t")
+    error = expected(human, judge[:N], judge[N:])[1]
+    assert by_t["high"].item() == pytest.approx(difference + t * error)
+    assert (row["difference"], row["low"], row["high"]) == pytest.approx((difference, low, high))
+
+
+@pytest.mark.parametrize("options", [{"weight": "w"}, {"cluster": "user"}])
+def test_a_constant_judge_leaves_intervals_of_proportions(options):
+    values, constant = hits(VALUES), hits(PREDICTED).with_columns(pl.lit(1.0).alias("hit_rate@10"))
+    for estimate, alone in (
+        (pr.summarize(values, predictions=constant, metrics="hit_rate@10", **options),
+         pr.summarize(values, "hit_rate@10", **options)),
+        (pr.compare(values, "hit_rate@10", baseline="a", predictions=constant, **options),
+         pr.compare(values, "hit_rate@10", baseline="a", **options)),
+    ):  # fmt: skip
+        columns = ["interval", "low", "high", "effective"]
+        assert_frame_equal(estimate.select(columns), alone.select(columns))
+
+
+def test_a_judge_without_errors_among_few_queries_is_not_taken_as_perfect():
+    values = hits(PREDICTED).filter(pl.col("query") < 10)
+    row = pr.summarize(values, "hit_rate@10", predictions=hits(PREDICTED)).row(0, named=True)
+    by_t = pr.summarize(values, "hit_rate@10", predictions=hits(PREDICTED), interval="t")
+    assert row["std_error"] == by_t["std_error"][0]
+    assert row["high"] - row["low"] > 2 * (by_t["high"][0] - by_t["low"][0])
+    # With known probabilities, values of single queries have no common variance.
+    shares = values.with_columns(p=0.5)
+    of_sample = pr.summarize(shares, "hit_rate@10", predictions=hits(PREDICTED), probability="p")
+    assert {*of_sample["interval"]} == {"t"}
 
 
 def test_undefined_values_that_are_skipped_belong_to_no_side():
@@ -232,7 +295,10 @@ def test_undefined_values_that_are_skipped_belong_to_no_side():
          r"no row for 8 rows of `values`, e.g. \{'run': 'a', 'query': [0-3]\}"),
         (lambda p: pl.concat([p, p.filter(run="a").with_columns(run=pl.lit("z"))]), pr.errors.DataError,
          r"1 run of `predictions` not found in `values`, e.g. \{'run': 'z'\}"),
-        (lambda p: pl.concat([p, p.head(2)]), pr.errors.DataError, "duplicate rankings"),
+        (lambda p: pl.concat([p, p.head(2)]), pr.errors.DataError,
+         "duplicate rankings in `predictions`: 'run', 'query'"),
+        (lambda p: p.cast({"x": pl.String}), pr.errors.SchemaError,
+         r"'x' \(`predictions`\) must be numeric; found String"),
         (lambda p: p.drop("x"), pr.errors.SchemaError, "'x' of `values` not found in"),
         (lambda p: p.with_columns(pl.col("query").cast(pl.String)), pr.errors.SchemaError,
          "'query' must have the same type .* Int64 and String"),
@@ -250,6 +316,22 @@ def test_predictions_that_do_not_fit(change, error, message, is_lazy):
         result.lazy().collect(engine="streaming")
 
 
+@pytest.mark.parametrize("function", [pr.compare, pr.summarize, pr.stats.moments])
+def test_human_values_without_labels_or_with_duplicates(function):
+    baseline = {} if function is pr.summarize else {"baseline": "a"}
+    with pytest.raises(pr.errors.DataError, match="`values` has no rows: no query has labels"):
+        function(VALUES.clear(), "x", predictions=PREDICTED, **baseline)
+    twice = pl.concat([VALUES, VALUES.head(2).with_columns(w=9.0)])
+    with pytest.raises(pr.errors.DataError, match="4 rows: duplicate rankings: 'run', 'query'"):
+        function(twice, "x", predictions=PREDICTED, **baseline)
+
+
+def test_undefined_predicted_values_of_human_queries_are_warned_of():
+    predictions = PREDICTED.with_columns(x=pl.when(pl.col("query") > 5).then("x"))
+    with pytest.warns(pr.errors.RankWarning, match="12 human values do not count, e.g. of 'x'"):
+        pr.compare(VALUES, "x", baseline="a", predictions=predictions)
+
+
 @pytest.mark.parametrize("share", [0.0, 1.1, None])
 def test_probabilities_outside_their_range(share):
     values = VALUES.with_columns(p=pl.lit(share, dtype=pl.Float64))
@@ -257,6 +339,10 @@ def test_probabilities_outside_their_range(share):
         pr.summarize(values, "x", predictions=PREDICTED, probability="p")
     with pytest.raises(pr.errors.ArgumentError, match="`probability` needs `predictions`"):
         pr.summarize(values, "x", probability="p")
+    with pytest.raises(pr.errors.SchemaError, match=r"'q' \(`probability`\) not found"):
+        pr.summarize(values, "x", predictions=PREDICTED, probability="q")
+    with pytest.raises(pr.errors.SchemaError, match=r"'p' \(`probability`\) must be numeric"):
+        pr.summarize(values.cast({"p": pl.String}), "x", predictions=PREDICTED, probability="p")
 
 
 def test_what_predictions_do_not_support():
@@ -283,6 +369,11 @@ def test_gates_read_estimates():
     rules = ["difference(x) >= -0.5", f"predicted(x) >= {OTHERS}"]
     verdicts = pr.check(compared, rules)
     assert verdicts.select("where", "verdict").rows() == [("run=b", "pass")] * 2
+    with pytest.warns(pr.errors.RankWarning, match="'relative_difference' has no interval"):
+        pr.check(compared, ["relative_difference(x) >= -0.5"], undecided="pass")
+    hits_ = pr.summarize(hits(VALUES), "hit_rate@10", predictions=hits(PREDICTED))
+    verdict = pr.check(hits_, ["mean(hit_rate@10) >= 0.1"]).row(0, named=True)
+    assert (verdict["low"], verdict["high"]) == hits_.select("low", "high").row(0)
     with pytest.raises(pr.errors.ArgumentError, match="'judge_weight', which has no confidence"):
         pr.check(compared, ["judge_weight(x) >= 0.5"])
 
