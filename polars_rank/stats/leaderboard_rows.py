@@ -15,7 +15,7 @@ from polars_rank.stats.letters import letters, ranks
 from polars_rank.stats.per_query_tables import lower_is_better
 from polars_rank.stats.resampling import numpy
 from polars_rank.stats.run_matrices import RUN_NUMBER, elements
-from polars_rank.stats.simultaneous import ONE_UNIT, max_t_tests, rounding
+from polars_rank.stats.simultaneous import max_t_tests, rounding
 from polars_rank.stats.task_means import (
     Means,
     over_given_tasks,
@@ -25,7 +25,7 @@ from polars_rank.stats.task_means import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from polars_rank.stats.pair_moments import RunMoments
     from polars_rank.stats.run_matrices import RunMatrices
@@ -171,7 +171,7 @@ class Leaderboard:
         better = _better(tests, number, is_lower=is_lower)[order][:, order]
         differ = better | better.T
         lows, highs, equal = self._intervals(means)
-        known = means.effective > ONE_UNIT
+        known = means.errors is not None
         unknown = known & ~tests.equal & np.isnan(tests.low)
         constant = tests.equal & (abs(tests.differences) > rounding(sums.sizes.max()))
         common = {
@@ -229,9 +229,9 @@ class Leaderboard:
         metrics = rows.get_column("metric")
         few = rows.get_column("rank").is_null()
         if few.any():
-            number = rows.get_column("effective").filter(few).min()
+            number = min(rows.get_column("effective").filter(few).to_list())
             warn(
-                f"there are no ranks from {number:g} tasks: as a sample of tasks, fewer than "
+                f"there are no ranks from {number:.3g} tasks: as a sample of tasks, fewer than "
                 f"{FEW_TASKS} do not show how much tasks vary; for ranks on these tasks, use "
                 "population='queries' with per-query values"
             )
@@ -273,8 +273,10 @@ def _known(value: float) -> float | None:
     return None if value != value else float(value)  # noqa: PLR0124
 
 
-def _label(columns: Any, values: Any) -> str:
+def _label(columns: Sequence[str], values: Sequence[Any]) -> str:
     """Return the values of the columns of a task as text."""
+    if len(values) == 1:
+        return repr(values[0])
     return ", ".join(f"{name} = {value!r}" for name, value in zip(columns, values, strict=True))
 
 

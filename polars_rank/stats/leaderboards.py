@@ -81,7 +81,7 @@ def leaderboard(
     metrics
         Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats. The run
         with the highest mean is first, or the lowest for a metric of which lower is better, such as
-        `pr.fallout(10)`. For other columns, higher is better: negate a column such as the latency.
+        `pr.fall_out(10)`. For other columns, higher is better: negate a column such as the latency.
     run
         Column of runs.
     by

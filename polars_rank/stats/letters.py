@@ -34,9 +34,9 @@ def letters(differ: Sequence[Sequence[bool]]) -> list[str]:
     """Return the letters of runs, best first: two share one if and only if they do not differ.
 
     Each group of runs that do not differ is as large as possible. It begins with the first two
-    runs that are not in a group together, and the other runs join it in their order. Unlike
-    Piepho's insert-absorb algorithm, which may need exponential time, this needs at most one group
-    for each pair.
+    runs that are not in a group together. Those that are not yet together with most of its runs
+    join it first. Unlike Piepho's insert-absorb algorithm, which may need exponential time, this
+    needs at most one group for each pair.
 
     Gramm et al., Algorithms for compact letter displays: comparison and evaluation, 2007.
 
@@ -56,9 +56,11 @@ def letters(differ: Sequence[Sequence[bool]]) -> list[str]:
                 continue
             group, candidates = 1 << i | 1 << j, alike[i] & alike[j] & ~(1 << i | 1 << j)
             while candidates:
-                first = candidates & -candidates
-                group |= first
-                candidates &= alike[first.bit_length() - 1] & ~first
+                best = max(
+                    _members(candidates), key=lambda run: (group & ~together[run]).bit_count()
+                )
+                group |= 1 << best
+                candidates &= alike[best] & ~(1 << best)
             groups.append(group)
             for member in _members(group):
                 together[member] |= group
