@@ -17,6 +17,7 @@ from polars_rank.cli.config import MAY_BE_EMPTY, options_for
 from polars_rank.cli.evaluating import curve, estimate, evaluate, explain, metrics
 from polars_rank.cli.generating import convert, generate
 from polars_rank.cli.inspecting import inspect
+from polars_rank.cli.leaderboards import leaderboard
 from polars_rank.cli.messages import discard_output, one_message, printing, say, show
 from polars_rank.cli.movers import movers
 from polars_rank.cli.plotting import plot
@@ -182,7 +183,7 @@ def _help(function: Any) -> str:
 
 for panel, functions in {
     "Evaluation": (evaluate, estimate, curve, explain, metrics, inspect),
-    "Statistics": (summarize, compare, slices, movers, check),
+    "Statistics": (summarize, compare, leaderboard, slices, movers, check),
     "Charts and reports": (plot, report, demo),
     "Files": (generate, convert),
 }.items():

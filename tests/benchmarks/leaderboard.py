@@ -1,6 +1,6 @@
 """Measure how often the intervals of ranks of `leaderboard` contain all true ranks.
 
-    python -m tests.benchmarks.leaderboard [--logs 400] [--output FILE]
+    python -m tests.benchmarks.leaderboard [--logs 300] [--output FILE]
 
 The tables are in leaderboard.md.
 """
@@ -36,7 +36,7 @@ SCALES: dict[str, Callable[[int], np.ndarray]] = {
 }
 NOISE: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
     "normal": lambda random, shape: random.normal(size=shape),
-    "0 or 1": lambda random, shape: 2.0 * (random.random(shape) < 0.5) - 1,
+    "-1 or 1": lambda random, shape: 2.0 * (random.random(shape) < 0.5) - 1,
 }
 #: Numbers of queries of tasks, and their standard deviations.
 TASKS = {
@@ -51,7 +51,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.benchmarks.leaderboard", description=__doc__
     )
-    parser.add_argument("--logs", type=int, default=400)
+    parser.add_argument("--logs", type=int, default=300)
     parser.add_argument("--queries", type=int, default=50)
     parser.add_argument("--resamples", type=int, default=399)
     parser.add_argument("--seed", type=int, default=1)

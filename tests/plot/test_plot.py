@@ -108,6 +108,7 @@ def every_chart(
     labeled = labeled.with_columns(llm=(pl.col("label") + 1) % 5)
     counts = pr.judges.confusion(labeled, labels=["label", "llm"], query=query)
     unjudged = pr.diagnostics.judgment_bounds(log, ["ndcg@10", "ap"], **by)
+    board = pr.stats.leaderboard(lists, run=run, query=query)
     return {
         "at_k": pr.plot.at_k(log, query=query, **named),
         "gain": pr.plot.gain(log, query=query, **named),
@@ -129,6 +130,8 @@ def every_chart(
         "click_through": pr.plot.click_through(log, **named),
         "confusion": pr.plot.confusion(counts),
         "tradeoff": pr.plot.tradeoff(pr.summarize(lists, run=run, query=query), **named),
+        "leaderboard": pr.plot.leaderboard(board, "rr", run=run),
+        "ranks": pr.plot.leaderboard(board, "rr", kind="ranks", run=run),
     }  # fmt: skip
 
 
