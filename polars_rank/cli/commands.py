@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Callable
 from copy import copy
 from importlib.metadata import version as installed
 from inspect import getdoc
@@ -181,12 +182,13 @@ def _help(function: Any) -> str:
     return re.sub(r"\n +", "\n$ ", paragraphs)
 
 
-for panel, functions in {
+_PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Evaluation": (evaluate, estimate, curve, explain, metrics, inspect),
     "Statistics": (summarize, compare, leaderboard, slices, movers, check),
     "Charts and reports": (plot, report, demo),
     "Files": (generate, convert),
-}.items():
+}
+for panel, functions in _PANELS.items():
     for function in functions:
         _describe_values(function)
         app.command(

@@ -45,7 +45,7 @@ def leaderboard(
     cluster: o.Cluster = [],
     **options: Any,
 ) -> None:
-    """Rank runs, with intervals of ranks and groups of runs that may be equal.
+    """Rank runs, with intervals of ranks and groups of ties.
 
     Runs that share a letter cannot be told apart; "a" is a group with the best run. Markdown and
     LaTeX have one row per run and one column per metric.
@@ -60,8 +60,9 @@ def leaderboard(
         data, population=population, confidence=confidence, n_resamples=n_resamples, seed=seed,
         weight=weight, cluster=cluster or None,
     )  # fmt: skip
-    texts = {"markdown": _markdown, "latex": _latex}
-    put(result, **o.output_options(options), texts=texts)
+    put(
+        result, **o.output_options(options), texts={"markdown": _markdown, "latex": _latex}
+    )  # fmt: skip
 
 
 def board_of(data: PerQuery, **options: Any) -> pl.LazyFrame:
@@ -121,13 +122,13 @@ def _mean(mean: float) -> str:
 
 def _note(board: pl.DataFrame) -> str:
     """Return the caption of a table."""
-    if board.get_column("letters").null_count():
+    if not board.height or board.get_column("letters").null_count():
         return "Best first. There are too few tasks to tell runs apart."
-    level = board.get_column("confidence").first()
+    level = board.get_column("confidence")[0]
     number = {*board.get_column("queries" if "queries" in board.columns else "tasks").to_list()}
     what = "queries" if "queries" in board.columns else "tasks"
     of = f" on {min(number):,} {what}" if len(number) == 1 else ""
     return (
         f"Means{of}; best in bold. Runs that share no letter differ significantly "
-        f"(simultaneous {100 * float(level or 0):g}% intervals of all pairs)."
+        f"(simultaneous {100 * level:g}% intervals of all pairs)."
     )

@@ -106,7 +106,8 @@ def leaderboard(
             f"the chart would have {data.height:,} rows, more than {_MAX_RUNS}; filter the table"
         )
     data = data.with_columns(
-        run_labels(data.get_column("run")).alias("run"), pl.col("best").fill_null(value=False)
+        run_labels(data.get_column("run")).alias("run"),
+        pl.col("best").fill_null(value=False),
     )
     ranks = {"format": ",d", "tickMinStep": 1, "scale": {"domain": [1, data.height], "padding": 9}}
     means = {"scale": {"zero": False}}
@@ -121,10 +122,7 @@ def leaderboard(
         *([] if units is None else [(units, units, ",d")]),
     )  # fmt: skip
     both = {"y": y, "tooltip": tips}
-    color = alt.Color(
-        field="best", type="nominal", legend=None,
-        scale={"domain": [True, False], "range": [PALETTE[0], NEUTRAL]},
-    )  # fmt: skip
+    color = alt.ColorValue(NEUTRAL, condition={"test": "datum.best", "value": PALETTE[0]})
     best = alt.Chart().transform_filter("datum.best")
     known = alt.Chart().transform_filter("isValid(datum.low) && isValid(datum.high)")
     layers = [
