@@ -29,6 +29,7 @@ from polars_rank.reporting.headline import (
     standing,
     with_corrected_bounds,
 )
+from polars_rank.reporting.leaderboard import boards
 from polars_rank.reporting.question import lower_is_better, names_of
 from polars_rank.reporting.units import sample_text
 from polars_rank.stats.gates import WORST_FIRST
@@ -67,6 +68,7 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         "comparison": _comparison_rows(evidence.comparison, question),
         "counted": "Rankings" if evidence.units.repeated else "Queries",
         "group_tests": number_of_tests(evidence.groups),
+        "boards": boards(evidence, question),
         "pairs": _pair_rows(evidence.pairs, question, first),
         **_groups(evidence, question),
         **_slices(evidence, question),

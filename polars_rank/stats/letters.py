@@ -73,6 +73,20 @@ def letters(differ: Sequence[Sequence[bool]]) -> list[str]:
     return [separator.join(each) for each in names]
 
 
+def groups_of(labels: Sequence[str]) -> list[set[str]]:
+    """Return the groups of each run, from the letters of all runs.
+
+    Examples
+    --------
+    >>> from polars_rank.stats.letters import groups_of
+    >>> [sorted(groups) for groups in groups_of(["ab", "b"])]
+    [['a', 'b'], ['b']]
+    """
+    # The letters of a run increase, so that "aa" is the name of a group.
+    are_separated = any("aa" in each.split(_SEPARATOR) for each in labels)
+    return [{*(each.split(_SEPARATOR) if are_separated else each)} for each in labels]
+
+
 def _members(group: int) -> list[int]:
     return [place for place in range(group.bit_length()) if group >> place & 1]
 

@@ -165,7 +165,7 @@ def main() -> None:
         "",
         "One run is better by 0.5, and a ladder has steps of 0.1, in units of the smallest standard "
         "deviation. With different means, fewer pairs can be told apart by mistake, so that the "
-        "share is above 0.95.",
+        "share is higher.",
         "",
         "## Given tasks: equal means over the tasks",
         "",
