@@ -80,10 +80,11 @@ def leaderboard(
 
     Examples
     --------
-    >>> log = pr.datasets.search_log(200, runs=["bm25", "dense", "hybrid", "rerank"])
+    >>> log = pr.datasets.search_log(200, runs=["bm25", "dense", "hybrid"])
     >>> values = pr.per_query(log, "ndcg@10", by="run").collect()
     >>> board = pr.stats.leaderboard(values)
-    >>> chart = pr.plot.leaderboard(board) | pr.plot.leaderboard(board, kind="ranks")
+    >>> ranks = pr.plot.leaderboard(board, kind="ranks")
+    >>> chart = pr.plot.leaderboard(board) | ranks
     >>> chart.save("leaderboard.png")  # doctest: +SKIP
     """
     alt = altair()

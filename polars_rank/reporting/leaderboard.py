@@ -32,6 +32,11 @@ class Board:
     rows: list[dict[str, Any]]
 
     @property
+    def best(self) -> list[Any]:
+        """The runs that cannot be told apart from the best one."""
+        return [row["run"] for row in self.rows if row["best"]]
+
+    @property
     def result(self) -> str:
         """The best runs and those that are worse, as a sentence."""
         groups = groups_of([row["letters"] for row in self.rows])

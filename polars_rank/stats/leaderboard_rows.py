@@ -148,9 +148,13 @@ class Leaderboard:
         """Raise if no query has a value in all runs, or if all weights are 0."""
         where = f" in the task {task}" if task else ""
         if runs > 1 and not queries:
-            what = "no query has" if self.has_queries else "there is not"
+            if not self.has_queries:
+                raise DataError(
+                    f"a run has no value of the metric {metric!r}{where}; add the value, or leave "
+                    "out the task or the run"
+                )
             raise DataError(
-                f"{what} a value of the metric {metric!r} in each of the {runs} runs{where}; "
+                f"no query has a value of the metric {metric!r} in each of the {runs} runs{where}; "
                 "compare runs that were evaluated on the same queries, or select other metrics"
             )
         if runs > 1 and not weight > 0:

@@ -91,7 +91,7 @@ def leaderboard(
         Columns that identify the query within a task. If there is no column "query": the one
         column that identifies the rows of each run, besides runs, tasks, metrics, counts and
         constant columns; if there is none or several, name the columns. With `population` "tasks",
-        a table without the column "query" has one row per task and run.
+        a table without the column "query" has one row per task and run, without nulls.
     weight
         Column of query weights, or with `by` of task weights, 0 or more. A query has one weight in
         all runs, and a task in all of its rows. By default, each task has the same weight, whatever
@@ -175,11 +175,17 @@ def leaderboard(
     t distribution has the smallest of the Satterthwaite degrees of freedom of all pairs, and at
     most the effective number of queries minus 1.
 
+    In simulations with 2 to 50 runs and 50 queries, the 95% intervals of ranks contained all true
+    ranks in 93% to 100% of logs: 95% for equal means, more for different ones. With few queries in
+    some tasks or skewed values, they do in fewer: 92% for five runs and tasks of 10, 20 and 100
+    queries of which the smallest varies most.
+
     References
     ----------
     Mogstad, Romano, Shaikh & Wilhelm, Inference for ranks with applications to mobility across
     neighbourhoods and academic achievement across countries, 2024.
     Piepho, An algorithm for a letter-based representation of all-pairwise comparisons, 2004.
+    Gramm et al., Algorithms for compact letter displays: comparison and evaluation, 2007.
     Satterthwaite, An approximate distribution of estimates of variance components, 1946.
 
     Examples
@@ -233,7 +239,7 @@ def leaderboard(
         )  # fmt: skip
         lower = {each.name: each.lower_is_better for each in source.selected}
         if not has_queries:
-            source = _one_row_per_task(source)
+            source = _one_row_per_task(source, fills=undefined is not None)
     board = Leaderboard(
         with_tasks(source) if tasks else source, population, has_queries, lower, confidence,
         n_resamples, seed,
@@ -247,12 +253,16 @@ def _lower(metrics: Metrics | None) -> dict[str, bool]:
     return {output_name(each): lower_is_better(each) for each in given if not isinstance(each, str)}
 
 
-def _one_row_per_task(source: RunMatrices) -> RunMatrices:
-    """Return tasks with one query each, from rows that tasks and runs identify."""
+def _one_row_per_task(source: RunMatrices, *, fills: bool) -> RunMatrices:
+    """Return tasks with one query each, from rows that tasks and runs identify.
+
+    A null is a missing mean rather than an undefined value, unless `fills` is true.
+    """
     tasks, run = source.query, source.run
     keys = ", ".join(map(repr, (*tasks, run)))
     return source._replace(
         rows=source.rows.with_columns(pl.lit(0).alias(_ROW)),
+        selected=[each if fills else each._replace(fill=None) for each in source.selected],
         groups=tasks,
         query=[_ROW],
         duplicates=(

@@ -380,3 +380,18 @@ def test_identical_runs_need_no_warning():
         ("a", 2, "b"),
         ("b", 2, "b"),
     ]
+
+
+def test_a_task_without_a_value_is_not_zero():
+    means = TWO.group_by("task", "run").agg(ap=pl.col("x").mean())
+    known = (pl.col("task") != "law") | (pl.col("run") == "a")
+    missing = means.with_columns(pl.when(known).then("ap").alias("ap"))
+    options = {"by": "task", "population": "tasks"}
+    with pytest.raises(
+        pr.errors.DataError, match="a run has no value of the metric 'ap' in the task 'law'"
+    ):
+        pr.stats.leaderboard(missing, **options)
+    with pytest.warns(pr.errors.RankWarning, match="no ranks from 3 tasks"):
+        zero = pr.stats.leaderboard(missing, undefined="zero", **options)
+        filled = pr.stats.leaderboard(missing.fill_null(0.0), **options)
+    assert_frame_equal(zero, filled)
