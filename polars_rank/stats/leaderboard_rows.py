@@ -66,7 +66,7 @@ class Leaderboard:
     source: RunMatrices | RunMoments
     population: Population
     has_queries: bool
-    #: Whether lower is better, for metrics where the name of the column does not say it.
+    #: Whether lower is better; for metrics of moments that are given by name, the name says it.
     lower: Mapping[str, bool]
     confidence: float
     n_resamples: int
@@ -168,7 +168,7 @@ class Leaderboard:
             sums, means.units, confidence=self.confidence, n_resamples=self.n_resamples,
             seed=self.seed,
         )  # fmt: skip
-        is_lower = self.lower.get(metric, False) or lower_is_better(metric)
+        is_lower = self.lower[metric] if metric in self.lower else lower_is_better(metric)
         scores = -sums.means if is_lower else sums.means
         rank = np.array(ranks(scores.tolist(), float(rounding(sums.sizes.max()))))
         order = np.lexsort((np.arange(number), rank))

@@ -248,7 +248,7 @@ def leaderboard(
 
 
 def _lower(metrics: Metrics | None) -> dict[str, bool]:
-    """Return whether lower is better, for metrics that are not only names."""
+    """Return whether lower is better, for metrics that are not given by name."""
     given = () if metrics is None else listed(metrics)
     return {output_name(each): lower_is_better(each) for each in given if not isinstance(each, str)}
 

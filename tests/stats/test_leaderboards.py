@@ -382,6 +382,12 @@ def test_identical_runs_need_no_warning():
     ]
 
 
+@pytest.mark.parametrize("population", ["queries", "tasks"])
+def test_tasks_of_one_run_are_an_error(population):
+    with pytest.raises(pr.errors.DataError, match="only the run 'a'"):
+        pr.stats.leaderboard(TWO.filter(run="a"), "x", by="task", population=population)
+
+
 def test_a_task_without_a_value_is_not_zero():
     means = TWO.group_by("task", "run").agg(ap=pl.col("x").mean())
     known = (pl.col("task") != "law") | (pl.col("run") == "a")
