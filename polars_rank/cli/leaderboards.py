@@ -122,7 +122,9 @@ def _mean(mean: float) -> str:
 
 def _note(board: pl.DataFrame) -> str:
     """Return the caption of a table."""
-    if not board.height or board.get_column("letters").null_count():
+    if not board.height:
+        return "There are no runs."
+    if board.get_column("letters").null_count():
         return "Best first. There are too few tasks to tell runs apart."
     level = board.get_column("confidence")[0]
     number = {*board.get_column("queries" if "queries" in board.columns else "tasks").to_list()}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import polars as pl
 
-from polars_rank._params import check_column, one_of, public
+from polars_rank._params import one_of, public
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot.drawing import (
@@ -92,7 +92,6 @@ def leaderboard(
     rows = lazy(table, "table")
     schema = schema_of(rows)
     check_columns(schema, ("metric", *_COLUMNS), "pr.stats.leaderboard")
-    check_column("run", run, schema)
     name, rows = only_metric(rows, metric)
     units = next((each for each in ("queries", "tasks") if each in schema), None)
     drawn = {"x": "mean", "low": "low", "high": "high"}
