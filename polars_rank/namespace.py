@@ -28,6 +28,7 @@ from polars_rank.metrics.names import instead
 from polars_rank.stats.all_pairs import compare_all
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.gates import check
+from polars_rank.stats.leaderboards import leaderboard
 from polars_rank.stats.moment_tables import moments
 from polars_rank.stats.planning import power
 from polars_rank.stats.slicing import slices
@@ -89,6 +90,7 @@ class Ranking(Generic[Frame]):
     compare = _method(compare)
     compare_all = _method(compare_all)
     headroom = _method(headroom)
+    leaderboard = _method(leaderboard)
     moments = _method(moments)
     movers = _method(movers)
     power = _method(power)

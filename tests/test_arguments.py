@@ -93,6 +93,7 @@ def tables() -> dict[str, Any]:
             "catalog.merge.exposures": pr.catalog.exposure(ONE, 1),
             "plot.bounds.table": pr.diagnostics.tie_bands(LOG, "rr", by="run"),
             "plot.intervals.table": summary,
+            "plot.leaderboard.table": pr.stats.leaderboard(VALUES_OF_QUERIES),
             "plot.over_time.table": pr.summarize(DAYS, by="day", interval="normal"),
             "plot.slices.table": pr.slices(
                 VALUES_OF_QUERIES, "rr", slices="country", baseline="a", min_queries=1
@@ -183,6 +184,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "judges.plan": {"n": 0},
     "plot.differences": {"metric": "rr"},
     "plot.distribution": {"metric": "rr"},
+    "plot.leaderboard": {"metric": "rr"},
     "plot.over_time": {"metric": "rr"},
     "plot.scatter": {"metric": "rr", "x": "a", "y": "b"},
     "plot.tradeoff": {"x": "rr", "y": "ndcg@2"},

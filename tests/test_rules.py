@@ -17,7 +17,7 @@ MODULES = ("", "catalog", "clicks", "datasets", "diagnostics", "judges", "plot",
 FORBIDDEN = {
     **{"worst": "n", "most": "n", "resamples": "n_resamples"},
     **{"lists": "values", "columns": "slices", "group_by": "by"},
-    **{"lower": "low", "upper": "high", "best": "high", "tied_lists": "tied_rankings"},
+    **{"lower": "low", "upper": "high", "tied_lists": "tied_rankings"},
 }
 #: The default of each shared parameter, if it has one.
 DEFAULTS = {
@@ -65,7 +65,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         (name, "conventions"): "None: those that the table of values names"
         for name in (
             *("summarize", "compare", "slices", "judges.plan", "judges.system_agreement"),
-            *("stats.compare_all", "stats.moments", "stats.power"),
+            *("stats.compare_all", "stats.leaderboard", "stats.moments", "stats.power"),
             *("plot.differences", "plot.distribution", "plot.scatter"),
         )
     },
@@ -137,7 +137,8 @@ def test_metrics_are_the_second_parameter() -> None:
             assert names[1].kind is names[1].POSITIONAL_OR_KEYWORD, name
             of_values[name] = names[1].name
     assert {*of_values} == {
-        *("summarize", "compare", "slices", "stats.compare_all", "stats.moments", "stats.power"),
+        *("summarize", "compare", "slices"),
+        *("stats.compare_all", "stats.leaderboard", "stats.moments", "stats.power"),
         *("plot.differences", "plot.distribution", "plot.scatter"),
         *("judges.plan", "judges.system_agreement"),
     }
@@ -152,6 +153,7 @@ def test_the_column_of_runs_is_not_a_group() -> None:
         lambda: pr.compare(values, **named),
         lambda: pr.stats.moments(values, by=["run"]),
         lambda: pr.stats.compare_all(values, by="run"),
+        lambda: pr.stats.leaderboard(values, by="run"),
         lambda: pr.stats.power(values, **named),
         lambda: pr.report(log, "ap", by="run"),
     ):
@@ -199,6 +201,7 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "slices": lambda: pr.slices(VALUES, "ap", slices="country", baseline="bm25", min_queries=2),
     "check": lambda: pr.check(pr.summarize(VALUES, by="country"), ["ap >= 0"], on_fail="return"),
     "stats.compare_all": lambda: pr.stats.compare_all(VALUES, by="country"),
+    "stats.leaderboard": lambda: pr.stats.leaderboard(VALUES, by="country"),
     "stats.moments": lambda: MOMENTS,
     "stats.merge": lambda: pr.stats.merge([MOMENTS]),
     "stats.power": lambda: pr.stats.power(VALUES, **GROUPED),

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Callable
 from copy import copy
 from importlib.metadata import version as installed
 from inspect import getdoc
@@ -17,6 +18,7 @@ from polars_rank.cli.config import MAY_BE_EMPTY, options_for
 from polars_rank.cli.evaluating import curve, estimate, evaluate, explain, metrics
 from polars_rank.cli.generating import convert, generate
 from polars_rank.cli.inspecting import inspect
+from polars_rank.cli.leaderboards import leaderboard
 from polars_rank.cli.messages import discard_output, one_message, printing, say, show
 from polars_rank.cli.movers import movers
 from polars_rank.cli.plotting import plot
@@ -180,12 +182,13 @@ def _help(function: Any) -> str:
     return re.sub(r"\n +", "\n$ ", paragraphs)
 
 
-for panel, functions in {
+_PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Evaluation": (evaluate, estimate, curve, explain, metrics, inspect),
-    "Statistics": (summarize, compare, slices, movers, check),
+    "Statistics": (summarize, compare, leaderboard, slices, movers, check),
     "Charts and reports": (plot, report, demo),
     "Files": (generate, convert),
-}.items():
+}
+for panel, functions in _PANELS.items():
     for function in functions:
         _describe_values(function)
         app.command(

@@ -176,7 +176,7 @@ def explain(
     n: Annotated[int, o.option("Number of queries to list per choice.")] = 3,
     **options: Any,
 ) -> None:
-    """Explain how a metric is computed, or why two conventions differ.
+    """Explain how a metric is computed, or why conventions differ.
 
     For example:
       polars-rank explain ndcg@10 --conventions lightgbm

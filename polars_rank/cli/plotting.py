@@ -11,6 +11,7 @@ import typer
 from polars_rank import plot as charts
 from polars_rank._params import one_of
 from polars_rank.cli import options as o
+from polars_rank.cli.leaderboards import board_of
 from polars_rank.cli.messages import misused, say
 from polars_rank.cli.per_query import PerQuery, Source
 from polars_rank.cli.statistics import compared, in_slices, means_of
@@ -22,7 +23,7 @@ from polars_rank.io.outputs import new_file
 KINDS = (
     "at-k", "gain", "pr-curve", "interpolated", "click-through", "bounds",
     "distribution", "differences", "scatter", "intervals", "slices", "over-time",
-    "tradeoff",
+    "tradeoff", "leaderboard",
 )  # fmt: skip
 
 #: Supported endings of --output.
@@ -69,6 +70,7 @@ class Chart:
     slices: o.Slices = field(default_factory=list)
     pairs: o.Pairs = False
     min_queries: o.MinQueries = 30
+    ranks: Annotated[bool, o.option("leaderboard: show ranks.", OPTIONS, "--ranks")] = False
     x: Annotated[
         str | None, o.run_name("scatter: run on the x axis; tradeoff: metric.", OPTIONS)
     ] = None
@@ -108,7 +110,7 @@ def plot(
     Kinds for logs: at-k, gain, pr-curve, interpolated, click-through, bounds.
 
     Kinds for logs and per-query values: distribution, differences, scatter, intervals, slices,
-    over-time, tradeoff.
+    over-time, tradeoff, leaderboard.
 
     For example:
       polars-rank plot at-k log.parquet -m ndcg -o ndcg.png
@@ -142,6 +144,10 @@ def _draw(kind: str, source: Source, chart: Chart) -> Any:
             options["time"] = chart.time
         if kind == "tradeoff":
             options |= {"x": chart.x, "y": chart.y}
+        if kind == "leaderboard":
+            return charts.leaderboard(
+                source.table(), _metric(source), kind=_board_kind(chart), run=str(run)
+            )
         return _OF_TABLES[kind][1](source.table(), baseline=chart.baseline, **options)
     if kind in _OF_LOGS:
         log = source.scan([] if run is None else [run])
@@ -150,7 +156,8 @@ def _draw(kind: str, source: Source, chart: Chart) -> Any:
         misused(f"column {chart.time!r} (--time) not found; available: {', '.join(schema)}")
     data = source.read(
         by=[*chart.by, *([chart.time] if kind == "over-time" else [])],
-        kept={"slices": chart.slices}, paired=kind in ("differences", "scatter", "slices"),
+        kept={"slices": chart.slices},
+        paired=kind in ("differences", "scatter", "slices", "leaderboard"),
     ).in_memory()  # fmt: skip
     return _OF_VALUES[kind](data, chart)
 
@@ -252,6 +259,17 @@ def _tradeoff(data: PerQuery, chart: Chart) -> Any:
     return charts.tradeoff(table, chart.x, chart.y, run=data.run, baseline=chart.baseline)
 
 
+def _leaderboard(data: PerQuery, chart: Chart) -> Any:
+    if data.metrics is None:
+        misused(_NO_METRIC)
+    table = board_of(data, confidence=chart.confidence)
+    return charts.leaderboard(table, _metric(data), kind=_board_kind(chart), run=str(data.run))
+
+
+def _board_kind(chart: Chart) -> Literal["means", "ranks"]:
+    return "ranks" if chart.ranks else "means"
+
+
 _OF_LOGS: dict[str, Callable[..., Any]] = {
     "at-k": _at_k, "gain": _gain, "pr-curve": _pr_curve, "interpolated": _interpolated,
     "click-through": _click_through, "bounds": _bounds,
@@ -259,7 +277,7 @@ _OF_LOGS: dict[str, Callable[..., Any]] = {
 _OF_VALUES: dict[str, Callable[..., Any]] = {
     "distribution": _distribution, "differences": _differences, "scatter": _scatter,
     "intervals": _intervals, "slices": _slices, "over-time": _over_time,
-    "tradeoff": _tradeoff,
+    "tradeoff": _tradeoff, "leaderboard": _leaderboard,
 }  # fmt: skip
 #: Kinds that also draw tables of other commands, recognized by these columns.
 _OF_TABLES: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
@@ -270,6 +288,7 @@ _OF_TABLES: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "slices": (("contribution", "low", "high"), charts.slices),
     "over-time": (("metric", "low", "high"), charts.over_time),
     "tradeoff": (("metric", "low", "high"), charts.tradeoff),
+    "leaderboard": (("metric", "rank_low", "letters"), charts.leaderboard),
 }
 
 

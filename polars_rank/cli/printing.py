@@ -127,18 +127,42 @@ def plain(table: pl.DataFrame) -> str:
 def markdown(table: pl.DataFrame) -> str:
     """Return a table in GitHub-flavored Markdown."""
     columns = _columns(table)
-    rules = ["---:" if column.is_number else "---" for column in columns]
-    names = [column.name.translate(_MARKDOWN) for column in columns]
-    rows = ([cell.translate(_MARKDOWN) for cell in row] for row in _rows(columns))
+    rows = [[*map(markdown_text, row)] for row in _rows(columns)]
+    names = [markdown_text(column.name) for column in columns]
+    return markdown_table(names, [column.is_number for column in columns], rows)
+
+
+def markdown_text(text: str) -> str:
+    """Return text without markup of Markdown."""
+    return text.translate(_MARKDOWN)
+
+
+def markdown_table(
+    names: Sequence[str], are_numbers: Sequence[bool], rows: Sequence[Sequence[str]]
+) -> str:
+    """Return a table of cells in Markdown; numbers are right-aligned."""
+    rules = ["---:" if is_number else "---" for is_number in are_numbers]
     return "".join(f"| {' | '.join(line)} |\n" for line in (names, rules, *rows))
 
 
 def latex(table: pl.DataFrame) -> str:
     """Return a table in LaTeX, with rules of the package booktabs."""
     columns = _columns(table)
-    alignment = "".join("r" if column.is_number else "l" for column in columns)
-    names = [column.name.translate(_LATEX) for column in columns]
-    rows = ([cell.translate(_LATEX) for cell in row] for row in _rows(columns))
+    rows = [[*map(latex_text, row)] for row in _rows(columns)]
+    names = [latex_text(column.name) for column in columns]
+    return latex_table(names, [column.is_number for column in columns], rows)
+
+
+def latex_text(text: str) -> str:
+    """Return text without commands of LaTeX."""
+    return text.translate(_LATEX)
+
+
+def latex_table(
+    names: Sequence[str], are_numbers: Sequence[bool], rows: Sequence[Sequence[str]]
+) -> str:
+    """Return a table of cells in LaTeX; numbers are right-aligned."""
+    alignment = "".join("r" if is_number else "l" for is_number in are_numbers)
     head, *body = (" & ".join(line) + " \\\\" for line in (names, *rows))
     return "\n".join([
         "% \\usepackage{booktabs}",

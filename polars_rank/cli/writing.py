@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
@@ -18,7 +19,7 @@ from polars_rank.io.outputs import new_file
 from polars_rank.io.temporary import temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 Format: TypeAlias = Literal["table", "csv", "json", "ndjson", "parquet", "markdown", "latex"]
@@ -34,6 +35,7 @@ _ENDINGS: dict[str, Format] = {
     ".md": "markdown",
     ".tex": "latex",
 }
+_NO_TEXTS: Mapping[Format, Callable[[pl.DataFrame], str]] = MappingProxyType({})
 #: JSON has no infinite numbers; JavaScript and Python convert these texts to them.
 _INFINITE = {float("inf"): "Infinity", float("-inf"): "-Infinity"}
 
@@ -72,12 +74,16 @@ def put(
     wide: bool = True,
     note: str | None = None,
     paged: bool = False,
+    texts: Mapping[Format, Callable[[pl.DataFrame], str]] = _NO_TEXTS,
 ) -> None:
-    """Write a result to a file, or show it; see `on_terminal` for `wide`, `note` and `paged`."""
+    """Write a result to a file, or show it; see `on_terminal` for `wide`, `note` and `paged`.
+
+    `texts` has the text of the table in some formats, if it differs from the default.
+    """
     form = choose(format, output)
     if output is not None and str(output) != "-":
         with new_file(output, overwrite=overwrite, inputs=[result]) as part:
-            _write(result, form, part)
+            _write(result, form, part, texts)
         say(f"Wrote {output}")
     elif output is None and form == "table" and sys.stdout.isatty():
         table = collected(result)
@@ -86,7 +92,7 @@ def put(
     else:
         # Written to a file first, so that a failed command prints nothing.
         with temporary_folder() as folder:
-            _write(result, form, folder / "out")
+            _write(result, form, folder / "out", texts)
             with (folder / "out").open("rb") as file, printing():
                 sys.stdout.flush()  # so that earlier output comes first
                 shutil.copyfileobj(file, sys.stdout.buffer)
@@ -103,7 +109,10 @@ def put_text(text: str, output: Path | None, *, overwrite: bool) -> None:
         say(f"Wrote {output}")
 
 
-def _write(result: pl.LazyFrame, form: Format, path: Path) -> None:
+def _write(
+    result: pl.LazyFrame, form: Format, path: Path,
+    texts: Mapping[Format, Callable[[pl.DataFrame], str]],
+) -> None:  # fmt: skip
     if form == "parquet":
         result.sink_parquet(path, engine="streaming")
     elif form == "csv":
@@ -115,7 +124,7 @@ def _write(result: pl.LazyFrame, form: Format, path: Path) -> None:
             check_extension=False,
         )  # fmt: skip
     else:
-        path.write_text(_TEXTS[form](collected(result)), "utf-8")
+        path.write_text({**_TEXTS, **texts}[form](collected(result)), "utf-8")
 
 
 def _json(table: pl.DataFrame) -> str:

@@ -16,6 +16,7 @@ from polars_rank.plot.cutoff_curves import at_k, gain, interpolated
 from polars_rank.plot.distributions import distribution
 from polars_rank.plot.drawing import style
 from polars_rank.plot.forest import bounds, intervals, slices
+from polars_rank.plot.leaderboards import leaderboard
 from polars_rank.plot.pairs import differences, scatter
 from polars_rank.plot.precision import pr_curve
 from polars_rank.plot.runs import run_colors
@@ -32,6 +33,7 @@ __all__ = [
     "gain",
     "interpolated",
     "intervals",
+    "leaderboard",
     "over_time",
     "pr_curve",
     "run_colors",

@@ -226,7 +226,7 @@ def labeled(
             )
         named = table.with_columns(pl.lit("").alias("run"))
         return named, Runs.of([""], None, {"": PALETTE[0]})
-    label = pl.concat_str([_text(table.get_column(name)) for name in columns], separator=" · ")
+    label = pl.concat_str([run_labels(table.get_column(name)) for name in columns], separator=" · ")
     order = table.select(*columns, label.alias("run")).unique()
     order = order.sort(columns, nulls_last=True)
     runs = Runs.of(order.get_column("run"), baseline, colors)
@@ -236,7 +236,7 @@ def labeled(
     return table.with_columns(label.alias("run")).drop(columns), runs
 
 
-def _text(names: pl.Series) -> pl.Series:
+def run_labels(names: pl.Series) -> pl.Series:
     """Return names as text; null becomes a name that no run has."""
     text = names.cast(pl.String).str.replace_all("<([/!])", f"<{_JOINER}$1")
     if not text.null_count():

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Maximum size of all charts in characters, and maximum number of runs.
 _MAX_CHARACTERS, _MAX_RUNS = 2_000_000, 8
+#: Maximum number of runs in one chart of distributions; more overlap too much.
+_MAX_DISTRIBUTIONS = 3
 _DIGITS = 5
 _MAX_SLICES = 30
 
@@ -119,12 +121,17 @@ def _charts(
     common: dict[str, Any] = {"undefined": question.undefined, "conventions": question.conventions}
     if evidence.curves is not None:
         yield "cutoffs", "", partial(_by_cutoff, evidence.curves, question, runs, metric, colors)
-    yield "distribution", "", partial(plot.distribution, values, metric, **run_options, **common)
+    if len(runs) <= _MAX_DISTRIBUTIONS:
+        draw = partial(plot.distribution, values, metric, **run_options, **common)
+        yield "distribution", "", draw
     if (table := evidence.over_time) is not None:
         yield "over-time", "", partial(_over_time, table, question, runs, metric, colors)
     for number, run in enumerate(runs[1:]):
         pair = _rows_of_runs(values, question, [runs[0], run])
         options = {"query": question.queries, **common}
+        if len(runs) > _MAX_DISTRIBUTIONS:
+            draw = partial(plot.distribution, pair, metric, **run_options, **common)
+            yield "distribution", str(number), draw
         both = {"x": runs[0], "y": run, "run": question.run, "colors": colors}
         yield "scatter", str(number), partial(plot.scatter, pair, metric, **both, **options)
         if question.baseline is None:

@@ -30,6 +30,7 @@ from polars_rank.reporting.headline import (
     with_corrected_bounds,
 )
 from polars_rank.reporting.judge import judge_context
+from polars_rank.reporting.leaderboard import boards
 from polars_rank.reporting.question import lower_is_better, names_of
 from polars_rank.reporting.units import sample_text
 from polars_rank.stats.gates import WORST_FIRST
@@ -70,6 +71,7 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         "counted": "Rankings" if evidence.units.repeated else "Queries",
         "unit": ("ranking", "rankings") if evidence.units.repeated else ("query", "queries"),
         "group_tests": number_of_tests(evidence.groups),
+        "boards": boards(evidence, question),
         "pairs": _pair_rows(evidence.pairs, question, first),
         **_groups(evidence, question),
         **_slices(evidence, question),

@@ -7,49 +7,31 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import polars as pl
 
-from polars_rank._params import (
-    OWN,
-    Names,
-    check_distinct,
-    free,
-    integer,
-    one_of,
-    share,
-    whole_number,
-)
+from polars_rank._params import OWN, Names, integer, one_of, share, whole_number
 from polars_rank.conventions import Conventions
-from polars_rank.errors import ArgumentError, DataError, SchemaError, number_of, warn
+from polars_rank.errors import ArgumentError, DataError, number_of, warn
 from polars_rank.evaluation.checks import with_check
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats.intervals import special, warn_of_effective, warn_of_equal
-from polars_rank.stats.moment_tables import UNITS, check_groups, is_moments, regrouped, runs_of
-from polars_rank.stats.pair_moments import ALL_PAIRS, RunMoments
+from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.per_query_tables import (
-    key_columns,
-    known_query,
-    only_metrics,
-    query_columns,
     refuse_definitions,
     refuse_with_moments,
-    variables,
     with_definitions,
 )
 from polars_rank.stats.resampling import numpy
-from polars_rank.stats.run_matrices import RUN_NUMBER, GroupSums, RunMatrices, elements
-from polars_rank.stats.run_pairs import duplicates
-from polars_rank.stats.simultaneous import (
-    ONE_UNIT,
-    PairTests,
-    max_t_tests,
-    tukey_tests,
-)
+from polars_rank.stats.run_matrices import RUN_NUMBER, elements
+from polars_rank.stats.run_sources import run_matrices, run_moments
+from polars_rank.stats.simultaneous import ONE_UNIT, max_t_tests, tukey_tests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from polars_rank.conventions import Undefined
     from polars_rank.metrics.names import Metrics
-    from polars_rank.stats.simultaneous import Array
+    from polars_rank.stats.pair_moments import RunMoments
+    from polars_rank.stats.run_matrices import GroupSums, RunMatrices
+    from polars_rank.stats.simultaneous import Array, PairTests
 
 Method: TypeAlias = Literal["max_t", "tukey"]
 
@@ -227,47 +209,17 @@ def compare_all(
         raise ArgumentError("`weight` and `cluster` need `method` 'max_t'; found 'tukey'")
     values, definitions = with_definitions(values, conventions, undefined)
 
-    schema = schema_of(values)
-    if is_moments(schema):
+    if is_moments(schema_of(values)):
         refuse_definitions(undefined, conventions)
         tukey = method == "tukey"
         refuse_with_moments({"weight": weight, "cluster": cluster, "method='tukey'": tukey})
-        moments = _moments(values, metrics, by, run)
+        moments = run_moments(values, metrics, by, run)
         return _AllPairs(moments, method, confidence, n_resamples, seed).table()
-    keys = key_columns(schema, by=by, run=run, weight=weight, cluster=cluster)
-    keys = {**keys, "query": query_columns(values, query, metrics, keys)}
-    check_distinct(keys)
-    groups = keys["by"]
-    free([*groups, run], COLUMNS)
-    selected = variables(schema, metrics, definitions, keys, undefined=undefined)
-    for each in selected:
-        if each.aggregate != "mean":
-            raise ArgumentError(f"the metric {each.name!r} is not a mean over queries")
-    default_query = () if known_query(schema, query) else keys["query"]
-    matrices = RunMatrices(
-        values, selected, groups, run, keys["query"], weight, keys["cluster"],
-        duplicates([*groups, run, *keys["query"]], default_query),
+    matrices = run_matrices(
+        values, metrics, definitions, undefined, run=run, by=by, query=query, weight=weight,
+        cluster=cluster, added=COLUMNS,
     )  # fmt: skip
     return _AllPairs(matrices, method, confidence, n_resamples, seed).table()
-
-
-def _moments(
-    table: pl.LazyFrame, metrics: Metrics | None, by: Names | None, run: str
-) -> RunMoments:
-    """Return the moments of all pairs; raise unless the table has them for these columns."""
-    schema = schema_of(table)
-    if ALL_PAIRS not in schema:
-        raise SchemaError(
-            "the moments have no sums of all pairs of runs; compute them with "
-            f"run={run!r} and all_pairs=True"
-        )
-    groups = [*key_columns(schema, by=by, run=run)["by"]]
-    check_groups(schema, [*groups, run])
-    (of_moments,) = runs_of(schema)
-    if run != of_moments:
-        raise ArgumentError(f"`run` must be {of_moments!r} as in `moments`; found {run!r}")
-    rows = regrouped(only_metrics(table, metrics), [*groups, run], all_pairs=True)
-    return RunMoments(rows, groups, run, not {*UNITS}.isdisjoint(schema))
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,8 @@ def moments(
 ) -> pl.LazyFrame:
     """Compute moments of per-query values, which can be merged over days, files and machines.
 
-    `summarize`, `compare` and `stats.compare_all` accept moments instead of per-query values.
+    `summarize`, `compare`, `stats.compare_all` and `stats.leaderboard` accept moments instead of
+    per-query values.
     `merge` adds up the moments of parts to the moments of the whole.
 
     Parameters
@@ -162,7 +163,8 @@ def moments(
         None: all queries were equally likely.
     all_pairs
         Whether the result also has the moments of the differences between all runs, which
-        `stats.compare_all` needs. Needs numpy (extra "stats"), and memory for all values.
+        `stats.compare_all` and `stats.leaderboard` need. Needs numpy (extra "stats"), and memory
+        for all values.
 
     Returns
     -------

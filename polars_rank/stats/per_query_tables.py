@@ -61,6 +61,7 @@ class Variable(NamedTuple):
     fill: float | None
     #: Whether the values are 0 or 1 by definition.
     is_binary: bool = False
+    #: Whether a lower mean is better.
     lower_is_better: bool = False
 
     @property
@@ -227,8 +228,15 @@ def _variable(
     fill = undefined if isinstance(undefined, float) else None
     aggregate = conventions.aggregate(metric)
     is_binary = aggregate == "mean" and (schema[name] == pl.Boolean or _is_binary(metric))
-    lower = isinstance(metric, Metric) and metric.lower_is_better
-    return Variable(name, aggregate, conventions.counts_as(metric), fill, is_binary, lower)
+    return Variable(
+        name, aggregate, conventions.counts_as(metric), fill, is_binary, lower_is_better(metric)
+    )
+
+
+def lower_is_better(metric: str | pl.Expr) -> bool:
+    """Return whether a lower mean of a metric is better; False for other columns."""
+    metric = _metric(metric, POLARS_RANK.name) if isinstance(metric, str) else metric
+    return isinstance(metric, Metric) and metric.lower_is_better
 
 
 def _is_binary(metric: pl.Expr) -> bool:

@@ -37,7 +37,7 @@ _ROUNDING = 1e-14
 _TIE = 1e-12
 
 
-def _rounding(size: Any) -> Any:
+def rounding(size: Any) -> Any:
     """Return the size up to which a difference of values may be a rounding error."""
     return _ROUNDING * size
 
@@ -79,13 +79,21 @@ class RunSums(NamedTuple):
 
         It is 0 if it may be a rounding error, and NaN if the squares of the values underflow.
         """
+        sizes = self.sizes
+        return self._errors(self.squares, numpy().maximum(sizes[:, None], sizes[None, :]))
+
+    @property
+    def mean_errors(self) -> Array | None:
+        """The standard error of the mean of each run, 0 or NaN as in `std_errors`."""
+        return self._errors(self.unit_squares, self.sizes)
+
+    def _errors(self, squares: Array, sizes: Array) -> Array | None:
         np = numpy()
         if self.effective is None or self.effective <= ONE_UNIT:
             return None
-        spread, sizes = np.sqrt(self.squares / self.weight_squares), self.sizes
-        sizes = np.maximum(sizes[:, None], sizes[None, :])
+        spread = np.sqrt(squares / self.weight_squares)
         lost = (spread < 1 / LARGE) & (sizes > 0) & (sizes < 1 / LARGE)
-        spread[spread <= _rounding(sizes)] = 0.0
+        spread[spread <= rounding(sizes)] = 0.0
         spread[lost] = np.nan
         return spread / math.sqrt(self.effective - 1)
 
@@ -125,11 +133,11 @@ def units_of(values: Array, weights: Array, keys: Array) -> tuple[RunSums, Units
         weights = np.add.reduceat(weights, starts)
     weight_squares = float(weights @ weights)
     unit_squares = np.einsum("ui,ui->i", influences, influences)
-    sums = RunSums(means, _squared_distances(influences), unit_squares, total, weight_squares)
+    sums = RunSums(means, squared_distances(influences), unit_squares, total, weight_squares)
     return sums, Units(keys[starts], weights, influences)
 
 
-def _squared_distances(influences: Array) -> Array:
+def squared_distances(influences: Array) -> Array:
     """Return Σ(y_i - y_j)² of each pair of runs.
 
     The sums of products of runs would lose the digits of small differences.
@@ -179,7 +187,7 @@ def tukey_tests(sums: RunSums, values: Array, confidence: float) -> PairTests:
     centered = values - sums.means
     residuals = centered - centered.mean(axis=1, keepdims=True)
     spread = math.sqrt(np.einsum("qr,qr->", residuals, residuals) / degrees)
-    unit = spread / math.sqrt(queries) if spread > _rounding(sums.sizes.max()) else 0.0
+    unit = spread / math.sqrt(queries) if spread > rounding(sums.sizes.max()) else 0.0
 
     def test(statistics: Array, *_: Array) -> tuple[float, Array]:
         p_values = stats().studentized_range.sf(statistics, runs, degrees)
@@ -209,7 +217,7 @@ def _pair_tests(sums: RunSums, errors: Array | None, test: _Test | None) -> Pair
         equal, varies = of_pairs == 0, of_pairs > 0
         sizes = sums.sizes
         sizes = np.maximum(sizes[first], sizes[second])
-        p_values[equal & (abs(differences) <= _rounding(sizes))] = 1.0
+        p_values[equal & (abs(differences) <= rounding(sizes))] = 1.0
         if varies.any():
             statistics = abs(differences[varies] / of_pairs[varies])
             width, p_values[varies] = test(statistics, first[varies], second[varies])

@@ -30,6 +30,7 @@ CALLED = {
     "inspect": READ,
     "summarize": [pr.summarize, pr.compare, *READ],
     "compare": [pr.compare, *READ],
+    "leaderboard": [pr.stats.leaderboard, *READ],
     "movers": [pr.diagnostics.movers, *READ],
     "slices": [pr.slices, *READ],
     "check": [pr.check, pr.summarize, pr.compare, pr.slices, *READ],
@@ -69,6 +70,7 @@ OWN = {
     "plot": {
         "ecdf": "the kind of `distribution`",
         "of": "the table of `bounds`",
+        "ranks": "the kind of `leaderboard`",
         "values": "the table",
         "metrics": "the metric",
         "slices": "of the table of slices",
@@ -85,6 +87,7 @@ COMPLETE = {
     "metrics": [pr.list_metrics],
     "summarize": [pr.summarize, pr.evaluate],
     "compare": [pr.compare, pr.evaluate],
+    "leaderboard": [pr.stats.leaderboard, pr.evaluate],
     "movers": [pr.diagnostics.movers],
     "slices": [pr.slices, pr.evaluate],
     "check": [pr.check, pr.summarize, pr.compare, pr.slices, pr.evaluate],
@@ -104,7 +107,7 @@ EXCEPTIONS = {
     ("explain", "b"): "--versus",
     **{
         (command, parameter): reason
-        for command in ("summarize", "compare", "slices", "check", "plot")
+        for command in ("summarize", "compare", "leaderboard", "slices", "check", "plot")
         for parameter, reason in {
             "scores": "`evaluate --per-query --scores` writes a table of values",
             "labels": "`evaluate --per-query --labels` writes a table of values",
@@ -139,7 +142,7 @@ DEFAULTS = {
     # None is the same, as a table of values may name its conventions.
     **{
         (command, "conventions"): "polars_rank"
-        for command in ("summarize", "compare", "slices", "check", "plot")
+        for command in ("summarize", "compare", "leaderboard", "slices", "check", "plot")
     },
 }
 

@@ -85,6 +85,7 @@ ASKED = {
     "slices": ["-m", "ap", "--baseline", "old", "--slices", "country"],
     "over-time": ["-m", "ap"],
     "tradeoff": ["-m", "ap rr", "--x", "rr", "--baseline", "old"],
+    "leaderboard": ["-m", "ap", "--ranks"],
 }
 
 
@@ -143,6 +144,7 @@ def test_charts_of_values_and_of_tables(log: Path, tmp_path: Path) -> None:
         "intervals": ["summarize", log, "-m", "ap"],
         "slices": ["slices", log, *ASKED["slices"]],
         "tradeoff": ["summarize", log, "-m", "ap rr"],
+        "leaderboard": ["leaderboard", log, "-m", "ap"],
     }
     for kind, command in tables.items():
         run(*command, "-o", tmp_path / "table.csv", "--overwrite")

@@ -26,6 +26,7 @@ ASKED = ["-m", "ndcg@10 ap"]
 COMMANDS = {
     "summarize": [],
     "compare": ["--baseline", "old"],
+    "leaderboard": [],
     "slices": ["--baseline", "old", "--slices", "country"],
     "check": ["--rule", "ndcg@10 >= 0.1"],
 }
@@ -569,3 +570,46 @@ def test_human_labels_that_are_incomplete_or_missing(log: Path, tmp_path: Path) 
         columns = ["--label", column, "--predicted-label", "none" if column == "llm" else "llm"]
         code, _, err = run("compare", path, *ASKED, "--baseline", "old", *columns)
         assert (code, f"column 'none' (`{option}`) has no labels" in err) == (2, True), err
+
+
+def test_a_leaderboard(log: Path, lists: pl.DataFrame, tmp_path: Path) -> None:
+    options = ["--n-resamples", 500, "--cluster", "user", "--weight", "traffic"]
+    table = pr.stats.leaderboard(lists, METRICS, n_resamples=500, cluster="user", weight="traffic")
+    same(actual("leaderboard", log, *ASKED, *options), table)
+    by_country = pr.stats.leaderboard(lists, METRICS, by="country")
+    same(actual("leaderboard", log, *ASKED, "--by", "country"), by_country)
+    # A table with one row per task and run.
+    tasks = lists.with_columns(task=pl.col("query") % 12).group_by("task", "run")
+    tasks.agg(pl.col(METRICS).mean()).write_parquet(tmp_path / "tasks.parquet")
+    of_tasks = ["leaderboard", "--values", tmp_path / "tasks.parquet", "--by", "task"]
+    assert actual(*of_tasks, "--population", "tasks")["tasks"].to_list() == [12] * 4
+
+
+def test_leaderboards_of_papers(tmp_path: Path) -> None:
+    noise = pl.int_range(40, eager=True) % 2 * 0.2 - 0.1
+    pl.concat(
+        pl.DataFrame(
+            {
+                "run": run,
+                "query": range(40),
+                "rr": rr + noise.shuffle(n),
+                "ap": 0.004 * ap + noise.shuffle(9 - n) / 100,
+            }
+        )
+        for n, (run, rr, ap) in enumerate([("x_1", 0.5, 1), ("b|m", 0.49, 2), ("c", 0.3, 3)])
+    ).write_parquet(tmp_path / "values.parquet")
+    command = ["leaderboard", "--values", tmp_path / "values.parquet", "-m", "rr ap", "--format"]
+    assert actual(*command[:-1])["letters"].to_list() == ["a", "a", "b", "a", "b", "c"]
+    _, out, _ = run(*command, "markdown")
+    assert out.splitlines() == [
+        "| run | rr | ap |",
+        "| --- | ---: | ---: |",
+        "| x_1 | **0.500**<sup>a</sup> | 0.004<sup>c</sup> |",
+        r"| b\|m | 0.490<sup>a</sup> | 0.008<sup>b</sup> |",
+        "| c | 0.300<sup>b</sup> | **0.012**<sup>a</sup> |",
+        "",
+        "Means on 40 queries; best in bold. Runs that share no letter differ significantly "
+        "(simultaneous 95% intervals of all pairs).",
+    ]
+    _, out, _ = run(*command, "latex")
+    assert r"x\_1 & \textbf{0.500}\textsuperscript{a} & 0.004\textsuperscript{c} \\" in out

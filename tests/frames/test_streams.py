@@ -163,6 +163,7 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
     "summarize": lambda m, _: pr.summarize(m(LISTS)),
     "compare": lambda m, _: pr.compare(m(LISTS), **PAIRED),
     "compare_all": lambda m, _: pr.stats.compare_all(m(LISTS), metrics="rr"),
+    "leaderboard": lambda m, _: pr.stats.leaderboard(m(LISTS), metrics="rr"),
     "power": lambda m, _: pr.stats.power(m(LISTS), **PAIRED, difference=0.1),
     "slices": lambda m, _: pr.slices(m(LISTS), "rr", slices=["site"], **PAIRED),
     "moments": lambda m, _: pr.stats.moments(m(LISTS), **PAIRED),

@@ -108,6 +108,7 @@ def every_chart(
     labeled = labeled.with_columns(llm=(pl.col("label") + 1) % 5)
     counts = pr.judges.confusion(labeled, labels=["label", "llm"], query=query)
     unjudged = pr.diagnostics.judgment_bounds(log, ["ndcg@10", "ap"], **by)
+    board = pr.stats.leaderboard(lists, run=run, query=query)
     return {
         "at_k": pr.plot.at_k(log, query=query, **named),
         "gain": pr.plot.gain(log, query=query, **named),
@@ -129,6 +130,8 @@ def every_chart(
         "click_through": pr.plot.click_through(log, **named),
         "confusion": pr.plot.confusion(counts),
         "tradeoff": pr.plot.tradeoff(pr.summarize(lists, run=run, query=query), **named),
+        "leaderboard": pr.plot.leaderboard(board, "rr", run=run),
+        "ranks": pr.plot.leaderboard(board, "rr", kind="ranks", run=run),
     }  # fmt: skip
 
 
@@ -522,6 +525,35 @@ class TestValues:
         low = rows_of(chart, "low")["low"].drop_nulls().sort()
         assert low.to_list() == table["low_corrected"].drop_nulls().sort().to_list()
         assert "intervals corrected for multiple comparisons" in subtitle(chart)
+
+    def test_leaderboards_have_the_rows_of_the_table(self) -> None:
+        noise = [0.1, -0.1, -0.1, 0.1] * 10
+        values = pl.concat(
+            pl.DataFrame(
+                {
+                    "run": run,
+                    "query": range(40),
+                    "rr": [rr + each for each in noise[n:] + noise[:n]],
+                }
+            )
+            for n, (run, rr) in enumerate([("b", 0.3), ("best", 0.5), ("a", 0.52)])
+        )
+        board = pr.stats.leaderboard(values)
+        fields = ("run", "mean", "low", "high", "rank", "rank_low", "rank_high", "letters", "best")
+        for kind in ("means", "ranks"):
+            chart = pr.plot.leaderboard(board.lazy(), kind=kind)
+            rows = rows_of(chart, *fields)
+            assert_frame_equal(rows.drop("best"), board.select(fields[:-1]))
+            assert rows["best"].to_list() == [True, True, False]
+        assert title(chart) == "Ranks by MRR, with simultaneous 95% confidence intervals"
+        assert "40 queries" in subtitle(chart)
+        two = board.with_columns(metric=pl.lit("ap")).vstack(board)
+        with pytest.raises(pr.errors.ArgumentError, match="a chart shows one metric"):
+            pr.plot.leaderboard(two)
+        with pytest.raises(pr.errors.ArgumentError, match="63 rows, more than 60"):
+            pr.plot.leaderboard(pl.concat([board] * 21))
+        with pytest.raises(pr.errors.DataError, match="all values of ranks are null"):
+            pr.plot.leaderboard(board.with_columns(rank=None), kind="ranks")
 
     def test_bounds(self, log: pl.DataFrame) -> None:
         bands = pr.diagnostics.tie_bands(log, ["rr", "ndcg@5"], by="run")

@@ -26,6 +26,7 @@ STATISTICS: dict[str, Callable[..., pl.DataFrame]] = {
         values, "ndcg@10", slices="country", baseline="run1", **more
     ),
     "compare_all": lambda values, **more: pr.stats.compare_all(values, ["ndcg@10", "ap"], **more),
+    "leaderboard": lambda values, **more: pr.stats.leaderboard(values, ["ndcg@10", "ap"], **more),
     "power": lambda values, **more: pr.stats.power(values, ["ndcg@10"], baseline="run1", **more),
     "moments": lambda values, **more: pr.stats.moments(values, **more),
 }

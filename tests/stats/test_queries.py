@@ -13,6 +13,7 @@ USERS = NAMED.rename({"query": "user"})
 FUNCTIONS = {
     "compare": lambda table, **query: pr.compare(table, baseline="bm25", **query),
     "compare_all": lambda table, **query: pr.stats.compare_all(table, **query),
+    "leaderboard": lambda table, **query: pr.stats.leaderboard(table, **query),
     "power": lambda table, **query: pr.stats.power(table, "ap", baseline="bm25", **query),
     "slices": lambda table, **query: pr.slices(
         table, "ap", slices="country", baseline="bm25", **query

@@ -1,0 +1,149 @@
+"""Leaderboards: means or ranks of runs with intervals, best first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import polars as pl
+
+from polars_rank._params import one_of, public
+from polars_rank.errors import ArgumentError
+from polars_rank.frames.tables import collected, lazy, schema_of
+from polars_rank.plot.drawing import (
+    aggregate_title,
+    altair,
+    axis,
+    confidence_text,
+    counted,
+    layered,
+    mean_title,
+    non_empty,
+    tooltip,
+    with_field,
+)
+from polars_rank.plot.runs import (
+    LABEL,
+    NEUTRAL,
+    PALETTE,
+    columns_of_runs,
+    harmless_texts,
+    run_labels,
+)
+from polars_rank.plot.statistics_tables import check_columns, only_metric
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from polars_rank.metrics.metric import Metric
+
+Kind: TypeAlias = Literal["means", "ranks"]
+
+#: Maximum number of runs of a chart, and pixels of a run.
+_MAX_RUNS, _STEP = 60, 22
+_COLUMNS = ("rank", "rank_low", "rank_high", "mean", "low", "high", "best", "letters", "confidence")
+
+
+@public
+def leaderboard(
+    table: Any,
+    metric: str | Metric | None = None,
+    *,
+    kind: Kind = "means",
+    run: str = "run",
+) -> alt.LayerChart:
+    """Draw a leaderboard: means or ranks of runs with intervals, best first.
+
+    Parameters
+    ----------
+    table
+        The table that `stats.leaderboard` returns.
+    metric
+        Metric of the table to draw. Not needed for a table with one metric.
+    kind
+        - "means": means, with the interval of each run on its own;
+        - "ranks": ranks, with the simultaneous intervals `rank_low` to `rank_high`.
+    run
+        Column of runs.
+
+    Returns
+    -------
+    altair.LayerChart
+        A row per run. Runs that cannot be told apart from the best one are shaded and colored. The
+        letters on the right are those of the table: runs that share one cannot be told apart.
+
+    Raises
+    ------
+    ArgumentError
+        If the table has several metrics and `metric` is not set, or it has more than 60 runs.
+    DataError
+        If there is nothing to draw, such as ranks of few tasks.
+
+    Examples
+    --------
+    >>> log = pr.datasets.search_log(200, runs=["bm25", "dense", "hybrid"])
+    >>> values = pr.per_query(log, "ndcg@10", by="run").collect()
+    >>> board = pr.stats.leaderboard(values)
+    >>> ranks = pr.plot.leaderboard(board, kind="ranks")
+    >>> chart = pr.plot.leaderboard(board) | ranks
+    >>> chart.save("leaderboard.png")  # doctest: +SKIP
+    """
+    alt = altair()
+    one_of("kind", kind, get_args(Kind))
+    rows = lazy(table, "table")
+    schema = schema_of(rows)
+    check_columns(schema, ("metric", *_COLUMNS), "pr.stats.leaderboard")
+    name, rows = only_metric(rows, metric)
+    units = next((each for each in ("queries", "tasks") if each in schema), None)
+    drawn = {"x": "mean", "low": "low", "high": "high"}
+    if kind == "ranks":
+        drawn = {"x": "rank", "low": "rank_low", "high": "rank_high"}
+    (names,) = columns_of_runs("run", [run], schema)
+    columns = [pl.col(names).alias("run"), pl.col(_COLUMNS)]
+    data = collected(rows.select(*columns, *([] if units is None else [pl.col(units)])))
+    data = harmless_texts(non_empty(data, drawn["x"], f"{drawn['x']}s"))
+    if data.height > _MAX_RUNS:
+        raise ArgumentError(
+            f"the chart would have {data.height:,} rows, more than {_MAX_RUNS}; filter the table"
+        )
+    data = data.with_columns(
+        run_labels(data.get_column("run")).alias("run"),
+        pl.col("best").fill_null(value=False),
+    )
+    ranks = {"format": ",d", "tickMinStep": 1, "scale": {"domain": [1, data.height], "padding": 9}}
+    means = {"scale": {"zero": False}}
+    x = axis("X", drawn["x"], kind[:-1], grid=True, **(ranks if kind == "ranks" else means))
+    order = data.get_column("run").to_list()
+    bands = {"type": "band", "paddingInner": 0, "paddingOuter": 0}
+    y = axis("Y", "run", None, type="nominal", grid=False, sort=order, labelPadding=8, scale=bands)
+    tips = tooltip(
+        ("run", "run"), ("mean", "mean", ".4f"), ("low", "low", ".4f"), ("high", "high", ".4f"),
+        ("rank", "rank", ",d"), ("rank_low", "lowest rank", ",d"),
+        ("rank_high", "highest rank", ",d"), ("letters", "letters"),
+        *([] if units is None else [(units, units, ",d")]),
+    )  # fmt: skip
+    both = {"y": y, "tooltip": tips}
+    color = alt.ColorValue(NEUTRAL, condition={"test": "datum.best", "value": PALETTE[0]})
+    best = alt.Chart().transform_filter("datum.best")
+    known = alt.Chart().transform_filter("isValid(datum.low) && isValid(datum.high)")
+    layers = [
+        best.mark_rect(x=0, x2="width", color=PALETTE[0], opacity=0.1).encode(y=y),
+        known.mark_rule(strokeWidth=2).encode(
+            x=with_field(x, drawn["low"]), x2=alt.X2(field=drawn["high"]), color=color, **both
+        ),
+        alt.Chart()
+        .mark_point(filled=True, size=64, opacity=1)
+        .encode(x=x, color=color, **both),
+        alt.Chart()
+        .mark_text(x="width", dx=8, align="left", color=LABEL, fontSize=11)
+        .encode(y=y, text=alt.Text(field="letters", type="nominal")),
+    ]  # fmt: skip
+    level = confidence_text(data.get_column("confidence"))
+    title = f"{mean_title(name, capital=True)}, with {level}s"
+    if kind == "ranks":
+        title = f"Ranks by {aggregate_title(name)}, with simultaneous {level}s"
+    notes = []
+    if data.get_column("letters").is_not_null().any():
+        notes = ["shaded: cannot be told apart from the best", "same letter: cannot be told apart"]
+    subtitle = [" · ".join([*([] if units is None else [counted(data[units], units)]), *notes])]
+    height = max(56, _STEP * data.height)
+    return layered(data, layers, title=title, subtitle=subtitle, height=height)
