@@ -1,0 +1,304 @@
+"""Confidence sequences: intervals that hold at every look at data that arrives over time.
+
+The asymptotic sequence needs the mean, its standard error and the number of units only, so it can
+be computed from moments. The empirical Bernstein sequence is exact for values with bounds; it
+depends on the order of the values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import polars as pl
+
+from polars_rank._params import check_column, number
+from polars_rank.errors import ArgumentError, number_of, short, warn
+from polars_rank.evaluation.checks import with_check
+from polars_rank.stats.per_query_tables import data_error
+from polars_rank.stats.query_hash import mixed, query_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from polars_rank.stats.per_query_tables import Variable
+
+IntervalOfDifference: TypeAlias = Literal["auto", "sequence"]
+
+#: Number of units at which the asymptotic sequence is narrowest.
+_NARROWEST_AT = 1_000
+#: Column with the sums of the empirical Bernstein sequence.
+SEQUENCE_SUMS = "sequence_sums"
+#: The largest bet, as in the paper.
+_LARGEST_BET = 0.5
+#: With fewer units, or fewer values that are not equal, the mean is not about normal.
+_FEW = 30
+
+
+@dataclass(frozen=True)
+class ConfidenceSequence:
+    """A confidence sequence of a mean, and its always-valid p-value.
+
+    The p-value is the smallest α at which the sequence excludes the null hypothesis. Sequences of
+    all levels have the parameters that are best for the level `confidence`, so they are nested.
+    """
+
+    confidence: float
+    alternative: str = "two-sided"
+    #: Lowest and highest possible value, and the column of the order in which the values arrived,
+    #: for the empirical Bernstein sequence.
+    bounds: tuple[float, float] | None = None
+    order: str = ""
+
+    @property
+    def method(self) -> str:
+        """The name of the method in results."""
+        return "sequence" if self.bounds is None else "empirical_bernstein"
+
+    def _rho_squared(self) -> float:
+        alpha = 1 - self.confidence
+        return (-2 * math.log(alpha) + math.log(1 - 2 * math.log(alpha))) / _NARROWEST_AT
+
+    def width(self, units: float, confidence: float | None = None) -> float:
+        """Return the half-width of the asymptotic sequence in standard errors.
+
+        Theorem 2.2 and, for one side, proposition B.1 of Waudby-Smith et al., Time-uniform central
+        limit theory and asymptotic confidence sequences, 2021 (arXiv 2103.06476), with ρ from their
+        equation for the smallest width at a given number of units.
+        """
+        alpha = 1 - (self.confidence if confidence is None else confidence)
+        ahead = units * self._rho_squared()
+        root = math.sqrt(ahead + 1)
+        one_sided = self.alternative != "two-sided"
+        bound = math.log1p(root / (2 * alpha)) if one_sided else math.log(root / alpha)
+        return math.sqrt(2 * (ahead + 1) / ahead * bound)
+
+    def p_value(self, units: float, statistic: float) -> float:
+        """Return the α at which `width` is the distance from the null in standard errors."""
+        ahead = units * self._rho_squared()
+        root = math.sqrt(ahead + 1)
+        exponent = statistic * statistic * ahead / (2 * (ahead + 1))
+        if self.alternative == "two-sided":
+            return min(root * math.exp(-exponent), 1.0)
+        signed = -statistic if self.alternative == "less" else statistic
+        if signed <= 0:
+            return 1.0
+        return min(root * math.exp(-exponent) / (-2 * math.expm1(-exponent)), 1.0)
+
+    def _log_inverse(self, alpha: float) -> float:
+        return math.log((2 if self.alternative == "two-sided" else 1) / alpha)
+
+    def sums(self, values: pl.Expr) -> pl.Expr:
+        """Return the sums of the empirical Bernstein sequence of values in order, without nulls.
+
+        Theorem 2 of Waudby-Smith & Ramdas, Estimating means of bounded random variables by betting,
+        2024: each value has a weight λ that depends on earlier values only.
+        """
+        low, high = self.bounds or (0.0, 1.0)
+        x = (values - low) / (high - low)
+        t = x.is_not_null().cum_sum().cast(pl.Float64)
+        total = x.cum_sum()
+        mean, mean_before = (total + 0.5) / (t + 1), (_before(total) + 0.5) / t
+        squares = ((x - mean) ** 2).cum_sum()
+        variance_before = (_before(squares) + 0.25) / t
+        level = 2 * self._log_inverse(1 - self.confidence)
+        bet = (level / (variance_before * t * t.log1p())).sqrt().clip(upper_bound=_LARGEST_BET)
+        # ψ(λ) · 4(x - m)², where the factors 4 cancel.
+        cost = ((x - mean_before) ** 2 * (-(-bet).log1p() - bet)).sum()
+        weight = bet.sum()
+        return pl.struct(
+            (weight / (high - low)).alias("weight"),
+            (low + (high - low) * (bet * x).sum() / weight).alias("center"),
+            cost.alias("cost"),
+        )
+
+    def limits(self, sums: Mapping[str, float], confidence: float) -> tuple[float, float]:
+        """Return the interval of the empirical Bernstein sequence, within the bounds."""
+        low, high = self.bounds or (0.0, 1.0)
+        below, above = self._limits(sums, confidence)
+        return max(below, low), min(above, high)
+
+    def limits_of(self, column: str) -> dict[str, pl.Expr]:
+        """Return `limits` of a column of sums, null without values."""
+        low, high = self.bounds or (0.0, 1.0)
+        sums = {name: pl.col(column).struct.field(name) for name in ("weight", "center", "cost")}
+        below, above = self._limits(sums, self.confidence)
+        some = pl.when(sums["weight"] > 0)
+        return {
+            "low": some.then(below.clip(lower_bound=low)),
+            "high": some.then(above.clip(upper_bound=high)),
+        }
+
+    def _limits(self, sums: Mapping[str, Any], confidence: float) -> tuple[Any, Any]:
+        width = (self._log_inverse(1 - confidence) + sums["cost"]) / sums["weight"]
+        return sums["center"] - width, sums["center"] + width
+
+    def p_value_of(self, sums: Mapping[str, float], null: float) -> float:
+        """Return the α at which the empirical Bernstein sequence ends at the null hypothesis."""
+        low, high = self.bounds or (0.0, 1.0)
+        distance = sums["center"] - null
+        impossible = {
+            "two-sided": not low <= null <= high,
+            "greater": null < low,
+            "less": null > high,
+        }[self.alternative]
+        if impossible:
+            return 0.0
+        sides = 1
+        if self.alternative == "two-sided":
+            sides, distance = 2, abs(distance)
+        elif self.alternative == "less":
+            distance = -distance
+        exponent = sums["cost"] - sums["weight"] * distance
+        return min(sides * math.exp(min(exponent, 0.0)), 1.0)
+
+
+def _before(total: pl.Expr) -> pl.Expr:
+    """Return a cumulative sum without the current value."""
+    return total.shift(1, fill_value=0.0)
+
+
+def sequence_of(
+    schema: pl.Schema,
+    interval: str,
+    bounds: Any,
+    order: str | None,
+    confidence: float,
+    alternative: str = "two-sided",
+    **unsupported: Any,
+) -> ConfidenceSequence | None:
+    """Return the confidence sequence of the parameters; None if they name another interval.
+
+    `unsupported` has the parameters that `bounds` excludes.
+    """
+    if interval != "sequence":
+        for name, value in (("bounds", bounds), ("order", order)):
+            if value is not None:
+                raise ArgumentError(f"`{name}` needs `interval` 'sequence'; found {interval!r}")
+        return None
+    if bounds is None:
+        if order is not None:
+            raise ArgumentError(
+                "`order` needs `bounds`; without them, the sequence does not depend on the order"
+            )
+        return ConfidenceSequence(confidence, alternative)
+    if order is None:
+        raise ArgumentError(
+            "`bounds` needs `order`, the column by which queries arrived; the interval depends on "
+            "it"
+        )
+    check_column("order", order, schema)
+    for name, value in unsupported.items():
+        if value is not None:
+            raise ArgumentError(f"`bounds` does not support `{name}`")
+    return ConfidenceSequence(confidence, alternative, _range(bounds), order)
+
+
+def _range(bounds: Any) -> tuple[float, float]:
+    """Return two numbers; raise `ArgumentError` unless the first is the lower one."""
+    if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
+        raise ArgumentError(
+            "`bounds` must be two numbers, the lowest and the highest value of the metrics; "
+            f"found {short(bounds)}"
+        )
+    low, high = (number("bounds", each) for each in bounds)
+    if not low < high:
+        raise ArgumentError(
+            f"the first number of `bounds` must be the lower one; found {short(bounds)}"
+        )
+    return low, high
+
+
+def of_differences(sequence: ConfidenceSequence | None) -> ConfidenceSequence | None:
+    """Return the sequence of the differences between two values of a sequence."""
+    if sequence is None or sequence.bounds is None:
+        return sequence
+    low, high = sequence.bounds
+    return replace(sequence, bounds=(low - high, high - low))
+
+
+def sums_in_order(
+    sequence: ConfidenceSequence | None, query: Sequence[str], dtypes: Sequence[pl.DataType]
+) -> Callable[[pl.Expr], pl.Expr] | None:
+    """Return a function from values to the sums of a sequence with bounds; else None.
+
+    Queries with the same `order` are in the order of hashes, which do not depend on the values.
+    """
+    if sequence is None or sequence.bounds is None:
+        return None
+    keys = [pl.col(sequence.order), mixed(query_key(query, dtypes))]
+    return lambda values: sequence.sums(values.sort_by(keys).drop_nulls())
+
+
+def check_bounded(
+    results: pl.LazyFrame,
+    values: pl.LazyFrame,
+    selected: Sequence[Variable],
+    sequence: ConfidenceSequence | None,
+) -> pl.LazyFrame:
+    """Return the results; collecting them raises for values outside bounds, or without an order.
+
+    Raise `ArgumentError` for metrics that are not means.
+    """
+    if sequence is None or sequence.bounds is None:
+        return results
+    for each in selected:
+        if each.aggregate != "mean":
+            raise ArgumentError(
+                f"`bounds` is for means; the metric {each.name!r} is not a mean over queries; name "
+                "other metrics"
+            )
+    low, high = sequence.bounds
+    order = sequence.order
+    problems = {
+        f"values outside `bounds`, {low:g} to {high:g}, in the column {each.name!r}": ~(
+            each.value.is_between(low, high)
+        )
+        for each in selected
+    }
+    missing = pl.col(order).is_null()
+    problems[f"null values in the column {order!r} (`order`)"] = missing
+    invalid = values.select(
+        pl.any_horizontal(each.fill_null(value=False) for each in problems.values()).any()
+    )
+
+    def refuse(facts: pl.DataFrame) -> None:
+        if facts.height and facts.item():
+            raise data_error(values, problems)
+
+    return with_check(results, invalid, refuse)
+
+
+def is_skewed(units: float, skewness: float) -> bool:
+    """Return whether intervals are unreliable: fewer than 25 units times the squared skewness.
+
+    The sample skewness g is too low for few units n, at most (n - 2) / √(n - 1), so it is
+    multiplied by √(n(n - 1)) / (n - 2), Fisher and Pearson's correction.
+    """
+    return bool(max(units - 2, 0) ** 2 <= 25 * skewness**2 * (units - 1))
+
+
+def warn_of_early(table: pl.DataFrame, units: str, changes: str | None = None) -> None:
+    """Warn of asymptotic sequences of means that are not about normal yet.
+
+    `units` and `changes` name the columns of the number of units, and of the number of queries
+    whose values differ from the baseline's.
+    """
+    columns = ["metric", "interval", "low", units, "skewness", *([changes] if changes else [])]
+    early = []
+    for metric, interval, low, n, skewness, *rest in table.select(columns).iter_rows():
+        if interval != "sequence" or low is None:
+            continue
+        few = n < _FEW or any(each < _FEW for each in rest)
+        if few or (skewness is not None and is_skewed(n, skewness)):
+            shown = number_of(round(n), "query", "queries")
+            shown += f", {rest[0]:,} of which differ" if rest else ""
+            early.append(f"{metric!r} ({shown}, skewness {skewness or 0.0:.2g})")
+    if early:
+        warn(
+            f"the sequence may exclude the true value in {number_of(len(early), 'row')}, e.g. of "
+            f"{early[0]}: there are too few queries, values that differ or rare events; let them "
+            "accumulate before you look, or pass `bounds` and `order`"
+        )
