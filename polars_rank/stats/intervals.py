@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 
 from polars_rank.errors import missing_extra, number_of, warn
-from polars_rank.stats.sequences import ConfidenceSequence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,21 +45,25 @@ def stats() -> ModuleType:
 
 
 def with_width(
-    table: pl.LazyFrame, units: str, width: str, method: str, share: float
+    table: pl.LazyFrame,
+    units: str,
+    width: str,
+    method: str,
+    share: float,
+    width_of: Callable[[float], float] | None = None,
 ) -> pl.LazyFrame:
     """Add the half-width of the interval in standard errors.
 
-    `share` is the probability below the upper bound: 0.975 for a 95% interval.
+    `share` is the probability below the upper bound: 0.975 for a 95% interval. `width_of` is the
+    width by the number of units, for methods other than the distributions.
     """
     if method == "normal":
         return table.with_columns(pl.lit(NormalDist().inv_cdf(share)).alias(width))
-    if method not in ("auto", "t", "sequence"):
+    if width_of is None and method not in ("auto", "t"):
         return table.with_columns(pl.lit(None, dtype=pl.Float64).alias(width))
-    width_of = (
-        ConfidenceSequence(2 * share - 1).width
-        if method == "sequence"
-        else _t_width(special().stdtrit, share)
-    )
+    if width_of is None:
+        special()
+        width_of = partial(t_width, share=share)
     schema = {**table.collect_schema(), width: pl.Float64()}
 
     def widths(rows: pl.DataFrame) -> pl.DataFrame:
@@ -70,8 +74,9 @@ def with_width(
     return table.map_batches(widths, schema=schema, streamable=True)
 
 
-def _t_width(quantile: Callable[..., Any], share: float) -> Callable[[float], float]:
-    return lambda units: float(quantile(units - 1, share))
+def t_width(units: float, share: float) -> float:
+    """Return the half-width of the interval of the t distribution in standard errors."""
+    return float(special().stdtrit(units - 1, share))
 
 
 def warn_of_range(table: pl.DataFrame, leaves: pl.Series, least: int) -> None:

@@ -19,6 +19,7 @@ from polars_rank.errors import ArgumentError, number_of, short, warn
 from polars_rank.evaluation.checks import with_check
 from polars_rank.stats.per_query_tables import data_error
 from polars_rank.stats.query_hash import mixed, query_key
+from polars_rank.stats.resampling import numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -90,29 +91,32 @@ class ConfidenceSequence:
     def _log_inverse(self, alpha: float) -> float:
         return math.log((2 if self.alternative == "two-sided" else 1) / alpha)
 
-    def sums(self, values: pl.Expr) -> pl.Expr:
-        """Return the sums of the empirical Bernstein sequence of values in order, without nulls.
+    def sums(self, values: pl.Series) -> dict[str, float]:
+        """Return the sums of the empirical Bernstein sequence of values in the order of arrival.
 
         Theorem 2 of Waudby-Smith & Ramdas, Estimating means of bounded random variables by betting,
         2024: each value has a weight λ that depends on earlier values only.
         """
+        np = numpy()
         low, high = self.bounds or (0.0, 1.0)
-        x = (values - low) / (high - low)
-        t = x.is_not_null().cum_sum().cast(pl.Float64)
-        total = x.cum_sum()
-        mean, mean_before = (total + 0.5) / (t + 1), (_before(total) + 0.5) / t
-        squares = ((x - mean) ** 2).cum_sum()
-        variance_before = (_before(squares) + 0.25) / t
+        x = (values.to_numpy() - low) / (high - low)
+        t = np.arange(1.0, len(x) + 1)
+        # Of the values before each value, and half a value of 1/2 or 1/4 besides.
+        total = np.concatenate([[0.0], np.cumsum(x)])
+        mean = (0.5 + total[:-1]) / t
+        squares = np.cumsum((x - (0.5 + total[1:]) / (t + 1)) ** 2)
+        variance = (0.25 + np.concatenate([[0.0], squares[:-1]])) / t
         level = 2 * self._log_inverse(1 - self.confidence)
-        bet = (level / (variance_before * t * t.log1p())).sqrt().clip(upper_bound=_LARGEST_BET)
+        bets = np.minimum(np.sqrt(level / (variance * t * np.log1p(t))), _LARGEST_BET)
+        weight = float(bets.sum())
+        center = float(bets @ x) / weight if weight else math.nan
         # ψ(λ) · 4(x - m)², where the factors 4 cancel.
-        cost = ((x - mean_before) ** 2 * (-(-bet).log1p() - bet)).sum()
-        weight = bet.sum()
-        return pl.struct(
-            (weight / (high - low)).alias("weight"),
-            (low + (high - low) * (bet * x).sum() / weight).alias("center"),
-            cost.alias("cost"),
-        )
+        cost = float((x - mean) ** 2 @ (-np.log1p(-bets) - bets))
+        return {
+            "weight": weight / (high - low),
+            "center": low + (high - low) * center,
+            "cost": cost,
+        }
 
     def limits(self, sums: Mapping[str, float], confidence: float) -> tuple[float, float]:
         """Return the interval of the empirical Bernstein sequence, within the bounds."""
@@ -155,11 +159,6 @@ class ConfidenceSequence:
         return min(sides * math.exp(min(exponent, 0.0)), 1.0)
 
 
-def _before(total: pl.Expr) -> pl.Expr:
-    """Return a cumulative sum without the current value."""
-    return total.shift(1, fill_value=0.0)
-
-
 def sequence_of(
     schema: pl.Schema,
     interval: str,
@@ -190,6 +189,7 @@ def sequence_of(
             "it"
         )
     check_column("order", order, schema)
+    numpy()
     for name, value in unsupported.items():
         if value is not None:
             raise ArgumentError(f"`bounds` does not support `{name}`")
@@ -229,7 +229,14 @@ def sums_in_order(
     if sequence is None or sequence.bounds is None:
         return None
     keys = [pl.col(sequence.order), mixed(query_key(query, dtypes))]
-    return lambda values: sequence.sums(values.sort_by(keys).drop_nulls())
+    dtype = pl.Struct(dict.fromkeys(("weight", "center", "cost"), pl.Float64))
+
+    def sums(values: pl.Series) -> pl.Series:
+        return pl.Series([sequence.sums(values)], dtype=dtype)
+
+    return lambda values: (
+        values.sort_by(keys).drop_nulls().map_batches(sums, dtype, returns_scalar=True)
+    )
 
 
 def check_bounded(
@@ -295,7 +302,7 @@ def warn_of_early(table: pl.DataFrame, units: str, changes: str | None = None) -
         if few or (skewness is not None and is_skewed(n, skewness)):
             shown = number_of(round(n), "query", "queries")
             shown += f", {rest[0]:,} of which differ" if rest else ""
-            early.append(f"{metric!r} ({shown}, skewness {skewness or 0.0:.2g})")
+            early.append(f"{metric!r} ({shown}, skewness {skewness or 0.0:.1f})")
     if early:
         warn(
             f"the sequence may exclude the true value in {number_of(len(early), 'row')}, e.g. of "

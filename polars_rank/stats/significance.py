@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from polars_rank.stats.intervals import Alternative, special, stats
+from polars_rank.stats.intervals import Alternative, special, stats, t_width
 from polars_rank.stats.proportions import score_test, tango
 from polars_rank.stats.resampling import RESIDUE, all_sign_sums, numpy, poisson_sums, sign_sums
 from polars_rank.stats.sequences import ConfidenceSequence
@@ -173,7 +173,7 @@ class Testing:
     def _width(self, sample: Sample, confidence: float) -> float:
         if self.sequence is not None:
             return self.sequence.width(sample.effective, confidence)
-        return float(special().stdtrit(sample.effective - 1, self._share(confidence)))
+        return t_width(sample.effective, self._share(confidence))
 
     def _t_bounds(self, sample: Sample, _: Any, confidence: float) -> Bounds:
         mean = float(sample.mean or 0.0)

@@ -324,7 +324,10 @@ def summarize(
         check_groups(schema, groups)
         moments = regrouped(only_metrics(values, metrics), groups)
         weighted = not {*UNITS}.isdisjoint(schema)
-        return _result(moments, keys["by"], keys["run"], confidence, interval, weighted=weighted)
+        return _result(
+            moments, keys["by"], keys["run"], confidence, interval, sequence=sequence,
+            weighted=weighted,
+        )  # fmt: skip
     keys = key_columns(schema, by=by, run=runs, weight=weight, cluster=cluster)
     if points and (weight is not None or keys["cluster"]):
         raise ArgumentError("`quantiles` does not support `weight` or `cluster`")
@@ -425,7 +428,8 @@ def _result(
             moment_math.std_error("").alias(_ERROR), moment_math.effective("").alias(_UNITS)
         )
     mean, error, n = pl.col("mean"), pl.col(_ERROR), pl.col(_UNITS)
-    table = with_width(table, _UNITS, _WIDTH, interval, tail)
+    width_of = None if sequence is None else sequence.width
+    table = with_width(table, _UNITS, _WIDTH, interval, tail, width_of)
     low, high = pl.col("low"), pl.col("high")
     if interval not in _RESAMPLED:
         low, high = mean - pl.col(_WIDTH) * error, mean + pl.col(_WIDTH) * error
