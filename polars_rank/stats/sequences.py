@@ -287,22 +287,25 @@ def is_skewed(units: float, skewness: float) -> bool:
     return bool(max(units - 2, 0) ** 2 <= 25 * skewness**2 * (units - 1))
 
 
-def warn_of_early(table: pl.DataFrame, units: str, changes: str | None = None) -> None:
-    """Warn of asymptotic sequences of means that are not about normal yet.
+def is_early(units: float, skewness: float | None, changes: float | None = None) -> bool:
+    """Return whether a mean may not be about normal yet, so that its sequence may be too narrow.
 
-    `units` and `changes` name the columns of the number of units, and of the number of queries
-    whose values differ from the baseline's.
+    `changes` is the number of queries whose values differ between two runs.
     """
+    few = units < _FEW or (changes is not None and changes < _FEW)
+    return few or (skewness is not None and is_skewed(units, skewness))
+
+
+def warn_of_early(table: pl.DataFrame, units: str, changes: str | None = None) -> None:
+    """Warn of asymptotic sequences that may be too narrow; see `is_early`."""
     columns = ["metric", "interval", "low", units, "skewness", *([changes] if changes else [])]
     early = []
-    for metric, interval, low, n, skewness, *rest in table.select(columns).iter_rows():
-        if interval != "sequence" or low is None:
-            continue
-        few = n < _FEW or any(each < _FEW for each in rest)
-        if few or (skewness is not None and is_skewed(n, skewness)):
-            shown = number_of(round(n), "query", "queries")
-            shown += f", {rest[0]:,} of which differ" if rest else ""
-            early.append(f"{metric!r} ({shown}, skewness {skewness or 0.0:.1f})")
+    for metric, interval, low, *numbers in table.select(columns).iter_rows():
+        if interval == "sequence" and low is not None and is_early(*numbers):
+            n, skewness, *differ = numbers
+            text = number_of(round(n), "query", "queries")
+            text += f", {differ[0]:,} of which differ" if differ else ""
+            early.append(f"{metric!r} ({text}, skewness {skewness or 0.0:.1f})")
     if early:
         warn(
             f"the sequence may exclude the true value in {number_of(len(early), 'row')}, e.g. of "
