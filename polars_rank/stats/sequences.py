@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import check_column, number
+from polars_rank._params import check_column, check_type, number
 from polars_rank.errors import ArgumentError, number_of, short, warn
 from polars_rank.evaluation.checks import with_check
+from polars_rank.frames.tables import schema_of
 from polars_rank.stats.per_query_tables import data_error
 from polars_rank.stats.query_hash import mixed, query_key
 from polars_rank.stats.resampling import numpy
@@ -189,6 +190,7 @@ def sequence_of(
             "it"
         )
     check_column("order", order, schema)
+    check_type("order", order, schema[order], "value")
     numpy()
     for name, value in unsupported.items():
         if value is not None:
@@ -266,7 +268,9 @@ def check_bounded(
         for each in selected
     }
     missing = pl.col(order).is_null()
-    problems[f"null values in the column {order!r} (`order`)"] = missing
+    if schema_of(values)[order].is_float():
+        missing |= pl.col(order).is_nan()
+    problems[f"null or NaN in the column {order!r} (`order`)"] = missing
     invalid = values.select(
         pl.any_horizontal(each.fill_null(value=False) for each in problems.values()).any()
     )

@@ -349,10 +349,13 @@ def test_what_a_sequence_does_not_support() -> None:
 def test_invalid_values_of_sequences_with_bounds(lazy: bool) -> None:  # noqa: FBT001
     options: dict[str, Any] = {"interval": "sequence", "bounds": (0, 1), "order": "time"}
     above = VALUES.with_columns(ndcg=pl.col("ndcg") + (pl.col("query") == 3))
-    unordered = VALUES.with_columns(time=pl.when(pl.col("query") != 3).then("time"))
+    ordered = pl.col("query") != 3
+    unordered = VALUES.with_columns(time=pl.when(ordered).then("time"))
+    nan = VALUES.with_columns(time=pl.when(ordered).then("time").otherwise(math.nan))
     for values, message in (
+        (nan, "null or NaN in the column 'time'"),
         (above, "values outside `bounds`, 0 to 1, in the column 'ndcg'"),
-        (unordered, r"null values in the column 'time' \(`order`\)"),
+        (unordered, r"null or NaN in the column 'time' \(`order`\)"),
     ):
         table: Any = values.lazy() if lazy else values
         with pytest.raises(pr.errors.DataError, match=message):
