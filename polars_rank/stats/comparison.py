@@ -267,9 +267,11 @@ def compare(
           for the number of rows: Bonferroni's, which is conservative for "holm", or Benjamini and
           Yekutieli's for "bh";
         - `low`, `high`: confidence interval of the difference; null for one unit, or if all
-          differences are equal and the interval is not Tango's;
-        - `p_value`, `p_corrected`: null for fewer than two queries. For a sequence, the smallest α
-          at which the interval of level 1 - α excludes the null hypothesis (always valid).
+          differences are equal and the interval is not Tango's; with `bounds`, never null for these
+          reasons;
+        - `p_value`, `p_corrected`: null for fewer than two queries without `bounds`. For a
+          sequence, the smallest α at which the interval of level 1 - α excludes the null hypothesis
+          (always valid).
 
         For a geometric mean, the test is about the logarithms, and the interval treats the
         baseline's mean as known.
@@ -292,8 +294,7 @@ def compare(
         clusters; there are more than 1,000 queries for "wilcoxon" or "sign", or fewer than 30 for
         "bootstrap"; a bootstrap is null; a sequence without `bounds` has fewer than 30 units,
         fewer than 30 queries that differ, or fewer than 25 · G² units for a skewness of G; or an
-        interval of a bootstrap or of fewer than 30 units
-        exceeds [-1, 1] for a metric in [0, 1].
+        interval of a bootstrap or of fewer than 30 units exceeds [-1, 1] for a metric in [0, 1].
 
     Notes
     -----
@@ -796,8 +797,9 @@ def _with_warnings(
             warn_of_effective(table, table.get_column("queries") > 0)
             warn_of_uneven(table, table.get_column(_UNEVEN), "`test` 't'")
         warn_of_early(table, _UNITS, _CHANGES)
-        has_interval = table.get_column("interval").is_in(["tango", "empirical_bernstein"])
-        without_interval = table.get_column(_EQUAL) & ~has_interval
+        method = table.get_column("interval")
+        needs_variance = (method != "tango") & (method != "empirical_bernstein")
+        without_interval = table.get_column(_EQUAL) & needs_variance
         warn_of_equal(table, without_interval, "differences")
         warn_of_sampling(table, table.get_column(_CHOSEN))
         return table

@@ -18,6 +18,7 @@ from polars_rank._params import check_column, check_type, number
 from polars_rank.errors import ArgumentError, number_of, short, warn
 from polars_rank.evaluation.checks import with_check
 from polars_rank.frames.tables import schema_of
+from polars_rank.stats.intervals import FEW
 from polars_rank.stats.per_query_tables import data_error
 from polars_rank.stats.query_hash import mixed, query_key
 from polars_rank.stats.resampling import numpy
@@ -35,8 +36,6 @@ _NARROWEST_AT = 1_000
 SEQUENCE_SUMS = "sequence_sums"
 #: The largest bet, as in the paper.
 _LARGEST_BET = 0.5
-#: With fewer units, or fewer values that are not equal, the mean is not about normal.
-_FEW = 30
 
 
 @dataclass(frozen=True)
@@ -66,9 +65,10 @@ class ConfidenceSequence:
     def width(self, units: float, confidence: float | None = None) -> float:
         """Return the half-width of the asymptotic sequence in standard errors.
 
-        Theorem 2.2 and, for one side, proposition B.1 of Waudby-Smith et al., Time-uniform central
-        limit theory and asymptotic confidence sequences, 2021 (arXiv 2103.06476), with ρ from their
-        equation for the smallest width at a given number of units.
+        Theorem 2.2 of Waudby-Smith et al., Time-uniform central limit theory and asymptotic
+        confidence sequences, 2021 (arXiv 2103.06476), with ρ from their equation for the smallest
+        width at a given number of units. The one-sided sequence is from a mixture over means above
+        0; its closed form is slightly conservative.
         """
         alpha = 1 - (self.confidence if confidence is None else confidence)
         ahead = units * self._rho_squared()
@@ -102,7 +102,7 @@ class ConfidenceSequence:
         low, high = self.bounds or (0.0, 1.0)
         x = (values.to_numpy() - low) / (high - low)
         t = np.arange(1.0, len(x) + 1)
-        # Of the values before each value, and half a value of 1/2 or 1/4 besides.
+        # Of earlier values only, after a first observation of 1/2 with a variance of 1/4.
         total = np.concatenate([[0.0], np.cumsum(x)])
         mean = (0.5 + total[:-1]) / t
         squares = np.cumsum((x - (0.5 + total[1:]) / (t + 1)) ** 2)
@@ -296,15 +296,16 @@ def is_early(units: float, skewness: float | None, changes: float | None = None)
 
     `changes` is the number of queries whose values differ between two runs.
     """
-    few = units < _FEW or (changes is not None and changes < _FEW)
+    few = units < FEW or (changes is not None and changes < FEW)
     return few or (skewness is not None and is_skewed(units, skewness))
 
 
 def warn_of_early(table: pl.DataFrame, units: str, changes: str | None = None) -> None:
     """Warn of asymptotic sequences that may be too narrow; see `is_early`."""
-    columns = ["metric", "interval", "low", units, "skewness", *([changes] if changes else [])]
+    names = ["metric", "interval", "low", units, "skewness", *([changes] if changes else [])]
     early = []
-    for metric, interval, low, *numbers in table.select(columns).iter_rows():
+    # `DataFrame.select` runs a query, which callbacks of a plan must not do.
+    for metric, interval, low, *numbers in zip(*map(table.get_column, names), strict=True):
         if interval == "sequence" and low is not None and is_early(*numbers):
             n, skewness, *differ = numbers
             text = number_of(round(n), "query", "queries")

@@ -180,7 +180,7 @@ def summarize(
           variance, as for rare events;
         - "sequence": confidence sequence, for numbers that are monitored while data arrives. It
           holds its level only if the mean is about normal at the first look; a `RankWarning` says
-          if it is not, as for an event in 2% of rankings with fewer than 1,250 of them. With
+          if it is not, as for an event in 2% of rankings with fewer than 1,200 of them. With
           `bounds`, it holds for any number of rankings;
         - "none": no interval.
     bounds
@@ -231,7 +231,7 @@ def summarize(
         - the quantiles;
         - `queries`, `undefined`: number of rankings, and of rankings with an undefined value;
         - `low`, `high`: confidence interval; null for one effective unit, or if all values are
-          equal and the interval is not Wilson's.
+          equal and the interval is neither Wilson's nor has `bounds`.
 
         For a geometric mean, `std` and `std_error` are about the logarithms.
 
@@ -491,8 +491,9 @@ def _with_warnings(
 ) -> pl.LazyFrame:
     def check(table: pl.DataFrame) -> pl.DataFrame:
         n, mean, low, high = (table.get_column(name) for name in (_UNITS, "mean", "low", "high"))
-        has_interval = table.get_column("interval").is_in(["wilson", "empirical_bernstein"])
-        equal = table.get_column(_EQUAL) & ~has_interval
+        method = table.get_column("interval")
+        needs_variance = (method != "wilson") & (method != "empirical_bernstein")
+        equal = table.get_column(_EQUAL) & needs_variance
         some = (n > 1) & mean.is_not_null() & ~equal
         exact = interval in ("auto", "t", "none", "empirical_bernstein")
         few = int((some & (n < FEW)).sum())
