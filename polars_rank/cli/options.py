@@ -22,7 +22,7 @@ from polars_rank.evaluation import parameters
 from polars_rank.frames import layouts
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import is_metric, split
-from polars_rank.stats import intervals, significance
+from polars_rank.stats import intervals, sequences, significance
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -147,6 +147,15 @@ Cluster = Annotated[
     list[str], columns("Columns that identify the sampling unit if it is not the query, e.g. user.")
 ]
 Interval = Annotated[intervals.Interval, option("Method for confidence intervals.")]
+IntervalOfDifference = Annotated[
+    sequences.IntervalOfDifference,
+    option("Intervals for one look at the data, or for a sequence of looks at new queries."),
+]
+Bounds = Annotated[
+    list[str],
+    option('Lowest and highest value of the metrics, e.g. "0 1"; for --interval sequence.',
+           metavar="NUMBER", callback=split_names),
+]  # fmt: skip
 Test = Annotated[significance.Test, option("Significance test.")]
 Correction = Annotated[
     significance.Correction, option("Correction of p-values for multiple comparisons.")
@@ -241,6 +250,9 @@ PredictedLabel = Annotated[
 ]
 Run = Annotated[str | None, column('Column of the run (default: run); "" for none.', COLUMNS)]
 Weight = Annotated[str | None, column("Column of query weights.", COLUMNS)]
+Order = Annotated[
+    str | None, column("Column by which queries arrived, e.g. time; for --bounds.", COLUMNS)
+]
 Probability = Annotated[
     str | None,
     column("Column of the probability that people judge a query; for --predictions.", COLUMNS),
@@ -394,7 +406,7 @@ def number(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ArgumentError(f"`{name}` must be numbers from 0 to 1; found {text!r}") from None
+        raise ArgumentError(f"`{name}` must be numbers; found {text!r}") from None
 
 
 def undefined_of(texts: Iterable[str]) -> str | Mapping[str, str] | None:

@@ -30,6 +30,7 @@ def summarize(
     run: o.Run = None,
     by: o.By = [],
     interval: o.Interval = "auto",
+    bounds: o.Bounds = [],
     confidence: o.Confidence = 0.95,
     quantiles: Annotated[
         list[str],
@@ -42,6 +43,7 @@ def summarize(
     n_resamples: o.Resamples = 10_000,
     seed: o.Seed = 0,
     weight: o.Weight = None,
+    order: o.Order = None,
     cluster: o.Cluster = [],
     predicted_label: o.PredictedLabel = None,
     predictions: o.Predictions = [],
@@ -54,14 +56,15 @@ def summarize(
       polars-rank summarize log.parquet -m "ndcg@10 ap" --by country
     """
     source = Source.of({**locals(), **options})
-    kept = {"weight": weight, "cluster": cluster, "probability": probability}
+    kept = {"weight": weight, "cluster": cluster, "probability": probability, "order": order}
     data = source.read(by=by, kept=kept, predicted_label=predicted_label)
     if interval in ("bootstrap", "studentized"):
         data = data.in_memory()
     result = means_of(
         data, weight=weight, cluster=cluster or None, interval=interval, confidence=confidence,
         quantiles=[o.number("quantiles", text) for text in quantiles], n_resamples=n_resamples,
-        seed=seed, **_predicted(source, data, predictions, probability),
+        seed=seed, **_in_order(bounds, order),
+        **_predicted(source, data, predictions, probability),
     )  # fmt: skip
     put(result, **o.output_options(options))
 
@@ -80,9 +83,12 @@ def compare(
     alternative: o.Alternative = "two-sided",
     margin: o.Margin = 0.0,
     confidence: o.Confidence = 0.95,
+    interval: o.IntervalOfDifference = "auto",
+    bounds: o.Bounds = [],
     n_resamples: o.Resamples = 10_000,
     seed: o.Seed = 0,
     weight: o.Weight = None,
+    order: o.Order = None,
     cluster: o.Cluster = [],
     predicted_label: o.PredictedLabel = None,
     predictions: o.Predictions = [],
@@ -95,12 +101,13 @@ def compare(
       polars-rank compare log.parquet -m "ndcg@10 rr" --baseline bm25
     """
     source = Source.of({**locals(), **options})
-    kept = {"weight": weight, "cluster": cluster, "probability": probability}
+    kept = {"weight": weight, "cluster": cluster, "probability": probability, "order": order}
     data = source.read(by=by, kept=kept, paired=True, predicted_label=predicted_label)
     result = compared(
         data, baseline, weight=weight, cluster=cluster or None, test=test, correction=correction,
-        alternative=alternative, margin=margin, confidence=confidence, n_resamples=n_resamples,
-        seed=seed, **_predicted(source, data, predictions, probability),
+        alternative=alternative, margin=margin, confidence=confidence, interval=interval,
+        n_resamples=n_resamples, seed=seed, **_in_order(bounds, order),
+        **_predicted(source, data, predictions, probability),
     )  # fmt: skip
     put(result, **o.output_options(options))
 
@@ -157,6 +164,7 @@ def check(
     pairs: o.Pairs = False,
     min_queries: o.MinQueries = 30,
     interval: o.Interval = "auto",
+    bounds: o.Bounds = [],
     test: o.Test = "auto",
     correction: o.Correction = "holm",
     alternative: o.Alternative = "two-sided",
@@ -165,6 +173,7 @@ def check(
     n_resamples: o.Resamples = 10_000,
     seed: o.Seed = 0,
     weight: o.Weight = None,
+    order: o.Order = None,
     cluster: o.Cluster = [],
     predicted_label: o.PredictedLabel = None,
     predictions: o.Predictions = [],
@@ -176,7 +185,8 @@ def check(
     """Check rules on means and differences; exit with 1 if one fails.
 
     With --baseline, rules on mean, low and high apply to the means of the other runs, and rules on
-    difference, p_value and the like to the comparison and its slices.
+    difference, p_value and the like to the comparison and its slices. --interval is about means,
+    and "sequence" about both.
 
     For example:
       polars-rank check log.parquet --baseline bm25 --rule "difference(ap) >= 0"
@@ -186,6 +196,8 @@ def check(
         given, verdict = rules_of(rule, rules, undecided)
         checks = [gates.Rule.read(each) for each in given]
         _require_options(checks, baseline, slices)
+        if slices and interval == "sequence":
+            misused("--slices does not support --interval sequence; name the columns with --by")
         inputs = [*source.files, *([] if rules is None else [str(rules)])]
         # Open the reports first: if one cannot be written, no time is spent on the evaluation.
         reports = {
@@ -197,6 +209,7 @@ def check(
             by=by,
             kept={
                 "weight": weight, "cluster": cluster, "slices": slices, "probability": probability,
+                "order": order,
             },
             paired=baseline is not None,
             metrics=[check.metric for check in checks if check.metric],
@@ -206,7 +219,9 @@ def check(
             "weight": weight, "cluster": cluster or None, "confidence": confidence,
             **_predicted(source, data, predictions, probability),
         }  # fmt: skip
-        shared = {**units, "n_resamples": n_resamples, "seed": seed}
+        shared = {
+            **units, "n_resamples": n_resamples, "seed": seed, **_in_order(bounds, order),
+        }  # fmt: skip
         means = means_of(data, interval=interval, **shared).collect()
         tables = [means]
         if baseline is not None:
@@ -215,7 +230,8 @@ def check(
             results = [
                 compared(
                     data, baseline, test=test, correction=correction, alternative=alternative,
-                    margin=margin, **shared,
+                    margin=margin, interval="sequence" if interval == "sequence" else "auto",
+                    **shared,
                 )
             ]  # fmt: skip
             if slices:
@@ -245,6 +261,12 @@ def _predicted(
         misused("give one of --predicted-label and --predictions")
     table = scan_table(predictions, None, {}, source.ids) if predictions else data.predictions
     return {"predictions": table, "probability": probability}
+
+
+def _in_order(bounds: Sequence[str], order: str | None) -> dict[str, Any]:
+    """Return the parameters of sequences with bounds."""
+    numbers = [o.number("bounds", text) for text in bounds]
+    return {"bounds": numbers or None, "order": order}
 
 
 def means_of(data: PerQuery, **options: Any) -> pl.LazyFrame:

@@ -65,6 +65,15 @@ from polars_rank.stats.predictions import (
     with_predictions,
 )
 from polars_rank.stats.run_pairs import Pairs, is_run, unknown_run
+from polars_rank.stats.sequences import (
+    SEQUENCE_SUMS,
+    IntervalOfDifference,
+    check_bounded,
+    of_differences,
+    sequence_of,
+    sums_in_order,
+    warn_of_early,
+)
 from polars_rank.stats.significance import (
     Correction,
     Sample,
@@ -98,7 +107,7 @@ _MEAN, _ERROR, _NULL = OWN + "mean", OWN + "error", OWN + "null"
 _EFFECTIVE, _DISCORDANT, _WIDTH = OWN + "effective", OWN + "discordant", OWN + "width"
 _OF_RUN, _OF_BASELINE = OWN + "of run", OWN + "of baseline"
 _BASELINE_BINARY, _CHOSEN = OWN + "baseline binary", OWN + "chosen"
-_UNEVEN = OWN + "uneven"
+_UNEVEN, _CHANGES = OWN + "uneven", OWN + "changes"
 _SHARES, _UNITS, _EQUAL = OWN + "shares", OWN + "units", OWN + "equal"
 _IS_BASELINE = OWN + "is baseline"
 
@@ -119,6 +128,9 @@ def compare(
     alternative: Alternative = "two-sided",
     margin: float = 0.0,
     confidence: float = 0.95,
+    interval: IntervalOfDifference = "auto",
+    bounds: Sequence[float] | None = None,
+    order: str | None = None,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str | None = None,
     predictions: Any = None,
@@ -179,6 +191,27 @@ def compare(
         least `margin`.
     confidence
         Confidence level, between 0 and 1. A one-sided alternative has one-sided intervals.
+    interval
+        Number of looks at the data that intervals and p-values are for:
+
+        - "auto": one look; the method is that of `test`;
+        - "sequence": any number of looks while new queries arrive, as in a nightly gate. With
+          probability `confidence`, the intervals of all looks contain the true difference, and
+          with probability 1 - `confidence` or less, a p-value is ever that small if the null
+          hypothesis is true. The same queries evaluated again are not new queries. Only for the
+          tests "auto" and "t", which are then the same, also for values of 0 or 1. It holds
+          asymptotically, if the mean difference is about normal at the first look: a `RankWarning`
+          says if there are too few queries. With `bounds`, it holds for any number of queries.
+    bounds
+        Lowest and highest possible value of all metrics, as (0, 1). With `interval` "sequence", the
+        method is then the empirical Bernstein sequence, for differences within
+        (low - high, high - low). Needs per-query values of metrics that are means, without weights
+        and clusters. Relative differences and effect sizes have no interval.
+    order
+        Column by which queries arrived, such as their time or night, in the rows of the run. Needed
+        with `bounds`, because the interval depends on the order. It must not depend on the values,
+        and earlier queries must keep their place when new ones arrive. Queries with the same
+        `order` are in the order of a hash of the query.
     undefined, conventions
         How undefined values count, and metric definitions to use, as in `evaluate`. If both runs
         have the same queries, the difference is the difference of the means of `evaluate`. None:
@@ -232,14 +265,18 @@ def compare(
           column `num_retrieved`, as `per_query(by=...)` returns it;
         - `warning`: for "wilcoxon" and "sign" only, a text or null;
         - `interval`: method of `low` and `high`: "tango" (for the score test), "randomization"
-          (the differences that the test does not reject), "bootstrap", or "t";
+          (the differences that the test does not reject), "bootstrap", "t", "sequence", or
+          "empirical_bernstein";
         - `confidence`: confidence level of the intervals;
         - `low_corrected`, `high_corrected`: confidence interval of the difference that is corrected
           for the number of rows: Bonferroni's, which is conservative for "holm", or Benjamini and
           Yekutieli's for "bh";
         - `low`, `high`: confidence interval of the difference; null for one unit, or if all
-          differences are equal and the interval is not Tango's;
-        - `p_value`, `p_corrected`: null for fewer than two queries.
+          differences are equal and the interval is not Tango's; with `bounds`, never null for these
+          reasons;
+        - `p_value`, `p_corrected`: null for fewer than two queries without `bounds`. For a
+          sequence, the smallest α at which the interval of level 1 - α excludes the null hypothesis
+          (always valid).
 
         For a geometric mean, the test is about the logarithms, and the interval treats the
         baseline's mean as known.
@@ -248,7 +285,8 @@ def compare(
     ------
     DataError
         A query occurs twice in a run, its weights differ between runs, the baseline does not
-        exist, or there is no other run. Raised when the result is collected.
+        exist, there is no other run, or values are outside `bounds`. Raised when the result is
+        collected.
     MissingExtraError
         scipy is not installed (extra "stats").
 
@@ -259,8 +297,9 @@ def compare(
         both; moments of groups with the same queries are pooled; a run has mostly empty rankings;
         all differences are equal; there are fewer than 30 effective units with weights or
         clusters; there are more than 1,000 queries for "wilcoxon" or "sign", or fewer than 30 for
-        "bootstrap"; a bootstrap is null; or an interval of a bootstrap or of fewer than 30 units
-        exceeds [-1, 1] for a metric in [0, 1].
+        "bootstrap"; a bootstrap is null; a sequence without `bounds` has fewer than 30 units,
+        fewer than 30 queries that differ, or fewer than 25 · G² units for a skewness of G; or an
+        interval of a bootstrap or of fewer than 30 units exceeds [-1, 1] for a metric in [0, 1].
 
     Notes
     -----
@@ -274,6 +313,11 @@ def compare(
     interval is then about all queries like these, on these days. With the day in `query`, repeated
     queries are not detected.
 
+    An interval for one look, computed every night, misses the true difference on some night far
+    more often than 1 - `confidence`. A sequence is wider: by half at 1,000 queries, where it is
+    narrowest relative to "t". Its parameters depend on `confidence`, which must be the same at all
+    looks.
+
     References
     ----------
     Smucker, Allan & Carterette, A comparison of statistical significance tests for information
@@ -286,6 +330,9 @@ def compare(
     Kish, Survey sampling, 1965.
     Benjamini & Yekutieli, False discovery rate-adjusted multiple confidence intervals, 2005.
     Angelopoulos, Duchi & Zrnic, PPI++: Efficient prediction-powered inference, 2023.
+    Waudby-Smith et al., Time-uniform central limit theory and asymptotic confidence sequences,
+    2021.
+    Waudby-Smith & Ramdas, Estimating means of bounded random variables by betting, 2024.
 
     Examples
     --------
@@ -309,6 +356,7 @@ def compare(
     """
     one_of("test", test, get_args(Test))
     one_of("correction", correction, get_args(Correction))
+    one_of("interval", interval, get_args(IntervalOfDifference))
     check_direction(alternative, margin)
     share("confidence", confidence)
     whole_number("n_resamples", n_resamples)
@@ -319,8 +367,16 @@ def compare(
     check_predictions(predictions, probability)
     if predictions is not None and test not in ("auto", "t"):
         raise ArgumentError(f"`predictions` needs `test` 'auto' or 't'; found {test!r}")
+    sequence = sequence_of(
+        schema_of(values), interval, bounds, order, confidence, alternative,
+        weight=weight, cluster=cluster,
+    )  # fmt: skip
+    if sequence is not None and test not in ("auto", "t"):
+        raise ArgumentError(f"`interval` 'sequence' needs `test` 'auto' or 't'; found {test!r}")
+    if sequence is not None and predictions is not None:
+        raise ArgumentError("`predictions` does not support `interval` 'sequence'")
     values, definitions = with_definitions(values, conventions, undefined)
-    testing = Testing(test, alternative, confidence, n_resamples, seed)
+    testing = Testing(test, alternative, confidence, n_resamples, seed, of_differences(sequence))
     needs_values = test not in ("auto", "t", "sign") or (test == "sign" and margin != 0)
 
     schema = schema_of(values)
@@ -328,7 +384,7 @@ def compare(
         refuse_definitions(undefined, conventions)
         given = {
             "weight": weight, "cluster": cluster, "predictions": predictions is not None,
-            "probability": probability,
+            "probability": probability, "bounds": bounds is not None,
         }  # fmt: skip
         refuse_with_moments({**given, f"test={test!r}": needs_values})
         groups = groups_of_moments(schema, by, run, baseline)
@@ -341,8 +397,13 @@ def compare(
         )  # fmt: skip
         groups = [*pairs.by]
         free([*groups, run], COLUMNS)
-        selected = variables(schema, metrics, definitions, pairs.columns, undefined=undefined)
-        moments = paired_sums(values, selected, pairs, definitions, values=needs_values)
+        keys = {**pairs.columns, "order": () if order is None else (order,)}
+        selected = variables(schema, metrics, definitions, keys, undefined=undefined)
+        moments = paired_sums(
+            values, selected, pairs, definitions, values=needs_values,
+            sequence=sums_in_order(testing.sequence, pairs.query, pairs.query_types),
+        )  # fmt: skip
+        moments = check_bounded(moments, values, selected, sequence)
         if predictions is not None:
             moments = with_predictions(
                 moments, values, predicted_values(predictions, definitions, conventions, undefined),
@@ -363,6 +424,7 @@ def compare(
             is_uneven(pl.col(_ERROR), pl.col(_DISCORDANT) - pl.col(_MEAN) ** 2, pl.col(_EFFECTIVE))
             & (pl.col("interval") == "tango")
         ).alias(_UNEVEN),
+        (pl.col("wins") + pl.col("losses")).alias(_CHANGES),
         pl.col("queries").alias(_OF_RUN),
         (
             differs(OF_DIFFERENCE, by_probability=SAMPLED_BY in schema_of(results))
@@ -370,7 +432,7 @@ def compare(
             else pl.lit(value=False)
         ).alias(_CHOSEN),
     )
-    beside = [_SHARES, _UNITS, _EQUAL, _UNEVEN, _OF_RUN, _OF_BASELINE, _CHOSEN]
+    beside = [_SHARES, _UNITS, _EQUAL, _UNEVEN, _CHANGES, _OF_RUN, _OF_BASELINE, _CHOSEN]
     result = result_of(results, [*groups, "metric", run], test, weighted=weighted, also=beside)
     return _with_warnings(result, groups, run, test, weighted=weighted).drop(beside)
 
@@ -508,6 +570,7 @@ def with_tests(
         # A mean that differs from the null hypothesis by a rounding error is equal to it.
         pl.when((mean - null).abs() <= moment_math.rounding(DIFFERENCE)).then(null).otherwise(mean)
         .alias(_MEAN),
+        *([pl.when(known).then(SEQUENCE_SUMS)] if SEQUENCE_SUMS in schema_of(table) else ()),
     )  # fmt: skip
     schema = {
         **{name: dtype for name, dtype in schema_of(table).items() if name not in _LIST_COLUMNS},
@@ -557,7 +620,7 @@ _TESTED = {
 def _tested(
     samples: Sequence[Sample], testing: Testing, correction: Correction
 ) -> dict[str, list[Any]]:
-    """Return the columns of tests; `_WIDTH` is the half-width of t intervals."""
+    """Return the columns of tests; `_WIDTH` is the half-width of intervals in standard errors."""
     results, confidence = testing(samples), testing.confidence
     p_values = [each.p_value for each in results]
     level = corrected_confidence(p_values, correction, confidence)
@@ -572,7 +635,7 @@ def _tested(
         "high_corrected": [high for _, high in wider],
         "confidence": [confidence] * len(samples),
         "interval": [each.interval for each in results],
-        _WIDTH: [testing.t_width(each, confidence) if each.std_error else None for each in samples],
+        _WIDTH: [testing.width(each) for each in samples],
     }
 
 
@@ -600,6 +663,12 @@ def _samples(rows: pl.DataFrame) -> list[Sample]:
         *(column(_MEAN), column(_ERROR), column(_EFFECTIVE)),
         *(column("wins"), column("losses"), column(_NULL), column(_DISCORDANT)),
     )
+    if SEQUENCE_SUMS in rows.columns:
+        samples = map(Sample, *known)
+        return [
+            each._replace(sums=sums)
+            for each, sums in zip(samples, column(SEQUENCE_SUMS), strict=True)
+        ]
     if VALUES not in rows.columns:
         return list(map(Sample, *known))
     values, keys = ([each.to_numpy() for each in rows.get_column(name)] for name in _LIST_COLUMNS)
@@ -735,7 +804,10 @@ def _with_warnings(
         if weighted:
             warn_of_effective(table, table.get_column("queries") > 0)
             warn_of_uneven(table, table.get_column(_UNEVEN), "`test` 't'")
-        without_interval = table.get_column(_EQUAL) & (table.get_column("interval") != "tango")
+        warn_of_early(table, _UNITS, _CHANGES)
+        method = table.get_column("interval")
+        needs_variance = (method != "tango") & (method != "empirical_bernstein")
+        without_interval = table.get_column(_EQUAL) & needs_variance
         warn_of_equal(table, without_interval, "differences")
         warn_of_sampling(table, table.get_column(_CHOSEN))
         return table

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from polars_rank.stats import sequences
 from polars_rank.stats.per_query_tables import EMPTY
 from polars_rank.stats.proportions import clopper_pearson
 
@@ -43,9 +44,9 @@ _WITHOUT_INTERVAL = {
     "baseline_mean": "'{0}' is about the mean of each run in the result of `summarize`",
     "contribution": "'difference({0})' is the difference in a slice",
 }
-#: Intervals of values of 0 or 1, which account for their skewness. Those of relative differences
-#: and of effect sizes are always of the t distribution.
-_OF_SHARES = ("wilson", "tango")
+#: Intervals that account for the skewness of the values. Those of relative differences and of
+#: effect sizes do not.
+_OF_SKEWED = ("wilson", "tango", "empirical_bernstein")
 _BY_T = (
     *("relative_difference", "relative_low", "relative_high"),
     *("effect_size", "effect_low", "effect_high"),
@@ -128,17 +129,15 @@ def _with_exact_bounds(row: Row) -> Row:
 
 
 def is_skewed(row: Row, column: str) -> bool:
-    """Return whether an interval is unreliable: fewer than 25 units times the squared skewness.
+    """Return whether an interval is unreliable, because values are too skewed for their number.
 
-    The sample skewness g is too low for few units n, at most (n - 2) / √(n - 1), so it is
-    multiplied by √(n(n - 1)) / (n - 2), Fisher and Pearson's correction. In simulations with 5 to
-    30 lognormal or exponential values, at most 6% of the samples then have an interval without the
-    true mean and no warning, and up to 9% without the correction. Of normal samples, 64% have a
-    warning with 5 values, 34% with 10, and 1% with 30. Intervals of resampling and of randomization
-    are no better (tests/benchmarks/coverage.md).
+    In simulations with 5 to 30 lognormal or exponential values, at most 6% of the samples have an
+    interval without the true mean and no warning, and up to 9% without the correction of the
+    skewness. Of normal samples, 64% have a warning with 5 values, 34% with 10, and 1% with 30.
+    Intervals of resampling and of randomization are no better (tests/benchmarks/coverage.md).
     """
     n, skewness = _units(row), row.get("skewness")
-    holds = row.get("interval") in _OF_SHARES and column not in _BY_T
+    holds = row.get("interval") in _OF_SKEWED and column not in _BY_T
     if holds or n is None or skewness is None:
         return False
-    return bool(max(n - 2, 0) ** 2 <= 25 * skewness**2 * (n - 1))
+    return sequences.is_skewed(n, skewness)

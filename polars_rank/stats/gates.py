@@ -247,8 +247,8 @@ def check(
         Most rankings of a group, run or slice have no retrieved document, according to the column
         `empty` of `compare` and `slices`. Or a rule passes or fails by an interval or p-value
         that is unreliable for a sample of that `skewness` G, because it has fewer than 25 · G²
-        values. G is corrected for the size of the sample. Intervals and tests of values of 0 or 1
-        account for their skewness.
+        values. G is corrected for the size of the sample. Intervals and tests of values of 0 or 1,
+        and sequences with `bounds`, account for the skewness.
 
     Notes
     -----

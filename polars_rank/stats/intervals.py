@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from functools import partial
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -11,6 +11,7 @@ import polars as pl
 from polars_rank.errors import missing_extra, number_of, warn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 Interval: TypeAlias = Literal["auto", "t", "normal", "bootstrap", "studentized", "sequence", "none"]
@@ -21,8 +22,6 @@ EXTRA = "stats"
 #: Below this number of units, intervals other than "t" are too narrow, and "t" intervals may
 #: exceed the range of the metric.
 FEW = 30
-#: Number of queries at which the confidence sequence is narrowest.
-SEQUENCE_AT = 1_000
 
 
 def special() -> ModuleType:
@@ -46,39 +45,38 @@ def stats() -> ModuleType:
 
 
 def with_width(
-    table: pl.LazyFrame, units: str, width: str, method: str, share: float
+    table: pl.LazyFrame,
+    units: str,
+    width: str,
+    method: str,
+    share: float,
+    width_of: Callable[[float], float] | None = None,
 ) -> pl.LazyFrame:
     """Add the half-width of the interval in standard errors.
 
-    `share` is the probability below the upper bound: 0.975 for a 95% interval.
+    `share` is the probability below the upper bound: 0.975 for a 95% interval. `width_of` is the
+    width by the number of units, for methods other than the distributions.
     """
     if method == "normal":
         return table.with_columns(pl.lit(NormalDist().inv_cdf(share)).alias(width))
-    if method == "sequence":
-        return table.with_columns(sequence_width(pl.col(units), 2 * (1 - share)).alias(width))
-    if method not in ("auto", "t"):
+    if width_of is None and method not in ("auto", "t"):
         return table.with_columns(pl.lit(None, dtype=pl.Float64).alias(width))
-    quantile = special().stdtrit
+    if width_of is None:
+        special()
+        width_of = partial(t_width, share=share)
     schema = {**table.collect_schema(), width: pl.Float64()}
 
-    def quantiles(rows: pl.DataFrame) -> pl.DataFrame:
-        degrees = (rows.get_column(units) - 1).to_list()
-        bounds = [float(quantile(each, share)) if each and each > 0 else None for each in degrees]
-        return rows.hstack([pl.Series(width, bounds, dtype=pl.Float64)])
+    def widths(rows: pl.DataFrame) -> pl.DataFrame:
+        numbers = rows.get_column(units).to_list()
+        values = [width_of(each) if each and each > 1 else None for each in numbers]
+        return rows.hstack([pl.Series(width, values, dtype=pl.Float64)])
 
-    return table.map_batches(quantiles, schema=schema, streamable=True)
+    return table.map_batches(widths, schema=schema, streamable=True)
 
 
-def sequence_width(units: pl.Expr, alpha: float, at: float = SEQUENCE_AT) -> pl.Expr:
-    """Return the half-width, in standard errors, of an asymptotic confidence sequence.
-
-    Theorem 2.2 of Waudby-Smith et al., Time-uniform central limit theory and asymptotic
-    confidence sequences, 2021 (arXiv 2103.06476), with ρ from their equation for the smallest
-    width at a given number of units.
-    """
-    rho_squared = (-2 * math.log(alpha) + math.log(1 - 2 * math.log(alpha))) / at
-    ahead = units.cast(pl.Float64) * rho_squared + 1
-    return (2 * ahead / (ahead - 1) * (ahead.sqrt() / alpha).log()).sqrt()
+def t_width(units: float, share: float) -> float:
+    """Return the half-width of the interval of the t distribution in standard errors."""
+    return float(special().stdtrit(units - 1, share))
 
 
 def warn_of_range(table: pl.DataFrame, leaves: pl.Series, least: int) -> None:

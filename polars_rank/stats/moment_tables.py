@@ -51,9 +51,10 @@ from polars_rank.stats.predictions import (
 from polars_rank.stats.query_hash import query_key
 from polars_rank.stats.run_matrices import RunMatrices
 from polars_rank.stats.run_pairs import PAIRED, Pairs, baseline_of, duplicates
+from polars_rank.stats.sequences import SEQUENCE_SUMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from polars_rank.conventions import Undefined
     from polars_rank.frames.tables import Spark, Table
@@ -635,14 +636,16 @@ def paired_sums(
     conventions: Conventions,
     *,
     values: bool = False,
+    sequence: Callable[[pl.Expr], pl.Expr] | None = None,
     slices: str | None = None,
     sampled: Sequence[str] | None = None,
 ) -> pl.LazyFrame:
     """Return the moments of each run, and of its differences from the baseline.
 
     For `sampled` see `sums_of`. With `values`, the result has all differences and the keys of
-    their queries. `slices` names a column of lists of structs; the result then has a row for each
-    struct instead of each group.
+    their queries. With `sequence`, a function of the differences, it has `SEQUENCE_SUMS`. `slices`
+    names a column of lists of structs; the result then has a row for each struct instead of each
+    group.
     """
     rows = pairs.joined(rankings, [each.name for each in selected])
     if sampled is not None:
@@ -683,6 +686,8 @@ def paired_sums(
                 difference.filter(both).alias(key + VALUES),
                 query_key(pairs.query, pairs.query_types).filter(both).alias(key + QUERY_KEYS),
             ]
+        if sequence is not None:
+            also.append(sequence(difference).alias(key + SEQUENCE_SUMS))
     seen = overlap_check.of_rankings(schema_of(rows), clusters=bool(pairs.cluster))
     wide = moment_math.reduced(
         rows,
@@ -694,7 +699,11 @@ def paired_sums(
         carried=overlap_check.NAMES if seen else (),
         also=[*also, *seen],
     )
-    parts = (*of_run, *PAIR_SUMS, *((VALUES, QUERY_KEYS) if values else ()))
+    parts = (
+        *(*of_run, *PAIR_SUMS),
+        *((VALUES, QUERY_KEYS) if values else ()),
+        *((SEQUENCE_SUMS,) if sequence is not None else ()),
+    )
     kept = [] if sampled is None else _keys_of_rankings(wide, sampled, schema_of(rankings))
     long = _long(wide, selected, by, conventions, parts, baseline=pairs.name, kept=kept)
     return pairs.checked(_with_checks(long, rankings, selected, pairs.weight), rankings)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from polars_rank.stats.intervals import Alternative, special, stats
+from polars_rank.stats.intervals import Alternative, special, stats, t_width
 from polars_rank.stats.proportions import score_test, tango
 from polars_rank.stats.resampling import RESIDUE, all_sign_sums, numpy, poisson_sums, sign_sums
+from polars_rank.stats.sequences import ConfidenceSequence
 
 Test: TypeAlias = Literal["auto", "t", "randomization", "bootstrap", "wilcoxon", "sign"]
 Correction: TypeAlias = Literal["holm", "bh", "bonferroni", "none"]
@@ -50,6 +51,8 @@ class Sample(NamedTuple):
     #: The differences and the keys of their queries, if the test needs them.
     values: Any = None
     keys: Any = None
+    #: The sums of the empirical Bernstein sequence, if it has bounds.
+    sums: Any = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class Testing:
     confidence: float
     n_resamples: int
     seed: int
+    #: The confidence sequence, if there is one instead of a test of a fixed number of queries.
+    sequence: ConfidenceSequence | None = None
 
     def __call__(self, samples: Sequence[Sample]) -> list[Result]:
         """Test each sample; consecutive samples of the same queries share their resamples."""
@@ -95,11 +100,15 @@ class Testing:
         return [(sums[:, 0], sums[:, 1 + i], sums[:, 1 + count + i]) for i in range(count)]
 
     def _result(self, sample: Sample, sums: Any) -> Result:
+        if self.sequence is not None and self.sequence.bounds is not None:
+            return self._bernstein(sample, self.sequence)
         mean, error = sample.mean, sample.std_error
         test: str = self.test
         if test == "auto":
-            test = "t" if sample.discordant is None else "tango"
+            test = "t" if sample.discordant is None or self.sequence is not None else "tango"
         method = test if test in ("tango", "randomization", "bootstrap") else "t"
+        if self.sequence is not None:
+            method = self.sequence.method
         if mean is None or error is None or math.isnan(error):
             return Result(None, method, lambda _: _UNKNOWN)
         if test == "tango":
@@ -145,19 +154,38 @@ class Testing:
 
         return Result(score_test(wins, losses, n, sample.null, self.alternative), "tango", at)
 
-    def t_width(self, sample: Sample, confidence: float) -> float:
-        """Return the half-width of the interval of the t distribution in standard errors."""
-        return float(special().stdtrit(sample.effective - 1, self._share(confidence)))
+    def _bernstein(self, sample: Sample, sequence: ConfidenceSequence) -> Result:
+        sums = sample.sums
+        if sums is None or not sums["weight"]:
+            return Result(None, sequence.method, lambda _: _UNKNOWN)
+        return Result(
+            sequence.p_value_of(sums, sample.null),
+            sequence.method,
+            lambda confidence: self._one_sided(*sequence.limits(sums, confidence)),
+        )
+
+    def width(self, sample: Sample) -> float | None:
+        """Return the half-width of intervals in standard errors; None if the error is unknown."""
+        if not sample.std_error or (self.sequence is not None and self.sequence.bounds is not None):
+            return None
+        return self._width(sample, self.confidence)
+
+    def _width(self, sample: Sample, confidence: float) -> float:
+        if self.sequence is not None:
+            return self.sequence.width(sample.effective, confidence)
+        return t_width(sample.effective, self._share(confidence))
 
     def _t_bounds(self, sample: Sample, _: Any, confidence: float) -> Bounds:
         mean = float(sample.mean or 0.0)
-        width = self.t_width(sample, confidence) * float(sample.std_error or 0.0)
+        width = self._width(sample, confidence) * float(sample.std_error or 0.0)
         return mean - width, mean + width
 
     def _t(self, sample: Sample, _: Any) -> float | None:
         if not sample.std_error:
             return None
         statistic = _studentized(sample)
+        if self.sequence is not None:
+            return self.sequence.p_value(sample.effective, statistic)
         if self.alternative == "two-sided":
             statistic = -abs(statistic)
         elif self.alternative == "greater":

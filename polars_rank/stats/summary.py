@@ -76,6 +76,14 @@ from polars_rank.stats.proportions import wilson
 from polars_rank.stats.query_hash import query_key
 from polars_rank.stats.resampling import KEY, RESIDUE, bootstrap_sums
 from polars_rank.stats.run_pairs import without_duplicates
+from polars_rank.stats.sequences import (
+    SEQUENCE_SUMS,
+    ConfidenceSequence,
+    check_bounded,
+    sequence_of,
+    sums_in_order,
+    warn_of_early,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -112,6 +120,8 @@ def summarize(
     conventions: Conventions | str | None = None,
     confidence: float = 0.95,
     interval: Interval = "auto",
+    bounds: Sequence[float] | None = None,
+    order: str | None = None,
     quantiles: Sequence[float] = (),
     predictions: Any = None,
     probability: str | None = None,
@@ -171,10 +181,19 @@ def summarize(
         - "studentized": bootstrap-t (extra "stats"). Null if too many resamples have no or little
           variance, as for rare events;
         - "sequence": confidence sequence, for numbers that are monitored while data arrives. It
-          holds its level only if the mean is about normal at the first look. For an event in 2%
-          of rankings, the true mean was outside at some look in 39% of simulations with a look
-          every 50 rankings, in 81% with one every 10. Wait for some tens of events;
+          holds its level only if the mean is about normal at the first look; a `RankWarning` says
+          if it is not, as for an event in 2% of rankings with fewer than 1,200 of them. With
+          `bounds`, it holds for any number of rankings;
         - "none": no interval.
+    bounds
+        Lowest and highest possible value of all metrics, as (0, 1). With `interval` "sequence", the
+        method is then the empirical Bernstein sequence. Needs per-query values of metrics that are
+        means, without weights and clusters.
+    order
+        Column by which rankings arrived, such as their time or day. Needed with `bounds`, because
+        the interval depends on the order. It must not depend on the values, and earlier rankings
+        must keep their place when new ones arrive. Rankings with the same `order` are in the order
+        of a hash of the query.
     quantiles
         Quantiles of the values to add, from 0 to 1, as columns such as "q0.5". Not with weights,
         clusters or moments.
@@ -208,8 +227,8 @@ def summarize(
         - `std`: standard deviation of the values; null for fewer than two;
         - `skewness`: skewness of the values (or of what clusters contribute to the mean), which
           makes t unreliable for few queries; null if all values are equal;
-        - `interval`, `confidence`: method of the interval, "wilson" or as in the parameter, and its
-          confidence level; null without intervals;
+        - `interval`, `confidence`: method of the interval, "wilson", "empirical_bernstein" or as in
+          the parameter, and its confidence level; null without intervals;
         - `used`: number of values that count;
         - `effective`: with weights or clusters, the effective number of units n;
         - `predicted`, `judge_weight`, `effective_queries`: with `predictions`, the number of other
@@ -218,27 +237,27 @@ def summarize(
         - the quantiles;
         - `queries`, `undefined`: number of rankings, and of rankings with an undefined value;
         - `low`, `high`: confidence interval; null for one effective unit, or if all values are
-          equal and the interval is not Wilson's.
+          equal and the interval is neither Wilson's nor has `bounds`.
 
         For a geometric mean, `std` and `std_error` are about the logarithms.
 
     Raises
     ------
     DataError
-        Values are NaN, infinite or above 1e150, weights are null or negative, or a row is a
-        duplicate. Raised when the result is collected.
+        Values are NaN, infinite, above 1e150 or outside `bounds`, weights are null or negative, or
+        a row is a duplicate. Raised when the result is collected.
     MissingExtraError
         scipy or numpy is not installed and the interval needs it.
 
     Warns
     -----
     RankWarning
-        The result may mislead: an interval other than "t" and Wilson's has fewer than 30 units;
-        weights or clusters leave fewer than 30 effective units; values of 0 or 1 depend on the
-        weights, so that Wilson's interval is too narrow; all values are equal; an interval
-        exceeds [0, 1] although all values can be in it; a studentized interval is null; moments of
-        groups with the same queries are pooled; or most rankings of a group have no retrieved
-        document.
+        The result may mislead: an interval other than "t" and Wilson's has fewer than 30 units; a
+        sequence without `bounds` has fewer than 25 · G² units for a skewness of G; weights or
+        clusters leave fewer than 30 effective units; values of 0 or 1 depend on the weights, so
+        that Wilson's interval is too narrow; all values are equal; an interval exceeds [0, 1]
+        although all values can be in it; a studentized interval is null; moments of groups with
+        the same queries are pooled; or most rankings of a group have no retrieved document.
 
     Notes
     -----
@@ -264,6 +283,7 @@ def summarize(
     Chamandy, Muralidharan, Najmi & Naidu, Estimating uncertainty for massive data streams, 2012.
     Waudby-Smith et al., Time-uniform central limit theory and asymptotic confidence sequences,
     2021.
+    Waudby-Smith & Ramdas, Estimating means of bounded random variables by betting, 2024.
 
     Examples
     --------
@@ -286,14 +306,17 @@ def summarize(
     whole_number("n_resamples", n_resamples)
     integer("seed", seed)
     points = {f"q{_quantile(each):g}": float(each) for each in quantiles}
-    values, definitions = with_definitions(values, conventions, undefined)
-
     schema = schema_of(values)
+    sequence = sequence_of(
+        schema, interval, bounds, order, confidence, weight=weight, cluster=cluster
+    )
+    values, definitions = with_definitions(values, conventions, undefined)
     runs = run_column(schema, run)
     if is_moments(schema):
         given = {
             "weight": weight, "cluster": cluster, "quantiles": quantiles,
             "predictions": predictions is not None, "probability": probability,
+            "bounds": bounds is not None,
         }  # fmt: skip
         refuse_definitions(undefined, conventions)
         refuse_with_moments(given)
@@ -307,7 +330,10 @@ def summarize(
         check_groups(schema, groups)
         moments = regrouped(only_metrics(values, metrics), groups)
         weighted = not {*UNITS}.isdisjoint(schema)
-        return _result(moments, keys["by"], keys["run"], confidence, interval, weighted=weighted)
+        return _result(
+            moments, keys["by"], keys["run"], confidence, interval, sequence=sequence,
+            weighted=weighted,
+        )  # fmt: skip
     keys = key_columns(schema, by=by, run=runs, weight=weight, cluster=cluster)
     if points and (weight is not None or keys["cluster"]):
         raise ArgumentError("`quantiles` does not support `weight` or `cluster`")
@@ -323,21 +349,21 @@ def summarize(
             f"`query` must name at least one column; `interval` {interval!r} resamples queries"
         )
     known = known_query(schema, query)
-    reads_queries = resampled or predictions is not None
+    reads_queries = resampled or predictions is not None or order is not None
     queries = known or (query_columns(values, query, metrics, keys) if reads_queries else ())
-    selected = variables(
-        schema, metrics, definitions, {**keys, "query": queries}, undefined=undefined
-    )
+    others = {**keys, "query": queries, "order": () if order is None else (order,)}
+    selected = variables(schema, metrics, definitions, others, undefined=undefined)
     groups = [*keys["by"], *keys["run"]]
     free(groups, [*COLUMNS, *points])
     moments = sums_of(
         values, selected, groups, definitions, weight=weight, cluster=keys["cluster"],
-        also=_quantiles(selected, points),
+        also={**_quantiles(selected, points), **_ordered(selected, sequence, queries, schema)},
     )  # fmt: skip
+    moments = check_bounded(moments, values, selected, sequence)
     if resampled:
         units = _units(values, selected, groups, weight, keys["cluster"], queries)
-        bounds = _bootstrap_bounds(units, selected, groups, confidence, interval, n_resamples, seed)
-        moments = _with_bounds(moments, bounds(moments), groups)
+        limits = _bootstrap_bounds(units, selected, groups, confidence, interval, n_resamples, seed)
+        moments = _with_bounds(moments, limits(moments), groups)
     if predictions is not None:
         moments = with_predictions(
             moments, values, predicted_values(predictions, definitions, conventions, undefined),
@@ -345,8 +371,9 @@ def summarize(
         )  # fmt: skip
     weighted = weight is not None or bool(keys["cluster"])
     result = _result(
-        moments, keys["by"], keys["run"], confidence, interval, [*points], weighted=weighted
-    )
+        moments, keys["by"], keys["run"], confidence, interval, [*points], sequence,
+        weighted=weighted,
+    )  # fmt: skip
     result = with_run_warning(result, values, run, {**keys, "query": queries})
     if queries and not known:
         return without_duplicates(result, values, [*groups, *queries], queries)
@@ -368,6 +395,22 @@ def _quantiles(selected: Sequence[Variable], points: Mapping[str, float]) -> dic
     }
 
 
+def _ordered(
+    selected: Sequence[Variable],
+    sequence: ConfidenceSequence | None,
+    query: Sequence[str],
+    schema: pl.Schema,
+) -> dict[str, pl.Expr]:
+    """Return the sums of a sequence with bounds of each metric."""
+    sums = sums_in_order(sequence, query, [schema[name] for name in query])
+    if sums is None:
+        return {}
+    return {
+        f"{OWN}{index}{SEPARATOR}{SEQUENCE_SUMS}": sums(each.value)
+        for index, each in enumerate(selected)
+    }
+
+
 def _result(
     table: pl.LazyFrame,
     by: Sequence[str],
@@ -375,6 +418,7 @@ def _result(
     confidence: float,
     interval: str,
     points: Sequence[str] = (),
+    sequence: ConfidenceSequence | None = None,
     *,
     weighted: bool,
 ) -> pl.LazyFrame:
@@ -388,7 +432,8 @@ def _result(
         units = dict.fromkeys((_UNITS, HUMAN_UNITS, PROPORTION_UNITS), moment_math.effective(""))
         table = table.with_columns(moment_math.std_error("").alias(_ERROR), **units)
     mean, error = pl.col("mean"), pl.col(_ERROR)
-    table = with_width(table, _UNITS, _WIDTH, interval, tail)
+    width_of = None if sequence is None else sequence.width
+    table = with_width(table, _UNITS, _WIDTH, interval, tail, width_of)
     low, high = pl.col("low"), pl.col("high")
     if interval not in _RESAMPLED:
         low, high = mean - pl.col(_WIDTH) * error, mean + pl.col(_WIDTH) * error
@@ -398,6 +443,9 @@ def _result(
         varied = pl.when((error > 0) & ~(is_share & (high - low > 1)))
     bounds: dict[str, pl.Expr] = {"low": varied.then(low), "high": varied.then(high)}
     method = pl.lit(None if interval == "none" else interval, pl.String)
+    if sequence is not None and sequence.bounds is not None:
+        bounds, interval = sequence.limits_of(SEQUENCE_SUMS), sequence.method
+        method = pl.lit(interval)
     if interval == "auto":
         width = pl.lit(NormalDist().inv_cdf(tail))
         if is_predicted:
@@ -452,11 +500,14 @@ def _with_warnings(
 ) -> pl.LazyFrame:
     def check(table: pl.DataFrame) -> pl.DataFrame:
         n, mean, low, high = (table.get_column(name) for name in (_UNITS, "mean", "low", "high"))
-        equal = table.get_column(_EQUAL) & (table.get_column("interval") != "wilson")
+        method = table.get_column("interval")
+        needs_variance = (method != "wilson") & (method != "empirical_bernstein")
+        equal = table.get_column(_EQUAL) & needs_variance
         some = (n > 1) & mean.is_not_null() & ~equal
-        exact = interval in ("auto", "t", "none")
+        exact = interval in ("auto", "t", "none", "empirical_bernstein")
         few = int((some & (n < FEW)).sum())
-        if few and not exact:
+        warn_of_early(table, _UNITS)
+        if few and not exact and interval != "sequence":
             warn(
                 f"the interval ({interval!r}) is too narrow in {number_of(few, 'row')} with fewer "
                 f"than {FEW} rankings or clusters; use `interval` 't'"

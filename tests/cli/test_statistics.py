@@ -126,6 +126,28 @@ def test_compare(given: list[object], lists: pl.DataFrame, tmp_path: Path) -> No
 
 
 @log_or_table
+def test_sequences(given: list[object], lists: pl.DataFrame) -> None:
+    """An interval for any number of looks is about differences, and of `check` about means too."""
+    sequence: dict[str, Any] = {"interval": "sequence", "bounds": (0, 1), "order": "traffic"}
+    lists = as_read(given, lists)
+    same(
+        actual("compare", *given, *ASKED, "--baseline", "old", "--interval", "sequence"),
+        pr.compare(lists, metrics=METRICS, baseline="old", interval="sequence"),
+    )
+    options = ["--interval", "sequence", "--bounds", "0 1", "--order", "traffic"]
+    differences = pr.compare(lists, metrics="ap", baseline="old", **sequence)
+    same(actual("compare", *given, "-m", "ap", "--baseline", "old", *options), differences)
+    means = pr.summarize(lists, "ap", **sequence)
+    same(actual("summarize", *given, "-m", "ap", *options), means)
+    rules = ["ap >= 0.01", "difference(ap) >= -0.9"]
+    gate = [part for rule in rules for part in ("--rule", rule)]
+    same(
+        actual("check", *given, "--baseline", "old", *options, *gate),
+        pr.check([means.filter(run="new"), differences], rules),
+    )
+
+
+@log_or_table
 def test_slices(given: list[object], lists: pl.DataFrame) -> None:
     expected = [
         pr.slices(
@@ -435,6 +457,24 @@ def test_verdicts_to_a_file(table: Path, tmp_path: Path) -> None:
             "column 'grade' (`--label`) not found",
         ),
         (["summarize", "TABLE", "--quantiles", "half"], "`--quantiles` must be numbers"),
+        (["summarize", "TABLE", "--bounds", "0"], "`--bounds` needs `--interval` 'sequence'"),
+        (
+            [
+                "check",
+                "LOG",
+                "-m",
+                "ap",
+                "--rule",
+                "ap >= 0",
+                "--baseline",
+                "old",
+                "--slices",
+                "country",
+                "--interval",
+                "sequence",
+            ],
+            "--slices does not support --interval sequence",
+        ),
         (["summarize", "TABLE", "--ties", "best"], "--ties is for logs"),
         (["summarize", "TABLE", "--memory", "1GB"], "--memory is for logs"),
         (["summarize", "TABLE", "-m", "ap"], "per-query values in a column 'ap'"),
