@@ -79,6 +79,7 @@ def compare(
     correction: o.Correction = "holm",
     alternative: o.Alternative = "two-sided",
     margin: o.Margin = 0.0,
+    relative_margin: o.RelativeMargin = None,
     confidence: o.Confidence = 0.95,
     n_resamples: o.Resamples = 10_000,
     seed: o.Seed = 0,
@@ -99,8 +100,9 @@ def compare(
     data = source.read(by=by, kept=kept, paired=True, predicted_label=predicted_label)
     result = compared(
         data, baseline, weight=weight, cluster=cluster or None, test=test, correction=correction,
-        alternative=alternative, margin=margin, confidence=confidence, n_resamples=n_resamples,
-        seed=seed, **_predicted(source, data, predictions, probability),
+        alternative=alternative, margin=margin, relative_margin=relative_margin,
+        confidence=confidence, n_resamples=n_resamples, seed=seed,
+        **_predicted(source, data, predictions, probability),
     )  # fmt: skip
     put(result, **o.output_options(options))
 
@@ -117,6 +119,9 @@ def slices(
     pairs: o.Pairs = False,
     min_queries: o.MinQueries = 30,
     correction: o.Correction = "bh",
+    alternative: o.Alternative = "two-sided",
+    margin: o.Margin = 0.0,
+    relative_margin: o.RelativeMargin = None,
     confidence: o.Confidence = 0.95,
     weight: o.Weight = None,
     cluster: o.Cluster = [],
@@ -135,6 +140,7 @@ def slices(
     data = source.read(kept=kept, paired=True, predicted_label=predicted_label)
     result = in_slices(
         data, slices, baseline, pairs=pairs, min_queries=min_queries, correction=correction,
+        alternative=alternative, margin=margin, relative_margin=relative_margin,
         confidence=confidence, weight=weight, cluster=cluster or None,
         **_predicted(source, data, predictions, probability),
     )  # fmt: skip
@@ -161,6 +167,7 @@ def check(
     correction: o.Correction = "holm",
     alternative: o.Alternative = "two-sided",
     margin: o.Margin = 0.0,
+    relative_margin: o.RelativeMargin = None,
     confidence: o.Confidence = 0.95,
     n_resamples: o.Resamples = 10_000,
     seed: o.Seed = 0,
@@ -207,21 +214,22 @@ def check(
             **_predicted(source, data, predictions, probability),
         }  # fmt: skip
         shared = {**units, "n_resamples": n_resamples, "seed": seed}
+        hypothesis: dict[str, Any] = {
+            "alternative": alternative, "margin": margin, "relative_margin": relative_margin,
+        }  # fmt: skip
         means = means_of(data, interval=interval, **shared).collect()
         tables = [means]
         if baseline is not None:
             run_column = str(data.run)
             is_baseline = is_run(run_column, means.schema[run_column], data.value(baseline))
             results = [
-                compared(
-                    data, baseline, test=test, correction=correction, alternative=alternative,
-                    margin=margin, **shared,
-                )
-            ]  # fmt: skip
+                compared(data, baseline, test=test, correction=correction, **hypothesis, **shared)
+            ]
             if slices:
                 results.append(
                     in_slices(
-                        data, slices, baseline, pairs=pairs, min_queries=min_queries, **units,
+                        data, slices, baseline, pairs=pairs, min_queries=min_queries, **hypothesis,
+                        **units,
                     )
                 )  # fmt: skip
             tables = [means.filter(~is_baseline), *(result.collect() for result in results)]

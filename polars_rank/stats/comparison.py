@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, get_args
 import polars as pl
 from polars import selectors
 
-from polars_rank._params import OWN, Names, free, integer, number, one_of, share, whole_number
+from polars_rank._params import OWN, Names, free, integer, one_of, share, whole_number
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError, SchemaError, number_of, warn
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import moment_math
+from polars_rank.stats.hypotheses import Hypothesis, check_relative_margin
 from polars_rank.stats.intervals import (
     FEW,
     Alternative,
@@ -92,7 +93,7 @@ MANY = 1_000
 #: Above this share of queries without a counterpart in the other run, `compare` warns.
 _MANY_MISSING = 0.05
 
-_MEAN, _ERROR, _NULL = OWN + "mean", OWN + "error", OWN + "null"
+_MEAN, _ERROR = OWN + "mean", OWN + "error"
 _EFFECTIVE, _DISCORDANT, _WIDTH = OWN + "effective", OWN + "discordant", OWN + "width"
 _OF_RUN, _OF_BASELINE = OWN + "of run", OWN + "of baseline"
 _BASELINE_BINARY, _CHOSEN = OWN + "baseline binary", OWN + "chosen"
@@ -116,6 +117,7 @@ def compare(
     correction: Correction = "holm",
     alternative: Alternative = "two-sided",
     margin: float = 0.0,
+    relative_margin: float | None = None,
     confidence: float = 0.95,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str | None = None,
@@ -170,13 +172,22 @@ def compare(
         Correction of the p-values for the number of rows in the result: "holm", "bh" (Benjamini
         and Hochberg's false discovery rate), "bonferroni" or "none".
     alternative
-        Alternative hypothesis: the run is "greater" or "less" than the baseline, or "two-sided".
+        Alternative hypothesis: the run is "greater" or "less" than the baseline, "two-sided", or
+        "equivalent": the difference is between -`margin` and `margin`, by two one-sided tests.
     margin
-        Non-inferiority margin. With the alternative "greater", the null hypothesis is that the run
-        is worse than the baseline by at least `margin`; with "less", that it is greater by at
-        least `margin`.
+        Margin of the alternatives "greater", "less" and "equivalent", 0 or above. With "greater",
+        the null hypothesis is that the run is worse than the baseline by at least `margin`
+        (non-inferiority); with "less", that it is greater by at least `margin`; with "equivalent",
+        that it is one of both.
+    relative_margin
+        The margin as a share of the baseline's mean, between 0 and 1, instead of `margin`. The
+        p-value is that of the paired t test of d + rb or d - rb, which accounts for the estimated
+        mean of the baseline. Null if that mean may be 0. Only for the tests "auto" and "t",
+        without `predictions`.
     confidence
-        Confidence level, between 0 and 1. A one-sided alternative has one-sided intervals.
+        Confidence level, between 0 and 1. A one-sided alternative has one-sided intervals. With
+        "equivalent", intervals have the level 2 * `confidence` - 1, such as 90%: the run is
+        equivalent if and only if the interval is between the margins.
     undefined, conventions
         How undefined values count, and metric definitions to use, as in `evaluate`. If both runs
         have the same queries, the difference is the difference of the means of `evaluate`. None:
@@ -228,7 +239,7 @@ def compare(
         - `warning`: for "wilcoxon" and "sign" only, a text or null;
         - `interval`: method of `low` and `high`: "tango" (for the score test), "randomization"
           (the differences that the test does not reject), "bootstrap", or "t";
-        - `confidence`: confidence level of the intervals;
+        - `confidence`: confidence level of the intervals, which are two-sided for "equivalent";
         - `low_corrected`, `high_corrected`: confidence interval of the difference that is corrected
           for the number of rows: Bonferroni's, which is conservative for "holm", or Benjamini and
           Yekutieli's for "bh";
@@ -275,6 +286,8 @@ def compare(
     retrieval evaluation, 2007.
     Ihemelandu & Ekstrand, Inference at scale: significance testing for large search and
     recommendation experiments, 2023.
+    Schuirmann, A comparison of the two one-sided tests procedure and the power approach for
+    assessing the equivalence of average bioavailability, 1987.
     Tango, Equivalence test and confidence interval for the difference in proportions for the
     paired-sample design, 1998.
     Fieller, Some problems in interval estimation, 1954.
@@ -304,8 +317,8 @@ def compare(
     """
     one_of("test", test, get_args(Test))
     one_of("correction", correction, get_args(Correction))
-    check_direction(alternative, margin)
     share("confidence", confidence)
+    hypothesis = Hypothesis.of(alternative, margin, relative_margin, confidence)
     whole_number("n_resamples", n_resamples)
     integer("seed", seed)
     special()
@@ -314,6 +327,8 @@ def compare(
     check_predictions(predictions, probability)
     if predictions is not None and test not in ("auto", "t"):
         raise ArgumentError(f"`predictions` needs `test` 'auto' or 't'; found {test!r}")
+    if relative_margin is not None:
+        check_relative_margin(test, predictions)
     values, definitions = with_definitions(values, conventions, undefined)
     testing = Testing(test, alternative, confidence, n_resamples, seed)
     needs_values = test not in ("auto", "t", "sign") or (test == "sign" and margin != 0)
@@ -345,7 +360,7 @@ def compare(
             )  # fmt: skip
         weighted = pairs.is_weighted
     compared = against_baseline(moments, groups, run, baseline)
-    results = with_tests(compared, testing, correction, margin)
+    results = with_tests(compared, testing, correction, hypothesis)
     shares = (pl.col("aggregate") == "mean") & moment_math.shares()
     results = results.with_columns(
         (shares & pl.col("baseline_mean").is_between(0, 1)).alias(_SHARES),
@@ -368,17 +383,6 @@ def compare(
     beside = [_SHARES, _UNITS, _EQUAL, _UNEVEN, _OF_RUN, _OF_BASELINE, _CHOSEN]
     result = result_of(results, [*groups, "metric", run], test, weighted=weighted, also=beside)
     return _with_warnings(result, groups, run, test, weighted=weighted).drop(beside)
-
-
-def check_direction(alternative: str, margin: float) -> None:
-    """Raise `ArgumentError` for an invalid margin, or one without a direction."""
-    one_of("alternative", alternative, get_args(Alternative))
-    if number("margin", margin, "0 or above") < 0:
-        raise ArgumentError(f"`margin` must be 0 or above; found {margin!r}")
-    if margin and alternative == "two-sided":
-        raise ArgumentError(
-            "`margin` needs `alternative` 'greater' (higher is better) or 'less'; found 'two-sided'"
-        )
 
 
 def groups_of_moments(schema: pl.Schema, by: Names | None, run: str, baseline: Any) -> list[str]:
@@ -477,7 +481,7 @@ def with_tests(
     table: pl.LazyFrame,
     testing: Testing,
     correction: Correction,
-    margin: float,
+    hypothesis: Hypothesis,
     *,
     at_least: int = 0,
 ) -> pl.LazyFrame:
@@ -488,25 +492,31 @@ def with_tests(
     known = (pl.col("counts_as") != "null") | (pl.col("pair_undefined") == 0)
     known &= pl.col("pairs") >= at_least
     table = _with_estimates(table)
-    mean, null = pl.col(DIFFERENCE + "mean"), _null_hypothesis(testing.alternative, margin)
+    mean, nulls = pl.col(DIFFERENCE + "mean"), hypothesis.nulls()
     # The mean square of differences of -1, 0 and 1 is the share of those that are not 0.
     square = pl.col(DIFFERENCE + "squares") / pl.col(DIFFERENCE + "weight") + mean * mean
     is_binary = pl.col("binary") & pl.col(_BASELINE_BINARY)
     table = table.with_columns(
         pl.when(known).then(_ERROR).alias(_ERROR),
         pl.when(is_binary).then(square).alias(_DISCORDANT),
-        null.alias(_NULL),
         # A mean that differs from the null hypothesis by a rounding error is equal to it.
-        pl.when((mean - null).abs() <= moment_math.rounding(DIFFERENCE)).then(null).otherwise(mean)
-        .alias(_MEAN),
-    )  # fmt: skip
+        pl.coalesce(
+            *(
+                pl.when((mean - null).abs() <= moment_math.rounding(DIFFERENCE)).then(null)
+                for null in nulls.values()
+            ),
+            mean,
+        ).alias(_MEAN),
+        **nulls,
+        **hypothesis.distances(_ERROR),
+    )
     schema = {
         **{name: dtype for name, dtype in schema_of(table).items() if name not in _LIST_COLUMNS},
         **_TESTED,
     }
 
     def test(rows: pl.DataFrame) -> pl.DataFrame:
-        tested = _tested(_samples(rows), testing, correction)
+        tested = _tested(rows, testing, correction, hypothesis)
         series = [pl.Series(name, tested[name], dtype) for name, dtype in _TESTED.items()]
         return without(rows, *_LIST_COLUMNS).hstack(series)
 
@@ -547,10 +557,11 @@ _TESTED = {
 
 
 def _tested(
-    samples: Sequence[Sample], testing: Testing, correction: Correction
+    rows: pl.DataFrame, testing: Testing, correction: Correction, hypothesis: Hypothesis
 ) -> dict[str, list[Any]]:
     """Return the columns of tests; `_WIDTH` is the half-width of t intervals."""
-    results, confidence = testing(samples), testing.confidence
+    samples, confidence = _samples(rows), testing.confidence
+    results = hypothesis.results(rows, samples, testing)
     p_values = [each.p_value for each in results]
     level = corrected_confidence(p_values, correction, confidence)
     bounds = [each.bounds(confidence) for each in results]
@@ -562,7 +573,7 @@ def _tested(
         "high": [high for _, high in bounds],
         "low_corrected": [low for low, _ in wider],
         "high_corrected": [high for _, high in wider],
-        "confidence": [confidence] * len(samples),
+        "confidence": [hypothesis.level(confidence)] * len(samples),
         "interval": [each.interval for each in results],
         _WIDTH: [testing.t_width(each, confidence) if each.std_error else None for each in samples],
     }
@@ -571,26 +582,13 @@ def _tested(
 _LIST_COLUMNS = (VALUES, QUERY_KEYS)
 
 
-def _null_hypothesis(alternative: str, margin: float) -> pl.Expr:
-    """Return the mean difference under the null hypothesis, on the scale of the moments."""
-    bound = {"two-sided": 0.0, "greater": -margin, "less": margin}[alternative]
-    aggregate = pl.col("aggregate")
-    return (
-        pl.when(aggregate == "sum")
-        .then(bound / pl.col(DIFFERENCE + "weight"))
-        .when(aggregate == "geometric")
-        .then((bound / pl.col("baseline_mean").exp()).log1p())
-        .otherwise(bound)
-    )
-
-
 def _samples(rows: pl.DataFrame) -> list[Sample]:
     def column(name: str) -> list[Any]:
         return rows.get_column(name).to_list()
 
     known = (
         *(column(_MEAN), column(_ERROR), column(_EFFECTIVE)),
-        *(column("wins"), column("losses"), column(_NULL), column(_DISCORDANT)),
+        *(column("wins"), column("losses"), column(_DISCORDANT)),
     )
     if VALUES not in rows.columns:
         return list(map(Sample, *known))

@@ -190,7 +190,10 @@ def check(
 
         - "ndcg@10 >= 0.4" is about the metric's `mean`, in the result of `summarize`;
         - "difference(ndcg@10) >= -0.01" is about another column of the table. In a table of
-          comparisons, this requires non-inferiority by 0.01;
+          comparisons, this requires non-inferiority by 0.01, and together with
+          "difference(ndcg@10) <= 0.01" equivalence;
+        - "relative_difference(ndcg@10) >= -0.01" requires non-inferiority by 1% of the baseline's
+          mean;
         - "queries >= 1000" is about all rows.
 
         The confidence interval of the number decides: `low` and `high` for `mean` and `difference`,
@@ -254,6 +257,9 @@ def check(
     -----
     A rule with `where` fails if there are no such rows, so that a missing slice does not pass.
     Lazy tables are collected.
+
+    The intervals of `compare` have its confidence level: rules on a result with the alternative
+    "greater" are one-sided, and with "equivalent" two one-sided tests, each with this level.
 
     If a metric is 0 or 1 for each query, rules about `mean`, `low` and `high` use the exact bounds
     of Clopper and Pearson (1934) instead of the table's interval by Wilson, which holds its level

@@ -43,13 +43,13 @@ class Sample(NamedTuple):
     effective: float
     wins: int
     losses: int
-    #: The mean difference under the null hypothesis.
-    null: float
     #: The share of differences that are not 0, if all of them are -1, 0 or 1 by definition.
     discordant: float | None = None
     #: The differences and the keys of their queries, if the test needs them.
     values: Any = None
     keys: Any = None
+    #: The mean difference under the null hypothesis.
+    null: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,25 @@ def test_compare(given: list[object], lists: pl.DataFrame, tmp_path: Path) -> No
 
 
 @log_or_table
+@pytest.mark.parametrize(("option", "margin"), [("--margin", 0.05), ("--relative-margin", 0.2)])
+def test_equivalence(given: list[object], lists: pl.DataFrame, option: str, margin: float) -> None:
+    lists = as_read(given, lists)
+    parameters: dict[str, Any] = {option[2:].replace("-", "_"): margin}
+    parameters |= {"baseline": "old", "alternative": "equivalent"}
+    directed = ["--baseline", "old", "--alternative", "equivalent", option, margin]
+    expected = pr.compare(lists, metrics="ap", **parameters)
+    same(actual("compare", *given, "-m", "ap", *directed), expected)
+    same(
+        actual("slices", *given, "-m", "ap", "--slices", "country", *directed),
+        pr.slices(lists, "ap", slices="country", **parameters),
+    )
+    low = expected["low"].min()
+    rule = f"difference(ap) >= {low - 1e-6}"
+    verdict = actual("check", *given, "--rule", rule, *directed).row(0, named=True)
+    assert (verdict["verdict"], verdict["low"]) == ("pass", pytest.approx(low, abs=1e-9))
+
+
+@log_or_table
 def test_slices(given: list[object], lists: pl.DataFrame) -> None:
     expected = [
         pr.slices(
