@@ -69,7 +69,7 @@ _OF_MEANS = ("mean", "low", "high")
 #: Columns of `slices` that name the column and the value of a slice.
 _SLICE = ("column", "value")
 #: Columns that only the result of `power` has.
-_OF_POWER = ("needed", "smallest")
+_OF_POWER = ("needed", "detectable")
 #: Columns that do not identify a group, run or slice.
 _NOT_KEYS = {*NUMBERS, "metric", "other_mean", "small", "warning", "confidence", "interval"}
 #: Verdicts, from the worst to the best.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, free, one_of, positive, share
+from polars_rank._params import OWN, Names, free, number, one_of, positive, share
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import moment_math
 from polars_rank.stats.comparison import against_baseline, groups_of_moments
+from polars_rank.stats.designs import Design, effect_interval, spread_interval, whole
 from polars_rank.stats.intervals import Alternative, stats
 from polars_rank.stats.moment_tables import (
     DIFFERENCE,
@@ -38,10 +39,11 @@ if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
 
 COLUMNS = (
-    *("metric", "queries", "effective", "difference", "std", "target", "power", "needed"),
-    "smallest",
+    *("metric", "queries", "effective", "difference", "std", "target", "power"),
+    *("needed_low", "needed", "needed_high", "detectable"),
 )
 _AGGREGATE, _ERROR, _EFFECTIVE = OWN + "aggregate", OWN + "error", OWN + "effective"
+_SKEWNESS, _KURTOSIS = OWN + "skewness", OWN + "kurtosis"
 
 
 @framed_table
@@ -59,6 +61,7 @@ def power(
     power: float = 0.8,
     confidence: float = 0.95,
     alternative: Alternative = "two-sided",
+    margin: float = 0.0,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str | None = None,
 ) -> pl.LazyFrame:
@@ -80,7 +83,9 @@ def power(
     baseline
         The run that the others are compared with.
     difference
-        The difference of means to detect, above 0. None for the observed difference.
+        The difference of means to detect, above 0. None for the observed difference. With the
+        alternative "equivalent", the true difference that is assumed, from 0 to below `margin`;
+        None for 0.
     run
         Column of runs.
     by
@@ -99,7 +104,11 @@ def power(
     confidence
         1 - the significance level of the test, between 0 and 1.
     alternative
-        "two-sided", or "greater" or "less", which give the same result.
+        "two-sided", or "greater" or "less", which give the same result, or "equivalent", for the
+        two one-sided tests of `compare`. The power of a test of non-inferiority for runs with the
+        same mean is that of "greater" with `difference` as its margin.
+    margin
+        Margin of the alternative "equivalent".
     undefined, conventions
         How undefined values count, and metric definitions to use, as in `evaluate`. None: those
         that the column `conventions` of the table names, as `per_query` returns it; else the
@@ -118,10 +127,15 @@ def power(
         - `target`: the difference to detect;
         - `power`: probability that these queries detect it;
         - `needed`: number of queries that detect it with the given power; null above 2^62;
-        - `smallest`: smallest difference that these queries detect with the given power.
+        - `needed_low`, `needed_high`: interval of `needed` with the level `confidence`, because
+          these queries are a sample. With `difference`, or for "equivalent", only the standard
+          deviation is uncertain. Without, the ratio of difference and standard deviation is, and
+          `needed_high` is null if its interval contains 0;
+        - `detectable`: smallest difference that these queries detect with the given power; for
+          "equivalent", smallest margin.
 
-        The last three are null if the standard deviation or the target is 0 up to rounding, or if
-        there are fewer than two queries.
+        Columns from `power` on are null if the standard deviation or the target is 0 up to
+        rounding, or if there are fewer than two queries.
 
     Raises
     ------
@@ -141,8 +155,16 @@ def power(
     The power to detect the observed difference follows from the p-value and adds no information.
     Set `difference` to the smallest difference that would matter.
 
+    The interval of the standard deviation is the chi-square interval, with fewer degrees of
+    freedom for differences with more kurtosis than normal ones: the kurtosis is estimated from
+    the shares of ties, the skewness, and the range of the metric. In simulations with 50 to 1,000
+    queries, the interval contained the true value in 94% to 99% of the samples for nDCG, reciprocal
+    ranks, and normal, exponential and mostly equal values; in 76% to 86% for lognormal values,
+    and in 87% for a binary metric that differs in 5% of 50 queries.
+
     References
     ----------
+    Phillips, Power of the two one-sided tests procedure in bioequivalence, 1990.
     Sakai, Laboratory Experiments in Information Retrieval, 2018, chapter 6.
 
     Examples
@@ -172,11 +194,7 @@ def power(
             f"`power` must be above 1 - `confidence` = {alpha:g}, the power for no difference; "
             f"found {power!r}"
         )
-    one_of("alternative", alternative, get_args(Alternative))
-    if difference is not None:
-        positive("difference", difference)
-    stats()
-    tail = alpha / 2 if alternative == "two-sided" else alpha
+    design = _design(alternative, difference, margin, power, alpha)
     values, definitions = with_definitions(values, conventions, undefined)
 
     schema = schema_of(values)
@@ -198,8 +216,9 @@ def power(
     free([*groups, run], COLUMNS)
     size = pl.col(DIFFERENCE + "mean").abs()
     target = pl.when(size <= moment_math.rounding(DIFFERENCE)).then(0.0).otherwise(size)
-    if difference is not None:
-        target = pl.lit(difference, dtype=pl.Float64)
+    known = difference is not None or alternative == "equivalent"
+    if known:
+        target = pl.lit(difference or 0.0, dtype=pl.Float64)
     observed = against_baseline(moments, groups, run, baseline).select(
         *groups, "metric", run, pl.col("aggregate").alias(_AGGREGATE),
         moment_math.std_error(DIFFERENCE).alias(_ERROR),
@@ -209,87 +228,128 @@ def power(
         pl.col(DIFFERENCE + "mean").alias("difference"),
         moment_math.std(DIFFERENCE).alias("std"),
         target.alias("target"),
+        moment_math.skewness(DIFFERENCE).alias(_SKEWNESS),
+        _kurtosis().alias(_KURTOSIS),
     )  # fmt: skip
-    return _with_power(observed, power, tail, two_sided=alternative == "two-sided")
+    return _with_power(observed, design, confidence, known=known)
+
+
+def _design(
+    alternative: Alternative, difference: float | None, margin: float, power: float, alpha: float
+) -> Design:
+    """Return the design of checked parameters."""
+    one_of("alternative", alternative, get_args(Alternative))
+    stats()
+    if alternative != "equivalent":
+        if difference is not None:
+            positive("difference", difference)
+        if margin:
+            raise ArgumentError(
+                f"`margin` needs `alternative` 'equivalent'; found {alternative!r}; for "
+                "non-inferiority, pass the margin as `difference`"
+            )
+        two_sided = alternative == "two-sided"
+        return Design(power, alpha / 2 if two_sided else alpha, two_sided)
+    positive("margin", margin)
+    if difference is not None and not 0 <= number("difference", difference) < margin:
+        raise ArgumentError(
+            f"`difference` must be from 0 to below `margin` = {margin:g} for `alternative` "
+            f"'equivalent'; found {difference!r}"
+        )
+    return Design(power, alpha, two_sided=False, margin=float(margin))
 
 
 def _with_power(
-    observed: pl.LazyFrame, power: float, tail: float, *, two_sided: bool
+    observed: pl.LazyFrame, design: Design, confidence: float, *, known: bool
 ) -> pl.LazyFrame:
-    hidden = (_AGGREGATE, _ERROR, _EFFECTIVE)
+    """Return the table with the columns `_ADDED`; `known` says whether the target is."""
+    hidden = (_AGGREGATE, _ERROR, _EFFECTIVE, _SKEWNESS, _KURTOSIS)
     schema = {
         name: dtype for name, dtype in observed.collect_schema().items() if name not in hidden
     }
-    added = {"power": pl.Float64(), "needed": pl.Int64(), "smallest": pl.Float64()}
 
     def solve(rows: pl.DataFrame) -> pl.DataFrame:
         kinds = zip(rows.get_column("metric"), rows.get_column(_AGGREGATE), strict=True)
         for name, aggregate in kinds:
             if aggregate != "mean":
                 raise DataError(f"the metric {name!r} is a {aggregate}, not a mean over queries")
-        names = (_EFFECTIVE, _ERROR, "target", "queries")
-        columns = (rows.get_column(name).to_list() for name in names)
         solved = [
-            _solved(n, error * math.sqrt(n), target, queries / n, power, tail, two_sided=two_sided)
-            if error and target
-            else (None, None, None)
-            for n, error, target, queries in zip(*columns, strict=True)
-        ]
+            _solved(Pilot(*row), design, confidence, known=known)
+            for row in rows.select(
+                _EFFECTIVE, pl.col(_ERROR) * pl.col(_EFFECTIVE).sqrt(), "target",
+                pl.col("queries") / pl.col(_EFFECTIVE), _SKEWNESS, _KURTOSIS,
+            ).iter_rows()
+        ]  # fmt: skip
         series = [
-            pl.Series(name, [each[index] for each in solved], dtype)
-            for index, (name, dtype) in enumerate(added.items())
+            pl.Series(name, [each[name] for each in solved], dtype)
+            for name, dtype in _ADDED.items()
         ]
         return without(rows, *hidden).hstack(series)
 
-    return observed.map_batches(solve, schema={**schema, **added})
+    return observed.map_batches(solve, schema={**schema, **_ADDED})
+
+
+_ADDED = {
+    "power": pl.Float64(),
+    "needed_low": pl.Int64(),
+    "needed": pl.Int64(),
+    "needed_high": pl.Int64(),
+    "detectable": pl.Float64(),
+}
+
+
+class Pilot(NamedTuple):
+    """What the values say about differences."""
+
+    units: float
+    #: The standard deviation of a unit: √n times the standard error.
+    std: float | None
+    #: The true difference that is assumed.
+    target: float
+    queries_per_unit: float
+    skewness: float | None
+    kurtosis: float
 
 
 def _solved(
-    units: float, std: float, target: float, queries: float, power: float, tail: float, *,
-    two_sided: bool,
-) -> tuple[float, int | None, float]:  # fmt: skip
-    """Return the power, the queries needed and the smallest difference.
+    pilot: Pilot, design: Design, confidence: float, *, known: bool
+) -> dict[str, float | int | None]:
+    """Return the values of `_ADDED`."""
+    units, std, target = pilot[:3]
+    if not std or (not target and design.margin is None):
+        return dict.fromkeys(_ADDED)
+    if known:
+        low, high = spread_interval(units, std, pilot.kurtosis, confidence)
+        bounds = [
+            design.needed(low, target),
+            design.needed(high, target) if math.isfinite(high) else None,
+        ]
+    else:
+        effects = effect_interval(
+            units, target / std, pilot.skewness or 0.0, pilot.kurtosis, confidence
+        )
+        bounds = [design.needed(1.0, each) if each > 0 else None for each in reversed(effects)]
+    needed = (bounds[0], design.needed(std, target), bounds[1])
+    queries = [whole(each, pilot.queries_per_unit) for each in needed]
+    return {
+        "power": design.of(units, std, target),
+        **dict(zip(("needed_low", "needed", "needed_high"), queries, strict=True)),
+        "detectable": design.detectable(units, std, target),
+    }
 
-    `queries` is the number of queries per unit.
+
+def _kurtosis() -> pl.Expr:
+    """Return an upper estimate of the kurtosis of the differences; moments have no fourth powers.
+
+    Differences that are not 0 count as Laplace distributed, with a kurtosis of 6; skewed ones have
+    at least that of a gamma distribution. For metrics in [0, 1], the kurtosis of differences
+    is at most (1 + |mean|)² / variance.
     """
-    from scipy.optimize import brentq  # noqa: PLC0415  (an extra)
-
-    def of(n: float, size: float) -> float:
-        return t_power(n, size, tail, two_sided=two_sided)
-
-    effect, least = target / std, 2.0
-    most = least
-    while of(most, effect) < power and most < _MAX_QUERIES:
-        least, most = most, most * 2
-    needed: int | None = None
-    if of(most, effect) >= power:
-        exact = most if most == least else brentq(lambda n: of(n, effect) - power, least, most)
-        needed = math.ceil(exact * queries - _SLACK)
-    largest = 1.0
-    while of(units, largest) < power:
-        largest *= 2
-    smallest = brentq(lambda size: of(units, size) - power, 0, largest, xtol=1e-15, rtol=1e-14)
-    return of(units, effect), needed, smallest * std
-
-
-#: Rounding error of a whole number of queries.
-_SLACK = 1e-9
-#: More queries than this do not fit the column `needed`.
-_MAX_QUERIES = 2.0**62
-
-#: Above it, scipy's series may not converge, and the normal part of T is negligible.
-_LARGE = 5_000
-
-
-def t_power(queries: float, effect: float, tail: float, *, two_sided: bool) -> float:
-    """Return the power of the t test for an effect (difference / standard deviation)."""
-    distributions = stats()
-    degrees, noncentral = queries - 1, effect * math.sqrt(queries)
-    critical = distributions.t.isf(tail, degrees)
-    if noncentral > _LARGE:
-        return float(distributions.chi2.cdf(degrees * (noncentral / critical) ** 2, degrees))
-    likely = float(distributions.nct.sf(critical, degrees, noncentral))
-    if two_sided:
-        other = float(distributions.nct.cdf(-critical, degrees, noncentral))
-        likely += 0.0 if math.isnan(other) else other  # scipy returns NaN for tiny values
-    return likely
+    mean, std = pl.col(DIFFERENCE + "mean"), moment_math.std(DIFFERENCE)
+    changed = (pl.col("wins") + pl.col("losses")) / pl.col("pairs")
+    of_ties = 6 / changed
+    limit = (1 + mean.abs()) ** 2 / std**2
+    bounded = moment_math.shares() & pl.col("baseline_mean").is_between(0, 1)
+    skewness = moment_math.skewness(DIFFERENCE).fill_null(0.0)
+    kurtosis = pl.when(bounded).then(pl.min_horizontal(of_ties, limit)).otherwise(of_ties)
+    return pl.max_horizontal(kurtosis, 3 + 1.5 * skewness**2, pl.lit(3.0))
