@@ -66,7 +66,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         for name in (
             *("summarize", "compare", "slices"),
             *("stats.compare_all", "stats.moments", "stats.power"),
-            *("plot.differences", "plot.distribution", "plot.scatter"),
+            *("plot.differences", "plot.distribution", "plot.power", "plot.scatter"),
         )
     },
     ("stats.write_junit", "undecided"): "verdicts have no TOML file with another default",
@@ -136,7 +136,7 @@ def test_metrics_are_the_second_parameter() -> None:
             of_values[name] = names[1].name
     assert {*of_values} == {
         *("summarize", "compare", "slices", "stats.compare_all", "stats.moments", "stats.power"),
-        *("plot.differences", "plot.distribution", "plot.scatter"),
+        *("plot.differences", "plot.distribution", "plot.power", "plot.scatter"),
     }
 
 

@@ -17,6 +17,7 @@ from polars_rank.plot.distributions import distribution
 from polars_rank.plot.drawing import style
 from polars_rank.plot.forest import bounds, intervals, slices
 from polars_rank.plot.pairs import differences, scatter
+from polars_rank.plot.power_curves import power
 from polars_rank.plot.precision import pr_curve
 from polars_rank.plot.runs import run_colors
 from polars_rank.plot.times import over_time
@@ -33,6 +34,7 @@ __all__ = [
     "interpolated",
     "intervals",
     "over_time",
+    "power",
     "pr_curve",
     "run_colors",
     "scatter",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
-from polars_rank.stats.intervals import special, stats
+from polars_rank._params import number, one_of, positive, share
+from polars_rank.errors import ArgumentError
+from polars_rank.stats.intervals import Alternative, special, stats
 from polars_rank.stats.resampling import numpy
 
 if TYPE_CHECKING:
@@ -39,7 +41,47 @@ class Design:
     #: The margin of equivalence; None for a test of a difference.
     margin: float | None = None
 
-    def of(self, units: float, std: float, target: float) -> float:
+    @classmethod
+    def of(
+        cls,
+        alternative: Alternative,
+        difference: float | None,
+        margin: float,
+        power: float,
+        confidence: float,
+    ) -> Design:
+        """Return the design of checked parameters."""
+        share("power", power)
+        share("confidence", confidence)
+        alpha = 1 - confidence
+        if power <= alpha:
+            raise ArgumentError(
+                f"`power` must be above 1 - `confidence` = {alpha:g}, the power for no difference; "
+                f"found {power!r}"
+            )
+        one_of("alternative", alternative, get_args(Alternative))
+        number("margin", margin, "0 or above")
+        stats()
+        if alternative != "equivalent":
+            if difference is not None:
+                positive("difference", difference)
+            if margin:
+                raise ArgumentError(
+                    f"`margin` needs `alternative` 'equivalent'; found {alternative!r}; for "
+                    "non-inferiority, pass the margin as `difference`"
+                )
+            two_sided = alternative == "two-sided"
+            return cls(power, alpha / 2 if two_sided else alpha, two_sided)
+        positive("margin", margin)
+        share("confidence", confidence, 0.5)
+        if difference is not None and not 0 <= number("difference", difference) < margin:
+            raise ArgumentError(
+                f"`difference` must be from 0 to below `margin` = {margin:g} for `alternative` "
+                f"'equivalent'; found {difference!r}"
+            )
+        return cls(power, alpha, two_sided=False, margin=float(margin))
+
+    def power_of(self, units: float, std: float, target: float) -> float:
         """Return the power with a number of units, if the true difference is the target."""
         if self.margin is None:
             return t_power(units, target / std, self.tail, two_sided=self.two_sided)
@@ -48,11 +90,11 @@ class Design:
     def needed(self, std: float, target: float) -> float | None:
         """Return the number of units with this power, at least 2; None above 2^62."""
         least = most = 2.0
-        while self.of(most, std, target) < self.power and most < _MAX_QUERIES:
+        while self.power_of(most, std, target) < self.power and most < _MAX_QUERIES:
             least, most = most, most * 2
-        if self.of(most, std, target) < self.power:
+        if self.power_of(most, std, target) < self.power:
             return None
-        return _root(lambda n: self.of(n, std, target) - self.power, least, most)
+        return _root(lambda n: self.power_of(n, std, target) - self.power, least, most)
 
     def detectable(self, units: float, std: float, target: float) -> float:
         """Return the difference, or the margin of equivalence, that units detect."""

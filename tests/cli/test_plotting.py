@@ -85,6 +85,7 @@ ASKED = {
     "slices": ["-m", "ap", "--baseline", "old", "--slices", "country"],
     "over-time": ["-m", "ap"],
     "tradeoff": ["-m", "ap rr", "--x", "rr", "--baseline", "old"],
+    "power": ["-m", "ap", "--baseline", "old", "--difference", 0.02, "--power", 0.9],
 }
 
 
