@@ -154,6 +154,10 @@ Correction = Annotated[
 Alternative = Annotated[
     intervals.Alternative, option("Alternative hypothesis about the run, relative to the baseline.")
 ]
+Covariate = Annotated[
+    str | None, column("Column of a number known before the experiment, to adjust differences for.")
+]
+CovariateMean = Annotated[float | None, option("Mean of --covariate over all queries.")]
 Margin = Annotated[
     float, option("Margin of non-inferiority or equivalence; needs a directed --alternative.")
 ]

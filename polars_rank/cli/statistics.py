@@ -88,6 +88,8 @@ def compare(
     predicted_label: o.PredictedLabel = None,
     predictions: o.Predictions = [],
     probability: o.Probability = None,
+    covariate: o.Covariate = None,
+    covariate_mean: o.CovariateMean = None,
     **options: Any,
 ) -> None:
     """Compare runs with a baseline: differences, intervals, p-values.
@@ -96,12 +98,15 @@ def compare(
       polars-rank compare log.parquet -m "ndcg@10 rr" --baseline bm25
     """
     source = Source.of({**locals(), **options})
-    kept = {"weight": weight, "cluster": cluster, "probability": probability}
+    kept = {
+        "weight": weight, "cluster": cluster, "probability": probability, "covariate": covariate,
+    }  # fmt: skip
     data = source.read(by=by, kept=kept, paired=True, predicted_label=predicted_label)
     result = compared(
         data, baseline, weight=weight, cluster=cluster or None, test=test, correction=correction,
         alternative=alternative, margin=margin, relative_margin=relative_margin,
-        confidence=confidence, n_resamples=n_resamples, seed=seed,
+        covariate=covariate, covariate_mean=covariate_mean, confidence=confidence,
+        n_resamples=n_resamples, seed=seed,
         **_predicted(source, data, predictions, probability),
     )  # fmt: skip
     put(result, **o.output_options(options))

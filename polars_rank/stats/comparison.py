@@ -12,6 +12,14 @@ from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError, SchemaError, number_of, warn
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats import moment_math
+from polars_rank.stats.covariates import (
+    MEAN,
+    REDUCTION,
+    adjusted_by,
+    check_covariate,
+    with_adjustment,
+    with_covariate,
+)
 from polars_rank.stats.hypotheses import Hypothesis, check_relative_margin
 from polars_rank.stats.intervals import (
     FEW,
@@ -83,7 +91,8 @@ if TYPE_CHECKING:
 COLUMNS = (
     *("metric", "mean", "difference", "relative_difference", "relative_low", "relative_high"),
     *("baseline_mean", "effect_size", "effect_low", "effect_high", "skewness"),
-    *("wins", "ties", "losses", "queries", "used", "effective", *ESTIMATE_COLUMNS, "missing"),
+    *("wins", "ties", "losses", "queries", "used", "effective", *ESTIMATE_COLUMNS),
+    *("variance_reduction", "missing"),
     *("undefined", EMPTY),
     *("warning", "interval", "confidence", "low_corrected", "high_corrected"),
     *("low", "high", "p_value", "p_corrected"),
@@ -123,6 +132,8 @@ def compare(
     conventions: Conventions | str | None = None,
     predictions: Any = None,
     probability: str | None = None,
+    covariate: str | None = None,
+    covariate_mean: float | None = None,
     n_resamples: int = 10_000,
     seed: int = 0,
 ) -> pl.LazyFrame:
@@ -202,6 +213,16 @@ def compare(
     probability
         Column of `values` with the probability with which a query was chosen for people to judge.
         None: all queries were equally likely.
+    covariate
+        Column of a number that is known before the experiment, such as the query's metric last
+        month, and is the same in all runs: an error if it is null. The differences are adjusted
+        for it by regression (CUPED), which reduces their variance. Only for the tests "auto" and
+        "t", without `by`. For `moments`, the covariate that they were computed with.
+    covariate_mean
+        Mean of the covariate over all queries, of which those in the table are a random sample,
+        such as the metric of all of last month's queries; with `weight`, the weighted mean. The
+        adjustment is to this mean. The mean over the table instead would reduce nothing: both
+        runs have the same queries.
     n_resamples
         Number of resamples of the randomization test and the bootstrap.
     seed
@@ -232,6 +253,9 @@ def compare(
         - `predicted`, `judge_weight`, `effective_queries`: with `predictions`, the number of other
           queries, the weight λ of their values, and the number of human queries alone that would
           give the same standard error. Relative differences and effect sizes have no interval;
+        - `variance_reduction`: with `covariate`, 1 - the ratio of the squared standard errors with
+          and without adjustment. Means are adjusted, and relative differences and effect sizes
+          have no interval;
         - `missing`, `undefined`: number of queries in only one of the runs, and with an undefined
           value in either;
         - `empty`: number of the run's rankings without a retrieved document, if the table has the
@@ -263,7 +287,8 @@ def compare(
     RankWarning
         The result may mislead: more than 5% of the queries of a run or of the baseline are not in
         both; moments of groups with the same queries are pooled; a run has mostly empty rankings;
-        all differences are equal; there are fewer than 30 effective units with weights or
+        all differences are equal; `covariate_mean` equals the mean over the table, or is far from
+        it; there are fewer than 30 effective units with weights or
         clusters; there are more than 1,000 queries for "wilcoxon" or "sign", or fewer than 30 for
         "bootstrap"; a bootstrap is null; or an interval of a bootstrap or of fewer than 30 units
         exceeds [-1, 1] for a metric in [0, 1].
@@ -293,6 +318,8 @@ def compare(
     Fieller, Some problems in interval estimation, 1954.
     Kish, Survey sampling, 1965.
     Benjamini & Yekutieli, False discovery rate-adjusted multiple confidence intervals, 2005.
+    Deng, Xu, Kohavi & Walker, Improving the sensitivity of online controlled experiments by
+    utilizing pre-experiment data, 2013.
     Angelopoulos, Duchi & Zrnic, PPI++: Efficient prediction-powered inference, 2023.
 
     Examples
@@ -328,7 +355,9 @@ def compare(
     if predictions is not None and test not in ("auto", "t"):
         raise ArgumentError(f"`predictions` needs `test` 'auto' or 't'; found {test!r}")
     if relative_margin is not None:
-        check_relative_margin(test, predictions)
+        check_relative_margin(test, predictions, covariate)
+    refused = {"by": by, "predictions": predictions is not None}
+    check_covariate(covariate, covariate_mean, test, refused)
     values, definitions = with_definitions(values, conventions, undefined)
     testing = Testing(test, alternative, confidence, n_resamples, seed)
     needs_values = test not in ("auto", "t", "sign") or (test == "sign" and margin != 0)
@@ -343,6 +372,8 @@ def compare(
         refuse_with_moments({**given, f"test={test!r}": needs_values})
         groups = groups_of_moments(schema, by, run, baseline)
         moments = regrouped(only_metrics(values, metrics), [*groups, run])
+        if covariate is not None:
+            moments = adjusted_by(moments, covariate)
         weighted = not {*UNITS}.isdisjoint(schema)
     else:
         pairs = Pairs.of(
@@ -351,14 +382,19 @@ def compare(
         )  # fmt: skip
         groups = [*pairs.by]
         free([*groups, run], COLUMNS)
-        selected = variables(schema, metrics, definitions, pairs.columns, undefined=undefined)
+        keys = {**pairs.columns, "covariate": [] if covariate is None else [covariate]}
+        selected = variables(schema, metrics, definitions, keys, undefined=undefined)
         moments = paired_sums(values, selected, pairs, definitions, values=needs_values)
         if predictions is not None:
             moments = with_predictions(
                 moments, values, predicted_values(predictions, definitions, conventions, undefined),
                 selected, pairs.columns, weight=weight, probability=probability, pairs=pairs,
             )  # fmt: skip
+        if covariate is not None:
+            moments = with_covariate(moments, values, selected, pairs, covariate)
         weighted = pairs.is_weighted
+    if covariate is not None:
+        moments = moments.with_columns(pl.lit(float(covariate_mean or 0.0)).alias(MEAN))
     compared = against_baseline(moments, groups, run, baseline)
     results = with_tests(compared, testing, correction, hypothesis)
     shares = (pl.col("aggregate") == "mean") & moment_math.shares()
@@ -530,6 +566,8 @@ def _with_estimates(table: pl.LazyFrame) -> pl.LazyFrame:
     difference, so that each of them has its own weight of the judge.
     """
     schema = schema_of(table)
+    if MEAN in schema:
+        return with_adjustment(table, DIFFERENCE, _ERROR, _EFFECTIVE)
     if OF_DIFFERENCE not in schema:
         return table.with_columns(
             moment_math.std_error(DIFFERENCE).alias(_ERROR),
@@ -628,9 +666,12 @@ def result_of(
         "skewness": moment_math.skewness(DIFFERENCE),
     }
     effective = [pl.col(_EFFECTIVE).alias("effective")] if weighted else []
-    if OF_DIFFERENCE in schema_of(table):
+    if REDUCTION in schema_of(table):
+        effective.append(pl.col(REDUCTION))
+    if {OF_DIFFERENCE, REDUCTION} & {*schema_of(table)}:
         unknown = ("relative_low", "relative_high", "effect_low", "effect_high")
         values |= dict.fromkeys(unknown, pl.lit(None, pl.Float64))
+    if OF_DIFFERENCE in schema_of(table):
         effective += [pl.col(name) for name in ESTIMATE_COLUMNS]
     result = table.select(
         *keys,

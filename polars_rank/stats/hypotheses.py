@@ -193,12 +193,13 @@ def _both(greater: Result, less: Result) -> Result:
     return Result(p_value, greater.interval, bounds)
 
 
-def check_relative_margin(test: str, predictions: Any) -> None:
+def check_relative_margin(test: str, predictions: Any, covariate: str | None = None) -> None:
     """Raise `ArgumentError` if a relative margin has no test."""
     if test not in ("auto", "t"):
         raise ArgumentError(f"`relative_margin` needs `test` 'auto' or 't'; found {test!r}")
-    if predictions is not None:
-        raise ArgumentError(
-            "`relative_margin` does not support `predictions`, which have no covariance of the "
-            "difference and the baseline's mean; use `margin`"
-        )
+    for name, value in {"predictions": predictions, "covariate": covariate}.items():
+        if value is not None:
+            raise ArgumentError(
+                f"`relative_margin` does not support `{name}`: the covariance of the difference "
+                "and the baseline's mean is unknown; use `margin`"
+            )

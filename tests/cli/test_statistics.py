@@ -125,6 +125,19 @@ def test_compare(given: list[object], lists: pl.DataFrame, tmp_path: Path) -> No
 
 
 @log_or_table
+def test_covariate(given: list[object], lists: pl.DataFrame) -> None:
+    same(
+        actual(
+            "compare", *given, "-m", "ap", "--baseline", "old", "--covariate", "traffic",
+            "--covariate-mean", 2,
+        ),
+        pr.compare(
+            as_read(given, lists), "ap", baseline="old", covariate="traffic", covariate_mean=2
+        ),
+    )  # fmt: skip
+
+
+@log_or_table
 @pytest.mark.parametrize(("option", "margin"), [("--margin", 0.05), ("--relative-margin", 0.2)])
 def test_equivalence(given: list[object], lists: pl.DataFrame, option: str, margin: float) -> None:
     lists = as_read(given, lists)
