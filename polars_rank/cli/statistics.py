@@ -181,6 +181,8 @@ def check(
     predicted_label: o.PredictedLabel = None,
     predictions: o.Predictions = [],
     probability: o.Probability = None,
+    covariate: o.Covariate = None,
+    covariate_mean: o.CovariateMean = None,
     junit: Annotated[Path | None, o.file("Write JUnit XML to a file.", o.OUTPUT)] = None,
     markdown: Annotated[Path | None, o.file("Write Markdown to a file.", o.OUTPUT)] = None,
     **options: Any,
@@ -198,6 +200,8 @@ def check(
         given, verdict = rules_of(rule, rules, undecided)
         checks = [gates.Rule.read(each) for each in given]
         _require_options(checks, baseline, slices)
+        if covariate is not None and (baseline is None or slices):
+            misused("--covariate needs --baseline, and does not support --slices")
         inputs = [*source.files, *([] if rules is None else [str(rules)])]
         # Open the reports first: if one cannot be written, no time is spent on the evaluation.
         reports = {
@@ -209,6 +213,7 @@ def check(
             by=by,
             kept={
                 "weight": weight, "cluster": cluster, "slices": slices, "probability": probability,
+                "covariate": covariate,
             },
             paired=baseline is not None,
             metrics=[check.metric for check in checks if check.metric],
@@ -228,8 +233,11 @@ def check(
             run_column = str(data.run)
             is_baseline = is_run(run_column, means.schema[run_column], data.value(baseline))
             results = [
-                compared(data, baseline, test=test, correction=correction, **hypothesis, **shared)
-            ]
+                compared(
+                    data, baseline, test=test, correction=correction, covariate=covariate,
+                    covariate_mean=covariate_mean, **hypothesis, **shared,
+                )
+            ]  # fmt: skip
             if slices:
                 results.append(
                     in_slices(
