@@ -15,12 +15,12 @@ from polars_rank.stats import moment_math
 from polars_rank.stats.covariates import (
     MEAN,
     REDUCTION,
-    adjusted_by,
     check_covariate,
     with_adjustment,
     with_covariate,
+    with_known_mean,
 )
-from polars_rank.stats.hypotheses import Hypothesis, check_relative_margin
+from polars_rank.stats.hypotheses import Hypothesis
 from polars_rank.stats.intervals import (
     FEW,
     Alternative,
@@ -194,7 +194,7 @@ def compare(
         The margin as a share of the baseline's mean, between 0 and 1, instead of `margin`. The
         p-value is that of the paired t test of d + rb or d - rb, which accounts for the estimated
         mean of the baseline. Null if that mean may be 0. Only for the tests "auto" and "t",
-        without `predictions`.
+        without `predictions` and `covariate`.
     confidence
         Confidence level, between 0 and 1. A one-sided alternative has one-sided intervals. With
         "equivalent", intervals have the level 2 * `confidence` - 1, such as 90%: the run is
@@ -288,10 +288,10 @@ def compare(
         The result may mislead: more than 5% of the queries of a run or of the baseline are not in
         both; moments of groups with the same queries are pooled; a run has mostly empty rankings;
         all differences are equal; `covariate_mean` equals the mean over the table, or is far from
-        it; there are fewer than 30 effective units with weights or
-        clusters; there are more than 1,000 queries for "wilcoxon" or "sign", or fewer than 30 for
-        "bootstrap"; a bootstrap is null; or an interval of a bootstrap or of fewer than 30 units
-        exceeds [-1, 1] for a metric in [0, 1].
+        it; there are fewer than 30 effective units with weights or clusters; there are more than
+        1,000 queries for "wilcoxon" or "sign", or fewer than 30 for "bootstrap"; a bootstrap is
+        null; or an interval of a bootstrap or of fewer than 30 units exceeds [-1, 1] for a metric
+        in [0, 1].
 
     Notes
     -----
@@ -354,15 +354,15 @@ def compare(
     check_predictions(predictions, probability)
     if predictions is not None and test not in ("auto", "t"):
         raise ArgumentError(f"`predictions` needs `test` 'auto' or 't'; found {test!r}")
-    if relative_margin is not None:
-        check_relative_margin(test, predictions, covariate)
-    refused = {"by": by, "predictions": predictions is not None}
-    check_covariate(covariate, covariate_mean, test, refused)
+    others = {"by": by, "predictions": predictions is not None}
+    check_covariate(covariate, covariate_mean, test, others)
     values, definitions = with_definitions(values, conventions, undefined)
     testing = Testing(test, alternative, confidence, n_resamples, seed)
     needs_values = test not in ("auto", "t", "sign") or (test == "sign" and margin != 0)
 
     schema = schema_of(values)
+    estimated = predictions is not None or OF_DIFFERENCE in schema
+    hypothesis.check_margin(test, predictions=estimated, covariate=covariate is not None)
     if is_moments(schema):
         refuse_definitions(undefined, conventions)
         given = {
@@ -372,8 +372,6 @@ def compare(
         refuse_with_moments({**given, f"test={test!r}": needs_values})
         groups = groups_of_moments(schema, by, run, baseline)
         moments = regrouped(only_metrics(values, metrics), [*groups, run])
-        if covariate is not None:
-            moments = adjusted_by(moments, covariate)
         weighted = not {*UNITS}.isdisjoint(schema)
     else:
         pairs = Pairs.of(
@@ -393,8 +391,8 @@ def compare(
         if covariate is not None:
             moments = with_covariate(moments, values, selected, pairs, covariate)
         weighted = pairs.is_weighted
-    if covariate is not None:
-        moments = moments.with_columns(pl.lit(float(covariate_mean or 0.0)).alias(MEAN))
+    if covariate is not None and covariate_mean is not None:
+        moments = with_known_mean(moments, covariate, covariate_mean)
     compared = against_baseline(moments, groups, run, baseline)
     results = with_tests(compared, testing, correction, hypothesis)
     shares = (pl.col("aggregate") == "mean") & moment_math.shares()

@@ -78,8 +78,8 @@ def check_covariate(covariate: str | None, mean: float | None, test: str, others
             )
 
 
-def adjusted_by(moments: pl.LazyFrame, covariate: str) -> pl.LazyFrame:
-    """Return the moments; raise, or raise on collection, unless they have sums of the covariate."""
+def with_known_mean(moments: pl.LazyFrame, covariate: str, mean: float) -> pl.LazyFrame:
+    """Return moments with the column `MEAN`; raise unless they have the sums of the covariate."""
     schema = schema_of(moments)
     if ADJUSTED_BY not in schema:
         raise SchemaError(
@@ -95,7 +95,8 @@ def adjusted_by(moments: pl.LazyFrame, covariate: str) -> pl.LazyFrame:
             )
         return rows
 
-    return moments.map_batches(check, schema=schema)
+    checked = moments.map_batches(check, schema=schema)
+    return checked.with_columns(pl.lit(mean, dtype=pl.Float64).alias(MEAN))
 
 
 def with_covariate(

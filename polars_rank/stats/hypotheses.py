@@ -77,6 +77,19 @@ class Hypothesis:
                 )
         return cls(alternative, float(margin), relative)
 
+    def check_margin(self, test: str, **estimates: bool) -> None:
+        """Raise `ArgumentError` if a relative margin has no test, because of some estimates."""
+        if self.relative is None:
+            return
+        if test not in ("auto", "t"):
+            raise ArgumentError(f"`relative_margin` needs `test` 'auto' or 't'; found {test!r}")
+        for name, is_given in estimates.items():
+            if is_given:
+                raise ArgumentError(
+                    f"`relative_margin` does not support `{name}`: the covariance of the "
+                    "difference and the baseline's mean is unknown; use `margin`"
+                )
+
     def level(self, confidence: float) -> float:
         """Return the confidence level of the interval, given that of each test."""
         return round(2 * confidence - 1, 12) if self.alternative == "equivalent" else confidence
@@ -172,8 +185,8 @@ class Hypothesis:
         relative = replace(single, test="t")(shifted)
         # The sign of a baseline's mean within its own interval is unknown.
         known = [
-            each.std_error is not None and ratio > single.t_width(each, testing.confidence)
-            for each, ratio in zip(shifted, rows.get_column(_BASE_RATIO), strict=True)
+            bool(sample.std_error) and ratio > single.t_width(sample, testing.confidence)
+            for sample, ratio in zip(samples, rows.get_column(_BASE_RATIO), strict=True)
         ]
         return [
             result._replace(p_value=other.p_value if is_known else None)
@@ -191,15 +204,3 @@ def _both(greater: Result, less: Result) -> Result:
     unknown = greater.p_value is None or less.p_value is None
     p_value = None if unknown else max(greater.p_value, less.p_value)  # type: ignore[type-var]
     return Result(p_value, greater.interval, bounds)
-
-
-def check_relative_margin(test: str, predictions: Any, covariate: str | None = None) -> None:
-    """Raise `ArgumentError` if a relative margin has no test."""
-    if test not in ("auto", "t"):
-        raise ArgumentError(f"`relative_margin` needs `test` 'auto' or 't'; found {test!r}")
-    for name, value in {"predictions": predictions, "covariate": covariate}.items():
-        if value is not None:
-            raise ArgumentError(
-                f"`relative_margin` does not support `{name}`: the covariance of the difference "
-                "and the baseline's mean is unknown; use `margin`"
-            )

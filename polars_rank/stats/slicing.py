@@ -20,7 +20,7 @@ from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats.comparison import against_baseline, result_of, with_tests
-from polars_rank.stats.hypotheses import Hypothesis, check_relative_margin
+from polars_rank.stats.hypotheses import Hypothesis
 from polars_rank.stats.intervals import Alternative, special, warn_of_effective, warn_of_equal
 from polars_rank.stats.moment_tables import DIFFERENCE, paired_sums
 from polars_rank.stats.per_query_tables import EMPTY, variables, with_definitions
@@ -194,8 +194,7 @@ def slices(
     whole_number("min_queries", min_queries)
     special()
     hypothesis = Hypothesis.of(alternative, margin, relative_margin, confidence)
-    if relative_margin is not None:
-        check_relative_margin("auto", predictions)
+    hypothesis.check_margin("auto", predictions=predictions is not None)
     check_predictions(predictions, probability)
     values, definitions = with_definitions(values, conventions, undefined)
     testing = Testing("auto", alternative, confidence, n_resamples=1, seed=0)

@@ -146,6 +146,10 @@ def test_equivalence_with_predictions():
     assert both["p_value"] == max(each["p_value"] for each in single)
     with pytest.raises(pr.errors.ArgumentError, match="does not support `predictions`"):
         compared(human, predictions=predicted, relative_margin=0.1)
+    moments = pr.stats.moments(human, "x", baseline="a", query="query", predictions=predicted)
+    relative = {"alternative": "equivalent", "relative_margin": 0.1}
+    with pytest.raises(pr.errors.ArgumentError, match="does not support `predictions`"):
+        pr.compare(moments, baseline="a", **relative)
 
 
 def test_equivalence_in_slices():
@@ -157,6 +161,18 @@ def test_equivalence_in_slices():
         alone = compared(VALUES.filter(pl.col("half") == row["value"]), margin=0.02)
         assert row["p_value"] == pytest.approx(alone["p_value"], rel=1e-9)
         assert (row["low"], row["confidence"]) == (pytest.approx(alone["low"]), 0.9)
+
+
+def test_small_slices_have_no_p_value():
+    sizes = VALUES.with_columns(part=(pl.col("query") < 10).cast(pl.String))
+    for margin in ({"margin": 0.02}, {"relative_margin": 0.05}):
+        result = pr.slices(
+            sizes, "x", slices="part", baseline="a", query="query", alternative="equivalent",
+            **margin,
+        )  # fmt: skip
+        assert dict(result.select("value", pl.col("p_value").is_null()).rows()) == {
+            "true": True, "false": False,
+        }  # fmt: skip
 
 
 def test_corrected_intervals_of_equivalence():
