@@ -30,7 +30,7 @@ print(comparison.select("metric", "difference", "low_corrected", "high_corrected
 
 # How many queries are needed to detect a difference of 0.01, and what can these queries detect?
 plan = pr.stats.power(values, baseline="bm25", difference=0.01)
-print(plan.select("metric", "queries", "target", "power", "needed", "smallest"))
+print(plan.select("metric", "queries", "target", "power", "needed", "detectable"))
 
 # Which countries does the difference come from? The contributions add up to the difference.
 segments = pr.slices(values, "ndcg@10", slices="country", baseline="bm25")

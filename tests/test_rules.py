@@ -66,7 +66,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         for name in (
             *("summarize", "compare", "slices", "judges.plan", "judges.system_agreement"),
             *("stats.compare_all", "stats.leaderboard", "stats.moments", "stats.power"),
-            *("plot.differences", "plot.distribution", "plot.scatter"),
+            *("plot.differences", "plot.distribution", "plot.power", "plot.scatter"),
         )
     },
     ("stats.write_junit", "undecided"): "verdicts have no TOML file with another default",
@@ -139,7 +139,7 @@ def test_metrics_are_the_second_parameter() -> None:
     assert {*of_values} == {
         *("summarize", "compare", "slices"),
         *("stats.compare_all", "stats.leaderboard", "stats.moments", "stats.power"),
-        *("plot.differences", "plot.distribution", "plot.scatter"),
+        *("plot.differences", "plot.distribution", "plot.power", "plot.scatter"),
         *("judges.plan", "judges.system_agreement"),
     }
 

@@ -163,7 +163,14 @@ Correction = Annotated[
 Alternative = Annotated[
     intervals.Alternative, option("Alternative hypothesis about the run, relative to the baseline.")
 ]
-Margin = Annotated[float, option("Non-inferiority margin, with --alternative greater or less.")]
+Covariate = Annotated[
+    str | None, column("Column of a number known before the experiment, to adjust differences for.")
+]
+CovariateMean = Annotated[float | None, option("Mean of --covariate over all queries.")]
+Margin = Annotated[
+    float, option("Margin of non-inferiority or equivalence; needs a directed --alternative.")
+]
+RelativeMargin = Annotated[float | None, option("Margin as a share of the baseline's mean.")]
 Resamples = Annotated[int, option("Number of resamples.")]
 Queries = Annotated[int, option("Number of queries.")]
 Seed = Annotated[int, option("Random seed.")]

@@ -18,12 +18,13 @@ from polars_rank.cli.statistics import compared, in_slices, means_of
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.outputs import new_file
+from polars_rank.stats import intervals
 
 #: Names of the functions of `pr.plot`, with hyphens instead of underscores.
 KINDS = (
     "at-k", "gain", "pr-curve", "interpolated", "click-through", "bounds",
     "distribution", "differences", "scatter", "intervals", "slices", "over-time",
-    "tradeoff", "leaderboard",
+    "tradeoff", "leaderboard", "power",
 )  # fmt: skip
 
 #: Supported endings of --output.
@@ -78,6 +79,14 @@ class Chart:
         str | None, o.run_name("scatter: run on the y axis; tradeoff: metric.", OPTIONS)
     ] = None
     time: Annotated[str, o.column("over-time: column of the time.", OPTIONS)] = "day"
+    difference: Annotated[
+        float | None, o.option("power: difference to detect (default: observed).", OPTIONS)
+    ] = None
+    power: Annotated[float, o.option("power: probability of a significant result.", OPTIONS)] = 0.8
+    alternative: Annotated[
+        intervals.Alternative, o.option("power: alternative hypothesis.", OPTIONS)
+    ] = "two-sided"
+    margin: Annotated[float, o.option("power: margin of equivalence.", OPTIONS)] = 0.0
     click: Annotated[str, o.column("click-through: column of clicks.", OPTIONS)] = "click"
 
 
@@ -110,7 +119,7 @@ def plot(
     Kinds for logs: at-k, gain, pr-curve, interpolated, click-through, bounds.
 
     Kinds for logs and per-query values: distribution, differences, scatter, intervals, slices,
-    over-time, tradeoff, leaderboard.
+    over-time, tradeoff, leaderboard, power.
 
     For example:
       polars-rank plot at-k log.parquet -m ndcg -o ndcg.png
@@ -157,7 +166,7 @@ def _draw(kind: str, source: Source, chart: Chart) -> Any:
     data = source.read(
         by=[*chart.by, *([chart.time] if kind == "over-time" else [])],
         kept={"slices": chart.slices},
-        paired=kind in ("differences", "scatter", "slices", "leaderboard"),
+        paired=kind in ("differences", "scatter", "slices", "leaderboard", "power"),
     ).in_memory()  # fmt: skip
     return _OF_VALUES[kind](data, chart)
 
@@ -270,6 +279,14 @@ def _board_kind(chart: Chart) -> Literal["means", "ranks"]:
     return "ranks" if chart.ranks else "means"
 
 
+def _power(data: PerQuery, chart: Chart) -> Any:
+    return charts.power(
+        data.table, _metric(data), baseline=_baseline(data, chart), difference=chart.difference,
+        run=str(data.run), query=data.keys(), power=chart.power, confidence=chart.confidence,
+        alternative=chart.alternative, margin=chart.margin, **data.counted,
+    )  # fmt: skip
+
+
 _OF_LOGS: dict[str, Callable[..., Any]] = {
     "at-k": _at_k, "gain": _gain, "pr-curve": _pr_curve, "interpolated": _interpolated,
     "click-through": _click_through, "bounds": _bounds,
@@ -277,7 +294,7 @@ _OF_LOGS: dict[str, Callable[..., Any]] = {
 _OF_VALUES: dict[str, Callable[..., Any]] = {
     "distribution": _distribution, "differences": _differences, "scatter": _scatter,
     "intervals": _intervals, "slices": _slices, "over-time": _over_time,
-    "tradeoff": _tradeoff, "leaderboard": _leaderboard,
+    "tradeoff": _tradeoff, "leaderboard": _leaderboard, "power": _power,
 }  # fmt: skip
 #: Kinds that also draw tables of other commands, recognized by these columns.
 _OF_TABLES: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {

@@ -16,7 +16,7 @@ from polars_rank.cli.per_query import PerQuery, Source
 from polars_rank.cli.sources import refuse_to_replace, scan_table
 from polars_rank.cli.writing import put
 from polars_rank.io.outputs import new_file
-from polars_rank.stats import comparison, gates, slicing, summary
+from polars_rank.stats import comparison, differences, gates, slicing, summary
 from polars_rank.stats import verdicts as verdict_files
 from polars_rank.stats.run_pairs import is_run
 
@@ -82,6 +82,7 @@ def compare(
     correction: o.Correction = "holm",
     alternative: o.Alternative = "two-sided",
     margin: o.Margin = 0.0,
+    relative_margin: o.RelativeMargin = None,
     confidence: o.Confidence = 0.95,
     interval: o.IntervalOfDifference = "auto",
     bounds: o.Bounds = [],
@@ -93,6 +94,8 @@ def compare(
     predicted_label: o.PredictedLabel = None,
     predictions: o.Predictions = [],
     probability: o.Probability = None,
+    covariate: o.Covariate = None,
+    covariate_mean: o.CovariateMean = None,
     **options: Any,
 ) -> None:
     """Compare runs with a baseline: differences, intervals, p-values.
@@ -101,12 +104,16 @@ def compare(
       polars-rank compare log.parquet -m "ndcg@10 rr" --baseline bm25
     """
     source = Source.of({**locals(), **options})
-    kept = {"weight": weight, "cluster": cluster, "probability": probability, "order": order}
+    kept = {
+        "weight": weight, "cluster": cluster, "probability": probability, "order": order,
+        "covariate": covariate,
+    }  # fmt: skip
     data = source.read(by=by, kept=kept, paired=True, predicted_label=predicted_label)
     result = compared(
         data, baseline, weight=weight, cluster=cluster or None, test=test, correction=correction,
-        alternative=alternative, margin=margin, confidence=confidence, interval=interval,
-        n_resamples=n_resamples, seed=seed, **_in_order(bounds, order),
+        alternative=alternative, margin=margin, relative_margin=relative_margin,
+        covariate=covariate, covariate_mean=covariate_mean, confidence=confidence,
+        interval=interval, n_resamples=n_resamples, seed=seed, **_in_order(bounds, order),
         **_predicted(source, data, predictions, probability),
     )  # fmt: skip
     put(result, **o.output_options(options))
@@ -124,6 +131,9 @@ def slices(
     pairs: o.Pairs = False,
     min_queries: o.MinQueries = 30,
     correction: o.Correction = "bh",
+    alternative: o.Alternative = "two-sided",
+    margin: o.Margin = 0.0,
+    relative_margin: o.RelativeMargin = None,
     confidence: o.Confidence = 0.95,
     weight: o.Weight = None,
     cluster: o.Cluster = [],
@@ -142,6 +152,7 @@ def slices(
     data = source.read(kept=kept, paired=True, predicted_label=predicted_label)
     result = in_slices(
         data, slices, baseline, pairs=pairs, min_queries=min_queries, correction=correction,
+        alternative=alternative, margin=margin, relative_margin=relative_margin,
         confidence=confidence, weight=weight, cluster=cluster or None,
         **_predicted(source, data, predictions, probability),
     )  # fmt: skip
@@ -169,6 +180,7 @@ def check(
     correction: o.Correction = "holm",
     alternative: o.Alternative = "two-sided",
     margin: o.Margin = 0.0,
+    relative_margin: o.RelativeMargin = None,
     confidence: o.Confidence = 0.95,
     n_resamples: o.Resamples = 10_000,
     seed: o.Seed = 0,
@@ -178,6 +190,8 @@ def check(
     predicted_label: o.PredictedLabel = None,
     predictions: o.Predictions = [],
     probability: o.Probability = None,
+    covariate: o.Covariate = None,
+    covariate_mean: o.CovariateMean = None,
     junit: Annotated[Path | None, o.file("Write JUnit XML to a file.", o.OUTPUT)] = None,
     markdown: Annotated[Path | None, o.file("Write Markdown to a file.", o.OUTPUT)] = None,
     **options: Any,
@@ -198,6 +212,8 @@ def check(
         _require_options(checks, baseline, slices)
         if slices and interval == "sequence":
             misused("--slices does not support --interval sequence; name the columns with --by")
+        if covariate is not None and (baseline is None or slices):
+            misused("--covariate needs --baseline, and does not support --slices")
         inputs = [*source.files, *([] if rules is None else [str(rules)])]
         # Open the reports first: if one cannot be written, no time is spent on the evaluation.
         reports = {
@@ -209,7 +225,7 @@ def check(
             by=by,
             kept={
                 "weight": weight, "cluster": cluster, "slices": slices, "probability": probability,
-                "order": order,
+                "order": order, "covariate": covariate,
             },
             paired=baseline is not None,
             metrics=[check.metric for check in checks if check.metric],
@@ -222,6 +238,9 @@ def check(
         shared = {
             **units, "n_resamples": n_resamples, "seed": seed, **_in_order(bounds, order),
         }  # fmt: skip
+        hypothesis: dict[str, Any] = {
+            "alternative": alternative, "margin": margin, "relative_margin": relative_margin,
+        }  # fmt: skip
         means = means_of(data, interval=interval, **shared).collect()
         tables = [means]
         if baseline is not None:
@@ -229,15 +248,17 @@ def check(
             is_baseline = is_run(run_column, means.schema[run_column], data.value(baseline))
             results = [
                 compared(
-                    data, baseline, test=test, correction=correction, alternative=alternative,
-                    margin=margin, interval="sequence" if interval == "sequence" else "auto",
+                    data, baseline, test=test, correction=correction, covariate=covariate,
+                    covariate_mean=covariate_mean,
+                    interval="sequence" if interval == "sequence" else "auto", **hypothesis,
                     **shared,
                 )
             ]  # fmt: skip
             if slices:
                 results.append(
                     in_slices(
-                        data, slices, baseline, pairs=pairs, min_queries=min_queries, **units,
+                        data, slices, baseline, pairs=pairs, min_queries=min_queries, **hypothesis,
+                        **units,
                     )
                 )  # fmt: skip
             tables = [means.filter(~is_baseline), *(result.collect() for result in results)]
@@ -327,7 +348,7 @@ def _require_options(rules: Iterable[gates.Rule], baseline: str | None, slices: 
                 f"the rule {rule.text!r} is about a mean, and slices have no interval of means; "
                 "name the columns with --by instead of --slices"
             )
-        if rule.column in {*comparison.COLUMNS} - {*summary.COLUMNS} and baseline is None:
+        if rule.column in {*differences.COLUMNS} - {*summary.COLUMNS} and baseline is None:
             misused(
                 f"the rule {rule.text!r} is about comparisons; name the other run with --baseline"
             )

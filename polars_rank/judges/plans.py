@@ -13,7 +13,7 @@ from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, number_of, short, warn
 from polars_rank.evaluation.means import ratio
 from polars_rank.frames.tables import framed_table, lazy, schema_of
-from polars_rank.stats.comparison import against_baseline
+from polars_rank.stats.baselines import against_baseline
 from polars_rank.stats.intervals import special
 from polars_rank.stats.moment_tables import is_moments, moments
 from polars_rank.stats.per_query_tables import key_columns, query_columns, run_column

@@ -18,6 +18,7 @@ from polars_rank.plot.drawing import style
 from polars_rank.plot.forest import bounds, intervals, slices
 from polars_rank.plot.leaderboards import leaderboard
 from polars_rank.plot.pairs import differences, scatter
+from polars_rank.plot.power_curves import power
 from polars_rank.plot.precision import pr_curve
 from polars_rank.plot.runs import run_colors
 from polars_rank.plot.times import over_time
@@ -35,6 +36,7 @@ __all__ = [
     "intervals",
     "leaderboard",
     "over_time",
+    "power",
     "pr_curve",
     "run_colors",
     "scatter",

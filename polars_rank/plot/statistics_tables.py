@@ -11,7 +11,7 @@ from polars_rank._params import check_column
 from polars_rank.errors import ArgumentError, SchemaError, hint
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import listed, output_name
-from polars_rank.stats.comparison import COLUMNS as COMPARISON_COLUMNS
+from polars_rank.stats.differences import COLUMNS as COMPARISON_COLUMNS
 from polars_rank.stats.summary import COLUMNS as SUMMARY_COLUMNS
 
 if TYPE_CHECKING:

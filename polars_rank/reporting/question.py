@@ -17,7 +17,7 @@ from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.judges.both_labels import BothLabels
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
-from polars_rank.stats.comparison import COLUMNS as COMPARISON_COLUMNS
+from polars_rank.stats.differences import COLUMNS as COMPARISON_COLUMNS
 from polars_rank.stats.gates import read_rules
 from polars_rank.stats.per_query_tables import run_column
 from polars_rank.stats.run_pairs import Pairs

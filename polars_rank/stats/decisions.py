@@ -42,6 +42,7 @@ _WITHOUT_INTERVAL = {
     "judge_weight": "'used({0})' and 'predicted({0})' are numbers of values",
     "effective_queries": "'used({0})' and 'predicted({0})' are numbers of values",
     "baseline_mean": "'{0}' is about the mean of each run in the result of `summarize`",
+    "variance_reduction": "'difference({0})' is the adjusted difference",
     "contribution": "'difference({0})' is the difference in a slice",
 }
 #: Intervals that account for the skewness of the values. Those of relative differences and of

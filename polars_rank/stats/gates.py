@@ -25,7 +25,6 @@ from polars_rank.errors import (
 )
 from polars_rank.frames.tables import is_path, lazy
 from polars_rank.io.files import read_toml
-from polars_rank.stats.comparison import COLUMNS
 from polars_rank.stats.decisions import (
     INTERVALS,
     NUMBERS,
@@ -35,6 +34,7 @@ from polars_rank.stats.decisions import (
     decide,
     is_comparison,
 )
+from polars_rank.stats.differences import COLUMNS
 from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.per_query_tables import EMPTY, warn_of_empty
 from polars_rank.stats.verdicts import failing, in_words
@@ -69,7 +69,7 @@ _OF_MEANS = ("mean", "low", "high")
 #: Columns of `slices` that name the column and the value of a slice.
 _SLICE = ("column", "value")
 #: Columns that only the result of `power` has.
-_OF_POWER = ("needed", "smallest")
+_OF_POWER = ("needed", "detectable")
 #: Columns that do not identify a group, run or slice.
 _NOT_KEYS = {*NUMBERS, "metric", "other_mean", "small", "warning", "confidence", "interval"}
 #: Verdicts, from the worst to the best.
@@ -190,7 +190,10 @@ def check(
 
         - "ndcg@10 >= 0.4" is about the metric's `mean`, in the result of `summarize`;
         - "difference(ndcg@10) >= -0.01" is about another column of the table. In a table of
-          comparisons, this requires non-inferiority by 0.01;
+          comparisons, this requires non-inferiority by 0.01, and together with
+          "difference(ndcg@10) <= 0.01" equivalence;
+        - "relative_difference(ndcg@10) >= -0.01" requires non-inferiority by 1% of the baseline's
+          mean;
         - "queries >= 1000" is about all rows.
 
         The confidence interval of the number decides: `low` and `high` for `mean` and `difference`,
@@ -254,6 +257,9 @@ def check(
     -----
     A rule with `where` fails if there are no such rows, so that a missing slice does not pass.
     Lazy tables are collected.
+
+    The intervals of `compare` have its confidence level: rules on a result with the alternative
+    "greater" are one-sided, and with "equivalent" two one-sided tests, each with this level.
 
     If a metric is 0 or 1 for each query, rules about `mean`, `low` and `high` use the exact bounds
     of Clopper and Pearson (1934) instead of the table's interval by Wilson, which holds its level

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 Interval: TypeAlias = Literal["auto", "t", "normal", "bootstrap", "studentized", "sequence", "none"]
-Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
+Alternative: TypeAlias = Literal["two-sided", "greater", "less", "equivalent"]
 
 #: The extra that installs scipy and numpy.
 EXTRA = "stats"

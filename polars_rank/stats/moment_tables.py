@@ -20,7 +20,7 @@ from polars_rank.frames.tables import (
     run_on_spark,
     schema_of,
 )
-from polars_rank.stats import moment_math, overlap_check
+from polars_rank.stats import covariates, moment_math, overlap_check
 from polars_rank.stats.pair_moments import ALL_PAIRS, check_all_pairs, merged_pairs, with_all_pairs
 from polars_rank.stats.per_query_tables import (
     EMPTY,
@@ -66,6 +66,9 @@ KINDS = ("metric", "aggregate", "counts_as", "conventions")
 UNITS = ("weighted_by", "clustered_by")
 #: Columns that moments with predictions have.
 SUMS_OF_PREDICTIONS = (PREDICTED, OF_DIFFERENCE)
+#: Columns that moments with a covariate have.
+SUMS_OF_COVARIATES = (covariates.OF_RUN, covariates.OF_DIFFERENCE)
+_NAMES_OF_COLUMNS = (*UNITS, SAMPLED_BY, covariates.ADJUSTED_BY)
 COUNTS = ("queries", "undefined")
 RANKING_SUMS = (*COUNTS, "binary", *moment_math.PARTS)
 #: Sums of the differences from the baseline.
@@ -81,9 +84,9 @@ PAIR_SUMS = (
 
 FIXED = {
     *KINDS,
-    *UNITS,
     *SUMS_OF_PREDICTIONS,
-    SAMPLED_BY,
+    *SUMS_OF_COVARIATES,
+    *_NAMES_OF_COLUMNS,
     *RANKING_SUMS,
     EMPTY,
     "baseline",
@@ -113,6 +116,7 @@ def moments(
     conventions: Conventions | str | None = None,
     predictions: Any = None,
     probability: str | None = None,
+    covariate: str | None = None,
     all_pairs: bool = False,
 ) -> pl.LazyFrame:
     """Compute moments of per-query values, which can be merged over days, files and machines.
@@ -162,6 +166,10 @@ def moments(
     probability
         Column of `values` with the probability with which a query was chosen for people to judge.
         None: all queries were equally likely.
+    covariate
+        Column of a number that is known before the experiment and is the same in all runs, for
+        `compare(moments, covariate=, covariate_mean=)`. Needs `baseline`. Merging is exact if no
+        cluster spans parts.
     all_pairs
         Whether the result also has the moments of the differences between all runs, which
         `stats.compare_all` and `stats.leaderboard` need. Needs numpy (extra "stats"), and memory
@@ -191,6 +199,8 @@ def moments(
           squares of both runs, and the moments of the differences, as `difference_...`;
         - with `predictions`, the sums `predictions` and `difference_predictions`, and with
           `probability`, `sampled_by`: the name of its column;
+        - with `covariate`, the sums `run_covariate` and `difference_covariate`, and `adjusted_by`:
+          the name of its column;
         - with `all_pairs`, the sums `all_pairs`, over the queries with a value in all runs;
         - with `weight` or `cluster`, `weighted_by` and `clustered_by`: the names of their columns;
         - `ranking_type`, `first_ranking`, `last_ranking`, `sampled_rankings`: keys of a few
@@ -274,9 +284,14 @@ def moments(
         )  # fmt: skip
         clusters = pairs.cluster
         keys = {name: tuple(columns) for name, columns in pairs.columns.items()}
-        selected = variables(schema, metrics, definitions, keys, undefined=undefined)
+        others = {**keys, "covariate": () if covariate is None else (covariate,)}
+        selected = variables(schema, metrics, definitions, others, undefined=undefined)
         groups = [*pairs.by, pairs.run]
         result = paired_sums(values, selected, pairs, definitions, sampled=clusters or pairs.query)
+    if covariate is not None:
+        if pairs is None or predictions is not None:
+            raise ArgumentError("`covariate` needs `baseline`, and does not support `predictions`")
+        result = covariates.with_covariate(result, values, selected, pairs, covariate)
     if predictions is not None:
         result = with_predictions(
             result, values, predicted_values(predictions, definitions, conventions, undefined),
@@ -445,9 +460,11 @@ def _check_units(schemas: Sequence[pl.Schema]) -> None:
     """Raise `SchemaError` if only some moments have weights, clusters, a baseline or all pairs."""
     kinds = {
         "weighted_by": "weights", "clustered_by": "clusters", "baseline": "a baseline",
-        ALL_PAIRS: "sums of all pairs",
+        ALL_PAIRS: "sums of all pairs", covariates.ADJUSTED_BY: "a covariate",
     }  # fmt: skip
-    parameters = dict(zip(kinds, ("weight", "cluster", "baseline", ALL_PAIRS), strict=True))
+    parameters = dict(
+        zip(kinds, ("weight", "cluster", "baseline", ALL_PAIRS, "covariate"), strict=True)
+    )
     for name, words in kinds.items():
         if len({name in schema for schema in schemas}) > 1:
             raise SchemaError(
@@ -521,7 +538,7 @@ def regrouped(
         *(each for name in COMPANIONS for each in moment_math.merged_companion(name, DIFFERENCE)),
         *moment_math.merged(DIFFERENCE),
     ]
-    constant = ("baseline", *UNITS, SAMPLED_BY)
+    constant = ("baseline", *_NAMES_OF_COLUMNS)
     kinds = [*KINDS, *(name for name in constant if name in schema)]
     of_parts = overlap_check.PART in schema
     runs = runs_of(schema)
@@ -539,7 +556,11 @@ def regrouped(
         *(empty if EMPTY in schema else ()),
         *moment_math.merged(""),
         *(differences if paired else ()),
-        *(merged_sums(name) for name in SUMS_OF_PREDICTIONS if name in schema),
+        *(
+            merged_sums(name)
+            for name in (*SUMS_OF_PREDICTIONS, *SUMS_OF_COVARIATES)
+            if name in schema
+        ),
         *kept,
     )
     if ALL_PAIRS in schema:
@@ -577,10 +598,11 @@ def regrouped(
 
 
 def _one_kind(table: pl.DataFrame) -> pl.DataFrame:
-    for kind in ("conventions", "baseline", *UNITS, SAMPLED_BY):
+    for kind in ("conventions", "baseline", *_NAMES_OF_COLUMNS):
         if kind in table.columns and table.get_column(kind).n_unique() > 1:
             values = ", ".join(map(repr, sorted(map(str, table.get_column(kind).unique()))))
-            words = {"weighted_by": "weights", "clustered_by": "clusters"}.get(kind, kind)
+            known = {"weighted_by": "weights", "clustered_by": "clusters"}
+            words = {**known, covariates.ADJUSTED_BY: "covariates"}.get(kind, kind)
             raise DataError(f"moments with different {words} cannot be merged: {values}")
     return table
 

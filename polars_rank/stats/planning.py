@@ -2,46 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
-from polars_rank._params import OWN, Names, free, one_of, positive, share
-from polars_rank.conventions import Conventions
-from polars_rank.errors import ArgumentError, DataError
-from polars_rank.frames.tables import framed_table, schema_of
-from polars_rank.stats import moment_math
-from polars_rank.stats.comparison import against_baseline, groups_of_moments
-from polars_rank.stats.intervals import Alternative, stats
-from polars_rank.stats.moment_tables import (
-    DIFFERENCE,
-    UNITS,
-    is_moments,
-    paired_sums,
-    regrouped,
-)
-from polars_rank.stats.per_query_tables import (
-    only_metrics,
-    refuse_definitions,
-    refuse_with_moments,
-    variables,
-    with_definitions,
-    without,
-)
-from polars_rank.stats.run_pairs import Pairs
+from polars_rank.frames.tables import framed_table
+from polars_rank.stats.pilots import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from polars_rank.conventions import Undefined
-    from polars_rank.metrics.names import Metrics
+    import polars as pl
 
-COLUMNS = (
-    *("metric", "queries", "effective", "difference", "std", "target", "power", "needed"),
-    "smallest",
-)
-_AGGREGATE, _ERROR, _EFFECTIVE = OWN + "aggregate", OWN + "error", OWN + "effective"
+    from polars_rank._params import Names
+    from polars_rank.conventions import Conventions, Undefined
+    from polars_rank.metrics.names import Metrics
+    from polars_rank.stats.intervals import Alternative
 
 
 @framed_table
@@ -59,6 +33,7 @@ def power(
     power: float = 0.8,
     confidence: float = 0.95,
     alternative: Alternative = "two-sided",
+    margin: float = 0.0,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str | None = None,
 ) -> pl.LazyFrame:
@@ -80,7 +55,9 @@ def power(
     baseline
         The run that the others are compared with.
     difference
-        The difference of means to detect, above 0. None for the observed difference.
+        The difference of means to detect, above 0. None for the observed difference. With the
+        alternative "equivalent", the true difference that is assumed, from 0 to below `margin`;
+        None for 0.
     run
         Column of runs.
     by
@@ -99,7 +76,11 @@ def power(
     confidence
         1 - the significance level of the test, between 0 and 1.
     alternative
-        "two-sided", or "greater" or "less", which give the same result.
+        "two-sided", or "greater" or "less", which give the same result, or "equivalent", for the
+        two one-sided tests of `compare`. The power of a test of non-inferiority for runs with the
+        same mean is that of "greater" with `difference` as its margin.
+    margin
+        Margin of the alternative "equivalent".
     undefined, conventions
         How undefined values count, and metric definitions to use, as in `evaluate`. None: those
         that the column `conventions` of the table names, as `per_query` returns it; else the
@@ -118,10 +99,15 @@ def power(
         - `target`: the difference to detect;
         - `power`: probability that these queries detect it;
         - `needed`: number of queries that detect it with the given power; null above 2^62;
-        - `smallest`: smallest difference that these queries detect with the given power.
+        - `needed_low`, `needed_high`: interval of `needed` with the level `confidence`, because
+          these queries are a sample. With `difference`, or for "equivalent", only the standard
+          deviation is uncertain. Without, the ratio of difference and standard deviation is, and
+          `needed_high` is null if its interval contains 0;
+        - `detectable`: smallest difference that these queries detect with the given power; for
+          "equivalent", smallest margin.
 
-        The last three are null if the standard deviation or the target is 0 up to rounding, or if
-        there are fewer than two queries.
+        Columns from `power` on are null if the standard deviation or the target is 0 up to
+        rounding, or if there are fewer than two queries.
 
     Raises
     ------
@@ -141,8 +127,16 @@ def power(
     The power to detect the observed difference follows from the p-value and adds no information.
     Set `difference` to the smallest difference that would matter.
 
+    The interval of the standard deviation is the chi-square interval, with fewer degrees of
+    freedom for differences with more kurtosis than normal ones: the kurtosis is estimated from
+    the shares of ties, the skewness, and the range of the metric. In simulations with 50 to 1,000
+    queries, the interval contained the true value in 94% to 99% of the samples for nDCG, reciprocal
+    ranks, and normal, exponential and mostly equal values; in 76% to 86% for lognormal values,
+    and in 87% for a binary metric that differs in 5% of 50 queries.
+
     References
     ----------
+    Phillips, Power of the two one-sided tests procedure in bioequivalence, 1990.
     Sakai, Laboratory Experiments in Information Retrieval, 2018, chapter 6.
 
     Examples
@@ -164,132 +158,9 @@ def power(
     │ 0.288675 ┆ 0.1    ┆ 68     │
     └──────────┴────────┴────────┘
     """
-    share("power", power)
-    share("confidence", confidence)
-    alpha = 1 - confidence
-    if power <= alpha:
-        raise ArgumentError(
-            f"`power` must be above 1 - `confidence` = {alpha:g}, the power for no difference; "
-            f"found {power!r}"
-        )
-    one_of("alternative", alternative, get_args(Alternative))
-    if difference is not None:
-        positive("difference", difference)
-    stats()
-    tail = alpha / 2 if alternative == "two-sided" else alpha
-    values, definitions = with_definitions(values, conventions, undefined)
-
-    schema = schema_of(values)
-    if is_moments(schema):
-        refuse_definitions(undefined, conventions)
-        refuse_with_moments({"weight": weight, "cluster": cluster})
-        groups = groups_of_moments(schema, by, run, baseline)
-        moments = regrouped(only_metrics(values, metrics), [*groups, run])
-        weighted = not {*UNITS}.isdisjoint(schema)
-    else:
-        pairs = Pairs.of(
-            values, by=by, run=run, query=query, baseline=baseline, metrics=metrics, weight=weight,
-            cluster=cluster,
-        )  # fmt: skip
-        weighted = pairs.is_weighted
-        groups = [*pairs.by]
-        selected = variables(schema, metrics, definitions, pairs.columns, undefined=undefined)
-        moments = paired_sums(values, selected, pairs, definitions)
-    free([*groups, run], COLUMNS)
-    size = pl.col(DIFFERENCE + "mean").abs()
-    target = pl.when(size <= moment_math.rounding(DIFFERENCE)).then(0.0).otherwise(size)
-    if difference is not None:
-        target = pl.lit(difference, dtype=pl.Float64)
-    observed = against_baseline(moments, groups, run, baseline).select(
-        *groups, "metric", run, pl.col("aggregate").alias(_AGGREGATE),
-        moment_math.std_error(DIFFERENCE).alias(_ERROR),
-        moment_math.effective(DIFFERENCE).alias(_EFFECTIVE),
-        pl.col(DIFFERENCE + "counted").alias("queries"),
-        *([moment_math.effective(DIFFERENCE).alias("effective")] if weighted else []),
-        pl.col(DIFFERENCE + "mean").alias("difference"),
-        moment_math.std(DIFFERENCE).alias("std"),
-        target.alias("target"),
+    plan = Plan.of(
+        values, metrics, baseline=baseline, difference=difference, run=run, by=by, query=query,
+        weight=weight, cluster=cluster, power=power, confidence=confidence,
+        alternative=alternative, margin=margin, undefined=undefined, conventions=conventions,
     )  # fmt: skip
-    return _with_power(observed, power, tail, two_sided=alternative == "two-sided")
-
-
-def _with_power(
-    observed: pl.LazyFrame, power: float, tail: float, *, two_sided: bool
-) -> pl.LazyFrame:
-    hidden = (_AGGREGATE, _ERROR, _EFFECTIVE)
-    schema = {
-        name: dtype for name, dtype in observed.collect_schema().items() if name not in hidden
-    }
-    added = {"power": pl.Float64(), "needed": pl.Int64(), "smallest": pl.Float64()}
-
-    def solve(rows: pl.DataFrame) -> pl.DataFrame:
-        kinds = zip(rows.get_column("metric"), rows.get_column(_AGGREGATE), strict=True)
-        for name, aggregate in kinds:
-            if aggregate != "mean":
-                raise DataError(f"the metric {name!r} is a {aggregate}, not a mean over queries")
-        names = (_EFFECTIVE, _ERROR, "target", "queries")
-        columns = (rows.get_column(name).to_list() for name in names)
-        solved = [
-            _solved(n, error * math.sqrt(n), target, queries / n, power, tail, two_sided=two_sided)
-            if error and target
-            else (None, None, None)
-            for n, error, target, queries in zip(*columns, strict=True)
-        ]
-        series = [
-            pl.Series(name, [each[index] for each in solved], dtype)
-            for index, (name, dtype) in enumerate(added.items())
-        ]
-        return without(rows, *hidden).hstack(series)
-
-    return observed.map_batches(solve, schema={**schema, **added})
-
-
-def _solved(
-    units: float, std: float, target: float, queries: float, power: float, tail: float, *,
-    two_sided: bool,
-) -> tuple[float, int | None, float]:  # fmt: skip
-    """Return the power, the queries needed and the smallest difference.
-
-    `queries` is the number of queries per unit.
-    """
-    from scipy.optimize import brentq  # noqa: PLC0415  (an extra)
-
-    def of(n: float, size: float) -> float:
-        return t_power(n, size, tail, two_sided=two_sided)
-
-    effect, least = target / std, 2.0
-    most = least
-    while of(most, effect) < power and most < _MAX_QUERIES:
-        least, most = most, most * 2
-    needed: int | None = None
-    if of(most, effect) >= power:
-        exact = most if most == least else brentq(lambda n: of(n, effect) - power, least, most)
-        needed = math.ceil(exact * queries - _SLACK)
-    largest = 1.0
-    while of(units, largest) < power:
-        largest *= 2
-    smallest = brentq(lambda size: of(units, size) - power, 0, largest, xtol=1e-15, rtol=1e-14)
-    return of(units, effect), needed, smallest * std
-
-
-#: Rounding error of a whole number of queries.
-_SLACK = 1e-9
-#: More queries than this do not fit the column `needed`.
-_MAX_QUERIES = 2.0**62
-
-#: Above it, scipy's series may not converge, and the normal part of T is negligible.
-_LARGE = 5_000
-
-
-def t_power(queries: float, effect: float, tail: float, *, two_sided: bool) -> float:
-    """Return the power of the t test for an effect (difference / standard deviation)."""
-    distributions = stats()
-    degrees, noncentral = queries - 1, effect * math.sqrt(queries)
-    critical = distributions.t.isf(tail, degrees)
-    if noncentral > _LARGE:
-        return float(distributions.chi2.cdf(degrees * (noncentral / critical) ** 2, degrees))
-    likely = float(distributions.nct.sf(critical, degrees, noncentral))
-    if two_sided:
-        other = float(distributions.nct.cdf(-critical, degrees, noncentral))
-        likely += 0.0 if math.isnan(other) else other  # scipy returns NaN for tiny values
-    return likely
+    return plan.solved()

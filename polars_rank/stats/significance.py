@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -44,8 +44,6 @@ class Sample(NamedTuple):
     effective: float
     wins: int
     losses: int
-    #: The mean difference under the null hypothesis.
-    null: float
     #: The share of differences that are not 0, if all of them are -1, 0 or 1 by definition.
     discordant: float | None = None
     #: The differences and the keys of their queries, if the test needs them.
@@ -53,6 +51,8 @@ class Sample(NamedTuple):
     keys: Any = None
     #: The sums of the empirical Bernstein sequence, if it has bounds.
     sums: Any = None
+    #: The mean difference under the null hypothesis.
+    null: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,13 @@ class Testing:
     seed: int
     #: The confidence sequence, if there is one instead of a test of a fixed number of queries.
     sequence: ConfidenceSequence | None = None
+
+    def directed(self, alternative: Alternative) -> Testing:
+        """Return the tests of another alternative."""
+        sequence = self.sequence
+        if sequence is not None:
+            sequence = replace(sequence, alternative=alternative)
+        return replace(self, alternative=alternative, sequence=sequence)
 
     def __call__(self, samples: Sequence[Sample]) -> list[Result]:
         """Test each sample; consecutive samples of the same queries share their resamples."""

@@ -19,8 +19,10 @@ from polars_rank._params import (
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import framed_table, schema_of
-from polars_rank.stats.comparison import against_baseline, result_of, with_tests
-from polars_rank.stats.intervals import special, warn_of_effective, warn_of_equal
+from polars_rank.stats.baselines import against_baseline
+from polars_rank.stats.differences import result_of, with_tests
+from polars_rank.stats.hypotheses import Hypothesis
+from polars_rank.stats.intervals import Alternative, special, warn_of_effective, warn_of_equal
 from polars_rank.stats.moment_tables import DIFFERENCE, paired_sums
 from polars_rank.stats.per_query_tables import EMPTY, variables, with_definitions
 from polars_rank.stats.predictions import (
@@ -56,6 +58,9 @@ def slices(
     pairs: bool = False,
     min_queries: int = 30,
     correction: Correction = "bh",
+    alternative: Alternative = "two-sided",
+    margin: float = 0.0,
+    relative_margin: float | None = None,
     confidence: float = 0.95,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     conventions: Conventions | str | None = None,
@@ -98,13 +103,15 @@ def slices(
     correction
         Correction of the p-values for the number of slices: "bh" (false discovery rate), "holm",
         "bonferroni" or "none".
+    alternative, margin, relative_margin
+        Alternative hypothesis in each slice, and its margin, as in `compare`.
     confidence
-        Confidence level, between 0 and 1.
+        Confidence level, between 0 and 1. With the alternative "equivalent", intervals have the
+        level 2 * `confidence` - 1.
     undefined, conventions
         How undefined values count, and metric definitions to use, as in `evaluate`. None: those
         that the column `conventions` of the table names, as `per_query` returns it; else the
         default.
-
     predictions
         Per-query values of the same metric and rankings from predicted labels, for all queries, as
         in `compare`, with the columns of `slices`.
@@ -187,9 +194,11 @@ def slices(
     share("confidence", confidence)
     whole_number("min_queries", min_queries)
     special()
+    hypothesis = Hypothesis.of(alternative, margin, relative_margin, confidence)
+    hypothesis.check_margin(predictions=predictions is not None)
     check_predictions(predictions, probability)
     values, definitions = with_definitions(values, conventions, undefined)
-    testing = Testing("auto", "two-sided", confidence, n_resamples=1, seed=0)
+    testing = Testing("auto", alternative, confidence, n_resamples=1, seed=0)
 
     schema = schema_of(values)
     whole = Pairs.of(
@@ -215,7 +224,7 @@ def slices(
     compared = against_baseline(
         moments, ["column", "value"], run, baseline, empty_by=[run], repeated=["metric", "column"]
     )
-    results = with_tests(compared, testing, correction, 0.0, at_least=min_queries)
+    results = with_tests(compared, testing, correction, hypothesis, at_least=min_queries)
     of_rows = ["column", "value", "metric", run]
     result = result_of(results, of_rows, "auto", weighted=whole.is_weighted, also=[_WEIGHT])
     return _result(result, run, min_queries)

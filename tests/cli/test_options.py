@@ -119,6 +119,7 @@ EXCEPTIONS = {
     ("check", "quantiles"): "no default rule is about quantiles",
     ("slices", "by"): "--slices",
     ("plot", "weight"): "charts of logs show means of queries that count alike",
+    ("plot", "cluster"): "charts of logs show queries as the sampling unit",
     ("plot", "gain"): "the metric with its conventions",
     ("plot", "overall"): "the result of `compare`",
     ("plot", "chart"): "the chart that the command draws",

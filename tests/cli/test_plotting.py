@@ -86,6 +86,7 @@ ASKED = {
     "over-time": ["-m", "ap"],
     "tradeoff": ["-m", "ap rr", "--x", "rr", "--baseline", "old"],
     "leaderboard": ["-m", "ap", "--ranks"],
+    "power": ["-m", "ap", "--baseline", "old", "--difference", 0.02, "--power", 0.9],
 }
 
 

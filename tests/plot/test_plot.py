@@ -132,6 +132,7 @@ def every_chart(
         "tradeoff": pr.plot.tradeoff(pr.summarize(lists, run=run, query=query), **named),
         "leaderboard": pr.plot.leaderboard(board, "rr", run=run),
         "ranks": pr.plot.leaderboard(board, "rr", kind="ranks", run=run),
+        "power": pr.plot.power(one, query=query, difference=0.05, **named),
     }  # fmt: skip
 
 
@@ -590,6 +591,33 @@ class TestValues:
         result = rows_of(pr.plot.over_time(table), "x", "y")
         assert result.rows() == [("2026-01-01T00:00:00", 0.25), ("2026-01-02T00:00:00", 0.5)]
 
+    def test_power_is_that_of_stats(self, lists: pl.DataFrame) -> None:
+        options = {"baseline": "bm25", "difference": 0.05}
+        chart = pr.plot.power(lists, "rr", **options)
+        table = pr.stats.power(lists, "rr", **options).row(0, named=True)
+        curve = rows_of(chart, "run", "x", "low", "y", "high", "own")
+        assert {*curve["run"]} == {*lists["run"]} - {"bm25"}
+        of_run = curve.filter(run=table["run"])
+        (own,) = of_run.filter("own").rows(named=True)
+        assert (own["x"], own["y"]) == (table["queries"], pytest.approx(table["power"]))
+        # The curve and its band reach 80% at the numbers of queries that the table shows.
+        for column, name in (("high", "needed_low"), ("y", "needed"), ("low", "needed_high")):
+            before, after = (
+                of_run.filter(kept)[column]
+                for kept in (pl.col("x") < table[name], pl.col("x") >= table[name])
+            )
+            assert before.max() < 0.8
+            assert not after.len() or after.min() >= 0.8
+        assert title(chart) == "Power to detect a difference of 0.05 in RR from bm25"
+        equal = pr.plot.power(lists, "rr", baseline="bm25", alternative="equivalent", margin=0.1)
+        assert title(equal) == "Power to show that RR is within 0.1 of bm25"
+        observed = pr.plot.power(pr.stats.moments(lists, "rr", baseline="bm25"), baseline="bm25")
+        assert title(observed) == "Power to detect the observed difference in RR from bm25"
+        with pytest.raises(pr.errors.ArgumentError, match="a chart shows one metric"):
+            pr.plot.power(lists, baseline="bm25")
+        with pytest.raises(pr.errors.DataError, match="nothing to draw"):
+            pr.plot.power(lists.with_columns(rr=1.0), "rr", baseline="bm25")
+
     def test_tradeoff_has_two_rows_of_summarize_per_point(self, lists: pl.DataFrame) -> None:
         lists = lists.with_columns(recall=pl.col("rr") / 2)
         table = pr.summarize(lists, confidence=0.9)
@@ -642,6 +670,7 @@ class TestTimes:
         assert chart.to_dict()["layer"][0]["encoding"]["x"]["type"] == kind
         svg(chart)
 
+    @pytest.mark.filterwarnings("ignore:the sequence may exclude the true value")
     def test_sequence_and_one_day(self, lists: pl.DataFrame) -> None:
         table = pr.summarize(lists, "rr", interval="sequence").with_columns(day=1)
         spec = pr.plot.over_time(table).to_dict()

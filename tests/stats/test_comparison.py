@@ -341,7 +341,7 @@ def test_runs_of_numbers():
         (
             {"test": "sign", "cluster": "query"},
             pr.errors.ArgumentError,
-            "need `test` 'auto' or 't'",
+            "`cluster` needs `test` 'auto' or 't'",
         ),
     ],
 )

@@ -326,7 +326,7 @@ def test_parameters_that_do_not_go_together(name: str) -> None:
 
 
 def test_what_a_sequence_does_not_support() -> None:
-    with pytest.raises(pr.errors.ArgumentError, match="`interval` 'sequence' needs `test`"):
+    with pytest.raises(pr.errors.ArgumentError, match="`interval` needs `test`"):
         compared(test="wilcoxon")
     with pytest.raises(pr.errors.ArgumentError, match="`predictions` does not support"):
         compared(predictions=VALUES)
