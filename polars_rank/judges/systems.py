@@ -22,7 +22,7 @@ from polars_rank.errors import ArgumentError, DataError, hint, number_of, short,
 from polars_rank.evaluation.checks import with_check
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.judges.bootstrap import Bootstrap, clusters, warn_of_few
-from polars_rank.judges.leaderboards import OF_LEADERBOARDS, leaderboard_statistics
+from polars_rank.judges.rank_correlations import OF_LEADERBOARDS, leaderboard_statistics
 from polars_rank.stats.intervals import special
 from polars_rank.stats.per_query_tables import (
     first_few,

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from polars_rank.judges import bootstrap
-from polars_rank.judges.leaderboards import OF_LEADERBOARDS, leaderboard_statistics
+from polars_rank.judges.rank_correlations import OF_LEADERBOARDS, leaderboard_statistics
 
 #: Most tables here have few queries.
 pytestmark = pytest.mark.filterwarnings("ignore:intervals of agreement are too narrow")
