@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, check_column, number
+from polars_rank._params import OWN, check_column, check_distinct, number
 from polars_rank.errors import ArgumentError, DataError, SchemaError, number_of, warn
 from polars_rank.evaluation.checks import with_check
 from polars_rank.evaluation.means import ratio, to_rows
@@ -113,6 +113,7 @@ def with_covariate(
                 f"{each.aggregate}; name other metrics"
             )
     check_column("covariate", covariate, pairs.schema, "number")
+    check_distinct({**pairs.columns, "covariate": [covariate]})
     value, groups = pl.col(covariate).cast(pl.Float64), [*pairs.by, pairs.run]
     rows = pairs.joined(values, [*(each.name for each in selected), covariate])
     sources = {}
