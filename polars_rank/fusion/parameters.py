@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 import polars as pl
 
-from polars_rank._params import integer, is_number, number, one_of, positive, share, whole_number
+from polars_rank._params import integer, is_number, number, one_of, share, whole_number
 from polars_rank.errors import ArgumentError, short
-from polars_rank.fusion.methods import LOWEST, METHODS, RULES, Missing, Rule
+from polars_rank.fusion.methods import METHODS, POINTS, RULES, Missing, Rule
 from polars_rank.fusion.scales import NORMALIZATIONS, SCALES
 
 Engine: TypeAlias = Literal["ranx", "opensearch", "elasticsearch"]
 
-#: The parameters that an engine sets for methods that read scores.
-_OF_SCORES: Mapping[str, Mapping[str, Any]] = {
-    "ranx": {"normalize": "min_max", "constant": 0.0},
-    "opensearch": {"normalize": "min_max", "constant": 1.0, "floor": 0.001},
-    "elasticsearch": {},
-}
 #: The methods that an engine has.
 _METHODS: Mapping[str, tuple[str, ...]] = {
     "ranx": tuple(name for name in METHODS if not name.endswith("_mean")),
     "opensearch": ("arithmetic_mean", "geometric_mean", "harmonic_mean", "rrf"),
     "elasticsearch": ("rrf",),
 }
-#: Elasticsearch fuses the first 10 documents of each run, the default of `rank_window_size`.
-_WINDOW = 10
+#: The parameters that an engine sets: for all methods, and for methods that read scores.
+_OF_METHODS: Mapping[str, Mapping[str, Any]] = {"elasticsearch": {"window": 10}}
+_OF_SCORES: Mapping[str, Mapping[str, Any]] = {
+    "ranx": {"normalize": "min_max", "constant": 0.0},
+    "opensearch": {"normalize": "min_max", "constant": 1.0},
+}
+#: What OpenSearch replaces a min-max normalized score of 0 with.
+_FLOOR = 0.001
+#: The default of `k`, the rank constant of reciprocal rank fusion.
+RANK_CONSTANT = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,31 +39,35 @@ class Fusion:
 
     method: str
     k: float
-    weights: Mapping[Any, float] | None
+    #: Weights by the text of the run.
+    weights: Mapping[str, float] | None
     normalize: str | None
-    missing: str | None
+    missing: str
     constant: float | None
     gamma: float
     phi: float
     ddof: int
     window: int | None
     #: What replaces a normalized score of 0.
-    floor: float | None = None
+    floor: float | None
 
     @property
     def rule(self) -> Rule:
-        """The rule of the method."""
+        """The definition of the method."""
         return RULES[self.method]
 
     @property
     def points_of_missing(self) -> pl.Expr | None:
-        """The points of documents that a run did not retrieve; None if they do not count."""
-        if self.rule.of_missing is not None:
-            return self.rule.of_missing
-        if self.normalize is not None and (of_scale := SCALES[self.normalize].of_missing) is not None:
-            return of_scale
-        missing = self.rule.missing if self.missing is None else self.missing
-        return {"zero": pl.lit(0.0), "lowest": LOWEST, "ignore": None}[missing]
+        """The points of documents that a run did not retrieve; None if they have none.
+
+        The expression reads one row of the run for the query, with the lowest points of the run.
+        """
+        scale = None if self.normalize is None else SCALES[self.normalize].of_missing
+        if self.rule.points_of_missing is not None:
+            return self.rule.points_of_missing
+        if scale is not None:
+            return scale
+        return {"zero": pl.lit(0.0), "lowest": POINTS, "ignore": None}[self.missing]
 
     @classmethod
     def of(
@@ -86,51 +91,70 @@ class Fusion:
         one_of("missing", missing, (None, *get_args(Missing)))
         one_of("engine", engine, (None, *get_args(Engine)))
         rule = RULES[method]
-        defaults: dict[str, Any] = {}
-        if engine is not None:
-            if method not in _METHODS[engine]:
-                raise ArgumentError(
-                    f"`engine` {engine!r} has no `method` {method!r}; it has "
-                    f"{', '.join(map(repr, _METHODS[engine]))}"
-                )
-            if rule.reads_scores:
-                defaults = {**_OF_SCORES[engine]}
-            if engine == "elasticsearch":
-                defaults["window"] = _WINDOW
-        normalize = defaults.pop("normalize", None) if normalize is None else normalize
-        constant = defaults.pop("constant", None) if constant is None else constant
-        window = defaults.pop("window", None) if window is None else window
-        floor = defaults.pop("floor", None) if normalize == "min_max" else None
-        _check_scores(method, rule, normalize, missing)
+        if not is_number(k) or k < 0:
+            raise ArgumentError(f"`k` must be a number of 0 or more; found {short(k)}")
+        integer("ddof", ddof, 0, 1)
         if constant is not None:
             share("constant", constant, ends=True)
-            if normalize is not None and SCALES[normalize].constant is None:
-                raise ArgumentError(
-                    f"`constant` has no meaning for `normalize` {normalize!r}; it is for 'min_max', "
-                    "'sum' and 'zscore'"
-                )
-        for name, value, owner in (("gamma", gamma, "gmnz"), ("phi", phi, "rbc")):
-            if (value is None) == (method == owner):
-                raise ArgumentError(
-                    f"`method` {owner!r} needs `{name}`"
-                    if value is None
-                    else f"`{name}` is for `method` {owner!r}; found `method` {method!r}"
-                )
-        if gamma is not None:
-            number("gamma", gamma)
-        if phi is not None:
-            share("phi", phi)
-        positive("k", k)
+        if window is not None:
+            whole_number("window", window)
+        _check_owners(method, k=k, gamma=gamma, phi=phi)
+        given = {"normalize": normalize, "constant": constant, "window": window}
+        if engine is not None:
+            of_engine = _of_engine(engine, method, rule)
+            given |= {name: of_engine.get(name) for name, value in given.items() if value is None}
+        scale = given["normalize"]
+        _check_scores(method, rule, scale, missing, constant, ddof)
         return cls(
-            method=method, k=k, weights=_weights(weights, method, rule), normalize=normalize,
-            missing=missing, constant=constant, gamma=gamma or 0.0, phi=phi or 0.0,
-            ddof=integer("ddof", ddof, 0, 1), floor=floor,
-            window=None if window is None else whole_number("window", window),
-        )  # fmt: skip
+            method=method,
+            k=k,
+            weights=_weights(weights, method, rule),
+            normalize=scale,
+            missing=missing or rule.missing,
+            constant=given["constant"],
+            gamma=gamma or 0.0,
+            phi=phi or 0.0,
+            ddof=ddof,
+            window=given["window"],
+            floor=_FLOOR if engine == "opensearch" and scale == "min_max" else None,
+        )
 
 
-def _check_scores(method: str, rule: Rule, normalize: str | None, missing: str | None) -> None:
-    """Raise `ArgumentError` for parameters of scores if the method reads ranks."""
+def _of_engine(engine: str, method: str, rule: Rule) -> Mapping[str, Any]:
+    """Return the parameters that an engine sets; raise `ArgumentError` if it lacks the method."""
+    if method not in _METHODS[engine]:
+        raise ArgumentError(
+            f"`engine` {engine!r} has no `method` {method!r}; it has "
+            f"{', '.join(map(repr, _METHODS[engine]))}"
+        )
+    of_scores = _OF_SCORES.get(engine, {}) if rule.reads_scores else {}
+    return {**_OF_METHODS.get(engine, {}), **of_scores}
+
+
+def _check_owners(method: str, *, k: float, gamma: float | None, phi: float | None) -> None:
+    """Raise `ArgumentError` if a parameter of one method is missing, or given for another one."""
+    rank_constant = None if k == RANK_CONSTANT else k
+    owners = (("k", rank_constant, "rrf"), ("gamma", gamma, "gmnz"), ("phi", phi, "rbc"))
+    for name, value, owner in owners:
+        if value is not None and method != owner:
+            raise ArgumentError(f"`{name}` is for `method` {owner!r}; found `method` {method!r}")
+        if value is None and method == owner and name != "k":
+            raise ArgumentError(f"`method` {owner!r} needs `{name}`")
+    if gamma is not None:
+        number("gamma", gamma)
+    if phi is not None:
+        share("phi", phi)
+
+
+def _check_scores(
+    method: str,
+    rule: Rule,
+    normalize: str | None,
+    missing: str | None,
+    constant: float | None,
+    ddof: int,
+) -> None:
+    """Raise `ArgumentError` for parameters of scores that would have no effect."""
     for name, value in (("normalize", normalize), ("missing", missing)):
         if value is not None and not rule.reads_scores:
             raise ArgumentError(
@@ -141,11 +165,19 @@ def _check_scores(method: str, rule: Rule, normalize: str | None, missing: str |
             "`normalize` 'borda' gives missing documents half of the remaining points; leave out "
             "`missing`"
         )
+    has_constant = [name for name, scale in SCALES.items() if scale.constant is not None]
+    if constant is not None and normalize not in has_constant:
+        raise ArgumentError(
+            f"`constant` is for `normalize` {', '.join(map(repr, has_constant))}; found "
+            f"`normalize` {normalize!r}"
+        )
+    if ddof != 0 and normalize != "zscore":
+        raise ArgumentError(f"`ddof` is for `normalize` 'zscore'; found `normalize` {normalize!r}")
 
 
 def _weights(
     weights: Mapping[Any, float] | None, method: str, rule: Rule
-) -> Mapping[Any, float] | None:
+) -> Mapping[str, float] | None:
     """Return the weights of runs; raise `ArgumentError` unless they are valid for the method."""
     if weights is None:
         if rule.needs_weights:
@@ -154,13 +186,15 @@ def _weights(
             )
         return None
     if not rule.is_weighted:
-        has = ", ".join(repr(name) for name, each in RULES.items() if each.is_weighted)
-        raise ArgumentError(f"`method` {method!r} has no weights; methods with `weights`: {has}")
+        weighted = ", ".join(repr(name) for name, each in RULES.items() if each.is_weighted)
+        raise ArgumentError(
+            f"`method` {method!r} has no weights; methods with `weights`: {weighted}"
+        )
     for run, weight in weights.items():
         if not is_number(weight) or weight < 0:
             raise ArgumentError(
                 f"`weights` must be numbers of 0 or more; found {short(weight)} for the run {run!r}"
             )
-    if not math.fsum(weights.values()) > 0:
+    if not any(weights.values()):
         raise ArgumentError(f"`weights` must not all be 0; found {short({**weights})}")
-    return {run: float(weight) for run, weight in weights.items()}
+    return {str(run): float(weight) for run, weight in weights.items()}
