@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from polars_rank._params import Names, described, one_of, used_twice
 from polars_rank.columns import Columns, labeled
@@ -17,6 +18,7 @@ from polars_rank.evaluation.checks import Check, raise_failed, row_checks, with_
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.per_ranking import TIES
 from polars_rank.frames.batches import by_ranking
+from polars_rank.frames.streams import is_scanned_once
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.fusion.methods import Method, Missing
 from polars_rank.fusion.parameters import RANK_CONSTANT, Engine, Fusion
@@ -170,9 +172,9 @@ def fuse(
     missing nor with their weight. A row without a document says that a run found nothing.
 
     Methods read ranks or scores; scores of runs with different scales need `normalize`. Fused
-    scores depend only on the documents of the query, so rows may be fused query by query: if the
-    rows of each query are adjacent, as in the result of `scan_log`, memory does not grow with the
-    table.
+    scores depend only on the documents of the query: if the rows of each query are adjacent, as in
+    the result of `scan_log`, memory does not grow with the table. Streams of other engines are read
+    into memory.
 
     Engines differ as follows. A parameter that is not None overrides the choice of the engine.
 
@@ -184,7 +186,7 @@ def fuse(
     - "opensearch" (neural-search 3.8): for the three means, "min_max" with a lowest score of 0.001
       instead of 0, and `constant=1`. RRF is weighted. It computes with 32 bits, so scores agree
       within 1e-6.
-    - "elasticsearch" (8.17): RRF with `window=10`, the default of `rank_window_size`. It returns at
+    - "elasticsearch" (8.16): RRF with `window=10`, the default of `rank_window_size`. It returns at
       most that many documents, as a metric "@10" reads, and computes with 32 bits.
 
     References
@@ -269,8 +271,8 @@ def fuse(
         FUSED.alias(score),
         *([LABEL.alias(label)] if own_label == label else []),
     )
-    runs = log.select(pl.col(run).cast(pl.String).unique())
-    return with_check(result, runs, Runs(run, fusion.weights, name if keep_runs else None))
+    runs = Runs(run, fusion.weights, name if keep_runs else None)
+    return with_check(result, runs.of(log), runs)
 
 
 def _checks(columns: Columns, run: str, fusion: Fusion) -> list[Check]:
@@ -312,7 +314,8 @@ def _conflicts(pair: Sequence[str], label: str, problem: str, log: pl.LazyFrame)
     )
     if conflicts.is_empty():
         return None
-    return Finding(problem, conflicts.height, conflicts.sort(pair).row(0, named=True))
+    example = conflicts.sort(pair).row(0, named=True)
+    return Finding(problem, conflicts.height, example, unit="document")
 
 
 @dataclass(frozen=True)
@@ -323,6 +326,22 @@ class Runs:
     weights: Mapping[str, float] | None
     #: The name of the fused run, if the result also has the runs.
     name: str | None
+
+    def of(self, log: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the runs of a log.
+
+        They are read by a plan of their own: in one plan, Polars would scan the log once, and hold
+        the rows that the fusion has not yet read. Streams that may be read only once are held in
+        memory if the plan reads them twice.
+        """
+        runs = log.select(pl.col(self.column).cast(pl.String).unique())
+        if is_scanned_once(log):
+            return runs
+
+        def read(*_: Any) -> Iterator[pl.DataFrame]:
+            yield runs.collect(engine="streaming")
+
+        return register_io_source(read, schema={self.column: pl.String})
 
     def __call__(self, table: pl.DataFrame) -> None:
         """Raise `DataError` if there are fewer than two runs, or they do not fit the parameters."""
