@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from polars_rank.cli import BROKEN_PIPE, MISUSED
 from polars_rank.cli.config import MAY_BE_EMPTY, options_for
 from polars_rank.cli.evaluating import curve, estimate, evaluate, explain, metrics
+from polars_rank.cli.fusing import fuse
 from polars_rank.cli.generating import convert, generate
 from polars_rank.cli.inspecting import inspect
 from polars_rank.cli.messages import discard_output, one_message, printing, say, show
@@ -184,7 +185,7 @@ for panel, functions in {
     "Evaluation": (evaluate, estimate, curve, explain, metrics, inspect),
     "Statistics": (summarize, compare, slices, movers, check),
     "Charts and reports": (plot, report, demo),
-    "Files": (generate, convert),
+    "Files": (generate, convert, fuse),
 }.items():
     for function in functions:
         _describe_values(function)

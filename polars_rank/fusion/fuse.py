@@ -241,10 +241,30 @@ def fuse(
     │ fused ┆ 1       ┆ 1.0 │
     └───────┴─────────┴─────┘
     """
-    fusion = Fusion.of(
-        method, k=k, weights=weights, normalize=normalize, missing=missing, constant=constant,
-        gamma=gamma, phi=phi, ddof=ddof, window=window, engine=engine,
-    )  # fmt: skip
+    parameters = {name: value for name, value in locals().items() if name != "frame"}
+    result = fused(frame, **parameters)
+    runs = Runs.of(parameters)
+    return with_check(result, runs.read(frame), runs)
+
+
+@framed
+def fused(
+    frame: pl.LazyFrame,
+    /,
+    *,
+    run: str,
+    query: Names,
+    doc: str,
+    score: str,
+    label: str,
+    by: Names | None,
+    ties: Ties | None,
+    name: str,
+    keep_runs: bool,
+    **parameters: Any,
+) -> pl.LazyFrame:
+    """Return the result of `fuse` without the check of the runs of the whole table."""
+    fusion = Fusion.of(**parameters)
     one_of("ties", ties, (None, *TIES))
     log, own_label = labeled(frame, label)
     columns = Columns.find(
@@ -257,13 +277,14 @@ def fuse(
     keys = Keys.of(columns)
     if adjacent := keys.are_adjacent(log):
         rows = keys.rows(log, plan.inputs)
-        fused = by_ranking(rows, keys.group, lambda rows: plan.fused(rows, keys.group))
+        documents = by_ranking(rows, keys.group, lambda rows: plan.fused(rows, keys.group))
     else:
-        fused = plan.fused(log.select(plan.inputs), columns.keys)
-    fused = raise_failed(fused, plan.checks, log=log, keys={each: each for each in columns.pair})
+        documents = plan.fused(log.select(plan.inputs), columns.keys)
+    where = {column: column for column in columns.pair}
+    documents = raise_failed(documents, plan.checks, log=log, keys=where)
     if adjacent and keys.number is None:
-        fused = fused.set_sorted(columns.keys)
-    result = fused.select(
+        documents = documents.set_sorted(columns.keys)
+    return documents.select(
         *columns.by,
         pl.col(run).fill_null(name),
         *columns.query,
@@ -271,8 +292,6 @@ def fuse(
         FUSED.alias(score),
         *([LABEL.alias(label)] if own_label == label else []),
     )
-    runs = Runs(run, fusion.weights, name if keep_runs else None)
-    return with_check(result, runs.of(log), runs)
 
 
 def _checks(columns: Columns, run: str, fusion: Fusion) -> list[Check]:
@@ -320,19 +339,26 @@ def _conflicts(pair: Sequence[str], label: str, problem: str, log: pl.LazyFrame)
 
 @dataclass(frozen=True)
 class Runs:
-    """The check of the runs of a log; it raises `DataError`."""
+    """The check of the runs of a table."""
 
     column: str
-    weights: Mapping[str, float] | None
+    #: The runs that have a weight; none without weights.
+    weighted: Sequence[str]
     #: The name of the fused run, if the result also has the runs.
     name: str | None
 
-    def of(self, log: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the runs of a log.
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> Runs:
+        """Return the check for the parameters of `fuse`."""
+        name = parameters["name"] if parameters["keep_runs"] else None
+        return cls(parameters["run"], [*map(str, parameters["weights"] or ())], name)
+
+    def read(self, log: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the runs of a log as text.
 
         They are read by a plan of their own: in one plan, Polars would scan the log once, and hold
-        the rows that the fusion has not yet read. Streams that may be read only once are held in
-        memory if the plan reads them twice.
+        the rows that the fusion has not yet read. Streams that can be read only once are read into
+        memory if a plan scans them twice.
         """
         runs = log.select(pl.col(self.column).cast(pl.String).unique())
         if is_scanned_once(log):
@@ -345,8 +371,8 @@ class Runs:
 
     def __call__(self, table: pl.DataFrame) -> None:
         """Raise `DataError` if there are fewer than two runs, or they do not fit the parameters."""
-        runs = table.get_column(self.column).drop_nulls().sort().to_list()
-        unknown = [each for each in self.weights or () if each not in runs]
+        runs = table.to_series().drop_nulls().sort().to_list()
+        unknown = [run for run in self.weighted if run not in runs]
         if unknown:
             raise DataError(
                 f"run {unknown[0]!r} (`weights`) not found in column {self.column!r}; available: "

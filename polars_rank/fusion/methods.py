@@ -29,7 +29,16 @@ RANK, SCORE, POINTS, WEIGHT = (pl.col(OWN + name) for name in ("rank", "score", 
 #: The numbers of documents that the run, and that any run, retrieved for the query.
 SIZE, CANDIDATES = (pl.col(OWN + name) for name in ("size", "candidates"))
 
-_SUM, _COUNT = (WEIGHT * POINTS).sum(), POINTS.count()
+
+def total(values: pl.Expr) -> pl.Expr:
+    """Return the sum of values, from the lowest to the highest.
+
+    In the order of rows, documents with the same values could have different sums.
+    """
+    return values.sort().sum()
+
+
+_SUM, _COUNT = total(WEIGHT * POINTS), POINTS.count()
 #: Added to the number of runs, so that documents of one run do not all have a score of 0.
 _SIGMA = 0.01
 
@@ -80,21 +89,21 @@ RULES: dict[str, Rule] = {
     "weighted_sum": _WEIGHTED_SUM._replace(needs_weights=True),
     "mnz": Rule(lambda _: _SUM * _COUNT),
     "gmnz": Rule(lambda fusion: _SUM * _COUNT.cast(pl.Float64).pow(fusion.gamma)),
-    "wmnz": Rule(lambda _: POINTS.sum() * WEIGHT.sum(), is_weighted=True, needs_weights=True),
+    "wmnz": Rule(lambda _: total(POINTS) * total(WEIGHT), is_weighted=True, needs_weights=True),
     "mixed": Rule(lambda _: _SUM * _COUNT.sqrt(), is_weighted=True, needs_weights=True),
-    "anz": Rule(lambda _: POINTS.mean()),
+    "anz": Rule(lambda _: _SUM / _COUNT),
     "min": Rule(lambda _: POINTS.min()),
     "max": Rule(lambda _: POINTS.max()),
     "median": Rule(lambda _: POINTS.median()),
     "arithmetic_mean": Rule(
-        lambda _: pl.when(WEIGHT.sum() > 0).then(_SUM / WEIGHT.sum()).otherwise(0.0),
+        lambda _: pl.when(WEIGHT.max() > 0).then(_SUM / total(WEIGHT)).otherwise(0.0),
         missing="zero",
         is_weighted=True,
     ),
     "geometric_mean": _mean(
-        lambda points, weight: ((weight * points.log()).sum() / weight.sum()).exp()
+        lambda points, weight: (total(weight * points.log()) / total(weight)).exp()
     ),
-    "harmonic_mean": _mean(lambda points, weight: weight.sum() / (weight / points).sum()),
+    "harmonic_mean": _mean(lambda points, weight: total(weight) / total(weight / points)),
     "isr": _isr(_COUNT),
     "log_isr": _isr(_COUNT.log()),
     "logn_isr": _isr((_COUNT + _SIGMA).log()),

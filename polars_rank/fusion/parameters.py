@@ -99,11 +99,8 @@ class Fusion:
         if window is not None:
             whole_number("window", window)
         _check_owners(method, k=k, gamma=gamma, phi=phi)
-        given = {"normalize": normalize, "constant": constant, "window": window}
-        if engine is not None:
-            of_engine = _of_engine(engine, method, rule)
-            given |= {name: of_engine.get(name) for name, value in given.items() if value is None}
-        scale = given["normalize"]
+        of_engine = {} if engine is None else _of_engine(engine, method, rule)
+        scale = of_engine.get("normalize") if normalize is None else normalize
         _check_scores(method, rule, scale, missing, constant, ddof)
         return cls(
             method=method,
@@ -111,11 +108,11 @@ class Fusion:
             weights=_weights(weights, method, rule),
             normalize=scale,
             missing=missing or rule.missing,
-            constant=given["constant"],
+            constant=of_engine.get("constant") if constant is None else constant,
             gamma=gamma or 0.0,
             phi=phi or 0.0,
             ddof=ddof,
-            window=given["window"],
+            window=of_engine.get("window") if window is None else window,
             floor=_FLOOR if engine == "opensearch" and scale == "min_max" else None,
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import polars as pl
 
-from polars_rank.fusion.methods import CANDIDATES, RANK, SCORE, SIZE
+from polars_rank.fusion.methods import CANDIDATES, RANK, SCORE, SIZE, total
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,8 +33,8 @@ class Scale(NamedTuple):
 SCALES: Mapping[str, Scale] = {
     "min_max": Scale(lambda _: (SCORE.min(), SCORE.max() - SCORE.min()), constant=1.0),
     "max": Scale(lambda _: (pl.lit(0.0), SCORE.max())),
-    "sum": Scale(lambda _: (SCORE.min(), (SCORE - SCORE.min()).sum()), constant=1.0),
-    "zscore": Scale(lambda fusion: (SCORE.mean(), SCORE.std(ddof=fusion.ddof)), constant=0.0),
+    "sum": Scale(lambda _: (SCORE.min(), total(SCORE - SCORE.min())), constant=1.0),
+    "zscore": Scale(lambda fusion: (total(SCORE) / SCORE.count(), SCORE.sort().std(ddof=fusion.ddof)), constant=0.0),
     "rank": Scale(1 - (RANK - 1) / SIZE),
     "borda": Scale(1 - (RANK - 1) / CANDIDATES, of_missing=0.5 - (SIZE - 1) / (2 * CANDIDATES)),
 }
