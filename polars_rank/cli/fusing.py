@@ -1,7 +1,6 @@
 """The command that fuses runs into one."""
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -75,7 +74,7 @@ def fuse(
 
     For example:
       polars-rank fuse log.parquet -o fused.parquet
-      polars-rank fuse log.parquet -o both.parquet --weights bm25=1 --weights neural=2 --keep-runs
+      polars-rank fuse log.parquet -o borda.parquet --method borda --keep-runs
     """
     log = Log.of(locals())
     require_parquet(output)

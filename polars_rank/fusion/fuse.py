@@ -385,6 +385,6 @@ class Runs:
             )
         if self.name in runs:
             raise DataError(
-                f"column {self.column!r} (`run`) has a run {self.name!r}; choose another `name` for "
-                "the fused run"
+                f"column {self.column!r} (`run`) has a run {self.name!r}; choose another `name` "
+                "for the fused run"
             )

@@ -6,14 +6,11 @@ A method is an aggregation of the rows of a document: one row per run that count
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import polars as pl
 
 from polars_rank._params import OWN
-
-if TYPE_CHECKING:
-    from polars_rank.fusion.parameters import Fusion
 
 Missing: TypeAlias = Literal["zero", "ignore", "lowest"]
 Method: TypeAlias = Literal[
@@ -43,13 +40,22 @@ _SUM, _COUNT = total(WEIGHT * POINTS), POINTS.count()
 _SIGMA = 0.01
 
 
+class Numbers(NamedTuple):
+    """The parameters in the formulas of methods and normalizations."""
+
+    k: float
+    gamma: float
+    phi: float
+    ddof: int
+
+
 class Rule(NamedTuple):
     """The definition of a method."""
 
     #: The score of a document, from the points of the runs that count.
-    score: Callable[[Fusion], pl.Expr]
+    score: Callable[[Numbers], pl.Expr]
     #: The points that a run gives to a document that it retrieved. Default: the score in the run.
-    points: Callable[[Fusion], pl.Expr] | None = None
+    points: Callable[[Numbers], pl.Expr] | None = None
     #: The points that a run gives to a document that it did not retrieve.
     points_of_missing: pl.Expr | None = None
     #: The default treatment of documents that a run did not retrieve.
@@ -84,11 +90,11 @@ _BORDA = Rule(
     is_weighted=True,
 )
 RULES: dict[str, Rule] = {
-    "rrf": Rule(lambda _: _SUM, lambda fusion: 1 / (fusion.k + RANK), is_weighted=True),
+    "rrf": Rule(lambda _: _SUM, lambda numbers: 1 / (numbers.k + RANK), is_weighted=True),
     "sum": _WEIGHTED_SUM,
     "weighted_sum": _WEIGHTED_SUM._replace(needs_weights=True),
     "mnz": Rule(lambda _: _SUM * _COUNT),
-    "gmnz": Rule(lambda fusion: _SUM * _COUNT.cast(pl.Float64).pow(fusion.gamma)),
+    "gmnz": Rule(lambda numbers: _SUM * _COUNT.cast(pl.Float64).pow(numbers.gamma)),
     "wmnz": Rule(lambda _: total(POINTS) * total(WEIGHT), is_weighted=True, needs_weights=True),
     "mixed": Rule(lambda _: _SUM * _COUNT.sqrt(), is_weighted=True, needs_weights=True),
     "anz": Rule(lambda _: _SUM / _COUNT),
@@ -109,7 +115,7 @@ RULES: dict[str, Rule] = {
     "logn_isr": _isr((_COUNT + _SIGMA).log()),
     "rbc": Rule(
         lambda _: _SUM,
-        lambda fusion: (1 - fusion.phi) * pl.lit(fusion.phi).pow(RANK - 1),
+        lambda numbers: (1 - numbers.phi) * pl.lit(numbers.phi).pow(RANK - 1),
         is_weighted=True,
     ),
     "borda": _BORDA,

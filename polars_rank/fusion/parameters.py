@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -10,7 +10,7 @@ import polars as pl
 
 from polars_rank._params import integer, is_number, number, one_of, share, whole_number
 from polars_rank.errors import ArgumentError, short
-from polars_rank.fusion.methods import METHODS, POINTS, RULES, Missing, Rule
+from polars_rank.fusion.methods import METHODS, POINTS, RULES, SCORE, Missing, Numbers, Rule
 from polars_rank.fusion.scales import NORMALIZATIONS, SCALES
 
 Engine: TypeAlias = Literal["ranx", "opensearch", "elasticsearch"]
@@ -38,15 +38,12 @@ class Fusion:
     """The checked parameters of a fusion."""
 
     method: str
-    k: float
+    numbers: Numbers
     #: Weights by the text of the run.
     weights: Mapping[str, float] | None
     normalize: str | None
     missing: str
     constant: float | None
-    gamma: float
-    phi: float
-    ddof: int
     window: int | None
     #: What replaces a normalized score of 0.
     floor: float | None
@@ -55,6 +52,28 @@ class Fusion:
     def rule(self) -> Rule:
         """The definition of the method."""
         return RULES[self.method]
+
+    def points(self, run: Sequence[str]) -> pl.Expr:
+        """Return the points of a document that a run retrieved.
+
+        `run` are the keys of its ranking in the run.
+        """
+        if self.rule.points is not None:
+            return self.rule.points(self.numbers)
+        if self.normalize is None:
+            return SCORE
+        scale = SCALES[self.normalize]
+        if isinstance(scale.value, pl.Expr):
+            return scale.value
+        origin, unit = (each.over(run) for each in scale.value(self.numbers))
+        value = (SCORE - origin) / unit
+        if scale.constant is not None:
+            constant = scale.constant if self.constant is None else self.constant
+            is_constant = SCORE.min().over(run) == SCORE.max().over(run)
+            value = pl.when(is_constant).then(constant).otherwise(value)
+        if self.floor is not None:
+            value = pl.when(value == 0).then(self.floor).otherwise(value)
+        return value
 
     @property
     def points_of_missing(self) -> pl.Expr | None:
@@ -104,14 +123,11 @@ class Fusion:
         _check_scores(method, rule, scale, missing, constant, ddof)
         return cls(
             method=method,
-            k=k,
+            numbers=Numbers(k=k, gamma=gamma or 0.0, phi=phi or 0.0, ddof=ddof),
             weights=_weights(weights, method, rule),
             normalize=scale,
             missing=missing or rule.missing,
             constant=of_engine.get("constant") if constant is None else constant,
-            gamma=gamma or 0.0,
-            phi=phi or 0.0,
-            ddof=ddof,
             window=of_engine.get("window") if window is None else window,
             floor=_FLOOR if engine == "opensearch" and scale == "min_max" else None,
         )

@@ -11,7 +11,6 @@ from polars_rank._params import OWN
 from polars_rank.evaluation.checks import FAILED, failed
 from polars_rank.evaluation.order import Order, position, rank_order
 from polars_rank.fusion.methods import CANDIDATES, POINTS, RANK, SCORE, SIZE, WEIGHT
-from polars_rank.fusion.scales import normalized
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +105,7 @@ class Plan:
         fusion, of_run = self.fusion, [*query, self.run]
         counts = pl.col(_ORIGINAL).is_not_null()
         if fusion.window is not None:
-            counts &= RANK <= fusion.window
+            counts &= RANK.le(fusion.window)
         return (
             documents.with_columns(
                 position(self._order()).over(of_run).cast(pl.Float64).alias(_RANK),
@@ -139,9 +138,8 @@ class Plan:
     def _order(self) -> Order:
         """Return the order of the documents of a run."""
         if self.ties == "input":
-            return Order(
-                by=[pl.col(_ORIGINAL), pl.col(_ROW)], descending=[True, False], nulls_last=[True] * 2
-            )
+            by = [pl.col(_ORIGINAL), pl.col(_ROW)]
+            return Order(by=by, descending=[True, False], nulls_last=[True, True])
         columns = self.columns
         schema = {
             self.doc: columns.schema[self.doc],
@@ -153,11 +151,10 @@ class Plan:
 
     def _scored(self, ranked: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
         """Add the points of documents, and rows of runs that give points to missing documents."""
-        fusion, rule = self.fusion, self.fusion.rule
         of_run = [*query, self.run]
-        points = normalized(fusion, of_run) if rule.points is None else rule.points(fusion)
-        scored = ranked.with_columns(pl.when(SCORE.is_not_null()).then(points).alias(_POINTS))
-        points_of_missing = fusion.points_of_missing
+        points = pl.when(SCORE.is_not_null()).then(self.fusion.points(of_run))
+        scored = ranked.with_columns(points.alias(_POINTS))
+        points_of_missing = self.fusion.points_of_missing
         if points_of_missing is None:
             return scored
         runs = scored.group_by(of_run).agg(
@@ -171,7 +168,7 @@ class Plan:
 
     def _combined(self, scored: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
         """Return the documents of the fused run."""
-        score = self.fusion.rule.score(self.fusion)
+        score = self.fusion.rule.score(self.fusion.numbers)
         documents = (
             scored.with_columns(pl.when(POINTS.is_not_null()).then(WEIGHT).alias(_WEIGHT))
             .group_by(*query, self.doc)

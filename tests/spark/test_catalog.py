@@ -58,7 +58,9 @@ OF_RANKINGS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
         ["run", "query", "document"],
     ),
     "fuse": (
-        lambda rows: pr.fuse(rows, engine="ranx", method="sum", ties="input", keep_runs=True),
+        lambda rows: pr.fuse(
+            rows, "sum", label="traffic", engine="ranx", ties="input", keep_runs=True
+        ),
         ["run", "query", "doc"],
     ),
 }
