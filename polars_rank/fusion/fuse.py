@@ -228,7 +228,9 @@ def fuse(
     A weighted sum of normalized scores, compared with the runs:
 
     >>> weights = {"bm25": 0.7, "dense": 0.3}
-    >>> both = pr.fuse(runs, "weighted_sum", weights=weights, normalize="min_max", keep_runs=True)
+    >>> both = pr.fuse(
+    ...     runs, "weighted_sum", weights=weights, normalize="min_max", keep_runs=True
+    ... )
     >>> pr.evaluate(both, "rr", by="run")
     shape: (3, 3)
     ┌───────┬─────────┬─────┐
