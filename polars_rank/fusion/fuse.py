@@ -10,7 +10,8 @@ from typing import Any
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from polars_rank._params import Names, described, one_of, used_twice
+from polars_rank._params import Names, described, names, one_of, used_twice
+from polars_rank._polars import is_sorted_by
 from polars_rank.columns import Columns, labeled
 from polars_rank.conventions import Ties
 from polars_rank.errors import DataError, Finding, hint
@@ -228,9 +229,8 @@ def fuse(
     A weighted sum of normalized scores, compared with the runs:
 
     >>> weights = {"bm25": 0.7, "dense": 0.3}
-    >>> both = pr.fuse(
-    ...     runs, "weighted_sum", weights=weights, normalize="min_max", keep_runs=True
-    ... )
+    >>> options = {"normalize": "min_max", "weights": weights}
+    >>> both = pr.fuse(runs, "sum", **options, keep_runs=True)
     >>> pr.evaluate(both, "rr", by="run")
     shape: (3, 3)
     ┌───────┬─────────┬─────┐
@@ -245,8 +245,10 @@ def fuse(
     """
     parameters = {name: value for name, value in locals().items() if name != "frame"}
     result = fused(frame, **parameters)
-    runs = Runs.of(parameters)
-    return with_check(result, runs.read(frame), runs)
+    runs, keys = Runs.of(parameters), [*names("by", by), *names("query", query)]
+    checked = with_check(result, runs.read(frame), runs)
+    # Polars does not know that the check adds no rows.
+    return checked.set_sorted(keys) if is_sorted_by(result, keys) else checked
 
 
 @framed

@@ -187,6 +187,7 @@ def test_logs_in_order_are_fused_in_batches(tmp_path: Path, layout: str) -> None
     assert not holding_nodes(plan)
     if layout == "sorted":
         assert not holding_nodes(pr.fuse(pl.scan_parquet(tmp_path).set_sorted("query"), **options))
+        assert "sort" not in holding_nodes(pr.evaluate(plan, "rr"))
     with pl.Config(streaming_chunk_size=10):
         table = plan.collect(engine="streaming")
     expected = pr.fuse(log, **options)
