@@ -25,13 +25,14 @@ class Scale(NamedTuple):
     constant: float | None = None
 
 
+_MEAN = total(SCORE) / SCORE.count()
+_SQUARES = total((SCORE - _MEAN) ** 2)
 SCALES: Mapping[str, Scale] = {
     "min_max": Scale(lambda _: (SCORE.min(), SCORE.max() - SCORE.min()), constant=1.0),
     "max": Scale(lambda _: (pl.lit(0.0), SCORE.max())),
     "sum": Scale(lambda _: (SCORE.min(), total(SCORE - SCORE.min())), constant=1.0),
     "zscore": Scale(
-        lambda numbers: (total(SCORE) / SCORE.count(), SCORE.sort().std(ddof=numbers.ddof)),
-        constant=0.0,
+        lambda numbers: (_MEAN, (_SQUARES / (SCORE.count() - numbers.ddof)).sqrt()), constant=0.0
     ),
     "rank": Scale(1 - (RANK - 1) / SIZE),
     "borda": Scale(1 - (RANK - 1) / CANDIDATES, of_missing=0.5 - (SIZE - 1) / (2 * CANDIDATES)),
