@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from polars_rank import _progress as bars
 from polars_rank.cli import options as o
 from polars_rank.cli.logs import Log
 from polars_rank.cli.messages import misused
@@ -76,7 +77,8 @@ def fuse(
       polars-rank fuse log.parquet -o fused.parquet
       polars-rank fuse log.parquet -o borda.parquet --method borda --keep-runs
     """
-    log = Log.of(locals())
+    # The log is read twice, so the bar counts the rows that are written.
+    log = Log.of({**locals(), "progress": False})
     require_parquet(output)
     if not (run is None or run):
         misused("fuse needs the column of the run; name it with --run")
@@ -87,7 +89,7 @@ def fuse(
         gamma=gamma, phi=phi, ddof=ddof, window=window, engine=engine, ties=ties, name=name,
         keep_runs=keep_runs, **names,
     )  # fmt: skip
-    put(table, "parquet", output, overwrite=overwrite)
+    put(bars.watch(table) if progress else table, "parquet", output, overwrite=overwrite)
 
 
 def _weights(texts: Iterable[str]) -> dict[str, float] | None:

@@ -174,8 +174,8 @@ def fuse(
 
     Methods read ranks or scores; scores of runs with different scales need `normalize`. Fused
     scores depend only on the documents of the query: if the rows of each query are adjacent, as in
-    the result of `scan_log`, memory does not grow with the table. Streams of other engines are read
-    into memory.
+    the result of `scan_log`, memory does not grow with the table. Its column of runs is read once
+    more, to check the runs. Streams of other engines are read into memory.
 
     Engines differ as follows. A parameter that is not None overrides the choice of the engine.
 
