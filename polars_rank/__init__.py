@@ -23,6 +23,7 @@ Input:
 - `from_arrays`, `from_lists`, `from_dicts`: long table from arrays, list columns or dictionaries.
 - `join_judgments`: long table from rankings and judgments.
 - `collapse`: rankings of documents from rankings of chunks.
+- `fuse`: one run from the rankings of several runs.
 
 Definitions:
 
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from polars_rank.evaluation.auc import grouped_auc
     from polars_rank.evaluation.curves import pr_curve, rank_curve
     from polars_rank.explanation import explain, explain_difference
+    from polars_rank.fusion.fuse import fuse
     from polars_rank.io.arrays import from_arrays
     from polars_rank.io.chunks import collapse
     from polars_rank.io.dicts import from_dicts
@@ -112,6 +114,7 @@ __all__ = [
     "from_arrays",
     "from_dicts",
     "from_lists",
+    "fuse",
     "gains",
     "grouped_auc",
     "join_judgments",
@@ -145,6 +148,7 @@ _MODULES = {
     "from_arrays": "io.arrays",
     "from_dicts": "io.dicts",
     "from_lists": "io.lists",
+    "fuse": "fusion.fuse",
     "grouped_auc": "evaluation.auc",
     "join_judgments": "io.judgments",
     "list_metrics": "metrics.listing",

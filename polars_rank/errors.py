@@ -65,10 +65,12 @@ class Finding:
     rows: int | None = None
     #: What to do, for texts that state it after the count.
     remedy: str = ""
+    #: What is counted.
+    unit: str = "row"
 
     def __str__(self) -> str:
         of = "" if self.rows is None else f"{self.count:,} of "
-        rows = number_of(self.count if self.rows is None else self.rows, "row")
+        rows = number_of(self.count if self.rows is None else self.rows, self.unit)
         return f"{of}{rows}: {self.problem}; e.g. {self.example}"
 
 

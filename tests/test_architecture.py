@@ -33,7 +33,7 @@ LAYERS = (
     ("evaluation",),
     ("io", "trec", "stats", "datasets"),
     ("diagnostics", "clicks"),
-    ("catalog", "judges"),
+    ("catalog", "judges", "fusion"),
     ("explanation",),
     ("plot",),
     ("reporting",),

@@ -40,6 +40,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("clicks.scan_ubi", "click"): "names of actions, and not of a column",
     ("judges.agreement", "rel"): "1: labels follow no conventions",
     ("from_lists", "query"): "None: each row is a query",
+    ("fuse", "k"): "60: the rank constant, and no cutoff",
     **{
         (f"clicks.{name}", "position"): _LOG_OF_CLICKS
         for name in (
@@ -192,6 +193,7 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "grouped_auc": lambda: pr.grouped_auc(LOG, by=BOTH),
     "pr_curve": lambda: pr.pr_curve(LOG, by="country"),
     "collapse": lambda: pr.collapse(ONE.drop("doc"), doc="chunk", by=BOTH),
+    "fuse": lambda: pr.fuse(LOG, by="country", keep_runs=True),
     "rank": lambda: pr.rank(LOG, by=BOTH),
     "join_judgments": lambda: pr.join_judgments(LOG.drop("label"), JUDGMENTS, by="country"),
     "list_metrics": pr.list_metrics,

@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from polars_rank.cli import BROKEN_PIPE, MISUSED
 from polars_rank.cli.config import MAY_BE_EMPTY, options_for
 from polars_rank.cli.evaluating import curve, estimate, evaluate, explain, metrics
+from polars_rank.cli.fusing import fuse
 from polars_rank.cli.generating import convert, generate
 from polars_rank.cli.inspecting import inspect
 from polars_rank.cli.leaderboards import leaderboard
@@ -186,7 +187,7 @@ _PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Evaluation": (evaluate, estimate, curve, explain, metrics, inspect),
     "Statistics": (summarize, compare, leaderboard, slices, movers, check),
     "Charts and reports": (plot, report, demo),
-    "Files": (generate, convert),
+    "Files": (generate, convert, fuse),
 }
 for panel, functions in _PANELS.items():
     for function in functions:

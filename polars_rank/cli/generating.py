@@ -17,7 +17,7 @@ from polars_rank.trec import scan_qrels, scan_run
 
 
 def convert(
-    output: Annotated[Path, o.file("Write to this Parquet file.", o.OUTPUT, "--output", "-o")],
+    output: o.ParquetOutput,
     logs: Annotated[list[str], typer.Argument(metavar="RUN", help="TREC runs.")] = [],
     qrels: o.Qrels = [],
     fractional: o.Fractional = False,

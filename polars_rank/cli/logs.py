@@ -128,9 +128,9 @@ class Log(Files, Columns, Attributes):
         is_trec = bool(self.qrels) and (self.input_format or kind_of(self.logs)) == "trec"
         return [*by] or (["run"] if is_trec else [])
 
-    def scan(self, by: Iterable[str] = ()) -> pl.LazyFrame:
+    def scan(self, by: Iterable[str] = (), *, needs_judgments: bool = True) -> pl.LazyFrame:
         """Scan the log for an evaluation with these groups."""
-        kind = self._checked()
+        kind = self._checked(needs_judgments=needs_judgments)
         if self.qrels:
             return self._judged(scan_table(self.logs, kind, self.schema_options, self.ids), by)
         return scan(
@@ -145,14 +145,14 @@ class Log(Files, Columns, Attributes):
             return self.scan()
         return scan_table(self.logs, kind, self.schema_options, self.ids)
 
-    def _checked(self) -> Kind:
+    def _checked(self, *, needs_judgments: bool = True) -> Kind:
         """Return the format of the files; raise if a file is missing."""
         if self.qrels and not self.logs:
             misused("--qrels needs a LOG with the rankings")
         if not self.logs:
             misused("missing argument LOG")
         kind = self.input_format or kind_of(self.logs)
-        if kind == "trec" and not self.qrels:
+        if kind == "trec" and not self.qrels and needs_judgments:
             misused(f"{self.logs[0]} is a TREC run without judgments; add --qrels")
         return kind
 

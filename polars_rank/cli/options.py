@@ -314,6 +314,7 @@ Format = Annotated[
     option("Output format (default: by the ending of --output, or table).", OUTPUT),
 ]
 Output = Annotated[Path | None, file("Write to a file.", OUTPUT, "--output", "-o")]
+ParquetOutput = Annotated[Path, file("Write to this Parquet file.", OUTPUT, "--output", "-o")]
 Overwrite = Annotated[bool, option("Overwrite an existing output file.", OUTPUT, "--overwrite")]
 Wide = Annotated[bool, option("Show all columns in a terminal.", OUTPUT, "--wide")]
 

@@ -34,12 +34,13 @@ from polars_rank.evaluation.means import Means
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.tables import FEW_ROWS, as_table, collected
+from polars_rank.fusion.fuse import Runs, fuse, fused
 from polars_rank.io.chunks import collapse
 from polars_rank.io.judgments import join_judgments
 from polars_rank.spark import dataframes
 from polars_rank.spark.joins import joined
 from polars_rank.spark.query_chunks import Packed, Sorted, Unpacked
-from polars_rank.spark.tasks import MergeTask, PartsTask, RankingsTask, packed
+from polars_rank.spark.tasks import CheckTask, MergeTask, PartsTask, RankingsTask, packed
 from polars_rank.stats.moment_tables import merge, merged, moments
 
 if TYPE_CHECKING:
@@ -81,6 +82,15 @@ def _of_rankings(
 ) -> DataFrame:
     call = partial(function, **arguments)
     return _Log.of(frame, call).rankings(call, _queries(arguments), arguments)
+
+
+def _fuse(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
+    rankings = _of_rankings(fused, frame, arguments)
+    runs = Runs.of(arguments)
+    text = f"cast({dataframes.quoted(runs.column)} as string) as run"
+    task = _for_workers(CheckTask(runs), arguments, frame)
+    checked = frame.selectExpr(text).distinct().repartition(1).mapInArrow(task, rankings.schema)
+    return rankings.union(checked)
 
 
 def _evaluate(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
@@ -432,6 +442,7 @@ def _pickle(value: Any) -> tuple[bytes, Exception | None]:
 _IMPLEMENTATIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     evaluate: _evaluate,
     estimate: _estimate,
+    fuse: _fuse,
     per_query: _per_query,
     moments: _moments,
     merge: _merge,

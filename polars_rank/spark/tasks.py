@@ -84,6 +84,20 @@ class RankingsTask:
 
 
 @dataclass(frozen=True)
+class CheckTask:
+    """A check of a small table, which raises an error or returns no rows."""
+
+    check: Callable[[pl.DataFrame], None]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Check the rows of all batches."""
+        tables = [pl.DataFrame(batch) for batch in batches]
+        if tables:
+            self.check(pl.concat(tables))
+        yield from ()
+
+
+@dataclass(frozen=True)
 class PartsTask:
     """A function of rankings that returns a part of the result, to be merged with other parts."""
 

@@ -239,6 +239,17 @@ add(
     ),
 )
 add(
+    "`fuse` of three runs, to a file",
+    "nothing",
+    sunk(
+        lambda f: pr.fuse(
+            f.scan().with_columns(run=pl.col("doc") % 3, doc=pl.col("doc") // 3),
+            "sum",
+            normalize="min_max",
+        )
+    ),
+)
+add(
     "`clicks.click_through_rates`, to a file",
     "nothing",
     sunk(lambda f: pr.clicks.click_through_rates(f.scan())),

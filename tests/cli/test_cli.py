@@ -565,6 +565,33 @@ def test_trec_files(tmp_path: Path) -> None:
     assert pl.read_parquet(alone).columns == ["query", "doc", "label"]
 
 
+def test_fuse(tmp_path: Path) -> None:
+    log = pr.datasets.search_log(30, runs=["a", "b"]).sort("query").collect()
+    log.write_parquet(tmp_path / "log.parquet")
+    source, output = tmp_path / "log.parquet", tmp_path / "fused.parquet"
+    options = ["--weights", "a=1", "--weights", "b=2.5", "--k", "10", "--keep-runs"]
+    assert run("fuse", source, "-o", output, *options)[0] == 0
+    expected = pr.fuse(log, weights={"a": 1, "b": 2.5}, k=10, keep_runs=True)
+    assert pl.read_parquet(output).equals(expected)
+    for weights, message in (
+        (["a"], "--weights must be a run and a number"),
+        (["a=1", "a=2"], "--weights has the run 'a' twice"),
+        (["a=1", "b=1", "c=1"], "run 'c' (`--weights`) not found in column 'run'"),
+    ):
+        given = [part for text in weights for part in ("--weights", text)]
+        code, _, err = run("fuse", source, "-o", tmp_path / "none.parquet", *given)
+        assert (code, message in err) == (2, True), err
+    runs = [tmp_path / "bm25.run", tmp_path / "dense.run"]
+    runs[0].write_text("q1 Q0 x 1 2.0 bm25\nq1 Q0 y 2 1.0 bm25\n")
+    runs[1].write_text("q1 Q0 y 1 0.9 dense\n")
+    assert run("fuse", *runs, "-o", output, "--overwrite")[0] == 0
+    assert pl.read_parquet(output).select("doc", "score").rows() == [
+        ("y", 1 / 62 + 1 / 61),
+        ("x", 1 / 61),
+    ]
+    assert not (tmp_path / "none.parquet").exists()
+
+
 def test_malformed_trec_file(tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text("q1 0 a 1\nq1 0 b\n")
     code, _, err = run("convert", "-o", tmp_path / "out.parquet", "--qrels", tmp_path / "qrels")

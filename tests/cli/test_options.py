@@ -42,6 +42,7 @@ CALLED = {
     "demo": [pr.datasets.search_log],
     "generate": [pr.datasets.search_log],
     "convert": [pr.trec.scan_qrels],
+    "fuse": [pr.fuse, *READ],
 }
 #: What files a command reads and writes, and how.
 FILES = {
@@ -95,6 +96,7 @@ COMPLETE = {
     "report": [pr.report],
     "generate": [pr.datasets.search_log],
     "convert": [pr.trec.scan_run, pr.trec.scan_qrels],
+    "fuse": [pr.fuse],
 }
 #: Parameters that are no options of a command, or of any command, and why.
 _LOG = "the argument LOG"

@@ -150,6 +150,7 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
     "churn": lambda m, _: pr.diagnostics.churn(m(LOG), baseline="a"),
     "pr_curve": lambda m, _: pr.pr_curve(m(ONE)),
     "collapse": lambda m, _: pr.collapse(m(ONE), doc="doc"),
+    "fuse": lambda m, _: pr.fuse(m(LOG), keep_runs=True),
     "rank_curve": lambda m, _: pr.rank_curve(m(ONE), "rr", [1, 2]),
     "overlap": lambda m, _: pr.diagnostics.overlap(m(ONE), m(LOG.filter(run="b")), 5),
     "rbo": lambda m, _: pr.diagnostics.rbo(m(ONE), m(LOG.filter(run="b"))),

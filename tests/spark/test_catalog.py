@@ -1,4 +1,4 @@
-"""Functions of `catalog` and `collapse` give the same results on Spark and on one machine."""
+"""Functions of `catalog`, `collapse` and `fuse` give the same results on Spark and on one machine."""
 
 from __future__ import annotations
 
@@ -57,6 +57,12 @@ OF_RANKINGS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
         lambda rows: pr.collapse(rows, doc="document", how="first", by="run"),
         ["run", "query", "document"],
     ),
+    "fuse": (
+        lambda rows: pr.fuse(
+            rows, "sum", label="traffic", engine="ranx", ties="input", keep_runs=True
+        ),
+        ["run", "query", "doc"],
+    ),
 }
 
 
@@ -65,6 +71,15 @@ def test_functions_of_each_ranking(spark: Any, name: str) -> None:
     function, keys = OF_RANKINGS[name]
     rows = LOG.with_columns(document=pl.col("doc") % 5)
     same(function(rows), function(on_spark(spark, rows, 4)), keys)
+
+
+def test_the_runs_of_the_whole_table_are_checked(spark: Any) -> None:
+    rows = pl.DataFrame({"run": ["a", "b"], "query": [1, 2], "doc": [1, 2], "score": [1.0, 2.0]})
+    table = on_spark(spark, rows, 2)
+    weights = {"a": 2.0, "b": 1.0}
+    same(pr.fuse(rows, weights=weights), pr.fuse(table, weights=weights), ["query"])
+    with pytest.raises(Exception, match="run 'c' .`weights`. not found in column 'run'"):
+        pr.fuse(table, weights={**weights, "c": 1.0}).toArrow()
 
 
 @pytest.mark.parametrize("exclude_seen", [False, True])

@@ -58,6 +58,7 @@ assert_type(
 assert_type(pr.judges.system_agreement(lazy, reference="human"), pl.LazyFrame)
 assert_type(pr.diagnostics.rbo(lazy, eager, ties="b"), pl.LazyFrame)
 assert_type(pr.collapse(lazy, doc="document_id"), pl.LazyFrame)
+assert_type(pr.fuse(lazy, "borda"), pl.LazyFrame)
 assert_type(lazy.select(pr.catalog.leave_one_out("time")), pl.LazyFrame)
 assert_type(pr.clicks.click_through_rates(eager, prior=(1, 1)), pl.DataFrame)
 assert_type(pr.clicks.skip_above(eager), pl.DataFrame)

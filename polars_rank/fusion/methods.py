@@ -1,0 +1,123 @@
+"""Methods of fusion: the points that a run gives to a document, and how they are combined.
+
+A method is an aggregation of the rows of a document: one row per run that counts for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+import polars as pl
+
+from polars_rank._params import OWN
+
+Missing: TypeAlias = Literal["zero", "ignore", "lowest"]
+Method: TypeAlias = Literal[
+    "rrf", "sum", "mnz", "anz", "min", "max", "median", "weighted_sum", "gmnz", "wmnz", "mixed",
+    "arithmetic_mean", "geometric_mean", "harmonic_mean", "isr", "log_isr", "logn_isr", "rbc",
+    "borda", "weighted_borda",
+]  # fmt: skip
+METHODS: tuple[str, ...] = get_args(Method)
+
+#: Rank, score and points of a document in a run, and the weight of the run. Rank and score are null
+#: if the run did not retrieve the document; points are null if the run does not count for it.
+RANK, SCORE, POINTS, WEIGHT = (pl.col(OWN + name) for name in ("rank", "score", "points", "weight"))
+#: The numbers of documents that the run, and that any run, retrieved for the query.
+SIZE, CANDIDATES = (pl.col(OWN + name) for name in ("size", "candidates"))
+
+
+def total(values: pl.Expr) -> pl.Expr:
+    """Return the sum of values, from the lowest to the highest.
+
+    In the order of rows, documents with the same values could have different sums.
+    """
+    return values.sort().sum()
+
+
+_SUM, _COUNT = total(WEIGHT * POINTS), POINTS.count()
+#: Added to the number of runs, so that documents of one run do not all have a score of 0.
+_SIGMA = 0.01
+
+
+class Numbers(NamedTuple):
+    """The parameters in the formulas of methods and normalizations."""
+
+    k: float
+    gamma: float
+    phi: float
+    ddof: int
+
+
+class Rule(NamedTuple):
+    """The definition of a method."""
+
+    #: The score of a document, from the points of the runs that count.
+    score: Callable[[Numbers], pl.Expr]
+    #: The points that a run gives to a document that it retrieved. Default: the score in the run.
+    points: Callable[[Numbers], pl.Expr] | None = None
+    #: The points that a run gives to a document that it did not retrieve.
+    points_of_missing: pl.Expr | None = None
+    #: The default treatment of documents that a run did not retrieve.
+    missing: Missing = "ignore"
+    #: Whether runs may have weights, and whether they must have some.
+    is_weighted: bool = False
+    needs_weights: bool = False
+
+    @property
+    def reads_scores(self) -> bool:
+        """Whether the method reads the scores of runs; otherwise, it reads ranks only."""
+        return self.points is None
+
+
+def _mean(mean: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Rule:
+    """Return a weighted mean of the scores above 0, which is 0 if there are none."""
+    counts = (POINTS > 0) & (WEIGHT > 0)
+    score = mean(POINTS.filter(counts), WEIGHT.filter(counts))
+    return Rule(lambda _: pl.when(counts.any()).then(score).otherwise(0.0), is_weighted=True)
+
+
+def _isr(factor: pl.Expr) -> Rule:
+    """Return a method of inverse square ranks; the factor grows with the number of runs."""
+    return Rule(lambda _: _SUM * factor, lambda _: 1 / RANK**2, is_weighted=True)
+
+
+_WEIGHTED_SUM = Rule(lambda _: _SUM, is_weighted=True)
+_BORDA = Rule(
+    lambda _: _SUM,
+    points=lambda _: CANDIDATES - RANK + 1,
+    points_of_missing=(CANDIDATES - SIZE + 1) / 2,
+    is_weighted=True,
+)
+RULES: dict[str, Rule] = {
+    "rrf": Rule(lambda _: _SUM, lambda numbers: 1 / (numbers.k + RANK), is_weighted=True),
+    "sum": _WEIGHTED_SUM,
+    "weighted_sum": _WEIGHTED_SUM._replace(needs_weights=True),
+    "mnz": Rule(lambda _: _SUM * _COUNT),
+    "gmnz": Rule(lambda numbers: _SUM * _COUNT.cast(pl.Float64).pow(numbers.gamma)),
+    "wmnz": Rule(lambda _: total(POINTS) * total(WEIGHT), is_weighted=True, needs_weights=True),
+    "mixed": Rule(lambda _: _SUM * _COUNT.sqrt(), is_weighted=True, needs_weights=True),
+    "anz": Rule(lambda _: _SUM / _COUNT),
+    "min": Rule(lambda _: POINTS.min()),
+    "max": Rule(lambda _: POINTS.max()),
+    "median": Rule(lambda _: POINTS.median()),
+    "arithmetic_mean": Rule(
+        lambda _: pl.when(WEIGHT.max() > 0).then(_SUM / total(WEIGHT)).otherwise(0.0),
+        missing="zero",
+        is_weighted=True,
+    ),
+    "geometric_mean": _mean(
+        lambda points, weight: (total(weight * points.log()) / total(weight)).exp()
+    ),
+    "harmonic_mean": _mean(lambda points, weight: total(weight) / total(weight / points)),
+    "isr": _isr(_COUNT),
+    "log_isr": _isr(_COUNT.log()),
+    "logn_isr": _isr((_COUNT + _SIGMA).log()),
+    "rbc": Rule(
+        lambda _: _SUM,
+        lambda numbers: (1 - numbers.phi) * pl.lit(numbers.phi).pow(RANK - 1),
+        is_weighted=True,
+    ),
+    "borda": _BORDA,
+    "weighted_borda": _BORDA._replace(needs_weights=True),
+}

@@ -1,0 +1,207 @@
+"""The plan of a fusion: from the documents of all runs of a query to one ranking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from polars_rank._params import OWN
+from polars_rank.evaluation.checks import FAILED, failed
+from polars_rank.evaluation.order import Order, position, rank_order
+from polars_rank.fusion.methods import CANDIDATES, POINTS, RANK, SCORE, SIZE, WEIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from polars_rank.columns import Columns
+    from polars_rank.conventions import Ties
+    from polars_rank.evaluation.checks import Check
+    from polars_rank.fusion.parameters import Fusion
+
+#: The fused score, and the highest and the lowest label of a document.
+FUSED, LABEL, LOWEST_LABEL = (
+    pl.col(OWN + name) for name in ("fused score", "label", "lowest label")
+)
+#: The highest score of a run for a query.
+HIGHEST = pl.col(OWN + "highest")
+
+_RANK, _SCORE, _POINTS, _WEIGHT, _SIZE, _CANDIDATES, _FUSED, _LABEL, _LOWEST_LABEL, _HIGHEST = (
+    each.meta.output_name()
+    for each in (
+        *(RANK, SCORE, POINTS, WEIGHT, SIZE, CANDIDATES),
+        *(FUSED, LABEL, LOWEST_LABEL, HIGHEST),
+    )
+)
+#: The score in the log, in its type, and the place of the row in the log.
+_ORIGINAL, _ROW = OWN + "original score", OWN + "row"
+#: The points of a document that a run did not retrieve.
+_MISSING = OWN + "points of missing"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan that fuses the rankings of complete queries."""
+
+    fusion: Fusion
+    columns: Columns
+    run: str
+    ties: Ties | None
+    checks: Sequence[Check]
+    #: Whether the result has the rankings of the runs, too.
+    keeps_runs: bool
+
+    @property
+    def doc(self) -> str:
+        """The column of documents."""
+        return str(self.columns.doc)
+
+    @property
+    def inputs(self) -> list[pl.Expr]:
+        """The columns that the plan reads. Runs are text, as the fused run has a name."""
+        columns = self.columns
+        return [
+            *map(pl.col, columns.pair),
+            pl.col(self.run).cast(pl.String),
+            columns.number(columns.score).alias(_ORIGINAL),
+            columns.number(columns.label).alias(_LABEL),
+            failed(self.checks, "row"),
+        ]
+
+    def fused(self, rows: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
+        """Return the documents of the fused run, and of the runs to keep, query by query.
+
+        The fused run is null in the column of runs. `keys` identify queries.
+        """
+        query = [*dict.fromkeys([*keys, *self.columns.keys])]
+        distinct = self._distinct(rows, query)
+        documents = self._combined(self._scored(self._ranked(distinct, query), query), query)
+        if self.keeps_runs:
+            documents = pl.concat([self._kept(distinct, documents, query), documents])
+        return documents.sort(
+            *keys, self.run, _FUSED, self.doc,
+            descending=[*[False] * len(keys), False, True, True], nulls_last=True,
+        )  # fmt: skip
+
+    def _distinct(self, rows: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
+        """Return each document of a run once, with its highest score."""
+        values = [
+            pl.col(_ORIGINAL).max(),
+            LABEL.max(),
+            LABEL.min().alias(_LOWEST_LABEL),
+            pl.col(FAILED).max(),
+        ]
+        if self.ties == "input":
+            rows = rows.with_columns(pl.int_range(pl.len()).alias(_ROW))
+            best_first = pl.col(_ROW).sort_by(
+                _ORIGINAL, descending=True, nulls_last=True, maintain_order=True
+            )
+            values.append(best_first.first())
+        return rows.group_by(*query, self.run, self.doc).agg(values)
+
+    def _ranked(self, documents: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
+        """Add ranks, scores within the window, and properties of runs."""
+        fusion, of_run = self.fusion, [*query, self.run]
+        counts = pl.col(_ORIGINAL).is_not_null()
+        if fusion.window is not None:
+            counts &= RANK.le(fusion.window)
+        return (
+            documents.with_columns(
+                position(self._order()).over(of_run).cast(pl.Float64).alias(_RANK),
+                self.weight.alias(_WEIGHT),
+            )
+            .with_columns(
+                pl.when(counts).then(RANK).alias(_RANK),
+                pl.when(counts).then(pl.col(_ORIGINAL).cast(pl.Float64)).alias(_SCORE),
+            )
+            .with_columns(
+                SCORE.count().over(of_run).cast(pl.Float64).alias(_SIZE),
+                SCORE.max().over(of_run).alias(_HIGHEST),
+                pl.col(self.doc).filter(SCORE.is_not_null()).n_unique().over(query)
+                .cast(pl.Float64).alias(_CANDIDATES),
+            )
+        )  # fmt: skip
+
+    @property
+    def weight(self) -> pl.Expr:
+        """The weight of the run of a row; null if it has none."""
+        weights = self.fusion.weights
+        if weights is None:
+            return pl.lit(1.0)
+        return (
+            pl.col(self.run)
+            .cast(pl.String)
+            .replace_strict([*weights], [*weights.values()], default=None, return_dtype=pl.Float64)
+        )
+
+    def _order(self) -> Order:
+        """Return the order of the documents of a run."""
+        if self.ties == "input":
+            by = [pl.col(_ORIGINAL), pl.col(_ROW)]
+            return Order(by=by, descending=[True, False], nulls_last=[True, True])
+        columns = self.columns
+        schema = {
+            self.doc: columns.schema[self.doc],
+            _ORIGINAL: columns.number_type(columns.score),
+            _LABEL: columns.number_type(columns.label),
+        }
+        own = columns._replace(score=_ORIGINAL, label=_LABEL, schema=pl.Schema(schema))
+        return rank_order(self.ties, own)
+
+    def _scored(self, ranked: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
+        """Add the points of documents, and rows of runs that give points to missing documents."""
+        of_run = [*query, self.run]
+        points = pl.when(SCORE.is_not_null()).then(self.fusion.points(of_run))
+        scored = ranked.with_columns(points.alias(_POINTS))
+        points_of_missing = self.fusion.points_of_missing
+        if points_of_missing is None:
+            return scored
+        runs = scored.group_by(of_run).agg(
+            *(pl.col(name).first() for name in (_WEIGHT, _SIZE, _CANDIDATES)), POINTS.min()
+        )
+        missing = runs.select(*of_run, _WEIGHT, points_of_missing.alias(_MISSING))
+        pairs = scored.select(*query, self.doc).unique().join(missing, on=query, nulls_equal=True)
+        return pairs.join(
+            scored.drop(_WEIGHT), on=[*of_run, self.doc], how="left", nulls_equal=True
+        ).with_columns(POINTS.fill_null(pl.col(_MISSING)))
+
+    def _combined(self, scored: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
+        """Return the documents of the fused run."""
+        score = self.fusion.rule.score(self.fusion.numbers)
+        documents = (
+            scored.with_columns(pl.when(POINTS.is_not_null()).then(WEIGHT).alias(_WEIGHT))
+            .group_by(*query, self.doc)
+            .agg(
+                pl.when(RANK.count() > 0).then(score).alias(_FUSED),
+                LABEL.max(),
+                LOWEST_LABEL.min(),
+                HIGHEST.min(),
+                pl.col(FAILED).max().fill_null(0),
+            )
+            .with_columns(pl.max_horizontal(FAILED, failed(self.checks, "ranking")))
+        )
+        # Unjudged documents beyond the window are dropped. A query without documents keeps a row.
+        counts = FUSED.is_not_null() | LABEL.is_not_null() | (pl.col(FAILED) > 0)
+        return documents.filter(counts | ~counts.any().over(query)).select(
+            *query, pl.lit(None, dtype=pl.String).alias(self.run), self.doc, _FUSED, _LABEL, FAILED
+        )
+
+    def _kept(
+        self, distinct: pl.LazyFrame, documents: pl.LazyFrame, query: Sequence[str]
+    ) -> pl.LazyFrame:
+        """Return the documents of the runs, with all judged documents of the query."""
+        labels = documents.filter(LABEL.is_not_null()).select(*query, self.doc, _LABEL)
+        runs = distinct.select(*query, self.run).unique()
+        judged = runs.join(labels, on=query, nulls_equal=True)
+        return (
+            distinct.drop(_LABEL)
+            .join(
+                judged, on=[*query, self.run, self.doc], how="full", coalesce=True,
+                nulls_equal=True,
+            )
+            .select(
+                *query, self.run, self.doc, pl.col(_ORIGINAL).cast(pl.Float64).alias(_FUSED),
+                _LABEL, pl.lit(0, dtype=pl.UInt16).alias(FAILED),
+            )
+        )  # fmt: skip

@@ -1,0 +1,97 @@
+"""`fuse` with the engine "ranx" equals ranx, for all methods and normalizations that both have."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import needs
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars_rank.fusion.methods import RULES
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of ranx
+
+RUNS = ("a", "b", "c")
+WEIGHTS = {"a": 0.5, "b": 2.0, "c": 1.25}
+#: The methods of ranx, their names there, and their parameters.
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "rrf": ("rrf", {"k": 20}),
+    **{name: (name, {}) for name in ("sum", "mnz", "anz", "min", "max", "isr", "log_isr")},
+    "logn_isr": ("logn_isr", {}),
+    "median": ("med", {}),
+    "gmnz": ("gmnz", {"gamma": 1.5}),
+    "rbc": ("rbc", {"phi": 0.8}),
+    "weighted_sum": ("wsum", {"weights": WEIGHTS}),
+    "wmnz": ("wmnz", {"weights": WEIGHTS}),
+    "mixed": ("mixed", {"weights": WEIGHTS}),
+    "borda": ("bordafuse", {}),
+    "weighted_borda": ("w_bordafuse", {"weights": WEIGHTS}),
+}
+#: The normalizations of ranx by their names here.
+NORMALIZATIONS = {
+    **{"min_max": "min-max", "max": "max", "sum": "sum"},
+    **{"zscore": "zmuv", "rank": "rank", "borda": "borda"},
+}
+
+
+def log(seed: int) -> pl.DataFrame:
+    """Return runs with ties and, in the first query, one document each."""
+    rng = random.Random(seed)
+    rows = [
+        (run, f"q{query}", f"d{doc}", rng.choice([0.5, 1.0, 2.0, 3.0, 7.25]))
+        for run in RUNS
+        for query in range(20)
+        for doc in (rng.sample(range(15), 9) if query else [rng.randrange(3)])
+    ]
+    return pl.DataFrame(rows, ["run", "query", "doc", "score"], orient="row")
+
+
+def runs_of(rows: pl.DataFrame) -> list[Any]:
+    """Return the runs as objects of ranx, which sorts them when they are made."""
+    import ranx
+
+    runs: dict[str, dict[str, dict[str, float]]] = {run: {} for run in RUNS}
+    for run, query, doc, score in rows.rows():
+        runs[run].setdefault(query, {})[doc] = score
+    return [ranx.Run(rankings) for rankings in runs.values()]
+
+
+@pytest.fixture(scope="module")
+def rows() -> pl.DataFrame:
+    """Return the log in the order of ranx, whose sort is unstable."""
+    needs.package("ranx", "conformance")
+    given = log(0)
+    return pl.DataFrame(
+        [
+            (run, query, doc, score)
+            for run, ranked in zip(RUNS, runs_of(given), strict=True)
+            for query, docs in ranked.to_dict().items()
+            for doc, score in docs.items()
+        ],
+        given.schema,
+        orient="row",
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_ranx(method: str, rows: pl.DataFrame) -> None:
+    import ranx
+
+    name, parameters = METHODS[method]
+    theirs = dict(parameters)
+    if "weights" in parameters:
+        theirs["weights"] = [*parameters["weights"].values()]
+    for normalize in NORMALIZATIONS if RULES[method].reads_scores else (None,):
+        norm = None if normalize is None else NORMALIZATIONS[normalize]
+        fused = ranx.fuse(runs_of(rows), norm=norm, method=name, params=theirs).to_dict()
+        expected = {
+            (query, doc): score for query, docs in fused.items() for doc, score in docs.items()
+        }
+        options = {"engine": "ranx", "ties": "input", **parameters}
+        table = pr.fuse(rows, method, normalize=normalize, **options)
+        scores = {tuple(row[:2]): row[2] for row in table.select("query", "doc", "score").rows()}
+        assert scores == pytest.approx(expected, rel=1e-9, abs=1e-9), normalize
+        if normalize == "min_max":  # the default of both
+            assert pr.fuse(rows, method, **options).equals(table)
