@@ -315,6 +315,11 @@ def compare(
     differences they reject the null hypothesis far too often (Ihemelandu & Ekstrand, 2023).
     Prefer "t", or "randomization" for few queries.
 
+    One-sided t tests, and thus tests of equivalence, need more queries than two-sided ones if the
+    differences are skewed: samples without the rare, high values seem to exclude a high mean. In
+    simulations with the difference at the margin, 12% of samples of 20 exponential differences,
+    and 7% of 200, had an equivalence p-value below 0.05; of lognormal differences, 18% and 10%.
+
     The interval is about all queries like these, of which those in the table are a sample. If the
     same queries occur several times, for example on several days, they are not new queries: average
     each query's values first, or use ``query=["query", "day"]`` and ``cluster="query"``. The
