@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_args
 
 from polars_rank._params import number, one_of, positive, share
 from polars_rank.errors import ArgumentError
@@ -157,7 +158,7 @@ def equivalence_power(queries: float, effect: float, margin: float, tail: float)
         low = math.sqrt(float(functions.gammaincinv(half, _NEGLIGIBLE)) / half)
         high = math.sqrt(float(functions.gammainccinv(half, _NEGLIGIBLE)) / half)
         high = max(min(high, margin * root / critical), low)
-        points, weights = np.polynomial.legendre.leggauss(_POINTS)
+        points, weights = _quadrature()
         spread = low + (high - low) * (points + 1) / 2
         logarithm = half * np.log(half * spread**2) - half * spread**2 - functions.gammaln(half)
         weights = weights * (high - low) * np.exp(logarithm) / spread
@@ -165,6 +166,13 @@ def equivalence_power(queries: float, effect: float, margin: float, tail: float)
         critical * spread - (margin + effect) * root
     )
     return float((weights * np.maximum(inside, 0.0)).sum())
+
+
+@cache
+def _quadrature() -> tuple[Any, Any]:
+    """Return the points and weights of Gauss and Legendre's quadrature, which take long."""
+    points, weights = numpy().polynomial.legendre.leggauss(_POINTS)
+    return points, weights
 
 
 def spread_interval(

@@ -189,6 +189,7 @@ def test_corrected_intervals_of_equivalence():
         assert bounds == pytest.approx((wider["low"], wider["high"]))
 
 
+@pytest.mark.filterwarnings("ignore:equivalence may be claimed too often")
 @pytest.mark.parametrize("relative", [False, True])
 def test_runs_at_the_margin_are_equivalent_in_at_most_five_percent(relative):
     # The true difference is 5% of the true mean of the baseline, which varies between samples.
@@ -273,3 +274,15 @@ def test_lazy_and_eager_give_the_same():
 def test_misuse_of_margins(options, message):
     with pytest.raises(pr.errors.ArgumentError, match=message):
         compared(**options)
+
+
+def test_equivalence_of_skewed_differences_leads_to_a_warning():
+    difference = np.r_[np.full(27, -0.01), 0.05, 0.06, 0.1]
+    assert 30 < 25 * scipy.stats.skew(difference) ** 2
+    values = pl.DataFrame({
+        "run": ["a"] * 30 + ["b"] * 30, "query": [*range(30)] * 2,
+        "x": [*np.full(30, 0.5), *(0.5 + difference)],
+    })  # fmt: skip
+    with pytest.warns(pr.errors.RankWarning, match=r"too skewed for so few queries: .*run = 'b'"):
+        assert compared(values, margin=0.1)["p_value"] < 0.05
+    assert compared(values, margin=0.001)["p_value"] > 0.05
