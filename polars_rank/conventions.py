@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 Ties: TypeAlias = Literal["doc", "doc_ascending", "best", "worst", "input", "expected"]
-Duplicates: TypeAlias = Literal["error", "max", "first"]
+Duplicates: TypeAlias = Literal["error", "max", "first", "credit_once", "credit_each", "distinct"]
 Undefined: TypeAlias = Literal["zero", "skip", "one", "null"]
 QuerySet: TypeAlias = Literal["all", "judged", "retrieved", "both"]
 Unjudged: TypeAlias = Literal["nonrelevant", "removed"]
@@ -57,12 +57,16 @@ Counts: TypeAlias = Literal["sum", "mean"]
 TIES = get_args(Ties)
 DUPLICATES = get_args(Duplicates)
 
+#: Treatments by which all copies of a document keep their ranks, but not all count as documents.
+CREDITED = ("credit_once", "credit_each")
+
 _CHOICES: dict[str, tuple[object, ...]] = {
     "ties": (None, *TIES),
     "undefined": get_args(Undefined),
     "own": get_args(Undefined),
     "query_set": get_args(QuerySet),
     "unjudged": get_args(Unjudged),
+    "duplicates": DUPLICATES,
     "counts": get_args(Counts),
 }
 
@@ -94,6 +98,9 @@ class Conventions:
     unjudged
         Retrieved documents without a label are "nonrelevant", or "removed" before documents are
         ranked (condensed rankings).
+    duplicates
+        Treatment of a document that occurs more than once in a ranking: "error", "max", "first",
+        "credit_once", "credit_each" or "distinct"; see `evaluate`.
     counts
         Aggregate of counts, such as `num_retrieved`, over the queries: "sum" or "mean".
     float32_scores
@@ -147,6 +154,7 @@ class Conventions:
     own: Undefined = "skip"
     query_set: QuerySet = "all"
     unjudged: Unjudged = "nonrelevant"
+    duplicates: Duplicates = "error"
     counts: Counts = "sum"
     float32_scores: bool = False
     text_ids: bool = False
