@@ -84,6 +84,7 @@ SPELLED = {
     "llamaindex": "LlamaIndex",
     "mlflow": "MLflow",
     "elasticsearch": "Elasticsearch",
+    "opensearch": "OpenSearch",
     "lenskit": "LensKit",
     " ild ": " ILD ",
     "arp ": "ARP ",

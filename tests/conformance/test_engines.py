@@ -1,7 +1,8 @@
 """The metrics of search engines, compared with plain Python after their published source.
 
 Elasticsearch 8: `modules/rank-eval`, classes DiscountedCumulativeGain, PrecisionAtK, RecallAtK,
-MeanReciprocalRank and ExpectedReciprocalRank.
+MeanReciprocalRank and ExpectedReciprocalRank. OpenSearch 3: the plugin `search-relevance`, classes
+Evaluation and JudgmentThresholdCalculator.
 """
 
 from __future__ import annotations
@@ -90,3 +91,20 @@ def test_difference_of_elasticsearch() -> None:
     expected = [elasticsearch("dcg(normalize)", *parts) for parts in rankings(frame).values()]
     assert why["mean"][-1] == pytest.approx(sum(expected) / len(expected))
     assert "number of retrieved documents" in pr.explain("ndcg@5", "elasticsearch")
+
+
+def opensearch(name: str, hits: list[int | None], ratings: list[int], k: int = 5) -> float:
+    """Evaluate hits as the search relevance workbench of OpenSearch 3 does."""
+    ordered = sorted(ratings)
+    threshold = 0.0
+    if ordered and ordered[-1]:
+        threshold = max(ordered[-1] / 2, ordered[math.ceil(0.9 * len(ordered)) - 1])
+    relevant = [r is not None and r >= threshold and r > 0 for r in hits[:k]]
+    total = sum(r >= threshold and r > 0 for r in ratings)
+    precisions = [sum(relevant[: i + 1]) / (i + 1) for i, hit in enumerate(relevant) if hit]
+    value = {
+        "precision": sum(relevant) / len(relevant) if relevant else 0.0,
+        "recall": sum(relevant) / total if total else 0.0,
+        "average_precision": sum(precisions) / total if total else 0.0,
+    }[name]
+    return math.floor(value * 100 + 0.5) / 100
