@@ -31,12 +31,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CATBOOST",
+    "ELASTICSEARCH",
     "EVIDENTLY",
+    "HAYSTACK",
     "IR_MEASURES",
     "LENSKIT",
     "LIGHTGBM",
+    "LLAMA_INDEX",
+    "MLFLOW",
     "NDEVAL",
     "POLARS_RANK",
+    "RAGAS",
     "RANX",
     "RECTOOLS",
     "REPLAY",
@@ -48,7 +53,7 @@ __all__ = [
 ]
 
 Ties: TypeAlias = Literal["doc", "doc_ascending", "best", "worst", "input", "expected"]
-Duplicates: TypeAlias = Literal["error", "max", "first"]
+Duplicates: TypeAlias = Literal["error", "max", "first", "credit_once", "credit_each", "distinct"]
 Undefined: TypeAlias = Literal["zero", "skip", "one", "null"]
 QuerySet: TypeAlias = Literal["all", "judged", "retrieved", "both"]
 Unjudged: TypeAlias = Literal["nonrelevant", "removed"]
@@ -57,12 +62,16 @@ Counts: TypeAlias = Literal["sum", "mean"]
 TIES = get_args(Ties)
 DUPLICATES = get_args(Duplicates)
 
+#: Treatments by which all copies of a document keep their ranks, but not all count as documents.
+CREDITED = ("credit_once", "credit_each")
+
 _CHOICES: dict[str, tuple[object, ...]] = {
     "ties": (None, *TIES),
     "undefined": get_args(Undefined),
     "own": get_args(Undefined),
     "query_set": get_args(QuerySet),
     "unjudged": get_args(Unjudged),
+    "duplicates": DUPLICATES,
     "counts": get_args(Counts),
 }
 
@@ -94,6 +103,9 @@ class Conventions:
     unjudged
         Retrieved documents without a label are "nonrelevant", or "removed" before documents are
         ranked (condensed rankings).
+    duplicates
+        Treatment of a document that occurs more than once in a ranking: "error", "max", "first",
+        "credit_once", "credit_each" or "distinct"; see `evaluate`.
     counts
         Aggregate of counts, such as `num_retrieved`, over the queries: "sum" or "mean".
     float32_scores
@@ -147,6 +159,7 @@ class Conventions:
     own: Undefined = "skip"
     query_set: QuerySet = "all"
     unjudged: Unjudged = "nonrelevant"
+    duplicates: Duplicates = "error"
     counts: Counts = "sum"
     float32_scores: bool = False
     text_ids: bool = False
@@ -601,6 +614,46 @@ EVIDENTLY = Conventions(
     parameters={"novelty.unknown": "skip", "popularity.unknown": "skip"},
 )
 
+#: Haystack, whose evaluators credit a document once, at the rank of its first copy.
+HAYSTACK = Conventions(name="Haystack", ties="input", duplicates="credit_once")
+
+#: ragas: context precision and context recall by ids, which are of sets of documents. Values that
+#: are NaN are left out of its means.
+RAGAS = Conventions(name="ragas", ties="input", duplicates="max", undefined="skip")
+
+#: MLflow, for binary labels. The ideal ranking of NDCG has as many documents as are retrieved.
+MLFLOW = Conventions(
+    name="MLflow",
+    ties="input",
+    duplicates="distinct",
+    parameters={"precision.depth": "retrieved", "ndcg.depth": "retrieved"},
+    exceptions={"recall": {"duplicates": "credit_once"}},
+)
+
+#: LlamaIndex, for binary labels. Only sums over ranks, such as AP and NDCG, credit every copy;
+#: precision is that of the set of documents.
+LLAMA_INDEX = Conventions(
+    name="LlamaIndex",
+    ties="input",
+    duplicates="credit_each",
+    parameters={"precision.depth": "retrieved"},
+    exceptions={
+        "precision": {"duplicates": "max"},
+        "set_precision": {"duplicates": "max"},
+        "recall": {"duplicates": "credit_once"},
+        "set_recall": {"duplicates": "credit_once"},
+        "hit_rate": {"duplicates": "credit_once"},
+        "reciprocal_rank": {"duplicates": "credit_once"},
+    },
+)
+
+#: The ranking evaluation API of Elasticsearch, `_rank_eval`, for hits down to the given cutoff.
+ELASTICSEARCH = Conventions(
+    name="Elasticsearch",
+    ties="input",
+    parameters={"gain": "exp2", "ndcg.depth": "retrieved", "precision.depth": "retrieved"},
+)
+
 PRESETS = (
     TREC_EVAL,
     TREC_EVAL_9,
@@ -616,6 +669,11 @@ PRESETS = (
     REPLAY,
     LENSKIT,
     EVIDENTLY,
+    HAYSTACK,
+    RAGAS,
+    MLFLOW,
+    LLAMA_INDEX,
+    ELASTICSEARCH,
 )
 
 _PRESET_OF = {each.name: each for each in (POLARS_RANK, *PRESETS)}

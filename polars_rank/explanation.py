@@ -48,6 +48,13 @@ _UNJUDGED_TEXTS = {
     "nonrelevant": "not relevant, without gain; they keep their rank",
     "removed": "removed before documents are ranked",
 }
+_DUPLICATES_TEXTS = {
+    "max": "the row with the highest score is kept",
+    "first": "the first row is kept",
+    "credit_once": "later copies keep their ranks, without gain",
+    "credit_each": "each copy is credited at its rank and judged once",
+    "distinct": "each copy is a document of its own",
+}
 _UNDEFINED_TEXTS = {
     "skip": "excluded from the mean",
     "null": "makes the mean null",
@@ -193,6 +200,8 @@ def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]
     if conventions.float32_scores:
         yield "scores", "compared as 32-bit floats"
     yield "unjudged documents", _UNJUDGED_TEXTS[conventions.unjudged]
+    if conventions.duplicates != "error":
+        yield "duplicate documents", _DUPLICATES_TEXTS[conventions.duplicates]
     if definition.undefined:
         effect = _UNDEFINED_TEXTS[conventions.counts_as(metric)]
         value = counted_as(metric, conventions)
@@ -212,7 +221,7 @@ def explain_difference(
     b: Conventions | str,
     *,
     n: int = 3,
-    duplicates: Duplicates = "error",
+    duplicates: Duplicates | None = None,
     **columns: Unpack[ColumnOptions],
 ) -> pl.DataFrame:
     """Return how much each choice contributes to the difference of two conventions.
@@ -231,7 +240,8 @@ def explain_difference(
     n
         Number of queries to show per choice.
     duplicates
-        As in `evaluate`.
+        As in `evaluate`, for both conventions. Default: the treatment by each of them. If it is
+        "error" for one of them, both have that of the other.
     **columns
         Options of `evaluate` that name columns. Columns in `by` identify the query together with
         `query`.
@@ -285,10 +295,15 @@ def explain_difference(
     whole_number("n", n)
     keys = [*names("by", columns.pop("by", None)), *names("query", columns.pop("query", "query"))]
     a, b = named(a, "a"), named(b, "b")
-    options: dict[str, Any] = {**columns, "query": keys, "duplicates": duplicates}
+    options: dict[str, Any] = {**columns, "query": keys}
     log, doc = lazy(frame, collects=True), options.get("doc", "doc")
     ids = None if doc is None else schema_of(log).get(doc)
-    choices, target = (_choices(parsed, conventions, ids) for conventions in (a, b))
+    choices, target = (
+        _choices(parsed, conventions.but(duplicates=duplicates), ids) for conventions in (a, b)
+    )
+    defined = {choices["duplicates"], target["duplicates"]} - {"error"}
+    if len(defined) == 1:  # an error is no value to compare
+        choices["duplicates"] = target["duplicates"] = defined.pop()
     start = last = _evaluated(log, parsed, choices, options)
     rows = []
     for choice in [choice for choice in target if choices.get(choice) != target[choice]]:
@@ -337,6 +352,7 @@ def _choices(metric: Metric, conventions: Conventions, ids: pl.DataType | None) 
         "ties": conventions.ties or ("worst" if ids is None else "doc"),
         **({} if ids in (None, pl.String) else {"text_ids": conventions.text_ids}),
         "unjudged": conventions.unjudged,
+        "duplicates": conventions.duplicates,
         **({"rel": conventions.rel} if "rel" in free else {}),
         **{
             key: metric.but(**{key: parameters.get(key, value)}).arguments[key]

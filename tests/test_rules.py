@@ -29,7 +29,7 @@ DEFAULTS = {
     **{"query": "query", "doc": "doc", "score": "score", "label": "label", "click": "click"},
     **{"run": "run", "time": "day", "interval": "auto", "alternative": "two-sided"},
     **{"confidence": 0.95, "n_resamples": 10_000, "seed": 0, "min_queries": 30, "k": 10, "p": 0.9},
-    **{"duplicates": "error", "conventions": pr.conventions.POLARS_RANK},
+    **{"duplicates": None, "conventions": pr.conventions.POLARS_RANK},
     **dict.fromkeys(("dark", "overwrite", "progress"), False),
 }
 _LOG_OF_CLICKS = "documents of a log of clicks have positions instead of scores"

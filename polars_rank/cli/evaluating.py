@@ -171,7 +171,7 @@ def explain(
     ] = None,
     by: o.By = [],
     conventions: o.Conventions = "polars_rank",
-    duplicates: o.Duplicates = "error",
+    duplicates: o.Duplicates = None,
     scores: o.Scores = [],
     n: Annotated[int, o.option("Number of queries to list per choice.")] = 3,
     **options: Any,

@@ -291,7 +291,8 @@ Undefined = Annotated[
     ),
 ]  # fmt: skip
 Duplicates = Annotated[
-    definitions.Duplicates, option("Treatment of duplicate documents.", DEFINITIONS)
+    definitions.Duplicates | None,
+    option("Treatment of duplicate documents (default: error).", DEFINITIONS),
 ]
 
 Engine = Annotated[
@@ -364,7 +365,7 @@ class Definitions:
     unjudged: Unjudged = None
     query_set: QuerySet = None
     undefined: Undefined = field(default_factory=list)
-    duplicates: Duplicates = "error"
+    duplicates: Duplicates = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -220,7 +220,7 @@ def movers(
         if log_columns.doc is None:
             check_column("doc", "doc", log_columns.schema)
         rules = Rules.of(evaluation.metrics[0].conventions)
-        documents = ranked_documents(log, log_columns, rules, evaluation.duplicates)
+        documents = ranked_documents(log, log_columns, rules)
         result = _with_documents(changes, documents, of_baseline, groups, run, queries, k)
         first = [*keys, "difference", "rank", "value", "baseline_value"]
         result = result.select(*first, *kept, *_DOCUMENT_COLUMNS[1:])

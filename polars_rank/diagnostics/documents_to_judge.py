@@ -285,7 +285,7 @@ class DocumentsToJudge:
         """Return the rankings of some queries, with the ranks of retrieved documents."""
         log, columns = self._quiet.read(rows.lazy())
         rules = Rules.of(self.evaluation.conventions)
-        ranked = ranked_documents(log, columns, rules, self.evaluation.duplicates)
+        ranked = ranked_documents(log, columns, rules)
         named = {doc: pl.col("doc"), _LABEL: pl.col("label"), _RANK: pl.col("rank")}
         return ranked.select(*columns.keys, **named).collect(engine="in-memory")
 

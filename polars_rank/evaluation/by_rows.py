@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import MAX_DOCUMENTS, OWN
+from polars_rank.evaluation.order import LATER
 from polars_rank.evaluation.stages import (
     LogFacts,
     Needs,
@@ -228,6 +229,15 @@ class _Names:
 
     def _leaf(self, leaf: Term, order: Order | None) -> pl.Expr:
         """Return the column of what a term reads, in rows in rank order."""
+        column = self._column(leaf, order)
+        if order == "any" and self.log.credits_copies:  # later copies are not judged
+            if leaf == Field("judged") or isinstance(leaf, Relevant):
+                return column & ~pl.col(LATER)
+            if leaf == Field("label") or isinstance(leaf, Gain):
+                return pl.when(~pl.col(LATER)).then(column)
+        return column
+
+    def _column(self, leaf: Term, order: Order | None) -> pl.Expr:
         label = _IDEAL_LABEL if order == "ideal" else pl.col("label")
         match leaf:
             case Field("label"):

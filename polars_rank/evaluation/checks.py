@@ -10,7 +10,7 @@ import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
 
@@ -18,6 +18,10 @@ from polars_rank._params import OWN, described
 from polars_rank._polars import run_number
 from polars_rank.columns import RUNS, Columns
 from polars_rank.errors import DataError, Finding, number_of, warn
+from polars_rank.evaluation.order import LATER, ORDER_LABEL, TIED_COPY
+
+if TYPE_CHECKING:
+    from polars_rank.conventions import Duplicates
 
 Scope: TypeAlias = Literal["row", "ranking", "group"]
 
@@ -38,7 +42,9 @@ def duplicates_remedy(keys: str = "`by` or `query`", choice: str = "") -> str:
     )
 
 
-DUPLICATES_REMEDY = duplicates_remedy(choice=", or set `duplicates` to 'max' or 'first'")
+DUPLICATES_REMEDY = duplicates_remedy(
+    choice=", or set `duplicates` to 'max', 'first' or another treatment"
+)
 
 
 class Check(NamedTuple):
@@ -124,6 +130,27 @@ def duplicate_check(
         f"{problem}: a document occurs more than once in a ranking; {remedy}",
         count_failures=partial(_count_duplicates, columns.pair, problem, remedy),
     )
+
+
+def copy_checks(columns: Columns, duplicates: Duplicates, *, expected: bool) -> list[Check]:
+    """Return the checks of rankings whose later copies of a document are marked.
+
+    `expected` says whether a metric is a mean over all orders of tied documents.
+    """
+    if duplicates == "credit_each":
+        copy = pl.col(LATER) & pl.col("score").is_not_null()
+        message = (
+            f"column {columns.doc!r} (`doc`) has duplicates: a document occurs more than once in a "
+            "ranking, and each copy is credited, so values can exceed 1"
+        )
+        return [Check("ranking", copy.any(), message, warns=True)]
+    message = (
+        f"column {columns.doc!r} (`doc`) has duplicates with equal scores, and the mean over all "
+        "orders of tied documents has no closed form if only the first copy is credited "
+        "(`duplicates`); set `ties` to 'worst' and 'best' for its bounds, or drop the duplicates"
+    )
+    tied = pl.col(TIED_COPY) & pl.col(ORDER_LABEL).is_not_null()
+    return [Check("ranking", tied.any(), message)] * expected
 
 
 def length_check(longest: int) -> Check:

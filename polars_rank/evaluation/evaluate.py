@@ -49,7 +49,7 @@ def evaluate(
     rel: float | None = None,
     unjudged: Unjudged | None = None,
     query_set: QuerySet | None = None,
-    duplicates: Duplicates = "error",
+    duplicates: Duplicates | None = None,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     weight: str | None = None,
     align: Align | None = None,
@@ -113,8 +113,23 @@ def evaluate(
         judged document, as `trec_eval -c`), "retrieved" (with at least one retrieved document), or
         "both".
     duplicates
-        Treatment of a document that occurs more than once in a ranking: "error" (default), "max"
-        keeps the row with the highest score, "first" the first row.
+        Treatment of a document that occurs more than once in a ranking:
+
+        - "error" (default): raise `DataError`;
+        - "max": keep the row with the highest score, or of equal scores the first row;
+        - "first": keep the first row;
+        - "credit_once" (as in Haystack): keep the ranks of all copies, and credit the first one.
+          Later copies count as unjudged documents: not relevant, without gain, not in the ideal
+          ranking, and not among the relevant or judged documents;
+        - "credit_each" (as in LlamaIndex): credit every copy at its rank by its label, in gains,
+          hits and precision. The ideal ranking and the numbers of relevant and judged documents
+          have the first copy only, so values can exceed 1, and a `RankWarning` says so;
+        - "distinct" (as in MLflow): every copy is a document of its own, with its label, at its
+          rank, in the ideal ranking, and among the relevant and judged documents.
+
+        The first copy is the one with the highest score; of copies with equal scores, it is the
+        first row. With "credit_once", `ties="expected"` raises `DataError` if a copy has the score
+        of the first one. Without document ids, rows have no copies.
     undefined
         Value of a metric that is undefined for a ranking: "zero" (default, as in trec_eval and
         scikit-learn), "one" (as in LightGBM), "skip" to leave the ranking out of the mean, "null"
@@ -234,7 +249,7 @@ def per_query(
     rel: float | None = None,
     unjudged: Unjudged | None = None,
     query_set: QuerySet | None = None,
-    duplicates: Duplicates = "error",
+    duplicates: Duplicates | None = None,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     keep: Names | None = None,
     items: Table | None = None,

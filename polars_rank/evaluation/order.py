@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Required, TypedDict
 
 import polars as pl
 
+from polars_rank._params import OWN
 from polars_rank.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -29,18 +30,49 @@ class Order(TypedDict, total=False):
     maintain_order: bool
 
 
+#: Whether a row is a later copy of a document. The first copy has the highest score; of copies with
+#: equal scores, it is the first row.
+LATER = OWN + "later copy"
+#: Whether a row is a later copy with the score of the first copy.
+TIED_COPY = OWN + "tied copy"
+#: The label that orders tied documents, if it is not the label of the document.
+ORDER_LABEL = OWN + "label of the order"
+
+
+def labels_of_copies(
+    label: pl.Expr, duplicates: Duplicates, ties: Ties | None
+) -> tuple[pl.Expr, pl.Expr]:
+    """Return the label of a row at its rank, and the label that orders it among tied documents.
+
+    With "credit_once", later copies count as unjudged documents. In the worst order, they rank
+    below a first copy with the same score: otherwise, they would be the first.
+    """
+    if duplicates != "credit_once":
+        return label, label
+    credited = pl.when(~pl.col(LATER)).then(label)
+    if ties != "worst":
+        return credited, credited
+    return credited, pl.when(~pl.col(LATER) | pl.col(TIED_COPY)).then(label)
+
+
 def position(order: Order) -> pl.Expr:
     """Return the position of each row in an order, from 1."""
     return pl.int_range(pl.len()).sort_by(**order).arg_sort() + 1
 
 
 def rank_order(
-    ties: Ties | None, columns: Columns, *, only_label: bool = False, text_ids: bool = False
+    ties: Ties | None,
+    columns: Columns,
+    *,
+    only_label: bool = False,
+    text_ids: bool = False,
+    stable: bool = False,
 ) -> Order:
     """Return the order of one ranking: by score, then by the rule for ties.
 
     With `only_label`, metrics read only labels and scores, so documents with equal labels and
-    scores may have any order. With `text_ids`, ids are compared as text.
+    scores may have any order. With `text_ids`, ids are compared as text. With `stable`, copies of a
+    document with equal scores keep the order of their rows.
     """
     if ties == "expected":
         raise ArgumentError(
@@ -56,7 +88,7 @@ def rank_order(
         )
     packed = packed_key(ties, columns, only_label=only_label, text_ids=text_ids)
     if packed is not None:
-        return Order(by=[packed.number], descending=[True])
+        return Order(by=[packed.number], descending=[True], maintain_order=stable)
     score, label = columns.number(columns.score), columns.number(columns.label)
     by_score = (score, True, True)
     if columns.schema[columns.score].is_float():
@@ -80,7 +112,10 @@ def rank_order(
     }[ties]
     by, descending, nulls_last = zip(*keys, strict=True)
     return Order(
-        by=by, descending=descending, nulls_last=nulls_last, maintain_order=ties == "input"
+        by=by,
+        descending=descending,
+        nulls_last=nulls_last,
+        maintain_order=stable or ties == "input",
     )
 
 

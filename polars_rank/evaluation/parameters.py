@@ -19,7 +19,6 @@ from polars_rank._params import (
 )
 from polars_rank.columns import RUNS, Columns, Score, labeled, scored
 from polars_rank.conventions import (
-    DUPLICATES,
     POLARS_RANK,
     Conventions,
     Duplicates,
@@ -67,7 +66,7 @@ class DefinitionOptions(TypedDict, total=False):
     rel: float | None
     unjudged: Unjudged | None
     query_set: QuerySet | None
-    duplicates: Duplicates
+    duplicates: Duplicates | None
     undefined: Undefined | Mapping[str, Undefined] | None
     items: Table | None
     history: Table | None
@@ -128,7 +127,6 @@ class Evaluation(NamedTuple):
     labeled_in_any_run: bool = False
     weight: str | None = None
     align: Align | None = None
-    duplicates: Duplicates = "error"
     progress: bool = False
     #: The attributes of documents, and the documents that each user has already seen.
     items: pl.LazyFrame | None = None
@@ -154,7 +152,7 @@ class Evaluation(NamedTuple):
         labels: Sequence[str] | None = None,
         weight: str | None = None,
         align: Align | None = None,
-        duplicates: Duplicates = "error",
+        duplicates: Duplicates | None = None,
         progress: bool = False,
         items: Table | None = None,
         history: Table | None = None,
@@ -169,8 +167,9 @@ class Evaluation(NamedTuple):
         """Check the parameters of `evaluate` and `per_query`."""
         own = undefined if isinstance(undefined, str) else None  # for users' own expressions
         definitions = named(conventions).but(
-            ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, undefined=undefined, own=own
-        )
+            ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, duplicates=duplicates,
+            undefined=undefined, own=own,
+        )  # fmt: skip
         resolved = [] if metrics is None else resolve(metrics, definitions.name)
         if isinstance(undefined, Mapping):
             check_undefined(undefined, resolved)
@@ -191,7 +190,6 @@ class Evaluation(NamedTuple):
             ),
             weight=weight,
             align=align,
-            duplicates=duplicates,
             progress=progress,
             items=None if items is None else lazy(items, "items"),
             history=None if history is None else lazy(history, "history"),
@@ -201,7 +199,6 @@ class Evaluation(NamedTuple):
             given = {"query": evaluation.query, "by": names("by", by), "keep": evaluation.keep}
             for parameter, columns in given.items():
                 free(columns, [JUDGE], parameter)
-        one_of("duplicates", evaluation.duplicates, DUPLICATES)
         one_of("align", evaluation.align, (None, "common", "all"))
         if evaluation.exclude_seen and history is None:
             raise ArgumentError(

@@ -18,7 +18,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.columns import Columns, is_relevant
-from polars_rank.conventions import Conventions
+from polars_rank.conventions import CREDITED, Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.attributes import UNKNOWN
 from polars_rank.evaluation.by_columns import ColumnStages, by_columns
@@ -39,7 +39,7 @@ from polars_rank.evaluation.checks import (
     raise_failed,
 )
 from polars_rank.evaluation.judges import of_judges
-from polars_rank.evaluation.order import key_of_columns, rank_order
+from polars_rank.evaluation.order import LATER, ORDER_LABEL, key_of_columns, rank_order
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.evaluation.rows import (
     JUDGED,
@@ -76,7 +76,6 @@ _ROW_NUMBER, _RETRIEVED = OWN + "number of the row", OWN + "is retrieved"
 
 # Columns that all plans share.
 _IS_RETRIEVED = _SCORE.is_not_null().alias(_RETRIEVED)
-_IDEAL_LABELS = _LABEL.sort(descending=True, nulls_last=True)
 _POSITIONS = pl.int_ranges(1, pl.col(_ROWS) + 1, dtype=pl.UInt32).alias(POSITION)
 _RANK = pl.when(_RETRIEVED).then(POSITION).alias("rank")
 
@@ -109,7 +108,12 @@ def _of_label(
     for rules, column in zip(every, evaluation.metrics, strict=True):
         # The best order of tied documents is the reverse of the worst one.
         worst = rules._replace(ties="worst")
-        reverse = rules.ties == "best" and worst in every and has_reverse(column.metric)
+        reverse = (
+            rules.ties == "best"
+            and worst in every
+            and rules.duplicates not in CREDITED
+            and has_reverse(column.metric)
+        )
         metrics.setdefault(worst if reverse else rules, []).append(column)
     tables = []
     for rules, alike in metrics.items():
@@ -141,11 +145,12 @@ def _table(
         placed=columns.placed,
         text_ids=rules.text_ids,
         attributes=[] if evaluation.items is None else schema_of(evaluation.items).names(),
+        credits_copies=rules.marks_copies(columns) and rules.duplicates == "credit_each",
     )
     values = [_value(column, rules, facts) for column in evaluation.metrics]
-    # Attributes of documents are read by rows.
-    short = lengths is not None and columns_are_faster(lengths) and evaluation.items is None
-    if lengths is not None and short and all(map(fits_columns, values)):
+    # Attributes and copies of documents are read by rows.
+    fits = evaluation.items is None and not rules.keeps_copies and all(map(fits_columns, values))
+    if lengths is not None and columns_are_faster(lengths) and fits:
         key = key_of_columns(rules.ties, canonical, text_ids=rules.text_ids, row=ROW)
         if key is not None:
             columns_by_position = by_columns(values, lengths.longest, rules.rel, facts)
@@ -225,14 +230,24 @@ def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Mapping[str, pl.Exp
     """Return one row per ranking with its documents in rank order, up to the depth of metrics."""
     depth, rules = plan.needs.depth, plan.rules
     reads = {*plan.reads, "score"} if _reads_ties(plan) else plan.reads
-    document = [name for name in ("score", "doc", DOCUMENT) if name in reads] + plan.extras
+    document = [name for name in ("score", "doc", DOCUMENT, LATER) if name in reads] + plan.extras
     canonical = canonical_columns(plan.columns, rules)
     only_label = {*document} <= {"score"}
-    order = rank_order(rules.ties, canonical, only_label=only_label, text_ids=rules.text_ids)
+    ideal_label = _LABEL
+    if rules.marks_copies(plan.columns):
+        if "ideal_rank" in reads and LATER not in document:
+            document.append(LATER)
+        ideal_label = pl.when(~pl.col(LATER)).then(_LABEL)
+        labels = pl.Schema({**canonical.schema, ORDER_LABEL: canonical.schema["label"]})
+        canonical = canonical._replace(label=ORDER_LABEL, schema=labels)
+    order = rank_order(
+        rules.ties, canonical,
+        only_label=only_label, text_ids=rules.text_ids, stable=rules.keeps_copies,
+    )  # fmt: skip
     row = pl.struct("label", *document, _IS_RETRIEVED)
     parts = {_ROW: row.sort_by(**order)}
     if IDEAL_LABEL in plan.reads:
-        parts[IDEAL_LABEL] = _IDEAL_LABELS
+        parts[IDEAL_LABEL] = ideal_label.sort(descending=True, nulls_last=True)
     number = pl.len()
     if depth is not None:
         parts = {name: values.head(depth) for name, values in parts.items()}
@@ -247,6 +262,8 @@ def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Mapping[str, pl.Exp
     if "ideal_rank" not in plan.reads:
         return rankings
     label = pl.element().struct.field("label")
+    if LATER in document:
+        label = pl.when(~pl.element().struct.field(LATER)).then(label)
     ideal_rank = label.rank("ordinal", descending=True)
     return rankings.with_columns(pl.col(_ROW).list.eval(ideal_rank).alias("ideal_rank"))
 
@@ -336,7 +353,9 @@ def _check_expression(column: MetricColumn) -> None:
 
 
 def _changes(conventions: Conventions, name: str) -> bool:
-    """Return whether conventions change the parameters of a metric."""
+    """Return whether conventions change a metric that an expression over the ranked table reads."""
+    if conventions.duplicates == "credit_each":  # one label per row cannot express it
+        return True
     if not conventions.parameters and conventions.gain_from is None:
         return False
     try:

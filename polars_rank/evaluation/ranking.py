@@ -11,7 +11,7 @@ from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names
 from polars_rank.columns import EXCLUDED, RANKED, Columns, Score, is_relevant
 from polars_rank.conventions import POLARS_RANK, Conventions, Duplicates, Ties, Unjudged
-from polars_rank.errors import SchemaError
+from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.attributes import IN_ITEMS, unknown_check, unless_excluded
 from polars_rank.evaluation.checks import (
     FAILED,
@@ -25,9 +25,18 @@ from polars_rank.evaluation.checks import (
 )
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.evaluate import evaluate
-from polars_rank.evaluation.order import Order, best_of_each, position, rank_order
+from polars_rank.evaluation.order import (
+    LATER,
+    ORDER_LABEL,
+    TIED_COPY,
+    Order,
+    best_of_each,
+    labels_of_copies,
+    position,
+    rank_order,
+)
 from polars_rank.evaluation.parameters import Evaluation
-from polars_rank.evaluation.rows import Rules
+from polars_rank.evaluation.rows import Rules, scored_schema
 from polars_rank.frames.batches import NUMBERED, by_ranking
 from polars_rank.frames.tables import Table, framed, schema_of
 
@@ -36,6 +45,8 @@ if TYPE_CHECKING:
 
 #: Column of the score that ranks documents.
 _SCORE = OWN + "ranked score"
+#: Columns that are not in the result.
+_INTERNAL = (FAILED, _SCORE, EXCLUDED, IN_ITEMS, LATER, TIED_COPY, ORDER_LABEL)
 
 
 @described_by(evaluate)
@@ -53,7 +64,7 @@ def rank(
     ties: Ties | None = None,
     rel: float | None = None,
     unjudged: Unjudged | None = None,
-    duplicates: Duplicates = "error",
+    duplicates: Duplicates | None = None,
     items: Table | None = None,
     history: Table | None = None,
     exclude_seen: bool = False,
@@ -102,6 +113,8 @@ def rank(
           seen documents that are dropped and for the row of a ranking without documents.
         - `hits`: the number of relevant documents at this rank or above; null if the rank is null.
 
+        With `duplicates="credit_once"`, the labels of later copies are null.
+
         Documents that are dropped or removed are not retrieved, but their rows remain, because a
         ranking that loses all its documents still counts. With `exclude_seen`, all columns of seen
         documents are null except keys and ids. With `unjudged="removed"`, scores of unjudged
@@ -115,8 +128,9 @@ def rank(
         For null queries, NaN or infinite scores or labels, and duplicate documents. A lazy result
         raises it when it is collected.
     ArgumentError
-        For an invalid parameter, and for conventions with `ties="expected"`, which is a mean over
-        many orders.
+        For an invalid parameter; for conventions with `ties="expected"`, which is a mean over many
+        orders; and for `duplicates="credit_each"`, by which a row can be relevant at its rank
+        without being one of the relevant documents.
 
     Notes
     -----
@@ -180,15 +194,15 @@ def rank(
     if exclude_seen:
         numbers = [name for name, dtype in columns.schema.items() if dtype == NUMBERED]
         log = log.with_columns(unless_excluded(pl.exclude(*columns.pair, *numbers, EXCLUDED)))
-    rules = Rules.of(evaluation.conventions)._replace(ties=evaluation.conventions.ties)
+    rules = _rules(evaluation.conventions)
     checks = row_checks(columns)
-    if columns.doc is not None and duplicates == "error":
+    if columns.doc is not None and rules.duplicates == "error":
         checks.append(duplicate_check(columns, columns.doc))
     checks += unnamed_checks(columns)
     if items is not None:
         unknown = (pl.col(IN_ITEMS).is_null() & pl.col(_SCORE).is_not_null()).any()
         checks.append(unknown_check("ranking")._replace(condition=unknown))
-    table = _ranked(log, columns, rules, duplicates, checks)
+    table = _ranked(log, columns, rules, checks)
     if not columns.score.startswith(OWN):
         return table
     negated = position or (score[1:] if isinstance(score, str) else None)
@@ -197,6 +211,17 @@ def rank(
         exact = pl.col(columns.score).clip(upper_bound=2**63 - 1).cast(pl.Int64)
         table = table if rules.float32_scores else table.with_columns(exact)
     return table.rename({columns.score: "score"})
+
+
+def _rules(conventions: Conventions) -> Rules:
+    """Return the rules of a ranked table; raise for those that it cannot express."""
+    if conventions.duplicates == "credit_each":
+        raise ArgumentError(
+            "`duplicates='credit_each'` credits copies of a document that are not judged again, "
+            "which one label per row cannot express; it is available in per_query and evaluate. "
+            "Use 'credit_once' or 'distinct' here"
+        )
+    return Rules.of(conventions)._replace(ties=conventions.ties)
 
 
 def _as_runs(
@@ -216,7 +241,6 @@ def _ranked(
     log: pl.LazyFrame,
     columns: Columns,
     rules: Rules,
-    duplicates: Duplicates,
     checks: Sequence[Check] = (),
 ) -> pl.LazyFrame:
     """Return the log without duplicates and with the columns that the ranked table adds."""
@@ -224,12 +248,10 @@ def _ranked(
     adjacent = keys.are_adjacent(log)
     if adjacent:
         rows = keys.rows(log, [*columns.schema])
-        plan = partial(
-            _with_ranks, columns=columns, rules=rules, duplicates=duplicates, checks=checks
-        )
+        plan = partial(_with_ranks, columns=columns, rules=rules, checks=checks)
         ranked = by_ranking(rows, keys.group, plan).drop({*keys.group, *keys.names.values()})
     else:
-        ranked = _with_ranks(log, columns, rules, duplicates, checks)
+        ranked = _with_ranks(log, columns, rules, checks)
     ranked = raise_failed(ranked, checks, log=log, keys={key: key for key in columns.keys})
     return ranked.set_sorted(columns.keys) if adjacent and keys.number is None else ranked
 
@@ -238,21 +260,30 @@ def _with_ranks(
     log: pl.LazyFrame,
     columns: Columns,
     rules: Rules,
-    duplicates: Duplicates,
     checks: Sequence[Check],
 ) -> pl.LazyFrame:
     """Return the ranked table of complete rankings, with the number of a failed check."""
-    log = _without_duplicates(log, columns, duplicates)
-    unnamed = {OWN + name: pl.col(name) for name in columns.unnamed}
     label = columns.number(columns.label)
-    retrieved, judged = pl.col(_SCORE).is_not_null(), label.is_not_null()
-    own = columns._replace(
-        score=_SCORE, schema=pl.Schema({**columns.schema, _SCORE: rules.score_type(columns)})
+    own = columns._replace(score=_SCORE, schema=scored_schema(columns, rules, _SCORE))
+    judgment, labels = label, {}
+    if rules.marks_copies(columns):
+        log = _with_marks(log, columns, rules)
+        at_rank, of_order = labels_of_copies(label, rules.duplicates, rules.ties)
+        labels = {columns.label: at_rank, ORDER_LABEL: of_order}
+        judgment = pl.when(~pl.col(LATER)).then(label)
+        schema = pl.Schema({**own.schema, ORDER_LABEL: columns.number_type(columns.label)})
+        own = own._replace(label=ORDER_LABEL, schema=schema)
+    else:
+        log = _without_duplicates(log, columns, rules.duplicates)
+    unnamed = {OWN + name: pl.col(name) for name in columns.unnamed}
+    retrieved, judged = pl.col(_SCORE).is_not_null(), judgment.is_not_null()
+    by_score = rank_order(rules.ties, own, text_ids=rules.text_ids, stable=rules.keeps_copies)
+    by_label = Order(
+        by=[judgment, pl.col("rank")], descending=[True, False], nulls_last=[True, True]
     )
-    by_score = rank_order(rules.ties, own, text_ids=rules.text_ids)
-    by_label = Order(by=[label, pl.col("rank")], descending=[True, False], nulls_last=[True, True])
+    own_columns = {_SCORE: rules.score(columns), **labels, **unnamed}
     return (
-        log.with_columns(failed(checks, "row"), rules.score(columns).alias(_SCORE), **unnamed)
+        log.with_columns(failed(checks, "row"), **own_columns)
         .with_columns(
             position(by_score).over(columns.keys).alias("rank"),
             pl.when(columns.is_document).then(is_relevant(label, rules.rel)).alias("relevant"),
@@ -267,12 +298,12 @@ def _with_ranks(
             *([pl.col(_SCORE).alias(columns.score)] if rules.changes_scores else []),
         )
         # Columns of the log are not selected by name, because Polars reads some names as patterns.
-        .select(pl.exclude(FAILED, _SCORE, EXCLUDED, IN_ITEMS, *RANKED, *unnamed), *RANKED, FAILED)
+        .select(pl.exclude(*_INTERNAL, *RANKED, *unnamed), *RANKED, FAILED)
     )
 
 
 def ranked_documents(
-    log: pl.LazyFrame, columns: Columns, rules: Rules, duplicates: Duplicates, *others: pl.Expr
+    log: pl.LazyFrame, columns: Columns, rules: Rules, *others: pl.Expr
 ) -> pl.LazyFrame:
     """Return the documents of a checked log, ranked by the rules of a metric.
 
@@ -290,16 +321,33 @@ def ranked_documents(
         doc=None if columns.doc is None else "doc", label="label", score=OWN + "score",
         schema=schema_of(rows), unnamed=(),
     )  # fmt: skip
-    return _ranked(rows, own, rules, duplicates).drop(OWN + "score")
+    return _ranked(rows, own, rules).drop(OWN + "score")
 
 
 def _without_duplicates(
     log: pl.LazyFrame, columns: Columns, duplicates: Duplicates
 ) -> pl.LazyFrame:
     """Return the log with the first or highest-scored row of each document in a ranking."""
-    if columns.doc is None or duplicates == "error":
+    if columns.doc is None or duplicates in ("error", "distinct"):
         return log
+    return log.filter(_is_best(columns, duplicates))
+
+
+def _with_marks(log: pl.LazyFrame, columns: Columns, rules: Rules) -> pl.LazyFrame:
+    """Return the log with the columns `LATER` and `TIED_COPY`."""
+    scored = columns._replace(score=_SCORE, schema=scored_schema(columns, rules, _SCORE))
+    score, later = pl.col(_SCORE), pl.col(LATER)
+    tied = (later & (score == score.max().over(columns.pair))).fill_null(value=False)
+    return (
+        log.with_columns(rules.score(columns).alias(_SCORE))
+        .with_columns((~_is_best(scored, rules.duplicates)).alias(LATER))
+        .with_columns(tied.alias(TIED_COPY))
+    )
+
+
+def _is_best(columns: Columns, duplicates: Duplicates) -> pl.Expr:
+    """Return whether a row is the first or highest-scored row of its document in a ranking."""
     order = best_of_each(columns, duplicates)
     row = pl.int_range(pl.len()).sort_by(**order)
-    is_best = pl.col(columns.doc).sort_by(**order).is_first_distinct().sort_by(row)
-    return log.filter(is_best.over(columns.keys))
+    is_best = pl.col(str(columns.doc)).sort_by(**order).is_first_distinct().sort_by(row)
+    return is_best.over(columns.keys)

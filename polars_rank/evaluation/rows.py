@@ -14,7 +14,7 @@ import polars as pl
 from polars_rank._params import OWN, check_column, missing_column
 from polars_rank._progress import known_rows, watch
 from polars_rank.columns import EXCLUDED, RANKED, Columns
-from polars_rank.conventions import Conventions, Ties, Unjudged
+from polars_rank.conventions import CREDITED, Conventions, Duplicates, Ties, Unjudged
 from polars_rank.errors import SchemaError, hint
 from polars_rank.evaluation.attributes import IN_ITEMS, UNKNOWN, unless_excluded
 from polars_rank.evaluation.by_columns import ColumnStages
@@ -23,6 +23,7 @@ from polars_rank.evaluation.checks import (
     Check,
     checks_of,
     constant_check,
+    copy_checks,
     duplicate_check,
     failed,
     row_checks,
@@ -31,7 +32,14 @@ from polars_rank.evaluation.checks import (
 )
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.corrections import CORRECTION_COLUMNS
-from polars_rank.evaluation.order import best_of_each
+from polars_rank.evaluation.order import (
+    LATER,
+    ORDER_LABEL,
+    TIED_COPY,
+    Order,
+    best_of_each,
+    labels_of_copies,
+)
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.stages import Needs
 from polars_rank.metrics.metric import Metric, parameters_of
@@ -57,6 +65,8 @@ _SOURCES = {
 _ROW = OWN + "row"
 #: Column of the number of a row in its ranking, in the order of the log.
 _ROW_NUMBER = OWN + "place"
+#: Column of the score that ranks documents, before rows are selected.
+_SCORE = OWN + "score of the copy"
 
 
 class Rules(NamedTuple):
@@ -68,13 +78,26 @@ class Rules(NamedTuple):
     float32_scores: bool = False
     text_ids: bool = False
     unjudged_label: float | None = None
+    duplicates: Duplicates = "error"
 
     @classmethod
     def of(cls, own: Conventions, unjudged_label: float | None = None) -> Rules:
         """Return the rules of a metric with these conventions."""
         # The mean over all orders does not depend on the order; "worst" needs no document ids.
         ties: Ties | None = "worst" if own.ties == "expected" else own.ties
-        return cls(ties, own.rel, own.unjudged, own.float32_scores, own.text_ids, unjudged_label)
+        return cls(
+            ties, own.rel, own.unjudged, own.float32_scores, own.text_ids, unjudged_label,
+            own.duplicates,
+        )  # fmt: skip
+
+    @property
+    def keeps_copies(self) -> bool:
+        """Whether all copies of a document are retrieved."""
+        return self.duplicates in (*CREDITED, "distinct")
+
+    def marks_copies(self, columns: Columns) -> bool:
+        """Whether rows have the columns `LATER` and `TIED_COPY`."""
+        return columns.doc is not None and self.duplicates in CREDITED
 
     @property
     def changes_scores(self) -> bool:
@@ -191,8 +214,11 @@ def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:
         all_checks.append(weight_check(f"{evaluation.weight!r} (`weight`)", weight))
     if evaluation.correction is not None:
         all_checks += evaluation.correction.checks(plan.needs.refused)
-    if columns.doc is not None and evaluation.duplicates == "error":
+    if columns.doc is not None and plan.rules.duplicates == "error":
         all_checks.append(duplicate_check(columns, "doc", repeated=repeated))
+    if plan.rules.marks_copies(columns):
+        expected = any(each.conventions.ties == "expected" for each in evaluation.metrics)
+        all_checks += copy_checks(columns, plan.rules.duplicates, expected=expected)
     all_checks += [constant_check(name, own) for own, name in evaluation.kept.items()]
     return [*all_checks, *unnamed_checks(columns)]
 
@@ -205,7 +231,13 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
         is_unjudged = score.is_not_null() & label.is_null()
         grade = pl.lit(rules.unjudged_label, dtype=pl.Float64)
         label = pl.when(is_unjudged).then(grade).otherwise(label.cast(pl.Float64))
-    distinct = columns.doc is not None and evaluation.duplicates != "error"
+    order_label: list[pl.Expr] = []
+    copies: list[str] = []
+    if rules.marks_copies(columns):
+        copies = [LATER, TIED_COPY]
+        label, of_order = labels_of_copies(label, rules.duplicates, rules.ties)
+        order_label = [of_order.alias(ORDER_LABEL)]
+    by_document = columns.doc is not None and rules.duplicates not in ("error", "distinct")
     extras = [pl.col(name) for name in plan.extras]
     if evaluation.exclude_seen:
         extras = [unless_excluded(column) for column in extras]
@@ -213,6 +245,8 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
         *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
         score.alias("score"),
         label.alias("label"),
+        *order_label,
+        *copies,
         *(pl.col(name).alias(own) for own, name in evaluation.kept.items()),
         *(pl.col(name).alias(OWN + name) for name in columns.unnamed),
         *extras,
@@ -220,7 +254,8 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
         *([columns.is_document.alias(DOCUMENT)] if DOCUMENT in plan.reads else []),
         failed(checked, "row"),
     ]
-    adjacent = keys.rows(plan.log, selected, partial(_distinct, plan) if distinct else None)
+    change = partial(_by_document, plan) if by_document else None
+    adjacent = keys.rows(plan.log, selected, change)
     if evaluation.progress:  # after the sort: the bar hides from Polars that a log is sorted
         return watch(adjacent, known_rows(plan.log)).set_sorted(keys.group)
     return adjacent
@@ -261,38 +296,67 @@ def _missing(name: str, plan: Plan) -> SchemaError:
     )
 
 
-def _distinct(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
-    """Return one row per document of a ranking: the first row, or the row with the highest score.
+def _by_document(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the rows of each ranking by document, its first copy first.
 
-    With `ties="input"`, the rows keep their order.
+    Later copies are marked in `LATER` and `TIED_COPY`, or dropped: the rules keep the row with the
+    highest score, or the first row. With `ties="input"`, the rows keep their order.
     """
-    columns, keys = plan.columns, plan.keys
+    columns, keys, rules = plan.columns, plan.keys, plan.rules
     used = [*columns.keys, str(columns.doc), columns.score, columns.label]
     used += [*plan.extras, *plan.evaluation.kept.values(), *columns.unnamed]
     used += [] if keys.number is None else [keys.number]
     used += [IN_ITEMS] if plan.evaluation.items is not None else []
     used += [EXCLUDED] if plan.evaluation.exclude_seen else []
     others = [name for name in dict.fromkeys(used) if name not in keys.order]
-    is_input = plan.rules.ties == "input"
+    is_input = rules.ties == "input"
     number = [pl.int_range(pl.len()).alias(_ROW_NUMBER)] * is_input
-    row = pl.struct(*others, *number).sort_by(**best_of_each(columns, plan.evaluation.duplicates))
-    same = [
-        pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*keys.order, str(columns.doc))
-    ]
-    distinct = _of_each_ranking(log.select(*keys.order, *others), row, keys).filter(
-        ~pl.all_horizontal(same).fill_null(value=False)
-    )
+    row = pl.struct(*others, *number)
+    rows = log.select(*keys.order, *others)
+    if rules.marks_copies(columns):
+        own = columns._replace(score=_SCORE, schema=scored_schema(columns, rules, _SCORE))
+        order = best_of_each(own, rules.duplicates)
+        marks = copies_in_order(order, str(columns.doc), _SCORE)
+        rows = rows.with_columns(rules.score(columns).alias(_SCORE))
+        documents = _of_each_ranking(rows, {_ROW: row.sort_by(**order), **marks}, keys)
+        others += [*marks]
+    else:
+        order = best_of_each(columns, rules.duplicates)
+        same = [
+            pl.col(name).eq_missing(pl.col(name).shift(1))
+            for name in (*keys.order, str(columns.doc))
+        ]
+        documents = _of_each_ranking(rows, {_ROW: row.sort_by(**order)}, keys).filter(
+            ~pl.all_horizontal(same).fill_null(value=False)
+        )
     if is_input:
-        distinct = _of_each_ranking(distinct, pl.struct(others).sort_by(_ROW_NUMBER), keys)
-    return distinct.set_sorted(keys.order)
+        in_order = pl.struct(others).sort_by(_ROW_NUMBER)
+        documents = _of_each_ranking(documents, {_ROW: in_order}, keys)
+    return documents.set_sorted(keys.order)
 
 
-def _of_each_ranking(log: pl.LazyFrame, row: pl.Expr, keys: Keys) -> pl.LazyFrame:
-    """Return the keys and the rows of each ranking; `row` aggregates them to a list of structs."""
+def scored_schema(columns: Columns, rules: Rules, score: str) -> pl.Schema:
+    """Return the schema of a log with the column `score`, which ranks documents."""
+    return pl.Schema({**columns.schema, score: rules.score_type(columns)})
+
+
+def copies_in_order(order: Order, doc: str, score: str) -> dict[str, pl.Expr]:
+    """Return the marks of the rows of a ranking, in an order by document, best score first."""
+    docs, scores = (pl.col(name).sort_by(**order) for name in (doc, score))
+    later = docs.eq_missing(docs.shift(1)) & (pl.int_range(pl.len()) > 0)
+    best = pl.when(~later).then(scores).forward_fill()
+    return {LATER: later, TIED_COPY: (later & (scores == best)).fill_null(value=False)}
+
+
+def _of_each_ranking(log: pl.LazyFrame, parts: dict[str, pl.Expr], keys: Keys) -> pl.LazyFrame:
+    """Return the keys and the rows of each ranking; `parts` aggregates their columns to lists.
+
+    The list `_ROW` has structs.
+    """
     return (
         log.set_sorted(keys.order)
         .group_by(keys.order, maintain_order=True)
-        .agg(row.alias(_ROW))
-        .explode(_ROW)
+        .agg(**parts)
+        .explode(*parts)
         .unnest(_ROW)
     )

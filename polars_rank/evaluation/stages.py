@@ -33,6 +33,8 @@ class LogFacts(NamedTuple):
     text_ids: bool = False
     #: The columns of `items`.
     attributes: Collection[str] = ()
+    #: Whether each copy of a document is credited at its rank, and judged once.
+    credits_copies: bool = False
 
 
 class Needs(NamedTuple):

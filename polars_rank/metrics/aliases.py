@@ -125,6 +125,15 @@ TOOL_ALIASES: dict[tuple[str, str], str] = {
     ("Evidently", "arp"): "popularity",
     ("Evidently", "diversity"): "intra_list_diversity",
     ("LensKit", "recall"): "recall_capped",
+    ("Haystack", "documentmapevaluator"): "average_precision",
+    ("Haystack", "documentmrrevaluator"): "reciprocal_rank",
+    ("Haystack", "documentndcgevaluator"): "ndcg",
+    ("ragas", "context_precision"): "set_precision",
+    ("ragas", "id_based_context_precision"): "set_precision",
+    ("ragas", "idbasedcontextprecision"): "set_precision",
+    ("ragas", "context_recall"): "recall",
+    ("ragas", "id_based_context_recall"): "recall",
+    ("ragas", "idbasedcontextrecall"): "recall",
 }
 
 #: Other meanings of the name of a metric.

@@ -93,8 +93,8 @@ def ideal_dcg(
         Documents of the ideal ranking: "judged" for all judged documents, retrieved or not;
         "retrieved" for the judged documents that were retrieved.
     depth
-        Length of the ideal ranking if k is None: "retrieved" for the number of retrieved documents,
-        None for no limit.
+        Length of the ideal ranking: "retrieved" for the number of retrieved documents, at most k;
+        None for k, or no limit if k is None.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def ideal_dcg(
     one_of("ideal", ideal, ("judged", "retrieved"))
     one_of("depth", depth, (None, "retrieved"))
     if ideal == "judged" and not getattr(gain, "falls", False):
-        cut = t.num_retrieved() if k is None and depth == "retrieved" else k
+        cut = k if depth is None else t.num_retrieved(k)
         return t.ideal_top(gain, discount, cut).sum()
     listed = JUDGED if ideal == "judged" else JUDGED & RETRIEVED
     documents = map(t.in_any_order, (t.gain(gain), listed, RETRIEVED))
@@ -135,7 +135,7 @@ def _by_gain(
     """Return the sum of the discounted gains of the listed documents, highest gains first."""
     best = gains.filter(listed).sort(descending=True)
     terms = best * discount(best.cum_count().cast(pl.Float64))
-    if k is None and depth == "retrieved":
+    if depth == "retrieved":
         terms = terms.head(retrieved.sum())
     return (terms if k is None else terms.head(k)).sum()
 
@@ -165,8 +165,8 @@ def ndcg(
         Documents of the ideal ranking: "judged" for all judged documents, retrieved or not;
         "retrieved" for the judged documents that were retrieved.
     depth
-        Length of the ideal ranking if k is None: "retrieved" for the number of retrieved documents,
-        None for no limit.
+        Length of the ideal ranking: "retrieved" for the number of retrieved documents, at most k;
+        None for k, or no limit if k is None.
 
     Returns
     -------

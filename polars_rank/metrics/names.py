@@ -205,7 +205,7 @@ def _metric_and_number(
     match = re.fullmatch(_NUMBERED, stem) if numbered else None
     if match is None:
         raise _unknown(stem)
-    stem, text = match["name"], match["number"]
+    stem, text = match["name"].removesuffix("_at"), match["number"]  # "ndcg_at_10" of MTEB, BEIR
     function, parameters = find(stem, tool)
     if function is None:
         raise _unknown(stem)

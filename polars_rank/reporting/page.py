@@ -95,7 +95,7 @@ def report(
     rel: float | None = None,
     unjudged: Unjudged | None = None,
     query_set: QuerySet | None = None,
-    duplicates: Duplicates = "error",
+    duplicates: Duplicates | None = None,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
     items: Table | None = None,
     history: Table | None = None,

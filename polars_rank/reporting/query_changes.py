@@ -213,7 +213,7 @@ def _documents(selected: pl.DataFrame, question: Question) -> dict[int, pl.DataF
     ranked = ranked_documents(
         rows, columns._replace(by=(), query=(_RANKING,)),
         Rules.of(question.definitions.of(question.first)),
-        question.options.get("duplicates", "error"), pl.col(columns.score).alias("score"), *shown,
+        pl.col(columns.score).alias("score"), *shown,
     )  # fmt: skip
     table = collected(ranked).sort("rank", nulls_last=True)
     return {int(rows.item(0, _RANKING)): rows for rows in table.partition_by(_RANKING)}

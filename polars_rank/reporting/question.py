@@ -140,7 +140,7 @@ class Question:
     @property
     def definitions(self) -> Conventions:
         """The conventions with the overrides of other parameters."""
-        choices = ("ties", "rel", "unjudged", "query_set")
+        choices = ("ties", "rel", "unjudged", "query_set", "duplicates")
         given = {name: self.options.get(name) for name in choices}
         return self.conventions.but(**given, undefined=self.undefined)
 

@@ -315,15 +315,13 @@ def _moves(frame: DataFrame) -> int:
 
 def _order_counts(arguments: Mapping[str, Any]) -> bool:
     """Return whether the result depends on the order of the rows of a ranking."""
-    if arguments.get("duplicates", "error") != "error":
-        return True
     if "first" in (arguments.get("how"), arguments.get("label_how")):
         return True
-    conventions = named(arguments.get("conventions") or POLARS_RANK).but(ties=arguments.get("ties"))
-    return "input" in {
-        conventions.ties,
-        *(conventions.of(metric).ties for metric in arguments.get("metrics") or ()),
-    }
+    conventions = named(arguments.get("conventions") or POLARS_RANK).but(
+        ties=arguments.get("ties"), duplicates=arguments.get("duplicates")
+    )
+    every = [conventions, *(conventions.of(each) for each in arguments.get("metrics") or ())]
+    return any(each.ties == "input" or each.duplicates != "error" for each in every)
 
 
 #: The schemas `CELLS` and `PARTS` in Spark's syntax.

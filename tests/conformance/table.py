@@ -15,9 +15,8 @@ import polars_rank as pr
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import read
 
-from . import test_differences
+from . import test_differences, test_engines, test_rag, test_recommenders
 from .pairs import PEERS, Peer
-from .test_recommenders import METRICS
 
 PAGE = Path(__file__).parents[2] / "examples" / "guide" / "peers.md"
 
@@ -67,6 +66,30 @@ published source (neural-search 3.8, Elasticsearch 8.16), which computes with 32
 | equal scores in a run | `ties` | by id, descending | order of an unstable sort | by shard and internal id | by shard and internal id |
 """
 
+RAG = """\
+## Names in retrieval for language models
+
+With binary labels, 1 for an expected document or chunk. With the preset RAGAS, `context_precision` and
+`context_recall` are those by ids:
+
+| name | tool | definition | metric |
+| --- | --- | --- | --- |
+| context precision by ids | ragas | share of the retrieved documents that are expected; copies count once | `set_precision` |
+| context precision of verdicts | ragas | mean of the precision at the ranks of the relevant documents that are retrieved | `average_precision(norm='hits')` |
+| context recall by ids | ragas | share of the expected documents that are retrieved | `recall` |
+| hit rate | LlamaIndex | 1 if an expected document is retrieved | `hit_rate` |
+| `DocumentRecallEvaluator` | Haystack | `single_hit`: 1 if an expected document is retrieved; `multi_hit`: share of them | `hit_rate`, `recall` |
+| MRR | all | 1 / rank of the first expected document | `reciprocal_rank` |
+| `ndcg_at_10` | MTEB, BEIR | NDCG with linear gain, as in trec_eval; no copies | `ndcg@10` |
+
+A document that is retrieved more than once counts differently. For the ranking b, b, c with the
+expected documents b and c, average precision is (1 + 2/2 + 3/3) / 2 = 1.5 in LlamaIndex, which credits
+every copy; (1 + 2/3) / 2 = 0.833 in Haystack, which credits the first copy and keeps the ranks of all;
+and 1 if copies are removed. MLflow makes every copy a document of its own. The presets set `duplicates`
+accordingly. Their values equal those of Haystack 3.4.1, ragas 0.4.3, MLflow 3.17.2 and LlamaIndex
+0.14.25; those of `ELASTICSEARCH` equal plain Python after the source of Elasticsearch 8.
+"""
+
 DIFFERENCES = """\
 ## Differences
 
@@ -84,6 +107,10 @@ SPELLED = {
     "rectools": "RecTools",
     "replay": "RePlay",
     "evidently": "Evidently",
+    "llamaindex": "LlamaIndex",
+    "mlflow": "MLflow",
+    "elasticsearch": "Elasticsearch",
+    "opensearch": "OpenSearch",
     "lenskit": "LensKit",
     " ild ": " ILD ",
     "arp ": "ARP ",
@@ -105,6 +132,13 @@ SPELLED = {
     " map": " MAP",
 }
 
+#: Metrics whose values come from files.
+METRICS: dict[tuple[str, str], str | pr.Metric] = {
+    **test_recommenders.METRICS,
+    **test_rag.METRICS,
+    **test_engines.METRICS,
+}
+
 #: Presets by the name they are exported under.
 PRESETS = {
     "pytrec_eval": "TREC_EVAL_9",
@@ -120,6 +154,11 @@ PRESETS = {
     "RePlay": "REPLAY",
     "Evidently": "EVIDENTLY",
     "LensKit": "LENSKIT",
+    "Haystack": "HAYSTACK",
+    "ragas": "RAGAS",
+    "MLflow": "MLFLOW",
+    "LlamaIndex": "LLAMA_INDEX",
+    "Elasticsearch": "ELASTICSEARCH",
 }
 
 
@@ -151,10 +190,8 @@ def pairs() -> Iterator[Pair]:
     for peer in PEERS:
         for name in peer.pairs:
             yield Pair(tool(peer), name, peer.ours(name), peer.tolerance)
-    for (recommender, name), pair in METRICS.items():
-        yield Pair(
-            recommender, name, pair if isinstance(pair, pr.Metric) else read(pair, recommender)
-        )
+    for (other, name), pair in METRICS.items():
+        yield Pair(other, name, pair if isinstance(pair, pr.Metric) else read(pair, other))
 
 
 def names() -> dict[str, dict[str, dict[str, None]]]:
@@ -199,7 +236,8 @@ def page() -> str:
     differences = "\n".join(f"- {text}" for text in _differences())
     return (
         f"{HEAD}\n{table}\n\nThe following metrics are compared with plain Python functions instead "
-        f"of these tools: {alone}.\n\n{OTHER_NAMES}\n{other_table}\n\n{FUSION}\n{DIFFERENCES}\n{differences}\n"
+        f"of these tools: {alone}.\n\n{OTHER_NAMES}\n{other_table}\n\n{RAG}\n{FUSION}\n"
+        f"{DIFFERENCES}\n{differences}\n"
     )
 
 

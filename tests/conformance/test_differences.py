@@ -17,6 +17,9 @@ from polars_rank.metrics.aliases import SETS
 from . import peers
 from .logs import LOGS, random_log
 from .pairs import PEERS
+from .test_engines import opensearch, rankings
+from .test_rag import FOUND, RANKINGS
+from .test_rag import log as rag_log
 
 IRRCAC = json.loads(
     (Path(__file__).parents[1] / "fixtures" / "irrcac.json").read_text(encoding="utf-8")
@@ -538,3 +541,61 @@ def test_irrcac_has_ordinal_weights_of_its_own() -> None:
     case = IRRCAC[3]
     ours, theirs = agreement(case["ratings"]), case["others"]
     assert ours["alpha_ordinal"] != pytest.approx(theirs["alpha_ordinal"], abs=1e-3)
+
+
+def test_llamaindex_rejects_queries_without_documents() -> None:
+    """It needs retrieved and relevant documents. In polars_rank, undefined values count as 0."""
+    values = FOUND["values"]["LlamaIndex"]["recall"]
+    ours = pr.per_query(rag_log(), "recall", conventions="llama_index")["recall"].to_list()
+    rejected = [own for own, theirs in zip(ours, values, strict=True) if theirs is None]
+    assert set(rejected) == {0, None}
+
+
+def test_mlflow_counts_queries_without_documents_as_1() -> None:
+    """These have neither retrieved nor relevant documents. In polars_rank, they count as 0."""
+    names = ["recall_at_3", "ndcg_at_3"]
+    empty = [i for i, each in enumerate(RANKINGS) if not each["retrieved"] and not each["relevant"]]
+    ours = pr.per_query(rag_log(), names, conventions="mlflow").filter(pl.col("query").is_in(empty))
+    assert ours.select(names).null_count().row(0) == (len(empty), len(empty))
+    assert {FOUND["values"]["MLflow"][name][query] for name in names for query in empty} == {1}
+
+
+def test_mlflow_judges_copies_down_to_k() -> None:
+    """In the ideal ranking of polars_rank, copies below k count, too, if the ranking is longer."""
+    rows = {"query": 1, "doc": ["b", "c", "b"], "score": [3.0, 2.0, 1.0], "label": [1, 0, 1]}
+    frame = pl.DataFrame(rows)
+    cut = mean(frame[:2], "ndcg_at_2", pr.conventions.MLFLOW)
+    assert cut == 1  # as in MLflow, for all three documents
+    ideal = 1 + 1 / math.log2(3)
+    assert mean(frame, "ndcg_at_2", pr.conventions.MLFLOW) == pytest.approx(1 / ideal)
+
+
+def test_elasticsearch_can_ignore_unrated_hits() -> None:
+    """With `ignore_unlabeled`, precision is `precision(k) / judged(k, depth='retrieved')`.
+
+    With `unjudged="removed"`, hits below k take the ranks of unrated hits.
+    """
+    frame = log((3.0, None), (2.0, 1), (1.0, 0), (0.5, 1))
+    pair = pr.precision(3, depth="retrieved"), pr.judged(3, depth="retrieved")
+    own = pr.evaluate(frame, (pair[0] / pair[1]).alias("precision"))["precision"].item()
+    assert own == 1 / 2
+    assert pr.evaluate(frame, pair[0], unjudged="removed").item(0, 1) == 2 / 3
+
+
+@pytest.mark.parametrize("name", ["precision", "recall", "average_precision"])
+def test_opensearch_has_a_threshold_for_each_query(name: str) -> None:
+    """In its search relevance workbench, labels of at least max(½ · maximum, 90th percentile) of the
+    query are relevant, except in NDCG, and values of queries are rounded to two decimals. polars_rank
+    has no preset for it; compute relevance as a column, and pass it as `label`.
+    """
+    frame, label = LOGS["grades"](), pl.col("label")
+    ratings = label.drop_nulls().sort()
+    place = (0.9 * ratings.len()).ceil().cast(pl.Int64) - 1
+    threshold = pl.max_horizontal(label.max() / 2, ratings.get(place, null_on_oob=True))
+    binary = frame.with_columns(
+        label=((label >= threshold.over("query")) & (label > 0)).cast(pl.Int8)
+    )
+    values = pr.per_query(binary, f"{name}@5", conventions="elasticsearch", undefined="zero")
+    rounded = (values[f"{name}@5"] * 100 + 0.5).floor() / 100
+    expected = {query: opensearch(name, *parts) for query, parts in rankings(frame).items()}
+    assert dict(zip(values["query"], rounded, strict=True)) == pytest.approx(expected)

@@ -1,0 +1,110 @@
+"""The metrics of search engines, compared with plain Python after their published source.
+
+Elasticsearch 8: `modules/rank-eval`, classes DiscountedCumulativeGain, PrecisionAtK, RecallAtK,
+MeanReciprocalRank and ExpectedReciprocalRank. OpenSearch 3: the plugin `search-relevance`, classes
+Evaluation and JudgmentThresholdCalculator.
+"""
+
+from __future__ import annotations
+
+import math
+
+import polars as pl
+import polars_rank as pr
+import pytest
+
+from .logs import LOGS
+
+#: The metric for each name in each tool, under the preset of the tool.
+METRICS = {
+    ("Elasticsearch", "dcg(k=5)"): "dcg(k=5)",
+    ("Elasticsearch", "dcg(k=5, normalize=true)"): "ndcg@5",
+    ("Elasticsearch", "precision(k=5)"): "precision(k=5)",
+    ("Elasticsearch", "recall(k=5)"): "recall(k=5)",
+    ("Elasticsearch", "mean_reciprocal_rank(k=5)"): "mean_reciprocal_rank(k=5)",
+    ("Elasticsearch", "expected_reciprocal_rank(k=5, maximum_relevance=4)"): "err(max_grade=4)@5",
+}
+
+
+def elasticsearch(name: str, hits: list[int | None], ratings: list[int], k: int = 5) -> float:
+    """Evaluate the ratings of hits, None for a hit without a rating, as `_rank_eval` does."""
+    hits = hits[:k]
+    relevant = [rating is not None and rating >= 1 for rating in hits]
+
+    def dcg(ratings: list[int | None]) -> float:
+        return sum(
+            (2**rating - 1) / math.log2(rank + 1)
+            for rank, rating in enumerate(ratings, 1)
+            if rating is not None
+        )
+
+    match name.partition("(")[0]:
+        case "dcg" if "normalize" not in name:
+            return dcg(hits)
+        case "dcg":
+            ideal = dcg(sorted(ratings, reverse=True)[: len(hits)])
+            return dcg(hits) / ideal if ideal else 0.0
+        case "precision":  # with ignore_unlabeled=false
+            return sum(relevant) / len(hits) if hits else 0.0
+        case "recall":
+            total = sum(rating >= 1 for rating in ratings)
+            return sum(relevant) / total if total else 0.0
+        case "mean_reciprocal_rank":
+            return 1 / (relevant.index(True) + 1) if any(relevant) else 0.0
+    arrived, value = 1.0, 0.0
+    for rank, rating in enumerate(hits, 1):
+        if rating is not None:
+            likely = (2**rating - 1) / 2**4
+            value, arrived = value + arrived * likely / rank, arrived * (1 - likely)
+    return value
+
+
+def rankings(log: pl.DataFrame) -> dict[str, tuple[list[int | None], list[int]]]:
+    """Return the ratings of the hits, and all ratings, by query."""
+    score, label = pl.col("score"), pl.col("label")
+    table = log.group_by("query", maintain_order=True).agg(
+        label.filter(score.is_not_null())
+        .sort_by(score.drop_nulls(), descending=True, maintain_order=True)
+        .alias("hits"),
+        label.drop_nulls().alias("ratings"),
+    )
+    return {query: (hits, ratings) for query, hits, ratings in table.iter_rows()}
+
+
+@pytest.mark.parametrize("log", ["grades", "untied", "scored"])
+@pytest.mark.parametrize("name", [name for _, name in METRICS])
+def test_values_of_elasticsearch(name: str, log: str) -> None:
+    frame = LOGS[log]()
+    expected = {query: elasticsearch(name, *parts) for query, parts in rankings(frame).items()}
+    metric = METRICS["Elasticsearch", name]
+    found = pr.per_query(frame, metric, conventions="elasticsearch", undefined="zero")
+    assert dict(found.select("query", pl.last()).iter_rows()) == pytest.approx(expected)
+    mean = pr.evaluate(frame, metric, conventions="elasticsearch").item(0, 1)
+    assert mean == pytest.approx(sum(expected.values()) / len(expected))
+
+
+def test_difference_of_elasticsearch() -> None:
+    frame = LOGS["grades"]()
+    why = pr.explain_difference(frame, "ndcg@5", "polars_rank", "elasticsearch")
+    assert why["choice"].to_list() == ["ties", "gain", "depth"]
+    assert why["b"].to_list() == ["input", "exp2", "retrieved"]
+    expected = [elasticsearch("dcg(normalize)", *parts) for parts in rankings(frame).values()]
+    assert why["mean"][-1] == pytest.approx(sum(expected) / len(expected))
+    assert "number of retrieved documents" in pr.explain("ndcg@5", "elasticsearch")
+
+
+def opensearch(name: str, hits: list[int | None], ratings: list[int], k: int = 5) -> float:
+    """Evaluate hits as the search relevance workbench of OpenSearch 3 does."""
+    ordered = sorted(ratings)
+    threshold = 0.0
+    if ordered and ordered[-1]:
+        threshold = max(ordered[-1] / 2, ordered[math.ceil(0.9 * len(ordered)) - 1])
+    relevant = [r is not None and r >= threshold and r > 0 for r in hits[:k]]
+    total = sum(r >= threshold and r > 0 for r in ratings)
+    precisions = [sum(relevant[: i + 1]) / (i + 1) for i, hit in enumerate(relevant) if hit]
+    value = {
+        "precision": sum(relevant) / len(relevant) if relevant else 0.0,
+        "recall": sum(relevant) / total if total else 0.0,
+        "average_precision": sum(precisions) / total if total else 0.0,
+    }[name]
+    return math.floor(value * 100 + 0.5) / 100
