@@ -182,7 +182,7 @@ OF_GENERATION = {
             *("contextprecision", "contextutilization", "llmcontextprecisionwithreference"),
             *("llmcontextprecisionwithoutreference", "nonllmcontextprecisionwithreference"),
         ),
-        "use \"average_precision(norm='hits')\"",
+        "use \"average_precision(norm='hits')\", or by ids 'set_precision', as in the preset ragas",
     ),
     "idbasedcontextprecision": "use 'set_precision'",
     **dict.fromkeys(

@@ -165,7 +165,10 @@ UNREADABLE = {
     "unknown alias": ("recip_rnk", "Did you mean 'recip_rank'"),
     "unknown measure": ("CatalogCoverge", "Did you mean 'catalogcoverage'"),
     "nothing alike": ("xyz", "unknown metric 'xyz'. pr.list_metrics() and the command"),
-    "context precision of ragas": ("context_precision", "use \"average_precision(norm='hits')\""),
+    "context precision of ragas": (
+        "context_precision",
+        "use \"average_precision(norm='hits')\", or by ids 'set_precision'",
+    ),
     "a class of ragas": ("NonLLMContextRecall", "is not a metric; use 'recall'"),
     "by ids in ragas": ("id_based_context_precision@5", "use 'set_precision'"),
     "of answers": ("faithfulness", "it evaluates generated answers, not rankings"),
