@@ -57,7 +57,7 @@ class Choices:
         cls, candidates: Candidates, max_candidates: int, parameters: Mapping[str, Any]
     ) -> Choices:
         """Return the candidates; raise `ArgumentError` for invalid ones."""
-        if is_number(candidates):
+        if isinstance(candidates, (int, float)) and is_number(candidates):
             Fusion.of(**parameters, weights={"": 1.0})
             return cls(parameters, _steps(candidates), max_candidates)
         if isinstance(candidates, (str, Mapping)) or not isinstance(candidates, Sequence):
@@ -156,7 +156,7 @@ def _check_count(count: int, most: int, remedy: str) -> None:
 
 
 def _parts(total: int, count: int) -> Iterator[tuple[int, ...]]:
-    """Yield all tuples of `count` integers of 0 or more with a sum, from the first run's highest."""
+    """Yield all tuples of `count` integers of 0 or more with a sum, the highest first integer first."""
     if count == 1:
         yield (total,)
         return

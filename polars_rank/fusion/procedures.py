@@ -227,14 +227,14 @@ class Folds:
     def of_queries(self) -> pl.DataFrame:
         """The queries with their folds; queries of a cluster are in the same fold."""
         tuning, queries = self.log.tuning, self.log.queries
-        hashes = _seeded(queries, tuning.keys, self.seed)
+        hashes = _seeded(queries, tuning.columns.query, self.seed)
         if tuning.cluster:
             queries = queries.join(clusters(self.log), on=tuning.keys, nulls_equal=True)
             has_cluster = pl.all_horizontal(pl.col(each).is_not_null() for each in tuning.cluster)
             of_cluster = _seeded(queries, tuning.cluster, self.seed)
             hashes = pl.when(has_cluster).then(of_cluster).otherwise(hashes)
         folds = queries.select(*tuning.keys, (hashes.rank("dense") - 1).cast(pl.UInt32).alias(_KEY))
-        units = 1 + (folds.get_column(_KEY).max() or 0) if folds.height else 0
+        units = folds.get_column(_KEY).n_unique()
         if units < self.count:
             unit = "cluster" if tuning.cluster else "query"
             plural = "clusters" if tuning.cluster else "queries"
@@ -337,7 +337,8 @@ def clusters(log: Log) -> pl.DataFrame:
 
 def _seeded(queries: pl.DataFrame, names: Sequence[str], seed: int) -> pl.Expr:
     key = query_key(names, [queries.schema.get(name) or pl.Null() for name in names])
-    return mixed(key + pl.lit(seed * _ODD % 2**64, dtype=pl.UInt64))
+    hashes: pl.Expr = mixed(key + pl.lit(seed * _ODD % 2**64, dtype=pl.UInt64))
+    return hashes
 
 
 def _name(column: pl.Expr) -> str:

@@ -9,6 +9,7 @@ import polars as pl
 
 from polars_rank._docstrings import described_by
 from polars_rank._params import (
+    OWN,
     Names,
     find_columns,
     free,
@@ -49,13 +50,12 @@ from polars_rank.fusion.procedures import (
 from polars_rank.fusion.scales import Normalization
 from polars_rank.io.parquet import memory_bytes
 from polars_rank.metrics.metric import cutoff
-from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.intervals import special
 from polars_rank.stats.per_query_tables import lower_is_better
 from polars_rank.stats.summary import summarize
 
-_UNJUDGED = "unjudged"
+_UNJUDGED, _BEST, _EQUAL = "unjudged", OWN + "best", OWN + "equal"
 _DIFFERENCES = ("difference", "difference_low", "difference_high", "p_value")
 _PROCEDURES: dict[str, Any] = {
     PROCEDURE: pl.String(),
@@ -185,7 +185,8 @@ def tune_fusion(
           confidence interval, as in `summarize`;
         - `difference`, `difference_low`, `difference_high`, `p_value`: difference from the best
           single run, paired by query, with its confidence interval and p-value, as in `compare`;
-          null for that run;
+          null for that run. If all values are equal to those of that run, as with all weight on it,
+          the interval is null, and the p-value 1;
         - `queries`: number of queries with a value;
         - `unjudged`: number of documents without a label up to the metric's cutoff, in all rankings
           of the procedure; for "tuned", of the fusion with `parameters`;
@@ -379,7 +380,8 @@ def _tuning(frame: pl.LazyFrame, given: Mapping[str, Any]) -> tuple[Tuning, tupl
         {name: given[name] for name in _OF_METRIC}, memory_bytes(given["memory"]),
     )  # fmt: skip
     # The plans check the parameters that are left.
-    empty = pl.LazyFrame(schema={**schema, CANDIDATE: pl.UInt32})
+    read = [*columns.pair, columns.score, columns.label]
+    empty = pl.LazyFrame(schema={CANDIDATE: pl.UInt32, **{name: schema[name] for name in read}})
     values = per_query(empty, tuning.metric, by=CANDIDATE, **tuning.names, **tuning.options)
     variable(schema_of(values), tuning.metric, tuning.definitions)
     return tuning, by
@@ -423,13 +425,7 @@ def _procedures(folds: Folds, confidence: float) -> pl.DataFrame:
     if singles.is_empty():
         raise DataError("`metric` is undefined for all queries of all runs")
     best = singles.sort("mean", PROCEDURE, descending=[not lower, False])[PROCEDURE][0]
-    differences = compare(
-        values, tuning.metric, baseline=best, run=PROCEDURE, query=tuning.keys,
-        cluster=tuning.cluster or None, confidence=confidence, **_counting(tuning),
-    ).select(
-        PROCEDURE, "difference", pl.col("low").alias("difference_low"),
-        pl.col("high").alias("difference_high"), "p_value",
-    )  # fmt: skip
+    differences = _differences(values, tuning, best, confidence)
     unweighted = tuning.choices.unweighted(runs).text
     texts = [log.candidates[number].text for number in (folds.winner, *folds.chosen)]
     order = pl.DataFrame(
@@ -446,6 +442,38 @@ def _procedures(folds: Folds, confidence: float) -> pl.DataFrame:
         .join(_unjudged(folds, best), on=PROCEDURE, how="left", maintain_order="left")
         .select(pl.col(name).cast(dtype) for name, dtype in _PROCEDURES.items())
     )
+
+
+def _differences(
+    values: pl.DataFrame, tuning: Tuning, best: str, confidence: float
+) -> pl.DataFrame:
+    """Return the differences of the procedures from the best single run.
+
+    "tuned" often has all weight on one run. There is nothing to test then, or to warn about.
+    """
+    value = tuning.variable(values).value
+    of_best = values.filter(pl.col(PROCEDURE) == best).select(*tuning.keys, value.alias(_BEST))
+    is_equal = value.eq_missing(pl.col(_BEST)).all()
+    equal = (
+        values.join(of_best, on=tuning.keys, how="left", nulls_equal=True)
+        .group_by(PROCEDURE)
+        .agg(is_equal.alias(_EQUAL))
+        .filter(_EQUAL, pl.col(PROCEDURE) != best)
+        .get_column(PROCEDURE)
+    )
+    same = pl.DataFrame(
+        [(name, 0.0, None, None, 1.0) for name in equal],
+        {PROCEDURE: pl.String, **dict.fromkeys(_DIFFERENCES, pl.Float64)},
+        orient="row",
+    )
+    others = values.filter(~pl.col(PROCEDURE).is_in(equal.to_list()))
+    if others.get_column(PROCEDURE).n_unique() < 2:
+        return same
+    tested = compare(
+        others, tuning.metric, baseline=best, run=PROCEDURE, query=tuning.keys,
+        cluster=tuning.cluster or None, confidence=confidence, **_counting(tuning),
+    ).select(PROCEDURE, "difference", "low", "high", "p_value")  # fmt: skip
+    return pl.concat([same, tested.rename({"low": "difference_low", "high": "difference_high"})])
 
 
 def _unjudged(folds: Folds, best: str) -> pl.DataFrame:
@@ -472,7 +500,7 @@ def _unjudged(folds: Folds, best: str) -> pl.DataFrame:
         if None in (low, high, other_low, other_high):
             return None
         has_unjudged = low < high or other_low < other_high
-        return has_unjudged and low <= other_high and other_low <= high
+        return bool(has_unjudged and low <= other_high and other_low <= high)
 
     flags = pl.DataFrame(
         {PROCEDURE: [*limits], "reversible": [reversible(name) for name in limits]},
