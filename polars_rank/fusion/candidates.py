@@ -39,7 +39,9 @@ class Candidate(NamedTuple):
             for name, value in parameters.items()
             if name not in {*without_effect, "weights"}
         }
-        return cls(replace(fusion, weights=None), fusion.weights, json.dumps(given))
+        if "k" in given and float(given["k"]).is_integer():
+            given["k"] = int(given["k"])
+        return cls(replace(fusion, weights=None), fusion.weights, json.dumps(given, default=float))
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ def _check_count(count: int, most: int, remedy: str) -> None:
 
 
 def _parts(total: int, count: int) -> Iterator[tuple[int, ...]]:
-    """Yield all tuples of `count` integers of 0 or more with a sum, the highest first integer first."""
+    """Yield all tuples of integers of 0 or more with a sum; the highest first integer first."""
     if count == 1:
         yield (total,)
         return
