@@ -239,7 +239,24 @@ def tune_fusion(
 
     Examples
     --------
-    >>> runs = pr.datasets.simulated(queries=200, seed=1)
+    >>> log = pr.datasets.search_log(400, 30, runs=["tfidf", "lm", "bm25", "dense"], seed=3)
+    >>> runs = log.filter(pl.col("run").is_in(["bm25", "dense"])).collect()
+    >>> options = {"method": "sum", "normalize": "min_max"}
+    >>> table = pr.tune_fusion(runs, "ndcg@10", **options)
+    >>> table.select("procedure", "mean", "difference", "p_value")
+    shape: (4, 4)
+    ┌────────────┬──────────┬────────────┬──────────┐
+    │ procedure  ┆ mean     ┆ difference ┆ p_value  │
+    │ ---        ┆ ---      ┆ ---        ┆ ---      │
+    │ str        ┆ f64      ┆ f64        ┆ f64      │
+    ╞════════════╪══════════╪════════════╪══════════╡
+    │ tuned      ┆ 0.736025 ┆ 0.008745   ┆ 0.004741 │
+    │ unweighted ┆ 0.730653 ┆ 0.003373   ┆ 0.50939  │
+    │ bm25       ┆ 0.704835 ┆ -0.022446  ┆ 0.009624 │
+    │ dense      ┆ 0.72728  ┆ null       ┆ null     │
+    └────────────┴──────────┴────────────┴──────────┘
+    >>> table["parameters"][0]
+    '{"weights": {"bm25": 0.2, "dense": 0.8}, "method": "sum", "normalize": "min_max"}'
     """
     parameters = {name: value for name, value in locals().items() if name != "frame"}
     integer("folds", folds, 2)
@@ -334,7 +351,22 @@ def fusion_curve(
 
     Examples
     --------
-    >>> runs = pr.datasets.simulated(queries=200, seed=1)
+    >>> log = pr.datasets.search_log(400, 30, runs=["tfidf", "lm", "bm25", "dense"], seed=3)
+    >>> runs = log.filter(pl.col("run").is_in(["bm25", "dense"])).collect()
+    >>> options = {"method": "sum", "normalize": "min_max"}
+    >>> curve = pr.fusion_curve(runs, "ndcg@10", **options)
+    >>> curve.select("candidate", "mean", "low", "high").tail(4)
+    shape: (4, 4)
+    ┌───────────┬──────────┬──────────┬──────────┐
+    │ candidate ┆ mean     ┆ low      ┆ high     │
+    │ ---       ┆ ---      ┆ ---      ┆ ---      │
+    │ u32       ┆ f64      ┆ f64      ┆ f64      │
+    ╞═══════════╪══════════╪══════════╪══════════╡
+    │ 7         ┆ 0.737746 ┆ 0.710352 ┆ 0.765139 │
+    │ 8         ┆ 0.737764 ┆ 0.710273 ┆ 0.765254 │
+    │ 9         ┆ 0.737551 ┆ 0.710008 ┆ 0.765094 │
+    │ 10        ┆ 0.730108 ┆ 0.702755 ┆ 0.757462 │
+    └───────────┴──────────┴──────────┴──────────┘
     """
     parameters = {name: value for name, value in locals().items() if name != "frame"}
     integer("folds", folds, 2)
