@@ -193,6 +193,6 @@ for panel, functions in _PANELS.items():
     for function in functions:
         _describe_values(function)
         app.command(
-            function.__name__.replace("_", "-"), cls=Command, help=_help(function), rich_help_panel=panel,
-            no_args_is_help=function not in (metrics, demo),
+            function.__name__.replace("_", "-"), cls=Command, help=_help(function),
+            rich_help_panel=panel, no_args_is_help=function not in (metrics, demo),
         )(function)  # fmt: skip
