@@ -128,6 +128,8 @@ EXCEPTIONS = {
     ("plot", "gain"): "the metric with its conventions",
     ("plot", "overall"): "the result of `compare`",
     ("plot", "chart"): "the chart that the command draws",
+    ("plot", "curve"): "the command has no chart of fusions",
+    ("plot", "tuning"): "the command has no chart of fusions",
     **{
         ("plot", name): "the command has no chart of judges"
         for name in ("judge", "reference", "labels")
