@@ -58,8 +58,8 @@ from polars_rank.stats.summary import summarize
 _UNJUDGED, _BEST, _EQUAL = "unjudged", OWN + "best", OWN + "equal"
 _DIFFERENCES = ("difference", "difference_low", "difference_high", "p_value")
 _PROCEDURES: dict[str, Any] = {
-    PROCEDURE: pl.String(),
     "metric": pl.String(),
+    PROCEDURE: pl.String(),
     **dict.fromkeys(("mean", "low", "high", *_DIFFERENCES), pl.Float64()),
     "queries": pl.Int64(),
     _UNJUDGED: pl.Int64(),
@@ -68,8 +68,8 @@ _PROCEDURES: dict[str, Any] = {
     "by_fold": pl.List(pl.String),
 }
 _CURVE: dict[str, Any] = {
-    CANDIDATE: pl.UInt32(),
     "metric": pl.String(),
+    CANDIDATE: pl.UInt32(),
     **dict.fromkeys(("mean", "low", "high"), pl.Float64()),
     "queries": pl.Int64(),
     "parameters": pl.String(),
@@ -180,7 +180,7 @@ def tune_fusion(
         parameters of the call with equal weights), and each single run. The columns are those of
         `by`, and
 
-        - `procedure`, `metric`;
+        - `metric`, `procedure`;
         - `mean`, `low`, `high`: mean over the queries, which are held out for "tuned", and its
           confidence interval, as in `summarize`;
         - `difference`, `difference_low`, `difference_high`, `p_value`: difference from the best
@@ -331,9 +331,9 @@ def fusion_curve(
     LazyFrame or DataFrame
         Same type as `frame`. One row per group and candidate, with the columns of `by`, and
 
+        - `metric`;
         - `candidate`: number of the candidate, from 0. Those of a step begin with all weight on
           the first run, by name;
-        - `metric`;
         - `mean`, `low`, `high`: mean over all queries and its confidence interval, as in
           `summarize`, which does not account for the choice of a candidate by its mean;
         - `queries`: number of queries with a value;

@@ -121,7 +121,7 @@ def _rows(
     check_columns(schema, columns, function, parameter)
     rows = collected(frame)
     if rows.get_column(key).is_duplicated().any():
-        others = list(itertools.takewhile(lambda name: name != key, schema))
+        others = list(itertools.takewhile(lambda name: name != "metric", schema))
         raise ArgumentError(
             f"`{parameter}` has several rows for one {key}; filter the table to one value of "
             f"{others}"
