@@ -231,6 +231,7 @@ MORE = {
     "colors": "{}",
     "from_dicts.judgments": "{}",
     "fuse.name": "'' text",
+    "fusion_curve.folds": "huge",
     "meta": "{}",
     **{f"define_metric.{name}": "-1" for name in ("low", "high", "perfect")},
     **dict.fromkeys(("report.source", "report.time", "report.title"), "'' text"),

@@ -324,7 +324,7 @@ class Folds:
 def clusters(log: Log) -> pl.DataFrame:
     """Return the clusters of queries; raise `DataError` if a query is in several."""
     tuning = log.tuning
-    of_queries = log.rows.select(*tuning.keys, *tuning.cluster).unique()
+    of_queries = log.rows.select([*dict.fromkeys([*tuning.keys, *tuning.cluster])]).unique()
     several = of_queries.filter(pl.struct(tuning.keys).is_duplicated()).sort(tuning.keys)
     if not several.is_empty():
         raise DataError(

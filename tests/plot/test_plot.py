@@ -110,6 +110,7 @@ def every_chart(
     unjudged = pr.diagnostics.judgment_bounds(log, ["ndcg@10", "ap"], **by)
     board = pr.stats.leaderboard(lists, run=run, query=query)
     fused = {"run": run, "query": query, "candidates": 0.5}
+    named_runs = log.drop_nulls(run)
     return {
         "at_k": pr.plot.at_k(log, query=query, **named),
         "gain": pr.plot.gain(log, query=query, **named),
@@ -135,7 +136,7 @@ def every_chart(
         "ranks": pr.plot.leaderboard(board, "rr", kind="ranks", run=run),
         "power": pr.plot.power(one, query=query, difference=0.05, **named),
         "fusion": pr.plot.fusion(
-            pr.fusion_curve(log, "rr", **fused), pr.tune_fusion(log, "rr", **fused)
+            pr.fusion_curve(named_runs, "rr", **fused), pr.tune_fusion(named_runs, "rr", **fused)
         ),
     }  # fmt: skip
 
