@@ -110,7 +110,7 @@ def every_chart(
     unjudged = pr.diagnostics.judgment_bounds(log, ["ndcg@10", "ap"], **by)
     board = pr.stats.leaderboard(lists, run=run, query=query)
     fused = {"run": run, "query": query, "candidates": 0.5}
-    named_runs = log.drop_nulls(run)
+    named_runs = log.with_columns(pl.col(run).fill_null("null"))
     return {
         "at_k": pr.plot.at_k(log, query=query, **named),
         "gain": pr.plot.gain(log, query=query, **named),
