@@ -1,6 +1,6 @@
 """Compare tuned with held-out means of fusions, and the time and memory of `tune_fusion`.
 
-    python -m tests.benchmarks.fusion [--logs 200] [--output FILE]
+    python -m tests.benchmarks.fusion [--logs 150] [--output FILE]
 
 The tables are in fusion.md.
 """
@@ -29,7 +29,7 @@ MANY = 4_000
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.fusion", description=__doc__)
-    parser.add_argument("--logs", type=int, default=200)
+    parser.add_argument("--logs", type=int, default=150)
     parser.add_argument("--queries", type=int, default=40)
     parser.add_argument("--rows", type=int, default=200_000, help="rows per run of the timed log")
     parser.add_argument("--seed", type=int, default=1)
