@@ -14,6 +14,8 @@ Comparison and reports:
 
 - `summarize`: means with confidence intervals.
 - `compare`, `slices`: differences between runs with confidence intervals and p-values; by slice.
+- `tune_fusion`, `fusion_curve`: weights of a fusion, with its mean on held-out queries; the mean of
+  each candidate.
 - `check`: verdicts of rules, such as a quality gate.
 - `report`: HTML report.
 
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
     from polars_rank.evaluation.curves import pr_curve, rank_curve
     from polars_rank.explanation import explain, explain_difference
     from polars_rank.fusion.fuse import fuse
+    from polars_rank.fusion.tuning import fusion_curve, tune_fusion
     from polars_rank.io.arrays import from_arrays
     from polars_rank.io.chunks import collapse
     from polars_rank.io.dicts import from_dicts
@@ -115,6 +118,7 @@ __all__ = [
     "from_dicts",
     "from_lists",
     "fuse",
+    "fusion_curve",
     "gains",
     "grouped_auc",
     "join_judgments",
@@ -133,6 +137,7 @@ __all__ = [
     "summarize",
     "terms",
     "trec",
+    "tune_fusion",
 ]
 __all__ += metrics.__all__
 
@@ -149,6 +154,7 @@ _MODULES = {
     "from_dicts": "io.dicts",
     "from_lists": "io.lists",
     "fuse": "fusion.fuse",
+    "fusion_curve": "fusion.tuning",
     "grouped_auc": "evaluation.auc",
     "join_judgments": "io.judgments",
     "list_metrics": "metrics.listing",
@@ -158,6 +164,7 @@ _MODULES = {
     "scan_log": "io.parquet",
     "slices": "stats.slicing",
     "summarize": "stats.summary",
+    "tune_fusion": "fusion.tuning",
 }
 _SUBMODULES = (
     "catalog", "clicks", "datasets", "diagnostics", "judges", "plot", "stats", "trec"

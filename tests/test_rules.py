@@ -40,7 +40,10 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("clicks.scan_ubi", "click"): "names of actions, and not of a column",
     ("judges.agreement", "rel"): "1: labels follow no conventions",
     ("from_lists", "query"): "None: each row is a query",
-    ("fuse", "k"): "60: the rank constant, and no cutoff",
+    **dict.fromkeys(
+        (("fuse", "k"), ("tune_fusion", "k"), ("fusion_curve", "k")),
+        "60: the rank constant, and no cutoff",
+    ),
     **{
         (f"clicks.{name}", "position"): _LOG_OF_CLICKS
         for name in (
@@ -194,6 +197,8 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "pr_curve": lambda: pr.pr_curve(LOG, by="country"),
     "collapse": lambda: pr.collapse(ONE.drop("doc"), doc="chunk", by=BOTH),
     "fuse": lambda: pr.fuse(LOG, by="country", keep_runs=True),
+    "tune_fusion": lambda: pr.tune_fusion(LOG, "ap", candidates=1, folds=2, by="country"),
+    "fusion_curve": lambda: pr.fusion_curve(LOG, "ap", candidates=1, by="country"),
     "rank": lambda: pr.rank(LOG, by=BOTH),
     "join_judgments": lambda: pr.join_judgments(LOG.drop("label"), JUDGMENTS, by="country"),
     "list_metrics": pr.list_metrics,

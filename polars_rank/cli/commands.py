@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from polars_rank.cli import BROKEN_PIPE, MISUSED
 from polars_rank.cli.config import MAY_BE_EMPTY, options_for
 from polars_rank.cli.evaluating import curve, estimate, evaluate, explain, metrics
-from polars_rank.cli.fusing import fuse
+from polars_rank.cli.fusing import fuse, tune_fusion
 from polars_rank.cli.generating import convert, generate
 from polars_rank.cli.inspecting import inspect
 from polars_rank.cli.leaderboards import leaderboard
@@ -185,7 +185,7 @@ def _help(function: Any) -> str:
 
 _PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Evaluation": (evaluate, estimate, curve, explain, metrics, inspect),
-    "Statistics": (summarize, compare, leaderboard, slices, movers, check),
+    "Statistics": (summarize, compare, leaderboard, slices, movers, check, tune_fusion),
     "Charts and reports": (plot, report, demo),
     "Files": (generate, convert, fuse),
 }
@@ -193,6 +193,6 @@ for panel, functions in _PANELS.items():
     for function in functions:
         _describe_values(function)
         app.command(
-            cls=Command, help=_help(function), rich_help_panel=panel,
-            no_args_is_help=function not in (metrics, demo),
+            function.__name__.replace("_", "-"), cls=Command, help=_help(function),
+            rich_help_panel=panel, no_args_is_help=function not in (metrics, demo),
         )(function)  # fmt: skip

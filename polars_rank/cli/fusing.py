@@ -1,49 +1,38 @@
-"""The command that fuses runs into one."""
+"""The commands that fuse runs into one, and that tune the fusion."""
 
+import json
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from polars_rank import _progress as bars
 from polars_rank.cli import options as o
-from polars_rank.cli.logs import Log
+from polars_rank.cli.logs import Log, conventions_of
 from polars_rank.cli.messages import misused
 from polars_rank.cli.writing import put, require_parquet
-from polars_rank.fusion import methods, parameters, scales
+from polars_rank.fusion import parameters
 from polars_rank.fusion.fuse import fuse as fused
+from polars_rank.fusion.tuning import tune_fusion as tuned
 
 
 def fuse(
     ctx: typer.Context,
     output: o.ParquetOutput,
     logs: o.Logs = [],
-    method: Annotated[methods.Method, o.option("How scores or ranks are combined.")] = "rrf",
-    k: Annotated[float, o.option("Rank constant of rrf.")] = parameters.RANK_CONSTANT,
+    method: o.FusionMethod = "rrf",
+    k: o.RankConstant = parameters.RANK_CONSTANT,
     weights: Annotated[
         list[str], o.option('Weight of a run, e.g. "bm25=0.3" (repeatable).', metavar="RUN=NUMBER")
     ] = [],
-    normalize: Annotated[
-        scales.Normalization | None, o.option("Normalization of scores (default: none).")
-    ] = None,
-    missing: Annotated[
-        methods.Missing | None,
-        o.option("What a run counts as for a document that it lacks (default: by method)."),
-    ] = None,
-    constant: Annotated[
-        float | None, o.option("Normalized score, from 0 to 1, of documents with equal scores.")
-    ] = None,
-    gamma: Annotated[float | None, o.option("Exponent of gmnz.")] = None,
-    phi: Annotated[float | None, o.option("Persistence of rbc.")] = None,
-    ddof: Annotated[
-        int, o.option("0 for the population standard deviation of zscore, 1 for a sample.")
-    ] = 0,
-    window: Annotated[
-        int | None, o.option("Number of documents per run and query that count (default: all).")
-    ] = None,
-    engine: Annotated[
-        parameters.Engine | None, o.option("Tool whose choices are the defaults.")
-    ] = None,
+    normalize: o.Normalization = None,
+    missing: o.MissingDocuments = None,
+    constant: o.ConstantScore = None,
+    gamma: o.Gamma = None,
+    phi: o.Phi = None,
+    ddof: o.Ddof = 0,
+    window: o.Window = None,
+    engine: o.FusionEngine = None,
     ties: Annotated[
         Literal["doc", "doc_ascending", "input"] | None,
         o.option("Order of documents of a run with tied scores."),
@@ -65,7 +54,7 @@ def fuse(
     run: o.Run = None,
     query: o.Query = [],
     doc: o.Doc = None,
-    score: Annotated[str, o.column("Column of the score, higher is better.", o.COLUMNS)] = "score",
+    score: o.FusedScore = "score",
     label: o.Label = "label",
     overwrite: o.Overwrite = False,
 ) -> None:
@@ -107,3 +96,98 @@ def _weights(texts: Iterable[str]) -> dict[str, float] | None:
             misused(f"--weights has the run {run!r} twice")
         weights[run] = number
     return weights or None
+
+
+def tune_fusion(
+    ctx: typer.Context,
+    logs: o.Logs = [],
+    metrics: o.Metrics = [],
+    candidates: Annotated[
+        str,
+        o.option(
+            "Step of the weights of runs, or a JSON list of parameters, "
+            """e.g. '[{"k": 10}, {"k": 60}]'.""",
+            metavar="STEP|JSON",
+        ),
+    ] = "0.1",
+    method: o.FusionMethod = "rrf",
+    k: o.RankConstant = parameters.RANK_CONSTANT,
+    normalize: o.Normalization = None,
+    missing: o.MissingDocuments = None,
+    constant: o.ConstantScore = None,
+    gamma: o.Gamma = None,
+    phi: o.Phi = None,
+    ddof: o.Ddof = 0,
+    window: o.Window = None,
+    engine: o.FusionEngine = None,
+    folds: Annotated[int, o.option("Number of folds for cross-validation.")] = 5,
+    max_candidates: Annotated[int, o.option("Maximum number of candidates.")] = 1000,
+    by: o.By = [],
+    cluster: o.Cluster = [],
+    confidence: o.Confidence = 0.95,
+    seed: o.Seed = 0,
+    qrels: o.Qrels = [],
+    fractional: o.Fractional = False,
+    negative: o.Negative = "unjudged",
+    input_format: o.InputFormat = None,
+    layout: o.Layout = None,
+    memory: Annotated[
+        str | None,
+        o.option('Memory for sorting and for evaluating, e.g. "2GB" (default: 500 MB).', o.INPUT,
+                 metavar="SIZE"),
+    ] = None,
+    missing_columns: o.MissingColumns = "raise",
+    extra_columns: o.ExtraColumns = "raise",
+    progress: o.Progress = True,
+    run: o.Run = None,
+    query: o.Query = [],
+    doc: o.Doc = None,
+    score: o.FusedScore = "score",
+    label: o.Label = "label",
+    conventions: o.Conventions = "polars_rank",
+    ties: Annotated[
+        Literal["doc", "doc_ascending"] | None,
+        o.option("Order of documents with tied scores, in runs and in their fusion.",
+                 o.DEFINITIONS),
+    ] = None,
+    rel: o.Rel = None,
+    unjudged: o.Unjudged = None,
+    query_set: o.QuerySet = None,
+    undefined: o.Undefined = [],
+    format: o.Format = None,
+    output: o.Output = None,
+    overwrite: o.Overwrite = False,
+    wide: o.Wide = False,
+) -> None:  # fmt: skip
+    """Tune a fusion of runs, and compare it on held-out queries.
+
+    For example:
+      polars-rank tune-fusion log.parquet -m ndcg@10
+      polars-rank tune-fusion log.parquet -m rr --method borda --candidates 0.05
+    """
+    arguments = locals()
+    log = Log.of(arguments)
+    if not (run is None or run):
+        misused("tune-fusion needs the column of the run; name it with --run")
+    if len(metrics) != 1:
+        misused(f"tune-fusion needs one metric; found {len(metrics)}")
+    treatment: Any = o.undefined_of(undefined)
+    names = {role: name for role, name in log.columns.items() if role != "position"}
+    result = tuned(
+        log.opened.scan([*by, *([] if run is None else [run])]), metrics[0],
+        candidates=_candidates(candidates), method=method, run=run or "run", by=by or None, k=k,
+        normalize=normalize, missing=missing, constant=constant, gamma=gamma, phi=phi, ddof=ddof,
+        window=window, engine=engine, ties=ties, folds=folds, max_candidates=max_candidates,
+        cluster=cluster or None, confidence=confidence, rel=rel, unjudged=unjudged,
+        query_set=query_set, undefined=treatment,
+        conventions=conventions_of(conventions), seed=seed, memory=memory, **names,
+    )  # fmt: skip
+    put(result, **o.output_options(arguments))
+
+
+def _candidates(text: str) -> Any:
+    """Return a step of weights, or the parameters in JSON."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        misused(f"--candidates must be a step, such as 0.1, or a JSON list; found {text!r}")

@@ -20,6 +20,9 @@ from polars_rank.cli import completion, sources, writing
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.evaluation import parameters
 from polars_rank.frames import layouts
+from polars_rank.fusion import methods as fusion_methods
+from polars_rank.fusion import parameters as fusion_parameters
+from polars_rank.fusion import scales as fusion_scales
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import is_metric, split
 from polars_rank.stats import intervals, sequences, significance
@@ -173,6 +176,28 @@ Margin = Annotated[
 RelativeMargin = Annotated[float | None, option("Margin as a share of the baseline's mean.")]
 Resamples = Annotated[int, option("Number of resamples.")]
 Queries = Annotated[int, option("Number of queries.")]
+FusionMethod = Annotated[fusion_methods.Method, option("How scores or ranks are combined.")]
+RankConstant = Annotated[float, option("Rank constant of rrf.")]
+Normalization = Annotated[
+    fusion_scales.Normalization | None, option("Normalization of scores (default: none).")
+]
+MissingDocuments = Annotated[
+    fusion_methods.Missing | None,
+    option("What a run counts as for a document that it lacks (default: by method)."),
+]
+ConstantScore = Annotated[
+    float | None, option("Normalized score, from 0 to 1, of documents with equal scores.")
+]
+Gamma = Annotated[float | None, option("Exponent of gmnz.")]
+Phi = Annotated[float | None, option("Persistence of rbc.")]
+Ddof = Annotated[int, option("0 for the population standard deviation of zscore, 1 for a sample.")]
+Window = Annotated[
+    int | None, option("Number of documents per run and query that count (default: all).")
+]
+FusionEngine = Annotated[
+    fusion_parameters.Engine | None, option("Tool whose choices are the defaults.")
+]
+FusedScore = Annotated[str, column("Column of the score, higher is better.", COLUMNS)]
 Seed = Annotated[int, option("Random seed.")]
 Pairs = Annotated[bool, option("Add slices by pairs of columns.", None, "--pairs")]
 MinQueries = Annotated[int, option("Minimum number of queries to test a slice.")]

@@ -271,13 +271,10 @@ def fused(
     fusion = Fusion.of(**parameters)
     one_of("ties", ties, (None, *TIES))
     log, own_label = labeled(frame, label)
-    columns = Columns.find(
-        schema_of(log), query=query, doc=doc, score=score, label=own_label, by=by
+    columns = columns_of_runs(
+        schema_of(log), run=run, query=query, doc=doc, score=score, label=own_label, by=by
     )
-    columns.check("run", [run], "id")
-    if score == label:
-        raise used_twice(score, "score", "label")
-    plan = Plan(fusion, columns, run, ties, _checks(columns, run, fusion), keep_runs)
+    plan = Plan(fusion, columns, run, ties, checks_of_log(columns, run, fusion), keep_runs)
     keys = Keys.of(columns)
     if adjacent := keys.are_adjacent(log):
         rows = keys.rows(log, plan.inputs)
@@ -298,7 +295,16 @@ def fused(
     )
 
 
-def _checks(columns: Columns, run: str, fusion: Fusion) -> list[Check]:
+def columns_of_runs(schema: pl.Schema, *, run: str, **roles: Any) -> Columns:
+    """Return the columns of a log of several runs; raise `SchemaError` if one is missing."""
+    columns = Columns.find(schema, **roles)
+    columns.check("run", [run], "id")
+    if columns.score == columns.label:
+        raise used_twice(columns.score, "score", "label")
+    return columns
+
+
+def checks_of_log(columns: Columns, run: str, fusion: Fusion) -> list[Check]:
     """Return the checks of rows and of documents."""
     checks = [
         *row_checks(columns),

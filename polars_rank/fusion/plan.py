@@ -76,13 +76,19 @@ class Plan:
         """
         query = [*dict.fromkeys([*keys, *self.columns.keys])]
         distinct = self._distinct(rows, query)
-        documents = self._combined(self._scored(self._ranked(distinct, query), query), query)
+        scored = self._scored(self._ranked(distinct, query), query)
+        documents = self.combined(scored, query)
         if self.keeps_runs:
             documents = pl.concat([self._kept(distinct, documents, query), documents])
         return documents.sort(
             *keys, self.run, _FUSED, self.doc,
             descending=[*[False] * len(keys), False, True, True], nulls_last=True,
         )  # fmt: skip
+
+    def scored(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the points that runs give to documents. They do not depend on weights."""
+        query = self.columns.keys
+        return self._scored(self._ranked(self._distinct(rows, query), query), query)
 
     def _distinct(self, rows: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
         """Return each document of a run once, with its highest score."""
@@ -166,8 +172,8 @@ class Plan:
             scored.drop(_WEIGHT), on=[*of_run, self.doc], how="left", nulls_equal=True
         ).with_columns(POINTS.fill_null(pl.col(_MISSING)))
 
-    def _combined(self, scored: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
-        """Return the documents of the fused run."""
+    def combined(self, scored: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
+        """Return the documents of the fused run, from the points and weights of runs."""
         score = self.fusion.rule.score(self.fusion.numbers)
         documents = (
             scored.with_columns(pl.when(POINTS.is_not_null()).then(WEIGHT).alias(_WEIGHT))

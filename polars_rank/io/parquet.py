@@ -150,7 +150,7 @@ def scan_log(
     """
     one_of("layout", layout, ("auto", "sorted", "adjacent", "shuffled"))
     check_options(options)
-    budget = _bytes(memory)
+    budget = memory_bytes(memory)
     try:
         source = Source.scan([paths] if isinstance(paths, (str, os.PathLike)) else paths, options)
         keys = _keys(source.schema, query, by)
@@ -368,7 +368,8 @@ def _sort_bytes(schema: pl.Schema) -> int:
     )
 
 
-def _bytes(memory: str | int | None) -> int:
+def memory_bytes(memory: str | int | None) -> int:
+    """Return the number of bytes of a parameter `memory`."""
     if memory is None:
         try:
             quarter = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4

@@ -16,6 +16,7 @@ from polars_rank.plot.cutoff_curves import at_k, gain, interpolated
 from polars_rank.plot.distributions import distribution
 from polars_rank.plot.drawing import style
 from polars_rank.plot.forest import bounds, intervals, slices
+from polars_rank.plot.fusion_curves import fusion
 from polars_rank.plot.leaderboards import leaderboard
 from polars_rank.plot.pairs import differences, scatter
 from polars_rank.plot.power_curves import power
@@ -31,6 +32,7 @@ __all__ = [
     "confusion",
     "differences",
     "distribution",
+    "fusion",
     "gain",
     "interpolated",
     "intervals",

@@ -592,6 +592,30 @@ def test_fuse(tmp_path: Path) -> None:
     assert not (tmp_path / "none.parquet").exists()
 
 
+def test_tune_fusion(tmp_path: Path) -> None:
+    log = pr.datasets.search_log(30, runs=["a", "b"]).collect()
+    source, output = tmp_path / "log.parquet", tmp_path / "tuned.parquet"
+    log.write_parquet(source)
+    options = ["--candidates", "0.5", "--folds", "3", "--cluster", "country", "--undefined", "skip"]
+    arguments = ["tune-fusion", source, "-m", "ndcg@5", "-o", output, "--overwrite"]
+    with warnings.catch_warnings(action="ignore"):  # of few countries
+        assert run(*arguments, *options)[0] == 0
+        expected = pr.tune_fusion(
+            log, "ndcg@5", candidates=0.5, folds=3, cluster="country", undefined="skip"
+        )
+    assert pl.read_parquet(output).equals(expected)
+    assert run(*arguments, "--candidates", '[{"k": 1}, {"method": "borda"}]')[0] == 0
+    assert pl.read_parquet(output)["parameters"][0] == '{"method": "rrf", "k": 1}'
+    for options, message in (
+        (["--candidates", "x"], "--candidates must be a step, such as 0.1, or a JSON list"),
+        (["--candidates", "0.3"], "must be a step of weights that divides 1"),
+        (["-m", "ap"], "tune-fusion needs one metric; found 2"),
+        (["--run", ""], "tune-fusion needs the column of the run"),
+    ):
+        code, _, err = run(*arguments, *options)
+        assert (code, message in err) == (2, True), err
+
+
 def test_malformed_trec_file(tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text("q1 0 a 1\nq1 0 b\n")
     code, _, err = run("convert", "-o", tmp_path / "out.parquet", "--qrels", tmp_path / "qrels")

@@ -14,7 +14,7 @@ import pytest
 
 from polars_rank.cli.commands import app
 
-COMMANDS = [each.name or each.callback.__name__ for each in app.registered_commands]
+COMMANDS = [each.name for each in app.registered_commands]
 SNAPSHOTS = Path(__file__).parent / "help"
 
 
@@ -70,7 +70,7 @@ def test_help_wraps_between_words_in_80_columns(helps: dict[str, str]) -> None:
         words = re.findall(r"[^\s│]+", normalised(helps[name]))
         assert {*re.findall(r"[^\s│]+", normalised(page))} <= {*words}
         assert examples(page) == examples(helps[name])
-    rows = re.findall(r"^│ ([\w ]{11})  \S", narrow[""], re.MULTILINE)
+    rows = re.findall(r"^│ ([\w -]{11})  \S", narrow[""], re.MULTILINE)
     assert [row.strip() for row in rows] == COMMANDS
 
 

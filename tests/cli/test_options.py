@@ -18,7 +18,7 @@ from polars_rank.conventions import named  # noqa: E402
 from polars_rank.evaluation import parameters  # noqa: E402
 from polars_rank.plot import __all__ as plots  # noqa: E402
 
-COMMANDS = {each.callback.__name__: each.callback for each in app.registered_commands}
+COMMANDS = {each.name: each.callback for each in app.registered_commands}
 READ = [pr.scan_log, pr.trec.scan_qrels, pr.evaluate]
 #: The functions of the library that a command calls; of a parameter of several, the first one's.
 CALLED = {
@@ -43,6 +43,7 @@ CALLED = {
     "generate": [pr.datasets.search_log],
     "convert": [pr.trec.scan_qrels],
     "fuse": [pr.fuse, *READ],
+    "tune-fusion": [pr.tune_fusion, *READ],
 }
 #: What files a command reads and writes, and how.
 FILES = {
@@ -77,6 +78,7 @@ OWN = {
         "slices": "of the table of slices",
     },
     "report": {"rule": "a single one of the rules", "meta": "pairs of names and values"},
+    "tune-fusion": {"metrics": "the metric"},
     "demo": {"folder": "the files of the demonstration"},
 }
 #: The functions of a command, of which each parameter is an option.
@@ -97,6 +99,7 @@ COMPLETE = {
     "generate": [pr.datasets.search_log],
     "convert": [pr.trec.scan_run, pr.trec.scan_qrels],
     "fuse": [pr.fuse],
+    "tune-fusion": [pr.tune_fusion],
 }
 #: Parameters that are no options of a command, or of any command, and why.
 _LOG = "the argument LOG"
@@ -125,6 +128,8 @@ EXCEPTIONS = {
     ("plot", "gain"): "the metric with its conventions",
     ("plot", "overall"): "the result of `compare`",
     ("plot", "chart"): "the chart that the command draws",
+    ("plot", "curve"): "the command has no chart of fusions",
+    ("plot", "tuning"): "the command has no chart of fusions",
     **{
         ("plot", name): "the command has no chart of judges"
         for name in ("judge", "reference", "labels")

@@ -1,0 +1,345 @@
+"""The evaluation of candidates for a fusion: means per fold, the choice, held-out values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank._params import OWN
+from polars_rank.errors import ArgumentError, DataError, number_of
+from polars_rank.evaluation.checks import raise_failed
+from polars_rank.evaluation.evaluate import per_query
+from polars_rank.fusion.candidates import Candidate, Choices
+from polars_rank.fusion.fuse import Runs, checks_of_log, fuse
+from polars_rank.fusion.methods import WEIGHT
+from polars_rank.fusion.plan import FUSED, LABEL, Plan
+from polars_rank.stats.per_query_tables import lower_is_better, variables, with_undefined
+from polars_rank.stats.query_hash import mixed, query_key
+
+if TYPE_CHECKING:
+    from polars_rank.columns import Columns
+    from polars_rank.conventions import Ties
+    from polars_rank.fusion.parameters import Fusion
+    from polars_rank.stats.per_query_tables import Variable
+
+CANDIDATE, PROCEDURE, TUNED, UNWEIGHTED = "candidate", "procedure", "tuned", "unweighted"
+
+#: Approximate bytes of memory for each row of a candidate while it is evaluated.
+_ROW_BYTES = 300
+_FOLD, _KEY, _SUM, _COUNT = (OWN + name for name in ("fold", "key", "sum", "count"))
+_ODD = 0xD6E8FEB86659FD93
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The checked parameters of `tune_fusion`, without those of its folds."""
+
+    columns: Columns
+    run: str
+    metric: pl.Expr
+    choices: Choices
+    cluster: tuple[str, ...]
+    ties: Ties | None
+    #: The options of `per_query` about definitions.
+    definitions: Mapping[str, Any]
+    memory: int
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns that identify a query in the whole table."""
+        return [*self.columns.keys]
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """The options that name the columns of documents."""
+        return {
+            "query": self.keys,
+            "doc": self.columns.doc,
+            "score": self.columns.score,
+            "label": self.columns.label,
+        }
+
+    def values(self, documents: pl.DataFrame, by: str) -> pl.DataFrame:
+        """Return the metric of each ranking."""
+        return per_query(documents, self.metric, by=by, **self.names, **self.options)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of `per_query` about definitions and ties."""
+        return {**self.definitions, "ties": self.ties}
+
+    def variable(self, values: pl.DataFrame) -> Variable:
+        """Return the metric as a column of per-query values."""
+        return variable(values.schema, self.metric, self.definitions)
+
+
+def variable(schema: pl.Schema, metric: pl.Expr, definitions: Mapping[str, Any]) -> Variable:
+    """Return the metric as a column of per-query values.
+
+    Raise `ArgumentError` unless the metric has a mean.
+    """
+    conventions = with_undefined(definitions["conventions"], definitions["undefined"])
+    (column,) = variables(schema, [metric], conventions, {}, "metric")
+    if column.aggregate != "mean":
+        raise ArgumentError(
+            f"`metric` must be a mean over queries; {column.name!r} is a {column.aggregate}"
+        )
+    if column.counts_as == "null":
+        raise ArgumentError("`undefined` must be 'zero', 'one' or 'skip'; found 'null'")
+    return column
+
+
+@dataclass(frozen=True)
+class Log:
+    """The rows of one group of a table, and the candidates for them."""
+
+    tuning: Tuning
+    rows: pl.DataFrame
+
+    @cached_property
+    def runs(self) -> list[str]:
+        """The names of the runs."""
+        names = self.rows.select(pl.col(self.tuning.run).cast(pl.String).unique()).to_series()
+        runs = names.drop_nulls().sort().to_list()
+        reserved = [run for run in (TUNED, UNWEIGHTED) if run in runs]
+        if reserved:
+            raise DataError(
+                f"column {self.tuning.run!r} (`run`) has a run {reserved[0]!r}, which is the name "
+                "of a procedure of the result; rename the run"
+            )
+        for each in self._given_weights():
+            Runs(self.tuning.run, [*each], None)(names.to_frame())
+        return runs
+
+    def _given_weights(self) -> Iterator[Mapping[str, float]]:
+        """Yield the weights of runs that the call names; nothing for candidates without weights."""
+        candidates = self.tuning.choices.candidates
+        yield {}
+        for each in [] if isinstance(candidates, int) else candidates:
+            yield each.weights or {}
+
+    @cached_property
+    def candidates(self) -> list[Candidate]:
+        """The candidates."""
+        return self.tuning.choices.list(self.runs)
+
+    @cached_property
+    def both(self) -> pl.DataFrame:
+        """The documents of the runs and of their fusion without weights, after checks."""
+        tuning, label = self.tuning, self.tuning.columns.label
+        unweighted = tuning.choices.unweighted(self.runs)
+        both = fuse(
+            self.rows, **tuning.choices.parameters, run=tuning.run, **tuning.names,
+            weights=unweighted.weights, ties=tuning.ties, name=OWN + "fused", keep_runs=True,
+        )  # fmt: skip
+        if both.get_column(label).null_count() == both.height:
+            raise DataError(f"column {label!r} (`label`) has no labels; join the judgments first")
+        return both.with_columns(pl.col(label).cast(pl.Float64))
+
+    @cached_property
+    def queries(self) -> pl.DataFrame:
+        """The keys of the queries."""
+        return self.both.select(self.tuning.keys).unique().sort(self.tuning.keys)
+
+    def single_runs(self) -> pl.DataFrame:
+        """Return the documents of the runs, each with all queries and all judged documents.
+
+        A run that has no rows for a query has retrieved nothing for it.
+        """
+        tuning, columns = self.tuning, self.tuning.columns
+        is_fused = pl.col(tuning.run) == OWN + "fused"
+        kept = self.both.filter(~is_fused)
+        pairs = self.queries.join(pl.DataFrame({tuning.run: self.runs}), how="cross")
+        keys = [*tuning.keys, tuning.run]
+        missing = pairs.join(kept, on=keys, how="anti", nulls_equal=True)
+        judged = self.both.filter(is_fused & pl.col(columns.label).is_not_null())
+        added = missing.join(
+            judged.select(*tuning.keys, str(columns.doc), columns.label), on=tuning.keys,
+            how="left", nulls_equal=True,
+        )  # fmt: skip
+        return pl.concat([kept, added], how="diagonal").rename({tuning.run: PROCEDURE})
+
+    def documents(self, numbers: Sequence[int]) -> Iterator[pl.DataFrame]:
+        """Yield batches of the documents of fused rankings, with the numbers of candidates.
+
+        The number after that of the last candidate is that of the fusion without weights.
+        """
+        every = [*self.candidates, self.tuning.choices.unweighted(self.runs)]
+        members: dict[Fusion, list[int]] = {}
+        for number in numbers:
+            members.setdefault(every[number].fusion, []).append(number)
+        for fusion, group in members.items():
+            plan = self._plan(fusion)
+            scored = plan.scored(self.rows.lazy().select(plan.inputs)).drop(_name(WEIGHT)).collect()
+            size = max(1, self.tuning.memory // (_ROW_BYTES * max(1, scored.height)))
+            for start in range(0, len(group), size):
+                batch = group[start : start + size]
+                yield self._fused(plan, scored, {each: every[each].weights for each in batch})
+
+    def _plan(self, fusion: Fusion) -> Plan:
+        tuning = self.tuning
+        checks = checks_of_log(tuning.columns, tuning.run, fusion)
+        return Plan(fusion, tuning.columns, tuning.run, tuning.ties, checks, keeps_runs=False)
+
+    def _fused(
+        self, plan: Plan, scored: pl.DataFrame, weights: Mapping[int, Mapping[str, float] | None]
+    ) -> pl.DataFrame:
+        """Return the documents of fused rankings, from the points of the runs."""
+        columns, keys = self.tuning.columns, self.tuning.keys
+        rows = [
+            (number, run, 1.0 if given is None else given[run])
+            for number, given in weights.items()
+            for run in self.runs
+        ]
+        schema = {CANDIDATE: pl.UInt32, plan.run: pl.String, _name(WEIGHT): pl.Float64}
+        weighted = scored.lazy().join(
+            pl.LazyFrame(rows, schema, orient="row"), on=plan.run
+        )  # fmt: skip
+        documents = plan.combined(weighted, [CANDIDATE, *keys])
+        checked = raise_failed(
+            documents, plan.checks, log=self.rows.lazy(), keys={key: key for key in columns.pair}
+        )
+        return checked.select(
+            CANDIDATE, *keys, str(columns.doc), FUSED.alias(columns.score),
+            LABEL.cast(pl.Float64).alias(columns.label),
+        ).collect()  # fmt: skip
+
+    def values(self, numbers: Sequence[int]) -> Iterator[pl.DataFrame]:
+        """Yield batches of per-query values of candidates."""
+        for documents in self.documents(numbers):
+            yield self.tuning.values(documents, CANDIDATE)
+
+
+@dataclass(frozen=True)
+class Folds:
+    """The folds of the queries of a log, and the candidates chosen without each of them."""
+
+    log: Log
+    count: int
+    seed: int
+
+    @cached_property
+    def of_queries(self) -> pl.DataFrame:
+        """The queries with their folds; queries of a cluster are in the same fold."""
+        tuning, queries = self.log.tuning, self.log.queries
+        hashes = _seeded(queries, tuning.columns.query, self.seed)
+        if tuning.cluster:
+            queries = queries.join(clusters(self.log), on=tuning.keys, nulls_equal=True)
+            has_cluster = pl.all_horizontal(pl.col(each).is_not_null() for each in tuning.cluster)
+            of_cluster = _seeded(queries, tuning.cluster, self.seed)
+            hashes = pl.when(has_cluster).then(of_cluster).otherwise(hashes)
+        folds = queries.select(*tuning.keys, (hashes.rank("dense") - 1).cast(pl.UInt32).alias(_KEY))
+        units = folds.get_column(_KEY).n_unique()
+        if units < self.count:
+            unit = "cluster" if tuning.cluster else "query"
+            plural = "clusters" if tuning.cluster else "queries"
+            raise DataError(
+                f"`folds` is {self.count}, but there are only {number_of(units, unit, plural)}; "
+                "choose fewer folds, or tune on more queries"
+            )
+        return folds.select(*tuning.keys, (pl.col(_KEY) % self.count).alias(_FOLD))
+
+    @cached_property
+    def sums(self) -> Mapping[int, Mapping[int, tuple[float, int]]]:
+        """The sum and the number of the values of each candidate in each fold."""
+        log, sums = self.log, dict[int, dict[int, tuple[float, int]]]()
+        for values in log.values(range(len(log.candidates))):
+            value = log.tuning.variable(values).value
+            table = (
+                values.join(self.of_queries, on=log.tuning.keys, nulls_equal=True)
+                .group_by(CANDIDATE, _FOLD)
+                # In the order of values, sums do not depend on the order of rows.
+                .agg(value.sort().sum().alias(_SUM), value.count().alias(_COUNT))
+            )
+            for number, fold, total, count in table.select(
+                CANDIDATE, _FOLD, _SUM, _COUNT
+            ).iter_rows():
+                sums.setdefault(number, {})[fold] = total, count
+        return sums
+
+    def best(self, without: int | None = None) -> int:
+        """Return the candidate with the best mean over all folds but one; ties: the first one."""
+        means = {}
+        for number in range(len(self.log.candidates)):
+            parts = [part for fold, part in self.sums.get(number, {}).items() if fold != without]
+            if count := sum(each for _, each in parts):
+                means[number] = math.fsum(total for total, _ in parts) / count
+        if not means:
+            raise DataError("`metric` is undefined for all queries of a training set; judge more")
+        lower = self._lower_is_better
+        return min(means, key=lambda number: (means[number] if lower else -means[number], number))
+
+    @cached_property
+    def _lower_is_better(self) -> bool:
+        metric = self.log.tuning.metric
+        return lower_is_better(metric)
+
+    @cached_property
+    def chosen(self) -> list[int]:
+        """The candidate chosen for each fold, on the queries of the others."""
+        return [self.best(without=fold) for fold in range(self.count)]
+
+    @cached_property
+    def winner(self) -> int:
+        """The candidate chosen on all queries."""
+        return self.best()
+
+    def held_out(self) -> pl.DataFrame:
+        """Return per-query values of all procedures; those of "tuned" are held out."""
+        log = self.log
+        unweighted = len(log.candidates)
+        values = pl.concat(log.values([*{*self.chosen}, unweighted]))
+        choice = pl.DataFrame(
+            {_FOLD: range(self.count), CANDIDATE: self.chosen},
+            {_FOLD: pl.UInt32, CANDIDATE: pl.UInt32},
+        )
+        keys = log.tuning.keys
+        tuned = values.join(
+            self.of_queries.join(choice, on=_FOLD), on=[*keys, CANDIDATE], nulls_equal=True
+        )
+        parts = {TUNED: tuned, UNWEIGHTED: values.filter(pl.col(CANDIDATE) == unweighted)}
+        named = [
+            part.select(pl.lit(name).alias(PROCEDURE), pl.exclude(CANDIDATE, _FOLD))
+            for name, part in parts.items()
+        ]
+        singles = log.tuning.values(log.single_runs(), PROCEDURE)
+        return pl.concat([*named, singles.select(named[0].columns)])
+
+    def documents(self) -> pl.DataFrame:
+        """Return the documents of all procedures; "tuned" has the candidate of all queries."""
+        log, unweighted = self.log, len(self.log.candidates)
+        fused = [
+            documents.with_columns(pl.lit(name).alias(PROCEDURE)).drop(CANDIDATE)
+            for name, number in ((TUNED, self.winner), (UNWEIGHTED, unweighted))
+            for documents in log.documents([number])
+        ]
+        return pl.concat([*fused, log.single_runs().select(fused[0].columns)])
+
+
+def clusters(log: Log) -> pl.DataFrame:
+    """Return the clusters of queries; raise `DataError` if a query is in several."""
+    tuning = log.tuning
+    of_queries = log.rows.select([*dict.fromkeys([*tuning.keys, *tuning.cluster])]).unique()
+    several = of_queries.filter(pl.struct(tuning.keys).is_duplicated()).sort(tuning.keys)
+    if not several.is_empty():
+        raise DataError(
+            f"{number_of(several.select(tuning.keys).n_unique(), 'query', 'queries')} in several "
+            f"clusters (`cluster`), as {several.row(0, named=True)}; a query has one cluster in "
+            "all rows"
+        )
+    return of_queries
+
+
+def _seeded(queries: pl.DataFrame, names: Sequence[str], seed: int) -> pl.Expr:
+    key = query_key(names, [queries.schema.get(name) or pl.Null() for name in names])
+    hashes: pl.Expr = mixed(key + pl.lit(seed * _ODD % 2**64, dtype=pl.UInt64))
+    return hashes
+
+
+def _name(column: pl.Expr) -> str:
+    return column.meta.output_name()

@@ -1,0 +1,235 @@
+"""Means of a fusion by the weights of its runs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from polars_rank._params import public
+from polars_rank.errors import ArgumentError
+from polars_rank.frames.tables import collected, lazy, schema_of
+from polars_rank.plot.drawing import (
+    HEIGHT,
+    altair,
+    axis,
+    counted,
+    layered,
+    means,
+    metric_title,
+    non_empty,
+    tooltip,
+    with_field,
+)
+from polars_rank.plot.runs import NEUTRAL, harmless
+from polars_rank.plot.statistics_tables import check_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import altair as alt
+
+_COLUMNS = ("candidate", "metric", "mean", "low", "high", "queries", "parameters")
+_OF_TUNING = ("procedure", "metric", "mean", "difference", "parameters")
+_COLOR = "#0072B2"
+#: Maximum number of candidates of a dot plot, and the pixels of each.
+_MAX_ROWS, _STEP = 40, 16
+
+
+@public
+def fusion(curve: Any, tuning: Any = None) -> alt.LayerChart:
+    """Draw the mean of a fusion by the weights of its runs.
+
+    The highest point is too high, because it was chosen after its mean was known. With `tuning`,
+    the chart also has the mean of the tuned fusion on held-out queries.
+
+    Parameters
+    ----------
+    curve
+        The table that `fusion_curve` returns, of one group.
+    tuning
+        The table that `tune_fusion` returns for the same runs; None to draw the curve only.
+
+    Returns
+    -------
+    altair.LayerChart
+        For weights of two runs, a line with a band from `low` to `high`, by the weight of the run
+        that is last by name. Otherwise, one point with an interval per candidate, the highest mean
+        first, for at most 40 candidates. With `tuning`, a dashed line at the held-out mean of
+        "tuned", and a dotted line at the mean of the best single run.
+
+    Raises
+    ------
+    ArgumentError
+        If a table has several groups, or the tables are about different metrics.
+    DataError
+        If there is nothing to draw.
+
+    Examples
+    --------
+    >>> runs = pr.datasets.search_log(200)
+    >>> curve = pr.fusion_curve(runs, "ndcg@10", method="sum", normalize="min_max")
+    >>> tuning = pr.tune_fusion(runs, "ndcg@10", method="sum", normalize="min_max")
+    >>> chart = pr.plot.fusion(curve, tuning)
+    >>> chart.save("fusion.png")  # doctest: +SKIP
+    """
+    altair()
+    rows = _rows(curve, "curve", "candidate", _COLUMNS, "pr.fusion_curve")
+    metric = rows.get_column("metric")[0] if rows.height else None
+    rows = non_empty(rows.rename({"mean": "y"}).drop_nulls("y"), "y", "candidates")
+    levels = _levels(tuning, metric)
+    parameters = [json.loads(text) for text in rows.get_column("parameters")]
+    labels = [harmless(label) for label in _labels(parameters)]
+    weights = _weights_of_two(parameters)
+    data = rows.drop("metric", "parameters").with_columns(label=pl.Series(labels))
+    notes = [counted(data.get_column("queries"))]
+    if weights is None:
+        omitted = data.height - _MAX_ROWS
+        data = data.sort("y", descending=True, maintain_order=True).head(_MAX_ROWS)
+        notes += [f"{_MAX_ROWS} of {data.height + omitted:,} candidates"] if omitted > 0 else []
+        layers, height = _dots(data, metric, levels), _STEP * data.height
+    else:
+        data = data.with_columns(x=pl.Series(weights, dtype=pl.Float64)).sort("x")
+        run = [*parameters[0]["weights"]][-1]
+        layers, height = _line(data, metric, run, levels), HEIGHT
+    lines = (f"{each.style}: {each.text}, {each.mean:.4f}" for each in levels)
+    what = "candidate" if weights is None else "weights"
+    return layered(
+        data, layers, title=f"{metric_title(str(metric))} by {what} of a fusion", height=height,
+        subtitle=[" · ".join(notes), " · ".join(lines)],
+    )  # fmt: skip
+
+
+class _Level(NamedTuple):
+    """A mean that is drawn as a line."""
+
+    text: str
+    style: str
+    mean: float
+    dash: Sequence[int]
+
+
+def _rows(
+    table: Any, parameter: str, key: str, columns: Sequence[str], function: str
+) -> pl.DataFrame:
+    """Return the columns of a table; raise `ArgumentError` if it has several groups."""
+    frame = lazy(table, parameter)
+    schema = schema_of(frame)
+    check_columns(schema, columns, function, parameter)
+    rows = collected(frame)
+    if rows.get_column(key).is_duplicated().any():
+        others = list(itertools.takewhile(lambda name: name != "metric", schema))
+        raise ArgumentError(
+            f"`{parameter}` has several rows for one {key}; filter the table to one value of "
+            f"{others}"
+        )
+    return rows.select(columns)
+
+
+def _levels(tuning: Any, metric: str | None) -> list[_Level]:
+    """Return the means of the tuned fusion and of the best single run."""
+    if tuning is None:
+        return []
+    rows = _rows(tuning, "tuning", "procedure", _OF_TUNING, "pr.tune_fusion")
+    metrics = rows.get_column("metric").unique().to_list()
+    if metrics != [metric]:
+        raise ArgumentError(
+            f"`curve` and `tuning` must be about the same metric; found {metric!r} and {metrics}"
+        )
+    tuned = rows.filter(pl.col("procedure") == "tuned").get_column("mean")
+    best = rows.filter(pl.col("difference").is_null(), pl.col("parameters").is_null())
+    levels = [_Level("held-out mean", "dashed line", mean, [5, 3]) for mean in tuned]
+    names = map(harmless, best.get_column("procedure"))
+    return levels + [
+        _Level(name, "dotted line", mean, [1, 3])
+        for name, mean in zip(names, best.get_column("mean"), strict=True)
+    ]
+
+
+def _weights_of_two(parameters: Sequence[Mapping[str, Any]]) -> list[float] | None:
+    """Return the weights of the last run if the candidates are the weights of two runs."""
+    others = [{**each, "weights": None} for each in parameters]
+    weights = [each.get("weights") or {} for each in parameters]
+    is_grid = len(parameters) > 1 and all(
+        other == others[0] and len(of) == 2 and of.keys() == weights[0].keys()
+        for other, of in zip(others, weights, strict=True)
+    )
+    sums_are_1 = all(math.isclose(sum(of.values()), 1, rel_tol=1e-9) for of in weights)
+    return [[*of.values()][-1] for of in weights] if is_grid and sums_are_1 else None
+
+
+def _labels(parameters: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a text for each candidate, of the parameters by which candidates differ."""
+    names = [*dict.fromkeys(name for each in parameters for name in each)]
+    differ = [
+        name for name in names if any(each.get(name) != parameters[0].get(name)
+                                      for each in parameters)
+    ] or names  # fmt: skip
+    return [
+        " · ".join(_text(name, each[name]) for name in differ if name in each) or "default"
+        for each in parameters
+    ]
+
+
+def _text(name: str, value: Any) -> str:
+    if name == "weights":
+        return ", ".join(f"{run} {weight:g}" for run, weight in value.items())
+    return str(value) if name == "method" else f"{name} {value}"
+
+
+def _tips() -> list[Any]:
+    return tooltip(
+        ("label", "candidate"), ("y", "mean", ".4f"), ("low", "low", ".4f"),
+        ("high", "high", ".4f"), ("queries", "queries", ",d"),
+    )  # fmt: skip
+
+
+def _scale(data: pl.DataFrame, metric: str | None, levels: Sequence[_Level], kind: str) -> Any:
+    """Return the axis of means, which has room for the lines."""
+    means_of_lines = pl.DataFrame({"y": [each.mean for each in levels]}, {"y": pl.Float64})
+    table = pl.concat([data.select("low", "y", "high"), means_of_lines], how="diagonal")
+    return means(str(metric), table, kind=kind)
+
+
+def _rules(levels: Sequence[_Level], channel: Any, kind: str) -> list[Any]:
+    alt = altair()
+    return [
+        alt.Chart(pl.DataFrame({"y": [each.mean], "name": [each.text]}))
+        .mark_rule(strokeDash=[*each.dash], strokeWidth=2, color=NEUTRAL)
+        .encode(**{kind.lower(): channel}, tooltip=tooltip(("name", "line"), ("y", "mean", ".4f")))
+        for each in levels
+    ]
+
+
+def _line(data: pl.DataFrame, metric: str | None, run: str, levels: Sequence[_Level]) -> list[Any]:
+    alt = altair()
+    x = axis("X", "x", f"weight of {run}", format="~g", scale={"domain": [0, 1]})
+    y = _scale(data, metric, levels, "Y")
+    base = alt.Chart().encode(x=x)
+    known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
+    return [
+        known.mark_area(opacity=0.16, strokeWidth=0, color=_COLOR).encode(
+            y=with_field(y, "low"), y2=alt.Y2(field="high")
+        ),
+        *_rules(levels, y, "Y"),
+        base.mark_line(strokeWidth=2, color=_COLOR).encode(y=y),
+        base.mark_point(filled=True, opacity=1, size=34, color=_COLOR).encode(y=y, tooltip=_tips()),
+    ]
+
+
+def _dots(data: pl.DataFrame, metric: str | None, levels: Sequence[_Level]) -> list[Any]:
+    alt = altair()
+    x = _scale(data, metric, levels, "X")
+    order = data.get_column("label").unique(maintain_order=True).to_list()
+    base = alt.Chart().encode(y=axis("Y", "label", None, type="nominal", sort=order))
+    known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
+    return [
+        *_rules(levels, x, "X"),
+        known.mark_rule(strokeWidth=2, opacity=0.6, color=_COLOR).encode(
+            x=with_field(x, "low"), x2=alt.X2(field="high")
+        ),
+        base.mark_point(filled=True, opacity=1, size=50, color=_COLOR).encode(x=x, tooltip=_tips()),
+    ]

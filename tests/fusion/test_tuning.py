@@ -1,0 +1,324 @@
+"""`tune_fusion` and `fusion_curve`, compared with values by hand and with Python."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+from strategies import shuffled
+
+#: In query 1, run a has the relevant document first and run b second; in query 2, vice versa.
+PAIR = pl.DataFrame(
+    [
+        *(("a", q, d, s) for q in (1, 3) for d, s in (("x", 2.0), ("y", 1.0))),
+        *(("b", q, d, s) for q in (1, 3) for d, s in (("y", 2.0), ("x", 1.0))),
+        *(("a", q, d, s) for q in (2,) for d, s in (("y", 2.0), ("x", 1.0))),
+        *(("b", q, d, s) for q in (2,) for d, s in (("x", 2.0), ("y", 1.0))),
+    ],
+    {"run": pl.String, "query": pl.Int64, "doc": pl.String, "score": pl.Float64},
+    orient="row",
+).with_columns(label=pl.col("doc").eq("x").cast(pl.Int64))
+
+
+def log(seed: int, *, queries: int = 30, runs: str = "abc", quality: float = 1.0) -> pl.DataFrame:
+    """Return runs of different quality; they retrieve some of the documents of a query."""
+    rng = random.Random(seed)
+    rows = []
+    for query in range(queries):
+        labels = {doc: rng.choice([0, 0, 1, None]) for doc in "stuvwxyz"}
+        labels["s"] = 1
+        rows += [
+            (
+                run,
+                query,
+                doc,
+                (quality + rank / 10) * (label or 0) + rng.gauss(0, 1),
+                label,
+                query // 2,
+            )
+            for rank, run in enumerate(runs)
+            for doc, label in labels.items()
+            if rng.random() < 0.7
+        ]
+    schema = {"run": pl.String, "query": pl.Int64, "doc": pl.String, "score": pl.Float64}
+    return pl.DataFrame(rows, {**schema, "label": pl.Int64, "user": pl.Int64}, orient="row")
+
+
+def row(table: pl.DataFrame, procedure: str = "tuned") -> dict[str, Any]:
+    return table.row(by_predicate=pl.col("procedure") == procedure, named=True)
+
+
+def values_of(frame: pl.DataFrame, parameters: str, metric: str = "ndcg@3") -> dict[int, float]:
+    """Return the metric of each query for parameters of `fuse`."""
+    values = pr.per_query(pr.fuse(frame, **json.loads(parameters)), metric, undefined="zero")
+    return dict(values.select("query", metric).iter_rows())
+
+
+def mixed(bits: int) -> int:
+    """Return the output of splitmix64."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        bits = (bits ^ bits >> shift) * factor % 2**64
+    return bits
+
+
+def folds_of(queries: Iterable[int], count: int, seed: int) -> dict[int, int]:
+    """Return the folds of queries: the places of their hashes, modulo the number of folds."""
+    ordered = sorted(queries, key=lambda query: mixed((query + seed * 0xD6E8FEB86659FD93) % 2**64))
+    return {query: place % count for place, query in enumerate(ordered)}
+
+
+@pytest.mark.parametrize(("runs", "count"), [("ab", 11), ("abc", 66), ("abcd", 286)])
+def test_the_grid_has_all_weights_that_are_multiples_of_the_step(runs: str, count: int) -> None:
+    frame = pl.DataFrame({"run": [*runs], "query": 1, "doc": "x", "score": 1.0, "label": 1})
+    frame = pl.concat([frame, frame.with_columns(query=2)])
+    with pytest.warns(pr.errors.RankWarning):
+        curve = pr.fusion_curve(frame, "rr")
+    weights = [json.loads(text)["weights"] for text in curve["parameters"]]
+    tenths = [tuple(round(10 * weight) for weight in each.values()) for each in weights]
+    assert len({*tenths}) == len(tenths) == count
+    assert {sum(each) for each in tenths} == {10}
+    assert all(tuple(part / 10 for part in parts) == tuple(each.values())
+               for parts, each in zip(tenths, weights, strict=True))  # fmt: skip
+    assert curve["candidate"].to_list() == [*range(count)]
+
+
+def test_by_hand() -> None:
+    # k = 0: with weights (1, 0) and (0, 1), the fused ranking is that of a run; with equal weights,
+    # documents are tied, and y is first.
+    options: dict[str, Any] = {"candidates": 1, "k": 0, "folds": 3}
+    with warnings.catch_warnings(action="ignore"):  # of three queries
+        curve = pr.fusion_curve(PAIR, "rr", candidates=0.5, k=0)
+        table = pr.tune_fusion(PAIR, "rr", **options)
+    # a has reciprocal ranks 1, 1/2, 1; b has 1/2, 1, 1/2; the fusion with ties 1/2 for all.
+    assert curve["mean"].to_list() == pytest.approx([2.5 / 3, 0.5, 2 / 3])
+    assert table["procedure"].to_list() == ["tuned", "unweighted", "a", "b"]
+    # Without query 1 or 3, a and b have 1 + 1/2 on the others, and a is the first. Without query 2,
+    # a has 1 + 1. So a is chosen for all.
+    assert row(table)["mean"] == pytest.approx(2.5 / 3)
+    weights = [json.loads(text)["weights"] for text in row(table)["by_fold"]]
+    assert weights == [{"a": 1, "b": 0}] * 3
+    assert row(table, "b")["difference"] == pytest.approx((-0.5 + 0.5 - 0.5) / 3)
+    assert row(table, "unweighted")["difference"] == pytest.approx((-0.5 + 0 - 0.5) / 3)
+    assert table["queries"].to_list() == [3] * 4
+
+
+@pytest.mark.parametrize(
+    ("metric", "options"),
+    [
+        ("ndcg@3", {"candidates": 0.25}),
+        (
+            "ndcg@3",
+            {
+                "candidates": [
+                    {"k": 0},
+                    {"method": "mnz", "normalize": "min_max", "missing": "lowest"},
+                    {"method": "weighted_sum", "weights": {"a": 1, "b": 2, "c": 0.5}},
+                    {"weights": {"a": 0, "b": 1, "c": 2}, "window": 3},
+                ]
+            },
+        ),
+        ("max_share(category='label')@3", {"candidates": 0.5, "method": "borda"}),
+    ],
+)
+def test_choices_and_held_out_values_against_python(metric: str, options: Any) -> None:
+    frame = log(1)
+    table = pr.tune_fusion(frame, metric, folds=4, seed=3, **options)
+    curve = pr.fusion_curve(frame, metric, **options)
+    values = [values_of(frame, text, metric) for text in curve["parameters"]]
+    assert curve["mean"].to_list() == pytest.approx([sum(v.values()) / 30 for v in values])
+
+    tuned = row(table)
+    chosen = [curve["parameters"].to_list().index(text) for text in tuned["by_fold"]]
+    lower = pr.metric(metric).lower_is_better
+    folds = folds_of(range(30), 4, seed=3)
+    for fold in range(4):
+        means = [
+            math.fsum(v for q, v in each.items() if folds[q] != fold)
+            / sum(1 for q in each if folds[q] != fold)
+            for each in values
+        ]
+        best = min(means) if lower else max(means)
+        assert means[chosen[fold]] == pytest.approx(best, abs=1e-12)
+    held_out = [values[chosen[fold]][query] for query, fold in folds.items()]
+    assert tuned["mean"] == pytest.approx(sum(held_out) / len(held_out))
+    means = [sum(each.values()) for each in values]
+    winner = curve["parameters"].to_list().index(tuned["parameters"])
+    assert means[winner] == pytest.approx(min(means) if lower else max(means))
+
+
+def test_procedures_equal_the_functions_for_one_step() -> None:
+    frame = log(2)
+    table = pr.tune_fusion(frame, "ndcg@3", candidates=0.5)
+    both = pr.fuse(frame, keep_runs=True)
+    values = pr.per_query(both, "ndcg@3", by="run")
+    expected = pr.summarize(values).select("run", "mean", "low", "high")
+    names = pl.col("procedure").replace("unweighted", "fused").alias("run")
+    others = table[1:]
+    ours = others.select(names, "mean", "low", "high").sort("run")
+    assert_frame_equal(ours, expected.sort("run"))
+    best = expected.filter(pl.col("run") != "fused").sort("mean")["run"][-1]
+    paired = pr.compare(values, baseline=best).select("run", "difference", "low", "high", "p_value")
+    differences = others.filter(pl.col("procedure") != best).select(
+        names, "difference", pl.col("difference_low").alias("low"),
+        pl.col("difference_high").alias("high"), "p_value",
+    )  # fmt: skip
+    assert_frame_equal(differences.sort("run"), paired.sort("run"))
+    assert row(table, best)["difference"] is None
+
+
+def test_lazy_eager_order_of_rows_and_memory() -> None:
+    frame = log(3)
+    table = pr.tune_fusion(frame, "ndcg@3", candidates=0.25)
+    options: dict[str, Any] = {"candidates": 0.25, "memory": "1MB"}
+    assert_frame_equal(
+        pr.tune_fusion(shuffled(frame, 1).lazy(), "ndcg@3", **options).collect(), table
+    )
+    curve = pr.fusion_curve(frame, "ndcg@3", candidates=0.25)
+    assert_frame_equal(pr.fusion_curve(frame.lazy(), "ndcg@3", **options).collect(), curve)
+    others = [pr.tune_fusion(frame, "ndcg@3", candidates=0.25, seed=seed) for seed in (1, 2, 3)]
+    assert {row(other)["parameters"] for other in others} == {row(table)["parameters"]}
+    assert {row(other)["mean"] for other in others} != {row(table)["mean"]}
+
+
+def test_nothing_is_read_while_a_plan_is_built() -> None:
+    def fail(_: pl.DataFrame) -> pl.DataFrame:
+        raise AssertionError("the log was read")
+
+    frame = log(1)
+    unread = frame.lazy().map_batches(fail, schema=frame.schema)
+    for function in (pr.tune_fusion, pr.fusion_curve):
+        assert function(unread, "ndcg@3").collect_schema() == function(frame, "ndcg@3",
+                                                                      candidates=1).schema  # fmt: skip
+
+
+def test_clusters_are_in_one_fold_and_widen_intervals() -> None:
+    frame = log(4)
+    doubled = pl.concat([frame, frame.with_columns(pl.col("query") + 100)])
+    doubled = doubled.with_columns(user=pl.col("query") % 100)
+    once = pr.tune_fusion(frame, "ndcg@3", candidates=0.5)
+    twice = pr.tune_fusion(doubled, "ndcg@3", candidates=0.5, cluster="user")
+    for procedure in ("unweighted", "a"):
+        first, second = row(once, procedure), row(twice, procedure)
+        assert second["queries"] == 2 * first["queries"]
+        assert (second["low"], second["high"]) == pytest.approx((first["low"], first["high"]))
+    conflict = frame.with_columns(user=pl.int_range(pl.len()))
+    with pytest.raises(pr.errors.DataError, match="several clusters"):
+        pr.tune_fusion(conflict, "ndcg@3", cluster="user")
+
+
+def test_groups_are_tuned_by_themselves() -> None:
+    parts = {"de": log(5, runs="ab"), "en": log(6)}
+    frame = pl.concat(part.with_columns(lang=pl.lit(name)) for name, part in parts.items())
+    table = pr.tune_fusion(frame, "ndcg@3", candidates=0.5, by="lang")
+    for name, part in parts.items():
+        alone = pr.tune_fusion(part, "ndcg@3", candidates=0.5)
+        assert_frame_equal(table.filter(lang=name).drop("lang"), alone)
+
+
+def test_runs_without_rows_for_a_query_have_retrieved_nothing() -> None:
+    frame = log(7).filter(~((pl.col("run") == "c") & (pl.col("query") < 10)))
+    table = pr.tune_fusion(frame, "ndcg@3", candidates=1)
+    values = pr.per_query(pr.fuse(frame, keep_runs=True).filter(run="c"), "ndcg@3")
+    assert values.height == 20
+    assert row(table, "c")["queries"] == 30
+    assert row(table, "c")["mean"] == pytest.approx(values["ndcg@3"].sum() / 30)
+
+
+def test_unjudged_documents() -> None:
+    frame = log(8)
+    table = pr.tune_fusion(frame, "ndcg@3", candidates=0.5)
+    winner = pr.fuse(frame, **json.loads(row(table)["parameters"]), name="tuned")
+    for procedure, documents in {
+        "tuned": winner,
+        "a": pr.fuse(frame, keep_runs=True).filter(run="a"),
+    }.items():
+        ranked = pr.rank(documents)
+        count = ranked.filter(pl.col("label").is_null(), pl.col("rank") <= 3).height
+        assert row(table, procedure)["unjudged"] == count > 0
+    assert row(table)["reversible"] is True
+    judged = frame.with_columns(pl.col("label").fill_null(0))
+    table = pr.tune_fusion(judged, "ndcg@3", candidates=0.5)
+    assert table["unjudged"].to_list() == [0] * 5
+    assert table["reversible"].to_list() == [False] * 5
+
+
+def test_held_out_means_of_noise_are_not_above_those_of_runs() -> None:
+    above, too_high = 0.0, 0.0
+    for seed in range(6):
+        frame = log(seed, queries=24, quality=-0.1)
+        table = pr.tune_fusion(frame, "ndcg@3", candidates=0.25, seed=seed)
+        runs = table.filter(pl.col("procedure").is_in(["a", "b", "c"]))
+        fixed = pr.fusion_curve(frame, "ndcg@3", candidates=0.25)["mean"]
+        above += row(table)["mean"] - fixed.mean()
+        too_high += fixed.max() - fixed.mean()
+        assert runs.height == 3
+    assert above / 6 < 0.3 * too_high / 6
+
+
+MISUSES: list[tuple[dict[str, Any], str]] = [
+    ({"candidates": 0.3}, "step of weights that divides 1"),
+    ({"candidates": 0}, "step of weights that divides 1"),
+    ({"candidates": float("nan")}, "`candidates` must be"),
+    ({"candidates": "0.1"}, "`candidates` must be"),
+    ({"candidates": [0.1]}, "`candidates` must be"),
+    ({"candidates": []}, "empty"),
+    ({"candidates": [{"kk": 1}]}, "unknown parameter 'kk'"),
+    ({"candidates": [{"k": 1}, {"k": -1}]}, r"`candidates`\[1\]: `k`"),
+    ({"candidates": 0.01}, "5,151 candidates, more than `max_candidates`"),
+    ({"candidates": [{}] * 3, "max_candidates": 2}, "3 candidates"),
+    ({"method": "mnz"}, "has no weights"),
+    ({"folds": 1}, "`folds`"),
+    ({"metric": ["rr", "ap"]}, "metric"),
+    ({"metric": "num_retrieved"}, "must be a mean"),
+    ({"metric": "nope"}, "nope"),
+    ({"undefined": "null"}, "`undefined`"),
+    ({"ties": "input"}, "`ties`"),
+    ({"cluster": "run"}, "used for both"),
+    ({"memory": "1"}, "`memory`"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), MISUSES)
+def test_invalid_arguments(options: dict[str, Any], message: str) -> None:
+    arguments = {"metric": "rr", **options}
+    for frame in (log(1), log(1).lazy()):
+        with pytest.raises(pr.errors.ArgumentError, match=message):
+            pr.tune_fusion(frame, **arguments).lazy().collect()
+
+
+INVALID_LOGS: dict[str, Any] = {
+    "only the run 'a'": lambda f: f.filter(run="a"),
+    "no runs": lambda f: f.clear(),
+    "NaN or infinite": lambda f: f.with_columns(score=pl.lit(math.nan)),
+    "no labels": lambda f: f.with_columns(label=pl.lit(None, pl.Int64)),
+    "only 2 queries": lambda f: f.filter(pl.col("query") < 2),
+    "has a run 'tuned'": lambda f: f.with_columns(pl.col("run").replace("a", "tuned")),
+    "different labels": lambda f: f.with_columns(label=pl.int_range(pl.len()) % 3),
+}
+
+
+@pytest.mark.parametrize("message", INVALID_LOGS)
+def test_invalid_logs(message: str) -> None:
+    frame = INVALID_LOGS[message](log(1))
+    for table in (frame, frame.lazy()):
+        with pytest.raises(pr.errors.DataError, match=message):
+            pr.tune_fusion(table, "rr").lazy().collect()
+
+
+def test_weights_of_candidates_name_all_runs() -> None:
+    for weights, message in (
+        ({"a": 1, "b": 1}, "no weight for the run 'c'"),
+        ({"a": 1, "b": 1, "c": 1, "d": 1}, "run 'd' .* not found"),
+    ):
+        with pytest.raises(pr.errors.DataError, match=message):
+            pr.tune_fusion(log(1), "rr", candidates=[{"weights": weights}])
+    with pytest.raises(pr.errors.SchemaError, match="label"):
+        pr.tune_fusion(log(1).drop("label"), "rr")
