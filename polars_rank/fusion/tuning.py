@@ -243,7 +243,8 @@ def tune_fusion(
 
     Examples
     --------
-    >>> log = pr.datasets.search_log(400, 30, runs=["tfidf", "lm", "bm25", "dense"], seed=3)
+    >>> names = ["tfidf", "lm", "bm25", "dense"]
+    >>> log = pr.datasets.search_log(400, 30, runs=names, seed=3)
     >>> runs = log.filter(pl.col("run").is_in(["bm25", "dense"])).collect()
     >>> options = {"method": "sum", "normalize": "min_max"}
     >>> table = pr.tune_fusion(runs, "ndcg@10", **options)
@@ -355,7 +356,8 @@ def fusion_curve(
 
     Examples
     --------
-    >>> log = pr.datasets.search_log(400, 30, runs=["tfidf", "lm", "bm25", "dense"], seed=3)
+    >>> names = ["tfidf", "lm", "bm25", "dense"]
+    >>> log = pr.datasets.search_log(400, 30, runs=names, seed=3)
     >>> runs = log.filter(pl.col("run").is_in(["bm25", "dense"])).collect()
     >>> options = {"method": "sum", "normalize": "min_max"}
     >>> curve = pr.fusion_curve(runs, "ndcg@10", **options)

@@ -603,7 +603,7 @@ def test_tune_fusion(tmp_path: Path) -> None:
         expected = pr.tune_fusion(
             log, "ndcg@5", candidates=0.5, folds=3, cluster="country", undefined="skip"
         )
-    assert pl.read_parquet(output).equals(expected)
+    assert_frame_equal(pl.read_parquet(output), expected)
     assert run(*arguments, "--candidates", '[{"k": 1}, {"method": "borda"}]')[0] == 0
     assert pl.read_parquet(output)["parameters"][0] == '{"method": "rrf", "k": 1}'
     for options, message in (

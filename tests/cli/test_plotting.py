@@ -102,8 +102,8 @@ def rows_of(chart: dict[str, object]) -> list[dict[str, object]]:
 
 def test_each_kind_is_a_function_of_plot() -> None:
     assert {*ASKED} == {*KINDS}
-    # The command has no judges, which `confusion` shows.
-    others = ("confusion", "run_colors", "style")
+    # The command has no judges, which `confusion` shows, and no candidates of a fusion.
+    others = ("confusion", "fusion", "run_colors", "style")
     functions = {name for name in pr.plot.__all__ if name not in others}
     assert {kind.replace("-", "_") for kind in KINDS} == functions
 

@@ -151,6 +151,8 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
     "pr_curve": lambda m, _: pr.pr_curve(m(ONE)),
     "collapse": lambda m, _: pr.collapse(m(ONE), doc="doc"),
     "fuse": lambda m, _: pr.fuse(m(LOG), keep_runs=True),
+    "tune_fusion": lambda m, _: pr.tune_fusion(m(LOG), "rr", candidates=0.5, folds=2),
+    "fusion_curve": lambda m, _: pr.fusion_curve(m(LOG), "rr", candidates=0.5),
     "rank_curve": lambda m, _: pr.rank_curve(m(ONE), "rr", [1, 2]),
     "overlap": lambda m, _: pr.diagnostics.overlap(m(ONE), m(LOG.filter(run="b")), 5),
     "rbo": lambda m, _: pr.diagnostics.rbo(m(ONE), m(LOG.filter(run="b"))),

@@ -851,7 +851,8 @@ def test_pages_are_small_whatever_the_log(tmp_path):
 def test_charts_are_of_a_few_of_many_runs(tmp_path):
     page = read(pr.datasets.search_log(20, 5, runs=14), tmp_path, "ndcg@10", baseline="run01")
     assert page.path.stat().st_size < 3_000_000
-    assert len(page.tables["means"]) == 1 + 14 and len(page.tables["metrics-table"][0]) == 16
+    # Without the picture of intervals, which 14 runs would make higher than the page.
+    assert len(page.tables["means"]) == 1 + 14 and len(page.tables["metrics-table"][0]) == 15
     assert "Without charts: " in page.text and "6 more runs" in page.text
 
 
@@ -990,7 +991,10 @@ CASES = {
     "a null run": (
         BASE.with_columns(run=pl.when(pl.col("run") == "a").then("run")), {"baseline": "a"}, "null",
     ),
-    "many runs": (pr.datasets.search_log(20, 5, runs=14), {}, "run.. has the highest ndcg@10"),
+    "many runs": (
+        pr.datasets.search_log(20, 5, runs=14), {},
+        r"(?s)cannot be told apart.*run.. has the highest ndcg@10: 0\.\d+\.",
+    ),
     "odd ids": (
         BASE.with_columns(
             query=pl.format(ODD[1] + "{}", "query"), doc=pl.format(ODD[0] + "{}", "doc")
