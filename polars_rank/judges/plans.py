@@ -149,6 +149,9 @@ def plan(
 
     Notes
     -----
+    For metrics of 0 and 1, widths are those of t intervals (`interval="t"`, `test="t"`), although
+    `summarize` and `compare` have Wilson's and Tango's by default.
+
     When all queries are judged, the interval is that of the human queries alone. Clusters and
     inclusion probabilities are not supported: how many clusters further queries have is unknown.
 
