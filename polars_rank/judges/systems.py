@@ -20,6 +20,7 @@ from polars_rank._params import (
 )
 from polars_rank.errors import ArgumentError, DataError, hint, number_of, short, warn
 from polars_rank.evaluation.checks import with_check
+from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.judges.bootstrap import Bootstrap, clusters, warn_of_few
 from polars_rank.judges.rank_correlations import OF_LEADERBOARDS, leaderboard_statistics
@@ -303,7 +304,9 @@ class _Leaderboards:
             lambda table: self._rows(table, matrices, result), schema=result
         )
         names = judges.select(_JUDGE, pl.col(self.judge).cast(pl.String).alias("judge"))
-        reference = pl.lit(self.reference, dtype=schema[self.judge]).cast(pl.String)
+        # An enum may lack the reference, which is an error about the rows when they are read.
+        dtype = None if is_text(schema[self.judge]) else schema[self.judge]
+        reference = pl.lit(self.reference, dtype=dtype).cast(pl.String)
         named = numbered.join(names, on=_JUDGE).with_columns(reference.alias("reference"))
         checked = named.sort(*groups, _PLACE).map_batches(self._with_warnings)
         facts = values.group_by([*groups, pl.col(self.judge).cast(pl.String).alias(_JUDGE)]).agg(

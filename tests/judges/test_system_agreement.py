@@ -367,6 +367,10 @@ VALUES = table(random_values(8))
     ("values", "options", "error", "message"),
     [
         (VALUES, {"reference": "humans"}, pr.errors.DataError, "'humans' .*Did you mean 'human'"),
+        (
+            VALUES.with_columns(pl.col("judge").cast(pl.Enum(["human", "llm", "third"]))),
+            {"reference": "humans"}, pr.errors.DataError, "'humans' .*Did you mean 'human'",
+        ),
         (VALUES, {"reference": 1}, pr.errors.ArgumentError, "`reference` must be a value of the"),
         (VALUES, {"judge": "model"}, pr.errors.SchemaError, "column 'model' .`judge`. not found"),
         (VALUES, {"run": "judge"}, pr.errors.ArgumentError, "used for both"),
