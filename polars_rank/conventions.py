@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from polars_rank._params import check_types, number, one_of, public, threshold
+from polars_rank._params import check_types, integer, number, one_of, public, threshold
+from polars_rank.columns import Rel
 from polars_rank.discounts import jarvelin
 from polars_rank.errors import ArgumentError, hint, short
 from polars_rank.gains import at_least
@@ -40,6 +41,7 @@ __all__ = [
     "LLAMA_INDEX",
     "MLFLOW",
     "NDEVAL",
+    "OPENSEARCH",
     "POLARS_RANK",
     "RAGAS",
     "RANX",
@@ -88,7 +90,9 @@ class Conventions:
         Order of documents with tied scores; see `rank`. None: by document id, descending, if
         there are document ids, otherwise "worst".
     rel
-        Lowest relevant label.
+        Lowest relevant label. Or "opensearch", for each ranking the larger of half the highest
+        label and the 90th percentile of the labels, by nearest rank; labels of 0 or less are not
+        relevant.
     undefined
         Value of an undefined metric in the mean: "zero", "one", "skip" (leave the query out), or
         "null" (the mean is null). Or a mapping to these from names of metrics, such as "ndcg" for
@@ -114,6 +118,9 @@ class Conventions:
         If document ids break ties, compare them as text, byte by byte, whatever their type: "9"
         is greater than "10", as in trec_eval. False: compare them by their type, for example
         numerically.
+    decimals
+        Number of decimals to which metrics of each ranking are rounded, half up, before means.
+        None: no rounding. Logarithms, of which geometric means are computed, are not rounded.
     gain_from
         Lowest label with a gain; labels below it have the gain 0. None: all labels have their
         gain, and negative labels are a penalty.
@@ -154,7 +161,7 @@ class Conventions:
 
     name: str = "polars_rank"
     ties: Ties | None = None
-    rel: float = 1
+    rel: Rel = 1
     undefined: Undefined | Mapping[str, Undefined] = "zero"
     own: Undefined = "skip"
     query_set: QuerySet = "all"
@@ -163,6 +170,7 @@ class Conventions:
     counts: Counts = "sum"
     float32_scores: bool = False
     text_ids: bool = False
+    decimals: int | None = None
     gain_from: float | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     exceptions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -173,11 +181,17 @@ class Conventions:
             several = choice == "undefined" and isinstance(value, Mapping)
             for each in value.values() if several else (value,):
                 one_of(choice, each, allowed)
-        threshold("rel", self.rel)
+        if not (isinstance(self.rel, str) and self.rel == "opensearch"):
+            number("rel", self.rel, "the lowest relevant label, or 'opensearch'")
+        if self.decimals is not None:
+            integer("decimals", self.decimals, 0, 15)
         if self.gain_from is not None:
             number("gain_from", self.gain_from, "the lowest label with a gain, or None")
         for key, value in self.parameters.items():
             _check_parameter(key, value)
+        self._check_exceptions()
+
+    def _check_exceptions(self) -> None:
         of_choices = all(isinstance(each, Mapping) for each in self.exceptions.values())
         if not of_choices or not all(isinstance(name, str) for name in self.exceptions):
             raise ArgumentError(
@@ -442,7 +456,17 @@ POLARS_RANK = Conventions()
 
 def lowest_relevant(rel: float | None) -> float:
     """Return the lowest relevant label, by default that of polars_rank."""
-    return POLARS_RANK.rel if rel is None else threshold("rel", rel)
+    return fixed_rel(POLARS_RANK) if rel is None else threshold("rel", rel)
+
+
+def fixed_rel(conventions: Conventions) -> float:
+    """Return the lowest relevant label; raise `ArgumentError` if it differs between rankings."""
+    if conventions.rel == "opensearch":
+        raise ArgumentError(
+            f"the lowest relevant label of {conventions.name} depends on the labels of the query; "
+            "pass `rel`, the same for all queries"
+        )
+    return conventions.rel
 
 
 #: trec_eval 10 with `-c`: topics missing from the run count as 0.
@@ -654,6 +678,19 @@ ELASTICSEARCH = Conventions(
     parameters={"gain": "exp2", "ndcg.depth": "retrieved", "precision.depth": "retrieved"},
 )
 
+#: The search relevance workbench of OpenSearch, 3.6 and later, for hits down to the given cutoff.
+OPENSEARCH = Conventions(
+    name="OpenSearch",
+    ties="input",
+    rel="opensearch",
+    decimals=2,
+    parameters={
+        "gain": "exp2",
+        "judged.depth": "retrieved",
+        "precision.depth": "retrieved",
+    },
+)
+
 PRESETS = (
     TREC_EVAL,
     TREC_EVAL_9,
@@ -674,6 +711,7 @@ PRESETS = (
     MLFLOW,
     LLAMA_INDEX,
     ELASTICSEARCH,
+    OPENSEARCH,
 )
 
 _PRESET_OF = {each.name: each for each in (POLARS_RANK, *PRESETS)}

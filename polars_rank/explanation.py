@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Unpack
 
+    from polars_rank.columns import Rel
     from polars_rank.conventions import Duplicates
     from polars_rank.evaluation.parameters import ColumnOptions
 
@@ -60,6 +61,12 @@ _UNDEFINED_TEXTS = {
     "null": "makes the mean null",
     "zero": "counts as 0",
     "one": "counts as 1",
+}
+#: Rules of relevance that depend on the labels of the query.
+_REL_TEXTS: dict[str, str] = {
+    "opensearch": (
+        "above 0, of at least half the highest label and the 90th percentile of the query's labels"
+    ),
 }
 _AGGREGATE_TEXTS = {
     "mean": "mean over queries",
@@ -189,9 +196,8 @@ def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]
             text = _VALUE_TEXTS.get((key, word), word) + (without_gain if key == "gain" else "")
             yield _TITLES.get(key, key), text
     if "rel" in values:
-        lowest = conventions.rel if values["rel"] is None else values["rel"]
-        relevant = _threshold_text(lowest)
-        yield "relevant", f"label {'' if 'above' in relevant else 'of '}{relevant}"
+        rel: Rel = conventions.rel if values["rel"] is None else values["rel"]
+        yield "relevant", f"label {_threshold_text(rel)}"
     by_id = conventions.text_ids and conventions.ties in (None, "doc", "doc_ascending")
     ties = _TIES_TEXTS[conventions.ties]
     yield "tied scores", f"{ties}; ids are compared as text" if by_id else ties
@@ -202,12 +208,21 @@ def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]
     yield "unjudged documents", _UNJUDGED_TEXTS[conventions.unjudged]
     if conventions.duplicates != "error":
         yield "duplicate documents", _DUPLICATES_TEXTS[conventions.duplicates]
-    if definition.undefined:
+    yield from _lines_of_means(metric, conventions)
+
+
+def _lines_of_means(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]]:
+    """Yield the titles and texts of what becomes of the values of queries."""
+    undefined = REGISTER[metric.function.__name__].undefined
+    if undefined:
         effect = _UNDEFINED_TEXTS[conventions.counts_as(metric)]
         value = counted_as(metric, conventions)
         if metric.aggregate == "geometric" and isinstance(value, float):
             effect = f"counts as {math.exp(value):g}"
-        yield f"undefined where {definition.undefined}", effect
+        yield f"undefined where {undefined}", effect
+    if conventions.decimals is not None and metric.aggregate != "geometric":
+        decimals = number_of(conventions.decimals, "decimal")
+        yield "values", f"rounded to {decimals} for each query, before means"
     yield "queries", _QUERY_SET_TEXTS[conventions.query_set]
     yield "aggregation", _AGGREGATE_TEXTS[conventions.aggregate(metric)]
 
@@ -360,6 +375,7 @@ def _choices(metric: Metric, conventions: Conventions, ids: pl.DataType | None) 
             if key not in ("k", "rel") and value is not Parameter.empty
         },
         **({"gain_from": conventions.gain_from} if "gain" in accepted else {}),
+        "decimals": conventions.decimals,
         "undefined": conventions.counts_as(metric),
         "query_set": conventions.query_set,
         **({"counts": conventions.counts} if metric.aggregate == "sum" else {}),
@@ -416,11 +432,15 @@ def _difference(value: float | None, other: float | None) -> float | None:
 
 
 def _value_text(choice: str, value: Any) -> str:
-    return _threshold_text(value) if choice == "rel" else written(value).strip("'")
+    if choice == "rel" and isinstance(value, (int, float)):
+        return _threshold_text(value).removeprefix("of ")
+    return written(value).strip("'")
 
 
-def _threshold_text(lowest: float) -> str:
-    """Return a threshold in words: "1 or more", or "above 0.5" for the next float after 0.5."""
+def _threshold_text(lowest: Rel) -> str:
+    """Return a threshold in words: "of 1 or more", or "above 0.5" for the next float after 0.5."""
+    if isinstance(lowest, str):
+        return _REL_TEXTS[lowest]
     below = math.nextafter(lowest, -math.inf)
     short = len(repr(below)) + 5 < len(repr(lowest))
-    return f"above {below}" if short else f"{lowest} or more"
+    return f"above {below}" if short else f"of {lowest} or more"

@@ -13,7 +13,7 @@ from polars_rank._params import Names, check_column, check_distinct, find_column
 from polars_rank.cli.logs import Log, definitions
 from polars_rank.cli.messages import misused
 from polars_rank.cli.sources import scan_table
-from polars_rank.conventions import Conventions, read_metrics
+from polars_rank.conventions import Conventions, fixed_rel, read_metrics
 from polars_rank.evaluation.evaluate import per_query as evaluated
 from polars_rank.evaluation.means import CONVENTIONS
 from polars_rank.frames.ids import is_text
@@ -91,7 +91,7 @@ class Source(Log):
     def rel(self) -> float:
         """The lowest relevant label."""
         conventions: Conventions = self.definitions["conventions"]
-        return conventions.but(rel=self.definitions["rel"]).rel
+        return fixed_rel(conventions.but(rel=self.definitions["rel"]))
 
     @property
     def files(self) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import free, number, whole_number
-from polars_rank.conventions import read_metrics
+from polars_rank.conventions import fixed_rel, read_metrics
 from polars_rank.diagnostics.documents_to_judge import DocumentsToJudge
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import plan
@@ -289,7 +289,7 @@ def _with_unjudged_label(column: MetricColumn, label: float | None) -> MetricCol
 
     Raise `ArgumentError` if a gain of the metric rejects the label.
     """
-    metric, rel = column.metric, column.conventions.rel
+    metric, rel = column.metric, fixed_rel(column.conventions)
     if not isinstance(metric, Metric):
         return column._replace(unjudged_label=rel if label is None else label)
     if label is None:

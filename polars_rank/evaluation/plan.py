@@ -17,7 +17,7 @@ from functools import partial
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.columns import Columns, is_relevant
+from polars_rank.columns import Columns, is_relevant, lowest_label
 from polars_rank.conventions import CREDITED, Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.attributes import UNKNOWN
@@ -71,7 +71,7 @@ from polars_rank.metrics.nodes import Value
 from polars_rank.metrics.ties import has_reverse, reverse
 
 _LABEL, _SCORE = pl.col("label"), pl.col("score")
-_ROW, _ROWS = OWN + "row", OWN + "rows"
+_ROW, _ROWS, _LOWEST = OWN + "row", OWN + "rows", OWN + "lowest relevant label"
 _ROW_NUMBER, _RETRIEVED = OWN + "number of the row", OWN + "is retrieved"
 
 # Columns that all plans share.
@@ -148,9 +148,14 @@ def _table(
         credits_copies=rules.marks_copies(columns) and rules.duplicates == "credit_each",
     )
     values = [_value(column, rules, facts) for column in evaluation.metrics]
-    # Attributes and copies of documents are read by rows.
+    # Attributes, copies of documents, and lowest relevant labels of rankings are read by rows.
     fits = evaluation.items is None and not rules.keeps_copies and all(map(fits_columns, values))
-    if lengths is not None and columns_are_faster(lengths) and fits:
+    if (
+        lengths is not None
+        and columns_are_faster(lengths)
+        and fits
+        and not isinstance(rules.rel, str)
+    ):
         key = key_of_columns(rules.ties, canonical, text_ids=rules.text_ids, row=ROW)
         if key is not None:
             columns_by_position = by_columns(values, lengths.longest, rules.rel, facts)
@@ -174,9 +179,23 @@ def _by_columns(plan: Plan, stages: ColumnStages, documents: Documents) -> pl.La
 
 
 def _named(plan: Plan, values: Sequence[pl.Expr]) -> list[pl.Expr]:
-    """Return values under the names of their metrics."""
+    """Return values under the names of their metrics, rounded by their conventions."""
     metrics = plan.evaluation.metrics
-    return [value.alias(column.name) for value, column in zip(values, metrics, strict=True)]
+    return [
+        _rounded(value, column).alias(column.name)
+        for value, column in zip(values, metrics, strict=True)
+    ]
+
+
+def _rounded(value: pl.Expr, column: MetricColumn) -> pl.Expr:
+    """Return a value rounded half up."""
+    decimals, metric = column.conventions.decimals, column.metric
+    if decimals is None or not isinstance(metric, Metric) or metric.aggregate == "geometric":
+        return value
+    scale: float = 10.0**decimals
+    below = (value * scale).floor()
+    half_up = (below + (value * scale - below >= 0.5)) / scale
+    return half_up.round(decimals)  # Polars divides by a number with an error in the last digit
 
 
 def _by_rows(plan: Plan, stages: RowStages) -> pl.LazyFrame:
@@ -199,7 +218,7 @@ def _by_rows(plan: Plan, stages: RowStages) -> pl.LazyFrame:
         of_ranking = {name: pl.col(name).first() for name in plan.counts}
     else:
         # No metric reads the order of documents: rankings are not sorted.
-        relevant = is_relevant(_LABEL, plan.rules.rel).alias("relevant")
+        relevant = is_relevant(_LABEL, _lowest(plan)).alias("relevant")
         rank = pl.when(_SCORE.is_not_null()).then(1).alias("rank")
         documents = documents.with_columns(relevant, rank).with_columns(**stages.rows)
     table = documents.group_by(keys.group, maintain_order=True).agg(
@@ -253,9 +272,12 @@ def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Mapping[str, pl.Exp
         parts = {name: values.head(depth) for name, values in parts.items()}
         number = number.clip(upper_bound=depth)
     parts[_ROWS] = number
+    lowest = lowest_label(rules.rel, ideal_label)
+    if isinstance(lowest, pl.Expr):
+        parts[_LOWEST] = lowest
     # Numbers of relevant documents, which give the running count at the start of each ranking.
-    for name, lowest in plan.hits.items():
-        parts[name] = is_relevant(_LABEL, lowest).sum()
+    for name, rel in plan.hits.items():
+        parts[name] = is_relevant(_LABEL, lowest if rel is None else rel).sum()
     rankings = documents.group_by(plan.keys.group, maintain_order=True).agg(
         *plan.carried, **of_ranking, **parts
     )
@@ -274,13 +296,14 @@ def _ranked_table(rankings: pl.LazyFrame, plan: Plan, stages: RowStages) -> pl.L
     Hits are running counts over all rows minus the counts at the start of the ranking. A count per
     ranking would take three times as long for short rankings.
     """
-    hits, reads = plan.hits, plan.reads
+    hits, reads, lowest = plan.hits, plan.reads, _lowest(plan)
     nested = [_ROW, *(name for name in (IDEAL_LABEL, "ideal_rank") if name in reads), POSITION]
     columns = [_RANK]
     if "relevant" in reads:
-        columns.append(is_relevant(_LABEL, plan.rules.rel).alias("relevant"))
-    for name, lowest in hits.items():
-        columns.append((is_relevant(_LABEL, lowest).cum_sum() - pl.col(name)).alias(name))
+        columns.append(is_relevant(_LABEL, lowest).alias("relevant"))
+    for name, rel in hits.items():
+        is_hit = is_relevant(_LABEL, lowest if rel is None else rel)
+        columns.append((is_hit.cum_sum() - pl.col(name)).alias(name))
     ranked = (
         rankings.with_columns(
             _POSITIONS,
@@ -298,6 +321,11 @@ def _ranked_table(rankings: pl.LazyFrame, plan: Plan, stages: RowStages) -> pl.L
     if stages.ties:
         ranked = ranked.with_columns(**stages.ties)
     return ranked.with_columns(**stages.rows)
+
+
+def _lowest(plan: Plan) -> float | pl.Expr:
+    """Return the lowest relevant label, which may be a column of the ranked table."""
+    return pl.col(_LOWEST) if isinstance(plan.rules.rel, str) else plan.rules.rel
 
 
 def _with_ties(rows: pl.LazyFrame) -> pl.LazyFrame:

@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names
-from polars_rank.columns import EXCLUDED, RANKED, Columns, Score, is_relevant
+from polars_rank.columns import EXCLUDED, RANKED, Columns, Score, is_relevant, lowest_label
 from polars_rank.conventions import POLARS_RANK, Conventions, Duplicates, Ties, Unjudged
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.attributes import IN_ITEMS, unknown_check, unless_excluded
@@ -282,11 +282,14 @@ def _with_ranks(
         by=[judgment, pl.col("rank")], descending=[True, False], nulls_last=[True, True]
     )
     own_columns = {_SCORE: rules.score(columns), **labels, **unnamed}
+    lowest = lowest_label(rules.rel, judgment)
+    if isinstance(lowest, pl.Expr):
+        lowest = lowest.over(columns.keys)
     return (
         log.with_columns(failed(checks, "row"), **own_columns)
         .with_columns(
             position(by_score).over(columns.keys).alias("rank"),
-            pl.when(columns.is_document).then(is_relevant(label, rules.rel)).alias("relevant"),
+            pl.when(columns.is_document).then(is_relevant(label, lowest)).alias("relevant"),
             failed_in_ranking(checks).over(columns.keys),
         )
         .with_columns(

@@ -13,7 +13,7 @@ import polars as pl
 
 from polars_rank._params import OWN, check_column, missing_column
 from polars_rank._progress import known_rows, watch
-from polars_rank.columns import EXCLUDED, RANKED, Columns
+from polars_rank.columns import EXCLUDED, RANKED, Columns, Rel
 from polars_rank.conventions import CREDITED, Conventions, Duplicates, Ties, Unjudged
 from polars_rank.errors import SchemaError, hint
 from polars_rank.evaluation.attributes import IN_ITEMS, UNKNOWN, unless_excluded
@@ -73,7 +73,7 @@ class Rules(NamedTuple):
     """The rules that order the documents of a ranking and interpret their labels."""
 
     ties: Ties | None
-    rel: float
+    rel: Rel
     unjudged: Unjudged = "nonrelevant"
     float32_scores: bool = False
     text_ids: bool = False
@@ -136,8 +136,9 @@ class Plan(NamedTuple):
     reads: set[str]
     #: The columns of the log that the metrics read, beyond the canonical ones.
     extras: list[str]
-    #: The columns of running counts of hits, with the lowest relevant label.
-    hits: dict[str, float]
+    #: The columns of running counts of hits, with the lowest relevant label; None for that of the
+    #: rules.
+    hits: dict[str, float | None]
     #: The columns that have one value per ranking, as aggregations.
     carried: list[pl.Expr]
     #: The counts of each ranking, as aggregations.
@@ -156,6 +157,8 @@ class Plan(NamedTuple):
     ) -> Plan:
         """Return the plan of the metrics that have these stages."""
         keys, kept, needs = Keys.of(columns), evaluation.kept, stages.needs
+        if isinstance(rules.rel, str):  # of all labels of a ranking, in the plan that sorts them
+            needs = needs._replace(ordered=True)
         reads: set[str] = set()
         lowest: dict[str, float | None] = {}
         if isinstance(stages, RowStages):
@@ -166,9 +169,8 @@ class Plan(NamedTuple):
             for name in reads - canonical
             if not name.startswith(OWN) or name in CORRECTION_COLUMNS
         )
-        hits = {name: rules.rel if rel is None else rel for name, rel in lowest.items()}
         if "hits" in reads:
-            hits["hits"] = rules.rel
+            lowest = {**lowest, "hits": None}
         once = [name for name in keys.names.values() if name not in keys.group]
         carried = [pl.col(name).first() for name in (*once, *kept)]
         counts = dict(_COUNTS)
@@ -178,7 +180,7 @@ class Plan(NamedTuple):
         leading = [pl.col(own).alias(name) for own, name in names.items()]
         plan = cls(
             log, columns, evaluation, rules, needs,
-            keys, reads, extras, hits, carried, counts, leading,
+            keys, reads, extras, lowest, carried, counts, leading,
         )  # fmt: skip
         if extras or needs.columns:
             _check_extras(plan)

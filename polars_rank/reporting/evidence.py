@@ -197,6 +197,8 @@ def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> 
         return None
     if question.predicted_label is not None:  # most queries have no labels of people
         return None
+    if isinstance(question.definitions.rel, str):  # labels change what is relevant
+        return None
     options = {name: value for name, value in question.options.items() if name != "unjudged"}
     query = [*question.columns.query]
     if question.by:  # a struct, because groups may be null and queries may not

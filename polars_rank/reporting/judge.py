@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_rank.conventions import fixed_rel
 from polars_rank.frames.tables import collected
 from polars_rank.judges.agreements import agreement
 from polars_rank.judges.confusions import confusion
@@ -100,7 +101,7 @@ def _tables(
         "labels": columns, "reference": columns[0], "query": question.columns.query,
         "doc": str(question.columns.doc), "categories": grades,
     }  # fmt: skip
-    rel, confidence = question.definitions.rel, question.confidence
+    rel, confidence = fixed_rel(question.definitions), question.confidence
     return {
         "agreement": agreement(labels, rel=rel, confidence=confidence, **options),
         "confusion": confusion(labels, **options),
@@ -161,7 +162,7 @@ def _agreement_rows(table: pl.DataFrame | None, question: Question) -> list[dict
     """Return the statistics of agreement that are shown, as texts."""
     if table is None:
         return []
-    relevant = f"labels of at least {text(question.definitions.rel)}"
+    relevant = f"labels of at least {text(fixed_rel(question.definitions))}"
     shown: dict[str, tuple[str, str, Callable[[float | None], str]]] = {
         "agreement": ("Equal labels", "", percent),
         "agreement_constant": (

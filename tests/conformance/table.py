@@ -87,7 +87,10 @@ expected documents b and c, average precision is (1 + 2/2 + 3/3) / 2 = 1.5 in Ll
 every copy; (1 + 2/3) / 2 = 0.833 in Haystack, which credits the first copy and keeps the ranks of all;
 and 1 if copies are removed. MLflow makes every copy a document of its own. The presets set `duplicates`
 accordingly. Their values equal those of Haystack 3.4.1, ragas 0.4.3, MLflow 3.17.2 and LlamaIndex
-0.14.25; those of `ELASTICSEARCH` equal plain Python after the source of Elasticsearch 8.
+0.14.25; those of `ELASTICSEARCH` equal plain Python after the source of Elasticsearch 8, and those of
+`OPENSEARCH` after that of OpenSearch 3.6, whose search relevance workbench has a threshold of relevance
+for each query (the larger of half the highest label and the 90th percentile), and rounds the values of
+queries to two decimals.
 """
 
 DIFFERENCES = """\
@@ -159,6 +162,7 @@ PRESETS = {
     "MLflow": "MLFLOW",
     "LlamaIndex": "LLAMA_INDEX",
     "Elasticsearch": "ELASTICSEARCH",
+    "OpenSearch": "OPENSEARCH",
 }
 
 

@@ -17,7 +17,6 @@ from polars_rank.metrics.aliases import SETS
 from . import peers
 from .logs import LOGS, random_log
 from .pairs import PEERS
-from .test_engines import opensearch, rankings
 from .test_rag import FOUND, RANKINGS
 from .test_rag import log as rag_log
 
@@ -580,22 +579,3 @@ def test_elasticsearch_can_ignore_unrated_hits() -> None:
     own = pr.evaluate(frame, (pair[0] / pair[1]).alias("precision"))["precision"].item()
     assert own == 1 / 2
     assert pr.evaluate(frame, pair[0], unjudged="removed").item(0, 1) == 2 / 3
-
-
-@pytest.mark.parametrize("name", ["precision", "recall", "average_precision"])
-def test_opensearch_has_a_threshold_for_each_query(name: str) -> None:
-    """In its search relevance workbench, labels of at least max(½ · maximum, 90th percentile) of the
-    query are relevant, except in NDCG, and values of queries are rounded to two decimals. polars_rank
-    has no preset for it; compute relevance as a column, and pass it as `label`.
-    """
-    frame, label = LOGS["grades"](), pl.col("label")
-    ratings = label.drop_nulls().sort()
-    place = (0.9 * ratings.len()).ceil().cast(pl.Int64) - 1
-    threshold = pl.max_horizontal(label.max() / 2, ratings.get(place, null_on_oob=True))
-    binary = frame.with_columns(
-        label=((label >= threshold.over("query")) & (label > 0)).cast(pl.Int8)
-    )
-    values = pr.per_query(binary, f"{name}@5", conventions="elasticsearch", undefined="zero")
-    rounded = (values[f"{name}@5"] * 100 + 0.5).floor() / 100
-    expected = {query: opensearch(name, *parts) for query, parts in rankings(frame).items()}
-    assert dict(zip(values["query"], rounded, strict=True)) == pytest.approx(expected)

@@ -61,6 +61,8 @@ def seen(log: pl.DataFrame) -> pl.DataFrame:
 def assert_consistent(log: pl.DataFrame, metrics: list[Any], **options: Any) -> None:
     """Compare metrics of rankings with metrics as expressions over the ranked table."""
     conventions = named(options["conventions"]).but(ties=options.get("ties"))
+    conventions = replace(conventions, decimals=None)  # expressions are not rounded
+    options["conventions"] = conventions
     general = replace(conventions, exceptions={})
     metrics = [metric for metric in metrics if conventions.of(metric) == general]
     expressions = [
