@@ -140,7 +140,7 @@ def _levels(tuning: Any, metric: str | None) -> list[_Level]:
             f"`curve` and `tuning` must be about the same metric; found {metric!r} and {metrics}"
         )
     tuned = rows.filter(pl.col("procedure") == "tuned").get_column("mean")
-    best = rows.filter(pl.col("difference").is_null(), pl.col("parameters").is_null())
+    best = rows.filter(pl.col("difference", "parameters").is_null(), pl.col("mean").is_not_null())
     levels = [_Level("held-out mean", "dashed line", mean, [5, 3]) for mean in tuned]
     names = map(harmless, best.get_column("procedure"))
     return levels + [
@@ -163,15 +163,32 @@ def _weights_of_two(parameters: Sequence[Mapping[str, Any]]) -> list[float] | No
 
 def _labels(parameters: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a text for each candidate, of the parameters by which candidates differ."""
-    names = [*dict.fromkeys(name for each in parameters for name in each)]
-    differ = [
-        name for name in names if any(each.get(name) != parameters[0].get(name)
-                                      for each in parameters)
-    ] or names  # fmt: skip
+    differ = names_that_differ(parameters)
     return [
-        " · ".join(_text(name, each[name]) for name in differ if name in each) or "default"
+        parameters_text({name: each[name] for name in differ if name in each}) or "default"
         for each in parameters
     ]
+
+
+def names_that_differ(parameters: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the parameters by which candidates differ; all if none differs."""
+    names = [*dict.fromkeys(name for each in parameters for name in each)]
+    first = parameters[0]
+    return [
+        name for name in names if any(each.get(name) != first.get(name) for each in parameters)
+    ] or names
+
+
+def parameters_text(parameters: Mapping[str, Any]) -> str:
+    """Return parameters of a fusion as text.
+
+    Examples
+    --------
+    >>> from polars_rank.plot.fusion_curves import parameters_text
+    >>> parameters_text({"weights": {"bm25": 0.2, "dense": 0.8}, "method": "rrf", "k": 60})
+    'bm25 0.2, dense 0.8 · rrf · k 60'
+    """
+    return " · ".join(_text(name, value) for name, value in parameters.items())
 
 
 def _text(name: str, value: Any) -> str:
@@ -224,7 +241,8 @@ def _dots(data: pl.DataFrame, metric: str | None, levels: Sequence[_Level]) -> l
     alt = altair()
     x = _scale(data, metric, levels, "X")
     order = data.get_column("label").unique(maintain_order=True).to_list()
-    base = alt.Chart().encode(y=axis("Y", "label", None, type="nominal", sort=order))
+    y = axis("Y", "label", None, type="nominal", sort=order, labelOverlap=False)
+    base = alt.Chart().encode(y=y)
     known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
     return [
         *_rules(levels, x, "X"),

@@ -30,6 +30,7 @@ from polars_rank.reporting.estimates import (
     no_warnings,
     runs_of,
 )
+from polars_rank.reporting.fusion import Fusion, fusion_of
 from polars_rank.reporting.judge import Judge, judge_of
 from polars_rank.reporting.query_changes import QueryChange, queries_of_slices, selected_queries
 from polars_rank.reporting.units import units_of
@@ -67,6 +68,7 @@ class Evidence:
     #: Per-query values by predicted labels, in the same file.
     predictions: pl.LazyFrame | None
     judge: Judge | None
+    fusion: Fusion | None
     #: The baseline, then the other runs, sorted; a single None if there are no runs.
     runs: list[Any]
     #: The sampling units of the tables over all groups.
@@ -115,6 +117,7 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         values=values.table,
         predictions=values.predictions,
         judge=judge_of(values, overall),
+        fusion=fusion_of(question, runs, units.cluster),
         runs=runs,
         units=units,
         summary=summary,

@@ -61,6 +61,8 @@ class Question:
     k: int
     #: The column of predicted labels of all queries; `label` then has those of people.
     predicted_label: str | None = None
+    #: Parameters of a fusion to tune.
+    fusion: Mapping[str, Any] | None = None
     #: Parameters of `per_query` other than `by` and `keep`, and the value of undefined metrics.
     options: Mapping[str, Any] = field(default_factory=dict)
     undefined: Any = None

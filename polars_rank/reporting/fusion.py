@@ -1,0 +1,188 @@
+"""The tuning of a fusion of the runs, with its mean on held-out queries."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank._params import OWN
+from polars_rank.errors import ArgumentError, DataError, hint, short
+from polars_rank.frames.tables import collected
+from polars_rank.fusion.procedures import PROCEDURE, TUNED
+from polars_rank.fusion.tuning import fusion_curve, tune_fusion
+from polars_rank.metrics.names import output_name
+from polars_rank.plot.fusion_curves import names_that_differ, parameters_text
+from polars_rank.reporting.formats import text
+from polars_rank.reporting.headline import standing
+from polars_rank.reporting.question import lower_is_better
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from polars_rank.reporting.question import Question
+
+#: The parameters of `tune_fusion` that do not depend on the log and its metrics.
+PARAMETERS = (
+    *("candidates", "method", "k", "normalize", "missing", "constant", "gamma", "phi", "ddof"),
+    *("window", "engine", "ties", "folds", "max_candidates", "seed", "memory"),
+)
+#: The parameter that names the run of the log that is a fusion, and its default, as in `fuse`.
+_NAME, _FUSED = "name", "fused"
+#: Parameters of the report that are parameters of `tune_fusion`, too.
+_DEFINITIONS = ("rel", "unjudged", "query_set", "conventions")
+_GROUPS = OWN + "groups"
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """The tuning of a fusion."""
+
+    #: The results of `tune_fusion` and of `fusion_curve`.
+    tuning: pl.DataFrame
+    curve: pl.DataFrame
+    #: The run of the log that is a fusion of the others; None without one.
+    fused: str | None
+
+
+def parameters_of_fusion(given: Any, names: Sequence[str] = PARAMETERS) -> dict[str, Any]:
+    """Return parameters of `tune_fusion`; raise `ArgumentError` for others."""
+    example = "such as {'method': 'sum', 'normalize': 'min_max'}"
+    if not isinstance(given, Mapping):
+        raise ArgumentError(
+            f"`fusion` must be a dictionary of parameters of `tune_fusion`, {example}, or empty "
+            f"for its defaults; found {short(given)}"
+        )
+    for name in given:
+        if name == "weights":
+            raise ArgumentError(
+                "`fusion` has weights, which are what is tuned; omit them, or list the "
+                "dictionaries to choose from in `candidates`"
+            )
+        if name not in names:
+            raise ArgumentError(
+                f"`fusion` has the unknown parameter {name!r}; available: {', '.join(names)}."
+                f"{hint(str(name), names)}"
+            )
+    return dict(given)
+
+
+def check_fusion(question: Question) -> None:
+    """Raise `ArgumentError` if the parameters of a fusion are invalid."""
+    if question.fusion is None:
+        return
+    if question.run is None:
+        raise ArgumentError("`fusion` needs a column of runs; set `run`")
+    for name, value in (
+        ("weight", question.weight), ("predicted_label", question.predicted_label)
+    ):  # fmt: skip
+        if value is not None:
+            raise ArgumentError(f"`fusion` does not support `{name}`; omit one of them")
+    _plans(question, question.cluster)
+
+
+def fusion_of(question: Question, runs: Sequence[Any], cluster: Sequence[str]) -> Fusion | None:
+    """Return the tuning of a fusion of the runs, if there are parameters for it."""
+    if question.fusion is None:
+        return None
+    name = _name(question)
+    has_fused = name in map(text, runs)
+    if _NAME in question.fusion and not has_fused:
+        raise DataError(
+            f"run {name!r} (`name` in `fusion`) not found in column {question.run!r}; available: "
+            f"{', '.join(map(repr, runs))}"
+        )
+    tuning, curve = map(collected, _plans(question, cluster))
+    return Fusion(tuning, curve, name if has_fused else None)
+
+
+def _name(question: Question) -> str:
+    """Return the name of the run that is a fusion of the others."""
+    return str((question.fusion or {}).get(_NAME, _FUSED))
+
+
+def _plans(question: Question, cluster: Sequence[str]) -> tuple[pl.LazyFrame, pl.LazyFrame]:
+    """Return the plans of `tune_fusion` and `fusion_curve`, over all groups."""
+    given = parameters_of_fusion(question.fusion, [*PARAMETERS, _NAME])
+    columns, run = question.columns, str(question.run)
+    log, query = question.log, [*columns.query]
+    if question.by:  # a struct, because groups may be null and queries may not
+        log = log.with_columns(pl.struct(question.by).alias(_GROUPS))
+        query = [_GROUPS, *query]
+    options: dict[str, Any] = {
+        "ties": question.options.get("ties"),
+        **{name: value for name, value in given.items() if name != _NAME},
+        **{name: question.options.get(name) for name in _DEFINITIONS},
+        **{"run": run, "query": query, "doc": columns.doc, "score": columns.score},
+        **{"label": columns.label, "cluster": [*cluster] or None},
+        **{"confidence": question.confidence, "undefined": question.undefined},
+    }
+    rows = log.filter(pl.col(run).cast(pl.String).ne_missing(_name(question)))
+    try:
+        tuning = tune_fusion(rows, question.first, **options)
+        return tuning, fusion_curve(rows, question.first, **options)
+    except ArgumentError as error:
+        raise ArgumentError(f"`fusion`: {error}") from None
+
+
+def fusion_context(fusion: Fusion | None, question: Question) -> dict[str, Any]:
+    """Return the template variables about a fusion."""
+    if fusion is None:
+        return {"fusion": None}
+    lower = lower_is_better(question.first)
+    rows = [
+        {**row, "standing": standing(row, question.confidence, lower=lower)}
+        for row in fusion.tuning.iter_rows(named=True)
+    ]
+    tuned = next(row for row in rows if row[PROCEDURE] == TUNED)
+    singles = [row for row in rows if row["parameters"] is None]
+    best = next(row for row in singles if row["difference"] is None and row["mean"] is not None)
+    candidates = [json.loads(each) for each in fusion.curve.get_column("parameters")]
+    varied = names_that_differ(candidates)
+    weights = json.loads(tuned["parameters"]).get("weights", {})
+    return {
+        "fusion": {
+            "metric": output_name(question.first),
+            "lower": lower,
+            "rows": rows,
+            "tuned": tuned,
+            "best": best[PROCEDURE],
+            "varied": _varied(varied, [row[PROCEDURE] for row in singles]),
+            "candidates": len(candidates),
+            "fixed": _text({n: each for n, each in candidates[0].items() if n not in varied}),
+            "chosen": _chosen(tuned["parameters"], varied),
+            "folds": len(tuned["by_fold"]),
+            "by_fold": Counter(_chosen(each, varied) for each in tuned["by_fold"]).most_common(),
+            "without_weight": [run for run, weight in weights.items() if not weight],
+        }
+    }
+
+
+def fusion_alerts(fusion: Fusion | None) -> list[str]:
+    """Return a warning about values of a fused run on queries on which it may have been tuned."""
+    if fusion is None or fusion.fused is None:
+        return []
+    return [
+        f"The values of the run {fusion.fused} are over all queries. If its parameters were chosen "
+        "on these queries, its mean is too high; the section Fusion has the mean on held-out "
+        "queries."
+    ]
+
+
+def _varied(names: Sequence[str], runs: Sequence[str]) -> str:
+    """Return the parameters by which candidates differ, as text."""
+    return ", ".join(f"weights of {', '.join(runs)}" if n == "weights" else n for n in names)
+
+
+def _chosen(parameters: str, varied: Sequence[str]) -> str:
+    """Return the chosen values of the parameters by which candidates differ, as text."""
+    given = json.loads(parameters)
+    return _text({name: given[name] for name in varied if name in given})
+
+
+def _text(parameters: Mapping[str, Any]) -> str:
+    return parameters_text(parameters) or "defaults"
