@@ -85,16 +85,18 @@ def fusion(curve: Any, tuning: Any = None) -> alt.LayerChart:
     labels = [harmless(label) for label in _labels(parameters)]
     weights = _weights_of_two(parameters)
     data = rows.drop("metric", "parameters").with_columns(label=pl.Series(labels))
-    notes = [counted(data.get_column("queries"))]
+    notes = [f"{counted(data.get_column('queries'))}, none held out"]
     if weights is None:
         omitted = data.height - _MAX_ROWS
         data = data.sort("y", descending=True, maintain_order=True).head(_MAX_ROWS)
         notes += [f"{_MAX_ROWS} of {data.height + omitted:,} candidates"] if omitted > 0 else []
         layers, height = _dots(data, metric, levels), _STEP * data.height
+        notes.append("lines: confidence intervals")
     else:
         data = data.with_columns(x=pl.Series(weights, dtype=pl.Float64)).sort("x")
         run = [*parameters[0]["weights"]][-1]
         layers, height = _line(data, metric, run, levels), HEIGHT
+        notes.append("band: confidence intervals")
     lines = (f"{each.style}: {each.text}, {each.mean:.4f}" for each in levels)
     what = "candidate" if weights is None else "weights"
     return layered(

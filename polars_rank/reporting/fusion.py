@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN
-from polars_rank.errors import ArgumentError, DataError, hint, short
+from polars_rank.errors import ArgumentError, DataError, hint
 from polars_rank.frames.tables import collected
 from polars_rank.fusion.procedures import PROCEDURE, TUNED
 from polars_rank.fusion.tuning import fusion_curve, tune_fusion
 from polars_rank.metrics.names import output_name
 from polars_rank.plot.fusion_curves import names_that_differ, parameters_text
-from polars_rank.reporting.formats import text
 from polars_rank.reporting.headline import standing
 from polars_rank.reporting.question import lower_is_better
 
@@ -26,16 +24,15 @@ if TYPE_CHECKING:
 
     from polars_rank.reporting.question import Question
 
-#: The parameters of `tune_fusion` that do not depend on the log and its metrics.
-PARAMETERS = (
-    *("candidates", "method", "k", "normalize", "missing", "constant", "gamma", "phi", "ddof"),
-    *("window", "engine", "ties", "folds", "max_candidates", "seed", "memory"),
-)
 #: The parameter that names the run of the log that is a fusion, and its default, as in `fuse`.
 _NAME, _FUSED = "name", "fused"
-#: Parameters of the report that are parameters of `tune_fusion`, too.
-_DEFINITIONS = ("rel", "unjudged", "query_set", "conventions")
-_GROUPS = OWN + "groups"
+#: Parameters of a fusion: those of `tune_fusion` that do not depend on the log and its metrics.
+_PARAMETERS = (
+    *("candidates", "method", "k", "normalize", "missing", "constant", "gamma", "phi", "ddof"),
+    *("window", "engine", "ties", "folds", "max_candidates", "seed", "memory", _NAME),
+)
+#: Parameters of a report that are parameters of `tune_fusion`, too.
+_DEFINITIONS = ("rel", "unjudged", "query_set", "conventions", "ties")
 
 
 @dataclass(frozen=True)
@@ -49,26 +46,38 @@ class Fusion:
     fused: str | None
 
 
-def parameters_of_fusion(given: Any, names: Sequence[str] = PARAMETERS) -> dict[str, Any]:
-    """Return parameters of `tune_fusion`; raise `ArgumentError` for others."""
-    example = "such as {'method': 'sum', 'normalize': 'min_max'}"
-    if not isinstance(given, Mapping):
+def fusion_plans(
+    log: pl.LazyFrame, metric: Any, given: Mapping[str, Any], *, run: str, **options: Any
+) -> tuple[pl.LazyFrame, pl.LazyFrame]:
+    """Return the plans of `tune_fusion` and `fusion_curve` for the runs of a log.
+
+    `given` are the parameters of the fusion that a user passes. A run that is a fusion of the
+    others is left out.
+    """
+    parameters = _parameters(given)
+    fused = str(parameters.pop(_NAME))
+    rows = log.filter(pl.col(run).cast(pl.String).ne_missing(fused))
+    options |= {"run": run, **parameters}
+    try:
+        return tune_fusion(rows, metric, **options), fusion_curve(rows, metric, **options)
+    except ArgumentError as error:
+        raise ArgumentError(f"`fusion`: {error}") from None
+
+
+def _parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a fusion; raise `ArgumentError` for unknown ones."""
+    if "weights" in given:
         raise ArgumentError(
-            f"`fusion` must be a dictionary of parameters of `tune_fusion`, {example}, or empty "
-            f"for its defaults; found {short(given)}"
+            "`fusion` has `weights`, which are what is tuned; omit them, or list dictionaries "
+            "with weights to choose from in `candidates`"
         )
     for name in given:
-        if name == "weights":
+        if name not in _PARAMETERS:
             raise ArgumentError(
-                "`fusion` has weights, which are what is tuned; omit them, or list the "
-                "dictionaries to choose from in `candidates`"
+                f"`fusion` has the unknown parameter {name!r}; available: "
+                f"{', '.join(_PARAMETERS)}.{hint(str(name), _PARAMETERS)}"
             )
-        if name not in names:
-            raise ArgumentError(
-                f"`fusion` has the unknown parameter {name!r}; available: {', '.join(names)}."
-                f"{hint(str(name), names)}"
-            )
-    return dict(given)
+    return {_NAME: _FUSED, **given}
 
 
 def check_fusion(question: Question) -> None:
@@ -89,44 +98,32 @@ def fusion_of(question: Question, runs: Sequence[Any], cluster: Sequence[str]) -
     """Return the tuning of a fusion of the runs, if there are parameters for it."""
     if question.fusion is None:
         return None
-    name = _name(question)
-    has_fused = name in map(text, runs)
+    name = str(question.fusion.get(_NAME, _FUSED))
+    has_fused = name in map(str, runs)
     if _NAME in question.fusion and not has_fused:
         raise DataError(
-            f"run {name!r} (`name` in `fusion`) not found in column {question.run!r}; available: "
+            f"run {name!r} (`name` of `fusion`) not found in column {question.run!r}; available: "
             f"{', '.join(map(repr, runs))}"
         )
     tuning, curve = map(collected, _plans(question, cluster))
     return Fusion(tuning, curve, name if has_fused else None)
 
 
-def _name(question: Question) -> str:
-    """Return the name of the run that is a fusion of the others."""
-    return str((question.fusion or {}).get(_NAME, _FUSED))
-
-
 def _plans(question: Question, cluster: Sequence[str]) -> tuple[pl.LazyFrame, pl.LazyFrame]:
     """Return the plans of `tune_fusion` and `fusion_curve`, over all groups."""
-    given = parameters_of_fusion(question.fusion, [*PARAMETERS, _NAME])
-    columns, run = question.columns, str(question.run)
-    log, query = question.log, [*columns.query]
+    columns, log, query = question.columns, question.log, [*question.columns.query]
     if question.by:  # a struct, because groups may be null and queries may not
-        log = log.with_columns(pl.struct(question.by).alias(_GROUPS))
-        query = [_GROUPS, *query]
-    options: dict[str, Any] = {
-        "ties": question.options.get("ties"),
-        **{name: value for name, value in given.items() if name != _NAME},
+        groups = ", ".join(question.by)
+        while groups in columns.schema:
+            groups += "_"
+        log = log.with_columns(pl.struct(question.by).alias(groups))
+        query = [groups, *query]
+    return fusion_plans(
+        log, question.first, question.fusion, run=str(question.run), query=query, doc=columns.doc,
+        score=columns.score, label=columns.label, cluster=[*cluster] or None,
+        confidence=question.confidence, undefined=question.undefined,
         **{name: question.options.get(name) for name in _DEFINITIONS},
-        **{"run": run, "query": query, "doc": columns.doc, "score": columns.score},
-        **{"label": columns.label, "cluster": [*cluster] or None},
-        **{"confidence": question.confidence, "undefined": question.undefined},
-    }
-    rows = log.filter(pl.col(run).cast(pl.String).ne_missing(_name(question)))
-    try:
-        tuning = tune_fusion(rows, question.first, **options)
-        return tuning, fusion_curve(rows, question.first, **options)
-    except ArgumentError as error:
-        raise ArgumentError(f"`fusion`: {error}") from None
+    )  # fmt: skip
 
 
 def fusion_context(fusion: Fusion | None, question: Question) -> dict[str, Any]:
@@ -166,11 +163,12 @@ def fusion_alerts(fusion: Fusion | None) -> list[str]:
     """Return a warning about values of a fused run on queries on which it may have been tuned."""
     if fusion is None or fusion.fused is None:
         return []
-    return [
+    text = (
         f"The values of the run {fusion.fused} are over all queries. If its parameters were chosen "
         "on these queries, its mean is too high; the section Fusion has the mean on held-out "
         "queries."
-    ]
+    )
+    return [text]
 
 
 def _varied(names: Sequence[str], runs: Sequence[str]) -> str:

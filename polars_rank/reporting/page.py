@@ -229,13 +229,13 @@ def report(
 
     Notes
     -----
-    The log is read up to seven times, and with `fusion` nine times: for per-query values, which are stored in a temporary file,
+    The log is read up to seven times: for per-query values, which are stored in a temporary file,
     for metrics at several cutoffs, for statistics of the log, for its labels, for the documents of
     the queries that are shown, for the effect of unjudged documents on the first metric or the
-    agreement with predicted labels, and for the table of the catalog. Memory is flat if that of
-    `evaluate` is; a fusion is tuned in memory; the table of the catalog needs memory in proportion to its documents, and
-    agreement in proportion to the labels of people. After an error, no file is written and an
-    existing file is unchanged.
+    agreement with predicted labels, and for the table of the catalog; with `fusion`, it is read
+    twice more. Memory is flat if that of `evaluate` is; the table of the catalog needs memory in
+    proportion to its documents, agreement in proportion to the labels of people, and `fusion` in
+    proportion to the log. After an error, no file is written and an existing file is unchanged.
 
     The page escapes all text from the log, and its content security policy blocks all requests. In
     its CSV downloads, text that a spreadsheet would run as a formula has an apostrophe in front.
