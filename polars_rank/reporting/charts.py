@@ -121,7 +121,10 @@ def _charts(
         "baseline": question.baseline,
         "colors": colors,
     }
-    common: dict[str, Any] = {"undefined": question.undefined, "conventions": question.conventions}
+    common: dict[str, Any] = {
+        "undefined": question.undefined_of(question.named(metric)),
+        "conventions": question.conventions,
+    }
     if evidence.curves is not None:
         yield "cutoffs", "", partial(_by_cutoff, evidence.curves, question, runs, metric, colors)
     if len(runs) <= _MAX_DISTRIBUTIONS:

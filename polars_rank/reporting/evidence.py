@@ -180,7 +180,11 @@ def _slices(values: Values, question: Question) -> list[pl.DataFrame] | None:
             "query": question.queries, "predictions": values.predictions,
             **question.statistics_options,
         }  # fmt: skip
-        return [collected(slices(values.table, each, **options)) for each in question.means]
+        of_metrics = [(each, question.undefined_of(each)) for each in question.means]
+        return [
+            collected(slices(values.table, metric, **{**options, "undefined": undefined}))
+            for metric, undefined in of_metrics
+        ]
     run = [] if question.run is None else [question.run]
     tables = []
     for column in question.slices:
@@ -205,7 +209,8 @@ def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> 
     if question.by:  # a struct, because groups may be null and queries may not
         frame = frame.with_columns(pl.struct(question.by).alias(_GROUPS))
         query = [_GROUPS, *query]
-    options |= {"query": query, "undefined": question.undefined, "weight": question.weight}
+    undefined = question.undefined_of(question.first)
+    options |= {"query": query, "undefined": undefined, "weight": question.weight}
     by = None if options.get("scores") else question.run
     with no_warnings():
         return collected(judgment_bounds(frame, question.first, by=by, **options))

@@ -119,9 +119,9 @@ def _plans(question: Question, cluster: Sequence[str]) -> tuple[pl.LazyFrame, pl
         log = log.with_columns(pl.struct(question.by).alias(groups))
         query = [groups, *query]
     return fusion_plans(
-        log, question.first, question.fusion, run=str(question.run), query=query, doc=columns.doc,
-        score=columns.score, label=columns.label, cluster=[*cluster] or None,
-        confidence=question.confidence, undefined=question.undefined,
+        log, question.first, question.fusion or {}, run=str(question.run), query=query,
+        doc=columns.doc, score=columns.score, label=columns.label, cluster=[*cluster] or None,
+        confidence=question.confidence, undefined=question.undefined_of(question.first),
         **{name: question.options.get(name) for name in _DEFINITIONS},
     )  # fmt: skip
 
