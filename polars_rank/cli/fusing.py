@@ -174,7 +174,8 @@ def tune_fusion(
         misused(f"tune-fusion needs one metric; found {len(metrics)}")
     treatment: Any = o.undefined_of(undefined)
     names = {role: name for role, name in log.columns.items() if role != "position"}
-    runs = [run] if run in schema_of(log.scan_as_is()) else []
+    # If it is missing, the error names the option --run, and not --by.
+    runs = [run] if run and run in schema_of(log.scan_as_is()) else []
     result = tuned(
         log.scan([*by, *runs]), metrics[0],
         candidates=_candidates(candidates), method=method, run=run or "run", by=by or None, k=k,

@@ -137,7 +137,10 @@ def fusion_context(fusion: Fusion | None, question: Question) -> dict[str, Any]:
     ]
     tuned = next(row for row in rows if row[PROCEDURE] == TUNED)
     singles = [row for row in rows if row["parameters"] is None]
-    best = next(row for row in singles if row["difference"] is None and row["mean"] is not None)
+    best = min(
+        (row for row in singles if row["difference"] is None and row["mean"] is not None),
+        key=lambda row: row["mean"] if lower else -row["mean"],
+    )
     candidates = [json.loads(each) for each in fusion.curve.get_column("parameters")]
     varied = names_that_differ(candidates)
     weights = json.loads(tuned["parameters"]).get("weights", {})

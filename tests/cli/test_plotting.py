@@ -130,16 +130,17 @@ def test_charts_have_the_numbers_of_the_library(log: Path, tmp_path: Path) -> No
     assert actual == pytest.approx(
         {(name, k): value for name, k, value in expected.select("run", "k", "ndcg").rows()}
     )
-    options = {"candidates": 0.5, "folds": 2}
-    for fused in ([], pr.fuse(frame, keep_runs=True).filter(run="fused")):  # not fused again
-        rows = pl.concat([frame, *map(pl.DataFrame, [fused] if len(fused) else [])], how="diagonal")
-        rows.write_parquet(tmp_path / "both.parquet")
-        chart = drawn(
-            "fusion", tmp_path / "both.parquet", *ASKED["fusion"], output=tmp_path / "f.json"
-        )
-        means = [row["y"] for row in rows_of(chart) if "label" in row]
-        assert means == pytest.approx(pr.fusion_curve(frame, "ap", **options)["mean"].to_list())
     assert "#16181d" == drawn("gain", log, "--dark", output=tmp_path / "chart.json")["background"]
+
+
+def test_a_fused_run_is_not_fused_again(log: Path, tmp_path: Path) -> None:
+    frame = pl.read_parquet(log)
+    pr.fuse(frame, keep_runs=True).write_parquet(both := tmp_path / "both.parquet")
+    expected = pr.fusion_curve(frame, "ap", candidates=0.5)["mean"].to_list()
+    for source in (log, both):
+        chart = drawn("fusion", source, *ASKED["fusion"], output=tmp_path / "chart.json")
+        means = [row["y"] for row in rows_of(chart) if "label" in row]
+        assert means == pytest.approx(expected)
 
 
 def test_charts_of_values_and_of_tables(log: Path, tmp_path: Path) -> None:

@@ -487,8 +487,8 @@ def test_a_fusion_is_tuned_and_shown_by_its_mean_on_held_out_queries(log, tmp_pa
 @without_charts
 def test_a_fused_run_of_the_log_is_not_fused_again(log, tmp_path):
     hybrid = pr.fuse(log, name="hybrid", keep_runs=True)
-    options = {"fusion": {"candidates": 0.5, "name": "hybrid"}, "by": None}
-    page = read(hybrid, tmp_path, "ap", baseline="bm25", **options)
+    fusion = {"candidates": 0.5, "name": "hybrid"}
+    page = read(hybrid, tmp_path, "ap", baseline="bm25", fusion=fusion)
     table = pr.tune_fusion(log, "ap", candidates=0.5)
     assert column(page, "fusion-table", "Mean") == [*map(number, table["mean"])]
     assert "values of the run hybrid are over all queries. If its parameters" in page.text
