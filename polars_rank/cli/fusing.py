@@ -11,6 +11,7 @@ from polars_rank.cli import options as o
 from polars_rank.cli.logs import Log, conventions_of
 from polars_rank.cli.messages import misused
 from polars_rank.cli.writing import put, require_parquet
+from polars_rank.frames.tables import schema_of
 from polars_rank.fusion import parameters
 from polars_rank.fusion.fuse import fuse as fused
 from polars_rank.fusion.tuning import tune_fusion as tuned
@@ -166,15 +167,17 @@ def tune_fusion(
       polars-rank tune-fusion log.parquet -m rr --method borda --candidates 0.05
     """
     arguments = locals()
-    log = Log.of(arguments)
+    log = Log.of(arguments).opened
     if not (run is None or run):
         misused("tune-fusion needs the column of the run; name it with --run")
     if len(metrics) != 1:
         misused(f"tune-fusion needs one metric; found {len(metrics)}")
     treatment: Any = o.undefined_of(undefined)
     names = {role: name for role, name in log.columns.items() if role != "position"}
+    # If it is missing, the error names the option --run, and not --by.
+    runs = [run] if run and run in schema_of(log.scan_as_is()) else []
     result = tuned(
-        log.opened.scan([*by, *([] if run is None else [run])]), metrics[0],
+        log.scan([*by, *runs]), metrics[0],
         candidates=_candidates(candidates), method=method, run=run or "run", by=by or None, k=k,
         normalize=normalize, missing=missing, constant=constant, gamma=gamma, phi=phi, ddof=ddof,
         window=window, engine=engine, ties=ties, folds=folds, max_candidates=max_candidates,

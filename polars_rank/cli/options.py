@@ -6,6 +6,7 @@ to a command, which receives their values as keyword arguments.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import Parameter, signature
@@ -196,6 +197,14 @@ Window = Annotated[
 ]
 FusionEngine = Annotated[
     fusion_parameters.Engine | None, option("Tool whose choices are the defaults.")
+]
+Fusion = Annotated[
+    str | None,
+    option(
+        """Tune a fusion of the runs: parameters as JSON, e.g. '{"normalize": "min_max", """
+        """"method": "sum"}', or '{}'.""",
+        metavar="JSON",
+    ),
 ]
 FusedScore = Annotated[str, column("Column of the score, higher is better.", COLUMNS)]
 Seed = Annotated[int, option("Random seed.")]
@@ -441,6 +450,20 @@ def number(name: str, text: str) -> float:
         return float(text)
     except ValueError:
         raise ArgumentError(f"`{name}` must be numbers; found {text!r}") from None
+
+
+def parameters_of_fusion(text: str) -> dict[str, Any]:
+    """Return the parameters in JSON; raise `ArgumentError` if the text is not a JSON object."""
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise ArgumentError(
+            """`fusion` must be JSON, e.g. '{"method": "sum", "normalize": "min_max"}'; """
+            f"found {text!r}"
+        )
+    return given
 
 
 def undefined_of(texts: Iterable[str]) -> str | Mapping[str, str] | None:

@@ -18,13 +18,14 @@ from polars_rank.cli.statistics import compared, in_slices, means_of
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.outputs import new_file
+from polars_rank.reporting.fusion import fusion_plans
 from polars_rank.stats import intervals
 
 #: Names of the functions of `pr.plot`, with hyphens instead of underscores.
 KINDS = (
     "at-k", "gain", "pr-curve", "interpolated", "click-through", "bounds",
     "distribution", "differences", "scatter", "intervals", "slices", "over-time",
-    "tradeoff", "leaderboard", "power",
+    "tradeoff", "leaderboard", "power", "fusion",
 )  # fmt: skip
 
 #: Supported endings of --output.
@@ -88,6 +89,10 @@ class Chart:
     ] = "two-sided"
     margin: Annotated[float, o.option("power: margin of equivalence.", OPTIONS)] = 0.0
     click: Annotated[str, o.column("click-through: column of clicks.", OPTIONS)] = "click"
+    fusion: Annotated[
+        str,
+        o.option("fusion: parameters of tune-fusion as JSON.", OPTIONS, metavar="JSON"),
+    ] = "{}"
 
 
 @o.takes(Chart, o.Files, o.Columns, o.Attributes, o.Definitions)
@@ -116,7 +121,7 @@ def plot(
 ) -> None:
     """Draw a chart of a log or of the result of another command.
 
-    Kinds for logs: at-k, gain, pr-curve, interpolated, click-through, bounds.
+    Kinds for logs: at-k, gain, pr-curve, interpolated, click-through, bounds, fusion.
 
     Kinds for logs and per-query values: distribution, differences, scatter, intervals, slices,
     over-time, tradeoff, leaderboard, power.
@@ -216,6 +221,18 @@ def _bounds(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) ->
     return charts.bounds(table, run=run, baseline=chart.baseline)
 
 
+def _fusion(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) -> Any:
+    metric = _metric(source) or misused(_NO_METRIC)
+    if run is None:
+        misused("a chart of a fusion needs the column of the run; name it with --run")
+    options = {**source.columns, **source.definitions, "confidence": chart.confidence}
+    del options["position"], options["duplicates"]
+    tuning, curve = fusion_plans(
+        log, metric, o.parameters_of_fusion(chart.fusion), run=run, **options
+    )
+    return charts.fusion(curve, tuning)
+
+
 def _distribution(data: PerQuery, chart: Chart) -> Any:
     return charts.distribution(
         data.table, _metric(data), kind="ecdf" if chart.ecdf else "histogram",
@@ -289,7 +306,7 @@ def _power(data: PerQuery, chart: Chart) -> Any:
 
 _OF_LOGS: dict[str, Callable[..., Any]] = {
     "at-k": _at_k, "gain": _gain, "pr-curve": _pr_curve, "interpolated": _interpolated,
-    "click-through": _click_through, "bounds": _bounds,
+    "click-through": _click_through, "bounds": _bounds, "fusion": _fusion,
 }  # fmt: skip
 _OF_VALUES: dict[str, Callable[..., Any]] = {
     "distribution": _distribution, "differences": _differences, "scatter": _scatter,

@@ -45,6 +45,7 @@ def report(
         list[str], o.file("Moments of earlier logs, drawn over time (repeatable).")
     ] = [],
     time: Annotated[str, o.column("Column of the time in --moments.")] = "day",
+    fusion: o.Fusion = None,
     n: o.N = 5,
     k: Annotated[int, o.option("Number of documents to show for each query.")] = 10,
     title: Annotated[str | None, o.option("Page title.", metavar="TEXT")] = None,
@@ -81,6 +82,7 @@ def report(
         moments=scan_moments(moments) if moments else None, confidence=confidence, n=n, k=k,
         title=title, source=given.files, path=output, overwrite=overwrite, progress=log.progress,
         predicted_label=predicted_label,
+        fusion=None if fusion is None else o.parameters_of_fusion(fusion),
         **log.columns, **log.attributes, **definitions(arguments),
     )  # fmt: skip
     say(f"Wrote {path}")

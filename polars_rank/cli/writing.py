@@ -116,7 +116,10 @@ def _write(
     if form == "parquet":
         result.sink_parquet(path, engine="streaming")
     elif form == "csv":
-        result.sink_csv(path, engine="streaming", check_extension=False)
+        lists = cs.by_dtype(pl.List(pl.String))
+        result.with_columns(lists.list.join("; ")).sink_csv(
+            path, engine="streaming", check_extension=False
+        )
     elif form == "ndjson":
         lines = result.map_batches(_lines, schema={"line": pl.String}, streamable=True)
         lines.sink_csv(

@@ -102,7 +102,11 @@ def fuse(
         Weight of each run, such as `{"bm25": 0.3, "dense": 0.7}`: numbers of 0 or more. Each run
         of the table must have a weight. "weighted_sum", "wmnz", "mixed" and "weighted_borda" need
         weights; "mnz", "gmnz", "anz", "min", "max" and "median" have none. Weights are not scaled
-        to a sum of 1. The documents of a run with weight 0 remain candidates.
+        to a sum of 1. A run with weight 0 takes part, as in ranx and OpenSearch: it counts in m,
+        and its documents remain candidates. If no other run retrieved them, their fused score is 0
+        (for Borda counts, that of missing documents). With "rrf", they follow all documents of the
+        other runs; with "zscore", they precede documents with negative scores. To leave a run out,
+        drop its rows.
     normalize
         What is done with the scores of each run and query before they are combined, for methods
         that read scores. Default: nothing.

@@ -85,16 +85,18 @@ def fusion(curve: Any, tuning: Any = None) -> alt.LayerChart:
     labels = [harmless(label) for label in _labels(parameters)]
     weights = _weights_of_two(parameters)
     data = rows.drop("metric", "parameters").with_columns(label=pl.Series(labels))
-    notes = [counted(data.get_column("queries"))]
+    notes = [f"{counted(data.get_column('queries'))}, none held out"]
     if weights is None:
         omitted = data.height - _MAX_ROWS
         data = data.sort("y", descending=True, maintain_order=True).head(_MAX_ROWS)
         notes += [f"{_MAX_ROWS} of {data.height + omitted:,} candidates"] if omitted > 0 else []
         layers, height = _dots(data, metric, levels), _STEP * data.height
+        notes.append("lines: confidence intervals")
     else:
         data = data.with_columns(x=pl.Series(weights, dtype=pl.Float64)).sort("x")
         run = [*parameters[0]["weights"]][-1]
         layers, height = _line(data, metric, run, levels), HEIGHT
+        notes.append("band: confidence intervals")
     lines = (f"{each.style}: {each.text}, {each.mean:.4f}" for each in levels)
     what = "candidate" if weights is None else "weights"
     return layered(
@@ -140,7 +142,7 @@ def _levels(tuning: Any, metric: str | None) -> list[_Level]:
             f"`curve` and `tuning` must be about the same metric; found {metric!r} and {metrics}"
         )
     tuned = rows.filter(pl.col("procedure") == "tuned").get_column("mean")
-    best = rows.filter(pl.col("difference").is_null(), pl.col("parameters").is_null())
+    best = rows.filter(pl.col("difference", "parameters").is_null(), pl.col("mean").is_not_null())
     levels = [_Level("held-out mean", "dashed line", mean, [5, 3]) for mean in tuned]
     names = map(harmless, best.get_column("procedure"))
     return levels + [
@@ -163,15 +165,32 @@ def _weights_of_two(parameters: Sequence[Mapping[str, Any]]) -> list[float] | No
 
 def _labels(parameters: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a text for each candidate, of the parameters by which candidates differ."""
-    names = [*dict.fromkeys(name for each in parameters for name in each)]
-    differ = [
-        name for name in names if any(each.get(name) != parameters[0].get(name)
-                                      for each in parameters)
-    ] or names  # fmt: skip
+    differ = names_that_differ(parameters)
     return [
-        " · ".join(_text(name, each[name]) for name in differ if name in each) or "default"
+        parameters_text({name: each[name] for name in differ if name in each}) or "default"
         for each in parameters
     ]
+
+
+def names_that_differ(parameters: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the parameters by which candidates differ; all if none differs."""
+    names = [*dict.fromkeys(name for each in parameters for name in each)]
+    first = parameters[0]
+    return [
+        name for name in names if any(each.get(name) != first.get(name) for each in parameters)
+    ] or names
+
+
+def parameters_text(parameters: Mapping[str, Any]) -> str:
+    """Return parameters of a fusion as text.
+
+    Examples
+    --------
+    >>> from polars_rank.plot.fusion_curves import parameters_text
+    >>> parameters_text({"weights": {"bm25": 0.2, "dense": 0.8}, "method": "rrf", "k": 60})
+    'bm25 0.2, dense 0.8 · rrf · k 60'
+    """
+    return " · ".join(_text(name, value) for name, value in parameters.items())
 
 
 def _text(name: str, value: Any) -> str:
@@ -224,7 +243,8 @@ def _dots(data: pl.DataFrame, metric: str | None, levels: Sequence[_Level]) -> l
     alt = altair()
     x = _scale(data, metric, levels, "X")
     order = data.get_column("label").unique(maintain_order=True).to_list()
-    base = alt.Chart().encode(y=axis("Y", "label", None, type="nominal", sort=order))
+    y = axis("Y", "label", None, type="nominal", sort=order, labelOverlap=False)
+    base = alt.Chart().encode(y=y)
     known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
     return [
         *_rules(levels, x, "X"),

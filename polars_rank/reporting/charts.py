@@ -41,8 +41,8 @@ KINDS = {
     "slices": "Differences by slice",
 }
 
-#: The kind of the chart of a judge's labels, which is in another section.
-CONFUSION = "confusion"
+#: The kinds of charts that are in other sections.
+CONFUSION, FUSION = "confusion", "fusion"
 
 
 @dataclass
@@ -89,6 +89,9 @@ def pictures(evidence: Evidence, question: Question) -> Pictures:
     if evidence.judge is not None and evidence.judge.confusion is not None:
         spec = _specification(partial(plot.confusion, evidence.judge.confusion))
         result.kinds |= {} if spec is None else {CONFUSION: {"": {"": spec}}}
+    if (fusion := evidence.fusion) is not None:
+        spec = _specification(partial(plot.fusion, fusion.curve, fusion.tuning))
+        result.kinds |= {} if spec is None else {FUSION: {"": {"": spec}}}
     return result
 
 
@@ -118,7 +121,10 @@ def _charts(
         "baseline": question.baseline,
         "colors": colors,
     }
-    common: dict[str, Any] = {"undefined": question.undefined, "conventions": question.conventions}
+    common: dict[str, Any] = {
+        "undefined": question.undefined_of(question.named(metric)),
+        "conventions": question.conventions,
+    }
     if evidence.curves is not None:
         yield "cutoffs", "", partial(_by_cutoff, evidence.curves, question, runs, metric, colors)
     if len(runs) <= _MAX_DISTRIBUTIONS:
@@ -229,6 +235,7 @@ def chart_context(result: Pictures, evidence: Evidence, question: Question) -> d
         "chart_metrics": result.metrics,
         "chart_runs": result.runs,
         "has_confusion": CONFUSION in result.kinds,
+        "has_fusion": FUSION in result.kinds,
         "charts_left_out": f"Without charts: {' and '.join(omitted)}." if omitted else "",
         "charts_note": " ".join(_notes(evidence, question)),
     }

@@ -30,6 +30,7 @@ from polars_rank.reporting.estimates import (
     no_warnings,
     runs_of,
 )
+from polars_rank.reporting.fusion import Fusion, fusion_of
 from polars_rank.reporting.judge import Judge, judge_of
 from polars_rank.reporting.query_changes import QueryChange, queries_of_slices, selected_queries
 from polars_rank.reporting.units import units_of
@@ -67,6 +68,7 @@ class Evidence:
     #: Per-query values by predicted labels, in the same file.
     predictions: pl.LazyFrame | None
     judge: Judge | None
+    fusion: Fusion | None
     #: The baseline, then the other runs, sorted; a single None if there are no runs.
     runs: list[Any]
     #: The sampling units of the tables over all groups.
@@ -115,6 +117,7 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         values=values.table,
         predictions=values.predictions,
         judge=judge_of(values, overall),
+        fusion=fusion_of(question, runs, units.cluster),
         runs=runs,
         units=units,
         summary=summary,
@@ -177,7 +180,11 @@ def _slices(values: Values, question: Question) -> list[pl.DataFrame] | None:
             "query": question.queries, "predictions": values.predictions,
             **question.statistics_options,
         }  # fmt: skip
-        return [collected(slices(values.table, each, **options)) for each in question.means]
+        of_metrics = [(each, question.undefined_of(each)) for each in question.means]
+        return [
+            collected(slices(values.table, metric, **{**options, "undefined": undefined}))
+            for metric, undefined in of_metrics
+        ]
     run = [] if question.run is None else [question.run]
     tables = []
     for column in question.slices:
@@ -204,7 +211,8 @@ def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> 
     if question.by:  # a struct, because groups may be null and queries may not
         frame = frame.with_columns(pl.struct(question.by).alias(_GROUPS))
         query = [_GROUPS, *query]
-    options |= {"query": query, "undefined": question.undefined, "weight": question.weight}
+    undefined = question.undefined_of(question.first)
+    options |= {"query": query, "undefined": undefined, "weight": question.weight}
     by = None if options.get("scores") else question.run
     with no_warnings():
         return collected(judgment_bounds(frame, question.first, by=by, **options))

@@ -75,13 +75,14 @@ def boards(evidence: Evidence, question: Question) -> Mapping[str, Board]:
     overall = replace(question, cluster=evidence.units.cluster)
     result = {}
     for metric in question.means:
+        undefined = question.undefined_of(metric)
         try:
             with warnings.catch_warnings():  # the other statistics give the same warnings
                 warnings.simplefilter("ignore", RankWarning)
                 table = collected(
                     leaderboard(
                         evidence.values, [metric], run=question.run, query=question.queries,
-                        **overall.statistics_options,
+                        **overall.statistics_options | {"undefined": undefined},
                     )
                 )  # fmt: skip
         except DataError:  # no query has a value in all runs, as the table of means shows

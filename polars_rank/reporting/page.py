@@ -30,6 +30,7 @@ from polars_rank.plot.runs import BRIGHTER
 from polars_rank.reporting.charts import chart_context, pictures
 from polars_rank.reporting.evidence import gather
 from polars_rank.reporting.formats import FILTERS
+from polars_rank.reporting.fusion import check_fusion
 from polars_rank.reporting.question import Question
 from polars_rank.reporting.sections import context
 from polars_rank.stats.intervals import special
@@ -108,6 +109,7 @@ def report(
     meta: Mapping[str, Any] | None = None,
     moments: Any = None,
     time: str = "day",
+    fusion: Mapping[str, Any] | None = None,
     n: int = 5,
     k: int = 10,
     progress: bool = False,
@@ -194,6 +196,14 @@ def report(
         a chart of each metric over time.
     time
         Column of the time in `moments`, as in `pr.plot.over_time`.
+    fusion
+        Parameters of `tune_fusion` for the first metric, such as
+        `{"method": "sum", "normalize": "min_max", "candidates": 0.1}`, or `{}` for its defaults:
+        the page has a section with the mean of the tuned fusion of the runs on held-out queries,
+        its difference from the best single run, and the mean by weights. Columns, definitions and
+        `confidence` are those of the report. A run of the log that is itself a fusion, as with
+        `keep_runs` of `fuse`, is not fused again: its name is "fused", or that in `name`, such as
+        `{"name": "hybrid"}`.
     n
         How many of the largest gains and of the largest losses to show per run; without a
         baseline, how many of the best and of the worst queries.
@@ -222,10 +232,10 @@ def report(
     The log is read up to seven times: for per-query values, which are stored in a temporary file,
     for metrics at several cutoffs, for statistics of the log, for its labels, for the documents of
     the queries that are shown, for the effect of unjudged documents on the first metric or the
-    agreement with predicted labels, and for the table of the catalog. Memory is flat if that of
-    `evaluate` is; the table of the catalog needs memory in proportion to its documents, and
-    agreement in proportion to the labels of people. After an error, no file is written and an
-    existing file is unchanged.
+    agreement with predicted labels, and for the table of the catalog; with `fusion`, it is read
+    twice more. Memory is flat if that of `evaluate` is; the table of the catalog needs memory in
+    proportion to its documents, agreement in proportion to the labels of people, and `fusion` in
+    proportion to the log. After an error, no file is written and an existing file is unchanged.
 
     The page escapes all text from the log, and its content security policy blocks all requests. In
     its CSV downloads, text that a spreadsheet would run as a formula has an apostrophe in front.
@@ -259,9 +269,10 @@ def report(
         log, metrics, by=by, run=run, baseline=baseline, slices=slices, weight=weight,
         cluster=cluster, keep=keep, show=show, url=url, meta=meta, moments=moments, time=time,
         predicted_label=predicted_label, options=options, undefined=undefined, rules=rules,
-        undecided=undecided,
+        undecided=undecided, fusion=fusion,
         confidence=confidence, n=n, k=k,
     )  # fmt: skip
+    check_fusion(question)
     inputs = [log, items, history, moments, rules]
     with new_file(path, overwrite=overwrite, inputs=inputs) as part:
         with temporary_folder() as folder, _captured_warnings() as messages:

@@ -19,7 +19,7 @@ from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.differences import COLUMNS as COMPARISON_COLUMNS
 from polars_rank.stats.gates import read_rules
-from polars_rank.stats.per_query_tables import run_column
+from polars_rank.stats.per_query_tables import run_column, with_undefined
 from polars_rank.stats.run_pairs import Pairs
 from polars_rank.stats.summary import COLUMNS as SUMMARY_COLUMNS
 
@@ -61,6 +61,8 @@ class Question:
     k: int
     #: The column of predicted labels of all queries; `label` then has those of people.
     predicted_label: str | None = None
+    #: Parameters of a fusion to tune.
+    fusion: Mapping[str, Any] | None = None
     #: Parameters of `per_query` other than `by` and `keep`, and the value of undefined metrics.
     options: Mapping[str, Any] = field(default_factory=dict)
     undefined: Any = None
@@ -209,6 +211,12 @@ class Question:
     def means(self) -> list[pl.Expr]:
         """The metrics that are means over rankings, and therefore sums of differences."""
         return [each for each in self.metrics if self.conventions.aggregate(each) == "mean"]
+
+    def undefined_of(self, metric: pl.Expr) -> Any:
+        """Return how undefined values of one of the metrics count."""
+        if not isinstance(self.undefined, Mapping):
+            return self.undefined
+        return with_undefined(self.conventions, self.undefined).counts_as(metric)
 
     @property
     def statistics_options(self) -> dict[str, Any]:

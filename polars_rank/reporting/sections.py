@@ -22,6 +22,7 @@ from polars_rank.reporting.cautions import alerts, cautions
 from polars_rank.reporting.charts import colors_of
 from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.formats import count, number, percent, text
+from polars_rank.reporting.fusion import fusion_alerts, fusion_context
 from polars_rank.reporting.headline import (
     headline,
     number_of_tests,
@@ -60,11 +61,12 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         "q": question,
         "headline": first,
         "sample": _sample(evidence, question, first),
-        "alerts": alerts(evidence, question, first),
+        "alerts": [*alerts(evidence, question, first), *fusion_alerts(evidence.fusion)],
         "level": percent(question.confidence).replace(".0", ""),
         **counts,
         "metric_names": names_of(question.metrics),
         **judge_context(evidence.judge, question, evidence.estimates),
+        **fusion_context(evidence.fusion, question),
         **_means(evidence, question),
         "catalog": _catalog(evidence, question),
         "comparison": _comparison_rows(evidence.comparison, question),
@@ -339,6 +341,7 @@ def _downloads(evidence: Evidence) -> dict[str, Any]:
         "contents": evidence.contents,
         "labels": evidence.labels,
         "agreement": None if evidence.judge is None else evidence.judge.agreement,
+        "fusion": None if evidence.fusion is None else evidence.fusion.tuning.drop("by_fold"),
     }
     most = max(_SLICES, _GROUPS)
     return {

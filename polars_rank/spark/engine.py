@@ -27,7 +27,7 @@ from polars_rank.catalog.summaries import Summary
 from polars_rank.catalog.training import Popularity
 from polars_rank.clicks.estimates import Estimates, estimate
 from polars_rank.conventions import POLARS_RANK, named, read_metrics
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.means import Means
@@ -35,6 +35,7 @@ from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.tables import FEW_ROWS, as_table, collected
 from polars_rank.fusion.fuse import Runs, fuse, fused
+from polars_rank.fusion.tuning import fusion_curve, tune_fusion
 from polars_rank.io.chunks import collapse
 from polars_rank.io.judgments import join_judgments
 from polars_rank.spark import dataframes
@@ -93,6 +94,21 @@ def _fuse(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     return rankings.union(checked)
 
 
+def _of_groups(
+    function: Callable[..., Any], frame: DataFrame, arguments: dict[str, Any]
+) -> DataFrame:
+    """Return the result of a function that needs all rows of a group at once, in one task."""
+    call = partial(function, **arguments)
+    log, by = _Log.of(frame, call), names("by", arguments.get("by"))
+    if by:
+        return log.rankings(call, by, arguments)
+    return log.parts(partial(_selected, names=log.read), _as_is, (), arguments, call)
+
+
+def _selected(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    return rows.select(names)
+
+
 def _evaluate(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     arguments = _parsed(arguments)
     evaluation = Evaluation.of(**arguments)
@@ -140,7 +156,7 @@ def _exposures(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     return _Log.of(frame, call).parts(call, call, (), arguments)
 
 
-def _as_is(log: pl.LazyFrame) -> pl.LazyFrame:
+def _as_is(log: Any) -> Any:
     return log
 
 
@@ -231,7 +247,8 @@ class _Log:
 
         plan = function(register_io_source(empty, schema=given))
         result = plan.collect_schema()
-        plan.collect()
+        with contextlib.suppress(DataError):  # some functions raise it for a table without rows
+            plan.collect()
         return cls(frame, given, [name for name in given if name in read], result)
 
     def rankings(
@@ -460,4 +477,5 @@ _IMPLEMENTATIONS: dict[Callable[..., Any], Callable[..., Any]] = {
             catalog.expected_exposure,
         )
     },
+    **{function: partial(_of_groups, function) for function in (tune_fusion, fusion_curve)},
 }

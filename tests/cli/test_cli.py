@@ -606,11 +606,15 @@ def test_tune_fusion(tmp_path: Path) -> None:
     assert_frame_equal(pl.read_parquet(output), expected)
     assert run(*arguments, "--candidates", '[{"k": 1}, {"method": "borda"}]')[0] == 0
     assert pl.read_parquet(output)["parameters"][0] == '{"method": "rrf", "k": 1}'
+    _, shown, _ = run(*arguments[:4], "--candidates", '[{"k": 1}]', "--folds", 2, "--format", "csv")
+    by_fold = pl.read_csv(shown.encode())["by_fold"]
+    assert by_fold[0] == '{"method": "rrf", "k": 1}; {"method": "rrf", "k": 1}'
     for options, message in (
         (["--candidates", "x"], "--candidates must be a step, such as 0.1, or a JSON list"),
         (["--candidates", "0.3"], "must be a step of weights that divides 1"),
         (["-m", "ap"], "tune-fusion needs one metric; found 2"),
         (["--run", ""], "tune-fusion needs the column of the run"),
+        (["--run", "model"], "column 'model' (`--run`) not found"),
     ):
         code, _, err = run(*arguments, *options)
         assert (code, message in err) == (2, True), err

@@ -71,6 +71,7 @@ OWN = {
     },
     "plot": {
         "ecdf": "the kind of `distribution`",
+        "fusion": "the tables of `fusion`",
         "of": "the table of `bounds`",
         "ranks": "the kind of `leaderboard`",
         "values": "the table",
@@ -128,8 +129,7 @@ EXCEPTIONS = {
     ("plot", "gain"): "the metric with its conventions",
     ("plot", "overall"): "the result of `compare`",
     ("plot", "chart"): "the chart that the command draws",
-    ("plot", "curve"): "the command has no chart of fusions",
-    ("plot", "tuning"): "the command has no chart of fusions",
+    **{("plot", name): "computed from the log with --fusion" for name in ("curve", "tuning")},
     **{
         ("plot", name): "the command has no chart of judges"
         for name in ("judge", "reference", "labels")

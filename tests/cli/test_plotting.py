@@ -87,6 +87,7 @@ ASKED = {
     "tradeoff": ["-m", "ap rr", "--x", "rr", "--baseline", "old"],
     "leaderboard": ["-m", "ap", "--ranks"],
     "power": ["-m", "ap", "--baseline", "old", "--difference", 0.02, "--power", 0.9],
+    "fusion": ["-m", "ap", "--fusion", '{"candidates": 0.5, "folds": 2}'],
 }
 
 
@@ -102,8 +103,8 @@ def rows_of(chart: dict[str, object]) -> list[dict[str, object]]:
 
 def test_each_kind_is_a_function_of_plot() -> None:
     assert {*ASKED} == {*KINDS}
-    # The command has no judges, which `confusion` shows, and no candidates of a fusion.
-    others = ("confusion", "fusion", "run_colors", "style")
+    # The command has no judges, which `confusion` shows.
+    others = ("confusion", "run_colors", "style")
     functions = {name for name in pr.plot.__all__ if name not in others}
     assert {kind.replace("-", "_") for kind in KINDS} == functions
 
@@ -130,6 +131,16 @@ def test_charts_have_the_numbers_of_the_library(log: Path, tmp_path: Path) -> No
         {(name, k): value for name, k, value in expected.select("run", "k", "ndcg").rows()}
     )
     assert "#16181d" == drawn("gain", log, "--dark", output=tmp_path / "chart.json")["background"]
+
+
+def test_a_fused_run_is_not_fused_again(log: Path, tmp_path: Path) -> None:
+    frame = pl.read_parquet(log)
+    pr.fuse(frame, keep_runs=True).write_parquet(both := tmp_path / "both.parquet")
+    expected = pr.fusion_curve(frame, "ap", candidates=0.5)["mean"].to_list()
+    for source in (log, both):
+        chart = drawn("fusion", source, *ASKED["fusion"], output=tmp_path / "chart.json")
+        means = [row["y"] for row in rows_of(chart) if "label" in row]
+        assert means == pytest.approx(expected)
 
 
 def test_charts_of_values_and_of_tables(log: Path, tmp_path: Path) -> None:
@@ -179,6 +190,12 @@ def test_formats_of_charts(log: Path, tmp_path: Path, ending: str) -> None:
         (["differences", "LOG", "-m", "ap", "-o", "x.png"], "compare with: --baseline"),
         (["slices", "LOG", "-m", "ap", "--baseline", "old", "-o", "x.png"], "with --slices"),
         (["over-time", "LOG", "-m", "ap", "--time", "week", "-o", "x.png"], "(--time) not found"),
+        (["fusion", "LOG", "-o", "x.png"], "name a metric"),
+        (["fusion", "LOG", "-m", "ap", "--run", "", "-o", "x.png"], "needs the column of the run"),
+        (
+            ["fusion", "LOG", "-m", "ap", "--fusion", "sum", "-o", "x.png"],
+            "`--fusion` must be JSON",
+        ),
         (
             ["click-through", "LOG", "--click", "buy", "-o", "x.png"],
             "column 'buy' (`--click`) not found",
@@ -215,6 +232,7 @@ def test_report(log: Path, tmp_path: Path) -> None:
         "--title", "Ours & theirs", "--conventions", "lightgbm", "--output", page,
         "--meta", "commit=1a2b3c", "--url", "https://x.org/{doc}",
         "--moments", tmp_path / "moments.parquet",
+        "--fusion", '{"candidates": 0.5, "folds": 2}',
     ]  # fmt: skip
     code, out, err = run(*arguments)
     assert (code, out) == (0, "")
@@ -229,6 +247,7 @@ def test_report(log: Path, tmp_path: Path) -> None:
         "<dt>commit</dt><dd><bdi>1a2b3c</bdi>",
         'href="https://x.org/',
         "MAP over time",
+        "ndcg@10</bdi> of the tuned fusion is",
     ):
         assert part in text
     code, _, err = run(*arguments)
@@ -239,6 +258,7 @@ def test_report(log: Path, tmp_path: Path) -> None:
         ("--meta", "commit"): "--meta must be NAME=VALUE",
         ("--run", "model"): "column 'model' (`--run`) not found",
         ("--slices", "county"): "column 'county' (`--slices`) not found",
+        ("--fusion", '{"folds": 1}'): "`--fusion`: `folds` must be",
     }.items():
         code, _, err = run(*arguments, *wrong, "--overwrite")
         assert (code, message in err) == (2, True), err

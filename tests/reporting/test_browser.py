@@ -337,8 +337,9 @@ def test_a_laptop_shows_all_columns_and_a_phone_all_sections(driver, tmp_path):
         {"run": None, "by": "country"},
         {"by": ["country", "device"]},
         {"baseline": "bm25", "by": "country"},
+        {"fusion": {"candidates": 0.5, "folds": 2}},
     ],
-    ids=["groups of one run", "several groups", "groups with a baseline"],
+    ids=["groups of one run", "several groups", "groups with a baseline", "fusion"],
 )
 def test_axe_finds_no_violation_in_pages_of_other_kinds(driver, log, tmp_path, options):
     rows = log.filter(run="bm25").drop("run") if "run" in options else log

@@ -13,7 +13,7 @@ import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.reporting.csv_links import csv_link
-from polars_rank.reporting.formats import number, percent, signed
+from polars_rank.reporting.formats import number, p_value, percent, signed
 from polars_rank.reporting.question import lower_is_better
 
 EVIL = "</script><script>alert(1)</script>"
@@ -443,6 +443,110 @@ def test_earlier_moments_are_a_chart_over_time(log, tmp_path):
     (rows, *_) = charts["1"][""]["spec"]["datasets"].values()
     expected = pr.summarize(daily, by="day").sort("run", "day")
     assert [row["y"] for row in rows] == pytest.approx(expected["mean"].to_list(), rel=1e-4)
+
+
+FUSION = {"method": "sum", "normalize": "min_max", "candidates": 0.25, "folds": 3}
+
+
+def fusion_section(page):
+    text = page.path.read_text("utf-8")
+    section = text[text.index('<section id="fusion"') :].partition("</section>")[0]
+    return " ".join(unescape(re.sub(r"<[^>]*>", "", section.replace("<dd>", " "))).split())
+
+
+def test_a_fusion_is_tuned_and_shown_by_its_mean_on_held_out_queries(log, tmp_path):
+    page = read(log, tmp_path, "ndcg@10", fusion=FUSION)
+    table = pr.tune_fusion(log, "ndcg@10", **FUSION)
+    assert column(page, "fusion-table", "Mean") == [*map(number, table["mean"])]
+    assert column(page, "fusion-table", "Difference") == [*map(signed, table["difference"])]
+    assert column(page, "fusion-table", "Unjudged documents") == [
+        f"{count:,}" for count in table["unjudged"]
+    ]
+    tuned, best = table.row(0, named=True), table.filter(pl.col("difference").is_null())
+    section = fusion_section(page)
+    assert f"ndcg@10 of the tuned fusion is {number(tuned['mean'])} on held-out queries" in section
+    assert f"{best['procedure'][0]}, the best single run: {signed(tuned['difference'])}" in section
+    assert "Tuned weights of bm25, neural: 5 candidates" in section
+    assert tuned["parameters"] in section
+    for each in {*tuned["by_fold"]}:
+        run, other = (f"{name} {weight:g}" for name, weight in json.loads(each)["weights"].items())
+        assert f"{run}, {other} ({tuned['by_fold'].count(each)} fold" in section
+    # The chart has the curve over all queries and the held-out mean, and says which is which.
+    chart = json.loads(page.scripts[0])["kinds"]["fusion"][""][""]
+    assert f"held-out mean, {tuned['mean']:.4f}" in chart["subtitle"][1]
+    assert "none held out" in chart["subtitle"][0]
+    curve = pr.fusion_curve(log, "ndcg@10", **FUSION)["mean"].to_list()
+    points = [
+        row["y"] for rows in chart["spec"]["datasets"].values() for row in rows if "label" in row
+    ]
+    assert points == pytest.approx(curve, rel=1e-4)
+    (link,) = (a["href"] for tag, a in page.elements if a.get("download") == "fusion.csv")
+    assert base64.b64decode(link.partition(",")[2]).decode().count("\n") == 1 + table.height
+
+
+@without_charts
+def test_a_fused_run_of_the_log_is_not_fused_again(log, tmp_path):
+    hybrid = pr.fuse(log, name="hybrid", keep_runs=True)
+    fusion = {"candidates": 0.5, "name": "hybrid"}
+    page = read(hybrid, tmp_path, "ap", baseline="bm25", fusion=fusion)
+    table = pr.tune_fusion(log, "ap", candidates=0.5)
+    assert column(page, "fusion-table", "Mean") == [*map(number, table["mean"])]
+    assert "values of the run hybrid are over all queries. If its parameters" in page.text
+    assert "values of the run" not in read(log, tmp_path, "ap", fusion={"candidates": 0.5}).text
+    # A weight of 0 is no reason to drop a run.
+    section = fusion_section(page)
+    dropped = [run for run, weight in json.loads(table["parameters"][0])["weights"].items()
+               if not weight]  # fmt: skip
+    assert all(f"rankings without {run} would differ" in section for run in dropped)
+    assert ("would differ" in section) == bool(dropped)
+
+
+def test_undefined_values_of_each_metric_in_all_sections(tmp_path):
+    rows = pr.datasets.search_log(40, 8, runs=["a", "b", "c"], seed=4).collect()
+    rows = rows.with_columns(label=pl.when(pl.col("query") % 9 > 0).then("label"))
+    undefined, tuning = {"p@1": "one", "ap": "skip"}, {"candidates": 0.5, "folds": 2}
+    options = {"baseline": "a", "slices": "country", "fusion": tuning, "undefined": undefined}
+    page = read(rows, tmp_path, ["p@1", "ap"], **options)
+    board = pr.stats.leaderboard(pr.per_query(rows, ["p@1", "ap"], by="run"), undefined=undefined)
+    assert column(page, "leaderboard-table", "Mean") == [*map(number, board["mean"])]
+    table = pr.tune_fusion(rows, "p@1", undefined="one", **tuning)
+    assert column(page, "fusion-table", "Mean") == [*map(number, table["mean"])]
+
+
+@without_charts
+@pytest.mark.filterwarnings("ignore:.* are in several groups")
+def test_queries_in_several_groups_are_in_one_fold(log, tmp_path):
+    """A group may be null, and both rankings of a query are one unit."""
+    days = pl.concat([log.with_columns(day=pl.lit(day)) for day in ("mon", "tue")])
+    days = days.with_columns(day=pl.when(pl.col("day") == "mon").then("day"))
+    page = read(days, tmp_path, "ap", by="day", fusion={"candidates": 0.5})
+    rows = days.with_columns(pl.col("day").fill_null("none"))
+    options = {"query": ["day", "query"], "cluster": "query", "candidates": 0.5}
+    table = pr.tune_fusion(rows, "ap", **options)
+    assert column(page, "fusion-table", "Mean") == [*map(number, table["mean"])]
+    assert column(page, "fusion-table", "p") == [*map(p_value, table["p_value"])]
+
+
+@without_charts
+@pytest.mark.parametrize(
+    ("fusion", "options", "message"),
+    [
+        (True, {}, "`fusion` must be a mapping"),
+        ({"step": 0.1}, {}, "unknown parameter 'step'; available: candidates, method"),
+        ({"weights": {"bm25": 1}}, {}, "has `weights`, which are what is tuned"),
+        ({"method": "zum"}, {}, "`fusion`: `method` must be one of"),
+        ({"name": "fuzed"}, {}, "run 'fuzed' .`name` of `fusion`. not found in column 'run'"),
+        ({}, {"run": None}, "needs a column of runs"),
+        ({}, {"weight": "doc"}, "does not support `weight`"),
+        ({}, {"ties": "best"}, "`ties` must be one of"),
+    ],
+    ids=str,
+)
+def test_fusions_that_cannot_be_tuned(log, tmp_path, fusion, options, message):
+    rows = log.filter(run="bm25") if "run" in options else log
+    with pytest.raises((pr.errors.ArgumentError, pr.errors.DataError), match=message):
+        pr.report(rows, "ap", path=tmp_path / "r.html", fusion=fusion, **options)
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.filterwarnings("ignore:all (values|differences) are equal")

@@ -1,4 +1,4 @@
-"""Functions of `catalog`, `collapse` and `fuse` give the same results on Spark and on one machine."""
+"""Functions of `catalog`, `collapse` and fusion give the same results on Spark and on one machine."""
 
 from __future__ import annotations
 
@@ -80,6 +80,34 @@ def test_the_runs_of_the_whole_table_are_checked(spark: Any) -> None:
     same(pr.fuse(rows, weights=weights), pr.fuse(table, weights=weights), ["query"])
     with pytest.raises(Exception, match="run 'c' .`weights`. not found in column 'run'"):
         pr.fuse(table, weights={**weights, "c": 1.0}).toArrow()
+
+
+@pytest.mark.filterwarnings("ignore:.*intervals exceed", "ignore:.*skew")
+@pytest.mark.parametrize("by", [None, "third"])
+def test_tuning_of_a_fusion(spark: Any, by: str | None) -> None:
+    log = pr.datasets.search_log(90, 8, runs=["bm25", "dense"], seed=2).collect()
+    rows = log.select("run", "query", "doc", "score", "label", third=pl.col("query") % 3)
+    table = on_spark(spark, rows, 4)
+    options: dict[str, Any] = {"candidates": 0.5, "folds": 3, "by": by, "seed": 1}
+    options |= {"method": "sum", "normalize": "min_max"}
+    groups = [] if by is None else [by]
+    here, there = (pr.tune_fusion(each, "ndcg@5", **options) for each in (rows, table))
+    assert there.columns == here.columns
+    same(here, there, [*groups, "procedure"])
+    curve = pr.fusion_curve(table, "ndcg@5", **options)
+    same(pr.fusion_curve(rows, "ndcg@5", **options), curve, [*groups, "candidate"])
+
+
+def test_a_table_that_cannot_be_tuned(spark: Any) -> None:
+    table = on_spark(spark, LOG, 4)
+    with pytest.raises(pr.errors.ArgumentError, match="step of weights that divides 1"):
+        pr.tune_fusion(table, "ndcg@5", candidates=0.3)
+    for rows, message in (
+        (table.where("false"), "column 'run' .* has no runs"),
+        (table.where("run = 'bm25'"), "has only the run 'bm25'"),
+    ):
+        with pytest.raises(Exception, match=message):
+            pr.tune_fusion(rows, "ndcg@5").toArrow()
 
 
 @pytest.mark.parametrize("exclude_seen", [False, True])
