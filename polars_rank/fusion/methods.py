@@ -27,6 +27,10 @@ RANK, SCORE, POINTS, WEIGHT = (pl.col(OWN + name) for name in ("rank", "score", 
 SIZE, CANDIDATES = (pl.col(OWN + name) for name in ("size", "candidates"))
 
 
+#: A number that fits 32 bits.
+_LARGEST = 3e38
+
+
 def total(values: pl.Expr) -> pl.Expr:
     """Return the sum of values, which does not depend on their order.
 
@@ -34,8 +38,7 @@ def total(values: pl.Expr) -> pl.Expr:
     optimizer of Polars removes a sort before a sum. Each value is the sum of two numbers of at most
     29 bits: the sums of both are exact unless values differ by a factor of a million or more.
     """
-    high = values.cast(pl.Float32).cast(pl.Float64)
-    high = pl.when(high.is_finite()).then(high).otherwise(values)
+    high = values.clip(-_LARGEST, _LARGEST).cast(pl.Float32).cast(pl.Float64)
     return high.sum() + (values - high).sum()
 
 

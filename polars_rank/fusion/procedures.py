@@ -31,8 +31,8 @@ CANDIDATE, PROCEDURE, TUNED, UNWEIGHTED = "candidate", "procedure", "tuned", "un
 
 #: Approximate bytes of memory for each row of a candidate while it is evaluated.
 _ROW_BYTES = 300
-_FOLD, _KEY, _SUM, _COUNT, _DOCUMENT, _RUN = (
-    OWN + name for name in ("fold", "key", "sum", "count", "document", "run")
+_FOLD, _KEY, _SUM, _COUNT, _DOCUMENT, _RUN, _BEST = (
+    OWN + name for name in ("fold", "key", "sum", "count", "document", "run", "best")
 )
 _ODD = 0xD6E8FEB86659FD93
 
@@ -349,6 +349,29 @@ class Folds:
         ]
         singles = log.tuning.values(log.single_runs(), PROCEDURE)
         return pl.concat([*named, singles.select(named[0].columns)])
+
+    def corrected(self, values: pl.DataFrame, best: str | None = None) -> pl.DataFrame:
+        """Return per-query values for intervals that account for training queries in common.
+
+        The means of two folds are correlated, as the queries of each fold take part in the choice
+        for the other one. With the correlation 1 / folds, the variance of their mean is that of
+        independent values times 1 + (folds - 1) / folds. The deviations of "tuned" from its mean,
+        or from its mean difference from the run `best`, are multiplied by the root of that.
+        """
+        variable, keys = self.log.tuning.variable(values), self.log.tuning.keys
+        name = variable.name
+        is_tuned, baseline = pl.col(PROCEDURE) == TUNED, pl.lit(0.0)
+        tuned = values.filter(is_tuned).with_columns(variable.value)
+        if best is not None:
+            of_best = values.filter(pl.col(PROCEDURE) == best)
+            of_best = of_best.select(*keys, variable.value.alias(_BEST))
+            tuned = tuned.join(of_best, on=keys, how="left", nulls_equal=True)
+            baseline = pl.col(_BEST)
+        difference = pl.col(name) - baseline
+        factor = math.sqrt(1 + (self.count - 1) / self.count)
+        deviation = factor * (difference - difference.mean())
+        tuned = tuned.with_columns((baseline + difference.mean() + deviation).alias(name))
+        return pl.concat([tuned.select(values.columns), values.filter(~is_tuned)])
 
     def documents(self) -> pl.DataFrame:
         """Return the documents of all procedures; "tuned" has the candidate of all queries."""

@@ -463,13 +463,13 @@ def _procedures(folds: Folds, confidence: float) -> pl.DataFrame:
     log = folds.log
     tuning, runs = log.tuning, log.runs
     values = _clustered(folds.held_out(), log)
-    means = _summary(values, tuning, PROCEDURE, confidence)
+    means = _summary(folds.corrected(values), tuning, PROCEDURE, confidence)
     lower = tuning.variable(values).lower_is_better
     singles = means.filter(pl.col(PROCEDURE).is_in(runs)).drop_nulls("mean")
     if singles.is_empty():
         raise DataError("`metric` is undefined for all queries of all runs")
     best = singles.sort("mean", PROCEDURE, descending=[not lower, False])[PROCEDURE][0]
-    differences = _differences(values, tuning, best, confidence)
+    differences = _differences(folds, values, best, confidence)
     unweighted = tuning.choices.unweighted(runs).text
     texts = [log.candidates[number].text for number in (folds.winner, *folds.chosen)]
     order = pl.DataFrame(
@@ -488,13 +488,12 @@ def _procedures(folds: Folds, confidence: float) -> pl.DataFrame:
     )
 
 
-def _differences(
-    values: pl.DataFrame, tuning: Tuning, best: str, confidence: float
-) -> pl.DataFrame:
+def _differences(folds: Folds, values: pl.DataFrame, best: str, confidence: float) -> pl.DataFrame:
     """Return the differences of the procedures from the best single run.
 
     "tuned" often has all weight on one run. There is nothing to test then, or to warn about.
     """
+    tuning = folds.log.tuning
     value = tuning.variable(values).value
     of_best = values.filter(pl.col(PROCEDURE) == best).select(*tuning.keys, value.alias(_BEST))
     is_equal = value.eq_missing(pl.col(_BEST)).all()
@@ -513,6 +512,8 @@ def _differences(
     others = values.filter(~pl.col(PROCEDURE).is_in(equal.to_list()))
     if others.get_column(PROCEDURE).n_unique() < 2:
         return same
+    if TUNED not in equal:
+        others = folds.corrected(others, best)
     tested = compare(
         others, tuning.metric, baseline=best, run=PROCEDURE, query=tuning.keys,
         cluster=tuning.cluster or None, confidence=confidence, **_counting(tuning),

@@ -32,6 +32,8 @@ RUNS, DOCS, FOLDS, METRIC = 3, 20, 5, "ndcg@10"
 QUALITY = {"noise": (0.0, 0.0, 0.0), "similar runs": (0.5, 0.6, 0.7)}
 OPTIONS = {"method": "sum", "normalize": "min_max"}
 STEP = 0.2
+#: The factor of the width of intervals of "tuned".
+CORRECTION = np.sqrt(1 + (FOLDS - 1) / FOLDS)
 #: The fusion that ranx calls "wsum", with min-max normalization.
 WEIGHTED_SUM = {"method": "weighted_sum", "engine": "ranx"}
 #: Queries from which the queries of simulated logs are drawn.
@@ -78,7 +80,7 @@ def folds_of(queries: int, seed: int = 0) -> np.ndarray:
 
 def simulated(
     given: argparse.Namespace, quality: tuple[float, ...]
-) -> Iterator[tuple[int, dict[str, float]]]:
+) -> Iterator[tuple[int, list[float]]]:
     """Yield results for each number of queries: biases, and the coverage of intervals.
 
     The queries of a log are drawn from many queries, with replacement, so the true means are known.
@@ -111,33 +113,44 @@ def simulated(
             held_out = log[np.arange(queries), chosen[folds]]
             expected = truth[chosen] @ sizes / queries
 
-            def contains(sample: np.ndarray, mean: float) -> bool:
-                error = quantile * sample.std(ddof=1) / np.sqrt(queries)
-                return bool(abs(sample.mean() - mean) <= error)
-
             if number < CHECKED:
-                check(pool, drawn, held_out.mean(), [candidates[each] for each in chosen])
-            rows.append((
+                error = CORRECTION * quantile * held_out.std(ddof=1) / np.sqrt(queries)
+                expectation = (held_out.mean() - error, held_out.mean(), held_out.mean() + error)
+                check(pool, drawn, expectation, [candidates[each] for each in chosen])
+            fixed, of_best = log[:, last], log[:, best]
+            rows.append([
                 log[:, winner].mean() - truth[winner],
                 held_out.mean() - expected,
-                contains(held_out, expected),
-                contains(held_out - log[:, best], expected - truth[best]),
-                contains(log[:, last], truth[last]),
-                contains(log[:, last] - log[:, best], truth[last] - truth[best]),
-            ))  # fmt: skip
-        means = np.array(rows, dtype=float).mean(axis=0)
-        names = ("highest", "held out", "tuned", "tuned difference", "fixed", "fixed difference")
-        yield queries, dict(zip(names, means.tolist(), strict=True))
+                covers(held_out, expected, CORRECTION * quantile),
+                covers(held_out, expected, quantile),
+                covers(fixed, truth[last], quantile),
+                covers(held_out - of_best, expected - truth[best], CORRECTION * quantile),
+                covers(held_out - of_best, expected - truth[best], quantile),
+                covers(fixed - of_best, truth[last] - truth[best], quantile),
+            ])  # fmt: skip
+        yield queries, np.array(rows, dtype=float).mean(axis=0).tolist()
 
 
-def check(pool: pl.DataFrame, drawn: np.ndarray, mean: float, chosen: list[dict[str, Any]]) -> None:
-    """Raise an error unless `tune_fusion` has the same mean and choices for the drawn queries."""
+def covers(sample: np.ndarray, mean: float, quantile: float) -> bool:
+    """Return whether the interval of the mean of a sample contains a mean."""
+    error = quantile * sample.std(ddof=1) / np.sqrt(len(sample))
+    return bool(abs(sample.mean() - mean) <= error)
+
+
+def check(
+    pool: pl.DataFrame,
+    drawn: np.ndarray,
+    expectation: tuple[float, float, float],
+    chosen: list[dict[str, Any]],
+) -> None:
+    """Raise an error unless `tune_fusion` has the same mean, interval and choices."""
     queries = pl.DataFrame({"query": drawn, "number": range(len(drawn))})
     log = queries.join(pool, on="query").drop("query").rename({"number": "query"})
     table = pr.tune_fusion(log, METRIC, candidates=STEP, folds=FOLDS, **OPTIONS)
     tuned = table.row(0, named=True)
-    if abs(tuned["mean"] - mean) > 1e-9 or [*map(json.loads, tuned["by_fold"])] != chosen:
-        raise AssertionError(f"tune_fusion has {tuned}; the simulation has {mean} and {chosen}")
+    result = [tuned[name] for name in ("low", "mean", "high")]
+    if not np.allclose(result, expectation) or [*map(json.loads, tuned["by_fold"])] != chosen:
+        raise AssertionError(f"{tuned} is not {expectation} with the choices {chosen}")
 
 
 def write_log(path: Path, rows: int) -> None:
@@ -311,26 +324,22 @@ def coverage(given: argparse.Namespace) -> list[str]:
         f"scores, tuned for {METRIC} with {FOLDS} folds. Queries are drawn from {MANY:,} queries, "
         "whose means are the true ones. The bias of the highest mean is its mean difference from "
         "the true mean of the weights that have it; that of the held-out mean is from the true "
-        "means of the weights that the folds chose. The coverage of 95% intervals is for this "
-        'mean, and for its difference from the best run. "unweighted" is the reference: nothing '
-        f"is chosen, so its coverage shows what the interval achieves for {METRIC}. "
-        f"The standard error of a coverage of 95% is {np.sqrt(0.95 * 0.05 / given.logs):.1%}. The "
-        f"first {CHECKED} logs of each row are also passed to `tune_fusion`, whose result is equal."
-        "\n",
-        "| runs | queries | bias of the highest mean | bias of the held-out mean | coverage, tuned | "
-        "coverage, unweighted | coverage of the difference, tuned | of the difference, unweighted |"
-        "\n| --- | --: | --: | --: | --: | --: | --: | --: |",
+        "means of the weights that the folds chose.\n",
+        'Coverage is the share of 95% intervals of "tuned" that contain this mean, and its '
+        "difference from the mean of the best run: with the correction for training queries that "
+        'folds have in common, as `tune_fusion` returns them, and without it. "unweighted" is the '
+        "reference: nothing is chosen, so its coverage is that of the intervals of `summarize` and "
+        "`compare` for such values. The standard error of a coverage of 95% is "
+        f"{np.sqrt(0.95 * 0.05 / given.logs):.1%}. The first {CHECKED} logs of each row are also "
+        "passed to `tune_fusion`, whose means, intervals and choices are equal.\n",
+        "| runs | queries | bias of the highest mean | bias of the held-out mean | tuned | "
+        "tuned, not corrected | unweighted | difference: tuned | not corrected | unweighted |\n"
+        "| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |",
     ]
     for name, quality in QUALITY.items():
-        for queries, result in simulated(given, quality):
-            lines.append(
-                f"| {name} | {queries} | {result['highest']:+.4f} | {result['held out']:+.4f} | "
-                + " | ".join(
-                    f"{result[each]:.1%}"
-                    for each in ("tuned", "fixed", "tuned difference", "fixed difference")
-                )
-                + " |"
-            )
+        for queries, (highest, held_out, *coverages) in simulated(given, quality):
+            shares = " | ".join(f"{each:.1%}" for each in coverages)
+            lines.append(f"| {name} | {queries} | {highest:+.4f} | {held_out:+.4f} | {shares} |")
     return lines
 
 
