@@ -235,10 +235,10 @@ def tune_fusion(
     1 / folds, the share of queries that are held out, as proposed by Nadeau & Bengio: the variance
     of the mean, and of the mean difference, is that of independent values times
     $1 + (\mathrm{folds} - 1) / \mathrm{folds}$. In simulations with 40 and 200 queries, 5 folds and
-    the weights of three runs, 95% intervals contained the true mean in 97% of logs if all weights
-    are equally good, and in 98% to 99% if runs differ; without the correction, in 89% and 93% to
-    94%. With 100 candidates that are independent of each other and equally good, it was 93%. More
-    folds make the correction less sufficient: with 10 folds, it was 85%.
+    weights of three runs, 95% intervals contained the true mean in 97% of logs if all weights were
+    equally good, and in 98% to 99% if the runs differed; without the correction, in 90% and 94%.
+    The correction is too small for many candidates that are independent of each other and equally
+    good: with 100 of them, 92% of the intervals contained the mean, and 87% with 10 folds.
 
     To see which labels are missing, list the documents that could change the result most:
     ``pr.diagnostics.judgment_bounds(pr.fuse(frame, **parameters, keep_runs=True), metric, by="run",

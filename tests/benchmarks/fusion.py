@@ -15,13 +15,14 @@ import resource
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from scipy.stats import t
 
 import polars_rank as pr
 from polars_rank.stats.query_hash import mixed
@@ -32,8 +33,8 @@ RUNS, DOCS, FOLDS, METRIC = 3, 20, 5, "ndcg@10"
 QUALITY = {"noise": (0.0, 0.0, 0.0), "similar runs": (0.5, 0.6, 0.7)}
 OPTIONS = {"method": "sum", "normalize": "min_max"}
 STEP = 0.2
-#: The factor of the width of intervals of "tuned".
-CORRECTION = np.sqrt(1 + (FOLDS - 1) / FOLDS)
+#: Candidates whose values are independent of each other.
+INDEPENDENT = 100
 #: The fusion that ranx calls "wsum", with min-max normalization.
 WEIGHTED_SUM = {"method": "weighted_sum", "engine": "ranx"}
 #: Queries from which the queries of simulated logs are drawn.
@@ -72,63 +73,75 @@ def log_of(random: np.random.Generator, queries: int, quality: tuple[float, ...]
     )  # fmt: skip
 
 
-def folds_of(queries: int, seed: int = 0) -> np.ndarray:
+def folds_of(queries: int, count: int) -> np.ndarray:
     """Return the folds of the queries 0, 1, 2, … in `tune_fusion`."""
-    keys = pl.Series(np.arange(queries) + seed * 0xD6E8FEB86659FD93, dtype=pl.UInt64)
-    return (pl.select(mixed(pl.lit(keys)).rank("ordinal")).to_series().to_numpy() - 1) % FOLDS
+    keys = pl.Series(np.arange(queries), dtype=pl.UInt64)
+    return (pl.select(mixed(pl.lit(keys)).rank("ordinal")).to_series().to_numpy() - 1) % count
+
+
+def correction(folds: int) -> float:
+    """Return the factor of the width of intervals of "tuned"."""
+    return float(np.sqrt(1 + (folds - 1) / folds))
+
+
+class Pool(NamedTuple):
+    """Values of queries, of which simulated logs are samples: the true means are theirs."""
+
+    #: The values of candidates, of the fusion without weights, and of the best run.
+    values: np.ndarray
+    #: The documents of the queries, and the parameters of candidates.
+    log: pl.DataFrame | None = None
+    candidates: Sequence[dict[str, Any]] = ()
+
+    @classmethod
+    def of(cls, random: np.random.Generator, quality: tuple[float, ...]) -> Pool:
+        """Return the values of fusions of runs."""
+        log = log_of(random, MANY, quality)
+        few = log.filter(pl.col("query") < 2 * FOLDS)
+        curve = pr.fusion_curve(few, METRIC, candidates=STEP, **OPTIONS)
+        candidates = [json.loads(text) for text in curve["parameters"]]
+        fusions = [pr.fuse(log, **each) for each in [*candidates, OPTIONS]]
+        best = log.filter(pl.col("run") == f"run{np.argmax(quality)}")
+        values = [
+            pr.per_query(each, METRIC, undefined="zero").sort("query")[METRIC]
+            for each in [*fusions, best]
+        ]
+        return cls(np.column_stack(values), log, candidates)
 
 
 def simulated(
-    given: argparse.Namespace, quality: tuple[float, ...]
-) -> Iterator[tuple[int, list[float]]]:
-    """Yield results for each number of queries: biases, and the coverage of intervals.
-
-    The queries of a log are drawn from many queries, with replacement, so the true means are known.
-    """
-    from scipy.stats import t
-
-    random = np.random.default_rng(given.seed)
-    pool = log_of(random, MANY, quality)
-    curve = pr.fusion_curve(
-        pool.filter(pl.col("query") < 2 * FOLDS), METRIC, candidates=STEP, **OPTIONS
-    )
-    candidates = [json.loads(text) for text in curve["parameters"]]
-    fusions = [pr.fuse(pool, **each) for each in [*candidates, OPTIONS]]
-    fusions += [pool.filter(pl.col("run") == f"run{place}") for place in range(RUNS)]
-    values = np.column_stack([
-        pr.per_query(fusion, METRIC, undefined="zero").sort("query")[METRIC] for fusion in fusions
-    ])  # fmt: skip
-    truth, last = values.mean(axis=0), len(candidates)
-    best = last + 1 + truth[last + 1 :].argmax()
-    for queries in given.queries:
-        folds, rows = folds_of(queries), []
-        quantile = t.ppf(0.975, queries - 1)
-        for number in range(given.logs):
-            drawn = random.integers(MANY, size=queries)
-            log = values[drawn]
-            sums = np.stack([log[folds == fold, :last].sum(axis=0) for fold in range(FOLDS)])
-            sizes = np.bincount(folds)
-            chosen = ((sums.sum(axis=0) - sums) / (queries - sizes)[:, None]).argmax(axis=1)
-            winner = sums.sum(axis=0).argmax()
-            held_out = log[np.arange(queries), chosen[folds]]
-            expected = truth[chosen] @ sizes / queries
-
-            if number < CHECKED:
-                error = CORRECTION * quantile * held_out.std(ddof=1) / np.sqrt(queries)
-                expectation = (held_out.mean() - error, held_out.mean(), held_out.mean() + error)
-                check(pool, drawn, expectation, [candidates[each] for each in chosen])
-            fixed, of_best = log[:, last], log[:, best]
-            rows.append([
-                log[:, winner].mean() - truth[winner],
-                held_out.mean() - expected,
-                covers(held_out, expected, CORRECTION * quantile),
-                covers(held_out, expected, quantile),
-                covers(fixed, truth[last], quantile),
-                covers(held_out - of_best, expected - truth[best], CORRECTION * quantile),
-                covers(held_out - of_best, expected - truth[best], quantile),
-                covers(fixed - of_best, truth[last] - truth[best], quantile),
-            ])  # fmt: skip
-        yield queries, np.array(rows, dtype=float).mean(axis=0).tolist()
+    random: np.random.Generator, pool: Pool, queries: int, logs: int, count: int = FOLDS
+) -> list[float]:
+    """Return the biases, and the coverages of intervals."""
+    truth, folds = pool.values.mean(axis=0), folds_of(queries, count)
+    sizes, quantile = np.bincount(folds), t.ppf(0.975, queries - 1)
+    rows = []
+    for number in range(logs):
+        drawn = random.integers(MANY, size=queries)
+        log = pool.values[drawn]
+        fixed, of_best = log[:, -2], log[:, -1]
+        sums = np.stack([log[folds == fold, :-2].sum(axis=0) for fold in range(count)])
+        chosen = ((sums.sum(axis=0) - sums) / (queries - sizes)[:, None]).argmax(axis=1)
+        winner = sums.sum(axis=0).argmax()
+        held_out = log[np.arange(queries), chosen[folds]]
+        expected = truth[chosen] @ sizes / queries
+        corrected = correction(count) * quantile
+        if pool.log is not None and number < CHECKED:
+            error = corrected * held_out.std(ddof=1) / np.sqrt(queries)
+            expectation = (held_out.mean() - error, held_out.mean(), held_out.mean() + error)
+            check(pool.log, drawn, expectation, [pool.candidates[each] for each in chosen])
+        rows.append([
+            log[:, winner].mean() - truth[winner],
+            held_out.mean() - expected,
+            covers(held_out, expected, corrected),
+            covers(held_out, expected, quantile),
+            covers(fixed, truth[-2], quantile),
+            covers(held_out - of_best, expected - truth[-1], corrected),
+            covers(held_out - of_best, expected - truth[-1], quantile),
+            covers(fixed - of_best, truth[-2] - truth[-1], quantile),
+        ])  # fmt: skip
+    means: list[float] = np.array(rows, dtype=float).mean(axis=0).tolist()
+    return means
 
 
 def covers(sample: np.ndarray, mean: float, quantile: float) -> bool:
@@ -138,14 +151,14 @@ def covers(sample: np.ndarray, mean: float, quantile: float) -> bool:
 
 
 def check(
-    pool: pl.DataFrame,
+    documents: pl.DataFrame,
     drawn: np.ndarray,
     expectation: tuple[float, float, float],
     chosen: list[dict[str, Any]],
 ) -> None:
     """Raise an error unless `tune_fusion` has the same mean, interval and choices."""
     queries = pl.DataFrame({"query": drawn, "number": range(len(drawn))})
-    log = queries.join(pool, on="query").drop("query").rename({"number": "query"})
+    log = queries.join(documents, on="query").drop("query").rename({"number": "query"})
     table = pr.tune_fusion(log, METRIC, candidates=STEP, folds=FOLDS, **OPTIONS)
     tuned = table.row(0, named=True)
     result = [tuned[name] for name in ("low", "mean", "high")]
@@ -296,7 +309,7 @@ def times(given: argparse.Namespace) -> list[str]:
         "counts the reading of the file and, for ranx, the building of its runs; the second one "
         "does not, except that `fuse` reads while it computes, and writes a Parquet file. "
         "Ratios are to polars_rank, by the wall time of the same columns. Memory is the peak of "
-        "the process.\n",
+        "the process. `tune_fusion` holds the table in memory: its largest table is smaller.\n",
         "`ranx.optimize_fusion` reports the highest mean on the queries on which it chose the "
         "weights, as `fusion_curve` shows it. `tune_fusion` adds held-out means, intervals, and "
         "bounds for unjudged documents. The chosen weights: " + best + ".\n",
@@ -316,12 +329,18 @@ def row(name: str, rows: int, own: dict[str, Any], peer: dict[str, Any] | None =
     return f"| {' | '.join(cells)} |"
 
 
+def line(name: str, queries: int, folds: int, result: Sequence[float]) -> str:
+    highest, held_out, *coverages = result
+    shares = " | ".join(f"{each:.1%}" for each in coverages)
+    return f"| {name} | {queries} | {folds} | {highest:+.4f} | {held_out:+.4f} | {shares} |"
+
+
 def coverage(given: argparse.Namespace) -> list[str]:
     """Return the table of biases and coverages."""
     lines = [
         f"{given.logs:,} simulated logs per row, {RUNS} runs and {DOCS} documents per query. "
         f"Candidates are the 21 weights with a step of {STEP}, for the sum of min-max normalized "
-        f"scores, tuned for {METRIC} with {FOLDS} folds. Queries are drawn from {MANY:,} queries, "
+        f"scores, tuned for {METRIC}. Queries are drawn from {MANY:,} queries, "
         "whose means are the true ones. The bias of the highest mean is its mean difference from "
         "the true mean of the weights that have it; that of the held-out mean is from the true "
         "means of the weights that the folds chose.\n",
@@ -331,15 +350,23 @@ def coverage(given: argparse.Namespace) -> list[str]:
         "reference: nothing is chosen, so its coverage is that of the intervals of `summarize` and "
         "`compare` for such values. The standard error of a coverage of 95% is "
         f"{np.sqrt(0.95 * 0.05 / given.logs):.1%}. The first {CHECKED} logs of each row are also "
-        "passed to `tune_fusion`, whose means, intervals and choices are equal.\n",
-        "| runs | queries | bias of the highest mean | bias of the held-out mean | tuned | "
+        "passed to `tune_fusion`, whose means, intervals and choices are equal. The last rows are an "
+        f"extreme case: {INDEPENDENT} candidates with independent normal values, all equally good."
+        "\n",
+        "| runs | queries | folds | bias of the highest mean | bias of the held-out mean | tuned | "
         "tuned, not corrected | unweighted | difference: tuned | not corrected | unweighted |\n"
-        "| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |",
+        "| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |",
     ]
+    random = np.random.default_rng(given.seed)
     for name, quality in QUALITY.items():
-        for queries, (highest, held_out, *coverages) in simulated(given, quality):
-            shares = " | ".join(f"{each:.1%}" for each in coverages)
-            lines.append(f"| {name} | {queries} | {highest:+.4f} | {held_out:+.4f} | {shares} |")
+        pool = Pool.of(random, quality)
+        for queries in given.queries:
+            lines.append(line(name, queries, FOLDS, simulated(random, pool, queries, given.logs)))
+    pool = Pool(random.normal(size=(MANY, INDEPENDENT + 2)))
+    for folds in (FOLDS, 2 * FOLDS):
+        queries = given.queries[-1]
+        result = simulated(random, pool, queries, given.logs, folds)
+        lines.append(line("independent values", queries, folds, result))
     return lines
 
 
