@@ -293,12 +293,10 @@ class Folds:
             table = (
                 values.join(self.of_queries, on=log.tuning.keys, nulls_equal=True)
                 .group_by(CANDIDATE, _FOLD)
-                # In the order of values, sums do not depend on the order of rows.
                 .agg(total(value).alias(_SUM), value.count().alias(_COUNT))
             )
-            for number, fold, of_values, count in table.select(
-                CANDIDATE, _FOLD, _SUM, _COUNT
-            ).iter_rows():
+            parts = table.select(CANDIDATE, _FOLD, _SUM, _COUNT)
+            for number, fold, of_values, count in parts.iter_rows():
                 sums.setdefault(number, {})[fold] = of_values, count
         return sums
 

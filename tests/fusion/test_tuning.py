@@ -318,12 +318,18 @@ def test_clusters_are_in_one_fold_and_widen_intervals() -> None:
 
 
 def test_groups_are_tuned_by_themselves() -> None:
-    parts = {"de": log(5, runs="ab"), "en": log(6)}
-    frame = pl.concat(part.with_columns(lang=pl.lit(name)) for name, part in parts.items())
+    parts = {None: log(5, runs="ab"), "en": log(6)}
+    frame = pl.concat(
+        part.with_columns(lang=pl.lit(name, pl.String)) for name, part in parts.items()
+    )
     table = pr.tune_fusion(frame, "ndcg@3", candidates=0.5, by="lang")
     for name, part in parts.items():
         alone = pr.tune_fusion(part, "ndcg@3", candidates=0.5)
-        assert_frame_equal(table.filter(lang=name).drop("lang"), alone)
+        of_group = table.filter(pl.col("lang").eq_missing(pl.lit(name)))
+        assert_frame_equal(of_group.drop("lang"), alone)
+    few = frame.filter(pl.col("lang").is_null() | (pl.col("query") < 3))
+    with pytest.raises(pr.errors.DataError, match="only 3 queries; .*; in the group .*'en'"):
+        pr.tune_fusion(few, "ndcg@3", by="lang")
 
 
 def test_runs_without_rows_for_a_query_have_retrieved_nothing() -> None:
