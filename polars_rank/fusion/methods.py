@@ -27,12 +27,19 @@ RANK, SCORE, POINTS, WEIGHT = (pl.col(OWN + name) for name in ("rank", "score", 
 SIZE, CANDIDATES = (pl.col(OWN + name) for name in ("size", "candidates"))
 
 
-def total(values: pl.Expr) -> pl.Expr:
-    """Return the sum of values, from the lowest to the highest.
+#: A number that fits 32 bits.
+_LARGEST = 3e38
 
-    In the order of rows, documents with the same values could have different sums.
+
+def total(values: pl.Expr) -> pl.Expr:
+    """Return the sum of values, which does not depend on their order.
+
+    In different orders, rounding would give documents with the same values different sums, and the
+    optimizer of Polars removes a sort before a sum. Each value is the sum of two numbers of at most
+    29 bits: the sums of both are exact unless values differ by a factor of a million or more.
     """
-    return values.sort().sum()
+    high = values.clip(-_LARGEST, _LARGEST).cast(pl.Float32).cast(pl.Float64)
+    return high.sum() + (values - high).sum()
 
 
 _SUM, _COUNT = total(WEIGHT * POINTS), POINTS.count()

@@ -174,12 +174,11 @@ class Plan:
 
     def combined(self, scored: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
         """Return the documents of the fused run, from the points and weights of runs."""
-        score = self.fusion.rule.score(self.fusion.numbers)
         documents = (
-            scored.with_columns(pl.when(POINTS.is_not_null()).then(WEIGHT).alias(_WEIGHT))
+            scored.with_columns(self._counted_weight)
             .group_by(*query, self.doc)
             .agg(
-                pl.when(RANK.count() > 0).then(score).alias(_FUSED),
+                self._score,
                 LABEL.max(),
                 LOWEST_LABEL.min(),
                 HIGHEST.min(),
@@ -192,6 +191,25 @@ class Plan:
         return documents.filter(counts | ~counts.any().over(query)).select(
             *query, pl.lit(None, dtype=pl.String).alias(self.run), self.doc, _FUSED, _LABEL, FAILED
         )
+
+    def scores(self, scored: pl.LazyFrame, document: str) -> pl.LazyFrame:
+        """Return the fused scores of documents, from the points and weights of runs.
+
+        The column `document` numbers the documents, by which rows are sorted.
+        """
+        rows = scored.with_columns(self._counted_weight).set_sorted(document)
+        return rows.group_by(document, maintain_order=True).agg(self._score).select(FUSED)
+
+    @property
+    def _counted_weight(self) -> pl.Expr:
+        """The weight of a run for a document; null if the run does not count for it."""
+        return pl.when(POINTS.is_not_null()).then(WEIGHT).alias(_WEIGHT)
+
+    @property
+    def _score(self) -> pl.Expr:
+        """The fused score of the rows of a document; null if no run retrieved it."""
+        score = self.fusion.rule.score(self.fusion.numbers)
+        return pl.when(RANK.count() > 0).then(score).alias(_FUSED)
 
     def _kept(
         self, distinct: pl.LazyFrame, documents: pl.LazyFrame, query: Sequence[str]

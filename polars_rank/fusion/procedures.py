@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
@@ -16,8 +16,8 @@ from polars_rank.evaluation.checks import raise_failed
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.fusion.candidates import Candidate, Choices
 from polars_rank.fusion.fuse import Runs, checks_of_log, fuse
-from polars_rank.fusion.methods import WEIGHT
-from polars_rank.fusion.plan import FUSED, LABEL, Plan
+from polars_rank.fusion.methods import POINTS, RANK, WEIGHT, total
+from polars_rank.fusion.plan import LABEL, Plan
 from polars_rank.stats.per_query_tables import lower_is_better, variables, with_undefined
 from polars_rank.stats.query_hash import mixed, query_key
 
@@ -31,7 +31,9 @@ CANDIDATE, PROCEDURE, TUNED, UNWEIGHTED = "candidate", "procedure", "tuned", "un
 
 #: Approximate bytes of memory for each row of a candidate while it is evaluated.
 _ROW_BYTES = 300
-_FOLD, _KEY, _SUM, _COUNT = (OWN + name for name in ("fold", "key", "sum", "count"))
+_FOLD, _KEY, _SUM, _COUNT, _DOCUMENT, _RUN, _BEST = (
+    OWN + name for name in ("fold", "key", "sum", "count", "document", "run", "best")
+)
 _ODD = 0xD6E8FEB86659FD93
 
 
@@ -65,8 +67,9 @@ class Tuning:
         }
 
     def values(self, documents: pl.DataFrame, by: str) -> pl.DataFrame:
-        """Return the metric of each ranking."""
-        return per_query(documents, self.metric, by=by, **self.names, **self.options)
+        """Return the metric of each ranking. Documents are sorted by `by` and query."""
+        ranked = documents.lazy().set_sorted([by, *self.keys])
+        return per_query(ranked, self.metric, by=by, **self.names, **self.options).collect()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -92,6 +95,32 @@ def variable(schema: pl.Schema, metric: pl.Expr, definitions: Mapping[str, Any])
     if column.counts_as == "null":
         raise ArgumentError("`undefined` must be 'zero', 'one' or 'skip'; found 'null'")
     return column
+
+
+class Points(NamedTuple):
+    """The points that runs give to documents, which do not depend on weights."""
+
+    plan: Plan
+    #: Ranks and points with the numbers of documents, by which they are sorted, and of runs.
+    rows: pl.DataFrame
+    #: The documents, sorted by query.
+    documents: pl.DataFrame
+
+    def fused(self, weights: Mapping[int, Sequence[float]]) -> pl.DataFrame:
+        """Return the documents of candidates with weights of runs, by candidate and query."""
+        score, rows = self.plan.columns.score, self.rows.lazy()
+        plans = []
+        for of_runs in weights.values():
+            weight = pl.lit(pl.Series(of_runs, dtype=pl.Float64)).gather(_RUN)
+            weighted = rows.with_columns(weight.alias(_name(WEIGHT)))
+            plans.append(self.plan.scores(weighted, _DOCUMENT))
+        return pl.concat(
+            self.documents.select(
+                pl.lit(number, pl.UInt32).alias(CANDIDATE), pl.all(),
+                scores.to_series().alias(score),
+            )
+            for number, scores in zip(weights, pl.collect_all(plans), strict=True)
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -162,7 +191,8 @@ class Log:
             judged.select(*tuning.keys, str(columns.doc), columns.label), on=tuning.keys,
             how="left", nulls_equal=True,
         )  # fmt: skip
-        return pl.concat([kept, added], how="diagonal").rename({tuning.run: PROCEDURE})
+        rows = pl.concat([kept, added], how="diagonal").rename({tuning.run: PROCEDURE})
+        return rows.sort(PROCEDURE, *tuning.keys)
 
     def documents(self, numbers: Sequence[int]) -> Iterator[pl.DataFrame]:
         """Yield batches of the documents of fused rankings, with the numbers of candidates.
@@ -174,40 +204,50 @@ class Log:
         for number in numbers:
             members.setdefault(every[number].fusion, []).append(number)
         for fusion, group in members.items():
-            plan = self._plan(fusion)
-            scored = plan.scored(self.rows.lazy().select(plan.inputs)).drop(_name(WEIGHT)).collect()
-            size = max(1, self.tuning.memory // (_ROW_BYTES * max(1, scored.height)))
+            points = self._points(fusion)
+            size = max(1, self.tuning.memory // (_ROW_BYTES * max(1, points.documents.height)))
             for start in range(0, len(group), size):
-                batch = group[start : start + size]
-                yield self._fused(plan, scored, {each: every[each].weights for each in batch})
+                batch = {number: every[number].weights for number in group[start : start + size]}
+                yield points.fused({
+                    number: [1.0 if weights is None else weights[run] for run in self.runs]
+                    for number, weights in batch.items()
+                })  # fmt: skip
 
-    def _plan(self, fusion: Fusion) -> Plan:
-        tuning = self.tuning
-        checks = checks_of_log(tuning.columns, tuning.run, fusion)
-        return Plan(fusion, tuning.columns, tuning.run, tuning.ties, checks, keeps_runs=False)
+    @cached_property
+    def _last_points(self) -> dict[Fusion, Points]:
+        return {}
 
-    def _fused(
-        self, plan: Plan, scored: pl.DataFrame, weights: Mapping[int, Mapping[str, float] | None]
-    ) -> pl.DataFrame:
-        """Return the documents of fused rankings, from the points of the runs."""
-        columns, keys = self.tuning.columns, self.tuning.keys
-        rows = [
-            (number, run, 1.0 if given is None else given[run])
-            for number, given in weights.items()
-            for run in self.runs
-        ]
-        schema = {CANDIDATE: pl.UInt32, plan.run: pl.String, _name(WEIGHT): pl.Float64}
-        weighted = scored.lazy().join(
-            pl.LazyFrame(rows, schema, orient="row"), on=plan.run
-        )  # fmt: skip
-        documents = plan.combined(weighted, [CANDIDATE, *keys])
+    def _points(self, fusion: Fusion) -> Points:
+        """Return the points for parameters without weights. The last ones are kept."""
+        if fusion not in self._last_points:
+            self._last_points.clear()
+            self._last_points[fusion] = self._checked_points(fusion)
+        return self._last_points[fusion]
+
+    def _checked_points(self, fusion: Fusion) -> Points:
+        tuning, columns = self.tuning, self.tuning.columns
+        pair = [*tuning.keys, str(columns.doc)]
+        checks = checks_of_log(columns, tuning.run, fusion)
+        plan = Plan(fusion, columns, tuning.run, tuning.ties, checks, keeps_runs=False)
+        scored = plan.scored(self.rows.lazy().select(plan.inputs)).collect()
         checked = raise_failed(
-            documents, plan.checks, log=self.rows.lazy(), keys={key: key for key in columns.pair}
+            plan.combined(scored.lazy(), tuning.keys), checks,
+            log=self.rows.lazy(), keys={key: key for key in columns.pair},
+        )  # fmt: skip
+        label = LABEL.cast(pl.Float64).alias(columns.label)
+        documents = checked.select(*pair, label).sort(pair).with_row_index(_DOCUMENT).collect()
+        run = pl.col(tuning.run).replace_strict(
+            self.runs, range(len(self.runs)), return_dtype=pl.UInt32
         )
-        return checked.select(
-            CANDIDATE, *keys, str(columns.doc), FUSED.alias(columns.score),
-            LABEL.cast(pl.Float64).alias(columns.label),
-        ).collect()  # fmt: skip
+        numbers = documents.lazy().select(*pair, _DOCUMENT)
+        rows = (
+            scored.lazy()
+            .select(*pair, run.alias(_RUN), RANK, POINTS)
+            .join(numbers, on=pair, nulls_equal=True)
+            .drop(pair)
+            .sort(_DOCUMENT, _RUN)
+        )
+        return Points(plan, rows.collect(), documents.drop(_DOCUMENT))
 
     def values(self, numbers: Sequence[int]) -> Iterator[pl.DataFrame]:
         """Yield batches of per-query values of candidates."""
@@ -253,13 +293,11 @@ class Folds:
             table = (
                 values.join(self.of_queries, on=log.tuning.keys, nulls_equal=True)
                 .group_by(CANDIDATE, _FOLD)
-                # In the order of values, sums do not depend on the order of rows.
-                .agg(value.sort().sum().alias(_SUM), value.count().alias(_COUNT))
+                .agg(total(value).alias(_SUM), value.count().alias(_COUNT))
             )
-            for number, fold, total, count in table.select(
-                CANDIDATE, _FOLD, _SUM, _COUNT
-            ).iter_rows():
-                sums.setdefault(number, {})[fold] = total, count
+            parts = table.select(CANDIDATE, _FOLD, _SUM, _COUNT)
+            for number, fold, of_values, count in parts.iter_rows():
+                sums.setdefault(number, {})[fold] = of_values, count
         return sums
 
     def best(self, without: int | None = None) -> int:
@@ -293,7 +331,7 @@ class Folds:
         """Return per-query values of all procedures; those of "tuned" are held out."""
         log = self.log
         unweighted = len(log.candidates)
-        values = pl.concat(log.values([*{*self.chosen}, unweighted]))
+        values = pl.concat(log.values([*sorted({*self.chosen}), unweighted]))
         choice = pl.DataFrame(
             {_FOLD: range(self.count), CANDIDATE: self.chosen},
             {_FOLD: pl.UInt32, CANDIDATE: pl.UInt32},
@@ -309,6 +347,29 @@ class Folds:
         ]
         singles = log.tuning.values(log.single_runs(), PROCEDURE)
         return pl.concat([*named, singles.select(named[0].columns)])
+
+    def corrected(self, values: pl.DataFrame, best: str | None = None) -> pl.DataFrame:
+        """Return per-query values for intervals that account for training queries in common.
+
+        The means of two folds are correlated, as the queries of each fold take part in the choice
+        for the other one. With the correlation 1 / folds, the variance of their mean is that of
+        independent values times 1 + (folds - 1) / folds. The deviations of "tuned" from its mean,
+        or from its mean difference from the run `best`, are multiplied by the root of that.
+        """
+        variable, keys = self.log.tuning.variable(values), self.log.tuning.keys
+        name = variable.name
+        is_tuned, baseline = pl.col(PROCEDURE) == TUNED, pl.lit(0.0)
+        tuned = values.filter(is_tuned).with_columns(variable.value)
+        if best is not None:
+            of_best = values.filter(pl.col(PROCEDURE) == best)
+            of_best = of_best.select(*keys, variable.value.alias(_BEST))
+            tuned = tuned.join(of_best, on=keys, how="left", nulls_equal=True)
+            baseline = pl.col(_BEST)
+        difference = pl.col(name) - baseline
+        factor = math.sqrt(1 + (self.count - 1) / self.count)
+        deviation = factor * (difference - difference.mean())
+        tuned = tuned.with_columns((baseline + difference.mean() + deviation).alias(name))
+        return pl.concat([tuned.select(values.columns), values.filter(~is_tuned)])
 
     def documents(self) -> pl.DataFrame:
         """Return the documents of all procedures; "tuned" has the candidate of all queries."""

@@ -154,6 +154,109 @@ def test_choices_and_held_out_values_against_python(metric: str, options: Any) -
     assert means[winner] == pytest.approx(min(means) if lower else max(means))
 
 
+@pytest.mark.parametrize(("cluster", "folds"), [(None, 5), (None, 2), ("user", 3)])
+def test_intervals_account_for_training_queries_in_common(cluster: str | None, folds: int) -> None:
+    frame = log(9)
+    options: dict[str, Any] = {"candidates": 0.25, "folds": folds, "cluster": cluster}
+    with warnings.catch_warnings(action="ignore"):  # of 15 clusters
+        table = pr.tune_fusion(frame, "ndcg@3", **options)
+    users = dict(frame.select("query", "user").unique().iter_rows())
+    units = folds_of({*(users.values() if cluster else users)}, folds, seed=0)
+    texts = row(table)["by_fold"]
+    values = {text: values_of(frame, text) for text in texts}
+    held_out = pl.DataFrame(
+        [
+            ("tuned", query, user, values[texts[units[user if cluster else query]]][query])
+            for query, user in users.items()
+        ],
+        ["run", "query", "user", "ndcg@3"],
+        orient="row",
+    )
+    best = max("abc", key=lambda name: row(table, name)["mean"])
+    single = pr.per_query(pr.fuse(frame, keep_runs=True).filter(run=best), "ndcg@3", by="run")
+    with warnings.catch_warnings(action="ignore"):
+        of_tuned = pr.summarize(held_out, run="run", cluster=cluster).row(0, named=True)
+        both = pl.concat(
+            [
+                held_out,
+                single.join(held_out.select("query", "user"), on="query").select(held_out.columns),
+            ]
+        )
+        paired = pr.compare(both, baseline=best, cluster=cluster).row(0, named=True)
+    # The variance of independent values times 1 + (folds - 1) / folds.
+    factor = math.sqrt(1 + (folds - 1) / folds)
+    assert row(table)["mean"] == pytest.approx(of_tuned["mean"])
+    for name in ("low", "high"):
+        error = of_tuned[name] - of_tuned["mean"]
+        assert row(table)[name] - row(table)["mean"] == pytest.approx(factor * error)
+        error = paired[name] - paired["difference"]
+        difference = row(table)[f"difference_{name}"] - row(table)["difference"]
+        assert difference == pytest.approx(factor * error)
+    assert row(table)["difference"] == pytest.approx(paired["difference"])
+    assert row(table)["p_value"] > paired["p_value"]
+
+
+def test_candidates_that_differ_in_normalization() -> None:
+    frame = log(1).with_columns(pl.col("score") * pl.col("query") + 1)
+    normalizations = [None, "min_max", "max", "sum", "zscore", "rank", "borda"]
+    frame = frame.with_columns(pl.col("score") - pl.col("score").min() + 1)
+    candidates = [{"normalize": each} for each in normalizations]
+    curve = pr.fusion_curve(frame, "ndcg@3", method="sum", candidates=candidates)
+    expected = [
+        sum(values_of(frame, json.dumps({"method": "sum", **each})).values()) / 30
+        for each in candidates
+    ]
+    assert len({*expected}) > 3
+    assert curve["mean"].to_list() == pytest.approx(expected)
+    chosen = pr.tune_fusion(frame, "ndcg@3", method="sum", candidates=candidates)["parameters"][0]
+    winner = json.loads(chosen).get("normalize")
+    assert expected[normalizations.index(winner)] == max(expected)
+
+
+def test_weights_of_which_one_dominates() -> None:
+    frame = log(2)
+    weights = [{"a": 1, "b": 0, "c": 0}, {"a": 1e9, "b": 1e-9, "c": 1e-9}]
+    curve = pr.fusion_curve(frame, "rr", candidates=[{"weights": each} for each in weights])
+    expected = [values_of(frame, text, "rr") for text in curve["parameters"]]
+    assert curve["mean"].to_list() == pytest.approx([sum(v.values()) / 30 for v in expected])
+
+
+def test_one_query_in_each_fold() -> None:
+    frame = log(3, queries=6)
+    with warnings.catch_warnings(action="ignore"):  # of six queries
+        table = pr.tune_fusion(frame, "ndcg@3", candidates=0.5, folds=6)
+        curve = pr.fusion_curve(frame, "ndcg@3", candidates=0.5)
+    values = [values_of(frame, text) for text in curve["parameters"]]
+    held_out = []
+    for query in range(6):
+        others = [sum(each[q] for q in range(6) if q != query) for each in values]
+        best = max(range(len(others)), key=lambda number: round(others[number], 9))
+        held_out.append(values[best][query])
+    assert row(table)["mean"] == pytest.approx(sum(held_out) / 6)
+
+
+def test_queries_without_a_cluster_are_clusters() -> None:
+    frame = log(4)
+    nulls = frame.with_columns(user=pl.lit(None, pl.Int64))
+    alone = pr.tune_fusion(frame, "ndcg@3", candidates=0.5)
+    assert_frame_equal(pr.tune_fusion(nulls, "ndcg@3", candidates=0.5, cluster="user"), alone)
+    some = frame.with_columns(user=pl.when(pl.col("run") != "a").then("user"))
+    with pytest.raises(pr.errors.DataError, match="several clusters"):
+        pr.tune_fusion(some, "ndcg@3", cluster="user")
+
+
+def test_a_run_without_judged_documents() -> None:
+    frame = log(5)
+    unjudged = frame.filter(run="a").with_columns(
+        run=pl.lit("d"), doc=pl.col("doc") + "!", label=pl.lit(None, pl.Int64)
+    )
+    with pytest.warns(pr.errors.RankWarning, match="all values are equal"):
+        table = pr.tune_fusion(pl.concat([frame, unjudged]), "ndcg@3", candidates=1)
+    assert row(table, "d")["mean"] == 0
+    assert row(table, "d")["queries"] == row(table)["queries"] == 30
+    assert row(table, "d")["unjudged"] == unjudged.group_by("query").len()["len"].clip(0, 3).sum()
+
+
 def test_procedures_equal_the_functions_for_one_step() -> None:
     frame = log(2)
     table = pr.tune_fusion(frame, "ndcg@3", candidates=0.5)
@@ -215,12 +318,18 @@ def test_clusters_are_in_one_fold_and_widen_intervals() -> None:
 
 
 def test_groups_are_tuned_by_themselves() -> None:
-    parts = {"de": log(5, runs="ab"), "en": log(6)}
-    frame = pl.concat(part.with_columns(lang=pl.lit(name)) for name, part in parts.items())
+    parts = {None: log(5, runs="ab"), "en": log(6)}
+    frame = pl.concat(
+        part.with_columns(lang=pl.lit(name, pl.String)) for name, part in parts.items()
+    )
     table = pr.tune_fusion(frame, "ndcg@3", candidates=0.5, by="lang")
     for name, part in parts.items():
         alone = pr.tune_fusion(part, "ndcg@3", candidates=0.5)
-        assert_frame_equal(table.filter(lang=name).drop("lang"), alone)
+        of_group = table.filter(pl.col("lang").eq_missing(pl.lit(name)))
+        assert_frame_equal(of_group.drop("lang"), alone)
+    few = frame.filter(pl.col("lang").is_null() | (pl.col("query") < 3))
+    with pytest.raises(pr.errors.DataError, match="only 3 queries; .*; in the group .*'en'"):
+        pr.tune_fusion(few, "ndcg@3", by="lang")
 
 
 def test_runs_without_rows_for_a_query_have_retrieved_nothing() -> None:
