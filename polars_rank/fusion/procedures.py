@@ -89,9 +89,8 @@ def variable(schema: pl.Schema, metric: pl.Expr, definitions: Mapping[str, Any])
     conventions = with_undefined(definitions["conventions"], definitions["undefined"])
     (column,) = variables(schema, [metric], conventions, {}, "metric")
     if column.aggregate != "mean":
-        raise ArgumentError(
-            f"`metric` must be a mean over queries; {column.name!r} is a {column.aggregate}"
-        )
+        kind = {"geometric": "geometric mean"}.get(column.aggregate, column.aggregate)
+        raise ArgumentError(f"`metric` must be a mean over queries; {column.name!r} is a {kind}")
     if column.counts_as == "null":
         raise ArgumentError("`undefined` must be 'zero', 'one' or 'skip'; found 'null'")
     return column

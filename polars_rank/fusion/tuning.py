@@ -28,6 +28,7 @@ from polars_rank.conventions import (
     Ties,
     Undefined,
     Unjudged,
+    named,
     read_metrics,
 )
 from polars_rank.diagnostics.bounds import judgment_bounds
@@ -195,7 +196,8 @@ def tune_fusion(
           of the procedure; for "tuned", of the fusion with `parameters`;
         - `reversible`: whether labels of unjudged documents could reverse the order of the
           procedure and the best single run; for that run, of it and "tuned". The intervals of
-          `judgment_bounds` then overlap. Null if a lower metric is better;
+          `judgment_bounds` then overlap. Null if a lower metric is better, or if the lowest
+          relevant label depends on the labels of the query;
         - `parameters`: for "tuned", the parameters chosen on all queries, and for "unweighted" its
           parameters, as JSON: `pr.fuse(frame, **json.loads(parameters))`. Null for single runs;
         - `by_fold`: for "tuned", the parameters chosen for each fold, as JSON.
@@ -223,8 +225,10 @@ def tune_fusion(
     -----
     All procedures are evaluated on the same queries, with the same judgments: a run without rows
     for a query has retrieved nothing for it. Of candidates with equal means, the first is chosen;
-    those of a step begin with all weight on the first run, by name. Points of documents do not
-    depend on weights, so they are computed once.
+    those of a step begin with all weight on the first run, by name. A run with weight 0 takes part,
+    as in `fuse`: its documents fill rankings in which the other runs have few. To compare with a
+    fusion that leaves the run out, drop its rows. Points of documents do not depend on weights, so
+    they are computed once.
 
     The best single run is the one with the highest mean over all queries, so its mean is slightly
     too high, and the difference slightly too low. The result for "tuned" is about the procedure:
@@ -546,16 +550,17 @@ def _unjudged(folds: Folds, best: str) -> pl.DataFrame:
     tuning, documents = folds.log.tuning, folds.documents()
     at = cutoff(tuning.metric)
     is_top = pl.col("rank").is_not_null() if at is None else pl.col("rank") <= at
-    label, options = pl.col(tuning.columns.label), {**tuning.options, "unjudged": "nonrelevant"}
-    count = (label.is_null() & is_top).sum().alias(_UNJUDGED)
+    options = {name: each for name, each in tuning.options.items() if name != "unjudged"}
+    of_count = {**options, "unjudged": "nonrelevant", "undefined": None}
+    count = (pl.col(tuning.columns.label).is_null() & is_top).sum().alias(_UNJUDGED)
     counts = (
-        per_query(documents, count, by=PROCEDURE, **tuning.names, **options)
+        per_query(documents, count, by=PROCEDURE, **tuning.names, **of_count)
         .group_by(PROCEDURE)
         .agg(pl.col(_UNJUDGED).sum())
     )
-    if lower_is_better(tuning.metric):
+    conventions = named(options["conventions"]).but(rel=options["rel"])
+    if lower_is_better(tuning.metric) or isinstance(conventions.rel, str):
         return counts.with_columns(reversible=pl.lit(None, dtype=pl.Boolean))
-    del options["unjudged"]
     bounds = judgment_bounds(documents, tuning.metric, by=PROCEDURE, **tuning.names, **options)
     limits = {name: (low, high) for name, low, high in
               bounds.select(PROCEDURE, "low", "high").iter_rows()}  # fmt: skip

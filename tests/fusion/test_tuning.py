@@ -372,6 +372,21 @@ def test_held_out_means_of_noise_are_not_above_those_of_runs() -> None:
     assert above / 6 < 0.3 * too_high / 6
 
 
+def test_undefined_values_of_the_metric() -> None:
+    options: dict[str, Any] = {"candidates": [{"k": 1}, {"k": 60}]}
+    named = pr.tune_fusion(log(2), "rr", undefined={"rr": "skip"}, **options)
+    assert_frame_equal(named, pr.tune_fusion(log(2), "rr", undefined="skip", **options))
+
+
+def test_lowest_relevant_labels_of_queries_have_no_bounds() -> None:
+    options: dict[str, Any] = {"candidates": [{"k": 1}, {"k": 60}], "conventions": "opensearch"}
+    table = pr.tune_fusion(log(2), "ap@3", ties="doc", **options)
+    assert table["reversible"].null_count() == table.height
+    assert table["unjudged"].sum() > 0
+    fixed = pr.tune_fusion(log(2), "ap@3", ties="doc", rel=1, **options)
+    assert fixed["reversible"].null_count() == 0
+
+
 MISUSES: list[tuple[dict[str, Any], str]] = [
     ({"candidates": 0.3}, "step of weights that divides 1"),
     ({"candidates": 0}, "step of weights that divides 1"),
@@ -387,6 +402,7 @@ MISUSES: list[tuple[dict[str, Any], str]] = [
     ({"folds": 1}, "`folds`"),
     ({"metric": ["rr", "ap"]}, "metric"),
     ({"metric": "num_retrieved"}, "must be a mean"),
+    ({"metric": "gmap"}, "'gmap' is a geometric mean"),
     ({"metric": "nope"}, "nope"),
     ({"undefined": "null"}, "`undefined`"),
     ({"ties": "input"}, "`ties`"),
