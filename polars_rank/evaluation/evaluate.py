@@ -130,6 +130,11 @@ def evaluate(
         The first copy is the one with the highest score; of copies with equal scores, it is the
         first row. With "credit_once", `ties="expected"` raises `DataError` if a copy has the score
         of the first one. Without document ids, rows have no copies.
+
+        With "max" and "first", a document has the label of the row that is kept; `DataError` if one
+        row of a document has only a score and another one only a label, as in judgments that were
+        not joined. With "credit_once" and "credit_each", `DataError` if copies have different
+        labels; null is one of them.
     undefined
         Value of a metric that is undefined for a ranking: "zero" (default, as in trec_eval and
         scikit-learn), "one" (as in LightGBM), "skip" to leave the ranking out of the mean, "null"
@@ -175,8 +180,9 @@ def evaluate(
     SchemaError
         If a column is missing or has a wrong type.
     DataError
-        For null queries, NaN or infinite scores, labels or weights, and duplicate documents. A lazy
-        result raises it when it is collected.
+        For null queries, NaN or infinite scores, labels or weights, duplicate documents, and copies
+        of a document whose labels contradict each other. A lazy result raises it when it is
+        collected.
     ArgumentError
         For an unknown metric or an invalid parameter.
 

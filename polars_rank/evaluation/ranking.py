@@ -16,6 +16,7 @@ from polars_rank.evaluation.attributes import IN_ITEMS, unknown_check, unless_ex
 from polars_rank.evaluation.checks import (
     FAILED,
     Check,
+    conflict_check,
     duplicate_check,
     failed,
     failed_in_ranking,
@@ -26,11 +27,13 @@ from polars_rank.evaluation.checks import (
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.evaluation.order import (
+    CONFLICT,
     LATER,
     ORDER_LABEL,
     TIED_COPY,
     Order,
     best_of_each,
+    conflict_with,
     labels_of_copies,
     position,
     rank_order,
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
 #: Column of the score that ranks documents.
 _SCORE = OWN + "ranked score"
 #: Columns that are not in the result.
-_INTERNAL = (FAILED, _SCORE, EXCLUDED, IN_ITEMS, LATER, TIED_COPY, ORDER_LABEL)
+_INTERNAL = (FAILED, _SCORE, EXCLUDED, IN_ITEMS, CONFLICT, LATER, TIED_COPY, ORDER_LABEL)
 
 
 @described_by(evaluate)
@@ -195,10 +198,7 @@ def rank(
         numbers = [name for name, dtype in columns.schema.items() if dtype == NUMBERED]
         log = log.with_columns(unless_excluded(pl.exclude(*columns.pair, *numbers, EXCLUDED)))
     rules = _rules(evaluation.conventions)
-    checks = row_checks(columns)
-    if columns.doc is not None and rules.duplicates == "error":
-        checks.append(duplicate_check(columns, columns.doc))
-    checks += unnamed_checks(columns)
+    checks = _checks(columns, rules)
     if items is not None:
         unknown = (pl.col(IN_ITEMS).is_null() & pl.col(_SCORE).is_not_null()).any()
         checks.append(unknown_check("ranking")._replace(condition=unknown))
@@ -211,6 +211,16 @@ def rank(
         exact = pl.col(columns.score).clip(upper_bound=2**63 - 1).cast(pl.Int64)
         table = table if rules.float32_scores else table.with_columns(exact)
     return table.rename({columns.score: "score"})
+
+
+def _checks(columns: Columns, rules: Rules) -> list[Check]:
+    """Return the checks of rows and rankings."""
+    checks = row_checks(columns)
+    if columns.doc is not None and rules.duplicates == "error":
+        checks.append(duplicate_check(columns, columns.doc))
+    if rules.merges_copies(columns):
+        checks.append(conflict_check(columns, rules.duplicates))
+    return [*checks, *unnamed_checks(columns)]
 
 
 def _rules(conventions: Conventions) -> Rules:
@@ -266,6 +276,11 @@ def _with_ranks(
     label = columns.number(columns.label)
     own = columns._replace(score=_SCORE, schema=scored_schema(columns, rules, _SCORE))
     judgment, labels = label, {}
+    if rules.merges_copies(columns):
+        conflict = conflict_with(
+            lambda value: value.first().over(columns.pair), columns, rules.duplicates
+        )
+        log = log.with_columns(conflict.alias(CONFLICT))
     if rules.marks_copies(columns):
         log = _with_marks(log, columns, rules)
         at_rank, of_order = labels_of_copies(label, rules.duplicates, rules.ties)
@@ -274,7 +289,7 @@ def _with_ranks(
         schema = pl.Schema({**own.schema, ORDER_LABEL: columns.number_type(columns.label)})
         own = own._replace(label=ORDER_LABEL, schema=schema)
     else:
-        log = _without_duplicates(log, columns, rules.duplicates)
+        log = _without_duplicates(log, columns, rules)
     unnamed = {OWN + name: pl.col(name) for name in columns.unnamed}
     retrieved, judged = pl.col(_SCORE).is_not_null(), judgment.is_not_null()
     by_score = rank_order(rules.ties, own, text_ids=rules.text_ids, stable=rules.keeps_copies)
@@ -324,13 +339,14 @@ def ranked_documents(
     return _ranked(rows, own, rules).drop(OWN + "score")
 
 
-def _without_duplicates(
-    log: pl.LazyFrame, columns: Columns, duplicates: Duplicates
-) -> pl.LazyFrame:
-    """Return the log with the first or highest-scored row of each document in a ranking."""
-    if columns.doc is None or duplicates in ("error", "distinct"):
+def _without_duplicates(log: pl.LazyFrame, columns: Columns, rules: Rules) -> pl.LazyFrame:
+    """Return the log with the first or highest-scored row of each document in a ranking.
+
+    Rows that a check refuses remain.
+    """
+    if not rules.merges_copies(columns):
         return log
-    return log.filter(_is_best(columns, duplicates))
+    return log.filter(_is_best(columns, rules.duplicates) | pl.col(CONFLICT))
 
 
 def _with_marks(log: pl.LazyFrame, columns: Columns, rules: Rules) -> pl.LazyFrame:

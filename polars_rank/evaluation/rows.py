@@ -22,6 +22,7 @@ from polars_rank.evaluation.by_rows import DOCUMENT, RowStages
 from polars_rank.evaluation.checks import (
     Check,
     checks_of,
+    conflict_check,
     constant_check,
     copy_checks,
     duplicate_check,
@@ -33,11 +34,13 @@ from polars_rank.evaluation.checks import (
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.corrections import CORRECTION_COLUMNS
 from polars_rank.evaluation.order import (
+    CONFLICT,
     LATER,
     ORDER_LABEL,
     TIED_COPY,
     Order,
     best_of_each,
+    conflict_with,
     labels_of_copies,
 )
 from polars_rank.evaluation.parameters import Evaluation
@@ -98,6 +101,10 @@ class Rules(NamedTuple):
     def marks_copies(self, columns: Columns) -> bool:
         """Whether rows have the columns `LATER` and `TIED_COPY`."""
         return columns.doc is not None and self.duplicates in CREDITED
+
+    def merges_copies(self, columns: Columns) -> bool:
+        """Whether copies of a document count as one, so that rows have the column `CONFLICT`."""
+        return columns.doc is not None and self.duplicates not in ("error", "distinct")
 
     @property
     def changes_scores(self) -> bool:
@@ -216,6 +223,8 @@ def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:
         all_checks += evaluation.correction.checks(plan.needs.refused)
     if columns.doc is not None and plan.rules.duplicates == "error":
         all_checks.append(duplicate_check(columns, "doc", repeated=repeated))
+    if plan.rules.merges_copies(columns):
+        all_checks.append(conflict_check(columns, plan.rules.duplicates))
     if plan.rules.marks_copies(columns):
         expected = any(each.conventions.ties == "expected" for each in evaluation.metrics)
         all_checks += copy_checks(columns, plan.rules.duplicates, expected=expected)
@@ -232,12 +241,12 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
         grade = pl.lit(rules.unjudged_label, dtype=pl.Float64)
         label = pl.when(is_unjudged).then(grade).otherwise(label.cast(pl.Float64))
     order_label: list[pl.Expr] = []
-    copies: list[str] = []
+    by_document = rules.merges_copies(columns)
+    copies = [CONFLICT] * by_document
     if rules.marks_copies(columns):
-        copies = [LATER, TIED_COPY]
+        copies += [LATER, TIED_COPY]
         label, of_order = labels_of_copies(label, rules.duplicates, rules.ties)
         order_label = [of_order.alias(ORDER_LABEL)]
-    by_document = columns.doc is not None and rules.duplicates not in ("error", "distinct")
     extras = [pl.col(name) for name in plan.extras]
     if evaluation.exclude_seen:
         extras = [unless_excluded(column) for column in extras]
@@ -300,7 +309,8 @@ def _by_document(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
     """Return the rows of each ranking by document, its first copy first.
 
     Later copies are marked in `LATER` and `TIED_COPY`, or dropped: the rules keep the row with the
-    highest score, or the first row. With `ties="input"`, the rows keep their order.
+    highest score, or the first row. A copy whose label contradicts that of another one is marked in
+    `CONFLICT` and not dropped. With `ties="input"`, the rows keep their order.
     """
     columns, keys, rules = plan.columns, plan.keys, plan.rules
     used = [*columns.keys, str(columns.doc), columns.score, columns.label]
@@ -313,12 +323,14 @@ def _by_document(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
     number = [pl.int_range(pl.len()).alias(_ROW_NUMBER)] * is_input
     row = pl.struct(*others, *number)
     rows = log.select(*keys.order, *others)
+    conflict = conflict_with(pl.Expr.shift, columns, rules.duplicates)
     if rules.marks_copies(columns):
         own = columns._replace(score=_SCORE, schema=scored_schema(columns, rules, _SCORE))
         order = best_of_each(own, rules.duplicates)
         marks = copies_in_order(order, str(columns.doc), _SCORE)
         rows = rows.with_columns(rules.score(columns).alias(_SCORE))
         documents = _of_each_ranking(rows, {_ROW: row.sort_by(**order), **marks}, keys)
+        documents = documents.with_columns((pl.col(LATER) & conflict).alias(CONFLICT))
         others += [*marks]
     else:
         order = best_of_each(columns, rules.duplicates)
@@ -326,9 +338,13 @@ def _by_document(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
             pl.col(name).eq_missing(pl.col(name).shift(1))
             for name in (*keys.order, str(columns.doc))
         ]
-        documents = _of_each_ranking(rows, {_ROW: row.sort_by(**order)}, keys).filter(
-            ~pl.all_horizontal(same).fill_null(value=False)
+        later = pl.all_horizontal(same).fill_null(value=False)
+        documents = (
+            _of_each_ranking(rows, {_ROW: row.sort_by(**order)}, keys)
+            .with_columns(later.alias(LATER), (later & conflict).alias(CONFLICT))
+            .filter(~pl.col(LATER) | pl.col(CONFLICT))
         )
+    others.append(CONFLICT)
     if is_input:
         in_order = pl.struct(others).sort_by(_ROW_NUMBER)
         documents = _of_each_ranking(documents, {_ROW: in_order}, keys)

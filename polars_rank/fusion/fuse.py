@@ -14,8 +14,14 @@ from polars_rank._params import Names, described, names, one_of, used_twice
 from polars_rank._polars import is_sorted_by
 from polars_rank.columns import Columns, labeled
 from polars_rank.conventions import Ties
-from polars_rank.errors import DataError, Finding, hint
-from polars_rank.evaluation.checks import Check, raise_failed, row_checks, with_check
+from polars_rank.errors import DataError, hint
+from polars_rank.evaluation.checks import (
+    Check,
+    label_conflicts,
+    raise_failed,
+    row_checks,
+    with_check,
+)
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.per_ranking import TIES
 from polars_rank.frames.batches import by_ranking
@@ -321,7 +327,8 @@ def checks_of_log(columns: Columns, run: str, fusion: Fusion) -> list[Check]:
         f"{described('label', columns.label)} has different labels for a document of a query; "
         "keep one of them, or name all columns that identify a query with `query` or `by`"
     )
-    count = partial(_conflicts, columns.pair, columns.label, message)
+    conflict = pl.col(columns.label).drop_nulls().n_unique() > 1
+    count = partial(label_conflicts, columns.pair, columns.label, message, conflict)
     checks.append(Check("ranking", LABEL != LOWEST_LABEL, message, count_failures=count))
     if fusion.normalize == "max":
         message = (
@@ -330,21 +337,6 @@ def checks_of_log(columns: Columns, run: str, fusion: Fusion) -> list[Check]:
         )
         checks.append(Check("ranking", HIGHEST <= 0, message))
     return checks
-
-
-def _conflicts(pair: Sequence[str], label: str, problem: str, log: pl.LazyFrame) -> Finding | None:
-    """Return the number of documents with different labels, and one of them with its labels."""
-    labels = pl.col(label).drop_nulls().unique().sort()
-    conflicts = (
-        log.group_by(pair)
-        .agg(labels)
-        .filter(pl.col(label).list.len() > 1)
-        .collect(engine="streaming")
-    )
-    if conflicts.is_empty():
-        return None
-    example = conflicts.sort(pair).row(0, named=True)
-    return Finding(problem, conflicts.height, example, unit="document")
 
 
 @dataclass(frozen=True)

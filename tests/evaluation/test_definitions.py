@@ -45,11 +45,9 @@ def log_of(lists: Lists) -> pl.DataFrame:
 
 
 def repeated(log: pl.DataFrame) -> pl.DataFrame:
-    """Return a log in which some documents occur twice, with other scores and labels."""
-    again = log.filter(pl.col("doc") % 3 == 0).with_columns(
-        score=1 - pl.col("score"), label=pl.col("label").fill_null(2)
-    )
-    return pl.concat([log, again])
+    """Return a log in which some documents occur twice, with other scores."""
+    again = log.filter(pl.col("doc") % 3 == 0)
+    return pl.concat([log, again.with_columns(score=1 - pl.col("score"))])
 
 
 def seen(log: pl.DataFrame) -> pl.DataFrame:

@@ -13,8 +13,10 @@ import polars_rank as pr
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import Doc
 from polars_rank.evaluation.parameters import Evaluation
-from strategies import assert_close, more_examples
+from strategies import assert_close, every_metric, more_examples
+from strategies import log_of as log_with_attributes
 
 MODES = ["credit_once", "credit_each", "distinct"]
 METRICS = [
@@ -152,7 +154,7 @@ def test_metrics(
 ) -> None:
     options: dict[str, Any] = {"ties": ties, "duplicates": duplicates}
     options |= {"unjudged": "removed"} if removed else {}
-    if removed:  # documents are judged or not, whatever the copy
+    if removed or duplicates != "distinct":  # all copies of a document have the same label
         labels = {"a": None, "b": 0, "c": 1, "d": 2}
         lists = [[row._replace(label=labels[row.doc]) for row in rows] for rows in lists]
     log = log_of(lists)
@@ -268,6 +270,79 @@ def test_attributes_and_seen_documents(duplicates: str) -> None:
     unseen = [[row for row in ranking if row.doc != "a"] for ranking in lists]
     found = pr.per_query(log, METRICS, duplicates=duplicates, history=history, exclude_seen=True)
     assert_close(found, expected_of(unseen, duplicates))
+
+
+def without_copies(log: pl.DataFrame, duplicates: str, ties: str) -> pl.DataFrame:
+    """Return an equal log without copies: they are dropped, or have ids and labels of their own."""
+    best_first = pl.struct(-pl.col("score").fill_null(-9), pl.int_range(pl.len()))
+    order = best_first if duplicates != "first" else pl.int_range(pl.len())
+    copy = order.rank("ordinal").over("query", "doc").cast(pl.Int64) - 1
+    if duplicates in ("max", "first"):
+        return log.filter(copy == 0)
+    # Of copies with equal scores, the first row ranks first.
+    own = pl.col("label") if duplicates == "distinct" else pl.when(copy == 0).then("label")
+    new_id = 100 * pl.col("doc") + (copy if ties == "doc_ascending" else 50 - copy)
+    return log.with_columns(own, new_id.alias("doc"))
+
+
+@pytest.mark.parametrize(
+    ("duplicates", "ties"),
+    [
+        *(("max", "worst"), ("max", "input"), ("first", "doc"), ("distinct", "doc_ascending")),
+        *(("distinct", "worst"), ("credit_once", "doc"), ("credit_once", "input")),
+    ],
+)
+def test_every_metric(duplicates: str, ties: str) -> None:
+    draw, lists = random.Random(5), {}
+    for query in range(30):
+        labels = [draw.choice([None, 0, 0, 1, 2, 3]) for _ in range(7)]
+        docs = [draw.randrange(7) for _ in range(draw.randint(1, 9))]
+        scores = [draw.choice([None, 0.0, 0.5, 1.0, 1.0]) for _ in docs]
+        lists[query] = [Doc(d, s, labels[d]) for d, s in zip(docs, scores, strict=True)]
+    log, metrics = log_with_attributes(lists), every_metric(3)
+    expected = pr.per_query(without_copies(log, duplicates, ties), metrics, ties=ties)
+    assert_close(pr.per_query(log, metrics, duplicates=duplicates, ties=ties), expected)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("function", [pr.per_query, pr.rank])
+@pytest.mark.parametrize("ties", ["doc", "input"])
+def test_labels_of_copies_that_contradict_each_other(lazy: bool, function: Any, ties: str) -> None:
+    def evaluate(rows: list[Row], duplicates: str) -> pl.DataFrame:
+        log: Any = log_of([rows, [Row("b", 1.0, 1)]])
+        log = log.lazy() if lazy else log
+        metrics = [] if function is pr.rank else ["num_rel_ret"]
+        result: pl.DataFrame = (
+            function(log, *metrics, duplicates=duplicates, ties=ties).lazy().collect()
+        )
+        return result
+
+    other = [Row("b", 3.0, 1), Row("c", 2.0, 1), Row("b", 1.0, 0)]
+    unjudged = [Row("b", 3.0, None), Row("c", 2.0, 1), Row("b", 1.0, 1)]
+    # Rows of a run and of its judgments, which were not joined.
+    separate = [Row("b", 3.0, None), Row("c", 2.0, None), Row("c", None, 1), Row("b", None, 1)]
+    once = "'label' .*different labels.*`duplicates` 'credit_once' needs one.*pr.join_judgments"
+    for rows in (other, unjudged, separate):
+        with pytest.raises(pr.errors.DataError, match=once):
+            evaluate(rows, "credit_once")
+        evaluate(rows, "distinct")  # copies are documents of their own
+    for duplicates in ("max", "first"):
+        with pytest.raises(pr.errors.DataError, match="rows without a score.*pr.join_judgments"):
+            evaluate(separate, duplicates)
+        with pytest.raises(pr.errors.DataError, match="rows without a score.*pr.join_judgments"):
+            evaluate(separate[::-1], duplicates)
+        for rows, relevant in ((other, 2), (unjudged, 1)):  # the row that is kept has its label
+            result = evaluate(rows, duplicates).filter(query=0)
+            column = "relevant" if function is pr.rank else "num_rel_ret"
+            assert result[column].sum() == relevant
+    if not lazy:
+        with pytest.raises(pr.errors.DataError, match=r"1 document.*'doc': 'b', 'label': \[0, 1\]"):
+            evaluate(other, "credit_once")
+        with pytest.raises(pr.errors.DataError, match=r"2 documents.*'label': \[None, 1\]"):
+            evaluate(separate, "max")
+    elif function is pr.per_query:
+        with pytest.raises(pr.errors.DataError, match="different labels.*in the ranking.*0"):
+            evaluate(other, "credit_each")
 
 
 @pytest.mark.parametrize("lazy", [False, True])
