@@ -388,6 +388,10 @@ def test_conventions_set_the_treatment() -> None:
     why = pr.explain_difference(log, "ap", pr.Conventions(duplicates="max"), own)
     assert why.select("choice", "a", "b").row(0) == ("duplicates", "max", "credit_once")
     assert why["change"].sum() == pytest.approx((1 / 1 + 2 / 3) / 2 - 1)
-    # An error has no value to compare: both conventions have the treatment of the other.
-    assert pr.explain_difference(log, "ap", "polars_rank", own).is_empty()
+    # One of the conventions has no value, unless no document is repeated.
+    for pair in (("polars_rank", own), (own, "polars_rank")):
+        with pytest.raises(pr.errors.DataError, match="has duplicates: .*set `duplicates` to 'max'"):
+            pr.explain_difference(log, "ap", *pair)
+        assert pr.explain_difference(log.unique("doc"), "ap", *pair).is_empty()
+        assert pr.explain_difference(log, "ap", *pair, duplicates="max").is_empty()
     assert Evaluation.of("ap", conventions=own).metrics[0].conventions.duplicates == "credit_once"
