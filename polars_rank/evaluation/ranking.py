@@ -116,7 +116,8 @@ def rank(
           seen documents that are dropped and for the row of a ranking without documents.
         - `hits`: the number of relevant documents at this rank or above; null if the rank is null.
 
-        With `duplicates="credit_once"`, the labels of later copies are null.
+        With `duplicates="credit_once"`, the labels of later copies are null: they are not relevant,
+        and have no ideal rank.
 
         Documents that are dropped or removed are not retrieved, but their rows remain, because a
         ranking that loses all its documents still counts. With `exclude_seen`, all columns of seen
@@ -128,12 +129,13 @@ def rank(
     SchemaError
         If a column is missing or has a wrong type, or has the name of an added column.
     DataError
-        For null queries, NaN or infinite scores or labels, and duplicate documents. A lazy result
-        raises it when it is collected.
+        For null queries, NaN or infinite scores or labels, duplicate documents, and copies of a
+        document whose labels contradict each other (see `duplicates`). A lazy result raises it when
+        it is collected.
     ArgumentError
         For an invalid parameter; for conventions with `ties="expected"`, which is a mean over many
-        orders; and for `duplicates="credit_each"`, by which a row can be relevant at its rank
-        without being one of the relevant documents.
+        orders; and for `duplicates="credit_each"`, by which a copy has a gain at its rank, but is
+        not one of the judged documents.
 
     Notes
     -----
@@ -227,9 +229,9 @@ def _rules(conventions: Conventions) -> Rules:
     """Return the rules of a ranked table; raise for those that it cannot express."""
     if conventions.duplicates == "credit_each":
         raise ArgumentError(
-            "`duplicates='credit_each'` credits copies of a document that are not judged again, "
-            "which one label per row cannot express; it is available in per_query and evaluate. "
-            "Use 'credit_once' or 'distinct' here"
+            "`duplicates='credit_each'` is not available here: a copy has a gain at its rank, but "
+            "does not count among the judged documents, which the one label of a row cannot "
+            "express. Use per_query or evaluate, or 'credit_once' or 'distinct'"
         )
     return Rules.of(conventions)._replace(ties=conventions.ties)
 

@@ -364,7 +364,7 @@ def test_errors_and_warnings(lazy: bool) -> None:
         value(log, duplicates="credit_once", ties="expected")
     with pytest.raises(pr.errors.ArgumentError, match="`duplicates` must be one of.*'twice'"):
         value(log, duplicates="twice")
-    with pytest.raises(pr.errors.ArgumentError, match="'credit_each'.*Use 'credit_once'"):
+    with pytest.raises(pr.errors.ArgumentError, match="'credit_each'.*Use per_query"):
         pr.rank(log, duplicates="credit_each")
     with pytest.raises(pr.errors.ArgumentError, match="contains the metric"):
         half = (pl.col("rank").max() + pr.metric("ap")).alias("sum")
