@@ -305,7 +305,7 @@ def explain_difference(
         _choices(parsed, conventions.but(duplicates=duplicates), ids) for conventions in (a, b)
     )
     if "error" in (choices["duplicates"], target["duplicates"]):
-        # Without duplicates, all treatments have the same value; with some, one of the two has none.
+        # Without duplicates, treatments have the same value; with some, one of the two has none.
         choices["duplicates"] = target["duplicates"] = "error"
     start = last = _evaluated(log, parsed, choices, options)
     rows = []

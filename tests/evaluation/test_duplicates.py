@@ -390,7 +390,9 @@ def test_conventions_set_the_treatment() -> None:
     assert why["change"].sum() == pytest.approx((1 / 1 + 2 / 3) / 2 - 1)
     # One of the conventions has no value, unless no document is repeated.
     for pair in (("polars_rank", own), (own, "polars_rank")):
-        with pytest.raises(pr.errors.DataError, match="has duplicates: .*set `duplicates` to 'max'"):
+        with pytest.raises(
+            pr.errors.DataError, match="has duplicates: .*set `duplicates` to 'max'"
+        ):
             pr.explain_difference(log, "ap", *pair)
         assert pr.explain_difference(log.unique("doc"), "ap", *pair).is_empty()
         assert pr.explain_difference(log, "ap", *pair, duplicates="max").is_empty()
