@@ -125,7 +125,8 @@ def evaluate(
           hits and precision. The ideal ranking and the numbers of relevant and judged documents
           have the first copy only, so values can exceed 1, and a `RankWarning` says so;
         - "distinct" (as in MLflow): every copy is a document of its own, with its label, at its
-          rank, in the ideal ranking, and among the relevant and judged documents.
+          rank, in the ideal ranking, and among the relevant and judged documents. The ideal ranking
+          of `ndcg(k, depth="retrieved")` has the copies down to k only.
 
         The first copy is the one with the highest score; of copies with equal scores, it is the
         first row. With "credit_once", `ties="expected"` raises `DataError` if a copy has the score

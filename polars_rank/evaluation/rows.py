@@ -7,7 +7,7 @@ columns that they read. Metrics with other rules need another plan.
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
@@ -42,11 +42,15 @@ from polars_rank.evaluation.order import (
     best_of_each,
     conflict_with,
     labels_of_copies,
+    rank_order,
 )
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.stages import Needs
 from polars_rank.metrics.metric import Metric, parameters_of
 from polars_rank.metrics.user_columns import invalid_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: The largest 32-bit float.
 _LARGEST_32 = (2 - 2**-23) * 2.0**127
@@ -82,6 +86,8 @@ class Rules(NamedTuple):
     text_ids: bool = False
     unjudged_label: float | None = None
     duplicates: Duplicates = "error"
+    #: The rank below which later copies of a document are dropped, if there is one.
+    copies_depth: int | None = None
 
     @classmethod
     def of(cls, own: Conventions, unjudged_label: float | None = None) -> Rules:
@@ -241,8 +247,7 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
         grade = pl.lit(rules.unjudged_label, dtype=pl.Float64)
         label = pl.when(is_unjudged).then(grade).otherwise(label.cast(pl.Float64))
     order_label: list[pl.Expr] = []
-    by_document = rules.merges_copies(columns)
-    copies = [CONFLICT] * by_document
+    copies = [CONFLICT] * rules.merges_copies(columns)
     if rules.marks_copies(columns):
         copies += [LATER, TIED_COPY]
         label, of_order = labels_of_copies(label, rules.duplicates, rules.ties)
@@ -263,7 +268,9 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
         *([columns.is_document.alias(DOCUMENT)] if DOCUMENT in plan.reads else []),
         failed(checked, "row"),
     ]
-    change = partial(_by_document, plan) if by_document else None
+    change: Callable[[pl.LazyFrame], pl.LazyFrame] | None = None
+    if rules.merges_copies(columns) or (columns.doc is not None and rules.copies_depth is not None):
+        change = partial(_by_document, plan)
     adjacent = keys.rows(plan.log, selected, change)
     if evaluation.progress:  # after the sort: the bar hides from Polars that a log is sorted
         return watch(adjacent, known_rows(plan.log)).set_sorted(keys.group)
@@ -331,7 +338,15 @@ def _by_document(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
         rows = rows.with_columns(rules.score(columns).alias(_SCORE))
         documents = _of_each_ranking(rows, {_ROW: row.sort_by(**order), **marks}, keys)
         documents = documents.with_columns((pl.col(LATER) & conflict).alias(CONFLICT))
-        others += [*marks]
+        others += [*marks, CONFLICT]
+    elif rules.copies_depth is not None:
+        own = columns._replace(score=_SCORE, schema=scored_schema(columns, rules, _SCORE))
+        order = rank_order(rules.ties, own, text_ids=rules.text_ids, stable=True)
+        is_later = ~pl.col(str(columns.doc)).sort_by(**order).is_first_distinct()
+        is_below = pl.int_range(pl.len()) >= rules.copies_depth
+        rows = rows.with_columns(rules.score(columns).alias(_SCORE))
+        parts = {_ROW: row.sort_by(**order), LATER: is_later & is_below}
+        documents = _of_each_ranking(rows, parts, keys).filter(~pl.col(LATER))
     else:
         order = best_of_each(columns, rules.duplicates)
         same = [
@@ -344,7 +359,7 @@ def _by_document(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
             .with_columns(later.alias(LATER), (later & conflict).alias(CONFLICT))
             .filter(~pl.col(LATER) | pl.col(CONFLICT))
         )
-    others.append(CONFLICT)
+        others.append(CONFLICT)
     if is_input:
         in_order = pl.struct(others).sort_by(_ROW_NUMBER)
         documents = _of_each_ranking(documents, {_ROW: in_order}, keys)

@@ -304,6 +304,40 @@ def test_every_metric(duplicates: str, ties: str) -> None:
     assert_close(pr.per_query(log, metrics, duplicates=duplicates, ties=ties), expected)
 
 
+@pytest.mark.parametrize("ties", ["doc", "input", "best", "worst"])
+def test_ideal_ranking_as_long_as_the_ranking_has_distinct_copies_down_to_k(ties: str) -> None:
+    def dcg(labels: list[int | None]) -> float:
+        return sum((label or 0) / math.log2(i + 2) for i, label in enumerate(labels))
+
+    def ideal_dcg(rows: list[Row], k: int, judged_copies: int) -> float:
+        """Return the DCG of the best k documents, with the copies down to a rank."""
+        docs = [row.doc for row in rows]
+        labels = [
+            row.label or 0
+            for i, row in enumerate(rows)
+            if i < judged_copies or row.doc not in docs[:i]
+        ]
+        return dcg(sorted(labels, reverse=True)[:k])
+
+    log, lists = random_log(3)  # no scores are tied
+    cut, whole = "ndcg(depth='retrieved')@3", "ndcg@3"
+    metrics = [cut, "ideal_dcg(depth='retrieved')@2", whole]
+    options: dict[str, Any] = {"duplicates": "distinct", "ties": ties}
+    actual = pr.per_query(log.lazy(), metrics, **options).collect(engine="streaming")
+    for rows, found in zip(lists, actual.iter_rows(named=True), strict=True):
+        value = dcg([row.label for row in rows[:3]])
+        for metric, judged_copies in ((cut, 3), (whole, len(rows))):
+            best = ideal_dcg(rows, 3, judged_copies)
+            assert found[metric] == (pytest.approx(value / best) if best else None)
+        assert found[metrics[1]] == pytest.approx(ideal_dcg(rows, 2, 2))
+    for metric, order in ((cut, "expected"), (pr.metric(cut) + pr.ndcg(5), ties)):
+        with pytest.raises(pr.errors.ArgumentError, match="`depth='retrieved'`.*one order"):
+            pr.evaluate(log, metric, duplicates="distinct", ties=order)
+    with pytest.raises(pr.errors.ArgumentError, match="contains the metric"):
+        half = (pl.col("rank").max() + pr.metric(cut)).alias("sum")
+        pr.evaluate(log, half, **options)
+
+
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("function", [pr.per_query, pr.rank])
 @pytest.mark.parametrize("ties", ["doc", "input"])
