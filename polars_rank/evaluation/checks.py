@@ -189,7 +189,7 @@ def copy_checks(columns: Columns, duplicates: Duplicates, *, expected: bool) -> 
     message = (
         f"column {columns.doc!r} (`doc`) has duplicates with equal scores, and the mean over all "
         "orders of tied documents has no closed form if only the first copy is credited "
-        "(`duplicates`); set `ties` to 'worst' and 'best' for its bounds, or drop the duplicates"
+        "(`duplicates`); set `ties` to one order, such as 'doc', or drop the duplicates"
     )
     tied = pl.col(TIED_COPY) & pl.col(ORDER_LABEL).is_not_null()
     return [Check("ranking", tied.any(), message)] * expected

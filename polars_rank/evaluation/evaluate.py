@@ -129,8 +129,10 @@ def evaluate(
           of `ndcg(k, depth="retrieved")` has the copies down to k only.
 
         The first copy is the one with the highest score; of copies with equal scores, it is the
-        first row. With "credit_once", `ties="expected"` raises `DataError` if a copy has the score
-        of the first one. Without document ids, rows have no copies.
+        first row. With "credit_once" and a copy that has the score of the first one, `ties="worst"`
+        is not always the lowest value, because the place of a copy without gain depends on the
+        discount, and `ties="expected"` raises `DataError`. Without document ids, rows have no
+        copies.
 
         With "max" and "first", a document has the label of the row that is kept; `DataError` if one
         row of a document has only a score and another one only a label, as in judgments that were

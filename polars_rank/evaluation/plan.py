@@ -117,6 +117,7 @@ def _of_label(
             rules.ties == "best"
             and worst in every
             and rules.duplicates not in CREDITED
+            and rules.copies_depth is None
             and has_reverse(column.metric)
         )
         metrics.setdefault(worst if reverse else rules, []).append(column)

@@ -140,8 +140,8 @@ def rank(
     Notes
     -----
     Metrics as expressions over the ranked table equal those of `per_query` with the same options,
-    unless the conventions change a parameter of the metric or have an exception for it, or
-    `duplicates="distinct"` meets `ndcg(k, depth="retrieved")`.
+    unless the conventions change a parameter of the metric or have an exception for it, and except
+    `ndcg(k, depth="retrieved")` with `duplicates="distinct"`.
 
     Unless `ties` is "input", the order of rows does not affect any value. Integers and decimals
     are compared exactly.

@@ -186,16 +186,19 @@ def test_bounds_and_mean_over_orders_of_ties(lists: list[list[Row]], duplicates:
             [sum(gain(x or 0) / math.log2(i + 2) for i, x in enumerate(labels)) for labels in ranked]
             for gain in (float, lambda label: 2**label - 1)
         ])  # fmt: skip
+    scored = [[(row.doc, row.score) for row in rows if row.score is not None] for rows in lists]
+    closed = duplicates != "credit_once" or all(len({*pairs}) == len(pairs) for pairs in scored)
     for ties, bound in (("worst", min), ("best", max)):
         table = pr.per_query(log, metrics, duplicates=duplicates, ties=ties)
         expected = [tuple(map(bound, each)) for each in every]
-        assert [*table.select(metrics).iter_rows()] == [pytest.approx(row) for row in expected]
+        # A copy without gain can push others down: the worst order depends on the discount.
+        if closed or ties == "best":
+            assert [*table.select(metrics).iter_rows()] == [pytest.approx(row) for row in expected]
         if duplicates != "credit_each":
             ranked = pr.rank(log, duplicates=duplicates, ties=ties)
             own = ranked.group_by("query").agg(map(pr.metric, metrics)).sort("query")
             assert_close(own, table)
-    scored = [[(row.doc, row.score) for row in rows if row.score is not None] for rows in lists]
-    if duplicates != "credit_once" or all(len({*pairs}) == len(pairs) for pairs in scored):
+    if closed:
         table = pr.per_query(log, metrics, duplicates=duplicates, ties="expected")
         means = [tuple(sum(each) / len(each) for each in of_query) for of_query in every]
         assert [*table.select(metrics).iter_rows()] == [pytest.approx(row) for row in means]
@@ -394,7 +397,7 @@ def test_errors_and_warnings(lazy: bool) -> None:
     with pytest.warns(pr.errors.RankWarning, match="each copy is credited, so values can exceed 1"):
         assert value(log, duplicates="credit_each") == (1 / 1 + 2 / 2 + 3 / 3) / 2
     assert value(log.head(1), duplicates="credit_each") == 1  # without a warning
-    with pytest.raises(pr.errors.DataError, match="with equal scores.*'worst' and 'best'"):
+    with pytest.raises(pr.errors.DataError, match="with equal scores.*one order"):
         value(log, duplicates="credit_once", ties="expected")
     with pytest.raises(pr.errors.ArgumentError, match="`duplicates` must be one of.*'twice'"):
         value(log, duplicates="twice")
