@@ -48,6 +48,7 @@ from polars_rank.evaluation.rows import (
     Rules,
     canonical_columns,
     checks,
+    copies_depth,
     rows,
 )
 from polars_rank.evaluation.stages import LogFacts
@@ -65,7 +66,7 @@ from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.analyses import fits_columns
 from polars_rank.metrics.expectations import expectation
 from polars_rank.metrics.expressions import IS_RETRIEVED
-from polars_rank.metrics.metric import Metric, made_of, parameters_of, tree_of
+from polars_rank.metrics.metric import Metric, made_of, tree_of
 from polars_rank.metrics.names import metric as read_metric
 from polars_rank.metrics.nodes import Value
 from polars_rank.metrics.ties import has_reverse, reverse
@@ -106,7 +107,9 @@ def _of_label(
     metrics: dict[Rules, list[MetricColumn]] = {}
     every = [
         Rules.of(each.conventions, each.unjudged_label)._replace(
-            copies_depth=_copies_depth(each.metric, each.conventions)
+            copies_depth=None
+            if each.conventions.ties == "expected"
+            else copies_depth(each.metric, each.conventions)
         )
         for each in evaluation.metrics
     ]
@@ -340,30 +343,6 @@ def _value(column: MetricColumn, rules: Rules, facts: LogFacts) -> Value:
     return reverse(tree) if ties == "best" != rules.ties else tree
 
 
-def _copies_depth(metric: pl.Expr, conventions: Conventions) -> int | None:
-    """Return the rank below which a metric does not read copies that are documents of their own.
-
-    An ideal ranking that is as long as the ranking, down to a cutoff, has the copies above it.
-    """
-    if conventions.duplicates != "distinct" or not isinstance(metric, Metric):
-        return None
-    depths = [
-        leaf.arguments.get("k")
-        for leaf in metric.leaves
-        if leaf.arguments.get("depth") == "retrieved" and "ideal" in parameters_of(leaf)
-    ]
-    depth: int | None = next((each for each in depths if each is not None), None)
-    if depth is None:
-        return None
-    if len(metric.leaves) > 1 or conventions.ties == "expected":
-        raise ArgumentError(
-            f"{metric} has `depth='retrieved'`, for which `duplicates='distinct'` judges the "
-            "copies down to the cutoff; evaluate the metric itself, and set `ties` to one order, "
-            "such as 'doc'"
-        )
-    return depth
-
-
 def _check_expression(column: MetricColumn) -> None:
     """Raise `ArgumentError` for an expression that does not follow the conventions."""
     metric, conventions = column.metric, column.conventions
@@ -393,6 +372,6 @@ def _changes(conventions: Conventions, name: str) -> bool:
         metric = read_metric(name)
     except ArgumentError:  # a parameter has no representation as text
         return True
-    if _copies_depth(metric, conventions) is not None:
+    if copies_depth(metric, conventions) is not None:
         return True
     return conventions.apply(metric).arguments != metric.arguments

@@ -15,7 +15,7 @@ from polars_rank._params import OWN, check_column, missing_column
 from polars_rank._progress import known_rows, watch
 from polars_rank.columns import EXCLUDED, RANKED, Columns
 from polars_rank.conventions import CREDITED, Conventions, Duplicates, Ties, Unjudged
-from polars_rank.errors import SchemaError, hint
+from polars_rank.errors import ArgumentError, SchemaError, hint
 from polars_rank.evaluation.attributes import IN_ITEMS, UNKNOWN, unless_excluded
 from polars_rank.evaluation.by_columns import ColumnStages
 from polars_rank.evaluation.by_rows import DOCUMENT, RowStages
@@ -133,6 +133,27 @@ class Rules(NamedTuple):
         return pl.Float32() if self.float32_scores else columns.number_type(columns.score)
 
 
+def copies_depth(metric: pl.Expr, conventions: Conventions) -> int | None:
+    """Return the rank below which a metric does not read copies that are documents of their own.
+
+    An ideal ranking that is as long as the ranking, down to a cutoff, has the copies above it.
+    """
+    if conventions.duplicates != "distinct" or not isinstance(metric, Metric):
+        return None
+    depths = [
+        leaf.arguments.get("k")
+        for leaf in metric.leaves
+        if leaf.arguments.get("depth") == "retrieved" and "ideal" in parameters_of(leaf)
+    ]
+    depth: int | None = next((each for each in depths if each is not None), None)
+    if depth is not None and len(metric.leaves) > 1:
+        raise ArgumentError(
+            f"{metric} has `depth='retrieved'`, for which `duplicates='distinct'` judges the "
+            "copies down to the cutoff; evaluate the metric itself"
+        )
+    return depth
+
+
 class Plan(NamedTuple):
     """One pass over a log, for metrics that order documents by the same rules."""
 
@@ -229,6 +250,16 @@ def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:
         all_checks += evaluation.correction.checks(plan.needs.refused)
     if columns.doc is not None and plan.rules.duplicates == "error":
         all_checks.append(duplicate_check(columns, "doc", repeated=repeated))
+    if columns.doc is not None and any(
+        each.conventions.ties == "expected"
+        and copies_depth(each.metric, each.conventions) is not None
+        for each in evaluation.metrics
+    ):
+        remedy = (
+            "`depth='retrieved'` judges copies down to the cutoff, for which `ties='expected'` has "
+            "no closed form; set `ties` to one order, such as 'doc'"
+        )
+        all_checks.append(duplicate_check(columns, "doc", remedy=remedy))
     if plan.rules.merges_copies(columns):
         all_checks.append(conflict_check(columns, plan.rules.duplicates))
     if plan.rules.marks_copies(columns):

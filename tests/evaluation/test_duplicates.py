@@ -333,9 +333,13 @@ def test_ideal_ranking_as_long_as_the_ranking_has_distinct_copies_down_to_k(ties
             best = ideal_dcg(rows, 3, judged_copies)
             assert found[metric] == (pytest.approx(value / best) if best else None)
         assert found[metrics[1]] == pytest.approx(ideal_dcg(rows, 2, 2))
-    for metric, order in ((cut, "expected"), (pr.metric(cut) + pr.ndcg(5), ties)):
-        with pytest.raises(pr.errors.ArgumentError, match="`depth='retrieved'`.*one order"):
-            pr.evaluate(log, metric, duplicates="distinct", ties=order)
+    with pytest.raises(pr.errors.ArgumentError, match="`depth='retrieved'`.*the metric itself"):
+        pr.evaluate(log, pr.metric(cut) + pr.ndcg(5), **options)
+    expected = {"duplicates": "distinct", "ties": "expected"}
+    with pytest.raises(pr.errors.DataError, match="has duplicates.*`ties` to one order"):
+        pr.evaluate(log, cut, **expected)
+    unique = log.unique(["query", "doc"])
+    assert_close(pr.evaluate(unique, cut, **expected), pr.evaluate(unique, cut))
     with pytest.raises(pr.errors.ArgumentError, match="contains the metric"):
         half = (pl.col("rank").max() + pr.metric(cut)).alias("sum")
         pr.evaluate(log, half, **options)
