@@ -255,8 +255,10 @@ def explain_difference(
     n
         Number of queries to show per choice.
     duplicates
-        As in `evaluate`, for both conventions. Default: the treatment by each of them. If it is
-        "error" for one of them, both have that of the other.
+        As in `evaluate`, for both conventions. Default: the treatment by each of them, and a row of
+        the result if they differ. If it is "error" for one of them, as in "polars_rank", the log
+        must have no duplicates. To see what a treatment changes, give it to the conventions:
+        `pr.Conventions(duplicates="max")`.
     **columns
         Options of `evaluate` that name columns. Columns in `by` identify the query together with
         `query`.
@@ -278,7 +280,8 @@ def explain_difference(
     Raises
     ------
     ArgumentError, DataError, SchemaError
-        The errors of `evaluate`.
+        The errors of `evaluate`, such as `DataError` if one of the conventions has no value because
+        the log has duplicates.
 
     Notes
     -----
@@ -316,9 +319,9 @@ def explain_difference(
     choices, target = (
         _choices(parsed, conventions.but(duplicates=duplicates), ids) for conventions in (a, b)
     )
-    defined = {choices["duplicates"], target["duplicates"]} - {"error"}
-    if len(defined) == 1:  # an error is no value to compare
-        choices["duplicates"] = target["duplicates"] = defined.pop()
+    if "error" in (choices["duplicates"], target["duplicates"]):
+        # Without duplicates, treatments have the same value; with some, one of the two has none.
+        choices["duplicates"] = target["duplicates"] = "error"
     start = last = _evaluated(log, parsed, choices, options)
     rows = []
     for choice in [choice for choice in target if choices.get(choice) != target[choice]]:

@@ -18,7 +18,7 @@ from polars_rank._params import OWN, described
 from polars_rank._polars import run_number
 from polars_rank.columns import RUNS, Columns
 from polars_rank.errors import DataError, Finding, number_of, warn
-from polars_rank.evaluation.order import LATER, ORDER_LABEL, TIED_COPY
+from polars_rank.evaluation.order import CONFLICT, LATER, ORDER_LABEL, TIED_COPY
 
 if TYPE_CHECKING:
     from polars_rank.conventions import Duplicates
@@ -132,6 +132,48 @@ def duplicate_check(
     )
 
 
+def conflict_check(columns: Columns, duplicates: Duplicates) -> Check:
+    """Return the check for rankings in which the labels of a document contradict each other."""
+    column, label = described("label", columns.label), pl.col(columns.label)
+    if duplicates in ("max", "first"):
+        scored, labeled = pl.col(columns.score).is_not_null(), label.is_not_null()
+        conflict = (scored & ~labeled).any() & (labeled & ~scored).any()
+        message = (
+            f"{column} has the labels of documents in rows without a score, and their scores are "
+            "in rows without a label, of which `duplicates` keeps one; join the judgments with "
+            "pr.join_judgments"
+        )
+    else:
+        conflict = label.n_unique() > 1
+        message = (
+            f"{column} has different labels, or a label and a null, for copies of a document in a "
+            f"ranking, and `duplicates` {duplicates!r} needs one label for all; join the judgments "
+            "with pr.join_judgments, or keep one label per document"
+        )
+    count = partial(label_conflicts, columns.pair, columns.label, message, conflict)
+    return Check("ranking", pl.col(CONFLICT).any(), message, count_failures=count)
+
+
+def label_conflicts(
+    pair: Sequence[str], label: str, problem: str, conflict: pl.Expr, log: pl.LazyFrame
+) -> Finding | None:
+    """Return the number of documents with a conflict of labels, and one of them with its labels.
+
+    `conflict` is an aggregation of the rows of a document.
+    """
+    conflicts = (
+        log.group_by(pair)
+        .agg(pl.col(label).unique().sort(), conflict.alias(CONFLICT))
+        .filter(CONFLICT)
+        .drop(CONFLICT)
+        .collect(engine="streaming")
+    )
+    if conflicts.is_empty():
+        return None
+    example = conflicts.sort(pair).row(0, named=True)
+    return Finding(problem, conflicts.height, example, unit="document")
+
+
 def copy_checks(columns: Columns, duplicates: Duplicates, *, expected: bool) -> list[Check]:
     """Return the checks of rankings whose later copies of a document are marked.
 
@@ -147,7 +189,7 @@ def copy_checks(columns: Columns, duplicates: Duplicates, *, expected: bool) -> 
     message = (
         f"column {columns.doc!r} (`doc`) has duplicates with equal scores, and the mean over all "
         "orders of tied documents has no closed form if only the first copy is credited "
-        "(`duplicates`); set `ties` to 'worst' and 'best' for its bounds, or drop the duplicates"
+        "(`duplicates`); set `ties` to one order, such as 'doc', or drop the duplicates"
     )
     tied = pl.col(TIED_COPY) & pl.col(ORDER_LABEL).is_not_null()
     return [Check("ranking", tied.any(), message)] * expected

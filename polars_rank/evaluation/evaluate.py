@@ -125,11 +125,19 @@ def evaluate(
           hits and precision. The ideal ranking and the numbers of relevant and judged documents
           have the first copy only, so values can exceed 1, and a `RankWarning` says so;
         - "distinct" (as in MLflow): every copy is a document of its own, with its label, at its
-          rank, in the ideal ranking, and among the relevant and judged documents.
+          rank, in the ideal ranking, and among the relevant and judged documents. The ideal ranking
+          of `ndcg(k, depth="retrieved")` has the copies down to k only.
 
         The first copy is the one with the highest score; of copies with equal scores, it is the
-        first row. With "credit_once", `ties="expected"` raises `DataError` if a copy has the score
-        of the first one. Without document ids, rows have no copies.
+        first row. With "credit_once" and a copy that has the score of the first one, `ties="worst"`
+        is not always the lowest value, because the place of a copy without gain depends on the
+        discount, and `ties="expected"` raises `DataError`. Without document ids, rows have no
+        copies.
+
+        With "max" and "first", a document has the label of the row that is kept; `DataError` if one
+        row of a document has only a score and another one only a label, as in judgments that were
+        not joined. With "credit_once" and "credit_each", `DataError` if copies have different
+        labels; null is one of them.
     undefined
         Value of a metric that is undefined for a ranking: "zero" (default, as in trec_eval and
         scikit-learn), "one" (as in LightGBM), "skip" to leave the ranking out of the mean, "null"
@@ -175,8 +183,9 @@ def evaluate(
     SchemaError
         If a column is missing or has a wrong type.
     DataError
-        For null queries, NaN or infinite scores, labels or weights, and duplicate documents. A lazy
-        result raises it when it is collected.
+        For null queries, NaN or infinite scores, labels or weights, duplicate documents, and copies
+        of a document whose labels contradict each other. A lazy result raises it when it is
+        collected.
     ArgumentError
         For an unknown metric or an invalid parameter.
 

@@ -15,7 +15,7 @@ from polars_rank._params import OWN
 from polars_rank.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from polars_rank.columns import Columns
     from polars_rank.conventions import Duplicates, Ties
@@ -35,6 +35,8 @@ class Order(TypedDict, total=False):
 LATER = OWN + "later copy"
 #: Whether a row is a later copy with the score of the first copy.
 TIED_COPY = OWN + "tied copy"
+#: Whether a row has the judgment of a copy that lacks it, or another judgment.
+CONFLICT = OWN + "conflict of labels"
 #: The label that orders tied documents, if it is not the label of the document.
 ORDER_LABEL = OWN + "label of the order"
 
@@ -53,6 +55,21 @@ def labels_of_copies(
     if ties != "worst":
         return credited, credited
     return credited, pl.when(~pl.col(LATER) | pl.col(TIED_COPY)).then(label)
+
+
+def conflict_with(
+    other: Callable[[pl.Expr], pl.Expr], columns: Columns, duplicates: Duplicates
+) -> pl.Expr:
+    """Return whether the label of a row contradicts that of another copy of the document.
+
+    `other` returns the value of the other copy. If one row of a document is kept, its label counts,
+    unless one copy has only a score and the other only a label.
+    """
+    score, label = pl.col(columns.score), pl.col(columns.label)
+    if duplicates not in ("max", "first"):
+        return label.ne_missing(other(label))
+    scored, labeled = score.is_not_null(), label.is_not_null()
+    return (scored != labeled) & (scored == other(labeled)) & (labeled == other(scored))
 
 
 def position(order: Order) -> pl.Expr:

@@ -48,6 +48,7 @@ from polars_rank.evaluation.rows import (
     Rules,
     canonical_columns,
     checks,
+    copies_depth,
     rows,
 )
 from polars_rank.evaluation.stages import LogFacts
@@ -104,7 +105,14 @@ def _of_label(
 ) -> pl.LazyFrame:
     """Return the per-query table of a log with one column of labels."""
     metrics: dict[Rules, list[MetricColumn]] = {}
-    every = [Rules.of(each.conventions, each.unjudged_label) for each in evaluation.metrics]
+    every = [
+        Rules.of(each.conventions, each.unjudged_label)._replace(
+            copies_depth=None
+            if each.conventions.ties == "expected"
+            else copies_depth(each.metric, each.conventions)
+        )
+        for each in evaluation.metrics
+    ]
     for rules, column in zip(every, evaluation.metrics, strict=True):
         # The best order of tied documents is the reverse of the worst one.
         worst = rules._replace(ties="worst")
@@ -112,6 +120,7 @@ def _of_label(
             rules.ties == "best"
             and worst in every
             and rules.duplicates not in CREDITED
+            and rules.copies_depth is None
             and has_reverse(column.metric)
         )
         metrics.setdefault(worst if reverse else rules, []).append(column)
@@ -384,10 +393,13 @@ def _changes(conventions: Conventions, name: str) -> bool:
     """Return whether conventions change a metric that an expression over the ranked table reads."""
     if conventions.duplicates == "credit_each":  # one label per row cannot express it
         return True
-    if not conventions.parameters and conventions.gain_from is None:
+    reads_copies = conventions.duplicates == "distinct"
+    if not (conventions.parameters or conventions.gain_from is not None or reads_copies):
         return False
     try:
         metric = read_metric(name)
     except ArgumentError:  # a parameter has no representation as text
+        return True
+    if copies_depth(metric, conventions) is not None:
         return True
     return conventions.apply(metric).arguments != metric.arguments

@@ -16,6 +16,7 @@ from polars_rank.evaluation.attributes import IN_ITEMS, unknown_check, unless_ex
 from polars_rank.evaluation.checks import (
     FAILED,
     Check,
+    conflict_check,
     duplicate_check,
     failed,
     failed_in_ranking,
@@ -26,11 +27,13 @@ from polars_rank.evaluation.checks import (
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.evaluation.order import (
+    CONFLICT,
     LATER,
     ORDER_LABEL,
     TIED_COPY,
     Order,
     best_of_each,
+    conflict_with,
     labels_of_copies,
     position,
     rank_order,
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
 #: Column of the score that ranks documents.
 _SCORE = OWN + "ranked score"
 #: Columns that are not in the result.
-_INTERNAL = (FAILED, _SCORE, EXCLUDED, IN_ITEMS, LATER, TIED_COPY, ORDER_LABEL)
+_INTERNAL = (FAILED, _SCORE, EXCLUDED, IN_ITEMS, CONFLICT, LATER, TIED_COPY, ORDER_LABEL)
 
 
 @described_by(evaluate)
@@ -113,7 +116,8 @@ def rank(
           seen documents that are dropped and for the row of a ranking without documents.
         - `hits`: the number of relevant documents at this rank or above; null if the rank is null.
 
-        With `duplicates="credit_once"`, the labels of later copies are null.
+        With `duplicates="credit_once"`, the labels of later copies are null: they are not relevant,
+        and have no ideal rank.
 
         Documents that are dropped or removed are not retrieved, but their rows remain, because a
         ranking that loses all its documents still counts. With `exclude_seen`, all columns of seen
@@ -125,17 +129,19 @@ def rank(
     SchemaError
         If a column is missing or has a wrong type, or has the name of an added column.
     DataError
-        For null queries, NaN or infinite scores or labels, and duplicate documents. A lazy result
-        raises it when it is collected.
+        For null queries, NaN or infinite scores or labels, duplicate documents, and copies of a
+        document whose labels contradict each other (see `duplicates`). A lazy result raises it when
+        it is collected.
     ArgumentError
         For an invalid parameter; for conventions with `ties="expected"`, which is a mean over many
-        orders; and for `duplicates="credit_each"`, by which a row can be relevant at its rank
-        without being one of the relevant documents.
+        orders; and for `duplicates="credit_each"`, by which a copy has a gain at its rank, but is
+        not one of the judged documents.
 
     Notes
     -----
     Metrics as expressions over the ranked table equal those of `per_query` with the same options,
-    unless the conventions change a parameter of the metric or have an exception for it.
+    unless the conventions change a parameter of the metric or have an exception for it, and except
+    `ndcg(k, depth="retrieved")` with `duplicates="distinct"`.
 
     Unless `ties` is "input", the order of rows does not affect any value. Integers and decimals
     are compared exactly.
@@ -195,10 +201,7 @@ def rank(
         numbers = [name for name, dtype in columns.schema.items() if dtype == NUMBERED]
         log = log.with_columns(unless_excluded(pl.exclude(*columns.pair, *numbers, EXCLUDED)))
     rules = _rules(evaluation.conventions)
-    checks = row_checks(columns)
-    if columns.doc is not None and rules.duplicates == "error":
-        checks.append(duplicate_check(columns, columns.doc))
-    checks += unnamed_checks(columns)
+    checks = _checks(columns, rules)
     if items is not None:
         unknown = (pl.col(IN_ITEMS).is_null() & pl.col(_SCORE).is_not_null()).any()
         checks.append(unknown_check("ranking")._replace(condition=unknown))
@@ -213,13 +216,23 @@ def rank(
     return table.rename({columns.score: "score"})
 
 
+def _checks(columns: Columns, rules: Rules) -> list[Check]:
+    """Return the checks of rows and rankings."""
+    checks = row_checks(columns)
+    if columns.doc is not None and rules.duplicates == "error":
+        checks.append(duplicate_check(columns, columns.doc))
+    if rules.merges_copies(columns):
+        checks.append(conflict_check(columns, rules.duplicates))
+    return [*checks, *unnamed_checks(columns)]
+
+
 def _rules(conventions: Conventions) -> Rules:
     """Return the rules of a ranked table; raise for those that it cannot express."""
     if conventions.duplicates == "credit_each":
         raise ArgumentError(
-            "`duplicates='credit_each'` credits copies of a document that are not judged again, "
-            "which one label per row cannot express; it is available in per_query and evaluate. "
-            "Use 'credit_once' or 'distinct' here"
+            "`duplicates='credit_each'` is not available here: a copy has a gain at its rank, but "
+            "does not count among the judged documents, which the one label of a row cannot "
+            "express. Use per_query or evaluate, or 'credit_once' or 'distinct'"
         )
     return Rules.of(conventions)._replace(ties=conventions.ties)
 
@@ -266,6 +279,11 @@ def _with_ranks(
     label = columns.number(columns.label)
     own = columns._replace(score=_SCORE, schema=scored_schema(columns, rules, _SCORE))
     judgment, labels = label, {}
+    if rules.merges_copies(columns):
+        conflict = conflict_with(
+            lambda value: value.first().over(columns.pair), columns, rules.duplicates
+        )
+        log = log.with_columns(conflict.alias(CONFLICT))
     if rules.marks_copies(columns):
         log = _with_marks(log, columns, rules)
         at_rank, of_order = labels_of_copies(label, rules.duplicates, rules.ties)
@@ -274,7 +292,7 @@ def _with_ranks(
         schema = pl.Schema({**own.schema, ORDER_LABEL: columns.number_type(columns.label)})
         own = own._replace(label=ORDER_LABEL, schema=schema)
     else:
-        log = _without_duplicates(log, columns, rules.duplicates)
+        log = _without_duplicates(log, columns, rules)
     unnamed = {OWN + name: pl.col(name) for name in columns.unnamed}
     retrieved, judged = pl.col(_SCORE).is_not_null(), judgment.is_not_null()
     by_score = rank_order(rules.ties, own, text_ids=rules.text_ids, stable=rules.keeps_copies)
@@ -327,13 +345,14 @@ def ranked_documents(
     return _ranked(rows, own, rules).drop(OWN + "score")
 
 
-def _without_duplicates(
-    log: pl.LazyFrame, columns: Columns, duplicates: Duplicates
-) -> pl.LazyFrame:
-    """Return the log with the first or highest-scored row of each document in a ranking."""
-    if columns.doc is None or duplicates in ("error", "distinct"):
+def _without_duplicates(log: pl.LazyFrame, columns: Columns, rules: Rules) -> pl.LazyFrame:
+    """Return the log with the first or highest-scored row of each document in a ranking.
+
+    Rows that a check refuses remain.
+    """
+    if not rules.merges_copies(columns):
         return log
-    return log.filter(_is_best(columns, duplicates))
+    return log.filter(_is_best(columns, rules.duplicates) | pl.col(CONFLICT))
 
 
 def _with_marks(log: pl.LazyFrame, columns: Columns, rules: Rules) -> pl.LazyFrame:

@@ -7,7 +7,7 @@ columns that they read. Metrics with other rules need another plan.
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
@@ -15,13 +15,14 @@ from polars_rank._params import OWN, check_column, missing_column
 from polars_rank._progress import known_rows, watch
 from polars_rank.columns import EXCLUDED, RANKED, Columns, Rel
 from polars_rank.conventions import CREDITED, Conventions, Duplicates, Ties, Unjudged
-from polars_rank.errors import SchemaError, hint
+from polars_rank.errors import ArgumentError, SchemaError, hint
 from polars_rank.evaluation.attributes import IN_ITEMS, UNKNOWN, unless_excluded
 from polars_rank.evaluation.by_columns import ColumnStages
 from polars_rank.evaluation.by_rows import DOCUMENT, RowStages
 from polars_rank.evaluation.checks import (
     Check,
     checks_of,
+    conflict_check,
     constant_check,
     copy_checks,
     duplicate_check,
@@ -33,17 +34,23 @@ from polars_rank.evaluation.checks import (
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.corrections import CORRECTION_COLUMNS
 from polars_rank.evaluation.order import (
+    CONFLICT,
     LATER,
     ORDER_LABEL,
     TIED_COPY,
     Order,
     best_of_each,
+    conflict_with,
     labels_of_copies,
+    rank_order,
 )
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.stages import Needs
 from polars_rank.metrics.metric import Metric, parameters_of
 from polars_rank.metrics.user_columns import invalid_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: The largest 32-bit float.
 _LARGEST_32 = (2 - 2**-23) * 2.0**127
@@ -79,6 +86,8 @@ class Rules(NamedTuple):
     text_ids: bool = False
     unjudged_label: float | None = None
     duplicates: Duplicates = "error"
+    #: The rank below which later copies of a document are dropped, if there is one.
+    copies_depth: int | None = None
 
     @classmethod
     def of(cls, own: Conventions, unjudged_label: float | None = None) -> Rules:
@@ -99,6 +108,10 @@ class Rules(NamedTuple):
         """Whether rows have the columns `LATER` and `TIED_COPY`."""
         return columns.doc is not None and self.duplicates in CREDITED
 
+    def merges_copies(self, columns: Columns) -> bool:
+        """Whether copies of a document count as one, so that rows have the column `CONFLICT`."""
+        return columns.doc is not None and self.duplicates not in ("error", "distinct")
+
     @property
     def changes_scores(self) -> bool:
         """Whether the score that ranks documents may differ from the score of the log."""
@@ -118,6 +131,27 @@ class Rules(NamedTuple):
     def score_type(self, columns: Columns) -> pl.DataType:
         """Return the type of `score`."""
         return pl.Float32() if self.float32_scores else columns.number_type(columns.score)
+
+
+def copies_depth(metric: pl.Expr, conventions: Conventions) -> int | None:
+    """Return the rank below which a metric does not read copies that are documents of their own.
+
+    An ideal ranking that is as long as the ranking, down to a cutoff, has the copies above it.
+    """
+    if conventions.duplicates != "distinct" or not isinstance(metric, Metric):
+        return None
+    depths = [
+        leaf.arguments.get("k")
+        for leaf in metric.leaves
+        if leaf.arguments.get("depth") == "retrieved" and "ideal" in parameters_of(leaf)
+    ]
+    depth: int | None = next((each for each in depths if each is not None), None)
+    if depth is not None and len(metric.leaves) > 1:
+        raise ArgumentError(
+            f"{metric} has `depth='retrieved'`, for which `duplicates='distinct'` judges the "
+            "copies down to the cutoff; evaluate the metric itself"
+        )
+    return depth
 
 
 class Plan(NamedTuple):
@@ -218,6 +252,18 @@ def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:
         all_checks += evaluation.correction.checks(plan.needs.refused)
     if columns.doc is not None and plan.rules.duplicates == "error":
         all_checks.append(duplicate_check(columns, "doc", repeated=repeated))
+    if columns.doc is not None and any(
+        each.conventions.ties == "expected"
+        and copies_depth(each.metric, each.conventions) is not None
+        for each in evaluation.metrics
+    ):
+        remedy = (
+            "`depth='retrieved'` judges copies down to the cutoff, for which `ties='expected'` has "
+            "no closed form; set `ties` to one order, such as 'doc'"
+        )
+        all_checks.append(duplicate_check(columns, "doc", remedy=remedy))
+    if plan.rules.merges_copies(columns):
+        all_checks.append(conflict_check(columns, plan.rules.duplicates))
     if plan.rules.marks_copies(columns):
         expected = any(each.conventions.ties == "expected" for each in evaluation.metrics)
         all_checks += copy_checks(columns, plan.rules.duplicates, expected=expected)
@@ -234,12 +280,11 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
         grade = pl.lit(rules.unjudged_label, dtype=pl.Float64)
         label = pl.when(is_unjudged).then(grade).otherwise(label.cast(pl.Float64))
     order_label: list[pl.Expr] = []
-    copies: list[str] = []
+    copies = [CONFLICT] * rules.merges_copies(columns)
     if rules.marks_copies(columns):
-        copies = [LATER, TIED_COPY]
+        copies += [LATER, TIED_COPY]
         label, of_order = labels_of_copies(label, rules.duplicates, rules.ties)
         order_label = [of_order.alias(ORDER_LABEL)]
-    by_document = columns.doc is not None and rules.duplicates not in ("error", "distinct")
     extras = [pl.col(name) for name in plan.extras]
     if evaluation.exclude_seen:
         extras = [unless_excluded(column) for column in extras]
@@ -256,7 +301,9 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
         *([columns.is_document.alias(DOCUMENT)] if DOCUMENT in plan.reads else []),
         failed(checked, "row"),
     ]
-    change = partial(_by_document, plan) if by_document else None
+    change: Callable[[pl.LazyFrame], pl.LazyFrame] | None = None
+    if rules.merges_copies(columns) or (columns.doc is not None and rules.copies_depth is not None):
+        change = partial(_by_document, plan)
     adjacent = keys.rows(plan.log, selected, change)
     if evaluation.progress:  # after the sort: the bar hides from Polars that a log is sorted
         return watch(adjacent, known_rows(plan.log)).set_sorted(keys.group)
@@ -302,7 +349,8 @@ def _by_document(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
     """Return the rows of each ranking by document, its first copy first.
 
     Later copies are marked in `LATER` and `TIED_COPY`, or dropped: the rules keep the row with the
-    highest score, or the first row. With `ties="input"`, the rows keep their order.
+    highest score, or the first row. A copy whose label contradicts that of another one is marked in
+    `CONFLICT` and not dropped. With `ties="input"`, the rows keep their order.
     """
     columns, keys, rules = plan.columns, plan.keys, plan.rules
     used = [*columns.keys, str(columns.doc), columns.score, columns.label]
@@ -315,22 +363,36 @@ def _by_document(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
     number = [pl.int_range(pl.len()).alias(_ROW_NUMBER)] * is_input
     row = pl.struct(*others, *number)
     rows = log.select(*keys.order, *others)
+    conflict = conflict_with(pl.Expr.shift, columns, rules.duplicates)
     if rules.marks_copies(columns):
         own = columns._replace(score=_SCORE, schema=scored_schema(columns, rules, _SCORE))
         order = best_of_each(own, rules.duplicates)
         marks = copies_in_order(order, str(columns.doc), _SCORE)
         rows = rows.with_columns(rules.score(columns).alias(_SCORE))
         documents = _of_each_ranking(rows, {_ROW: row.sort_by(**order), **marks}, keys)
-        others += [*marks]
+        documents = documents.with_columns((pl.col(LATER) & conflict).alias(CONFLICT))
+        others += [*marks, CONFLICT]
+    elif rules.copies_depth is not None:
+        own = columns._replace(score=_SCORE, schema=scored_schema(columns, rules, _SCORE))
+        order = rank_order(rules.ties, own, text_ids=rules.text_ids, stable=True)
+        is_later = ~pl.col(str(columns.doc)).sort_by(**order).is_first_distinct()
+        is_below = pl.int_range(pl.len()) >= rules.copies_depth
+        rows = rows.with_columns(rules.score(columns).alias(_SCORE))
+        parts = {_ROW: row.sort_by(**order), LATER: is_later & is_below}
+        documents = _of_each_ranking(rows, parts, keys).filter(~pl.col(LATER))
     else:
         order = best_of_each(columns, rules.duplicates)
         same = [
             pl.col(name).eq_missing(pl.col(name).shift(1))
             for name in (*keys.order, str(columns.doc))
         ]
-        documents = _of_each_ranking(rows, {_ROW: row.sort_by(**order)}, keys).filter(
-            ~pl.all_horizontal(same).fill_null(value=False)
+        later = pl.all_horizontal(same).fill_null(value=False)
+        documents = (
+            _of_each_ranking(rows, {_ROW: row.sort_by(**order)}, keys)
+            .with_columns(later.alias(LATER), (later & conflict).alias(CONFLICT))
+            .filter(~pl.col(LATER) | pl.col(CONFLICT))
         )
+        others.append(CONFLICT)
     if is_input:
         in_order = pl.struct(others).sort_by(_ROW_NUMBER)
         documents = _of_each_ranking(documents, {_ROW: in_order}, keys)

@@ -14,8 +14,14 @@ from polars_rank._params import Names, described, names, one_of, used_twice
 from polars_rank._polars import is_sorted_by
 from polars_rank.columns import Columns, labeled
 from polars_rank.conventions import Ties
-from polars_rank.errors import DataError, Finding, hint
-from polars_rank.evaluation.checks import Check, raise_failed, row_checks, with_check
+from polars_rank.errors import DataError, hint
+from polars_rank.evaluation.checks import (
+    Check,
+    label_conflicts,
+    raise_failed,
+    row_checks,
+    with_check,
+)
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.per_ranking import TIES
 from polars_rank.frames.batches import by_ranking
@@ -188,11 +194,13 @@ def fuse(
       if a query is missing in a run, its "max" normalization divides scores of 0 or less by 1e-9,
       and the order of its Condorcet methods, which are not available here, depends on the hash
       seed.
-    - "opensearch" (neural-search 3.8): for the three means, "min_max" with a lowest score of 0.001
-      instead of 0, and `constant=1`. RRF is weighted. It computes with 32 bits, so scores agree
-      within 1e-6.
-    - "elasticsearch" (8.16): RRF with `window=10`, the default of `rank_window_size`. It returns at
-      most that many documents, as a metric "@10" reads, and computes with 32 bits.
+    - "opensearch" (neural-search 3.8.0): for the three means, "min_max" with a lowest score of
+      0.001 instead of 0, and `constant=1`. Its weights, also of RRF, add up to 1. It computes with
+      32 bits, so scores agree within 1e-6 if they are above 0, as in OpenSearch. Its z-scores of 0
+      or less are 0.001, which `normalize="zscore"` does not reproduce.
+    - "elasticsearch" (9.1, `RRFRetrieverBuilder` at commit 0050ad5): RRF with `window=10`, the
+      default of `rank_window_size`. It returns at most that many documents, as a metric "@10"
+      reads, and computes with 32 bits. It has weights since version 9.2.
 
     References
     ----------
@@ -325,7 +333,8 @@ def checks_of_log(columns: Columns, run: str, fusion: Fusion) -> list[Check]:
         f"{described('label', columns.label)} has different labels for a document of a query; "
         "keep one of them, or name all columns that identify a query with `query` or `by`"
     )
-    count = partial(_conflicts, columns.pair, columns.label, message)
+    conflict = pl.col(columns.label).drop_nulls().n_unique() > 1
+    count = partial(label_conflicts, columns.pair, columns.label, message, conflict)
     checks.append(Check("ranking", LABEL != LOWEST_LABEL, message, count_failures=count))
     if fusion.normalize == "max":
         message = (
@@ -334,21 +343,6 @@ def checks_of_log(columns: Columns, run: str, fusion: Fusion) -> list[Check]:
         )
         checks.append(Check("ranking", HIGHEST <= 0, message))
     return checks
-
-
-def _conflicts(pair: Sequence[str], label: str, problem: str, log: pl.LazyFrame) -> Finding | None:
-    """Return the number of documents with different labels, and one of them with its labels."""
-    labels = pl.col(label).drop_nulls().unique().sort()
-    conflicts = (
-        log.group_by(pair)
-        .agg(labels)
-        .filter(pl.col(label).list.len() > 1)
-        .collect(engine="streaming")
-    )
-    if conflicts.is_empty():
-        return None
-    example = conflicts.sort(pair).row(0, named=True)
-    return Finding(problem, conflicts.height, example, unit="document")
 
 
 @dataclass(frozen=True)

@@ -46,12 +46,13 @@ FUSION = """\
 What tools do when they fuse runs, and the parameter of `fuse` that decides it. `engine="ranx"`,
 `engine="opensearch"` and `engine="elasticsearch"` set the parameters to the choices of the tool.
 Values of ranx 0.3.21 agree within 1e-9 with `ties="input"`. The others are compared with their
-published source (neural-search 3.8, Elasticsearch 8.16), which computes with 32 bits, within 1e-6.
+published source, which computes with 32 bits, within 1e-6: neural-search 3.8.0, and
+`RRFRetrieverBuilder` of Elasticsearch 9.1 (commit 0050ad5). Elasticsearch has weights since version 9.2.
 
 | choice | `fuse` | default | ranx | OpenSearch | Elasticsearch |
 | --- | --- | --- | --- | --- | --- |
 | methods | `method` | `"rrf"` | all except the three means; also Condorcet and trained methods | RRF, arithmetic, geometric and harmonic mean | RRF |
-| normalization of scores | `normalize` | none | min-max | min-max | none: RRF reads ranks |
+| normalization of scores | `normalize` | none | min-max | min-max; L2 and its z-scores, of which those of 0 or less become 0.001, are not available here | none: RRF reads ranks |
 | run whose scores are all equal, or with one document | `constant` | 1; 0 with `"zscore"` | 0 | 1 | |
 | lowest score with min-max | `engine` | 0 | 0 | 0.001 | |
 | document that a run lacks | `missing` | 0 in the arithmetic mean, else left out | left out | 0 in the arithmetic mean, else left out | left out |
@@ -59,7 +60,7 @@ published source (neural-search 3.8, Elasticsearch 8.16), which computes with 32
 | standard deviation of z-scores | `ddof` | of the population | of the population | of a sample | |
 | scores of 0 or less in geometric and harmonic means | | left out | | left out | |
 | highest score of 0 or less with `"max"` | `normalize` | an error | divides by 1e-9 | | |
-| documents of each run | `window` | all | all | all | the first 10 (`rank_window_size`) |
+| documents of each run | `window` | all | all | of each shard, as many as the request returns, or `pagination_depth` | the first 10 (`rank_window_size`) |
 | rank constant of RRF | `k` | 60 | 60 | 60 | 60 |
 | query that a run lacks | | the run does not count | an error | counts as a run without documents | counts as a run without documents |
 | document that a run has twice | | once, at its best rank | the last score | cannot occur | cannot occur |
@@ -79,7 +80,7 @@ With binary labels, 1 for an expected document or chunk. With the preset RAGAS, 
 | context recall by ids | ragas | share of the expected documents that are retrieved | `recall` |
 | hit rate | LlamaIndex | 1 if an expected document is retrieved | `hit_rate` |
 | `DocumentRecallEvaluator` | Haystack | `single_hit`: 1 if an expected document is retrieved; `multi_hit`: share of them | `hit_rate`, `recall` |
-| MRR | all | 1 / rank of the first expected document | `reciprocal_rank` |
+| MRR | Haystack, LlamaIndex | 1 / rank of the first expected document; 0 if none is retrieved | `reciprocal_rank` |
 | `ndcg_at_10` | MTEB, BEIR | NDCG with linear gain, as in trec_eval; no copies | `ndcg@10` |
 
 A document that is retrieved more than once counts differently. For the ranking b, b, c with the
@@ -87,10 +88,11 @@ expected documents b and c, average precision is (1 + 2/2 + 3/3) / 2 = 1.5 in Ll
 every copy; (1 + 2/3) / 2 = 0.833 in Haystack, which credits the first copy and keeps the ranks of all;
 and 1 if copies are removed. MLflow makes every copy a document of its own. The presets set `duplicates`
 accordingly. Their values equal those of Haystack 3.4.1, ragas 0.4.3, MLflow 3.17.2 and LlamaIndex
-0.14.25; those of `ELASTICSEARCH` equal plain Python after the source of Elasticsearch 8, and those of
-`OPENSEARCH` after that of OpenSearch 3.6, whose search relevance workbench has a threshold of relevance
-for each query (the larger of half the highest label and the 90th percentile), and rounds the values of
-queries to two decimals.
+0.14.25 on random rankings with copies, except for the differences below; those of `ELASTICSEARCH` equal
+plain Python after the source of `modules/rank-eval` of Elasticsearch 8 (commit d04e400), and those of
+`OPENSEARCH` after that of the plugin `search-relevance` of OpenSearch 3.6 (commit 0b75cf8). Its search
+relevance workbench has a threshold of relevance for each query, the larger of half the highest label
+and the 90th percentile, and rounds the values of queries to two decimals.
 """
 
 DIFFERENCES = """\

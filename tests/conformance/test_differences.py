@@ -559,16 +559,6 @@ def test_mlflow_counts_queries_without_documents_as_1() -> None:
     assert {FOUND["values"]["MLflow"][name][query] for name in names for query in empty} == {1}
 
 
-def test_mlflow_judges_copies_down_to_k() -> None:
-    """In the ideal ranking of polars_rank, copies below k count, too, if the ranking is longer."""
-    rows = {"query": 1, "doc": ["b", "c", "b"], "score": [3.0, 2.0, 1.0], "label": [1, 0, 1]}
-    frame = pl.DataFrame(rows)
-    cut = mean(frame[:2], "ndcg_at_2", pr.conventions.MLFLOW)
-    assert cut == 1  # as in MLflow, for all three documents
-    ideal = 1 + 1 / math.log2(3)
-    assert mean(frame, "ndcg_at_2", pr.conventions.MLFLOW) == pytest.approx(1 / ideal)
-
-
 def test_elasticsearch_can_ignore_unrated_hits() -> None:
     """With `ignore_unlabeled`, precision is `precision(k) / judged(k, depth='retrieved')`.
 

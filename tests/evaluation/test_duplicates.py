@@ -13,8 +13,10 @@ import polars_rank as pr
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import Doc
 from polars_rank.evaluation.parameters import Evaluation
-from strategies import assert_close, more_examples
+from strategies import assert_close, every_metric, more_examples
+from strategies import log_of as log_with_attributes
 
 MODES = ["credit_once", "credit_each", "distinct"]
 METRICS = [
@@ -152,7 +154,7 @@ def test_metrics(
 ) -> None:
     options: dict[str, Any] = {"ties": ties, "duplicates": duplicates}
     options |= {"unjudged": "removed"} if removed else {}
-    if removed:  # documents are judged or not, whatever the copy
+    if removed or duplicates != "distinct":  # all copies of a document have the same label
         labels = {"a": None, "b": 0, "c": 1, "d": 2}
         lists = [[row._replace(label=labels[row.doc]) for row in rows] for rows in lists]
     log = log_of(lists)
@@ -184,16 +186,19 @@ def test_bounds_and_mean_over_orders_of_ties(lists: list[list[Row]], duplicates:
             [sum(gain(x or 0) / math.log2(i + 2) for i, x in enumerate(labels)) for labels in ranked]
             for gain in (float, lambda label: 2**label - 1)
         ])  # fmt: skip
+    scored = [[(row.doc, row.score) for row in rows if row.score is not None] for rows in lists]
+    closed = duplicates != "credit_once" or all(len({*pairs}) == len(pairs) for pairs in scored)
     for ties, bound in (("worst", min), ("best", max)):
         table = pr.per_query(log, metrics, duplicates=duplicates, ties=ties)
         expected = [tuple(map(bound, each)) for each in every]
-        assert [*table.select(metrics).iter_rows()] == [pytest.approx(row) for row in expected]
+        # A copy without gain can push others down: the worst order depends on the discount.
+        if closed or ties == "best":
+            assert [*table.select(metrics).iter_rows()] == [pytest.approx(row) for row in expected]
         if duplicates != "credit_each":
             ranked = pr.rank(log, duplicates=duplicates, ties=ties)
             own = ranked.group_by("query").agg(map(pr.metric, metrics)).sort("query")
             assert_close(own, table)
-    scored = [[(row.doc, row.score) for row in rows if row.score is not None] for rows in lists]
-    if duplicates != "credit_once" or all(len({*pairs}) == len(pairs) for pairs in scored):
+    if closed:
         table = pr.per_query(log, metrics, duplicates=duplicates, ties="expected")
         means = [tuple(sum(each) / len(each) for each in of_query) for of_query in every]
         assert [*table.select(metrics).iter_rows()] == [pytest.approx(row) for row in means]
@@ -270,6 +275,117 @@ def test_attributes_and_seen_documents(duplicates: str) -> None:
     assert_close(found, expected_of(unseen, duplicates))
 
 
+def without_copies(log: pl.DataFrame, duplicates: str, ties: str) -> pl.DataFrame:
+    """Return an equal log without copies: they are dropped, or have ids and labels of their own."""
+    best_first = pl.struct(-pl.col("score").fill_null(-9), pl.int_range(pl.len()))
+    order = best_first if duplicates != "first" else pl.int_range(pl.len())
+    copy = order.rank("ordinal").over("query", "doc").cast(pl.Int64) - 1
+    if duplicates in ("max", "first"):
+        return log.filter(copy == 0)
+    # Of copies with equal scores, the first row ranks first.
+    own = pl.col("label") if duplicates == "distinct" else pl.when(copy == 0).then("label")
+    new_id = 100 * pl.col("doc") + (copy if ties == "doc_ascending" else 50 - copy)
+    return log.with_columns(own, new_id.alias("doc"))
+
+
+@pytest.mark.parametrize(
+    ("duplicates", "ties"),
+    [
+        *(("max", "worst"), ("max", "input"), ("first", "doc"), ("distinct", "doc_ascending")),
+        *(("distinct", "worst"), ("credit_once", "doc"), ("credit_once", "input")),
+    ],
+)
+def test_every_metric(duplicates: str, ties: str) -> None:
+    draw, lists = random.Random(5), {}
+    for query in range(30):
+        labels = [draw.choice([None, 0, 0, 1, 2, 3]) for _ in range(7)]
+        docs = [draw.randrange(7) for _ in range(draw.randint(1, 9))]
+        scores = [draw.choice([None, 0.0, 0.5, 1.0, 1.0]) for _ in docs]
+        lists[query] = [Doc(d, s, labels[d]) for d, s in zip(docs, scores, strict=True)]
+    log, metrics = log_with_attributes(lists), every_metric(3)
+    expected = pr.per_query(without_copies(log, duplicates, ties), metrics, ties=ties)
+    assert_close(pr.per_query(log, metrics, duplicates=duplicates, ties=ties), expected)
+
+
+@pytest.mark.parametrize("ties", ["doc", "input", "best", "worst"])
+def test_ideal_ranking_as_long_as_the_ranking_has_distinct_copies_down_to_k(ties: str) -> None:
+    def dcg(labels: list[int | None]) -> float:
+        return sum((label or 0) / math.log2(i + 2) for i, label in enumerate(labels))
+
+    def ideal_dcg(rows: list[Row], k: int, judged_copies: int) -> float:
+        """Return the DCG of the best k documents, with the copies down to a rank."""
+        docs = [row.doc for row in rows]
+        labels = [
+            row.label or 0
+            for i, row in enumerate(rows)
+            if i < judged_copies or row.doc not in docs[:i]
+        ]
+        return dcg(sorted(labels, reverse=True)[:k])
+
+    log, lists = random_log(3)  # no scores are tied
+    cut, whole = "ndcg(depth='retrieved')@3", "ndcg@3"
+    metrics = [cut, "ideal_dcg(depth='retrieved')@2", whole]
+    options: dict[str, Any] = {"duplicates": "distinct", "ties": ties}
+    actual = pr.per_query(log.lazy(), metrics, **options).collect(engine="streaming")
+    for rows, found in zip(lists, actual.iter_rows(named=True), strict=True):
+        value = dcg([row.label for row in rows[:3]])
+        for metric, judged_copies in ((cut, 3), (whole, len(rows))):
+            best = ideal_dcg(rows, 3, judged_copies)
+            assert found[metric] == (pytest.approx(value / best) if best else None)
+        assert found[metrics[1]] == pytest.approx(ideal_dcg(rows, 2, 2))
+    with pytest.raises(pr.errors.ArgumentError, match="`depth='retrieved'`.*the metric itself"):
+        pr.evaluate(log, pr.metric(cut) + pr.ndcg(5), **options)
+    expected = {"duplicates": "distinct", "ties": "expected"}
+    with pytest.raises(pr.errors.DataError, match="has duplicates.*`ties` to one order"):
+        pr.evaluate(log, cut, **expected)
+    unique = log.unique(["query", "doc"])
+    assert_close(pr.evaluate(unique, cut, **expected), pr.evaluate(unique, cut))
+    with pytest.raises(pr.errors.ArgumentError, match="contains the metric"):
+        half = (pl.col("rank").max() + pr.metric(cut)).alias("sum")
+        pr.evaluate(log, half, **options)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("function", [pr.per_query, pr.rank])
+@pytest.mark.parametrize("ties", ["doc", "input"])
+def test_labels_of_copies_that_contradict_each_other(lazy: bool, function: Any, ties: str) -> None:
+    def evaluate(rows: list[Row], duplicates: str) -> pl.DataFrame:
+        log: Any = log_of([rows, [Row("b", 1.0, 1)]])
+        log = log.lazy() if lazy else log
+        metrics = [] if function is pr.rank else ["num_rel_ret"]
+        result: pl.DataFrame = (
+            function(log, *metrics, duplicates=duplicates, ties=ties).lazy().collect()
+        )
+        return result
+
+    other = [Row("b", 3.0, 1), Row("c", 2.0, 1), Row("b", 1.0, 0)]
+    unjudged = [Row("b", 3.0, None), Row("c", 2.0, 1), Row("b", 1.0, 1)]
+    # Rows of a run and of its judgments, which were not joined.
+    separate = [Row("b", 3.0, None), Row("c", 2.0, None), Row("c", None, 1), Row("b", None, 1)]
+    once = "'label' .*different labels.*`duplicates` 'credit_once' needs one.*pr.join_judgments"
+    for rows in (other, unjudged, separate):
+        with pytest.raises(pr.errors.DataError, match=once):
+            evaluate(rows, "credit_once")
+        evaluate(rows, "distinct")  # copies are documents of their own
+    for duplicates in ("max", "first"):
+        with pytest.raises(pr.errors.DataError, match="rows without a score.*pr.join_judgments"):
+            evaluate(separate, duplicates)
+        with pytest.raises(pr.errors.DataError, match="rows without a score.*pr.join_judgments"):
+            evaluate(separate[::-1], duplicates)
+        for rows, relevant in ((other, 2), (unjudged, 1)):  # the row that is kept has its label
+            result = evaluate(rows, duplicates).filter(query=0)
+            column = "relevant" if function is pr.rank else "num_rel_ret"
+            assert result[column].sum() == relevant
+    if not lazy:
+        with pytest.raises(pr.errors.DataError, match=r"1 document.*'doc': 'b', 'label': \[0, 1\]"):
+            evaluate(other, "credit_once")
+        with pytest.raises(pr.errors.DataError, match=r"2 documents.*'label': \[None, 1\]"):
+            evaluate(separate, "max")
+    elif function is pr.per_query:
+        with pytest.raises(pr.errors.DataError, match="different labels.*in the ranking.*0"):
+            evaluate(other, "credit_each")
+
+
 @pytest.mark.parametrize("lazy", [False, True])
 def test_errors_and_warnings(lazy: bool) -> None:
     rows = [Row("b", 2.0, 1), Row("b", 2.0, 1), Row("c", 1.0, 1)]
@@ -285,11 +401,11 @@ def test_errors_and_warnings(lazy: bool) -> None:
     with pytest.warns(pr.errors.RankWarning, match="each copy is credited, so values can exceed 1"):
         assert value(log, duplicates="credit_each") == (1 / 1 + 2 / 2 + 3 / 3) / 2
     assert value(log.head(1), duplicates="credit_each") == 1  # without a warning
-    with pytest.raises(pr.errors.DataError, match="with equal scores.*'worst' and 'best'"):
+    with pytest.raises(pr.errors.DataError, match="with equal scores.*one order"):
         value(log, duplicates="credit_once", ties="expected")
     with pytest.raises(pr.errors.ArgumentError, match="`duplicates` must be one of.*'twice'"):
         value(log, duplicates="twice")
-    with pytest.raises(pr.errors.ArgumentError, match="'credit_each'.*Use 'credit_once'"):
+    with pytest.raises(pr.errors.ArgumentError, match="'credit_each'.*Use per_query"):
         pr.rank(log, duplicates="credit_each")
     with pytest.raises(pr.errors.ArgumentError, match="contains the metric"):
         half = (pl.col("rank").max() + pr.metric("ap")).alias("sum")
@@ -313,6 +429,12 @@ def test_conventions_set_the_treatment() -> None:
     why = pr.explain_difference(log, "ap", pr.Conventions(duplicates="max"), own)
     assert why.select("choice", "a", "b").row(0) == ("duplicates", "max", "credit_once")
     assert why["change"].sum() == pytest.approx((1 / 1 + 2 / 3) / 2 - 1)
-    # An error has no value to compare: both conventions have the treatment of the other.
-    assert pr.explain_difference(log, "ap", "polars_rank", own).is_empty()
+    # One of the conventions has no value, unless no document is repeated.
+    for pair in (("polars_rank", own), (own, "polars_rank")):
+        with pytest.raises(
+            pr.errors.DataError, match="has duplicates: .*set `duplicates` to 'max'"
+        ):
+            pr.explain_difference(log, "ap", *pair)
+        assert pr.explain_difference(log.unique("doc"), "ap", *pair).is_empty()
+        assert pr.explain_difference(log, "ap", *pair, duplicates="max").is_empty()
     assert Evaluation.of("ap", conventions=own).metrics[0].conventions.duplicates == "credit_once"

@@ -1,7 +1,7 @@
 """The choices of engines, compared with their published source in plain Python, with 32 bits.
 
-OpenSearch: neural-search 3.8, `MinMaxScoreNormalizationTechnique`, `…ScoreCombinationTechnique`.
-Elasticsearch: 8.16, `RRFRetrieverBuilder` and `RankBuilder`. ranx: see the conformance tests.
+OpenSearch: neural-search 3.8.0, `MinMaxScoreNormalizationTechnique`, `…ScoreCombinationTechnique`.
+Elasticsearch: 9.1 (commit 0050ad5), `RRFRetrieverBuilder`. ranx: see the conformance tests.
 """
 
 from __future__ import annotations
