@@ -105,14 +105,7 @@ def _of_label(
 ) -> pl.LazyFrame:
     """Return the per-query table of a log with one column of labels."""
     metrics: dict[Rules, list[MetricColumn]] = {}
-    every = [
-        Rules.of(each.conventions, each.unjudged_label)._replace(
-            copies_depth=None
-            if each.conventions.ties == "expected"
-            else copies_depth(each.metric, each.conventions)
-        )
-        for each in evaluation.metrics
-    ]
+    every = [Rules.of_metric(each) for each in evaluation.metrics]
     for rules, column in zip(every, evaluation.metrics, strict=True):
         # The best order of tied documents is the reverse of the worst one.
         worst = rules._replace(ties="worst")

@@ -44,7 +44,7 @@ from polars_rank.evaluation.order import (
     labels_of_copies,
     rank_order,
 )
-from polars_rank.evaluation.parameters import Evaluation
+from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.evaluation.stages import Needs
 from polars_rank.metrics.metric import Metric, parameters_of
 from polars_rank.metrics.user_columns import invalid_values
@@ -98,6 +98,14 @@ class Rules(NamedTuple):
             ties, own.rel, own.unjudged, own.float32_scores, own.text_ids, unjudged_label,
             own.duplicates,
         )  # fmt: skip
+
+    @classmethod
+    def of_metric(cls, column: MetricColumn) -> Rules:
+        """Return the rules of a column of the per-query table."""
+        rules = cls.of(column.conventions, column.unjudged_label)
+        if column.conventions.ties == "expected":  # no copy is above another one
+            return rules
+        return rules._replace(copies_depth=copies_depth(column.metric, column.conventions))
 
     @property
     def keeps_copies(self) -> bool:
