@@ -448,7 +448,7 @@ def compare(
         moments = with_known_mean(moments, covariate, covariate_mean)
     compared = against_baseline(moments, groups, run, baseline)
     tested = with_tests(compared, testing, correction, hypothesis)
-    results = tested.with_columns(**_doubts(schema_of(tested)))
+    results = tested.with_columns(**_doubts(schema_of(compared)))
     beside = [_SHARES, _UNITS, _EQUAL, _UNEVEN, _CHANGES, _OF_RUN, OF_BASELINE, _CHOSEN]
     result = result_of(results, [*groups, "metric", run], test, weighted=weighted, also=beside)
     alpha = 1 - confidence if alternative == "equivalent" else None
@@ -456,7 +456,7 @@ def compare(
 
 
 def _doubts(schema: pl.Schema) -> dict[str, pl.Expr]:
-    """Return the columns of tested moments that warnings read."""
+    """Return the columns of tested moments that warnings read, from the schema of the moments."""
     chosen = pl.lit(value=False)
     if OF_DIFFERENCE in schema:
         chosen = differs(OF_DIFFERENCE, by_probability=SAMPLED_BY in schema)

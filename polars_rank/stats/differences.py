@@ -88,7 +88,8 @@ def with_tests(
     """
     known = (pl.col("counts_as") != "null") | (pl.col("pair_undefined") == 0)
     known &= pl.col("pairs") >= at_least
-    table = _with_estimates(table)
+    of_moments = schema_of(table)  # resolving the schema of a wide plan takes long
+    table = _with_estimates(table, of_moments)
     mean, nulls = pl.col(DIFFERENCE + "mean"), hypothesis.nulls()
     # The mean square of differences of -1, 0 and 1 is the share of those that are not 0.
     square = pl.col(DIFFERENCE + "squares") / pl.col(DIFFERENCE + "weight") + mean * mean
@@ -108,7 +109,7 @@ def with_tests(
             ),
             mean,
         ).alias(MEAN_DIFFERENCE),
-        *([pl.when(known).then(SEQUENCE_SUMS)] if SEQUENCE_SUMS in schema_of(table) else ()),
+        *([pl.when(known).then(SEQUENCE_SUMS)] if SEQUENCE_SUMS in of_moments else ()),
         **nulls,
         **hypothesis.distances(ERROR),
     )
@@ -125,13 +126,12 @@ def with_tests(
     return table.map_batches(test, schema=schema)
 
 
-def _with_estimates(table: pl.LazyFrame) -> pl.LazyFrame:
+def _with_estimates(table: pl.LazyFrame, schema: pl.Schema) -> pl.LazyFrame:
     """Add the standard error and the effective number of units of the difference.
 
     With predictions, the means are estimates, too: the baseline's is that of the run less the
     difference, so that each of them has its own weight of the judge.
     """
-    schema = schema_of(table)
     of_units = moment_math.effective(DIFFERENCE)
     if MEAN in schema:
         units = dict.fromkeys((HUMAN_UNITS, PROPORTION_UNITS), of_units)
@@ -234,13 +234,14 @@ def result_of(
         **_effect(),
         "skewness": moment_math.skewness(DIFFERENCE),
     }
+    schema = schema_of(table)
     effective = [pl.col(HUMAN_UNITS).alias("effective")] if weighted else []
-    if REDUCTION in schema_of(table):
+    if REDUCTION in schema:
         effective.append(pl.col(REDUCTION))
-    if {OF_DIFFERENCE, REDUCTION} & {*schema_of(table)}:
+    if {OF_DIFFERENCE, REDUCTION} & {*schema}:
         unknown = ("relative_low", "relative_high", "effect_low", "effect_high")
         values |= dict.fromkeys(unknown, pl.lit(None, pl.Float64))
-    if OF_DIFFERENCE in schema_of(table):
+    if OF_DIFFERENCE in schema:
         effective += [pl.col(name) for name in ESTIMATE_COLUMNS]
     result = table.select(
         *keys,
