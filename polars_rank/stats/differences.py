@@ -282,12 +282,15 @@ def _relative_bounds() -> dict[str, pl.Expr]:
     root = (products * products - squares * constant).clip(0.0).sqrt()
     exists = (squares > 0) & (pl.col(ERROR) > 0)
     geometric = pl.col("aggregate") == "geometric"
+    # Divided by a negative mean, a lower bound is an upper one.
+    is_mirrored = ~geometric & (base < 0)
     bounds = {"low": (products - root) / squares, "high": (products + root) / squares}
     return {
         f"relative_{side}": _one_sided(
-            side, pl.when(geometric).then(pl.col(side).exp() - 1).when(exists).then(bound)
+            pl.when(is_mirrored).then(-pl.col(other)).otherwise(pl.col(side)),
+            pl.when(geometric).then(pl.col(side).exp() - 1).when(exists).then(bound),
         )
-        for side, bound in bounds.items()
+        for (side, bound), other in zip(bounds.items(), ("high", "low"), strict=True)
     }
 
 
@@ -304,14 +307,13 @@ def _effect() -> dict[str, pl.Expr]:
     half = pl.col(_WIDTH) * error
     return {
         "effect_size": effect,
-        "effect_low": _one_sided("low", effect - half),
-        "effect_high": _one_sided("high", effect + half),
+        "effect_low": _one_sided(pl.col("low"), effect - half),
+        "effect_high": _one_sided(pl.col("high"), effect + half),
     }
 
 
-def _one_sided(side: str, bound: pl.Expr) -> pl.Expr:
-    """Return a bound, infinite where the interval of the difference has no such bound."""
-    of_difference = pl.col(side)
+def _one_sided(of_difference: pl.Expr, bound: pl.Expr) -> pl.Expr:
+    """Return a bound, or that of the difference where it is infinite."""
     return (
         pl.when(of_difference.is_infinite() & bound.is_not_null())
         .then(of_difference)

@@ -728,6 +728,17 @@ def test_relative_differences_have_fiellers_interval(alternative, weighted):
     assert row["relative_difference"] == pytest.approx(ratio)
 
 
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+def test_relative_differences_from_a_negative_mean_have_the_opposite_bound(alternative):
+    base, new = random_pair()
+    row = pr.compare(two_runs(-base, -new), "x", baseline="a", alternative=alternative)
+    # The ratio of the negative values is the same, and a lower difference is a higher one.
+    opposite = {"greater": "less", "less": "greater"}.get(alternative, alternative)
+    expected = pr.compare(two_runs(base, new), "x", baseline="a", alternative=opposite)
+    names = ["relative_difference", "relative_low", "relative_high"]
+    assert row.select(names).row(0) == pytest.approx(expected.select(names).row(0))
+
+
 def test_relative_differences_from_a_mean_near_zero_have_no_interval():
     random = np.random.default_rng(1)
     row = pr.compare(two_runs(random.normal(size=50), random.normal(size=50)), baseline="a").row(
