@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, free, integer, one_of, share, whole_number
+from polars_rank._params import OWN, Names, free, integer, names, one_of, share, whole_number
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, number_of, warn
 from polars_rank.frames.tables import framed_table, schema_of
@@ -31,6 +31,7 @@ from polars_rank.stats.differences import (
 from polars_rank.stats.hypotheses import Hypothesis
 from polars_rank.stats.intervals import (
     FEW,
+    MANY_MISSING,
     Alternative,
     is_uneven,
     special,
@@ -85,9 +86,6 @@ if TYPE_CHECKING:
 
     from polars_rank.conventions import Undefined
     from polars_rank.metrics.names import Metrics
-
-#: Above this share of queries without a counterpart in the other run, `compare` warns.
-_MANY_MISSING = 0.05
 
 _OF_RUN, _CHOSEN, _UNEVEN = OWN + "of run", OWN + "chosen", OWN + "uneven"
 _CHANGES, _SHARES, _UNITS = OWN + "changes", OWN + "shares", OWN + "units"
@@ -385,8 +383,9 @@ def compare(
     check_covariate(
         covariate, covariate_mean, {"by": bool(by), "predictions": predictions is not None}
     )
+    schema = schema_of(values)
     sequence = sequence_of(
-        schema_of(values), interval, bounds, order, confidence, alternative,
+        schema, interval, bounds, order, confidence, alternative,
         weight=weight, cluster=cluster, covariate=covariate,
     )  # fmt: skip
     if sequence is not None and predictions is not None:
@@ -402,7 +401,6 @@ def compare(
     testing = Testing(test, alternative, confidence, n_resamples, seed, of_differences(sequence))
     needs_values = test not in ("auto", "t", "sign") or (test == "sign" and margin != 0)
 
-    schema = schema_of(values)
     hypothesis.check_margin(
         predictions=predictions is not None or OF_DIFFERENCE in schema,
         covariate=covariate is not None,
@@ -412,7 +410,7 @@ def compare(
         refuse_definitions(undefined, conventions)
         given = {
             "weight": weight, "cluster": cluster, "predictions": predictions is not None,
-            "probability": probability, "bounds": bounds is not None,
+            "probability": probability,
         }  # fmt: skip
         refuse_with_moments({**given, f"test={test!r}": needs_values})
         groups = groups_of_moments(schema, by, run, baseline)
@@ -426,10 +424,10 @@ def compare(
         groups = [*pairs.by]
         free([*groups, run], COLUMNS)
         keys = {
-            **pairs.columns,
-            "order": () if order is None else (order,),
-            "covariate": () if covariate is None else (covariate,),
-        }
+            **pairs.columns, "order": names("order", order),
+            "covariate": names("covariate", covariate),
+            "probability": names("probability", probability),
+        }  # fmt: skip
         selected = variables(schema, metrics, definitions, keys, undefined=undefined)
         moments = paired_sums(
             values, selected, pairs, definitions, values=needs_values,
@@ -510,7 +508,7 @@ def _with_warnings(
     return result.map_batches(check)
 
 
-def _warn_of_skewed(table: pl.DataFrame, names: Sequence[str], alpha: float) -> None:
+def _warn_of_skewed(table: pl.DataFrame, keys: Sequence[str], alpha: float) -> None:
     """Warn of equivalence by t tests of differences that are too skewed for their number."""
     columns = (table.get_column(name) for name in ("p_value", "interval", _UNITS, "skewness"))
     skewed = [
@@ -520,28 +518,28 @@ def _warn_of_skewed(table: pl.DataFrame, names: Sequence[str], alpha: float) -> 
         if skewness is not None and is_skewed(units, skewness)
     ]
     if skewed:
-        labels = row_labels(table, names)
+        labels = row_labels(table, keys)
         warn(
             "equivalence may be claimed too often, because the differences are too skewed for so "
             f"few queries: {first_few([labels[place] for place in skewed])}; evaluate more queries"
         )
 
 
-def _warn_of_missing(table: pl.DataFrame, names: Sequence[str]) -> None:
+def _warn_of_missing(table: pl.DataFrame, keys: Sequence[str]) -> None:
     """Warn of runs with few or no queries in common with the baseline."""
-    queries, labels = table.get_column("queries"), row_labels(table, names)
+    queries, labels = table.get_column("queries"), row_labels(table, keys)
     if (queries == 0).any():
         alone = [labels[place] for place in (queries == 0).arg_true()]
         warn(f"no query in common with the baseline: {first_few(alone)}")
     many = pl.Series([False] * table.height, dtype=pl.Boolean)
     for name in (_OF_RUN, OF_BASELINE):
         of_run = table.get_column(name)
-        many |= (queries > 0) & (of_run - queries > _MANY_MISSING * of_run)
+        many |= (queries > 0) & (of_run - queries > MANY_MISSING * of_run)
     if many.any():
         missing = table.get_column("missing")
         some = [f"{labels[place]} ({missing[place]:,} missing)" for place in many.arg_true()]
         warn(
-            f"more than {_MANY_MISSING:.0%} of the queries of a run or of the baseline are not in "
+            f"more than {MANY_MISSING:.0%} of the queries of a run or of the baseline are not in "
             f"both, and are not compared: {first_few(some)}"
         )
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, check_column, check_type
+from polars_rank._params import OWN, check_column, check_type, names
 from polars_rank.errors import ArgumentError, DataError, SchemaError, number_of, warn
 from polars_rank.evaluation.checks import with_check
 from polars_rank.evaluation.means import grouped, ratio, to_rows, weighted_mean
@@ -387,9 +387,10 @@ def with_predictions(
             )
     metrics = [each.name for each in selected]
     ranking = _ranking(keys)
-    weights = [] if weight is None else [weight]
-    check_columns(predictions, [*ranking, *keys["cluster"], *weights, *metrics])
-    _check_types(values, predictions, ranking)
+    given = {"weight": names("weight", weight), "cluster": keys["cluster"]}
+    roles = {name: role for role, columns in given.items() for name in columns}
+    check_columns(predictions, [*ranking, *roles, *metrics])
+    _check_types(values, predictions, [*ranking, *keys["cluster"]])
     for name in metrics:
         check_type("predictions", name, schema_of(predictions)[name], "number")
     if probability is not None:
@@ -432,11 +433,7 @@ def with_predictions(
         result = without_duplicates(result, values, ranking)
     result = _with_valid_numbers(result, predictions, metrics, weight)
     result = result.map_batches(_warn_of_undefined)
-    return (
-        result
-        if weight is None
-        else _with_equal_weights(result, values, predictions, ranking, weight)
-    )
+    return _with_equal_columns(result, values, predictions, ranking, roles)
 
 
 def _warn_of_undefined(table: pl.DataFrame) -> pl.DataFrame:
@@ -559,25 +556,34 @@ def _with_valid_numbers(
     return with_check(result, predictions.select(invalid), check)
 
 
-def _with_equal_weights(
+def _with_equal_columns(
     result: pl.LazyFrame,
     values: pl.LazyFrame,
     predictions: pl.LazyFrame,
     keys: Sequence[str],
-    weight: str,
+    roles: Mapping[str, str],
 ) -> pl.LazyFrame:
-    """Return the result; collecting it raises if a query has another weight in the predictions."""
-    columns, other = [*keys, weight], weight + "_right"
-    both = values.select(columns).join(predictions.select(columns), on=keys, nulls_equal=True)
+    """Return the result; collecting it raises if a query has another weight or cluster.
+
+    `roles` maps columns of both tables to what they are.
+    """
+    roles = {name: role for name, role in roles.items() if name not in keys}
+    if not roles:
+        return result
+    others = (pl.col(name).alias(OWN + name) for name in roles)
+    both = values.select(*keys, *roles).join(
+        predictions.select(*keys, *others), on=keys, nulls_equal=True
+    )
 
     def check(rows: pl.DataFrame) -> None:
-        if count := rows.get_column(_COUNT)[0]:
-            raise DataError(
-                f"{number_of(count, 'row')} of `values` have another weight in `predictions` "
-                f"(column {weight!r}); use one weight per query"
-            )
+        for name, role in roles.items():
+            if count := rows.get_column(name)[0]:
+                raise DataError(
+                    f"{number_of(count, 'row')} of `values` have another {role} in `predictions` "
+                    f"(column {name!r}); use one {role} per query"
+                )
 
-    different = (pl.col(weight) != pl.col(other)).sum().alias(_COUNT)
+    different = (pl.col(name).ne_missing(pl.col(OWN + name)).sum() for name in roles)
     return with_check(result, both.select(different), check)
 
 

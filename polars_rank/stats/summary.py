@@ -316,7 +316,6 @@ def summarize(
         given = {
             "weight": weight, "cluster": cluster, "quantiles": quantiles,
             "predictions": predictions is not None, "probability": probability,
-            "bounds": bounds is not None,
         }  # fmt: skip
         refuse_definitions(undefined, conventions)
         refuse_with_moments(given)
@@ -351,7 +350,10 @@ def summarize(
     known = known_query(schema, query)
     reads_queries = resampled or predictions is not None or order is not None
     queries = known or (query_columns(values, query, metrics, keys) if reads_queries else ())
-    others = {**keys, "query": queries, "order": () if order is None else (order,)}
+    others = {
+        **keys, "query": queries, "order": names("order", order),
+        "probability": names("probability", probability),
+    }  # fmt: skip
     selected = variables(schema, metrics, definitions, others, undefined=undefined)
     groups = [*keys["by"], *keys["run"]]
     free(groups, [*COLUMNS, *points])

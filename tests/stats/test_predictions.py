@@ -56,6 +56,30 @@ def expected(human, judge, others):
     return rest.mean() + weight * others.mean(), math.sqrt(square), weight
 
 
+@pytest.mark.parametrize("function", [pr.summarize, pr.compare, pr.stats.moments])
+def test_the_column_of_probabilities_is_no_metric(function):
+    random = np.random.default_rng(1)
+    values = VALUES.select("run", "query", "x", p=pl.lit(0.5))
+    predicted = PREDICTED.select("run", "query", "x", p=pl.Series(random.random(2 * (N + OTHERS))))
+    options = {"predictions": predicted, "probability": "p", "run": "run"}
+    options |= {"baseline": "a"} if function is pr.compare else {}
+    assert function(values, **options)["metric"].unique().to_list() == ["x"]
+    with pytest.raises(pr.errors.ArgumentError, match="'p' is used for both"):
+        function(values, ["x", "p"], **options)
+
+
+@pytest.mark.parametrize(("role", "column"), [("weight", "w"), ("cluster", "user")])
+def test_a_query_has_the_same_weight_and_cluster_in_both_tables(role, column):
+    changed = PREDICTED.with_columns(
+        pl.when(pl.col("query") == 3).then(pl.lit(7)).otherwise(column).alias(column)
+    )
+    error = f"2 rows of `values` have another {role} in `predictions` \\(column '{column}'\\)"
+    for values in (VALUES, VALUES.lazy()):
+        with pytest.raises(pr.errors.DataError, match=error):
+            result = pr.compare(values, "x", baseline="a", predictions=changed, **{role: column})
+            result.lazy().collect()
+
+
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_means_and_differences(engine):
     summary = pr.summarize(VALUES.lazy(), "x", predictions=PREDICTED.lazy()).collect(engine=engine)
