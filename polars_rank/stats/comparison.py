@@ -176,9 +176,9 @@ def compare(
         that it is one of both.
     relative_margin
         The margin as a share of the baseline's mean, between 0 and 1, instead of `margin`. The
-        p-value is that of the paired t test of d + rb or d - rb, which accounts for the estimated
-        mean of the baseline. Null if that mean may be 0. Only for the tests "auto" and "t",
-        without `predictions` and `covariate`.
+        p-value is that of the paired t test of d + rb or d - rb (with -r if the baseline's mean is
+        negative), which accounts for the estimated mean of the baseline. Null if that mean may be
+        0. Only for the tests "auto" and "t", without `predictions` and `covariate`.
     confidence
         Confidence level, between 0 and 1. A one-sided alternative has one-sided intervals. With
         "equivalent", intervals have the level 2 * `confidence` - 1, such as 90%: the run is
@@ -277,10 +277,11 @@ def compare(
         - `low_corrected`, `high_corrected`: confidence interval of the difference that is corrected
           for the number of rows: Bonferroni's, which is conservative for "holm", or Benjamini and
           Yekutieli's for "bh";
-        - `low`, `high`: confidence interval of the difference; null for one unit, or if all
-          differences are equal and the interval is not Tango's; with `bounds`, never null for these
-          reasons;
-        - `p_value`, `p_corrected`: null for fewer than two queries without `bounds`. For a
+        - `low`, `high`: confidence interval of the difference; null for one unit, with
+          `predictions` also for two if `judge_weight` is above 0, or if all differences are equal
+          and the interval is not Tango's; with `bounds`, never null for these reasons;
+        - `p_value`, `p_corrected`: null for fewer than two queries without `bounds`, and with
+          `predictions` if the interval is null. For a
           sequence, the smallest α at which the interval of level 1 - α excludes the null hypothesis
           (always valid).
 
@@ -384,27 +385,24 @@ def compare(
         covariate, covariate_mean, {"by": bool(by), "predictions": predictions is not None}
     )
     schema = schema_of(values)
+    is_predicted = predictions is not None or OF_DIFFERENCE in schema
     sequence = sequence_of(
         schema, interval, bounds, order, confidence, alternative,
         weight=weight, cluster=cluster, covariate=covariate,
     )  # fmt: skip
-    if sequence is not None and predictions is not None:
+    if sequence is not None and is_predicted:
         raise ArgumentError("`predictions` does not support `interval` 'sequence'")
-    needing = {
-        "weight": weight, "cluster": cluster, "predictions": predictions, "covariate": covariate,
-        "relative_margin": relative_margin, "interval": sequence,
-    }  # fmt: skip
-    for name, value in needing.items():
-        if value is not None and test not in ("auto", "t"):
-            raise ArgumentError(f"`{name}` needs `test` 'auto' or 't'; found {test!r}")
+    _check_test(
+        test, weight=weight is not None, cluster=cluster is not None, predictions=is_predicted,
+        covariate=covariate is not None, relative_margin=relative_margin is not None,
+        interval=sequence is not None,
+    )  # fmt: skip
     values, definitions = with_definitions(values, conventions, undefined)
     testing = Testing(test, alternative, confidence, n_resamples, seed, of_differences(sequence))
     needs_values = test not in ("auto", "t", "sign") or (test == "sign" and margin != 0)
 
     hypothesis.check_margin(
-        predictions=predictions is not None or OF_DIFFERENCE in schema,
-        covariate=covariate is not None,
-        bounds=bounds is not None,
+        predictions=is_predicted, covariate=covariate is not None, bounds=bounds is not None
     )
     if is_moments(schema):
         refuse_definitions(undefined, conventions)
@@ -451,6 +449,13 @@ def compare(
     result = result_of(results, [*groups, "metric", run], test, weighted=weighted, also=beside)
     alpha = 1 - confidence if alternative == "equivalent" else None
     return _with_warnings(result, groups, run, test, weighted=weighted, alpha=alpha).drop(beside)
+
+
+def _check_test(test: str, **given: bool) -> None:
+    """Raise `ArgumentError` for a parameter that the test does not support."""
+    for name, is_given in given.items():
+        if is_given and test not in ("auto", "t"):
+            raise ArgumentError(f"`{name}` needs `test` 'auto' or 't'; found {test!r}")
 
 
 def _doubts(schema: pl.Schema) -> dict[str, pl.Expr]:

@@ -236,8 +236,9 @@ def summarize(
           give the same standard error;
         - the quantiles;
         - `queries`, `undefined`: number of rankings, and of rankings with an undefined value;
-        - `low`, `high`: confidence interval; null for one effective unit, or if all values are
-          equal and the interval is neither Wilson's nor has `bounds`.
+        - `low`, `high`: confidence interval; null for one effective unit, with `predictions` also
+          for two if `judge_weight` is above 0, or if all values are equal and the interval is
+          neither Wilson's nor has `bounds`.
 
         For a geometric mean, `std` and `std_error` are about the logarithms.
 
@@ -312,6 +313,12 @@ def summarize(
     )
     values, definitions = with_definitions(values, conventions, undefined)
     runs = run_column(schema, run)
+    is_predicted = predictions is not None or PREDICTED in schema
+    if is_predicted and (points or interval not in ("auto", "t", "normal", "none")):
+        raise ArgumentError(
+            "`predictions` does not support `quantiles`, or other intervals than 'auto', 't', "
+            f"'normal' and 'none'; found {interval!r}"
+        )
     if is_moments(schema):
         given = {
             "weight": weight, "cluster": cluster, "quantiles": quantiles,
@@ -337,11 +344,6 @@ def summarize(
     if points and (weight is not None or keys["cluster"]):
         raise ArgumentError("`quantiles` does not support `weight` or `cluster`")
     check_predictions(predictions, probability)
-    if predictions is not None and (points or interval not in ("auto", "t", "normal", "none")):
-        raise ArgumentError(
-            "`predictions` does not support `quantiles`, or other intervals than 'auto', 't', "
-            f"'normal' and 'none'; found {interval!r}"
-        )
     resampled = interval in _RESAMPLED
     if resampled and not names("query", query):
         raise ArgumentError(

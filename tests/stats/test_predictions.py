@@ -382,6 +382,16 @@ def test_what_predictions_do_not_support():
         pr.summarize(moments, predictions=PREDICTED)
 
 
+def test_what_moments_with_predictions_do_not_support():
+    moments = pr.stats.moments(VALUES, "x", run="run", baseline="a", predictions=PREDICTED)
+    with pytest.raises(pr.errors.ArgumentError, match="`predictions` does not support `interval`"):
+        pr.compare(moments, baseline="a", interval="sequence")
+    with pytest.raises(pr.errors.ArgumentError, match="`predictions` needs `test` 'auto' or 't'"):
+        pr.compare(moments, baseline="a", test="sign")
+    with pytest.raises(pr.errors.ArgumentError, match="other intervals than .* found 'sequence'"):
+        pr.summarize(moments, run="run", interval="sequence")
+
+
 def test_a_random_sample_is_not_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
