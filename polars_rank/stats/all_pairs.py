@@ -13,6 +13,7 @@ from polars_rank.errors import ArgumentError, DataError, number_of, warn
 from polars_rank.evaluation.checks import with_check
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats.intervals import (
+    ONE_UNIT,
     special,
     warn_of_effective,
     warn_of_equal,
@@ -27,7 +28,7 @@ from polars_rank.stats.per_query_tables import (
 from polars_rank.stats.resampling import numpy
 from polars_rank.stats.run_matrices import RUN_NUMBER, elements
 from polars_rank.stats.run_sources import run_matrices, run_moments
-from polars_rank.stats.simultaneous import ONE_UNIT, max_t_tests, tukey_tests
+from polars_rank.stats.simultaneous import max_t_tests, tukey_tests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

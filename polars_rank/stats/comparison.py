@@ -55,14 +55,16 @@ from polars_rank.stats.per_query_tables import (
     variables,
     with_definitions,
 )
-from polars_rank.stats.predictions import (
+from polars_rank.stats.prediction_estimates import (
     HUMAN_UNITS,
+    differs,
+    warn_of_sampling,
+)
+from polars_rank.stats.predictions import (
     OF_DIFFERENCE,
     SAMPLED_BY,
     check_predictions,
-    differs,
     predicted_values,
-    warn_of_sampling,
     with_predictions,
 )
 from polars_rank.stats.run_pairs import Pairs

@@ -27,15 +27,17 @@ from polars_rank.stats.per_query_tables import (
     EMPTY,
     without,
 )
-from polars_rank.stats.predictions import (
+from polars_rank.stats.prediction_estimates import (
     ESTIMATE_COLUMNS,
     HUMAN_UNITS,
-    OF_DIFFERENCE,
-    PREDICTED,
     PROPORTION_UNITS,
-    SAMPLED_BY,
     estimate,
     with_estimate,
+)
+from polars_rank.stats.predictions import (
+    OF_DIFFERENCE,
+    PREDICTED,
+    SAMPLED_BY,
 )
 from polars_rank.stats.sequences import (
     SEQUENCE_SUMS,

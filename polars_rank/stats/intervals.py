@@ -22,6 +22,8 @@ EXTRA = "stats"
 #: Below this number of units, intervals other than "t" are too narrow, and "t" intervals may
 #: exceed the range of the metric.
 FEW = 30
+#: Effective numbers of units up to these numbers are one and two units, up to rounding.
+ONE_UNIT, TWO_UNITS = 1 + 1e-9, 2 + 1e-9
 #: Above this share of queries that are not compared, because a run lacks them, there is a warning.
 MANY_MISSING = 0.05
 

@@ -39,12 +39,12 @@ from polars_rank.stats.per_query_tables import (
     with_definitions,
     without,
 )
+from polars_rank.stats.prediction_estimates import merged_sums
 from polars_rank.stats.predictions import (
     OF_DIFFERENCE,
     PREDICTED,
     SAMPLED_BY,
     check_predictions,
-    merged_sums,
     predicted_values,
     with_predictions,
 )

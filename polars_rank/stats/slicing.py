@@ -25,8 +25,8 @@ from polars_rank.stats.hypotheses import Hypothesis
 from polars_rank.stats.intervals import Alternative, special, warn_of_effective, warn_of_equal
 from polars_rank.stats.moment_tables import DIFFERENCE, paired_sums
 from polars_rank.stats.per_query_tables import EMPTY, variables, with_definitions
+from polars_rank.stats.prediction_estimates import ESTIMATE_COLUMNS
 from polars_rank.stats.predictions import (
-    ESTIMATE_COLUMNS,
     check_columns,
     check_predictions,
     predicted_values,

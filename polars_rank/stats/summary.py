@@ -59,17 +59,19 @@ from polars_rank.stats.per_query_tables import (
     warn_of_empty,
     with_definitions,
 )
-from polars_rank.stats.predictions import (
+from polars_rank.stats.prediction_estimates import (
     ESTIMATE_COLUMNS,
     HUMAN_UNITS,
-    PREDICTED,
     PROPORTION_UNITS,
-    SAMPLED_BY,
-    check_predictions,
     differs,
-    predicted_values,
     warn_of_sampling,
     with_estimate,
+)
+from polars_rank.stats.predictions import (
+    PREDICTED,
+    SAMPLED_BY,
+    check_predictions,
+    predicted_values,
     with_predictions,
 )
 from polars_rank.stats.proportions import wilson

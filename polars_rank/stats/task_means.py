@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from polars_rank._params import OWN
 from polars_rank.errors import DataError
 from polars_rank.frames.tables import schema_of
+from polars_rank.stats.intervals import ONE_UNIT
 from polars_rank.stats.query_hash import query_key
 from polars_rank.stats.resampling import numpy
 from polars_rank.stats.run_matrices import RunMatrices
-from polars_rank.stats.simultaneous import ONE_UNIT, RunSums, Units, squared_distances, units_of
+from polars_rank.stats.simultaneous import RunSums, Units, squared_distances, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
