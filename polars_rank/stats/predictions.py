@@ -294,8 +294,14 @@ def _with_equal_columns(
                     f"(column {name!r}); use one {role} per query"
                 )
 
-    different = (pl.col(name).ne_missing(pl.col(OWN + name)).sum() for name in roles)
-    return with_check(result, both.select(different), check)
+    differ = (
+        # Null weights are invalid, for which another check raises.
+        pl.col(name) != pl.col(OWN + name)
+        if role == "weight"
+        else pl.col(name).ne_missing(pl.col(OWN + name))
+        for name, role in roles.items()
+    )
+    return with_check(result, both.select(each.sum() for each in differ), check)
 
 
 def _lost(rows: pl.LazyFrame, others: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:

@@ -78,6 +78,9 @@ def test_a_query_has_the_same_weight_and_cluster_in_both_tables(role, column):
         with pytest.raises(pr.errors.DataError, match=error):
             result = pr.compare(values, "x", baseline="a", predictions=changed, **{role: column})
             result.lazy().collect()
+    unknown = PREDICTED.with_columns(w=pl.lit(None, pl.Float64))
+    with pytest.raises(pr.errors.DataError, match="null, negative, NaN or infinite weights"):
+        pr.compare(VALUES, "x", baseline="a", weight="w", predictions=unknown)
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
