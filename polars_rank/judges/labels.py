@@ -210,21 +210,21 @@ class Judgments:
 
     def _names(self, documents: pl.DataFrame) -> list[str]:
         """Return the judges of all groups: in the order of `labels`, or sorted."""
-        found = documents.get_column(_JUDGE).explode().unique().cast(pl.String).sort().to_list()
+        judges = documents.get_column(_JUDGE).explode().unique().cast(pl.String).sort().to_list()
         if self.labels is not None:
             return [*names("labels", self.labels)]
-        if self.reference is not None and str(self.reference) not in found:
-            close = hint(str(self.reference), found)
+        if self.reference is not None and str(self.reference) not in judges:
+            close = hint(str(self.reference), judges)
             raise DataError(
                 f"no labels of the judge {str(self.reference)!r} (`reference`); judges: "
-                f"{short(found)}.{close}"
+                f"{short(judges)}.{close}"
             )
-        if len(found) < 2:
+        if len(judges) < 2:
             raise DataError(
-                f"column {self.judge!r} (`judge`) has only one judge, {found[0]!r}; agreement "
+                f"column {self.judge!r} (`judge`) has only one judge, {judges[0]!r}; agreement "
                 "needs two"
             )
-        return found
+        return judges
 
     def _pairs(self, judges: Sequence[str]) -> list[tuple[int, int]]:
         """Return the pairs of judges: each with the reference, or all."""

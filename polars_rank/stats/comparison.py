@@ -28,7 +28,7 @@ from polars_rank.stats.differences import (
     result_of,
     with_tests,
 )
-from polars_rank.stats.hypotheses import Hypothesis
+from polars_rank.stats.hypotheses import Hypothesis, warn_of_skewed
 from polars_rank.stats.intervals import (
     FEW,
     MANY_MISSING,
@@ -71,7 +71,6 @@ from polars_rank.stats.run_pairs import Pairs
 from polars_rank.stats.sequences import (
     IntervalOfDifference,
     check_bounded,
-    is_skewed,
     of_differences,
     sequence_of,
     sums_in_order,
@@ -449,7 +448,7 @@ def compare(
     results = tested.with_columns(**_doubts(schema_of(compared)))
     beside = [_SHARES, _UNITS, _EQUAL, _UNEVEN, _CHANGES, _OF_RUN, OF_BASELINE, _CHOSEN]
     result = result_of(results, [*groups, "metric", run], test, weighted=weighted, also=beside)
-    alpha = 1 - confidence if alternative == "equivalent" else None
+    alpha = hypothesis.alpha(confidence)
     return _with_warnings(result, groups, run, test, weighted=weighted, alpha=alpha).drop(beside)
 
 
@@ -509,27 +508,10 @@ def _with_warnings(
         warn_of_equal(table, without_interval, "differences")
         warn_of_sampling(table, table.get_column(_CHOSEN))
         if alpha is not None:
-            _warn_of_skewed(table, [*groups, "metric", run], alpha)
+            warn_of_skewed(table, [*groups, "metric", run], table.get_column(_UNITS), alpha)
         return table
 
     return result.map_batches(check)
-
-
-def _warn_of_skewed(table: pl.DataFrame, keys: Sequence[str], alpha: float) -> None:
-    """Warn of equivalence by t tests of differences that are too skewed for their number."""
-    columns = (table.get_column(name) for name in ("p_value", "interval", _UNITS, "skewness"))
-    skewed = [
-        place
-        for place, (p_value, method, units, skewness) in enumerate(zip(*columns, strict=True))
-        if p_value is not None and p_value < alpha and method == "t"
-        if skewness is not None and is_skewed(units, skewness)
-    ]
-    if skewed:
-        labels = row_labels(table, keys)
-        warn(
-            "equivalence may be claimed too often, because the differences are too skewed for so "
-            f"few queries: {first_few([labels[place] for place in skewed])}; evaluate more queries"
-        )
 
 
 def _warn_of_missing(table: pl.DataFrame, keys: Sequence[str]) -> None:

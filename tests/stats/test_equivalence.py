@@ -286,3 +286,6 @@ def test_equivalence_of_skewed_differences_leads_to_a_warning():
     with pytest.warns(pr.errors.RankWarning, match=r"too skewed for so few queries: .*run = 'b'"):
         assert compared(values, margin=0.1)["p_value"] < 0.05
     assert compared(values, margin=0.001)["p_value"] > 0.05
+    options = {"slices": "country", "baseline": "a", "alternative": "equivalent", "margin": 0.1}
+    with pytest.warns(pr.errors.RankWarning, match=r"too skewed for so few queries: .*value = 'x'"):
+        pr.slices(values.with_columns(country=pl.lit("x")), "x", **options)
