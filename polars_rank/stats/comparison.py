@@ -247,7 +247,8 @@ def compare(
 
         - `metric`, and the column of the run;
         - `mean`, `difference`, `relative_difference`, `baseline_mean`: means over the queries in
-          both runs, and the difference relative to the baseline's mean;
+          both runs, and the difference relative to the baseline's mean, without its sign: it is
+          below 0 if and only if the difference is;
         - `relative_low`, `relative_high`: confidence interval of the relative difference, Fieller's
           with the t distribution; null if the baseline's mean may be 0;
         - `effect_size`: Cohen's dz, the mean difference divided by its standard deviation; null if

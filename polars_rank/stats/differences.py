@@ -258,7 +258,7 @@ def result_of(
         *also,
     ).with_columns(
         relative_difference=pl.when(pl.col("baseline_mean") != 0).then(
-            pl.col("difference") / pl.col("baseline_mean")
+            pl.col("difference") / pl.col("baseline_mean").abs()
         )
     )
     if test in RANK_TESTS:
@@ -273,26 +273,24 @@ def result_of(
 def _relative_bounds() -> dict[str, pl.Expr]:
     """Return Fieller's interval of the relative difference.
 
-    The ratio r of the means d and b is inside if |d - r·b| is at most q standard errors, which is
-    a quadratic inequality in r.
+    The ratio r of the means d and b > 0 is inside if |d - r·b| is at most q standard errors, which
+    is a quadratic inequality in r. For b < 0, it is the ratio of d and -b.
     """
-    difference, base, q = pl.col(DIFFERENCE + "mean"), pl.col("baseline_mean"), pl.col(_WIDTH)
-    covariance = moment_math.covariance(DIFFERENCE, *COMPANIONS, DIFFERENCE)
+    difference, q = pl.col(DIFFERENCE + "mean"), pl.col(_WIDTH)
+    base, sign = pl.col("baseline_mean").abs(), pl.col("baseline_mean").sign()
+    covariance = sign * moment_math.covariance(DIFFERENCE, *COMPANIONS, DIFFERENCE)
     squares = base * base - q * q * moment_math.variance("baseline_", DIFFERENCE)
     products = difference * base - q * q * covariance
     constant = difference * difference - q * q * pl.col(ERROR) ** 2
     root = (products * products - squares * constant).clip(0.0).sqrt()
     exists = (squares > 0) & (pl.col(ERROR) > 0)
     geometric = pl.col("aggregate") == "geometric"
-    # Divided by a negative mean, a lower bound is an upper one.
-    is_mirrored = ~geometric & (base < 0)
     bounds = {"low": (products - root) / squares, "high": (products + root) / squares}
     return {
         f"relative_{side}": _one_sided(
-            pl.when(is_mirrored).then(-pl.col(other)).otherwise(pl.col(side)),
-            pl.when(geometric).then(pl.col(side).exp() - 1).when(exists).then(bound),
+            side, pl.when(geometric).then(pl.col(side).exp() - 1).when(exists).then(bound)
         )
-        for (side, bound), other in zip(bounds.items(), ("high", "low"), strict=True)
+        for side, bound in bounds.items()
     }
 
 
@@ -309,13 +307,14 @@ def _effect() -> dict[str, pl.Expr]:
     half = pl.col(_WIDTH) * error
     return {
         "effect_size": effect,
-        "effect_low": _one_sided(pl.col("low"), effect - half),
-        "effect_high": _one_sided(pl.col("high"), effect + half),
+        "effect_low": _one_sided("low", effect - half),
+        "effect_high": _one_sided("high", effect + half),
     }
 
 
-def _one_sided(of_difference: pl.Expr, bound: pl.Expr) -> pl.Expr:
-    """Return a bound, or that of the difference where it is infinite."""
+def _one_sided(side: str, bound: pl.Expr) -> pl.Expr:
+    """Return a bound, infinite where the interval of the difference has no such bound."""
+    of_difference = pl.col(side)
     return (
         pl.when(of_difference.is_infinite() & bound.is_not_null())
         .then(of_difference)

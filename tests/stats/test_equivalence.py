@@ -88,6 +88,16 @@ def test_a_relative_margin_accounts_for_the_estimated_mean(share, alternative):
     assert alternative != "equivalent" or inside == (low_enough and high_enough)
 
 
+def test_a_relative_margin_of_a_negative_mean_is_that_of_the_relative_interval():
+    negative = VALUES.with_columns(-pl.col("x"))
+    for share in (0.01, 0.05, 0.3):
+        row = compared(negative, alternative="greater", relative_margin=share)
+        assert row["p_value"] == pytest.approx(
+            one_sided((1 + share) * BASE - RUN, "greater"), rel=1e-6
+        )
+        assert (row["p_value"] < 0.05) == (-share < row["relative_low"])
+
+
 def test_the_relative_margin_of_a_geometric_mean_is_a_ratio():
     logs = pl.DataFrame({
         "run": ["a"] * N + ["b"] * N, "query": [*range(N)] * 2, 
