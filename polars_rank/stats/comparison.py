@@ -247,8 +247,7 @@ def compare(
 
         - `metric`, and the column of the run;
         - `mean`, `difference`, `relative_difference`, `baseline_mean`: means over the queries in
-          both runs, and the difference relative to the baseline's mean, without its sign: it is
-          below 0 if and only if the difference is;
+          both runs, and the difference divided by the absolute value of the baseline's mean;
         - `relative_low`, `relative_high`: confidence interval of the relative difference, Fieller's
           with the t distribution; null if the baseline's mean may be 0;
         - `effect_size`: Cohen's dz, the mean difference divided by its standard deviation; null if
@@ -283,9 +282,8 @@ def compare(
           `predictions` also for two if `judge_weight` is above 0, or if all differences are equal
           and the interval is not Tango's; with `bounds`, never null for these reasons;
         - `p_value`, `p_corrected`: null for fewer than two queries without `bounds`, and with
-          `predictions` if the interval is null. For a
-          sequence, the smallest α at which the interval of level 1 - α excludes the null hypothesis
-          (always valid).
+          `predictions` if there are too few for an interval. For a sequence, the smallest α at
+          which the interval of level 1 - α excludes the null hypothesis (always valid).
 
         For a geometric mean, the test is about the logarithms, and the interval treats the
         baseline's mean as known.
