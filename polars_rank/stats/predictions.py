@@ -305,9 +305,10 @@ def _with_equal_columns(
 
 
 def _lost(rows: pl.LazyFrame, others: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
-    """Return the number of rows that other rows lack, and a sample."""
+    """Return the number of rows that other rows lack, and the first in the order of the keys."""
     lost = rows.join(others, on=keys, how="anti", nulls_equal=True)
-    return lost.select(pl.len().alias(_COUNT), pl.struct(keys).first().alias(_SAMPLE))
+    first = pl.struct(pl.col(name).sort_by(keys).first() for name in keys)
+    return lost.select(pl.len().alias(_COUNT), first.alias(_SAMPLE))
 
 
 def check_predictions(predictions: Any, probability: str | None) -> None:

@@ -319,7 +319,7 @@ def test_undefined_values_that_are_skipped_belong_to_no_side():
     ("change", "error", "message"),
     [
         (lambda p: p.filter(pl.col("query") > 3), pr.errors.DataError,
-         r"no row for 8 rows of `values`, e.g. \{'run': 'a', 'query': [0-3]\}"),
+         r"no row for 8 rows of `values`, e.g. \{'run': 'a', 'query': 0\}"),
         (lambda p: pl.concat([p, p.filter(run="a").with_columns(run=pl.lit("z"))]), pr.errors.DataError,
          r"1 run of `predictions` not found in `values`, e.g. \{'run': 'z'\}"),
         (lambda p: pl.concat([p, p.head(2)]), pr.errors.DataError,
