@@ -207,7 +207,13 @@ def is_number(value: object) -> bool:
 
 def is_integer(value: object) -> bool:
     """Return whether a value is an integer, of Python or of another library."""
-    return isinstance(value, SupportsIndex) and not isinstance(value, (bool, type))
+    if isinstance(value, (bool, type)) or not isinstance(value, SupportsIndex):
+        return False
+    try:
+        index(value)
+    except TypeError:  # an array of numpy
+        return False
+    return True
 
 
 def number(name: str, value: Any, what: str = "") -> float:

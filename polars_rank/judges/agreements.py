@@ -156,7 +156,8 @@ def agreement(
         If labels are not whole numbers and `categories` is None.
     DataError
         If ids are null, labels are NaN or not in `categories`, a judge gave a document different
-        labels, or there are no two judges; raised when the result is collected.
+        labels, a column has no labels, or there are no two judges; raised when the result is
+        collected.
     MissingExtraError
         If numpy is not installed (extra "stats").
 

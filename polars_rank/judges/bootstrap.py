@@ -50,8 +50,8 @@ class Bootstrap:
         for chunk, start in enumerate(range(0, self.n_resamples, size)):
             number = min(size, self.n_resamples - start)
             sums = poisson_sums(keys, flat, number, self.seed + chunk * _SEEDS)
-            found = statistics(sums.reshape(number, *counts.shape[1:]))
-            parts.append(np.stack([*found.values()], axis=1))
+            of_chunk = statistics(sums.reshape(number, *counts.shape[1:]))
+            parts.append(np.stack([*of_chunk.values()], axis=1))
         values = np.sort(np.concatenate(parts), axis=0)  # NaN comes last
         defined = np.isfinite(values).sum(axis=0)
         low, high = (

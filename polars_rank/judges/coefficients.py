@@ -35,7 +35,7 @@ def pair_statistics(counts: Any, values: Any, rel: float) -> Mapping[str, Any]:
     expected = reference[..., :, None] * judge[..., None, :]
     relevant = values >= rel
     hits = counts[..., relevant, :][..., relevant].sum(axis=_CELLS)
-    found = {
+    statistics = {
         **unit_statistics(both / 2, both, values),
         "agreement_constant": _ratio(reference.max(axis=-1), number),
         **{
@@ -51,7 +51,7 @@ def pair_statistics(counts: Any, values: Any, rel: float) -> Mapping[str, Any]:
         "recall": _ratio(hits, reference[..., relevant].sum(axis=-1)),
         "bias": _ratio((judge - reference) @ values, number),
     }
-    return {name: found[name] for name in OF_PAIRS}
+    return {name: statistics[name] for name in OF_PAIRS}
 
 
 def unit_statistics(pairs: Any, coincidences: Any, values: Any) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ import polars as pl
 
 from polars_rank._params import OWN, find_columns, free, is_number, names, some_names
 from polars_rank.errors import ArgumentError, DataError, hint, number_of, short
-from polars_rank.evaluation.checks import FAILED, Check, failed, raise_failed
+from polars_rank.evaluation.checks import FAILED, Check, failed, raise_failed, with_check
 from polars_rank.frames.tables import schema_of
 from polars_rank.judges.bootstrap import clusters
 from polars_rank.stats.query_hash import query_key
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from polars_rank._params import Names
 
 _JUDGE, _GRADE, _FRACTION = (OWN + name for name in ("judge", "grade", "fraction"))
+_ROWS = OWN + "rows"
 #: Maximum number of different grades. Tables of counts have a cell for each pair of grades.
 MOST_GRADES = 128
 
@@ -69,7 +70,10 @@ class Judgments:
         of_groups = partial(self._results, schema=schema, rows=rows)
         given = documents.collect_schema()
         schemas = {**{name: given[name] for name in by}, **schema}
-        return documents.map_batches(of_groups, schema=schemas).sort(by, maintain_order=True)
+        result = documents.map_batches(of_groups, schema=schemas).sort(by, maintain_order=True)
+        columns = self._label_columns() or (self.label,)
+        numbers = judgments.select(pl.len().alias(_ROWS), pl.col(columns).count())
+        return with_check(result, numbers, partial(_check_numbers, columns=columns))
 
     @property
     def has_whole_grades(self) -> bool:
@@ -206,21 +210,21 @@ class Judgments:
 
     def _names(self, documents: pl.DataFrame) -> list[str]:
         """Return the judges of all groups: in the order of `labels`, or sorted."""
-        found = documents.get_column(_JUDGE).explode().unique().cast(pl.String).sort().to_list()
+        judges = documents.get_column(_JUDGE).explode().unique().cast(pl.String).sort().to_list()
         if self.labels is not None:
             return [*names("labels", self.labels)]
-        if self.reference is not None and str(self.reference) not in found:
-            close = hint(str(self.reference), found)
+        if self.reference is not None and str(self.reference) not in judges:
+            close = hint(str(self.reference), judges)
             raise DataError(
                 f"no labels of the judge {str(self.reference)!r} (`reference`); judges: "
-                f"{short(found)}.{close}"
+                f"{short(judges)}.{close}"
             )
-        if len(found) < 2:
+        if len(judges) < 2:
             raise DataError(
-                f"column {self.judge!r} (`judge`) has only one judge, {found[0]!r}; agreement "
+                f"column {self.judge!r} (`judge`) has only one judge, {judges[0]!r}; agreement "
                 "needs two"
             )
-        return found
+        return judges
 
     def _pairs(self, judges: Sequence[str]) -> list[tuple[int, int]]:
         """Return the pairs of judges: each with the reference, or all."""
@@ -278,6 +282,17 @@ def _row_checks(query: Sequence[str], doc: str, judge: str) -> Iterator[Check]:
             yield Check("row", pl.col(name).is_null(), message)
     message = f"column {judge!r} (`judge`) has nulls; drop these rows, or fill in a name"
     yield Check("row", pl.col(_JUDGE).is_null(), message)
+
+
+def _check_numbers(numbers: pl.DataFrame, columns: Sequence[str]) -> None:
+    """Raise `DataError` if a column of a table with rows has no labels."""
+    row = numbers.row(0, named=True)
+    for name in columns:
+        if row[_ROWS] and not row[name]:
+            raise DataError(
+                f"column {name!r} has no labels ({number_of(row[_ROWS], 'row')}); check that the "
+                "labels were joined by the right keys"
+            )
 
 
 def _check_number(grades: int) -> None:

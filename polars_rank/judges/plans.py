@@ -17,13 +17,15 @@ from polars_rank.stats.baselines import against_baseline
 from polars_rank.stats.intervals import special
 from polars_rank.stats.moment_tables import is_moments, moments
 from polars_rank.stats.per_query_tables import key_columns, query_columns, run_column
-from polars_rank.stats.predictions import (
+from polars_rank.stats.prediction_estimates import (
     FIELDS,
-    OF_DIFFERENCE,
-    PREDICTED,
     differs,
     estimate,
     warn_of_sampling,
+)
+from polars_rank.stats.predictions import (
+    OF_DIFFERENCE,
+    PREDICTED,
 )
 from polars_rank.stats.resampling import numpy
 from polars_rank.stats.run_pairs import without_duplicates

@@ -117,8 +117,8 @@ def leaderboard(
     y = axis("Y", "run", None, type="nominal", grid=False, sort=order, labelPadding=8, scale=bands)
     tips = tooltip(
         ("run", "run"), ("mean", "mean", ".4f"), ("low", "low", ".4f"), ("high", "high", ".4f"),
-        ("rank", "rank", ",d"), ("rank_low", "lowest rank", ",d"),
-        ("rank_high", "highest rank", ",d"), ("letters", "letters"),
+        ("rank", "rank", ",d"), ("rank_low", "best rank", ",d"),
+        ("rank_high", "worst rank", ",d"), ("letters", "letters"),
         *([] if units is None else [(units, units, ",d")]),
     )  # fmt: skip
     both = {"y": y, "tooltip": tips}

@@ -12,7 +12,13 @@ from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError, number_of, warn
 from polars_rank.evaluation.checks import with_check
 from polars_rank.frames.tables import framed_table, schema_of
-from polars_rank.stats.intervals import special, warn_of_effective, warn_of_equal
+from polars_rank.stats.intervals import (
+    ONE_UNIT,
+    special,
+    warn_of_effective,
+    warn_of_equal,
+    warn_of_partial,
+)
 from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.per_query_tables import (
     refuse_definitions,
@@ -22,7 +28,7 @@ from polars_rank.stats.per_query_tables import (
 from polars_rank.stats.resampling import numpy
 from polars_rank.stats.run_matrices import RUN_NUMBER, elements
 from polars_rank.stats.run_sources import run_matrices, run_moments
-from polars_rank.stats.simultaneous import ONE_UNIT, max_t_tests, tukey_tests
+from polars_rank.stats.simultaneous import max_t_tests, tukey_tests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +48,7 @@ COLUMNS = (
 )
 _COUNTS = ("missing", "queries")
 _FIRST, _SECOND, _PLACE = OWN + "first", OWN + "second", OWN + "place"
-_EQUAL, _RUNS = OWN + "equal", OWN + "runs"
+_EQUAL, _PARTIAL, _RUNS = OWN + "equal", OWN + "partial", OWN + "runs"
 
 
 @framed_table
@@ -151,9 +157,11 @@ def compare_all(
     Warns
     -----
     RankWarning
-        The differences of a pair are equal in all queries, or there are too few queries or
-        resamples, so that its interval is null; there are fewer than 30 effective units with
-        `weight` or `cluster`; or moments of groups with the same queries are pooled.
+        More than 5% of the queries have a value in some of the runs only, and are not compared (not
+        from moments, which do not tell them from undefined values); the differences of a pair are
+        equal in all queries, or there are too few queries or resamples, so that its interval is
+        null; there are fewer than 30 effective units with `weight` or `cluster`; or moments of
+        groups with the same queries are pooled.
 
     Notes
     -----
@@ -244,6 +252,7 @@ class _AllPairs:
                 **dict.fromkeys((_SECOND, _FIRST), schema_of(runs)[RUN_NUMBER]),
                 **{name: _type(name) for name in COLUMNS[2:]},
                 _EQUAL: pl.Boolean(),
+                _PARTIAL: pl.Int64(),
                 _PLACE: pl.Int64(),
             }
         )
@@ -304,6 +313,7 @@ class _AllPairs:
             "missing": np.full(len(tests.first), group.missing),
             "queries": np.full(len(tests.first), group.queries),
             "effective": np.full(len(tests.first), effective),
+            _PARTIAL: np.full(len(tests.first), group.partial),
             "low": tests.low,
             "high": tests.high,
             "p_value": tests.p_values,
@@ -311,7 +321,9 @@ class _AllPairs:
         first, second = np.triu_indices(runs, 1)
         first_run, second_run = group.runs[tests.first], group.runs[tests.second]
         places = np.searchsorted(first * runs + second, first_run * runs + second_run)
-        absent = {_EQUAL: False, "missing": group.missing + group.queries, "queries": 0}
+        absent = {
+            _EQUAL: False, _PARTIAL: 0, "missing": group.missing + group.queries, "queries": 0,
+        }  # fmt: skip
         columns = {name: np.full(len(first), absent.get(name, np.nan)) for name in of_pairs}
         for name, values in of_pairs.items():
             columns[name][places] = values
@@ -328,6 +340,7 @@ class _AllPairs:
 
     def _with_warnings(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows; warn of results that are unknown or unreliable."""
+        warn_of_partial(rows, rows.get_column(_PARTIAL))
         known = rows.get_column("queries") > 1
         if self.source.is_weighted:
             warn_of_effective(rows, rows.get_column("queries") > 0)

@@ -87,7 +87,8 @@ def _rows_of_zeros(
 ) -> pl.LazyFrame:
     """Return a row of zeros for each group and metric of the baseline that a run does not have."""
     others = table.filter(~pl.col(_IS_BASELINE))
-    of_baseline = table.filter(_IS_BASELINE).drop(run)
+    # `filter` with the name of a column would resolve the schema of the plan, which takes long.
+    of_baseline = table.filter(pl.col(_IS_BASELINE)).drop(run)
     rows = of_baseline.join(others.select(run).unique(), how="cross").join(
         others.select(*groups, "metric", run),
         on=[*groups, "metric", run],

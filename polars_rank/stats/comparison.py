@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, free, integer, one_of, share, whole_number
+from polars_rank._params import OWN, Names, free, integer, names, one_of, share, whole_number
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, number_of, warn
 from polars_rank.frames.tables import framed_table, schema_of
@@ -28,9 +28,10 @@ from polars_rank.stats.differences import (
     result_of,
     with_tests,
 )
-from polars_rank.stats.hypotheses import Hypothesis
+from polars_rank.stats.hypotheses import Hypothesis, warn_of_skewed
 from polars_rank.stats.intervals import (
     FEW,
+    MANY_MISSING,
     Alternative,
     is_uneven,
     special,
@@ -54,21 +55,22 @@ from polars_rank.stats.per_query_tables import (
     variables,
     with_definitions,
 )
-from polars_rank.stats.predictions import (
+from polars_rank.stats.prediction_estimates import (
     HUMAN_UNITS,
+    differs,
+    warn_of_sampling,
+)
+from polars_rank.stats.predictions import (
     OF_DIFFERENCE,
     SAMPLED_BY,
     check_predictions,
-    differs,
     predicted_values,
-    warn_of_sampling,
     with_predictions,
 )
 from polars_rank.stats.run_pairs import Pairs
 from polars_rank.stats.sequences import (
     IntervalOfDifference,
     check_bounded,
-    is_skewed,
     of_differences,
     sequence_of,
     sums_in_order,
@@ -85,9 +87,6 @@ if TYPE_CHECKING:
 
     from polars_rank.conventions import Undefined
     from polars_rank.metrics.names import Metrics
-
-#: Above this share of queries without a counterpart in the other run, `compare` warns.
-_MANY_MISSING = 0.05
 
 _OF_RUN, _CHOSEN, _UNEVEN = OWN + "of run", OWN + "chosen", OWN + "uneven"
 _CHANGES, _SHARES, _UNITS = OWN + "changes", OWN + "shares", OWN + "units"
@@ -178,9 +177,9 @@ def compare(
         that it is one of both.
     relative_margin
         The margin as a share of the baseline's mean, between 0 and 1, instead of `margin`. The
-        p-value is that of the paired t test of d + rb or d - rb, which accounts for the estimated
-        mean of the baseline. Null if that mean may be 0. Only for the tests "auto" and "t",
-        without `predictions` and `covariate`.
+        p-value is that of the paired t test of d + rb or d - rb (with -r if the baseline's mean is
+        negative), which accounts for the estimated mean of the baseline. Null if that mean may be
+        0. Only for the tests "auto" and "t", without `predictions` and `covariate`.
     confidence
         Confidence level, between 0 and 1. A one-sided alternative has one-sided intervals. With
         "equivalent", intervals have the level 2 * `confidence` - 1, such as 90%: the run is
@@ -248,7 +247,7 @@ def compare(
 
         - `metric`, and the column of the run;
         - `mean`, `difference`, `relative_difference`, `baseline_mean`: means over the queries in
-          both runs, and the difference relative to the baseline's mean;
+          both runs, and the difference divided by the absolute value of the baseline's mean;
         - `relative_low`, `relative_high`: confidence interval of the relative difference, Fieller's
           with the t distribution; null if the baseline's mean may be 0;
         - `effect_size`: Cohen's dz, the mean difference divided by its standard deviation; null if
@@ -279,12 +278,12 @@ def compare(
         - `low_corrected`, `high_corrected`: confidence interval of the difference that is corrected
           for the number of rows: Bonferroni's, which is conservative for "holm", or Benjamini and
           Yekutieli's for "bh";
-        - `low`, `high`: confidence interval of the difference; null for one unit, or if all
-          differences are equal and the interval is not Tango's; with `bounds`, never null for these
-          reasons;
-        - `p_value`, `p_corrected`: null for fewer than two queries without `bounds`. For a
-          sequence, the smallest α at which the interval of level 1 - α excludes the null hypothesis
-          (always valid).
+        - `low`, `high`: confidence interval of the difference; null for one unit, with
+          `predictions` also for two if `judge_weight` is above 0, or if all differences are equal
+          and the interval is not Tango's; with `bounds`, never null for these reasons;
+        - `p_value`, `p_corrected`: null for fewer than two queries without `bounds`, and with
+          `predictions` if there are too few for an interval. For a sequence, the smallest α at
+          which the interval of level 1 - α excludes the null hypothesis (always valid).
 
         For a geometric mean, the test is about the logarithms, and the interval treats the
         baseline's mean as known.
@@ -385,34 +384,31 @@ def compare(
     check_covariate(
         covariate, covariate_mean, {"by": bool(by), "predictions": predictions is not None}
     )
+    schema = schema_of(values)
+    is_predicted = predictions is not None or OF_DIFFERENCE in schema
     sequence = sequence_of(
-        schema_of(values), interval, bounds, order, confidence, alternative,
+        schema, interval, bounds, order, confidence, alternative,
         weight=weight, cluster=cluster, covariate=covariate,
     )  # fmt: skip
-    if sequence is not None and predictions is not None:
+    if sequence is not None and is_predicted:
         raise ArgumentError("`predictions` does not support `interval` 'sequence'")
-    needing = {
-        "weight": weight, "cluster": cluster, "predictions": predictions, "covariate": covariate,
-        "relative_margin": relative_margin, "interval": sequence,
-    }  # fmt: skip
-    for name, value in needing.items():
-        if value is not None and test not in ("auto", "t"):
-            raise ArgumentError(f"`{name}` needs `test` 'auto' or 't'; found {test!r}")
+    _check_test(
+        test, weight=weight is not None, cluster=cluster is not None, predictions=is_predicted,
+        covariate=covariate is not None, relative_margin=relative_margin is not None,
+        interval=sequence is not None,
+    )  # fmt: skip
     values, definitions = with_definitions(values, conventions, undefined)
     testing = Testing(test, alternative, confidence, n_resamples, seed, of_differences(sequence))
     needs_values = test not in ("auto", "t", "sign") or (test == "sign" and margin != 0)
 
-    schema = schema_of(values)
     hypothesis.check_margin(
-        predictions=predictions is not None or OF_DIFFERENCE in schema,
-        covariate=covariate is not None,
-        bounds=bounds is not None,
+        predictions=is_predicted, covariate=covariate is not None, bounds=bounds is not None
     )
     if is_moments(schema):
         refuse_definitions(undefined, conventions)
         given = {
             "weight": weight, "cluster": cluster, "predictions": predictions is not None,
-            "probability": probability, "bounds": bounds is not None,
+            "probability": probability,
         }  # fmt: skip
         refuse_with_moments({**given, f"test={test!r}": needs_values})
         groups = groups_of_moments(schema, by, run, baseline)
@@ -426,10 +422,10 @@ def compare(
         groups = [*pairs.by]
         free([*groups, run], COLUMNS)
         keys = {
-            **pairs.columns,
-            "order": () if order is None else (order,),
-            "covariate": () if covariate is None else (covariate,),
-        }
+            **pairs.columns, "order": names("order", order),
+            "covariate": names("covariate", covariate),
+            "probability": names("probability", probability),
+        }  # fmt: skip
         selected = variables(schema, metrics, definitions, keys, undefined=undefined)
         moments = paired_sums(
             values, selected, pairs, definitions, values=needs_values,
@@ -448,15 +444,22 @@ def compare(
         moments = with_known_mean(moments, covariate, covariate_mean)
     compared = against_baseline(moments, groups, run, baseline)
     tested = with_tests(compared, testing, correction, hypothesis)
-    results = tested.with_columns(**_doubts(schema_of(tested)))
+    results = tested.with_columns(**_doubts(schema_of(compared)))
     beside = [_SHARES, _UNITS, _EQUAL, _UNEVEN, _CHANGES, _OF_RUN, OF_BASELINE, _CHOSEN]
     result = result_of(results, [*groups, "metric", run], test, weighted=weighted, also=beside)
-    alpha = 1 - confidence if alternative == "equivalent" else None
+    alpha = hypothesis.alpha(confidence)
     return _with_warnings(result, groups, run, test, weighted=weighted, alpha=alpha).drop(beside)
 
 
+def _check_test(test: str, **given: bool) -> None:
+    """Raise `ArgumentError` for a parameter that the test does not support."""
+    for name, is_given in given.items():
+        if is_given and test not in ("auto", "t"):
+            raise ArgumentError(f"`{name}` needs `test` 'auto' or 't'; found {test!r}")
+
+
 def _doubts(schema: pl.Schema) -> dict[str, pl.Expr]:
-    """Return the columns of tested moments that warnings read."""
+    """Return the columns of tested moments that warnings read, from the schema of the moments."""
     chosen = pl.lit(value=False)
     if OF_DIFFERENCE in schema:
         chosen = differs(OF_DIFFERENCE, by_probability=SAMPLED_BY in schema)
@@ -504,44 +507,27 @@ def _with_warnings(
         warn_of_equal(table, without_interval, "differences")
         warn_of_sampling(table, table.get_column(_CHOSEN))
         if alpha is not None:
-            _warn_of_skewed(table, [*groups, "metric", run], alpha)
+            warn_of_skewed(table, [*groups, "metric", run], table.get_column(_UNITS), alpha)
         return table
 
     return result.map_batches(check)
 
 
-def _warn_of_skewed(table: pl.DataFrame, names: Sequence[str], alpha: float) -> None:
-    """Warn of equivalence by t tests of differences that are too skewed for their number."""
-    columns = (table.get_column(name) for name in ("p_value", "interval", _UNITS, "skewness"))
-    skewed = [
-        place
-        for place, (p_value, method, units, skewness) in enumerate(zip(*columns, strict=True))
-        if p_value is not None and p_value < alpha and method == "t"
-        if skewness is not None and is_skewed(units, skewness)
-    ]
-    if skewed:
-        labels = row_labels(table, names)
-        warn(
-            "equivalence may be claimed too often, because the differences are too skewed for so "
-            f"few queries: {first_few([labels[place] for place in skewed])}; evaluate more queries"
-        )
-
-
-def _warn_of_missing(table: pl.DataFrame, names: Sequence[str]) -> None:
+def _warn_of_missing(table: pl.DataFrame, keys: Sequence[str]) -> None:
     """Warn of runs with few or no queries in common with the baseline."""
-    queries, labels = table.get_column("queries"), row_labels(table, names)
+    queries, labels = table.get_column("queries"), row_labels(table, keys)
     if (queries == 0).any():
         alone = [labels[place] for place in (queries == 0).arg_true()]
         warn(f"no query in common with the baseline: {first_few(alone)}")
     many = pl.Series([False] * table.height, dtype=pl.Boolean)
     for name in (_OF_RUN, OF_BASELINE):
         of_run = table.get_column(name)
-        many |= (queries > 0) & (of_run - queries > _MANY_MISSING * of_run)
+        many |= (queries > 0) & (of_run - queries > MANY_MISSING * of_run)
     if many.any():
         missing = table.get_column("missing")
         some = [f"{labels[place]} ({missing[place]:,} missing)" for place in many.arg_true()]
         warn(
-            f"more than {_MANY_MISSING:.0%} of the queries of a run or of the baseline are not in "
+            f"more than {MANY_MISSING:.0%} of the queries of a run or of the baseline are not in "
             f"both, and are not compared: {first_few(some)}"
         )
 

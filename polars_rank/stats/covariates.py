@@ -26,9 +26,9 @@ from polars_rank.errors import ArgumentError, DataError, SchemaError, number_of,
 from polars_rank.evaluation.checks import with_check
 from polars_rank.evaluation.means import ratio, to_rows
 from polars_rank.frames.tables import schema_of
-from polars_rank.stats.intervals import FEW
+from polars_rank.stats.intervals import ONE_UNIT, TWO_UNITS
 from polars_rank.stats.per_query_tables import data_error
-from polars_rank.stats.predictions import FIELDS, Source, sums
+from polars_rank.stats.prediction_estimates import FIELDS, Source, is_far, sums
 from polars_rank.stats.run_pairs import PAIRED, baseline_of
 
 if TYPE_CHECKING:
@@ -45,10 +45,6 @@ REDUCTION = "variance_reduction"
 #: The column of the known mean of the covariate.
 MEAN = OWN + "mean of covariate"
 _COUNT, _SAME, _FAR = OWN + "count", OWN + "same", OWN + "far"
-#: The normal quantile for p = 0.001, two-sided.
-_Z = 3.2905
-#: An effective number of units up to this number is too small for n - 2 degrees of freedom.
-_TWO = 2 + 1e-9
 #: A variance below this share of its terms may be a rounding error.
 _ROUNDING = 1e-14
 #: Means that differ by less, relative to their size, are equal up to rounding.
@@ -183,12 +179,12 @@ def adjustment(column: str) -> Adjustment:
     weight = s["human_weight"]
     n = ratio(weight * weight, s["aa"])
     spread, size = s["judge_squares"] / weight, s["judge_mean"] ** 2
-    varies = (spread > _ROUNDING * size) & (n > _TWO)
+    varies = (spread > _ROUNDING * size) & (n > TWO_UNITS)
     slope = pl.when(varies).then(s["covariance"] / s["judge_squares"]).otherwise(0.0)
     distance = s["judge_mean"] - pl.col(MEAN)
     residual = s["uu"] - 2 * slope * s["uv"] + slope * slope * s["vv"]
     residual = pl.when(residual > _ROUNDING * s["uu"]).then(residual).otherwise(0.0)
-    raw = pl.when(n > 1 + 1e-9).then(s["uu"] / weight**2 * n / (n - 1))
+    raw = pl.when(n > ONE_UNIT).then(s["uu"] / weight**2 * n / (n - 1))
     of_line = residual / weight**2 * n / (n - 2) * (1 + distance * distance / spread)
     square = pl.when(varies).then(of_line).otherwise(raw)
     return Adjustment(
@@ -230,10 +226,8 @@ def _is_of_table() -> pl.Expr:
 def _is_far() -> pl.Expr:
     """Return whether the mean over the table differs from that over all queries, p < 0.001."""
     s = {field: pl.col(OF_DIFFERENCE).struct.field(field) for field in FIELDS}
-    distance = s["judge_mean"] - pl.col(MEAN)
-    n = ratio(s["human_weight"] ** 2, s["aa"])
-    variance = s["vv"] / s["human_weight"] ** 2
-    return ((n >= FEW) & (distance * distance > _Z * _Z * variance)).fill_null(value=False)
+    weight = s["human_weight"]
+    return is_far(s["judge_mean"] - pl.col(MEAN), s["vv"] / weight**2, ratio(weight**2, s["aa"]))
 
 
 _DOUBTS = {

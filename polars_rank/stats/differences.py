@@ -27,15 +27,17 @@ from polars_rank.stats.per_query_tables import (
     EMPTY,
     without,
 )
-from polars_rank.stats.predictions import (
+from polars_rank.stats.prediction_estimates import (
     ESTIMATE_COLUMNS,
     HUMAN_UNITS,
-    OF_DIFFERENCE,
-    PREDICTED,
     PROPORTION_UNITS,
-    SAMPLED_BY,
     estimate,
     with_estimate,
+)
+from polars_rank.stats.predictions import (
+    OF_DIFFERENCE,
+    PREDICTED,
+    SAMPLED_BY,
 )
 from polars_rank.stats.sequences import (
     SEQUENCE_SUMS,
@@ -88,7 +90,8 @@ def with_tests(
     """
     known = (pl.col("counts_as") != "null") | (pl.col("pair_undefined") == 0)
     known &= pl.col("pairs") >= at_least
-    table = _with_estimates(table)
+    of_moments = schema_of(table)  # resolving the schema of a wide plan takes long
+    table = _with_estimates(table, of_moments)
     mean, nulls = pl.col(DIFFERENCE + "mean"), hypothesis.nulls()
     # The mean square of differences of -1, 0 and 1 is the share of those that are not 0.
     square = pl.col(DIFFERENCE + "squares") / pl.col(DIFFERENCE + "weight") + mean * mean
@@ -108,7 +111,7 @@ def with_tests(
             ),
             mean,
         ).alias(MEAN_DIFFERENCE),
-        *([pl.when(known).then(SEQUENCE_SUMS)] if SEQUENCE_SUMS in schema_of(table) else ()),
+        *([pl.when(known).then(SEQUENCE_SUMS)] if SEQUENCE_SUMS in of_moments else ()),
         **nulls,
         **hypothesis.distances(ERROR),
     )
@@ -125,13 +128,12 @@ def with_tests(
     return table.map_batches(test, schema=schema)
 
 
-def _with_estimates(table: pl.LazyFrame) -> pl.LazyFrame:
+def _with_estimates(table: pl.LazyFrame, schema: pl.Schema) -> pl.LazyFrame:
     """Add the standard error and the effective number of units of the difference.
 
     With predictions, the means are estimates, too: the baseline's is that of the run less the
     difference, so that each of them has its own weight of the judge.
     """
-    schema = schema_of(table)
     of_units = moment_math.effective(DIFFERENCE)
     if MEAN in schema:
         units = dict.fromkeys((HUMAN_UNITS, PROPORTION_UNITS), of_units)
@@ -234,13 +236,14 @@ def result_of(
         **_effect(),
         "skewness": moment_math.skewness(DIFFERENCE),
     }
+    schema = schema_of(table)
     effective = [pl.col(HUMAN_UNITS).alias("effective")] if weighted else []
-    if REDUCTION in schema_of(table):
+    if REDUCTION in schema:
         effective.append(pl.col(REDUCTION))
-    if {OF_DIFFERENCE, REDUCTION} & {*schema_of(table)}:
+    if {OF_DIFFERENCE, REDUCTION} & {*schema}:
         unknown = ("relative_low", "relative_high", "effect_low", "effect_high")
         values |= dict.fromkeys(unknown, pl.lit(None, pl.Float64))
-    if OF_DIFFERENCE in schema_of(table):
+    if OF_DIFFERENCE in schema:
         effective += [pl.col(name) for name in ESTIMATE_COLUMNS]
     result = table.select(
         *keys,
@@ -255,7 +258,7 @@ def result_of(
         *also,
     ).with_columns(
         relative_difference=pl.when(pl.col("baseline_mean") != 0).then(
-            pl.col("difference") / pl.col("baseline_mean")
+            pl.col("difference") / pl.col("baseline_mean").abs()
         )
     )
     if test in RANK_TESTS:
@@ -270,11 +273,12 @@ def result_of(
 def _relative_bounds() -> dict[str, pl.Expr]:
     """Return Fieller's interval of the relative difference.
 
-    The ratio r of the means d and b is inside if |d - r·b| is at most q standard errors, which is
-    a quadratic inequality in r.
+    The ratio r of the means d and b > 0 is inside if |d - r·b| is at most q standard errors, which
+    is a quadratic inequality in r. For b < 0, it is the ratio of d and -b.
     """
-    difference, base, q = pl.col(DIFFERENCE + "mean"), pl.col("baseline_mean"), pl.col(_WIDTH)
-    covariance = moment_math.covariance(DIFFERENCE, *COMPANIONS, DIFFERENCE)
+    difference, q = pl.col(DIFFERENCE + "mean"), pl.col(_WIDTH)
+    base, sign = pl.col("baseline_mean").abs(), pl.col("baseline_mean").sign()
+    covariance = sign * moment_math.covariance(DIFFERENCE, *COMPANIONS, DIFFERENCE)
     squares = base * base - q * q * moment_math.variance("baseline_", DIFFERENCE)
     products = difference * base - q * q * covariance
     constant = difference * difference - q * q * pl.col(ERROR) ** 2

@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any, get_args
 import polars as pl
 
 from polars_rank._params import OWN, number, one_of, share
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, warn
 from polars_rank.stats import moment_math
 from polars_rank.stats.intervals import Alternative
 from polars_rank.stats.moment_tables import COMPANIONS, DIFFERENCE
+from polars_rank.stats.per_query_tables import first_few, row_labels
+from polars_rank.stats.sequences import is_skewed
 from polars_rank.stats.significance import Bounds, Result, Sample, Testing
 
 if TYPE_CHECKING:
@@ -89,6 +91,10 @@ class Hypothesis:
     def level(self, confidence: float) -> float:
         """Return the confidence level of the interval, given that of each test."""
         return round(2 * confidence - 1, 12) if self.alternative == "equivalent" else confidence
+
+    def alpha(self, confidence: float) -> float | None:
+        """Return the level of tests of equivalence; None for other alternatives."""
+        return 1 - confidence if self.alternative == "equivalent" else None
 
     @property
     def tests(self) -> tuple[Alternative, ...]:
@@ -200,3 +206,24 @@ def _both(greater: Result, less: Result) -> Result:
     unknown = greater.p_value is None or less.p_value is None
     p_value = None if unknown else max(greater.p_value, less.p_value)  # type: ignore[type-var]
     return Result(p_value, greater.interval, bounds)
+
+
+def warn_of_skewed(
+    table: pl.DataFrame, keys: Sequence[str], units: pl.Series, alpha: float
+) -> None:
+    """Warn of equivalence by t tests of differences that are too skewed for their number."""
+    p_values, methods, skewness = (
+        table.get_column(name) for name in ("p_value", "interval", "skewness")
+    )
+    skewed = [
+        place
+        for place, (p_value, method) in enumerate(zip(p_values, methods, strict=True))
+        if p_value is not None and p_value < alpha and method == "t"
+        if skewness[place] is not None and is_skewed(units[place], skewness[place])
+    ]
+    if skewed:
+        labels = row_labels(table, keys)
+        warn(
+            "equivalence may be claimed too often, because the differences are too skewed for so "
+            f"few queries: {first_few([labels[place] for place in skewed])}; evaluate more queries"
+        )

@@ -22,6 +22,10 @@ EXTRA = "stats"
 #: Below this number of units, intervals other than "t" are too narrow, and "t" intervals may
 #: exceed the range of the metric.
 FEW = 30
+#: Effective numbers of units up to these numbers are one and two units, up to rounding.
+ONE_UNIT, TWO_UNITS = 1 + 1e-9, 2 + 1e-9
+#: Above this share of queries that are not compared, because a run lacks them, there is a warning.
+MANY_MISSING = 0.05
 
 
 def special() -> ModuleType:
@@ -89,6 +93,23 @@ def warn_of_range(table: pl.DataFrame, leaves: pl.Series, least: int) -> None:
             f"{count} of {table.height:,} intervals exceed [{least}, 1], the range of "
             f"the metric, e.g. {metric!r}: {low:.4g} to {high:.4g}; there are too few queries or "
             "clusters"
+        )
+
+
+def warn_of_partial(table: pl.DataFrame, partial: pl.Series) -> None:
+    """Warn of rows that do not compare many of the queries, because some of the runs lack them.
+
+    `partial` has the numbers of queries with values of some of the runs only.
+    """
+    many = partial > MANY_MISSING * (table.get_column("queries") + partial)
+    if count := int(many.sum()):
+        row = many.arg_true()[0]
+        metric, queries = (table.get_column(name)[row] for name in ("metric", "queries"))
+        warn(
+            f"more than {MANY_MISSING:.0%} of the queries are not compared in "
+            f"{number_of(count, 'row')}, because only some of the runs have a value, e.g. "
+            f"{partial[row]:,} of {partial[row] + queries:,} of {metric!r}: evaluate all runs on "
+            "the same queries"
         )
 
 

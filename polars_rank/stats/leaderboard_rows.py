@@ -10,7 +10,12 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank.errors import DataError, number_of, warn
 from polars_rank.frames.tables import schema_of
-from polars_rank.stats.intervals import special, warn_of_effective, warn_of_equal
+from polars_rank.stats.intervals import (
+    special,
+    warn_of_effective,
+    warn_of_equal,
+    warn_of_partial,
+)
 from polars_rank.stats.letters import letters, ranks
 from polars_rank.stats.per_query_tables import lower_is_better
 from polars_rank.stats.resampling import numpy
@@ -50,12 +55,12 @@ FEW_TASKS = 10
 
 _PLACE, _ABSENT_FROM = OWN + "place", OWN + "absent from"
 _EQUAL, _EQUAL_PAIRS = OWN + "equal", OWN + "equal pairs"
-_UNBOUNDED, _FEW = OWN + "unbounded", OWN + "few"
+_UNBOUNDED, _FEW, _PARTIAL = OWN + "unbounded", OWN + "few", OWN + "partial"
 _FACTS = {
     _PLACE: pl.Int64(),
     _ABSENT_FROM: pl.String(),
     **dict.fromkeys((_EQUAL, _UNBOUNDED, _FEW), pl.Boolean()),
-    _EQUAL_PAIRS: pl.Int64(),
+    **dict.fromkeys((_EQUAL_PAIRS, _PARTIAL), pl.Int64()),
 }
 
 
@@ -182,6 +187,7 @@ class Leaderboard:
             "metric": metric, "confidence": self.confidence, "missing": means.missing,
             "queries": means.queries, "tasks": means.tasks, "effective": means.effective,
             _UNBOUNDED: bool(unknown.any()), _EQUAL_PAIRS: int(constant.sum()), _FEW: not known,
+            _PARTIAL: means.partial,
         }  # fmt: skip
         rows = [
             {
@@ -230,6 +236,7 @@ class Leaderboard:
             raise DataError(
                 f"the column {self.source.run!r} has only the run {run[0]!r}; pass several runs"
             )
+        warn_of_partial(rows, rows.get_column(_PARTIAL))
         metrics = rows.get_column("metric")
         few = rows.get_column("rank").is_null()
         if few.any():
@@ -242,8 +249,9 @@ class Leaderboard:
         if self.source.is_weighted and self.population == "queries":
             warn_of_effective(rows, ~rows.get_column(_FEW))
         if count := _number(metrics, rows.get_column(_FEW) & ~few):
+            where = ", in all or in one of the tasks," if self.source.groups else ""
             warn(
-                f"there are fewer than two queries or clusters, in all or in one of the tasks, for "
+                f"there are fewer than two queries or clusters{where} for "
                 f"{number_of(count, 'metric')}: runs cannot be told apart"
             )
         warn_of_equal(rows, rows.get_column(_EQUAL), "values")

@@ -159,10 +159,12 @@ def leaderboard(
     Warns
     -----
     RankWarning
-        There are too few tasks for ranks; the differences of a pair are equal in all queries, or
-        there are too few queries or resamples, so that a pair has no interval and counts as not
-        significantly different; all values of a run are equal; there are fewer than 30 effective
-        units with `weight` or `cluster`; or moments of groups with the same queries are pooled.
+        More than 5% of the queries have a value in some of the runs only, and are not compared (not
+        from moments, which do not tell them from undefined values); there are too few tasks
+        for ranks; the differences of a pair are equal in all queries, or there are too few queries
+        or resamples, so that a pair has no interval and counts as not significantly different; all
+        values of a run are equal; there are fewer than 30 effective units with `weight` or
+        `cluster`; or moments of groups with the same queries are pooled.
 
     Notes
     -----

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_distinct, check_name, free, public
+from polars_rank._params import OWN, Names, check_distinct, check_name, free, names, public
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.evaluation.checks import with_run_warning
@@ -39,12 +39,12 @@ from polars_rank.stats.per_query_tables import (
     with_definitions,
     without,
 )
+from polars_rank.stats.prediction_estimates import merged_sums
 from polars_rank.stats.predictions import (
     OF_DIFFERENCE,
     PREDICTED,
     SAMPLED_BY,
     check_predictions,
-    merged_sums,
     predicted_values,
     with_predictions,
 )
@@ -268,7 +268,8 @@ def moments(
             kept = query_columns(values, query, metrics, keys)
             check_distinct({**keys, "query": kept})
         keys = {**keys, "query": kept}
-        selected = variables(schema, metrics, definitions, keys, undefined=undefined)
+        others = {**keys, "probability": names("probability", probability)}
+        selected = variables(schema, metrics, definitions, others, undefined=undefined)
         groups = [*keys["by"], *keys["run"]]
         clusters = keys["cluster"]
         result = sums_of(
@@ -284,7 +285,10 @@ def moments(
         )  # fmt: skip
         clusters = pairs.cluster
         keys = {name: tuple(columns) for name, columns in pairs.columns.items()}
-        others = {**keys, "covariate": () if covariate is None else (covariate,)}
+        others = {
+            **keys, "covariate": names("covariate", covariate),
+            "probability": names("probability", probability),
+        }  # fmt: skip
         selected = variables(schema, metrics, definitions, others, undefined=undefined)
         groups = [*pairs.by, pairs.run]
         result = paired_sums(values, selected, pairs, definitions, sampled=clusters or pairs.query)

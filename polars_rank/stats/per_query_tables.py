@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 #: Column of moments and results: number of rankings without a retrieved document.
 EMPTY = "empty"
 #: A column of moments that tables of per-query values do not have.
-_OF_MOMENTS = "counts_as"
+OF_MOMENTS = "counts_as"
 #: Number of groups and runs that a warning names.
 _EXAMPLES = 5
 
@@ -109,7 +109,7 @@ def stated_conventions(values: pl.LazyFrame) -> Conventions | None:
     """
     schema = schema_of(values)
     dtype = schema.get(CONVENTIONS)
-    if not _is_statement(CONVENTIONS, dtype) or _OF_MOMENTS in schema:
+    if not _is_statement(CONVENTIONS, dtype) or OF_MOMENTS in schema:
         return None
     if is_in_memory(values, CONVENTIONS):
         names = values.select(pl.col(CONVENTIONS).unique()).collect().to_series().to_list()

@@ -57,8 +57,9 @@ class Matrix(NamedTuple):
     weights: Array
     #: A key for each query, which those of a cluster share.
     keys: Array
-    #: Number of queries without a value in one of the runs.
+    #: Number of queries without a value in one of the runs, and of those with a value in another.
     missing: int
+    partial: int
 
 
 class GroupSums(NamedTuple):
@@ -76,6 +77,8 @@ class GroupSums(NamedTuple):
     units: Units | None = None
     #: Queries x runs; None from moments.
     values: Array | None = None
+    #: Number of queries with a value in some of the runs only; 0 from moments.
+    partial: int = 0
 
 
 class RunMatrices(NamedTuple):
@@ -159,8 +162,10 @@ class RunMatrices(NamedTuple):
         for key, matrix in self.matrices(queries):
             weights = matrix.weights / matrix.weights.max(initial=0.0)
             sums, units = units_of(matrix.values, weights, matrix.keys)
-            count = len(matrix.values)
-            yield GroupSums(key, matrix.runs, count, matrix.missing, sums, units, matrix.values)
+            yield GroupSums(
+                key, matrix.runs, len(matrix.values), matrix.missing, sums, units, matrix.values,
+                matrix.partial,
+            )  # fmt: skip
 
     def matrices(self, queries: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], Matrix]]:
         """Return the matrix of each group and metric, with their key, from the rows of `lists`."""
@@ -173,12 +178,14 @@ class RunMatrices(NamedTuple):
         Raise for values or weights that cannot be squared and added.
         """
         every = slice(None) if runs is None else runs
-        known = cells.known[:, every].all(axis=1)
+        of_runs = cells.known[:, every]
+        known = of_runs.all(axis=1)
         values, weights = cells.values[known][:, every], cells.weights[known]
         self._check(variable, values, weights)
-        missing = len(known) - len(values)
-        new_queries = cells.new_queries[every]
-        return Matrix(cells.runs[every], new_queries, values, weights, cells.keys[known], missing)
+        return Matrix(
+            cells.runs[every], cells.new_queries[every], values, weights, cells.keys[known],
+            missing=len(known) - len(values), partial=int(of_runs.any(axis=1).sum()) - len(values),
+        )  # fmt: skip
 
     def cells(self, queries: pl.DataFrame) -> Iterator[tuple[list[Any], Variable, Cells]]:
         """Return the values of each group and metric from the rows of `lists`."""
@@ -203,7 +210,8 @@ class RunMatrices(NamedTuple):
         filled = np.zeros(queries.height * len(runs), dtype=bool)
         filled[cells] = True
         if np.count_nonzero(filled) < len(cells):
-            raise DataError(self.duplicates)
+            ranking = pl.struct(*self.groups, self.run, *self.query)
+            raise data_error(self.rows, {self.duplicates: ranking.is_duplicated()})
         earliest = filled.reshape(-1, len(runs)).argmax(axis=1)
         new_queries = np.bincount(earliest, minlength=len(runs))
         keys = queries.get_column(KEY).to_numpy()

@@ -19,7 +19,7 @@ from polars_rank.errors import ArgumentError, number_of, short, warn
 from polars_rank.evaluation.checks import with_check
 from polars_rank.frames.tables import schema_of
 from polars_rank.stats.intervals import FEW
-from polars_rank.stats.per_query_tables import data_error
+from polars_rank.stats.per_query_tables import OF_MOMENTS, data_error, refuse_with_moments
 from polars_rank.stats.query_hash import mixed, query_key
 from polars_rank.stats.resampling import numpy
 
@@ -189,6 +189,7 @@ def sequence_of(
             "`bounds` needs `order`, the column by which queries arrived; the interval depends on "
             "it"
         )
+    refuse_with_moments({"bounds": OF_MOMENTS in schema})
     check_column("order", order, schema)
     check_type("order", order, schema[order], "value")
     numpy()

@@ -13,7 +13,7 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from polars_rank.stats.intervals import special, stats
+from polars_rank.stats.intervals import ONE_UNIT, special, stats
 from polars_rank.stats.moment_math import LARGE
 from polars_rank.stats.resampling import all_sign_sums, numpy, sign_sums
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 #: Above this number of units, sums with random signs are normally distributed.
 MANY_UNITS = 10_000
-#: An effective number of units up to this number is one unit, up to rounding.
-ONE_UNIT = 1 + 1e-9
 _ROWS = 1024  # per block, so that differences of runs fit the cache
 #: A difference or a standard deviation below this share of the size of the values may be a rounding
 #: error.

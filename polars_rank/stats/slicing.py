@@ -21,12 +21,12 @@ from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats.baselines import against_baseline
 from polars_rank.stats.differences import result_of, with_tests
-from polars_rank.stats.hypotheses import Hypothesis
+from polars_rank.stats.hypotheses import Hypothesis, warn_of_skewed
 from polars_rank.stats.intervals import Alternative, special, warn_of_effective, warn_of_equal
 from polars_rank.stats.moment_tables import DIFFERENCE, paired_sums
 from polars_rank.stats.per_query_tables import EMPTY, variables, with_definitions
+from polars_rank.stats.prediction_estimates import ESTIMATE_COLUMNS, HUMAN_UNITS
 from polars_rank.stats.predictions import (
-    ESTIMATE_COLUMNS,
     check_columns,
     check_predictions,
     predicted_values,
@@ -159,8 +159,9 @@ def slices(
     Warns
     -----
     RankWarning
-        Most rankings of a run have no retrieved document, all differences of a slice are equal, or
-        it has fewer than 30 effective units with weights or clusters.
+        Most rankings of a run have no retrieved document, all differences of a slice are equal, it
+        has fewer than 30 effective units with weights or clusters, or t tests claim equivalence for
+        fewer than 25 · G² units for a skewness of G.
 
     Notes
     -----
@@ -226,8 +227,10 @@ def slices(
     )
     results = with_tests(compared, testing, correction, hypothesis, at_least=min_queries)
     of_rows = ["column", "value", "metric", run]
-    result = result_of(results, of_rows, "auto", weighted=whole.is_weighted, also=[_WEIGHT])
-    return _result(result, run, min_queries)
+    result = result_of(
+        results, of_rows, "auto", weighted=whole.is_weighted, also=[_WEIGHT, HUMAN_UNITS]
+    )
+    return _result(result, run, min_queries, hypothesis.alpha(confidence))
 
 
 def _slices(columns: Sequence[str], *, pairs: bool) -> pl.Expr:
@@ -261,7 +264,8 @@ def _quoted(text: pl.Expr) -> pl.Expr:
     return pl.when(ambiguous).then(in_quotes).otherwise(text).fill_null("null")
 
 
-def _result(table: pl.LazyFrame, run: str, min_queries: int) -> pl.LazyFrame:
+def _result(table: pl.LazyFrame, run: str, min_queries: int, alpha: float | None) -> pl.LazyFrame:
+    """Return the columns of slices, with warnings; `alpha` is that of tests of equivalence."""
     whole = pl.col(_WEIGHT).sum().over(run, "column")
     effective = selectors.by_name("effective", *ESTIMATE_COLUMNS, require_all=False)
     # Polars prints the first four and the last four columns of a wide table.
@@ -272,16 +276,24 @@ def _result(table: pl.LazyFrame, run: str, min_queries: int) -> pl.LazyFrame:
         (pl.col("queries") < min_queries).alias("small"), "interval", "confidence",
         "low_corrected", "high_corrected", "p_value", "low", "high", "queries", "difference",
         "p_corrected", (pl.col("difference") * pl.col(_WEIGHT) / whole).alias("contribution"),
+        HUMAN_UNITS,
     )  # fmt: skip
     ordered = result.sort(run, "contribution", "column", "value", nulls_last=True)
-    return ordered.map_batches(_with_warnings)
+
+    def check(rows: pl.DataFrame) -> pl.DataFrame:
+        _warn(rows)
+        if alpha is not None:
+            keys = ["column", "value", "metric", run]
+            warn_of_skewed(rows, keys, rows.get_column(HUMAN_UNITS), alpha)
+        return rows
+
+    return ordered.map_batches(check).drop(HUMAN_UNITS)
 
 
-def _with_warnings(table: pl.DataFrame) -> pl.DataFrame:
+def _warn(table: pl.DataFrame) -> None:
     """Warn of slices whose intervals are unreliable or missing."""
     small, low = table.get_column("small"), table.get_column("low")
     if "effective" in table.columns:
         warn_of_effective(table, ~small)
     equal = ~small & low.is_null() & table.get_column("difference").is_not_null()
     warn_of_equal(table, equal & table.get_column("skewness").is_null(), "differences")
-    return table

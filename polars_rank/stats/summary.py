@@ -59,17 +59,19 @@ from polars_rank.stats.per_query_tables import (
     warn_of_empty,
     with_definitions,
 )
-from polars_rank.stats.predictions import (
+from polars_rank.stats.prediction_estimates import (
     ESTIMATE_COLUMNS,
     HUMAN_UNITS,
-    PREDICTED,
     PROPORTION_UNITS,
-    SAMPLED_BY,
-    check_predictions,
     differs,
-    predicted_values,
     warn_of_sampling,
     with_estimate,
+)
+from polars_rank.stats.predictions import (
+    PREDICTED,
+    SAMPLED_BY,
+    check_predictions,
+    predicted_values,
     with_predictions,
 )
 from polars_rank.stats.proportions import wilson
@@ -236,8 +238,9 @@ def summarize(
           give the same standard error;
         - the quantiles;
         - `queries`, `undefined`: number of rankings, and of rankings with an undefined value;
-        - `low`, `high`: confidence interval; null for one effective unit, or if all values are
-          equal and the interval is neither Wilson's nor has `bounds`.
+        - `low`, `high`: confidence interval; null for one effective unit, with `predictions` also
+          for two if `judge_weight` is above 0, or if all values are equal and the interval is
+          neither Wilson's nor has `bounds`.
 
         For a geometric mean, `std` and `std_error` are about the logarithms.
 
@@ -312,11 +315,16 @@ def summarize(
     )
     values, definitions = with_definitions(values, conventions, undefined)
     runs = run_column(schema, run)
+    is_predicted = predictions is not None or PREDICTED in schema
+    if is_predicted and (points or interval not in ("auto", "t", "normal", "none")):
+        raise ArgumentError(
+            "`predictions` does not support `quantiles`, or other intervals than 'auto', 't', "
+            f"'normal' and 'none'; found {interval!r}"
+        )
     if is_moments(schema):
         given = {
             "weight": weight, "cluster": cluster, "quantiles": quantiles,
             "predictions": predictions is not None, "probability": probability,
-            "bounds": bounds is not None,
         }  # fmt: skip
         refuse_definitions(undefined, conventions)
         refuse_with_moments(given)
@@ -338,11 +346,6 @@ def summarize(
     if points and (weight is not None or keys["cluster"]):
         raise ArgumentError("`quantiles` does not support `weight` or `cluster`")
     check_predictions(predictions, probability)
-    if predictions is not None and (points or interval not in ("auto", "t", "normal", "none")):
-        raise ArgumentError(
-            "`predictions` does not support `quantiles`, or other intervals than 'auto', 't', "
-            f"'normal' and 'none'; found {interval!r}"
-        )
     resampled = interval in _RESAMPLED
     if resampled and not names("query", query):
         raise ArgumentError(
@@ -351,7 +354,10 @@ def summarize(
     known = known_query(schema, query)
     reads_queries = resampled or predictions is not None or order is not None
     queries = known or (query_columns(values, query, metrics, keys) if reads_queries else ())
-    others = {**keys, "query": queries, "order": () if order is None else (order,)}
+    others = {
+        **keys, "query": queries, "order": names("order", order),
+        "probability": names("probability", probability),
+    }  # fmt: skip
     selected = variables(schema, metrics, definitions, others, undefined=undefined)
     groups = [*keys["by"], *keys["run"]]
     free(groups, [*COLUMNS, *points])

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from polars_rank._params import OWN
 from polars_rank.errors import DataError
 from polars_rank.frames.tables import schema_of
+from polars_rank.stats.intervals import ONE_UNIT
 from polars_rank.stats.query_hash import query_key
 from polars_rank.stats.resampling import numpy
 from polars_rank.stats.run_matrices import RunMatrices
-from polars_rank.stats.simultaneous import ONE_UNIT, RunSums, Units, squared_distances, units_of
+from polars_rank.stats.simultaneous import RunSums, Units, squared_distances, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,6 +45,8 @@ class Means(NamedTuple):
     degrees: Array
     queries: int
     missing: int
+    #: Number of queries with a value in some of the runs only; 0 from moments.
+    partial: int
     #: Kish's effective number of queries, clusters or tasks.
     effective: float
     tasks: int = 0
@@ -59,6 +62,7 @@ class Task(NamedTuple):
     runs: Array
     queries: int
     missing: int
+    partial: int
     sums: RunSums
     units: Units | None
 
@@ -77,7 +81,7 @@ def tasks_of(source: RunMatrices | RunMoments, lists: pl.DataFrame) -> Iterator[
     np = numpy()
     if not isinstance(source, RunMatrices):
         for each in source.sums(lists):
-            yield Task(each.key, 1.0, each.runs, each.queries, each.missing, each.sums, None)
+            yield Task(each.key, 1.0, each.runs, each.queries, each.missing, 0, each.sums, None)
         return
     for key, matrix in source.matrices(lists):
         values, weights = matrix.values, matrix.weights
@@ -89,12 +93,15 @@ def tasks_of(source: RunMatrices | RunMoments, lists: pl.DataFrame) -> Iterator[
         sums, units = units_of(values, np.ones(len(values)), matrix.keys)
         weight = float(weights[0]) if len(weights) else math.nan
         clusters = units if source.cluster else None
-        yield Task(key, weight, matrix.runs, len(values), matrix.missing, sums, clusters)
+        yield Task(
+            key, weight, matrix.runs, len(values), matrix.missing, matrix.partial, sums, clusters
+        )
 
 
 def over_queries(group: GroupSums) -> Means:
     """Return the means over the queries of a group."""
-    return _of_units(group.sums, group.units, group.queries, group.missing)
+    counts = (group.queries, group.missing, group.partial)
+    return _of_units(group.sums, group.units, counts)
 
 
 def over_sampled_tasks(tasks: Sequence[Task]) -> Means:
@@ -103,8 +110,7 @@ def over_sampled_tasks(tasks: Sequence[Task]) -> Means:
     weights = np.array([task.weight for task in tasks])
     keys = np.array([task.key[0] for task in tasks], dtype=np.uint64)
     sums, units = units_of(np.array([task.sums.means for task in tasks]), weights, keys)
-    queries, missing = _counts(tasks)
-    return _of_units(sums, units, queries, missing)._replace(tasks=len(units.keys))
+    return _of_units(sums, units, _counts(tasks))._replace(tasks=len(units.keys))
 
 
 def over_given_tasks(tasks: Sequence[Task]) -> Means:
@@ -113,7 +119,6 @@ def over_given_tasks(tasks: Sequence[Task]) -> Means:
     tasks = [task for task in tasks if task.weight > 0]
     total = sum(task.weight for task in tasks)
     shares = [task.weight / total for task in tasks]
-    queries, missing = _counts(tasks)
     runs = len(tasks[0].runs)
     means, unit_share = np.zeros(runs), 0.0
     of_pairs, of_runs = _Variances.zero((runs, runs)), _Variances.zero((runs,))
@@ -141,7 +146,7 @@ def over_given_tasks(tasks: Sequence[Task]) -> Means:
     )  # fmt: skip
     errors = np.sqrt(run_variances) if is_known else None
     degrees = np.minimum(of_runs.degrees, limit)
-    return Means(sums, None, errors, degrees, queries, missing, effective, len(tasks))
+    return Means(sums, None, errors, degrees, *_counts(tasks), effective, len(tasks))
 
 
 class _Variances(NamedTuple):
@@ -190,11 +195,15 @@ def _of_clusters(tasks: Sequence[Task], shares: Sequence[float]) -> tuple[Array,
     return sums, float(unit_weights @ unit_weights)
 
 
-def _of_units(sums: RunSums, units: Units | None, queries: int, missing: int) -> Means:
+def _of_units(sums: RunSums, units: Units | None, counts: tuple[int, int, int]) -> Means:
     effective = sums.effective or 0.0
     degrees = numpy().full(len(sums.means), effective - 1)
-    return Means(sums, units, sums.mean_errors, degrees, queries, missing, effective)
+    return Means(sums, units, sums.mean_errors, degrees, *counts, effective)
 
 
-def _counts(tasks: Sequence[Task]) -> tuple[int, int]:
-    return sum(task.queries for task in tasks), sum(task.missing for task in tasks)
+def _counts(tasks: Sequence[Task]) -> tuple[int, int, int]:
+    """Return the numbers of queries, of missing and of partial ones."""
+    queries, missing, partial = zip(
+        *((task.queries, task.missing, task.partial) for task in tasks), strict=True
+    )
+    return sum(queries), sum(missing), sum(partial)

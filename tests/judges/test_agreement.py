@@ -318,8 +318,6 @@ def test_an_empty_table_has_no_rows() -> None:
     empty = long(table([[0, 1]])).clear()
     assert pr.judges.agreement(empty).shape == (0, 9)
     assert pr.judges.confusion(empty).shape == (0, 6)
-    unlabeled = table([[None, None]])
-    assert pr.judges.agreement(unlabeled, labels=["a", "b"]).is_empty()
 
 
 def test_confusion() -> None:
@@ -386,6 +384,16 @@ def test_grades_that_are_not_whole_numbers() -> None:
             "1 of 4 rows: labels of 'label' .`label`. are not in `categories`",
         ),
         (LONG.filter(judge="a"), {}, "has only one judge, 'a'"),
+        (
+            LONG.with_columns(label=pl.lit(None, pl.Int64)),
+            {},
+            r"column 'label' has no labels \(4 rows\)",
+        ),
+        (
+            pl.DataFrame({"query": 1, "doc": ["a", "b"], "human": None, "llm": [0, 1]}),
+            {"labels": ["human", "llm"]},
+            r"column 'human' has no labels \(2 rows\)",
+        ),
         (LONG, {"reference": "aa"}, r"no labels of the judge 'aa' \(`reference`\)"),
         (
             pl.concat([LONG, LONG.with_columns(pl.col("label") + 1)]),

@@ -160,6 +160,8 @@ def test_errors() -> None:
     for given in ({}, {"n": 1, "width": 0.1}):
         with pytest.raises(pr.errors.ArgumentError, match=r"pass either `n`.*or `width`"):
             pr.judges.plan(VALUES, PREDICTED, **given)
+    with pytest.raises(pr.errors.ArgumentError, match="`n` must be an integer of at least 0"):
+        pr.judges.plan(VALUES, PREDICTED, n=np.array([1, 2]))
     with pytest.raises(pr.errors.ArgumentError, match="`values` must be per-query values"):
         pr.judges.plan(pr.stats.moments(VALUES), PREDICTED, n=1)
     with pytest.raises(pr.errors.ArgumentError, match="`baseline` needs `run`"):

@@ -728,6 +728,18 @@ def test_relative_differences_have_fiellers_interval(alternative, weighted):
     assert row["relative_difference"] == pytest.approx(ratio)
 
 
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+def test_relative_differences_from_a_negative_mean_have_the_sign_of_the_difference(alternative):
+    base, new = random_pair()
+    row = pr.compare(two_runs(-base, -new), "x", baseline="a", alternative=alternative)
+    opposite = {"greater": "less", "less": "greater"}.get(alternative, alternative)
+    expected = pr.compare(two_runs(base, new), "x", baseline="a", alternative=opposite)
+    names = ["relative_difference", "relative_high", "relative_low"]
+    negative = [-value for value in expected.select(names).row(0)]
+    names = ["relative_difference", "relative_low", "relative_high"]
+    assert row.select(names).row(0) == pytest.approx(tuple(negative))
+
+
 def test_relative_differences_from_a_mean_near_zero_have_no_interval():
     random = np.random.default_rng(1)
     row = pr.compare(two_runs(random.normal(size=50), random.normal(size=50)), baseline="a").row(

@@ -88,6 +88,16 @@ def test_a_relative_margin_accounts_for_the_estimated_mean(share, alternative):
     assert alternative != "equivalent" or inside == (low_enough and high_enough)
 
 
+def test_a_relative_margin_of_a_negative_mean_is_that_of_the_relative_interval():
+    negative = VALUES.with_columns(-pl.col("x"))
+    for share in (0.01, 0.05, 0.3):
+        row = compared(negative, alternative="greater", relative_margin=share)
+        assert row["p_value"] == pytest.approx(
+            one_sided((1 + share) * BASE - RUN, "greater"), rel=1e-6
+        )
+        assert (row["p_value"] < 0.05) == (-share < row["relative_low"])
+
+
 def test_the_relative_margin_of_a_geometric_mean_is_a_ratio():
     logs = pl.DataFrame({
         "run": ["a"] * N + ["b"] * N, "query": [*range(N)] * 2, 
@@ -286,3 +296,6 @@ def test_equivalence_of_skewed_differences_leads_to_a_warning():
     with pytest.warns(pr.errors.RankWarning, match=r"too skewed for so few queries: .*run = 'b'"):
         assert compared(values, margin=0.1)["p_value"] < 0.05
     assert compared(values, margin=0.001)["p_value"] > 0.05
+    options = {"slices": "country", "baseline": "a", "alternative": "equivalent", "margin": 0.1}
+    with pytest.warns(pr.errors.RankWarning, match=r"too skewed for so few queries: .*value = 'x'"):
+        pr.slices(values.with_columns(country=pl.lit("x")), "x", **options)

@@ -184,11 +184,28 @@ def test_only_queries_that_all_runs_have_are_compared():
         a=[1.0, 0.5, None, 0.0, 0.1], b=[0.6, 0.4, 0.5, None, 0.0], c=[0.1, 0.3, 0.2, 0.3, 0.4]
     )
     values = values.filter((pl.col("run") != "c") | (pl.col("query") < 4))
-    with pytest.warns(pr.errors.RankWarning, match="too few queries"):
+    partial = "more than 5% of the queries are not compared in 3 rows.* e.g. 3 of 5 of 'x'"
+    with (
+        pytest.warns(pr.errors.RankWarning, match="too few queries"),
+        pytest.warns(pr.errors.RankWarning, match=partial),
+    ):
         board = pr.stats.leaderboard(values)
     assert board.select("run", "mean", "queries", "missing").rows() == [
         ("a", 0.75, 2, 3), ("b", 0.5, 2, 3), ("c", pytest.approx(0.2), 2, 3),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("by", [None, "task"])
+def test_queries_that_are_undefined_in_all_runs_need_no_warning(by):
+    random = np.random.default_rng(1)
+    values = table(**{run: random.random(80).tolist() for run in "abc"}).with_columns(
+        x=pl.when(pl.col("query") < 40).then("x"), task=pl.col("query") % 2
+    )
+    board = pr.stats.leaderboard(values, "x", by=by)
+    assert board.select("queries", "missing").rows() == [(40, 40)] * 3
+    one_lacks_many = values.filter((pl.col("run") != "c") | (pl.col("query") % 10 > 0))
+    with pytest.warns(pr.errors.RankWarning, match="4 of 40 of 'x'"):
+        pr.stats.leaderboard(one_lacks_many, "x", by=by)
 
 
 # -- Tasks ----------------------------------------------------------------------------------------

@@ -56,6 +56,33 @@ def expected(human, judge, others):
     return rest.mean() + weight * others.mean(), math.sqrt(square), weight
 
 
+@pytest.mark.parametrize("function", [pr.summarize, pr.compare, pr.stats.moments])
+def test_the_column_of_probabilities_is_no_metric(function):
+    random = np.random.default_rng(1)
+    values = VALUES.select("run", "query", "x", p=pl.lit(0.5))
+    predicted = PREDICTED.select("run", "query", "x", p=pl.Series(random.random(2 * (N + OTHERS))))
+    options = {"predictions": predicted, "probability": "p", "run": "run"}
+    options |= {"baseline": "a"} if function is pr.compare else {}
+    assert function(values, **options)["metric"].unique().to_list() == ["x"]
+    with pytest.raises(pr.errors.ArgumentError, match="'p' is used for both"):
+        function(values, ["x", "p"], **options)
+
+
+@pytest.mark.parametrize(("role", "column"), [("weight", "w"), ("cluster", "user")])
+def test_a_query_has_the_same_weight_and_cluster_in_both_tables(role, column):
+    changed = PREDICTED.with_columns(
+        pl.when(pl.col("query") == 3).then(pl.lit(7)).otherwise(column).alias(column)
+    )
+    error = f"2 rows of `values` have another {role} in `predictions` \\(column '{column}'\\)"
+    for values in (VALUES, VALUES.lazy()):
+        with pytest.raises(pr.errors.DataError, match=error):
+            result = pr.compare(values, "x", baseline="a", predictions=changed, **{role: column})
+            result.lazy().collect()
+    unknown = PREDICTED.with_columns(w=pl.lit(None, pl.Float64))
+    with pytest.raises(pr.errors.DataError, match="null, negative, NaN or infinite weights"):
+        pr.compare(VALUES, "x", baseline="a", weight="w", predictions=unknown)
+
+
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_means_and_differences(engine):
     summary = pr.summarize(VALUES.lazy(), "x", predictions=PREDICTED.lazy()).collect(engine=engine)
@@ -292,7 +319,7 @@ def test_undefined_values_that_are_skipped_belong_to_no_side():
     ("change", "error", "message"),
     [
         (lambda p: p.filter(pl.col("query") > 3), pr.errors.DataError,
-         r"no row for 8 rows of `values`, e.g. \{'run': 'a', 'query': [0-3]\}"),
+         r"no row for 8 rows of `values`, e.g. \{'run': 'a', 'query': 0\}"),
         (lambda p: pl.concat([p, p.filter(run="a").with_columns(run=pl.lit("z"))]), pr.errors.DataError,
          r"1 run of `predictions` not found in `values`, e.g. \{'run': 'z'\}"),
         (lambda p: pl.concat([p, p.head(2)]), pr.errors.DataError,
@@ -356,6 +383,16 @@ def test_what_predictions_do_not_support():
     moments = pr.stats.moments(VALUES, "x")
     with pytest.raises(pr.errors.ArgumentError, match="`predictions` needs per-query values"):
         pr.summarize(moments, predictions=PREDICTED)
+
+
+def test_what_moments_with_predictions_do_not_support():
+    moments = pr.stats.moments(VALUES, "x", run="run", baseline="a", predictions=PREDICTED)
+    with pytest.raises(pr.errors.ArgumentError, match="`predictions` does not support `interval`"):
+        pr.compare(moments, baseline="a", interval="sequence")
+    with pytest.raises(pr.errors.ArgumentError, match="`predictions` needs `test` 'auto' or 't'"):
+        pr.compare(moments, baseline="a", test="sign")
+    with pytest.raises(pr.errors.ArgumentError, match="other intervals than .* found 'sequence'"):
+        pr.summarize(moments, run="run", interval="sequence")
 
 
 def test_a_random_sample_is_not_warned_of():

@@ -333,7 +333,7 @@ def test_what_a_sequence_does_not_support() -> None:
     with pytest.raises(pr.errors.ArgumentError, match="`interval` must be"):
         compared(interval="t")
     moments = pr.stats.moments(VALUES, ["ndcg"], baseline="old")
-    options: dict[str, Any] = {"interval": "sequence", "bounds": (0, 1), "order": "run"}
+    options: dict[str, Any] = {"interval": "sequence", "bounds": (0, 1), "order": "time"}
     for call in (
         lambda: pr.compare(moments, baseline="old", **options),
         lambda: pr.summarize(moments, **options),
