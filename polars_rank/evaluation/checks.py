@@ -353,12 +353,18 @@ def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:
 
 
 def with_check(
-    results: pl.LazyFrame, facts: pl.LazyFrame, check: Callable[[pl.DataFrame], None]
+    results: pl.LazyFrame,
+    facts: pl.LazyFrame,
+    check: Callable[[pl.DataFrame], None],
+    *,
+    last: bool = False,
 ) -> pl.LazyFrame:
     """Return the results; collecting them raises if the check of `facts` does.
 
     The check is concatenated as a table without rows: a join might skip it if there are no
-    results, and need not keep their order.
+    results, and need not keep their order. It is the first table, because `head` skips the last
+    one. With `last`, it is the last: results that are computed row by row from the rows that
+    `facts` reads, too, would wait for them in memory.
     """
     schema = results.collect_schema()
 
@@ -367,7 +373,7 @@ def with_check(
         return pl.DataFrame(schema=schema)
 
     nothing = facts.map_batches(checked, schema=schema, streamable=True)
-    return pl.concat([results, nothing])
+    return pl.concat([results, nothing] if last else [nothing, results])
 
 
 def with_run_warning(
@@ -406,7 +412,7 @@ def with_run_warning(
                     f"if it identifies runs, pass run={name!r}; if not, pass run=None"
                 )
 
-    return with_check(results, several, check)
+    return with_check(results, several, check, last=True)
 
 
 class _Duplicates(Finding):

@@ -223,7 +223,8 @@ def _checked(
     missing = pl.struct(*groups, _JUDGED).filter(known & (pl.col(_JUDGED) == 0))
     sums = pl.col(_ROWS, _JUDGED, _CHOSEN, _CERTAIN).sum()
     facts = counted.select(sums, missing.len().alias(_MISSING), missing.first().alias(_EXAMPLE))
-    return with_check(values, facts, partial(_check_labels, groups=groups, correction=correction))
+    check = partial(_check_labels, groups=groups, correction=correction)
+    return with_check(values, facts, check, last=True)
 
 
 def _check_labels(facts: pl.DataFrame, *, groups: Sequence[str], correction: Correction) -> None:

@@ -283,3 +283,11 @@ def test_invalid_rows(log: pl.DataFrame, options: dict[str, Any], message: str) 
         pr.fuse(log, **options)
     with pytest.raises(pr.errors.DataError):
         pr.fuse(log.lazy(), **options).collect()
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_the_first_rows_are_checked_too(engine: Any) -> None:
+    runs = pr.datasets.search_log(3, 5, runs=["a", "b"])
+    fused = pr.fuse(runs, weights={"a": 1, "b": 1, "c": 1})
+    with pytest.raises(pr.errors.DataError, match="run 'c'"):
+        fused.head(1).collect(engine=engine)
