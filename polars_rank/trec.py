@@ -451,15 +451,16 @@ def _write(
     """
     with new_file(path, overwrite=overwrite, inputs=[rows]) as part:
         try:
-            lines.sink_csv(
-                part,
-                compression="gzip" if Path(path).suffix == ".gz" else "uncompressed",
-                check_extension=False,
-                include_header=False,
-                separator=" ",
-                quote_style="never",
-                engine="streaming",
-            )
+            with part.open("wb") as file:
+                lines.sink_csv(
+                    file,
+                    compression="gzip" if Path(path).suffix == ".gz" else "uncompressed",
+                    check_extension=False,
+                    include_header=False,
+                    separator=" ",
+                    quote_style="never",
+                    engine="streaming",
+                )
         except DataError:
             for table in failures:
                 failing = table.filter(col(FAILED) > 0).collect(engine="streaming")

@@ -113,21 +113,18 @@ def _write(
     result: pl.LazyFrame, form: Format, path: Path,
     texts: Mapping[Format, Callable[[pl.DataFrame], str]],
 ) -> None:  # fmt: skip
-    if form == "parquet":
-        result.sink_parquet(path, engine="streaming")
-    elif form == "csv":
-        lists = cs.by_dtype(pl.List(pl.String))
-        result.with_columns(lists.list.join("; ")).sink_csv(
-            path, engine="streaming", check_extension=False
-        )
-    elif form == "ndjson":
-        lines = result.map_batches(_lines, schema={"line": pl.String}, streamable=True)
-        lines.sink_csv(
-            path, engine="streaming", include_header=False, quote_style="never",
-            check_extension=False,
-        )  # fmt: skip
-    else:
-        path.write_text({**_TEXTS, **texts}[form](collected(result)), "utf-8")
+    with path.open("wb") as file:
+        if form == "parquet":
+            result.sink_parquet(file, engine="streaming")
+        elif form == "csv":
+            lists = cs.by_dtype(pl.List(pl.String))
+            result.with_columns(lists.list.join("; ")).sink_csv(file, engine="streaming")
+        elif form == "ndjson":
+            lines = result.map_batches(_lines, schema={"line": pl.String}, streamable=True)
+            lines.sink_csv(file, engine="streaming", include_header=False, quote_style="never")
+        else:
+            text = {**_TEXTS, **texts}[form](collected(result))
+            file.write(text.encode())
 
 
 def _json(table: pl.DataFrame) -> str:

@@ -27,7 +27,8 @@ def new_file(
 ) -> Iterator[Path]:
     """Yield a temporary path to write to, whose file becomes `path` when the block ends.
 
-    If the block raises, the temporary file is removed and `path` is unchanged.
+    If the block raises, the temporary file is removed and `path` is unchanged. Pass the open file
+    to sinks of Polars, not its path: after an error, they may still create a file.
 
     Parameters
     ----------

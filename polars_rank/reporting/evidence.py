@@ -148,7 +148,8 @@ def _written(frame: pl.LazyFrame, question: Question, path: Path) -> Values:
     else:
         plan = both.per_query(frame, **options)
     try:
-        plan.sink_parquet(path)
+        with path.open("wb") as file:
+            plan.sink_parquet(file)
     except DataError as error:
         raise error.explained() from None
     values = pl.scan_parquet(path, glob=False)

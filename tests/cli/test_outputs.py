@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 from commands import invoke, run
 import needs
@@ -22,6 +23,7 @@ from polars.testing import assert_frame_equal
 
 
 from polars_rank.cli import messages, printing  # noqa: E402
+from polars_rank.cli.writing import put  # noqa: E402
 from polars_rank.cli.commands import app  # noqa: E402
 
 LONG = "https://example.org/" + "path/" * 30 + "end"
@@ -586,3 +588,17 @@ def test_an_output_whose_reader_has_closed_it(here: Path) -> None:
     Thread(target=lambda: Path("pipe").open("rb").close(), daemon=True).start()
     code, out, err = run(*LISTS, "--format", "csv", "-o", "pipe")
     assert (code, out, err) == (141, "", "")
+
+
+def broken(_: pl.DataFrame) -> pl.DataFrame:
+    raise ValueError("broken")
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "ndjson"])
+def test_failed_plans_leave_no_file(tmp_path: Path, form: Any) -> None:
+    """Polars may create the file of a sink after its plan failed, if the sink gets a path."""
+    plan = pl.LazyFrame({"a": [1]}).map_batches(broken, schema={"a": pl.Int64}, streamable=True)
+    for _ in range(100):
+        with pytest.raises(ValueError, match="broken"):
+            put(plan, form, tmp_path / "out")
+    assert not [*tmp_path.iterdir()]
