@@ -203,6 +203,8 @@ def _weights(
         raise ArgumentError(
             f"`method` {method!r} has no weights; methods with `weights`: {weighted}"
         )
+    if not isinstance(weights, Mapping):
+        raise ArgumentError(f"`weights` must be a mapping or None; found {short(weights)}")
     for run, weight in weights.items():
         if not is_number(weight) or weight < 0:
             raise ArgumentError(

@@ -368,7 +368,8 @@ class Folds:
         factor = math.sqrt(1 + (self.count - 1) / self.count)
         deviation = factor * (difference - difference.mean())
         tuned = tuned.with_columns((baseline + difference.mean() + deviation).alias(name))
-        return pl.concat([tuned.select(values.columns), values.filter(~is_tuned)])
+        others = values.filter(~is_tuned).with_columns(pl.col(name).cast(pl.Float64))
+        return pl.concat([tuned.select(values.columns), others])
 
     def documents(self) -> pl.DataFrame:
         """Return the documents of all procedures; "tuned" has the candidate of all queries."""

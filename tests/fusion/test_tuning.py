@@ -378,6 +378,14 @@ def test_undefined_values_of_the_metric() -> None:
     assert_frame_equal(named, pr.tune_fusion(log(2), "rr", undefined="skip", **options))
 
 
+def test_values_of_the_metric_may_be_integers() -> None:
+    hits = pl.col("hits").max().alias("x")
+    options: dict[str, Any] = {"candidates": [{"k": 1}, {"k": 60}]}
+    table = pr.tune_fusion(log(2), hits, **options)
+    expected = pr.tune_fusion(log(2), hits.cast(pl.Float64), **options)
+    assert_frame_equal(table, expected)
+
+
 def test_lowest_relevant_labels_of_queries_have_no_bounds() -> None:
     options: dict[str, Any] = {"candidates": [{"k": 1}, {"k": 60}], "conventions": "opensearch"}
     table = pr.tune_fusion(log(2), "ap@3", ties="doc", **options)
@@ -396,6 +404,7 @@ MISUSES: list[tuple[dict[str, Any], str]] = [
     ({"candidates": []}, "empty"),
     ({"candidates": [{"kk": 1}]}, "unknown parameter 'kk'"),
     ({"candidates": [{"k": 1}, {"k": -1}]}, r"`candidates`\[1\]: `k`"),
+    ({"candidates": [{"weights": [1, 0, 0]}]}, r"`candidates`\[0\]: `weights` must be a mapping"),
     ({"candidates": 0.01}, "5,151 candidates, more than `max_candidates`"),
     ({"candidates": [{}] * 3, "max_candidates": 2}, "3 candidates"),
     ({"method": "mnz"}, "has no weights"),
