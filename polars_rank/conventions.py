@@ -120,7 +120,8 @@ class Conventions:
         numerically.
     decimals
         Number of decimals to which metrics of each ranking are rounded, half up, before means.
-        None: no rounding. Logarithms, of which geometric means are computed, are not rounded.
+        None: no rounding. Logarithms, of which geometric means are computed, and values of
+        expressions are not rounded.
     gain_from
         Lowest label with a gain; labels below it have the gain 0. None: all labels have their
         gain, and negative labels are a penalty.
@@ -464,7 +465,7 @@ def fixed_rel(conventions: Conventions) -> float:
     if conventions.rel == "opensearch":
         raise ArgumentError(
             f"the lowest relevant label of {conventions.name} depends on the labels of the query; "
-            "pass `rel`, the same for all queries"
+            "pass a number as `rel`"
         )
     return conventions.rel
 

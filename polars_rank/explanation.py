@@ -212,7 +212,7 @@ def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]
 
 
 def _lines_of_means(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]]:
-    """Yield the titles and texts of what becomes of the values of queries."""
+    """Yield the titles and texts about undefined values, rounding and means."""
     undefined = REGISTER[metric.function.__name__].undefined
     if undefined:
         effect = _UNDEFINED_TEXTS[conventions.counts_as(metric)]
@@ -378,7 +378,7 @@ def _choices(metric: Metric, conventions: Conventions, ids: pl.DataType | None) 
             if key not in ("k", "rel") and value is not Parameter.empty
         },
         **({"gain_from": conventions.gain_from} if "gain" in accepted else {}),
-        "decimals": conventions.decimals,
+        **({} if metric.aggregate == "geometric" else {"decimals": conventions.decimals}),
         "undefined": conventions.counts_as(metric),
         "query_set": conventions.query_set,
         **({"counts": conventions.counts} if metric.aggregate == "sum" else {}),

@@ -190,14 +190,21 @@ def _named(plan: Plan, values: Sequence[pl.Expr]) -> list[pl.Expr]:
 
 
 def _rounded(value: pl.Expr, column: MetricColumn) -> pl.Expr:
-    """Return a value rounded half up."""
-    decimals, metric = column.conventions.decimals, column.metric
-    if decimals is None or not isinstance(metric, Metric) or metric.aggregate == "geometric":
+    """Return a value, rounded half up if its conventions round it."""
+    decimals = column.conventions.decimals
+    if decimals is None or not _is_rounded(column.metric, column.conventions):
         return value
     scale: float = 10.0**decimals
     below = (value * scale).floor()
     half_up = (below + (value * scale - below >= 0.5)) / scale
-    return half_up.round(decimals)  # Polars divides by a number with an error in the last digit
+    rounded = half_up.round(decimals)  # Polars divides by a number with an error in the last digit
+    return pl.when(value.abs() < 2.0**52 / scale).then(rounded).otherwise(value)
+
+
+def _is_rounded(metric: pl.Expr, conventions: Conventions) -> bool:
+    """Return whether conventions round a metric; expressions and logarithms are not rounded."""
+    is_metric = isinstance(metric, Metric) and metric.aggregate != "geometric"
+    return is_metric and conventions.decimals is not None
 
 
 def _by_rows(plan: Plan, stages: RowStages) -> pl.LazyFrame:
@@ -387,12 +394,13 @@ def _changes(conventions: Conventions, name: str) -> bool:
     if conventions.duplicates == "credit_each":  # one label per row cannot express it
         return True
     reads_copies = conventions.duplicates == "distinct"
-    if not (conventions.parameters or conventions.gain_from is not None or reads_copies):
+    changes = conventions.parameters or conventions.gain_from is not None or reads_copies
+    if not changes and conventions.decimals is None:
         return False
     try:
         metric = read_metric(name)
     except ArgumentError:  # a parameter has no representation as text
         return True
-    if copies_depth(metric, conventions) is not None:
+    if copies_depth(metric, conventions) is not None or _is_rounded(metric, conventions):
         return True
     return conventions.apply(metric).arguments != metric.arguments

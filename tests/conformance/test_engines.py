@@ -164,3 +164,5 @@ def test_difference_of_opensearch() -> None:
     assert "at least half the highest label" in text
     assert "rounded to 2 decimals" in text
     assert "rounded" not in pr.explain("gmap", "opensearch")
+    of_logarithms = pr.explain_difference(frame, "gmap", "elasticsearch", "opensearch")
+    assert of_logarithms["choice"].to_list() == ["rel"]

@@ -95,6 +95,7 @@ def test_own_thresholds_take_precedence() -> None:
     ndcg = pr.evaluate(log, "ndcg@3").item(0, 1)
     assert table.row(0) == (1, 1 / 3, 2 / 3, ndcg)  # relevant: 4; 2 and 4
     assert pr.evaluate(log, "p@3", conventions=OF_LABELS, rel=1).item(0, 1) == 1
+    assert pr.evaluate(log, "p@3", rel="opensearch").item(0, 1) == 1 / 3
 
 
 def test_each_judge_has_a_threshold() -> None:
@@ -133,7 +134,16 @@ def test_functions_of_a_fixed_threshold_say_so() -> None:
 
 @pytest.mark.parametrize(
     ("value", "decimals", "rounded"),
-    [(1 / 3, 2, 0.33), (0.125, 2, 0.13), (5 / 6, 2, 0.83), (-0.125, 2, -0.12), (1 / 3, 0, 0.0)],
+    [
+        *(
+            (1 / 3, 2, 0.33),
+            (0.125, 2, 0.13),
+            (5 / 6, 2, 0.83),
+            (-0.125, 2, -0.12),
+            (1 / 3, 0, 0.0),
+        ),
+        (1e300, 15, 1e300),  # times 10**15, it would be infinite
+    ],
 )
 def test_values_are_rounded_half_up(value: float, decimals: int, rounded: float) -> None:
     log = pl.DataFrame({"query": 1, "score": [1.0], "label": [value]})
@@ -151,6 +161,9 @@ def test_means_are_of_rounded_values() -> None:
     assert rr == (0.3 + 1) / 2
     assert gmap == pytest.approx(math.sqrt(1 / 3))  # logarithms are not rounded
     assert n == (3 / 7 + 1 / 7) / 2  # nor are the values of expressions
+    half = (pr.reciprocal_rank() / pl.col("rank").max()).alias("half")
+    with pytest.raises(pr.errors.ArgumentError, match="'half' contains the metric reciprocal_rank"):
+        pr.evaluate(log, half, conventions=own)
 
 
 @pytest.mark.parametrize(
