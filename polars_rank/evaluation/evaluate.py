@@ -8,7 +8,7 @@ import polars as pl
 
 from polars_rank._docstrings import described_by
 from polars_rank._params import Names, free
-from polars_rank.columns import Score
+from polars_rank.columns import Rel, Score
 from polars_rank.conventions import (
     POLARS_RANK,
     Conventions,
@@ -46,7 +46,7 @@ def evaluate(
     labels: Sequence[str] | None = None,
     by: Names | None = None,
     ties: Ties | None = None,
-    rel: float | None = None,
+    rel: Rel | None = None,
     unjudged: Unjudged | None = None,
     query_set: QuerySet | None = None,
     duplicates: Duplicates | None = None,
@@ -103,8 +103,8 @@ def evaluate(
         tied documents (McSherry & Najork, 2008), which is exact and has a closed form for most
         metrics; the others raise `ArgumentError`.
     rel
-        Lowest relevant label. Default: 1. Labels are compared as Float64: 0.7 as Float32 is
-        0.699999988, and below 0.7.
+        Lowest relevant label, or "opensearch" (see `Conventions`). Default: 1. Labels are compared
+        as Float64: 0.7 as Float32 is 0.699999988, and below 0.7.
     unjudged
         Treatment of retrieved documents without a label: "nonrelevant" (default), or "removed"
         from the ranking before ranks are computed.
@@ -255,7 +255,7 @@ def per_query(
     labels: Sequence[str] | None = None,
     by: Names | None = None,
     ties: Ties | None = None,
-    rel: float | None = None,
+    rel: Rel | None = None,
     unjudged: Unjudged | None = None,
     query_set: QuerySet | None = None,
     duplicates: Duplicates | None = None,

@@ -17,7 +17,7 @@ from polars_rank._params import (
     one_of,
     public,
 )
-from polars_rank.columns import RUNS, Columns, Score, labeled, scored
+from polars_rank.columns import RUNS, Columns, Rel, Score, labeled, scored
 from polars_rank.conventions import (
     POLARS_RANK,
     Conventions,
@@ -63,7 +63,7 @@ class DefinitionOptions(TypedDict, total=False):
     """The options of `evaluate` that define what is computed, and how."""
 
     ties: Ties | None
-    rel: float | None
+    rel: Rel | None
     unjudged: Unjudged | None
     query_set: QuerySet | None
     duplicates: Duplicates | None
@@ -158,7 +158,7 @@ class Evaluation(NamedTuple):
         history: Table | None = None,
         conventions: Conventions | str = POLARS_RANK,
         ties: Ties | None = None,
-        rel: float | None = None,
+        rel: Rel | None = None,
         unjudged: Unjudged | None = None,
         query_set: QuerySet | None = None,
         undefined: Undefined | Mapping[str, Undefined] | None = None,

@@ -9,7 +9,15 @@ import polars as pl
 
 from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names
-from polars_rank.columns import EXCLUDED, RANKED, Columns, Score, is_relevant, lowest_label
+from polars_rank.columns import (
+    EXCLUDED,
+    RANKED,
+    Columns,
+    Rel,
+    Score,
+    is_relevant,
+    lowest_label,
+)
 from polars_rank.conventions import POLARS_RANK, Conventions, Duplicates, Ties, Unjudged
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.attributes import IN_ITEMS, unknown_check, unless_excluded
@@ -65,7 +73,7 @@ def rank(
     scores: Sequence[str] | None = None,
     by: Names | None = None,
     ties: Ties | None = None,
-    rel: float | None = None,
+    rel: Rel | None = None,
     unjudged: Unjudged | None = None,
     duplicates: Duplicates | None = None,
     items: Table | None = None,
