@@ -35,7 +35,7 @@ class Order(TypedDict, total=False):
 LATER = OWN + "later copy"
 #: Whether a row is a later copy with the score of the first copy.
 TIED_COPY = OWN + "tied copy"
-#: Whether a row has the judgment of a copy that lacks it, or another judgment.
+#: Whether the label of a row contradicts that of another copy of the document.
 CONFLICT = OWN + "conflict of labels"
 #: The label that orders tied documents, if it is not the label of the document.
 ORDER_LABEL = OWN + "label of the order"

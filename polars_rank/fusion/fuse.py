@@ -195,9 +195,10 @@ def fuse(
       and the order of its Condorcet methods, which are not available here, depends on the hash
       seed.
     - "opensearch" (neural-search 3.8.0): for the three means, "min_max" with a lowest score of
-      0.001 instead of 0, and `constant=1`. Its weights, also of RRF, add up to 1. It computes with
-      32 bits, so scores agree within 1e-6 if they are above 0, as in OpenSearch. Its z-scores of 0
-      or less are 0.001, which `normalize="zscore"` does not reproduce.
+      0.001 instead of 0, and `constant=1`. OpenSearch needs weights that add up to 1, for RRF, too.
+      It computes with 32 bits, so fused scores agree within 1e-6 if all scores of runs are above 0,
+      as they are in OpenSearch. It replaces z-scores of 0 or less by 0.001; `normalize="zscore"`
+      does not.
     - "elasticsearch" (9.1, `RRFRetrieverBuilder` at commit 0050ad5): RRF with `window=10`, the
       default of `rank_window_size`. It returns at most that many documents, as a metric "@10"
       reads, and computes with 32 bits. It has weights since version 9.2.

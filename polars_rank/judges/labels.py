@@ -72,8 +72,8 @@ class Judgments:
         schemas = {**{name: given[name] for name in by}, **schema}
         result = documents.map_batches(of_groups, schema=schemas).sort(by, maintain_order=True)
         columns = self._label_columns() or (self.label,)
-        numbers = judgments.select(pl.len().alias(_ROWS), pl.col(columns).count())
-        return with_check(result, numbers, partial(_check_numbers, columns=columns))
+        counts = judgments.select(pl.len().alias(_ROWS), pl.col(columns).count())
+        return with_check(result, counts, partial(_check_labeled, columns=columns))
 
     @property
     def has_whole_grades(self) -> bool:
@@ -284,9 +284,9 @@ def _row_checks(query: Sequence[str], doc: str, judge: str) -> Iterator[Check]:
     yield Check("row", pl.col(_JUDGE).is_null(), message)
 
 
-def _check_numbers(numbers: pl.DataFrame, columns: Sequence[str]) -> None:
+def _check_labeled(counts: pl.DataFrame, columns: Sequence[str]) -> None:
     """Raise `DataError` if a column of a table with rows has no labels."""
-    row = numbers.row(0, named=True)
+    row = counts.row(0, named=True)
     for name in columns:
         if row[_ROWS] and not row[name]:
             raise DataError(

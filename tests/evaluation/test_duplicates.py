@@ -327,12 +327,12 @@ def test_ideal_ranking_as_long_as_the_ranking_has_distinct_copies_down_to_k(ties
     metrics = [cut, "ideal_dcg(depth='retrieved')@2", whole]
     options: dict[str, Any] = {"duplicates": "distinct", "ties": ties}
     actual = pr.per_query(log.lazy(), metrics, **options).collect(engine="streaming")
-    for rows, found in zip(lists, actual.iter_rows(named=True), strict=True):
+    for rows, values in zip(lists, actual.iter_rows(named=True), strict=True):
         value = dcg([row.label for row in rows[:3]])
         for metric, judged_copies in ((cut, 3), (whole, len(rows))):
             best = ideal_dcg(rows, 3, judged_copies)
-            assert found[metric] == (pytest.approx(value / best) if best else None)
-        assert found[metrics[1]] == pytest.approx(ideal_dcg(rows, 2, 2))
+            assert values[metric] == (pytest.approx(value / best) if best else None)
+        assert values[metrics[1]] == pytest.approx(ideal_dcg(rows, 2, 2))
     with pytest.raises(pr.errors.ArgumentError, match="`depth='retrieved'`.*the metric itself"):
         pr.evaluate(log, pr.metric(cut) + pr.ndcg(5), **options)
     expected = {"duplicates": "distinct", "ties": "expected"}
