@@ -316,10 +316,12 @@ def summarize(
     values, definitions = with_definitions(values, conventions, undefined)
     runs = run_column(schema, run)
     is_predicted = predictions is not None or PREDICTED in schema
-    if is_predicted and (points or interval not in ("auto", "t", "normal", "none")):
+    if is_predicted and points:
+        raise ArgumentError("`predictions` does not support `quantiles`; omit one of them")
+    if is_predicted and interval not in ("auto", "t", "normal", "none"):
         raise ArgumentError(
-            "`predictions` does not support `quantiles`, or other intervals than 'auto', 't', "
-            f"'normal' and 'none'; found {interval!r}"
+            "`predictions` does not support other intervals than 'auto', 't', 'normal' and 'none'; "
+            f"found {interval!r}"
         )
     if is_moments(schema):
         given = {

@@ -393,6 +393,8 @@ def test_what_moments_with_predictions_do_not_support():
         pr.compare(moments, baseline="a", test="sign")
     with pytest.raises(pr.errors.ArgumentError, match="other intervals than .* found 'sequence'"):
         pr.summarize(moments, run="run", interval="sequence")
+    with pytest.raises(pr.errors.ArgumentError, match="`predictions` does not support `quantiles`"):
+        pr.summarize(moments, run="run", quantiles=[0.5])
 
 
 def test_a_random_sample_is_not_warned_of():
