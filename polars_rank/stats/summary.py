@@ -316,13 +316,8 @@ def summarize(
     values, definitions = with_definitions(values, conventions, undefined)
     runs = run_column(schema, run)
     is_predicted = predictions is not None or PREDICTED in schema
-    if is_predicted and points:
-        raise ArgumentError("`predictions` does not support `quantiles`; omit one of them")
-    if is_predicted and interval not in ("auto", "t", "normal", "none"):
-        raise ArgumentError(
-            "`predictions` does not support other intervals than 'auto', 't', 'normal' and 'none'; "
-            f"found {interval!r}"
-        )
+    if is_predicted:
+        _check_predicted(points, interval)
     if is_moments(schema):
         given = {
             "weight": weight, "cluster": cluster, "quantiles": quantiles,
@@ -387,6 +382,17 @@ def summarize(
         return without_duplicates(result, values, [*groups, *queries], queries)
     # If queries are clusters, equal rows are rankings of the same query.
     return result if {*queries} <= {*keys["cluster"]} else _without_equal_rows(result, values)
+
+
+def _check_predicted(points: Mapping[str, float], interval: str) -> None:
+    """Raise `ArgumentError` for quantiles and intervals that predictions do not support."""
+    if points:
+        raise ArgumentError("`predictions` does not support `quantiles`; omit one of them")
+    if interval not in ("auto", "t", "normal", "none"):
+        raise ArgumentError(
+            "`predictions` does not support other intervals than 'auto', 't', 'normal' and 'none'; "
+            f"found {interval!r}"
+        )
 
 
 def _quantile(value: float) -> float:
