@@ -1,7 +1,8 @@
 """The commands that fuse runs into one, and that tune the fusion."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import typer
@@ -12,28 +13,19 @@ from polars_rank.cli.logs import Log, conventions_of
 from polars_rank.cli.messages import misused
 from polars_rank.cli.writing import put, require_parquet
 from polars_rank.frames.tables import schema_of
-from polars_rank.fusion import parameters
 from polars_rank.fusion.fuse import fuse as fused
 from polars_rank.fusion.tuning import tune_fusion as tuned
 
 
+@o.takes(o.FusionOptions, o.Files, o.ColumnsOfRuns)
 def fuse(
     ctx: typer.Context,
     output: o.ParquetOutput,
     logs: o.Logs = [],
     method: o.FusionMethod = "rrf",
-    k: o.RankConstant = parameters.RANK_CONSTANT,
     weights: Annotated[
         list[str], o.option('Weight of a run, e.g. "bm25=0.3" (repeatable).', metavar="RUN=NUMBER")
     ] = [],
-    normalize: o.Normalization = None,
-    missing: o.MissingDocuments = None,
-    constant: o.ConstantScore = None,
-    gamma: o.Gamma = None,
-    phi: o.Phi = None,
-    ddof: o.Ddof = 0,
-    window: o.Window = None,
-    engine: o.FusionEngine = None,
     ties: Annotated[
         Literal["doc", "doc_ascending", "input"] | None,
         o.option("Order of documents of a run with tied scores."),
@@ -43,21 +35,8 @@ def fuse(
         bool, o.option("Write the fused run beside the runs.", None, "--keep-runs")
     ] = False,
     by: o.By = [],
-    qrels: o.Qrels = [],
-    fractional: o.Fractional = False,
-    negative: o.Negative = "unjudged",
-    input_format: o.InputFormat = None,
-    layout: o.Layout = None,
-    memory: o.Memory = None,
-    missing_columns: o.MissingColumns = "raise",
-    extra_columns: o.ExtraColumns = "raise",
-    progress: o.Progress = True,
-    run: o.Run = None,
-    query: o.Query = [],
-    doc: o.Doc = None,
-    score: o.FusedScore = "score",
-    label: o.Label = "label",
     overwrite: o.Overwrite = False,
+    **options: Any,
 ) -> None:
     """Fuse the rankings of several runs into one run.
 
@@ -68,18 +47,24 @@ def fuse(
       polars-rank fuse log.parquet -o borda.parquet --method borda --keep-runs
     """
     # The log is read twice, so the bar counts the rows that are written.
-    log = Log.of({**locals(), "progress": False})
+    arguments = {**locals(), **options}
+    log = Log.of({**arguments, "progress": False})
     require_parquet(output)
-    if not (run is None or run):
-        misused("fuse needs the column of the run; name it with --run")
-    names = {role: name for role, name in log.columns.items() if role != "position"}
     table = fused(
-        log.opened.scan(by, needs_judgments=False), method, run=run or "run", by=by, k=k,
-        weights=_weights(weights), normalize=normalize, missing=missing, constant=constant,
-        gamma=gamma, phi=phi, ddof=ddof, window=window, engine=engine, ties=ties, name=name,
-        keep_runs=keep_runs, **names,
+        log.opened.scan(by, needs_judgments=False), by=by, weights=_weights(weights), ties=ties,
+        name=name, keep_runs=keep_runs, **_fusion(log, arguments, "fuse"),
     )  # fmt: skip
-    put(bars.watch(table) if progress else table, "parquet", output, overwrite=overwrite)
+    put(bars.watch(table) if options["progress"] else table, "parquet", output, overwrite=overwrite)
+
+
+def _fusion(log: Log, arguments: Mapping[str, Any], command: str) -> dict[str, Any]:
+    """Return the parameters of a fusion: how runs are fused, and the names of columns."""
+    run = arguments["run"]
+    if not (run is None or run):
+        misused(f"{command} needs the column of the run; name it with --run")
+    columns = {role: name for role, name in log.columns.items() if role != "position"}
+    how = asdict(o.from_arguments(o.FusionOptions, arguments))
+    return {"run": run or "run", **how, **columns}
 
 
 def _weights(texts: Iterable[str]) -> dict[str, float] | None:
@@ -99,10 +84,12 @@ def _weights(texts: Iterable[str]) -> dict[str, float] | None:
     return weights or None
 
 
+@o.takes(o.FusionOptions, o.Files, o.ColumnsOfRuns, o.TableOutput)
 def tune_fusion(
     ctx: typer.Context,
     logs: o.Logs = [],
     metrics: o.Metrics = [],
+    method: o.FusionMethod = "rrf",
     candidates: Annotated[
         str,
         o.option(
@@ -111,40 +98,17 @@ def tune_fusion(
             metavar="STEP|JSON",
         ),
     ] = "0.1",
-    method: o.FusionMethod = "rrf",
-    k: o.RankConstant = parameters.RANK_CONSTANT,
-    normalize: o.Normalization = None,
-    missing: o.MissingDocuments = None,
-    constant: o.ConstantScore = None,
-    gamma: o.Gamma = None,
-    phi: o.Phi = None,
-    ddof: o.Ddof = 0,
-    window: o.Window = None,
-    engine: o.FusionEngine = None,
     folds: Annotated[int, o.option("Number of folds for cross-validation.")] = 5,
     max_candidates: Annotated[int, o.option("Maximum number of candidates.")] = 1000,
     by: o.By = [],
     cluster: o.Cluster = [],
     confidence: o.Confidence = 0.95,
     seed: o.Seed = 0,
-    qrels: o.Qrels = [],
-    fractional: o.Fractional = False,
-    negative: o.Negative = "unjudged",
-    input_format: o.InputFormat = None,
-    layout: o.Layout = None,
     memory: Annotated[
         str | None,
         o.option('Memory for sorting and for evaluating, e.g. "2GB" (default: 500 MB).', o.INPUT,
                  metavar="SIZE"),
     ] = None,
-    missing_columns: o.MissingColumns = "raise",
-    extra_columns: o.ExtraColumns = "raise",
-    progress: o.Progress = True,
-    run: o.Run = None,
-    query: o.Query = [],
-    doc: o.Doc = None,
-    score: o.FusedScore = "score",
-    label: o.Label = "label",
     conventions: o.Conventions = "polars_rank",
     ties: Annotated[
         Literal["doc", "doc_ascending"] | None,
@@ -155,10 +119,7 @@ def tune_fusion(
     unjudged: o.Unjudged = None,
     query_set: o.QuerySet = None,
     undefined: o.Undefined = [],
-    format: o.Format = None,
-    output: o.Output = None,
-    overwrite: o.Overwrite = False,
-    wide: o.Wide = False,
+    **options: Any,
 ) -> None:  # fmt: skip
     """Tune a fusion of runs, and compare it on held-out queries.
 
@@ -166,24 +127,20 @@ def tune_fusion(
       polars-rank tune-fusion log.parquet -m ndcg@10
       polars-rank tune-fusion log.parquet -m rr --method borda --candidates 0.05
     """
-    arguments = locals()
+    arguments = {**locals(), **options}
     log = Log.of(arguments).opened
-    if not (run is None or run):
-        misused("tune-fusion needs the column of the run; name it with --run")
+    parameters = _fusion(log, arguments, "tune-fusion")
     if len(metrics) != 1:
         misused(f"tune-fusion needs one metric; found {len(metrics)}")
     treatment: Any = o.undefined_of(undefined)
-    names = {role: name for role, name in log.columns.items() if role != "position"}
     # If it is missing, the error names the option --run, and not --by.
-    runs = [run] if run and run in schema_of(log.scan_as_is()) else []
+    runs = {options["run"]} & {*schema_of(log.scan_as_is())}
     result = tuned(
-        log.scan([*by, *runs]), metrics[0],
-        candidates=_candidates(candidates), method=method, run=run or "run", by=by or None, k=k,
-        normalize=normalize, missing=missing, constant=constant, gamma=gamma, phi=phi, ddof=ddof,
-        window=window, engine=engine, ties=ties, folds=folds, max_candidates=max_candidates,
-        cluster=cluster or None, confidence=confidence, rel=rel, unjudged=unjudged,
-        query_set=query_set, undefined=treatment,
-        conventions=conventions_of(conventions), seed=seed, memory=memory, **names,
+        log.scan([*by, *runs]), metrics[0], candidates=_candidates(candidates), by=by or None,
+        ties=ties, folds=folds, max_candidates=max_candidates, cluster=cluster or None,
+        confidence=confidence, rel=rel, unjudged=unjudged, query_set=query_set,
+        undefined=treatment, conventions=conventions_of(conventions), seed=seed, memory=memory,
+        **parameters,
     )  # fmt: skip
     put(result, **o.output_options(arguments))
 

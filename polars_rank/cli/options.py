@@ -44,7 +44,10 @@ def from_arguments(kind: type[T], values: Mapping[str, Any]) -> T:
 
 
 def takes(*groups: type) -> Callable[[F], F]:
-    """Return a decorator that adds the options of groups to a command with `**options`."""
+    """Return a decorator that adds the options of groups to a command with `**options`.
+
+    An option that the command itself has replaces that of a group.
+    """
 
     def decorate(command: F) -> F:
         own = signature(command, eval_str=True)
@@ -58,7 +61,7 @@ def takes(*groups: type) -> Callable[[F], F]:
             parameters += [
                 Parameter(each.name, Parameter.KEYWORD_ONLY, default=_default(each),
                           annotation=types[each.name])
-                for each in fields(group)
+                for each in fields(group) if each.name not in own.parameters
             ]  # fmt: skip
         parameters.sort(key=_place)
         command.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -378,6 +381,33 @@ class Columns:
     score: Score = "score"
     position: Position = None
     label: Label = "label"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnsOfRuns:
+    """Names of the columns of a log of several runs."""
+
+    run: Run = None
+    query: Query = field(default_factory=list)
+    doc: Doc = None
+    score: FusedScore = "score"
+    label: Label = "label"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusionOptions:
+    """How runs are fused."""
+
+    method: FusionMethod = "rrf"
+    k: RankConstant = fusion_parameters.RANK_CONSTANT
+    normalize: Normalization = None
+    missing: MissingDocuments = None
+    constant: ConstantScore = None
+    gamma: Gamma = None
+    phi: Phi = None
+    ddof: Ddof = 0
+    window: Window = None
+    engine: FusionEngine = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pydoc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -126,10 +126,7 @@ def plain(table: pl.DataFrame) -> str:
 
 def markdown(table: pl.DataFrame) -> str:
     """Return a table in GitHub-flavored Markdown."""
-    columns = _columns(table)
-    rows = [[*map(markdown_text, row)] for row in _rows(columns)]
-    names = [markdown_text(column.name) for column in columns]
-    return markdown_table(names, [column.is_number for column in columns], rows)
+    return markdown_table(*_cells(table, markdown_text))
 
 
 def markdown_text(text: str) -> str:
@@ -147,10 +144,16 @@ def markdown_table(
 
 def latex(table: pl.DataFrame) -> str:
     """Return a table in LaTeX, with rules of the package booktabs."""
+    return latex_table(*_cells(table, latex_text))
+
+
+def _cells(
+    table: pl.DataFrame, text: Callable[[str], str]
+) -> tuple[list[str], list[bool], list[list[str]]]:
+    """Return the names of columns, whether they are numbers, and the cells of the rows."""
     columns = _columns(table)
-    rows = [[*map(latex_text, row)] for row in _rows(columns)]
-    names = [latex_text(column.name) for column in columns]
-    return latex_table(names, [column.is_number for column in columns], rows)
+    rows = [[*map(text, row)] for row in _rows(columns)]
+    return [text(each.name) for each in columns], [each.is_number for each in columns], rows
 
 
 def latex_text(text: str) -> str:

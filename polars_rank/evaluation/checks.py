@@ -362,9 +362,9 @@ def with_check(
     """Return the results; collecting them raises if the check of `facts` does.
 
     The check is concatenated as a table without rows: a join might skip it if there are no
-    results, and need not keep their order. It is the first table, because `head` skips the last
-    one. With `last`, it is the last: results that are computed row by row from the rows that
-    `facts` reads, too, would wait for them in memory.
+    results, and need not keep their order. It comes first, because `head` may skip what comes
+    after the results. With `last`, it comes last: results that are streamed from the same rows as
+    `facts` would otherwise be held in memory.
     """
     schema = results.collect_schema()
 

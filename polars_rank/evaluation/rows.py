@@ -199,7 +199,7 @@ class Plan(NamedTuple):
     ) -> Plan:
         """Return the plan of the metrics that have these stages."""
         keys, kept, needs = Keys.of(columns), evaluation.kept, stages.needs
-        if isinstance(rules.rel, str):  # of all labels of a ranking, in the plan that sorts them
+        if isinstance(rules.rel, str):  # the plan that sorts rankings has all labels of each
             needs = needs._replace(ordered=True)
         reads: set[str] = set()
         lowest: dict[str, float | None] = {}

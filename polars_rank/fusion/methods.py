@@ -27,7 +27,7 @@ RANK, SCORE, POINTS, WEIGHT = (pl.col(OWN + name) for name in ("rank", "score", 
 SIZE, CANDIDATES = (pl.col(OWN + name) for name in ("size", "candidates"))
 
 
-#: A number that fits 32 bits.
+#: A number below the largest 32-bit float.
 _LARGEST = 3e38
 
 
