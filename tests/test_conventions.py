@@ -93,6 +93,7 @@ def test_exceptions_that_do_not_exist() -> None:
         pr.Conventions(exceptions={"ndcg": {"queries": "both"}})
 
 
+@pytest.mark.filterwarnings("ignore:no test compares")
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda each: each.name)
 def test_presets_evaluate_everything_they_can_order(preset: pr.Conventions) -> None:
     names = ["ndcg@5", "rr@5", "map@5", "p@5", "recall@5", "err@5", "rbp.5", "hit_rate@5"]
