@@ -25,7 +25,6 @@ PAIRS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:no test compares")
 @pytest.mark.parametrize(
     ("metric", "a", "b"),
     # NDCG, which most choices change, between all pairs of presets, and the others between some:
