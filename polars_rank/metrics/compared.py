@@ -51,8 +51,7 @@ COMPARED = {
         "reciprocal_rank surprisal unexpectedness unseen_share"
     ),
     "Evidently": (
-        "average_precision fbeta hit_rate ndcg novelty popularity precision recall "
-        "reciprocal_rank"
+        "average_precision fbeta hit_rate ndcg novelty popularity precision recall reciprocal_rank"
     ),
     "LensKit": (
         "average_precision dcg hit_rate intra_list_diversity ndcg popularity precision rbp "

@@ -146,7 +146,7 @@ def ideal_dcg(
 def _sum_to(k: int, discount: Discount) -> float:
     """Return the sum of the discounts of the first k ranks."""
     batches = (pl.int_range(i + 1, min(i + _BATCH, k) + 1) for i in range(0, k, _BATCH))
-    return sum(pl.select(discount(ranks).sum()).item() for ranks in batches)
+    return float(sum(pl.select(discount(ranks).sum()).item() for ranks in batches))
 
 
 def _by_gain(

@@ -278,9 +278,11 @@ def module() -> str:
     lines = []
     for tool, metrics in found.items():
         start = f"    {json.dumps(getattr(pr.conventions, PRESETS[tool]).name)}: "
-        text = textwrap.wrap(" ".join(sorted(metrics)), 86)
+        whole = " ".join(sorted(metrics))
+        # ruff joins strings that fit into a line.
+        text = [whole] if len(whole) <= 90 else textwrap.wrap(whole, 86)
         quoted = [json.dumps(line + " " * (line is not text[-1])) for line in text]
-        several = len(start) + len(quoted[0]) > 98 or len(quoted) > 1
+        several = len(start) + len(quoted[0]) >= 100 or len(quoted) > 1
         body = "".join(f"        {line}\n" for line in quoted)
         lines.append(f"{start}(\n{body}    ),\n" if several else f"{start}{quoted[0]},\n")
     return CODE + "".join(lines) + "}\n"
