@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from polars_rank._params import check_types, integer, number, one_of, public, threshold
 from polars_rank.columns import Rel
 from polars_rank.discounts import jarvelin
-from polars_rank.errors import ArgumentError, hint, short
+from polars_rank.errors import ArgumentError, hint, short, warn
 from polars_rank.gains import at_least
 from polars_rank.metrics.metric import (
     REGISTER,
@@ -439,6 +439,26 @@ def read_metrics(
     )
 
 
+def warn_of_uncompared(metrics: Iterable[pl.Expr], conventions: Conventions) -> None:
+    """Warn about metrics that no test compares with the tool of a preset."""
+    if conventions.name == POLARS_RANK.name or conventions.name not in _PRESET_OF:
+        return
+    # Most calls have no preset.
+    from polars_rank.metrics.compared import COMPARED  # noqa: PLC0415
+
+    compared = COMPARED[conventions.name].split()
+    leaves = [leaf for metric in metrics if isinstance(metric, Metric) for leaf in metric.leaves]
+    # A tool cannot have the metrics that users define.
+    own = [leaf.function for leaf in leaves if leaf.function.__module__.startswith("polars_rank.")]
+    names = dict.fromkeys(function.__name__ for function in own)
+    unknown = [name for name in names if name in REGISTER and name not in compared]
+    if unknown:
+        warn(
+            f"no test compares {', '.join(map(repr, unknown))} with {conventions.name}, which may "
+            "define it differently, or not at all"
+        )
+
+
 def _plain(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
@@ -594,49 +614,71 @@ CATBOOST = Conventions(
     parameters={"average_precision.norm": "min"},
 )
 
-#: RecTools, for metrics of novelty, popularity and diversity. A document that is not in the
+#: Choices of tools that know relevant documents, without grades, and average over the users with a
+#: relevant document.
+_OF_RECOMMENDERS = {"gain": "binary", "precision.irrelevant": "null"}
+
+#: RecTools. NDCG is divided by the DCG of k relevant documents. A document that is not in the
 #: training log counts as a document of one user. A ranking of one document has the diversity 0.
 RECTOOLS = Conventions(
     name="RecTools",
     ties="input",
+    undefined="skip",
     parameters={
+        **_OF_RECOMMENDERS,
+        "ndcg.ideal": "full",
         "novelty.unknown": "max",
         "intra_list_diversity.single": 0.0,
     },
 )
 
-#: RePlay, for the same metrics. Surprisal and Unexpectedness are divided by k, also if a ranking
-#: is shorter; "Novelty" is the share of unseen documents.
+#: RePlay, for data frames. Surprisal and Unexpectedness are divided by k, also if a ranking is
+#: shorter; "Novelty" is the share of unseen documents.
 REPLAY = Conventions(
     name="RePlay",
-    ties="input",
+    ties="doc",
+    undefined="skip",
     parameters={
+        **_OF_RECOMMENDERS,
+        "average_precision.norm": "min",
         "surprisal.unknown": "max",
         "surprisal.depth": "k",
         "unexpectedness.depth": "k",
     },
 )
 
-#: LensKit, for the same metrics and for those of relevance. Its discount is 1 / log2(max(rank, 2)).
-#: The similarity within a ranking of one document is 1, so that its diversity is 0. Means are over
-#: the rankings that have a value.
+#: LensKit. Its discount is 1 / log2(max(rank, 2)). The similarity within a ranking of one document
+#: is 1, so that its diversity is 0. Means are over the rankings that have a value.
 LENSKIT = Conventions(
     name="LensKit",
     ties="input",
     undefined="skip",
     parameters={
+        "gain": "binary",
         "discount": jarvelin(2),
+        "average_precision.norm": "retrieved",
+        "dcg.irrelevant": "null",
+        "rbp.irrelevant": "null",
         "intra_list_diversity.single": 0.0,
         "precision.depth": "retrieved",
         "rbp.p": 0.85,
     },
 )
 
-#: Evidently, for the same metrics. Documents that are not in the training log are left out.
+#: Evidently, which knows the labels of retrieved documents only. Documents that are not in the
+#: training log are left out.
 EVIDENTLY = Conventions(
     name="Evidently",
     ties="input",
-    parameters={"novelty.unknown": "skip", "popularity.unknown": "skip"},
+    undefined="skip",
+    query_set="retrieved",
+    parameters={
+        "ndcg.ideal": "retrieved",
+        "precision.depth": "retrieved",
+        "precision.irrelevant": "null",
+        "novelty.unknown": "skip",
+        "popularity.unknown": "skip",
+    },
 )
 
 #: Haystack, whose evaluators credit a document once, at the rank of its first copy.

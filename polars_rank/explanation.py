@@ -78,12 +78,17 @@ _VALUE_TEXTS: dict[tuple[str, str], str] = {
     ("gain", "linear"): "the label",
     ("gain", "'linear'"): "the label",
     ("gain", "'exp2'"): "2^label - 1",
+    ("gain", "'binary'"): "1 for labels of 1 or more, otherwise 0",
     ("discount", "'log2'"): "1 / log2(rank + 1)",
     ("discount", "'reciprocal'"): "1 / rank",
     ("ideal", "'judged'"): "of all judged documents, retrieved or not",
     ("ideal", "'retrieved'"): "of the retrieved documents only",
+    ("ideal", "'full'"): "k documents with gain 1, even if fewer are judged",
     ("norm", "'R'"): "number of relevant documents",
     ("norm", "'min'"): "the smaller of k and the number of relevant documents",
+    ("norm", "'retrieved'"): (
+        "the smallest of k and the numbers of relevant and retrieved documents"
+    ),
     ("norm", "'hits'"): "number of relevant documents among the first k",
     ("norm", "'full'"): "the value of documents that are each relevant to every subtopic",
     ("norm", "'none'"): "none",
@@ -189,7 +194,7 @@ def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]
     for key, value in values.items():
         if key == "k":
             yield "cutoff", "none" if value is None else f"first {number_of(value, 'document')}"
-        elif key != "rel" and value is not None:
+        elif key not in ("rel", "irrelevant") and value is not None:
             word = written(value)
             lowest = conventions.gain_from
             without_gain = "" if lowest is None else f"; 0 for labels below {lowest}"
@@ -214,6 +219,8 @@ def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]
 def _lines_of_means(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]]:
     """Yield the titles and texts about undefined values, rounding and means."""
     undefined = REGISTER[metric.function.__name__].undefined
+    if metric.arguments.get("irrelevant"):
+        undefined = ", or ".join(filter(None, (undefined, "no document is relevant")))
     if undefined:
         effect = _UNDEFINED_TEXTS[conventions.counts_as(metric)]
         value = counted_as(metric, conventions)

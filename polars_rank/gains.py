@@ -15,6 +15,7 @@ from polars_rank.errors import ArgumentError, hint, short
 
 __all__ = [
     "at_least",
+    "binary",
     "exp2",
     "linear",
     "mapping",
@@ -87,6 +88,32 @@ def exp2(label: pl.Expr) -> pl.Expr:
     return pl.lit(2.0).pow(label.cast(pl.Float64)) - 1
 
 
+@public
+def binary(label: pl.Expr) -> pl.Expr:
+    """Return the gain 1 for labels of 1 or more, and 0 for other labels.
+
+    Parameters
+    ----------
+    label
+        Label, of any numeric type.
+
+    Returns
+    -------
+    pl.Expr
+        Float64; null if the label is null.
+
+    References
+    ----------
+    Jarvelin & Kekalainen, Cumulated gain-based evaluation of IR techniques, 2002.
+
+    Examples
+    --------
+    >>> pl.select(pr.gains.binary(pl.Series([0, 1, 4]))).to_series().to_list()
+    [0.0, 1.0, 1.0]
+    """
+    return (label >= 1).cast(pl.Float64)
+
+
 def _exp2_of_whole(label: pl.Expr) -> pl.Expr:
     # Setting the exponent bits of a float is several times faster than pow.
     exponent = label.cast(pl.Int64).clip(-1022, 1023) + 1023
@@ -94,6 +121,7 @@ def _exp2_of_whole(label: pl.Expr) -> pl.Expr:
 
 
 vars(linear).update(whole=True, of_whole=linear)
+vars(binary).update(whole=True, of_whole=binary)
 
 
 vars(exp2)["of_whole"] = _exp2_of_whole
@@ -288,7 +316,7 @@ def _check_base(base: float) -> None:
 
 
 #: Gains that can be given by name.
-GAINS: dict[str, Gain] = {"linear": linear, "exp2": exp2}
+GAINS: dict[str, Gain] = {"linear": linear, "exp2": exp2, "binary": binary}
 
 
 def gain_of(value: Any) -> Gain:

@@ -104,6 +104,11 @@ def exp2(label: float) -> float:
     return float(2.0**label - 1)
 
 
+def binary(label: float) -> float:
+    """Gain = 1 for a label of 1 or more, else 0."""
+    return float(label >= 1)
+
+
 def mapping(gains: Mapping[float, float]) -> Gain:
     """Gain = gains[label], and 0 for a label that is not a key."""
     return lambda label: gains.get(label, 0.0)
@@ -143,10 +148,13 @@ def dcg(
     *,
     gain: Gain = linear,
     discount: Discount = log2,
+    irrelevant: str | None = None,
     ties: str = "doc",
-) -> float:
+) -> float | None:
     """DCG@k = sum_{i<=k} gain_i * discount(i); Järvelin & Kekäläinen 2002."""
     top = enumerate(ranked(docs, ties)[:k], 1)
+    if irrelevant == "null" and not any(d.label is not None and gain(d.label) > 0 for d in docs):
+        return None
     return math.fsum(gain(d.label) * discount(i) for i, d in top if d.label is not None)
 
 
@@ -161,6 +169,10 @@ def ideal_dcg(
     ties: str = "doc",
 ) -> float:
     """IDCG@k = DCG@k of the labels in descending order; Järvelin & Kekäläinen 2002."""
+    if ideal == "full":
+        n = len(retrieved(docs))
+        last = n if k is None else min(k, n) if depth == "retrieved" else k
+        return math.fsum(discount(i) for i in range(1, last + 1))
     labels = ideal_labels(docs, ideal)[:k]
     labels = labels[: len(retrieved(docs))] if depth == "retrieved" else labels
     return math.fsum(gain(label) * discount(i) for i, label in enumerate(labels, 1))
@@ -178,7 +190,11 @@ def ndcg(
 ) -> float | None:
     """NDCG@k = DCG@k / IDCG@k, undefined unless IDCG@k > 0; Järvelin & Kekäläinen 2002."""
     best = ideal_dcg(docs, k, gain=gain, discount=discount, ideal=ideal, depth=depth)
-    return dcg(docs, k, gain=gain, discount=discount, ties=ties) / best if best > 0 else None
+    found = dcg(
+        docs, k, gain=gain, discount=discount, ties=ties,
+        irrelevant="null" if ideal == "full" else None,
+    )  # fmt: skip
+    return found / best if best > 0 and found is not None else None
 
 
 # -- Precision family -----------------------------------------------------------------------------
@@ -190,12 +206,15 @@ def precision(
     *,
     depth: str = "k",
     short: str | None = None,
+    irrelevant: str | None = None,
     rel: float = 1,
     ties: str = "doc",
 ) -> float | None:
     """P@k = hits@k / k, or / min(k, n); over the n retrieved without k; van Rijsbergen 1979."""
     n = len(retrieved(docs))
     if k is not None and short == "null" and n < k:
+        return None
+    if irrelevant == "null" and not relevant(docs, rel):
         return None
     length = n if k is None else min(k, n) if depth == "retrieved" else k
     return ratio(sum(flags(docs, k, rel, ties)), length)
@@ -246,11 +265,14 @@ def reciprocal_rank(
 def average_precision(
     docs: Docs, k: int | None = None, *, norm: str = "R", rel: float = 1, ties: str = "doc"
 ) -> float | None:
-    """AP@k = sum over hits of P@i / (R, min(k, R), or hits@k); Buckley & Voorhees 2005."""
+    """AP@k = sum over hits of P@i / (R, min(k, R), min(k, R, n), or hits@k); Buckley 2005."""
     top, total = flags(docs, k, rel, ties), len(relevant(docs, rel))
     parts = [sum(top[:i]) / i for i, hit in enumerate(top, 1) if hit]
-    divisor = {"R": total, "min": min(k or total, total), "hits": len(parts) or 1}[norm]
-    return math.fsum(parts) / divisor if total else None
+    divisor = {
+        "R": total, "min": min(k or total, total), "retrieved": min(len(top), total),
+        "hits": len(parts) or 1,
+    }[norm]  # fmt: skip
+    return math.fsum(parts) / divisor if total and divisor else None
 
 
 def rbp(
@@ -259,10 +281,13 @@ def rbp(
     *,
     p: float = 0.8,
     graded: bool = False,
+    irrelevant: str | None = None,
     rel: float = 1,
     ties: str = "doc",
-) -> float:
+) -> float | None:
     """RBP@k = (1 - p) sum_{i<=k} rel_i p^(i-1); Moffat & Zobel 2008."""
+    if irrelevant == "null" and not relevant(docs, rel):
+        return None
     hits = ranked(docs, ties)[:k]
     return (1 - p) * math.fsum(
         (d.label if graded else 1) * p**i for i, d in enumerate(hits) if is_relevant(d, rel)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -98,6 +100,41 @@ def test_presets_evaluate_everything_they_can_order(preset: pr.Conventions) -> N
     names = ["ndcg@5", "rr@5", "map@5", "p@5", "recall@5", "err@5", "rbp.5", "hit_rate@5"]
     found = pr.evaluate(LOG, names, conventions=preset)
     assert found.select(names).null_count().sum_horizontal().item() == 0
+
+
+def test_metrics_that_no_test_compares_with_the_tool_warn() -> None:
+    """The table of these metrics is checked in `tests/conformance/test_table.py`."""
+    metrics = ["err@5", "ndcg@5", "err@10", pr.bpref() - pr.reciprocal_rank(), "bpref", "map"]
+    said = r"^no test compares 'err', 'bpref', 'reciprocal_rank' with LightGBM, which may define"
+    with pytest.warns(pr.errors.RankWarning, match=said) as warnings:
+        pr.evaluate(LOG, metrics, conventions="lightgbm")
+    assert len(warnings) == 1
+    with pytest.warns(pr.errors.RankWarning, match="^no test compares 'fbeta' with ranx, "):
+        pr.per_query(LOG.lazy(), "fbeta", conventions=pr.conventions.RANX)
+    # Without a preset, with other conventions, and for metrics that a tool cannot have.
+    pr.evaluate(LOG, metrics)
+    pr.evaluate(LOG, metrics, conventions=pr.Conventions(ties="best", undefined="one"))
+    pr.evaluate(LOG, pl.col("label").max().alias("highest"), conventions="lightgbm")
+
+    @pr.define_metric()
+    def own_of_this_test() -> pr.terms.Value:
+        return pr.terms.num_retrieved() * 1
+
+    pr.evaluate(LOG, own_of_this_test(), conventions="lightgbm")
+
+
+@pytest.mark.filterwarnings("error:no test compares")
+def test_what_functions_compute_besides_the_metrics_does_not_warn(tmp_path: Path) -> None:
+    log = pr.datasets.search_log(40, runs=["a", "b"]).collect()
+    options = {"by": "run", "conventions": "lightgbm"}
+    pr.diagnostics.tie_bands(log, "ndcg@5", **options)
+    pr.diagnostics.judgment_bounds(log, "ndcg@5", **options)
+    pr.diagnostics.headroom(log, "ndcg@5", **options)
+    pr.rank_curve(log, "ndcg", [1, 2], **options)
+    pr.plot.at_k(log, "ndcg", baseline="a", conventions="lightgbm")
+    pr.report(
+        log, "ndcg@5", baseline="a", conventions="lightgbm", path=tmp_path / "report.html"
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])

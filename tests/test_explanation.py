@@ -193,6 +193,13 @@ WORDS = [
     ("ARP", pr.conventions.POLARS_RANK, ["other meanings of the name: in RecTools and Evidently"]),
     ("ARP@5", pr.conventions.RECTOOLS, ["definition: Popularity"]),
     ("Novelty@5", pr.conventions.REPLAY, ["definition: Unseen share"]),
+    ("NDCG@5", pr.conventions.RECTOOLS, ["ideal ranking: k documents with gain 1"]),
+    ("DCG@5", pr.conventions.LENSKIT, ["undefined where no document is relevant: excluded"]),
+    (
+        "AveragePrecision@5",
+        pr.conventions.LENSKIT,
+        ["divisor: the smallest of k and the numbers of relevant and retrieved documents"],
+    ),
 ]
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -60,6 +61,22 @@ def test_commands_name_extras_that_exist():
 def test_the_first_screen_has_the_demonstration_and_a_picture():
     screen = "".join(README.splitlines(keepends=True)[:16])
     assert "polars-rank demo" in screen and "](examples/report.png)" in screen
+
+
+def test_the_picture_shows_the_report_of_the_demonstration(tmp_path):
+    pictures = runpy.run_path(str(ROOT / "examples" / "pictures.py"))
+    page = pictures["report"](tmp_path / "report.html")
+    shown = pictures["words_in"](ROOT / "examples" / "report.png")
+    assert shown == pictures["words"](page), "run `python examples/pictures.py examples`"
+
+
+def test_counts_are_those_of_the_library():
+    (metrics,) = re.findall(r"\*\*(\d+) metrics\*\*", README)
+    assert int(metrics) == pr.list_metrics().height
+    (columns,) = re.findall(r"The full result has (\d+) columns", README)
+    log = pr.datasets.search_log(20, runs=["bm25", "neural"])
+    comparison = pr.compare(pr.per_query(log, "ndcg@10", by="run"), baseline="bm25")
+    assert int(columns) == len(comparison.collect_schema())
 
 
 def test_functions_for_spark_are_those_that_run_there():

@@ -26,6 +26,7 @@ from sphinx.errors import ExtensionError
 from sphinx.transforms import SphinxTransform
 
 import polars_rank as pr
+from polars_rank.conventions import PRESETS
 
 HERE = Path(__file__).parent
 #: Families of metrics and their metrics, as on the page of metrics.
@@ -60,7 +61,16 @@ templates_path = ["_templates"]
 default_role = "py:obj"
 nitpicky = False
 
-myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_enable_extensions = ["dollarmath", "colon_fence", "substitution"]
+_PEERS = (HERE / "peers.md").read_text(encoding="utf-8")
+#: Counts in the text, written {{ presets }} and {{ tools }}.
+myst_substitutions = {
+    "presets": len(PRESETS),
+    "tools": re.search(r"^\| metric \|(.*)\|$", _PEERS, re.MULTILINE)[1].count(
+        "|"
+    )
+    + 1,
+}
 myst_heading_anchors = 3
 
 # A list, because the index is written only now: a scan for documents may have

@@ -29,6 +29,7 @@ from polars_rank.conventions import (
     check_undefined,
     counted_as,
     named,
+    warn_of_uncompared,
 )
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.attributes import with_attributes, without_seen
@@ -173,6 +174,7 @@ class Evaluation(NamedTuple):
         resolved = [] if metrics is None else resolve(metrics, definitions.name)
         if isinstance(undefined, Mapping):
             check_undefined(undefined, resolved)
+        warn_of_uncompared(resolved, definitions)
         evaluation = cls(
             metrics=[MetricColumn.of(metric, definitions) for metric in resolved],
             conventions=definitions,

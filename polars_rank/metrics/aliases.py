@@ -88,6 +88,11 @@ ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
     "binary_preference": ("bpref", {}),
     "hit_ratio": ("hit_rate", {}),
     "f1_score": ("f1", {}),
+    "f1beta": ("fbeta", {}),
+    "fbetatopk": ("fbeta", {}),
+    "precisiontopk": ("precision", {}),
+    "recalltopk": ("recall", {}),
+    "averageprecision": ("average_precision", {}),
     "click_through_rate": ("ctr", {}),
     "matthews_correlation_coefficient": ("mcc", {}),
     "alpha-dcg": ("alpha_dcg", {}),
@@ -166,6 +171,10 @@ FUNCTIONS_OF = {
     "awrf": (
         "pr.catalog.awrf, which is 1 - Jensen-Shannon divergence; the score of TREC Fair 2022 is "
         "its product with NDCG, and other tools have 1 - another distance"
+    ),
+    "rocauc": (
+        "pr.roc_auc(), or as in RePlay, of the first k documents, "
+        "pl.coalesce(pr.pair_accuracy(k), pr.hit_rate(k))"
     ),
     "categoricaldiversity": "pr.category_count(k) / k",
     "ils": "1 - pr.intra_list_diversity(k, ...)",

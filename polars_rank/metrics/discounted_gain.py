@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from functools import lru_cache
+from typing import Literal, TypeAlias
 
 import polars as pl
 
@@ -11,9 +12,15 @@ from polars_rank.discounts import Discount, log2
 from polars_rank.gains import Gain, linear
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import define_metric
-from polars_rank.metrics.terms import JUDGED, RETRIEVED, Value, ratio
+from polars_rank.metrics.nodes import value_of
+from polars_rank.metrics.terms import JUDGED, RETRIEVED, Value, ratio, where
 
 __all__ = ["cg", "dcg", "ideal_dcg", "ndcg"]
+
+Ideal: TypeAlias = Literal["judged", "retrieved", "full"]
+
+#: Ranks whose discounts are computed at once.
+_BATCH = 2**20
 
 
 @define_metric(high=None, order_matters="cutoff")
@@ -44,7 +51,13 @@ def cg(k: int | None = None, *, gain: Gain = linear) -> Value:
 
 
 @define_metric(high=None)
-def dcg(k: int | None = None, *, gain: Gain = linear, discount: Discount = log2) -> Value:
+def dcg(
+    k: int | None = None,
+    *,
+    gain: Gain = linear,
+    discount: Discount = log2,
+    irrelevant: Literal["null"] | None = None,
+) -> Value:
     r"""Discounted cumulative gain: sum of the gains, each discounted by its rank.
 
     $$\mathrm{DCG@k} = \sum_{r=1}^{k} \mathrm{gain}(\mathrm{label}_r) \cdot \mathrm{discount}(r)$$
@@ -68,7 +81,9 @@ def dcg(k: int | None = None, *, gain: Gain = linear, discount: Discount = log2)
     >>> df.ranking.dcg()  # 2 / log2(2) + 0 / log2(3) + 1 / log2(4)
     2.5
     """
-    return t.top(t.gain(gain), k, discount).sum()
+    one_of("irrelevant", irrelevant, (None, "null"))
+    value = t.top(t.gain(gain), k, discount).sum()
+    return value if irrelevant is None else where(t.each(t.gain(gain)).max() > 0, value)
 
 
 @define_metric(high=None, order_matters="never")
@@ -77,7 +92,7 @@ def ideal_dcg(
     *,
     gain: Gain = linear,
     discount: Discount = log2,
-    ideal: Literal["judged", "retrieved"] = "judged",
+    ideal: Ideal = "judged",
     depth: Literal["retrieved"] | None = None,
 ) -> Value:
     r"""Ideal DCG: DCG of the documents sorted by label, highest label first.
@@ -91,7 +106,8 @@ def ideal_dcg(
     ----------
     ideal
         Documents of the ideal ranking: "judged" for all judged documents, retrieved or not;
-        "retrieved" for the judged documents that were retrieved.
+        "retrieved" for the judged documents that were retrieved; "full" for k documents with gain
+        1, even if fewer are judged (without k: as many as were retrieved).
     depth
         Length of the ideal ranking: "retrieved" for the number of retrieved documents, at most k;
         None for k, or no limit if k is None.
@@ -113,14 +129,24 @@ def ideal_dcg(
     >>> round(df.ranking.ideal_dcg(), 4)  # 2 / log2(2) + 1 / log2(3)
     2.6309
     """
-    one_of("ideal", ideal, ("judged", "retrieved"))
+    one_of("ideal", ideal, ("judged", "retrieved", "full"))
     one_of("depth", depth, (None, "retrieved"))
+    if ideal == "full":
+        several = k is None or depth == "retrieved"
+        return t.top(1, k, discount).sum() if several else value_of(_sum_to(k, discount))
     if ideal == "judged" and not getattr(gain, "falls", False):
         cut = k if depth is None else t.num_retrieved(k)
         return t.ideal_top(gain, discount, cut).sum()
     listed = JUDGED if ideal == "judged" else JUDGED & RETRIEVED
     documents = map(t.in_any_order, (t.gain(gain), listed, RETRIEVED))
     return t.fold(_by_gain, *documents, discount=discount, k=k, depth=depth)
+
+
+@lru_cache
+def _sum_to(k: int, discount: Discount) -> float:
+    """Return the sum of the discounts of the first k ranks."""
+    batches = (pl.int_range(i + 1, min(i + _BATCH, k) + 1) for i in range(0, k, _BATCH))
+    return float(sum(pl.select(discount(ranks).sum()).item() for ranks in batches))
 
 
 def _by_gain(
@@ -148,7 +174,7 @@ def ndcg(
     *,
     gain: Gain = linear,
     discount: Discount = log2,
-    ideal: Literal["judged", "retrieved"] = "judged",
+    ideal: Ideal = "judged",
     depth: Literal["retrieved"] | None = None,
 ) -> Value:
     r"""Normalized discounted cumulative gain: DCG divided by the ideal DCG.
@@ -163,7 +189,8 @@ def ndcg(
     ----------
     ideal
         Documents of the ideal ranking: "judged" for all judged documents, retrieved or not;
-        "retrieved" for the judged documents that were retrieved.
+        "retrieved" for the judged documents that were retrieved; "full" for k documents with gain
+        1, even if fewer are judged (without k: as many as were retrieved).
     depth
         Length of the ideal ranking: "retrieved" for the number of retrieved documents, at most k;
         None for k, or no limit if k is None.
@@ -171,8 +198,8 @@ def ndcg(
     Returns
     -------
     Metric
-        One Float64 per ranking, in [0, 1] unless a gain is negative. Unjudged documents have gain 0
-        and keep their rank.
+        One Float64 per ranking, in [0, 1] unless a gain is negative, or above 1 and the ideal
+        ranking is "full". Unjudged documents have gain 0 and keep their rank.
 
     References
     ----------
@@ -186,6 +213,7 @@ def ndcg(
     0.6309
     """
     return ratio(
-        dcg.tree(k, gain=gain, discount=discount),
+        # An ideal DCG of k documents is above 0, whatever the labels.
+        dcg.tree(k, gain=gain, discount=discount, irrelevant="null" if ideal == "full" else None),
         ideal_dcg.tree(k, gain=gain, discount=discount, ideal=ideal, depth=depth),
     )

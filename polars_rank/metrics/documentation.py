@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 COMMON = {
     "k": "Cutoff, a positive integer. None: the whole ranking.",
     "rel": "Lowest relevant label. None: the `rel` of `evaluate`, 1 by default.",
-    "gain": 'Gain of a label: "linear", "exp2", a mapping `{grade: gain}`, or a function '
+    "gain": 'Gain of a label: "linear", "exp2", "binary", a mapping `{grade: gain}`, or a function '
     "Expr -> Expr.",
     "discount": 'Discount of a rank: "log2", "log", "jarvelin", "reciprocal", or a function '
     "Expr -> Expr.",
@@ -33,6 +33,8 @@ COMMON = {
     "weights": "Column of lists of weights, one for each element of `subtopics`; a subtopic has "
     "one weight per query. None: equal weights.",
     "depth": 'Divisor: "k", or "retrieved" for the smaller of k and the number of documents.',
+    "irrelevant": "Value for a ranking without relevant documents, retrieved or not: "
+    '"null" for null, None for 0.',
     "category": "Column of the category of the document, or of lists of its categories. Null: "
     "unknown.",
     "size": "Number of documents in the collection. None: the number of rows of the ranking.",

@@ -23,7 +23,7 @@ from polars_rank.metrics.cascade_models import (
 from polars_rank.metrics.expressions import IS_RETRIEVED, of_lists
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.nodes import Listed, Mean, Term, UserExpression, Value
-from polars_rank.metrics.terms import LABEL, where
+from polars_rank.metrics.terms import LABEL, least, where
 from polars_rank.metrics.ties import (
     FIRST,
     LAST,
@@ -164,7 +164,7 @@ def _share_of_cutoff(
 def average_precision(
     k: int | None = None,
     *,
-    norm: Literal["R", "min", "hits"] = "R",
+    norm: Literal["R", "min", "retrieved", "hits"] = "R",
     rel: float | None = None,
 ) -> Value:
     """Return the sum over ranks of P(hit) times the expected precision at a hit, over the norm."""
@@ -174,6 +174,8 @@ def average_precision(
             "ties='expected'; omit the cutoff or use norm='min'"
         )
     wanted = t.num_relevant(rel)
+    if norm == "retrieved":
+        wanted = least(t.num_retrieved(k), wanted)
     hits = hits_in_block(rel)
     # Given a hit at this rank, the other h - 1 hits of the block are equally likely to have any of
     # its other c - 1 ranks.

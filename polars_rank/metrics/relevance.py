@@ -30,6 +30,7 @@ def precision(
     *,
     depth: Literal["k", "retrieved"] = "k",
     short: Literal["null"] | None = None,
+    irrelevant: Literal["null"] | None = None,
     rel: float | None = None,
 ) -> Value:
     r"""Precision: fraction of the first k documents that are relevant.
@@ -66,11 +67,13 @@ def precision(
     """
     one_of("depth", depth, ("k", "retrieved"))
     one_of("short", short, (None, "null"))
+    one_of("irrelevant", irrelevant, (None, "null"))
     found = t.top(t.relevant(rel), k).count()
-    if k is None:
-        return ratio(found, t.num_retrieved())
-    value = found / k if depth == "k" else ratio(found, t.num_retrieved(k))
-    return value if short is None else where(t.num_retrieved() >= k, value)
+    whole = k is None or depth == "retrieved"
+    value = ratio(found, t.num_retrieved(k)) if whole else found / k
+    if short is not None and k is not None:
+        value = where(t.num_retrieved() >= k, value)
+    return value if irrelevant is None else where(t.num_relevant(rel) > 0, value)
 
 
 @define_metric(perfect=1, undefined="no document is relevant", order_matters="cutoff")
@@ -304,7 +307,7 @@ def r_precision(*, multiple: float = 1, rel: float | None = None) -> Value:
 def average_precision(
     k: int | None = None,
     *,
-    norm: Literal["R", "min", "hits"] = "R",
+    norm: Literal["R", "min", "retrieved", "hits"] = "R",
     rel: float | None = None,
 ) -> Value:
     r"""Average precision: mean of the precision at the rank of each relevant document.
@@ -319,8 +322,9 @@ def average_precision(
     ----------
     norm
         Divisor: "R" for the number of relevant documents (as in trec_eval); "min" for the smaller
-        of k and R, so that a perfect ranking scores 1; "hits" for the number of relevant documents
-        among the first k.
+        of k and R, so that a perfect ranking scores 1; "retrieved" for the smallest of k, R and the
+        number of retrieved documents, null if that is 0; "hits" for the number of relevant
+        documents among the first k.
 
     Returns
     -------
@@ -339,8 +343,10 @@ def average_precision(
     >>> df.ranking.average_precision()  # (1 / 1 + 2 / 3) / 2
     0.8333333333333333
     """
-    one_of("norm", norm, ("R", "min", "hits"))
+    one_of("norm", norm, ("R", "min", "retrieved", "hits"))
     wanted = t.num_relevant(rel)
+    if norm == "retrieved":
+        wanted = least(t.num_retrieved(k), wanted)
     precisions = t.at_hits(lambda rank, hits: hits / rank, k, rel)
     divisor = wanted
     if norm == "min":

@@ -333,7 +333,8 @@ def gain(gain: Gain) -> Term:
     Parameters
     ----------
     gain
-        Gain of a label: "linear", "exp2", a mapping `{grade: gain}`, or a function Expr -> Expr.
+        Gain of a label: "linear", "exp2", "binary", a mapping `{grade: gain}`, or a function
+        Expr -> Expr.
 
     Returns
     -------

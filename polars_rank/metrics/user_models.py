@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import polars as pl
 
-from polars_rank._params import share, whole_number
+from polars_rank._params import one_of, share, whole_number
 from polars_rank.discounts import reciprocal
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import define_metric
@@ -47,6 +49,7 @@ def rbp(
     *,
     p: float = 0.8,
     graded: bool = False,
+    irrelevant: Literal["null"] | None = None,
     rel: float | None = None,
 ) -> Value:
     r"""Rank-biased precision for a user who continues with probability p.
@@ -79,8 +82,10 @@ def rbp(
     0.625
     """
     share("p", p)
+    one_of("irrelevant", irrelevant, (None, "null"))
     worth = where(t.relevant(rel), LABEL if graded else 1.0)
-    return (1 - p) * t.top(worth * RANK.map(persistence, p=p), k).sum()
+    value = (1 - p) * t.top(worth * RANK.map(persistence, p=p), k).sum()
+    return value if irrelevant is None else where(t.num_relevant(rel) > 0, value)
 
 
 @define_metric()

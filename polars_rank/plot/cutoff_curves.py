@@ -12,11 +12,12 @@ from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import curves
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.frames.tables import collected, lazy, schema_of
+from polars_rank.metrics import terms as t
 from polars_rank.metrics.discounted_gain import cg, dcg, ideal_dcg
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.metrics.precision_variants import interpolated_precision
-from polars_rank.metrics.sets import num_retrieved
+from polars_rank.metrics.terms import Value
 from polars_rank.plot.drawing import (
     ROWS,
     altair,
@@ -341,8 +342,12 @@ def _longest(log: pl.LazyFrame, run: str | None, options: Mapping[str, Any]) -> 
     """Return the largest number of retrieved documents of a ranking, at least 1."""
     of_rankings = {name: value for name, value in options.items() if name != "undefined"}
     by = _by(_columns(log, run, options), of_rankings)
-    counts = per_query(log, num_retrieved(), **by)
-    return int(collected(counts.select(pl.col("num_retrieved").max())).item() or 1)
+    counts = per_query(log, Metric(_retrieved, {}), **by)
+    return int(collected(counts.select(pl.col("_retrieved").max())).item() or 1)
+
+
+def _retrieved() -> Value:
+    return t.num_retrieved()
 
 
 def _measure(metric: str | Metric, conventions: Conventions | str | None) -> Metric:

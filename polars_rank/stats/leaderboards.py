@@ -169,9 +169,9 @@ def leaderboard(
     Notes
     -----
     Two runs whose own intervals overlap can be significantly different, because their values for
-    the same query are alike. Use `letters` or `compare_all` for pairs, not `low` and `high`. Runs
-    may be told apart although `compare_all` has a larger p-value than 1 - `confidence`, never the
-    other way round: its p-values are from step-down tests, which do not give intervals of ranks.
+    the same query are alike. Use `letters` or `compare_all` for pairs, not `low` and `high`. Two
+    runs can have a significant difference in `compare_all`, with a p-value below 1 - `confidence`,
+    but the same letter here, because the step-down tests of `compare_all` find more differences.
 
     For given tasks, the variance of a difference is the sum of the variances within tasks, and the
     t distribution has the smallest of the Satterthwaite degrees of freedom of all pairs, and at

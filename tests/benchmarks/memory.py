@@ -158,8 +158,23 @@ add(
         )
     ),
 )
+add(
+    "`join_judgments` of several runs, then `evaluate`",
+    "rows",
+    collected(
+        lambda f: pr.evaluate(
+            pr.join_judgments(
+                runs_of(f).drop("label"),
+                f.scan("judgments").filter(pl.col("query") < f.rows // LENGTH // 2),
+            ),
+            METRICS,
+            by="run",
+        )
+    ),
+)
 add("`rank_curve`", "nothing", collected(lambda f: pr.rank_curve(f.scan(), "ndcg", range(1, 21))))
-add("`pr_curve`", "nothing", collected(lambda f: pr.pr_curve(f.scan())))
+add("`pr_curve`", "distinct scores", collected(lambda f: pr.pr_curve(f.scan())))
+add("`pr_curve` of several runs", "rows", collected(lambda f: pr.pr_curve(runs_of(f))))
 add("`grouped_auc`", "nothing", collected(lambda f: pr.grouped_auc(f.scan())))
 add(
     "`report`",
@@ -217,6 +232,11 @@ add(
     collected(lambda f: pr.diagnostics.overlap(f.scan(), reversed_scores(f), 10)),
 )
 add("`catalog.popularity`", "documents", collected(lambda f: pr.catalog.popularity(f.scan())))
+add(
+    "`catalog.exclude_seen`, to a file",
+    "rows",
+    sunk(lambda f: pr.catalog.exclude_seen(f.scan(), f.scan("judgments").filter(label=1))),
+)
 add("`catalog.exposure`", "documents", collected(lambda f: pr.catalog.exposure(f.scan(), 10)))
 add("`catalog.summary`", "documents", collected(lambda f: pr.catalog.summary(f.scan(), 10)))
 add(
@@ -239,7 +259,7 @@ add(
     ),
 )
 add(
-    "`fuse` of three runs, to a file",
+    "`fuse` of three runs, sorted by query, to a file",
     "nothing",
     sunk(
         lambda f: pr.fuse(
@@ -248,6 +268,11 @@ add(
             normalize="min_max",
         )
     ),
+)
+add(
+    "`fuse` of two runs, sorted by run, to a file",
+    "rows",
+    sunk(lambda f: pr.fuse(runs_of(f).drop("label"))),
 )
 add(
     "`clicks.click_through_rates`, to a file",

@@ -391,21 +391,21 @@ def test_options_come_before_conventions(tmp_path: Path) -> None:
 
     def actual(*options: object) -> dict[str, float]:
         code, out, err = run(
-            "evaluate", tmp_path / "log.parquet", "-m", "rr", "--format", "json", *options
+            "evaluate", tmp_path / "log.parquet", "-m", "ap", "--format", "json", *options
         )
         assert (code, err) == (0, "")
         return json.loads(out)[0]
 
-    # RR of the queries: 1/2, undefined, undefined, 0.
-    assert actual()["rr"] == (1 / 2) / 4
-    assert actual("--query-set", "judged")["rr"] == pytest.approx((1 / 2) / 3)
+    # AP of the queries: 1/2, undefined, undefined, 0.
+    assert actual()["ap"] == (1 / 2) / 4
+    assert actual("--query-set", "judged")["ap"] == pytest.approx((1 / 2) / 3)
     assert actual("--query-set", "both")["queries"] == 2
-    assert actual("--unjudged", "removed")["rr"] == 1 / 4
-    assert actual("--undefined", "one")["rr"] == (1 / 2 + 1 + 1) / 4
-    assert actual("--conventions", "lightgbm")["rr"] == (1 / 2 + 1 + 1) / 4
-    assert actual("--conventions", "lightgbm", "--undefined", "skip")["rr"] == (1 / 2) / 2
-    assert actual("--conventions", "trec_eval", "--query-set", "all")["rr"] == (1 / 2) / 4
-    assert actual("--conventions", "trec_eval")["rr"] == pytest.approx((1 / 2) / 3)
+    assert actual("--unjudged", "removed")["ap"] == 1 / 4
+    assert actual("--undefined", "one")["ap"] == (1 / 2 + 1 + 1) / 4
+    assert actual("--conventions", "lightgbm")["ap"] == (1 / 2 + 1 + 1) / 4
+    assert actual("--conventions", "lightgbm", "--undefined", "skip")["ap"] == (1 / 2) / 2
+    assert actual("--conventions", "trec_eval", "--query-set", "all")["ap"] == (1 / 2) / 4
+    assert actual("--conventions", "trec_eval")["ap"] == pytest.approx((1 / 2) / 3)
 
 
 def test_undefined_values_of_each_query(tmp_path: Path) -> None:

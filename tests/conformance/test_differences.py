@@ -17,6 +17,7 @@ from polars_rank.metrics.aliases import SETS
 from . import peers
 from .logs import LOGS, random_log
 from .pairs import PEERS
+from . import test_recommenders as recommenders
 from .test_rag import FOUND, RANKINGS
 from .test_rag import log as rag_log
 
@@ -382,7 +383,8 @@ def test_err_of_catboost_uses_labels_as_probabilities() -> None:
 
 #: Two recommendations; only the first is in the training log.
 NEW = pl.DataFrame({
-    "query": 1, "score": [2.0, 1.0], "users": [2, None], "share": [0.25, None], "interactions": [8, None]
+    "query": 1, "doc": ["a", "b"], "score": [2.0, 1.0],
+    "users": [2, None], "share": [0.25, None], "interactions": [8, None],
 })  # fmt: skip
 
 
@@ -434,12 +436,105 @@ def test_rectools_has_an_ild_of_0_for_a_single_document() -> None:
 
 
 def test_lenskit_excludes_users_without_relevant_documents() -> None:
-    """The preset LENSKIT reproduces this, except for DCG and RBP, which are then 0."""
+    """The preset LENSKIT reproduces this, and the value 0 of precision for these users.
+
+    RecTools, RePlay and Evidently exclude them from precision, too, and so do their presets.
+    """
     frame = pl.concat([log((2.0, 1), query="1"), log((2.0, 0), query="2")])
-    for name in ("NDCG@5", "Recall@5", "Hit@5", "RecipRank@5"):
+    for name in ("NDCG@1", "DCG@1", "Recall@1", "Hit@1", "RecipRank@1", "AveragePrecision@1"):
         assert mean(frame, name, pr.conventions.LENSKIT) == 1
         assert mean(frame, name, pr.conventions.POLARS_RANK) == 1 / 2
-    assert mean(frame, "DCG@5", pr.conventions.LENSKIT) == 1 / 2
+    assert mean(frame, "Precision@1", pr.conventions.LENSKIT) == 1 / 2
+    for preset in (pr.conventions.RECTOOLS, pr.conventions.REPLAY, pr.conventions.EVIDENTLY):
+        assert mean(frame, "Precision@1", preset) == mean(frame, "NDCG@1", preset) == 1
+
+
+def test_rectools_divides_ndcg_by_the_dcg_of_k_relevant_documents() -> None:
+    """The preset RECTOOLS reproduces this. For `divide_by_achievable`, use `ndcg(ideal='judged')`.
+
+    RecTools, RePlay and LensKit know no grades; in their presets, a relevant document has gain 1.
+    """
+    frame = log((2.0, 3), (1.0, 0))
+    assert mean(frame, "NDCG@2", pr.conventions.RECTOOLS) == pytest.approx(
+        1 / (1 + 1 / math.log2(3))
+    )
+    assert mean(frame, "ndcg(ideal='judged')@2", pr.conventions.RECTOOLS) == 1
+    assert mean(log((2.0, 1), (1.0, 3)), "NDCG@2", pr.conventions.REPLAY) == 1
+
+
+def test_replay_divides_map_by_at_most_k() -> None:
+    """The preset REPLAY reproduces the example of its documentation."""
+    rankings = {1: [3, 7, 10, 11, 2], 2: [5, 8, 11, 1, 3], 3: [4, 9, 2]}
+    relevant = {1: [5, 6, 7, 8, 9, 10], 2: [6, 7, 4, 10, 11], 3: [1, 2, 3, 4, 5]}
+    frame = pr.from_dicts(
+        {q: {doc: -rank for rank, doc in enumerate(docs)} for q, docs in rankings.items()},
+        {q: dict.fromkeys(docs, 1) for q, docs in relevant.items()},
+    )
+    found = pr.per_query(frame, "MAP@2", conventions="replay").sort("query")
+    assert found["MAP@2"].to_list() == [0.25, 0, 0.5]
+
+
+def test_rectools_counts_k_documents_of_short_rankings_in_accuracy_and_mcc() -> None:
+    """In polars_rank, a shorter ranking has as many documents as were retrieved."""
+    values = recommenders.FOUND["values"]["RecTools"]["Accuracy@5"]
+    ranking, relevant = (
+        recommenders.DATA["accuracy"][key]["u8"] for key in ("rankings", "relevant")
+    )
+    assert (len(ranking), len(relevant)) == (2, 1)  # the last one is relevant
+    assert values["u8"] == pytest.approx((1 + 30 - 5) / 30)
+    ours = pr.per_query(
+        recommenders.accuracy_log("RecTools"), pr.accuracy(5, size=30), query="user", doc="item",
+        position="position", conventions="rectools",
+    )  # fmt: skip
+    assert ours.filter(user="u8").item(0, -1) == pytest.approx((1 + 30 - 2) / 30)
+
+
+def test_replay_computes_roc_auc_of_the_first_k_documents() -> None:
+    """It is 1 if all are relevant, and 0 if none is.
+
+    In polars_rank, this is `pl.coalesce(pr.pair_accuracy(k), pr.hit_rate(k))`.
+    """
+    metric = pl.coalesce(pr.pair_accuracy(5), pr.hit_rate(5)).alias("RocAuc")
+    options = {"query": "user", "doc": "item", "position": "position", "conventions": "replay"}
+    frame = recommenders.accuracy_log("RePlay")
+    ours = dict(pr.per_query(frame, metric, **options).select("user", "RocAuc").iter_rows())
+    theirs = recommenders.FOUND["values"]["RePlay"]["RocAuc@5"]
+    assert {user: ours[user] for user in theirs} == pytest.approx(theirs)
+    mean_of_theirs = recommenders.FOUND["means"]["RePlay"]["RocAuc@5"]
+    assert pr.evaluate(frame, metric, **options)["RocAuc"].item() == pytest.approx(mean_of_theirs)
+
+
+def test_evidently_knows_relevant_documents_only_if_they_are_recommended() -> None:
+    """This affects recall and MAP. In polars_rank, other relevant documents count, too.
+
+    Without these rows, values are those of Evidently.
+    """
+    frame = log((1.0, 1), (None, 1))
+    assert mean(frame, "Recall@1", pr.conventions.EVIDENTLY) == 1 / 2
+    assert mean(frame.drop_nulls(), "Recall@1", pr.conventions.EVIDENTLY) == 1
+
+
+def test_evidently_adds_the_last_relevant_document_of_a_short_ranking_again() -> None:
+    """Its MAP has one more term for each rank that the ranking lacks, and can exceed 1.
+
+    In polars_rank, missing ranks add nothing.
+    """
+    ours = pr.evaluate(
+        recommenders.accuracy_log("Evidently"), "MAP@5", query="user", doc="item",
+        position="position", conventions="evidently",
+    )  # fmt: skip
+    theirs = recommenders.FOUND["means"]["Evidently"]
+    assert ours["MAP@5"].item() < theirs["MRR@5"] < theirs["MAP@5"]
+
+
+def test_evidently_computes_f_beta_of_mean_precision_and_mean_recall() -> None:
+    """In polars_rank, it is the mean of the F-measures of the users, with the precision at k."""
+    means = recommenders.FOUND["means"]["Evidently"]
+    precision, recall = means["PrecisionTopK@5"], means["RecallTopK@5"]
+    assert means["FBetaTopK@5"] == pytest.approx(2 * precision * recall / (precision + recall))
+    frame = pl.concat([log((2.0, 1), (1.0, 0), query="1"), log((2.0, 1), (1.0, 1), query="2")])
+    found = mean(frame, "FBetaTopK@2", pr.conventions.EVIDENTLY)
+    assert found == pytest.approx((2 * 0.5 / 1.5 + 1) / 2)
 
 
 def test_replay_divides_categorical_diversity_by_k() -> None:

@@ -14,8 +14,37 @@ from .write_recommenders import FIXTURE, log
 FOUND = json.loads(FIXTURE.read_text(encoding="utf-8"))
 DATA = FOUND["log"]
 
-#: The metric for each name in each tool, under the preset of the tool.
-METRICS = {
+#: The metric of accuracy for each name in each tool, under the preset of the tool.
+ACCURACY: dict[tuple[str, str], str] = {
+    **{
+        (tool, f"{name}@5"): f"{name}@5"
+        for tool, names in {
+            "RecTools": ("Precision", "Recall", "F1Beta", "HitRate", "MAP", "MRR", "NDCG"),
+            "RePlay": ("Precision", "Recall", "HitRate", "MAP", "MRR", "NDCG"),
+            "Evidently": (
+                *("PrecisionTopK", "RecallTopK", "FBetaTopK", "HitRate", "MAP", "MRR", "NDCG"),
+            ),
+            "LensKit": (
+                *("Precision", "Recall", "Hit", "AveragePrecision", "RecipRank", "RBP", "DCG"),
+                "NDCG",
+            ),
+        }.items()
+        for name in names
+    },
+    ("RecTools", "Precision(r_precision)@5"): "recall_capped@5",
+    ("RecTools", "F1Beta(beta=2)@5"): "F1Beta(beta=2)@5",
+    ("RecTools", "NDCG(divide_by_achievable)@5"): "ndcg(ideal='judged')@5",
+    ("RecTools", "Accuracy@5"): "accuracy(size=30)@5",
+    ("RecTools", "MCC@5"): "mcc(size=30)@5",
+    ("RePlay", "RocAuc@5"): "pair_accuracy@5",
+}
+#: Metrics whose values of short rankings differ, as `test_differences` shows.
+DIFFERENT = {
+    *(("RecTools", "Accuracy@5"), ("RecTools", "MCC@5")),
+    *(("Evidently", "FBetaTopK@5"), ("RePlay", "RocAuc@5")),
+}
+#: The other metrics.
+BEYOND_ACCURACY: dict[tuple[str, str], str | pr.Metric] = {
     ("RecTools", "MIUF@5"): "MIUF@5",
     ("RecTools", "AvgRecPopularity@5"): "AvgRecPopularity@5",
     ("RecTools", "AvgRecPopularity(normalize)@5"): "ARP(interactions='interaction_share')@5",
@@ -30,16 +59,10 @@ METRICS = {
     ("RePlay", "CategoricalDiversity@5"): (pr.category_count(5) / 5).alias("CategoricalDiversity"),
     ("Evidently", "Novelty@5"): "Novelty@5",
     ("Evidently", "ARP@5"): "ARP(interactions='of_largest')@5",
-    ("LensKit", "NDCG@5"): "NDCG@5",
-    ("LensKit", "DCG@5"): "DCG@5",
-    ("LensKit", "Hit@5"): "Hit@5",
-    ("LensKit", "Recall@5"): "Recall@5",
-    ("LensKit", "Precision@5"): "Precision@5",
-    ("LensKit", "RecipRank@5"): "RecipRank@5",
-    ("LensKit", "RBP@5"): "RBP@5",
     ("LensKit", "MeanPopRank@5"): "popularity(interactions='quantile')@5",
     ("LensKit", "ILS@5"): 1 - pr.intra_list_diversity(5, features="category", distance="category"),
 }
+METRICS = {**ACCURACY, **BEYOND_ACCURACY}
 RECOMMENDED = pl.col("recommended").cast(pl.Int64)
 #: Gini indices of all users together: our value, and the discount of the exposure.
 GINI = {
@@ -77,6 +100,21 @@ def ranked() -> pl.DataFrame:
             how="left",
         )
         .drop("position_right")
+    )
+
+
+def accuracy_log(tool: str) -> pl.DataFrame:
+    """Return the rankings and grades; Evidently knows the grades of recommended documents only."""
+    data = DATA["accuracy"]
+    shown = [(u, i, r) for u, ranking in data["rankings"].items() for r, i in enumerate(ranking, 1)]
+    grades = [
+        (u, i, label) for u, labels in data["relevant"].items() for i, label in labels.items()
+    ]
+    return pl.DataFrame(shown, ["user", "item", "position"], orient="row").join(
+        pl.DataFrame(grades, ["user", "item", "label"], orient="row"),
+        on=["user", "item"],
+        how="left" if tool == "Evidently" else "full",
+        coalesce=True,
     )
 
 
@@ -127,8 +165,28 @@ def evaluated(evaluate: Callable[..., pl.DataFrame], tool: str, name: str) -> pl
     )
 
 
+@pytest.mark.parametrize(("tool", "name"), ACCURACY, ids=map("-".join, ACCURACY))
+def test_accuracy(tool: str, name: str) -> None:
+    options = {"query": "user", "doc": "item", "position": "position", "conventions": tool}
+    log, metric = accuracy_log(tool), ACCURACY[tool, name]
+    values = pr.per_query(log, metric, **options).drop("conventions")
+    ours = dict(values.drop_nulls().iter_rows())
+    theirs = {user: v for user, v in FOUND["values"][tool][name].items() if v is not None}
+    if (tool, name) in DIFFERENT:
+        rankings = DATA["accuracy"]["rankings"]
+        users = [u for u in ours.keys() & theirs.keys() if len(rankings.get(u, ())) >= 5]
+        assert len(users) >= 10
+        assert {u: ours[u] for u in users} == pytest.approx({u: theirs[u] for u in users}, rel=1e-9)
+        return
+    assert len(theirs) > 25
+    assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-12)
+    if (tool, name) != ("Evidently", "MAP@5"):
+        mean = pr.evaluate(log, metric, **options).to_series(-1).item()
+        assert mean == pytest.approx(FOUND["means"][tool][name], rel=1e-9)
+
+
 @pytest.mark.filterwarnings("ignore:`items` has no row")
-@pytest.mark.parametrize(("tool", "name"), METRICS, ids=map("-".join, METRICS))
+@pytest.mark.parametrize(("tool", "name"), BEYOND_ACCURACY, ids=map("-".join, BEYOND_ACCURACY))
 def test_value_of_every_user(tool: str, name: str) -> None:
     ours = dict(evaluated(pr.per_query, tool, name).drop("conventions").iter_rows())
     theirs = {user: v for user, v in FOUND["values"][tool][name].items() if v is not None}
@@ -136,7 +194,7 @@ def test_value_of_every_user(tool: str, name: str) -> None:
     assert {user: v for user, v in ours.items() if v is not None} == pytest.approx(theirs, rel=1e-9)
 
 
-MEANS = [(tool, name) for tool, name in METRICS if tool != "LensKit"]
+MEANS = [(tool, name) for tool, name in BEYOND_ACCURACY if tool != "LensKit"]
 
 
 @pytest.mark.filterwarnings("ignore:`items` has no row")

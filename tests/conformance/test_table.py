@@ -44,6 +44,12 @@ def test_page_is_up_to_date() -> None:
     )
 
 
+def test_metrics_without_a_warning_are_those_that_are_compared() -> None:
+    assert table.MODULE.read_text(encoding="utf-8") == table.module(), (
+        "run `PYTHONPATH=tests python -m tests.conformance.table`"
+    )
+
+
 def test_names_on_the_page_mean_their_metric_or_nothing() -> None:
     for pair in table.pairs():
         if pair.is_accepted:

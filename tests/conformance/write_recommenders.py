@@ -3,17 +3,21 @@
 These tools need other versions of NumPy and pandas than this project. Run the script once in an
 environment of each tool; it replaces the values of the tools that are installed there:
 
-    pip install rectools==0.19.0 replay-rec==0.22.0 && python tests/conformance/write_recommenders.py
+    pip install rectools==0.19.0 && python tests/conformance/write_recommenders.py
+    pip install replay-rec==0.22.0 && python tests/conformance/write_recommenders.py
     pip install evidently==0.7.23 'pandas<3' && python tests/conformance/write_recommenders.py
     pip install lenskit==2026.4.0 && python tests/conformance/write_recommenders.py
 
-LensKit 2026.4 needs Python 3.12.5 or later.
+With the option `--check`, the script writes nothing, and fails if a value differs from the file or
+if no tool is installed. LensKit 2026.4 needs Python 3.12.5 or later.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import random
+import sys
 import warnings
 from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
@@ -42,7 +46,28 @@ def log() -> dict[str, Any]:
         "test": [(user, item) for user in users for item in draw.sample(items, 6)],
         "rankings": {user: draw.sample(items, draw.randint(1, 8)) for user in users},
         "baseline": {user: draw.sample(items[:12], 5) for user in users},
+        "accuracy": accuracy_log(items),
     }
+
+
+def accuracy_log(items: list[str]) -> dict[str, Any]:
+    """Return rankings of users, and the grades of their relevant documents.
+
+    Some users have no ranking, some no relevant document; some rankings are short.
+    """
+    draw = random.Random(11)
+    users = [f"u{number}" for number in range(40)]
+    rankings = {user: draw.sample(items, draw.randint(1, 12)) for user in users[4:]}
+    relevant = {}
+    for user in users[:-4]:
+        likely = [*items, *rankings.get(user, ()), *rankings.get(user, ())]
+        some = sorted({draw.choice(likely) for _ in range(draw.choice((1, 2, 4, 9)))})
+        relevant[user] = {item: draw.randint(1, 3) for item in some}
+    for user in users[4:10]:  # only the last document is relevant
+        relevant[user] = {rankings[user][-1]: 1}
+    for user in users[10:14]:  # a perfect ranking
+        relevant[user] = dict.fromkeys(rankings[user][:7], 2)
+    return {"rankings": rankings, "relevant": relevant}
 
 
 def rectools(data: dict[str, Any]) -> tuple[Values, Means]:
@@ -50,10 +75,19 @@ def rectools(data: dict[str, Any]) -> tuple[Values, Means]:
     import pandas as pd
     from rectools import Columns
     from rectools.metrics import (
+        MAP,
+        MCC,
+        MRR,
+        NDCG,
+        Accuracy,
         AvgRecPopularity,
+        F1Beta,
+        HitRate,
         IntraListDiversity,
         MeanInvUserFreq,
         PairwiseHammingDistanceCalculator,
+        Precision,
+        Recall,
         Serendipity,
     )
 
@@ -70,11 +104,26 @@ def rectools(data: dict[str, Any]) -> tuple[Values, Means]:
         "Serendipity@5": (Serendipity(5), test, train, data["items"]),
         "IntraListDiversity@5": (IntraListDiversity(5, distance),),
     }
+    metrics = {name: (metric, reco, *tables) for name, (metric, *tables) in metrics.items()}
+    accuracy = data["accuracy"]
+    shown = pd.DataFrame(list(_ranks(accuracy["rankings"])), columns=[*pair, Columns.Rank])
+    seen = pd.DataFrame(_pairs(accuracy["relevant"]), columns=pair)
+    metrics |= {
+        f"{metric.__name__}@5": (metric(5), shown, seen)
+        for metric in (Precision, Recall, F1Beta, HitRate, MAP, MRR, NDCG)
+    }
+    metrics |= {
+        "Precision(r_precision)@5": (Precision(5, r_precision=True), shown, seen),
+        "F1Beta(beta=2)@5": (F1Beta(5, beta=2), shown, seen),
+        "NDCG(divide_by_achievable)@5": (NDCG(5, divide_by_achievable=True), shown, seen),
+        "Accuracy@5": (Accuracy(5), shown, seen, data["items"]),
+        "MCC@5": (MCC(5), shown, seen, data["items"]),
+    }
     values: Values = {}
     means: Means = {}
     for name, (metric, *tables) in metrics.items():
-        values[name] = _by_user(metric.calc_per_user(reco, *tables))
-        means[name] = float(metric.calc(reco, *tables))
+        values[name] = _by_user(metric.calc_per_user(*tables))
+        means[name] = float(metric.calc(*tables))
     return values, means
 
 
@@ -82,9 +131,16 @@ def replay(data: dict[str, Any]) -> tuple[Values, Means]:
     """Evaluate with RePlay."""
     import pandas as pd
     from replay.metrics import (
+        MAP,
+        MRR,
+        NDCG,
         CategoricalDiversity,
+        HitRate,
         Novelty,
         PerUser,
+        Precision,
+        Recall,
+        RocAuc,
         Surprisal,
         Unexpectedness,
     )
@@ -102,6 +158,13 @@ def replay(data: dict[str, Any]) -> tuple[Values, Means]:
         "Unexpectedness@5": (Unexpectedness, recs, base),
         "CategoricalDiversity@5": (CategoricalDiversity, categories),
     }
+    accuracy = data["accuracy"]
+    shown = scored(accuracy["rankings"])
+    seen = pd.DataFrame(_pairs(accuracy["relevant"]), columns=["query_id", "item_id"])
+    metrics |= {
+        f"{metric.__name__}@5": (metric, shown, seen)
+        for metric in (HitRate, MAP, MRR, NDCG, Precision, Recall, RocAuc)
+    }
     values: Values = {}
     means: Means = {}
     for name, (metric, *tables) in metrics.items():
@@ -113,8 +176,14 @@ def replay(data: dict[str, Any]) -> tuple[Values, Means]:
 def evidently(data: dict[str, Any]) -> tuple[Values, Means]:
     """Evaluate with Evidently, by the functions inside its metrics: it returns only means."""
     import pandas as pd
+    from evidently.legacy.calculations.recommender_systems import collect_dataset
+    from evidently.legacy.metrics.recsys.f_beta_top_k import FBetaTopKMetric
+    from evidently.legacy.metrics.recsys.hit_rate_k import HitRateKMetric
+    from evidently.legacy.metrics.recsys.mrr import MRRKMetric
+    from evidently.legacy.metrics.recsys.ndcg_k import NDCGKMetric
     from evidently.legacy.metrics.recsys.novelty import NoveltyMetric
     from evidently.legacy.metrics.recsys.popularity_bias import PopularityBias
+    from evidently.legacy.metrics.recsys.precision_recall_k import PrecisionRecallCalculation
     from evidently.legacy.pipeline.column_mapping import RecomType
 
     train = pd.DataFrame(data["train"], columns=["user", "item"]).drop_duplicates()
@@ -132,14 +201,53 @@ def evidently(data: dict[str, Any]) -> tuple[Values, Means]:
     for user, rows in recs.groupby("user"):
         found["ARP@5"] |= _by_user({user: popularity(rows)})
     found["Gini@5"] = _by_user({"all": PopularityBias.get_gini(None, 5, recs, "rank", "item")})
-    return found, {"Novelty@5": float(mean_novelty), "ARP@5": float(popularity(recs))}
+    means = {"Novelty@5": float(mean_novelty), "ARP@5": float(popularity(recs))}
+
+    accuracy = data["accuracy"]
+    shown = pd.DataFrame(list(_ranks(accuracy["rankings"])), columns=["user", "item", "rank"])
+    grades = [
+        accuracy["relevant"].get(u, {}).get(i, 0) for u, i in zip(shown["user"], shown["item"])
+    ]
+
+    def accuracies(rows: pd.DataFrame) -> Means:
+        """Return the means over users, for whom Evidently has a row per recommended document."""
+
+        def read(*, binary: bool, all_users: bool) -> pd.DataFrame:
+            columns = rows["user"], rows["grade"], rows["rank"]
+            return collect_dataset(*columns, RecomType.RANK, None, all_users, binary)
+
+        table = read(binary=True, all_users=False)
+        counts = PrecisionRecallCalculation.get_precision_and_recall_dict(
+            None, read(binary=True, all_users=True), 5
+        )
+        last = {name: each[-1] for name, each in counts.items()}
+        f_beta = FBetaTopKMetric(5).fbeta([last["precision"]], [last["recall"]])
+        return {
+            "PrecisionTopK@5": last["precision"],
+            "RecallTopK@5": last["recall"],
+            "FBetaTopK@5": f_beta[0],
+            "MAP@5": last["map"],
+            "HitRate@5": HitRateKMetric.get_values(None, table, 5).iloc[-1],
+            "MRR@5": MRRKMetric.get_values(None, table, 5).iloc[-1],
+            "NDCG@5": NDCGKMetric.calculate_ndcg(None, read(binary=False, all_users=False), 5)
+            .loc[: min(5, rows["rank"].max())]
+            .iloc[-1],
+        }
+
+    shown = shown.assign(grade=grades)
+    means |= accuracies(shown)
+    for user, rows in shown.groupby("user"):
+        if rows["grade"].any():
+            for name, value in accuracies(rows).items():
+                found.setdefault(name, {}).update(_by_user({user: value}))
+    return found, {name: float(mean) for name, mean in means.items()}
 
 
 def lenskit(data: dict[str, Any]) -> tuple[Values, Means]:
     """Evaluate with LensKit; "all" has the Gini indices, which are of all users together.
 
-    Its similarity of documents is evaluated for documents with a category only. Means are not
-    evaluated.
+    Its similarity of documents is evaluated for documents with a category only. Means are those of
+    accuracy.
     """
     import pandas as pd
     from lenskit.data import DatasetBuilder, ItemList
@@ -156,6 +264,7 @@ def lenskit(data: dict[str, Any]) -> tuple[Values, Means]:
         Recall,
         RecipRank,
     )
+    from lenskit.metrics.ranking import AveragePrecision
 
     train = pd.DataFrame(data["train"], columns=["user_id", "item_id"]).drop_duplicates()
     builder = DatasetBuilder()
@@ -171,11 +280,9 @@ def lenskit(data: dict[str, Any]) -> tuple[Values, Means]:
     for user, item in data["test"]:
         relevant.setdefault(user, []).append(item)
     of_users = {
-        **{f"{each.__name__}@5": each(5)
-           for each in (NDCG, DCG, Hit, Recall, Precision, RecipRank, RBP)},
         "MeanPopRank@5": MeanPopRank(dataset, n=5),
         "ILS@5": ILS(dataset, "category", n=5),
-    }  # fmt: skip
+    }
     found: Values = {}
     for name, metric in of_users.items():
         found[name] = {}
@@ -183,12 +290,26 @@ def lenskit(data: dict[str, Any]) -> tuple[Values, Means]:
             known = [item for item in ranking if item in data["category"] or name != "ILS@5"]
             value = metric.measure_list(ItemList(known, ordered=True), ItemList(relevant[user]))
             found[name] |= _by_user({user: value})
+    accuracy = data["accuracy"]
+    users = sorted({*accuracy["rankings"], *accuracy["relevant"]})
+    means: Means = {}
+    for metric in (NDCG, DCG, Hit, Recall, Precision, RecipRank, RBP, AveragePrecision):
+        name, together = f"{metric.__name__}@5", metric(5).create_accumulator()
+        found[name] = {}
+        # Without a relevant document, AP is an error, 0 divided by 0.
+        for user in users if metric is not AveragePrecision else accuracy["relevant"]:
+            shown = ItemList(accuracy["rankings"].get(user, []), ordered=True)
+            seen = ItemList([*accuracy["relevant"].get(user, ())])
+            value = metric(5).measure_list(shown, seen)
+            together.add(value)
+            found[name] |= _by_user({user: value})
+        means[name] = float(together.accumulate()["mean"])
     for gini in (ListGini(5, items=dataset), ExposureGini(5, items=dataset)):
         together = gini.create_accumulator()
         for ranking in data["rankings"].values():
             together.add(gini.measure_list(ItemList(ranking, ordered=True), ItemList([])))
         found[f"{type(gini).__name__}@5"] = _by_user({"all": together.accumulate()})
-    return found, {}
+    return found, means
 
 
 TOOLS: dict[str, tuple[str, Callable[[dict[str, Any]], tuple[Values, Means]]]] = {
@@ -205,16 +326,18 @@ def _ranks(rankings: dict[str, list[str]]) -> Iterable[tuple[str, str, int]]:
             yield user, item, rank
 
 
+def _pairs(relevant: dict[str, dict[str, int]]) -> list[tuple[str, str]]:
+    return [(user, item) for user, items in relevant.items() for item in items]
+
+
 def _by_user(values: Any) -> dict[str, float | None]:
     known = {str(user): float(value) for user, value in dict(values).items()}
     return {user: None if value != value else value for user, value in known.items()}
 
 
-def main() -> None:
-    """Replace the values of the tools that are installed."""
-    data = log()
-    old = json.loads(FIXTURE.read_text(encoding="utf-8")) if FIXTURE.exists() else {}
-    found = {"log": data, **{part: old.get(part, {}) for part in ("versions", "values", "means")}}
+def evaluated(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the versions of the tools that are installed, and what they compute."""
+    found: dict[str, Any] = {"versions": {}, "values": {}, "means": {}}
     for tool, (package, evaluate) in TOOLS.items():
         try:
             found["versions"][tool] = version(package)
@@ -223,7 +346,35 @@ def main() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found["values"][tool], found["means"][tool] = evaluate(data)
-    FIXTURE.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return found
+
+
+def check(file: Any, found: Any, path: str = "") -> None:
+    """Raise an error if a number of the tools that are installed is not in the file."""
+    if isinstance(found, dict):
+        if file.keys() != found.keys():
+            sys.exit(f"{path}: {sorted(file.keys() ^ found.keys())} are not in both")
+        for key, value in found.items():
+            check(file[key], value, f"{path}/{key}")
+    elif file != found and (None in (file, found) or not math.isclose(file, found, rel_tol=1e-6)):
+        sys.exit(f"{path}: {file} in {FIXTURE.name}, now {found}")
+
+
+def main() -> None:
+    """Replace the values of the tools that are installed, or check them."""
+    data = log()
+    found = evaluated(data)
+    file = json.loads(FIXTURE.read_text(encoding="utf-8")) if FIXTURE.exists() else {}
+    parts = {part: {**file.get(part, {}), **now} for part, now in found.items()}
+    if "--check" not in sys.argv:
+        text = json.dumps({"log": data, **parts}, indent=1, sort_keys=True)
+        FIXTURE.write_text(text + "\n", encoding="utf-8")
+        return
+    if not found["versions"]:
+        sys.exit("no tool is installed")
+    for part in ("values", "means"):
+        check({tool: file[part][tool] for tool in found[part]}, found[part], part)
+    print("the same values:", *(" ".join(each) for each in found["versions"].items()))
 
 
 if __name__ == "__main__":

@@ -40,7 +40,12 @@ OWN_GAINS = [
     )
 ]
 OWN_GAINS = [*{metric.output_name: metric for metric in OWN_GAINS}.values()]
-METRICS = [*every_metric(3), *OWN_GAINS]
+CHOICES = [
+    *(pr.ndcg(k, gain="binary", ideal="full") for k in (2, None)),
+    *(build(2, irrelevant="null") for build in (pr.precision, pr.dcg, pr.rbp)),
+    pr.average_precision(2, norm="retrieved"),
+]
+METRICS = [*every_metric(3), *OWN_GAINS, *CHOICES]
 
 
 TIES = ("doc", "doc_ascending", "best", "worst", "input")

@@ -336,7 +336,7 @@ VARIANTS = [
         build(k, gain=gain, discount=discount)
         for build in (pr.dcg, pr.ideal_dcg, pr.ndcg)
         for k in (None, 2)
-        for gain in ("linear", "exp2", {0: 0, 1: 1, 2: 5, 3: 5, 4: 9})
+        for gain in ("linear", "exp2", "binary", {0: 0, 1: 1, 2: 5, 3: 5, 4: 9})
         for discount in (
             "log",
             pr.discounts.log(10),
@@ -349,18 +349,24 @@ VARIANTS = [
         build(k, ideal=ideal, depth=depth)
         for build in (pr.ideal_dcg, pr.ndcg)
         for k in (None, 2)
-        for ideal in ("judged", "retrieved")
+        for ideal in ("judged", "retrieved", "full")
         for depth in (None, "retrieved")
         if k is None or depth is None
     ),
     *(
-        pr.precision(k, depth=depth, short=short)
+        pr.precision(k, depth=depth, short=short, irrelevant=irrelevant)
         for k in (2, 5)
         for depth in ("k", "retrieved")
         for short in (None, "null")
+        for irrelevant in (None, "null")
     ),
+    *(build(k, irrelevant="null") for build in (pr.precision, pr.dcg, pr.rbp) for k in (None, 2)),
     *(pr.fbeta(k, beta=beta) for k in (None, 3) for beta in (0.5, 2)),
-    *(pr.average_precision(k, norm=norm) for k in (None, 3) for norm in ("min", "hits")),
+    *(
+        pr.average_precision(k, norm=norm)
+        for k in (None, 3)
+        for norm in ("min", "retrieved", "hits")
+    ),
     *(pr.rbp(k, p=p) for k in (None, 3) for p in (0.5, 0.95)),
 ]
 

@@ -36,6 +36,20 @@ def noise(scale, queries=40):
 # -- Ranks and letters ----------------------------------------------------------------------------
 
 
+def test_significant_runs_can_share_a_letter_but_not_the_other_way_round():
+    draw = np.random.default_rng(5)
+    base = draw.normal(size=40)
+    means = {f"r{i}": mean for i, mean in enumerate((0, 0.12, 0.3, 0.42, 0.6, 1.2))}
+    values = table(**{run: base + draw.normal(size=40) * 0.5 + mean for run, mean in means.items()})
+    letters_of = dict(pr.stats.leaderboard(values).select("run", "letters").iter_rows())
+    pairs = pr.stats.compare_all(values).select("run", "other", pl.col("p_value") < 0.05).rows()
+    significant = {(run, other) for run, other, low in pairs if low}
+    apart = {
+        (run, other) for run, other, _ in pairs if not {*letters_of[run]} & {*letters_of[other]}
+    }
+    assert apart < significant
+
+
 def test_ranks_and_letters_by_hand():
     # The differences of a and the other runs from zero vary by 0.1 (standard error 0.016); those
     # of wide by 2 (0.32). 2.7 standard errors separate runs, so that wide, of which the mean is
