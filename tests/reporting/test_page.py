@@ -864,14 +864,17 @@ def test_labels_and_values_that_may_reverse_the_result_are_warned_of(tmp_path):
     page = read(log, tmp_path, "hit_rate@1", baseline="old")
     assert "new is better than old" in page.text
     warning = (
-        "50.0% of the retrieved documents are unjudged, and their labels could reverse this result"
+        "50.0% of the retrieved documents are unjudged, and their labels may reverse this result"
     )
     assert warning not in page.text  # 1.0 at most, as new has
     some = log.with_columns(label=pl.when(pl.col("query") > 4).then("label").otherwise(
         pl.when(pl.col("run") == "new").then(0)
     ))  # fmt: skip
     page = read(some, tmp_path, "hit_rate@1", baseline="old")
-    assert f"{warning}. At the extreme, old would lead 1.0000 to 0.7500." in page.text
+    assert (
+        f"{warning}: over all labels, hit_rate@1 is 0.7500 to 0.7500 for new and 0.0000 to 1.0000 "
+        "for old."
+    ) in page.text
     # Recall is undefined without a relevant document: here in one run, for one half of queries.
     one = log.with_columns(
         label=pl.when(pl.col("run") == "new").then(pl.col("query") % 2).otherwise(1)
@@ -1003,11 +1006,15 @@ def test_cautions_say_what_matters(page, log, tmp_path):
     some = log.filter((pl.col("run") == "bm25") | (pl.col("query") > 20))
     page = read(some, tmp_path, "ap", baseline="bm25")
     assert "up to 21 are missing in one of two runs" in page.text
-    # The means of the comparison are not those of the runs.
-    (row,) = pr.compare(pr.per_query(some, "ap", by="run"), baseline="bm25").to_dicts()
-    assert column(page, "compared", "Difference") == [
-        f"{signed(row['difference'])}{row['baseline_mean']:.4f} → {row['mean']:.4f}"
-    ]
+    # The difference is not that of the means, which are over all queries of each run.
+    values = pr.per_query(some, "ap", by="run")
+    (row,) = pr.compare(values, baseline="bm25").to_dicts()
+    assert column(page, "compared", "Difference") == [signed(row["difference"])]
+    old, new = pr.summarize(values)["mean"]
+    assert (
+        f"ap is {new:.4f} for neural and {old:.4f} for bm25. The difference is over the queries of "
+        f"both runs: {signed(row['difference'])} ({percent(row['relative_difference'], sign=True)})"
+    ) in page.text
     assert column(page, "compared", "Queries") == [f"{row['queries']}{row['missing']} missing"]
 
 
