@@ -30,11 +30,14 @@ def contradictions(
         return ""
     parts = []
     for result in ("worse", "better"):
-        names = [
-            name
+        rows = [
+            (name, row["metric"])
             for name, row in _differences(evidence, question, comparison)
             if comparison.standing != result and _standing(row, question) == result
         ]
+        # If a metric is worse in all queries, its parts say no more.
+        whole = {metric for name, metric in rows if name == metric}
+        names = [name for name, metric in rows if name == metric or metric not in whole]
         if names:
             parts.append(f"{result} in {listed(names)}")
     if failed_rules:
