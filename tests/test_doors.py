@@ -680,7 +680,7 @@ def test_own_expressions_of_text_have_no_mean() -> None:
     log = log_of(random_lists(seed=39))
     text = pl.col("label").max().cast(pl.String).alias("best")
     assert pr.per_query(log, text)["best"].dtype == pl.String
-    for function in (pr.evaluate, pr.diagnostics.tie_bands, pr.diagnostics.judgment_bounds):
+    for function in (pr.evaluate, pr.diagnostics.tie_bands):
         for frame in (log, log.lazy()):
             with pytest.raises(
                 pr.errors.SchemaError, match="'best' must be numeric.*; found String"

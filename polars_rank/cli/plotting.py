@@ -67,7 +67,7 @@ class Chart:
         o.option("bounds: effect of tied or of unjudged documents.", OPTIONS),
     ] = "ties"
     grade: Annotated[
-        float | None, o.option("bounds: label of unjudged documents for the upper bound.", OPTIONS)
+        float | None, o.option("bounds: label of relevant unjudged documents.", OPTIONS)
     ] = None
     slices: o.Slices = field(default_factory=list)
     pairs: o.Pairs = False

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import free, number, whole_number
-from polars_rank.conventions import fixed_rel, read_metrics
-from polars_rank.diagnostics.documents_to_judge import DocumentsToJudge
-from polars_rank.errors import ArgumentError
+from polars_rank._params import free, number
+from polars_rank.conventions import read_metrics
+from polars_rank.diagnostics.bounded_metrics import label_of_relevant, without_negative_gains
+from polars_rank.diagnostics.judgment_extremes import Extremes
+from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import Means, ratio, to_rows
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
-from polars_rank.frames.tables import framed
+from polars_rank.frames.tables import collected, framed
 from polars_rank.metrics import terms as t
-from polars_rank.metrics.analyses import refusals
 from polars_rank.metrics.expectations import has_expectation
 from polars_rank.metrics.incomplete_judgments import judged
 from polars_rank.metrics.metric import Metric, cutoff
@@ -139,33 +139,22 @@ def judgment_bounds(
     metrics: Metrics,
     *,
     grade: float | None = None,
-    documents: int | None = None,
-    baseline: Any = None,
     **options: Unpack[EvaluateOptions],
 ) -> pl.LazyFrame:
-    """Compute the mean of metrics with unjudged documents as not relevant, and as relevant.
-
-    With `documents`, return the unjudged documents whose labels could change the means, or the
-    differences from a baseline, most.
+    """Compute the lowest and highest mean of metrics over labels of unjudged documents.
 
     Parameters
     ----------
     frame
         The long table, one row per document.
     metrics
-        Names of metrics, metrics such as `pr.ndcg(10)`, or expressions.
+        Names of metrics, or metrics such as `pr.ndcg(10)`, that have bounds: CG, DCG, NDCG, RBP,
+        ERR, pFound, and metrics of hits such as precision, recall, F, AP, RR and the hit rate.
     grade
-        Label of retrieved documents without a label for the high value, such as the highest grade
-        of the scale. None for the lowest relevant label of each metric.
-    documents
-        Number of unjudged documents per metric and group, or pair of runs. None: bounds of means.
-    baseline
-        The run that the others are compared with, for `documents`: a value of the column of runs,
-        which is the column of `by` named like `run`, `system` or `model`, or the only one. None:
-        the documents that could change the mean of each group.
+        Label of an unjudged document if it is relevant, 0 or more, such as the highest grade of the
+        scale. None for the lowest relevant label of each metric.
     **options
-        Options of `evaluate`, such as `by` and `weight`, except `unjudged` and `align`; with
-        `documents`, also except `labels`.
+        Options of `evaluate`, such as `by` and `weight`, except `unjudged`, `labels` and `align`.
 
     Returns
     -------
@@ -173,43 +162,39 @@ def judgment_bounds(
         Same type as `frame`. One row per group and metric, with the columns of `by`, and
 
         - `metric`;
-        - `low`: mean if unjudged documents are not relevant, as in `evaluate`;
-        - `high`: mean if they are relevant in each ranking in which that is the higher value;
+        - `low`, `high`: lowest and highest mean over the labels of unjudged documents;
         - `judged`: share of judged documents up to the metric's cutoff, or in whole rankings.
 
-        With `documents`, at most this number of rows per group and metric, or pair of runs and
-        metric, the largest absolute changes first, with the columns of `by`, and
-
-        - `metric`;
-        - with `baseline`, the column of the run, after `metric`, and `baseline`;
-        - the columns of the query and of the document;
-        - `rank`: rank of the document in the run; null if the run did not retrieve it;
-        - `baseline_rank`: with `baseline`, the rank in the baseline's ranking;
-        - `change`: how much the mean, or the difference run - baseline, increases if this document
-          alone had the label `grade`. Documents that change nothing are left out.
+    Raises
+    ------
+    ArgumentError
+        For metrics without known bounds, such as bpref, combinations of metrics, and expressions.
+    DataError
+        For NDCG, if judged documents have negative gains.
 
     Notes
     -----
-    A document that counts as relevant also counts among the relevant documents of its query and in
-    the ideal ranking, as if it had been judged, so that no value exceeds its range. At a low rank
-    it can then reduce recall, AP or NDCG. Such a ranking keeps its low value, because its
-    documents may also be not relevant. For metrics that add up documents, such as precision, DCG
-    and RBP, the two values are exact bounds for labels up to `grade`; for other metrics they are
-    two of many cases. A ranking that is undefined without relevant documents may have a high
-    value: with `undefined="skip"`, the two means may be over different rankings.
+    The unjudged documents of a query are all documents without a label that any ranking of this
+    query in the table retrieved, whatever its group: a relevant document that only another run
+    retrieved, or that is below the cutoff, reduces recall, AP and NDCG. Without document ids, those
+    of different rankings count as different documents. Each of them is relevant, with the label
+    `grade`, or not relevant, as in `evaluate`; labels between them, which can increase NDCG beyond
+    the bounds, are not considered. Documents that no ranking retrieved are judged.
 
-    With `documents`, the label applies to all rows of the document and its query in the log, and so
-    to all runs that retrieved it; their changes may cancel. It does not change runs without such a
-    row. Means are those of `evaluate`, of each run over its own queries; with `weight`, they are
-    weighted, so that documents of frequent queries come first. Documents with equal changes are in
-    the order of rank, query and document. Changes of several documents do not add up exactly,
-    except for metrics that add up documents.
+    The bounds of a mean are reached by labels of the documents. The same label counts in all runs,
+    so two runs need not reach their bounds at the same time: if the bounds of two runs do not
+    overlap, no labels reverse their order; if they overlap, some may.
 
-    For each unjudged document, the rankings that contain it are evaluated once more. Documents
-    below the largest cutoff that are in the same rankings are evaluated once, if the metrics read
-    no ranks below it. Without a cutoff, the time grows with the square of the length of rankings.
-    Memory is proportional to the number of unjudged documents; the log is sorted unless the rows of
-    each query, of all runs, are adjacent.
+    Labels decide which rankings count in a mean if `undefined` is "skip" or `query_set` is
+    "judged"; the bounds are over all of these means. With `undefined="null"`, they are null if a
+    ranking is undefined with some labels.
+
+    Of all labelings with m relevant documents in the ranking, down to the cutoff, a metric is
+    highest if these are the first m unjudged documents and no other one is relevant, and lowest if
+    they are the last m and all others are relevant, or the reverse for metrics of which a lower
+    value is better. So each ranking is evaluated twice for each number m. Without a cutoff, the
+    time grows with the square of the length of rankings. The log is sorted unless the rows of each
+    query, of all runs, are adjacent.
 
     References
     ----------
@@ -228,52 +213,38 @@ def judgment_bounds(
     │ str      ┆ f64 ┆ f64  ┆ f64    │
     ╞══════════╪═════╪══════╪════════╡
     │ p@2      ┆ 0.5 ┆ 1.0  ┆ 0.5    │
-    │ recall@2 ┆ 1.0 ┆ 1.0  ┆ 0.5    │
+    │ recall@2 ┆ 0.5 ┆ 1.0  ┆ 0.5    │
     └──────────┴─────┴──────┴────────┘
-    >>> runs = pl.DataFrame({
-    ...     "run": ["a", "a", "b", "b"], "query": 1, "doc": ["x", "y", "z", "x"],
-    ...     "score": [2.0, 1.0] * 2, "label": [None, 1, None, None],
-    ... })
-    >>> pair = {"by": "run", "baseline": "a"}
-    >>> pr.diagnostics.judgment_bounds(runs, "dcg", documents=2, **pair)
-    shape: (2, 8)
-    ┌────────┬─────┬──────────┬───────┬─────┬──────┬───────────────┬──────────┐
-    │ metric ┆ run ┆ baseline ┆ query ┆ doc ┆ rank ┆ baseline_rank ┆ change   │
-    │ ---    ┆ --- ┆ ---      ┆ ---   ┆ --- ┆ ---  ┆ ---           ┆ ---      │
-    │ str    ┆ str ┆ str      ┆ i32   ┆ str ┆ u32  ┆ u32           ┆ f64      │
-    ╞════════╪═════╪══════════╪═══════╪═════╪══════╪═══════════════╪══════════╡
-    │ dcg    ┆ b   ┆ a        ┆ 1     ┆ z   ┆ 1    ┆ null          ┆ 1.0      │
-    │ dcg    ┆ b   ┆ a        ┆ 1     ┆ x   ┆ 2    ┆ 1             ┆ -0.36907 │
-    └────────┴─────┴──────────┴───────┴─────┴──────┴───────────────┴──────────┘
     """
     given = read_metrics(metrics, options.get("conventions"))
-    _without(options, {"unjudged": "both values count", **_UNSUPPORTED})
+    _without(options, {
+        "unjudged": "unjudged documents are relevant or not",
+        "labels": "the bounds are over the labels of one column, `label`",
+        **_UNSUPPORTED,
+    })  # fmt: skip
     applied: dict[str, Any] = {**options, "unjudged": "nonrelevant"}
     evaluation = Evaluation.of(given, **applied)
     label = None if grade is None else number("grade", grade)
+    if label is not None and label < 0:
+        raise ArgumentError(f"`grade` must be 0 or more; found {grade!r}")
     columns = evaluation.metrics
-    judged_columns = [_with_unjudged_label(column, label) for column in columns]
-    if documents is not None:
-        labels = [float(column.unjudged_label or 0) for column in judged_columns]
-        number_of_documents = whole_number("documents", documents)
-        return DocumentsToJudge(evaluation, labels, number_of_documents, baseline).table(frame)
-    if baseline is not None:
-        raise ArgumentError("`baseline` needs `documents`, the number of documents to return")
-    low = [_named("low", index, column) for index, column in enumerate(columns)]
-    high = [_named("high", index, column) for index, column in enumerate(judged_columns)]
+    extremes = Extremes(evaluation, [label_of_relevant(column, label) for column in columns])
+    checked = [
+        _named("checked", index, column._replace(metric=without_negative_gains(column.metric)))
+        for index, column in enumerate(columns)
+    ]
     shares = [
         _named("judged", index, column._replace(metric=judged(cutoff(metric))))
         for index, (metric, column) in enumerate(zip(given, columns, strict=True))
     ]
-    wide = _means(
-        frame,
-        evaluation._replace(metrics=[*low, *high, *shares]),
-        {f"low {index}": output_name(metric) for index, metric in enumerate(given)},
-        *(
-            pl.max_horizontal(f"low {index}", f"high {index}").alias(f"high {index}")
-            for index in range(len(given))
-        ),
-    )
+    names = {f"checked {index}": output_name(metric) for index, metric in enumerate(given)}
+    wide = _means(frame, evaluation._replace(metrics=[*checked, *shares]), names)
+    ends = extremes.means(frame)
+    if evaluation.by:
+        on = evaluation.by
+        wide = wide.join(ends, on=on, how="left", nulls_equal=True, maintain_order="left")
+    else:
+        wide = pl.concat([wide, ends], how="horizontal")
     rows = {
         output_name(metric): {name: pl.col(f"{name} {index}") for name in ("low", "high", "judged")}
         for index, metric in enumerate(given)
@@ -281,26 +252,15 @@ def judgment_bounds(
     return _long(wide, evaluation.by, rows)
 
 
+def known_bounds(frame: pl.LazyFrame, metric: pl.Expr, **options: Any) -> pl.DataFrame | None:
+    """Return the bounds of a metric of an evaluated log; None if the metric has none."""
+    try:
+        return collected(judgment_bounds(frame, metric, **options))
+    except (ArgumentError, DataError):
+        return None
+
+
 _NOTHING = pl.lit(None, dtype=pl.Float64)
-
-
-def _with_unjudged_label(column: MetricColumn, label: float | None) -> MetricColumn:
-    """Return the labels, with one label for unjudged documents: by default the lowest relevant one.
-
-    Raise `ArgumentError` if a gain of the metric rejects the label.
-    """
-    metric, rel = column.metric, fixed_rel(column.conventions)
-    if not isinstance(metric, Metric):
-        return column._replace(unjudged_label=rel if label is None else label)
-    if label is None:
-        own = [leaf.arguments.get("rel") for leaf in metric.leaves]
-        label = max(rel if lowest is None else lowest for lowest in own)
-    for problem, is_refused in refusals(metric.tree).items():
-        if pl.select(is_refused(pl.lit(label, dtype=pl.Float64))).item():
-            raise ArgumentError(
-                f"{column.name}: the label {label} of unjudged documents (`grade`) is {problem}"
-            )
-    return column._replace(unjudged_label=label)
 
 
 def _means(

@@ -97,8 +97,6 @@ class MetricColumn(NamedTuple):
     conventions: Conventions
     #: The value of undefined rankings in means, or "skip" or "null".
     counts_as: float | Undefined
-    #: The label given to retrieved documents without one.
-    unjudged_label: float | None = None
 
     @classmethod
     def of(cls, metric: pl.Expr, conventions: Conventions) -> MetricColumn:

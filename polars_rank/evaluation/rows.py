@@ -84,25 +84,24 @@ class Rules(NamedTuple):
     unjudged: Unjudged = "nonrelevant"
     float32_scores: bool = False
     text_ids: bool = False
-    unjudged_label: float | None = None
     duplicates: Duplicates = "error"
     #: The rank below which later copies of a document are dropped, if there is one.
     copies_depth: int | None = None
 
     @classmethod
-    def of(cls, own: Conventions, unjudged_label: float | None = None) -> Rules:
+    def of(cls, own: Conventions) -> Rules:
         """Return the rules of a metric with these conventions."""
         # The mean over all orders does not depend on the order; "worst" needs no document ids.
         ties: Ties | None = "worst" if own.ties == "expected" else own.ties
         return cls(
-            ties, own.rel, own.unjudged, own.float32_scores, own.text_ids, unjudged_label,
+            ties, own.rel, own.unjudged, own.float32_scores, own.text_ids,
             own.duplicates,
         )  # fmt: skip
 
     @classmethod
     def of_metric(cls, column: MetricColumn) -> Rules:
         """Return the rules of a column of the per-query table."""
-        rules = cls.of(column.conventions, column.unjudged_label)
+        rules = cls.of(column.conventions)
         if column.conventions.ties == "expected":  # no copy is above another one
             return rules
         return rules._replace(copies_depth=copies_depth(column.metric, column.conventions))
@@ -231,10 +230,9 @@ class Plan(NamedTuple):
 
 def canonical_columns(columns: Columns, rules: Rules) -> Columns:
     """Return the columns under canonical names, with their types in the ranked table."""
-    label = columns.number_type(columns.label)
     types = {
         "score": rules.score_type(columns),
-        "label": label if rules.unjudged_label is None else pl.Float64(),
+        "label": columns.number_type(columns.label),
     }
     doc = None if columns.doc is None else "doc"
     if columns.doc is not None:
@@ -283,10 +281,6 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
     """Return the rows of the log, ranking by ranking, with the number of a failed check."""
     columns, evaluation, rules, keys = plan.columns, plan.evaluation, plan.rules, plan.keys
     score, label = rules.score(columns), columns.number(columns.label)
-    if rules.unjudged_label is not None:
-        is_unjudged = score.is_not_null() & label.is_null()
-        grade = pl.lit(rules.unjudged_label, dtype=pl.Float64)
-        label = pl.when(is_unjudged).then(grade).otherwise(label.cast(pl.Float64))
     order_label: list[pl.Expr] = []
     copies = [CONFLICT] * rules.merges_copies(columns)
     if rules.marks_copies(columns):

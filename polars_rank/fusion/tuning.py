@@ -32,7 +32,7 @@ from polars_rank.conventions import (
     named,
     read_metrics,
 )
-from polars_rank.diagnostics.bounds import judgment_bounds
+from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.frames.batches import requested
@@ -57,7 +57,6 @@ from polars_rank.io.parquet import memory_bytes
 from polars_rank.metrics.metric import cutoff
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.intervals import special
-from polars_rank.stats.per_query_tables import lower_is_better
 from polars_rank.stats.summary import summarize
 
 _UNJUDGED, _BEST, _EQUAL = "unjudged", OWN + "best", OWN + "equal"
@@ -195,10 +194,10 @@ def tune_fusion(
         - `queries`: number of queries with a value;
         - `unjudged`: number of documents without a label up to the metric's cutoff, in all rankings
           of the procedure; for "tuned", of the fusion with `parameters`;
-        - `reversible`: whether labels of unjudged documents could reverse the order of the
-          procedure and the best single run; for that run, of it and "tuned". The intervals of
-          `judgment_bounds` then overlap. Null if a lower metric is better, or if the lowest
-          relevant label depends on the labels of the query;
+        - `reversible`: false if no labels of unjudged documents can reverse the order of the
+          procedure and the best single run; for that run, of it and "tuned". Otherwise, their
+          bounds overlap, as in `judgment_bounds` over the documents of all procedures. Null if the
+          metric has no bounds, or if unjudged documents are removed;
         - `parameters`: for "tuned", the parameters chosen on all queries, and for "unweighted" its
           parameters, as JSON: `pr.fuse(frame, **json.loads(parameters))`. Null for single runs;
         - `by_fold`: for "tuned", the parameters chosen for each fold, as JSON.
@@ -247,10 +246,6 @@ def tune_fusion(
     the runs differed; without the correction, in 90% and 94%. The correction is too small for many
     candidates that are independent of each other and equally good: with 100 of them, 92% of the
     intervals contained the mean, and 87% with 10 folds.
-
-    To see which labels are missing, list the documents that could change the result most:
-    ``pr.diagnostics.judgment_bounds(pr.fuse(frame, **parameters, keep_runs=True), metric, by="run",
-    baseline="bm25", documents=20)``.
 
     References
     ----------
@@ -547,7 +542,7 @@ def _differences(folds: Folds, values: pl.DataFrame, best: str, confidence: floa
 
 
 def _unjudged(folds: Folds, best: str) -> pl.DataFrame:
-    """Return the number of unjudged documents, and whether their labels could reverse an order."""
+    """Return the number of unjudged documents, and whether their labels may reverse an order."""
     tuning, documents = folds.log.tuning, folds.documents()
     at = cutoff(tuning.metric)
     is_top = pl.col("rank").is_not_null() if at is None else pl.col("rank") <= at
@@ -559,10 +554,13 @@ def _unjudged(folds: Folds, best: str) -> pl.DataFrame:
         .group_by(PROCEDURE)
         .agg(pl.col(_UNJUDGED).sum())
     )
-    conventions = named(options["conventions"]).but(rel=options["rel"])
-    if lower_is_better(tuning.metric) or isinstance(conventions.rel, str):
+    conventions = named(options["conventions"]).but(unjudged=tuning.options["unjudged"])
+    bounds = None
+    if conventions.unjudged != "removed":
+        names = {"by": PROCEDURE, **tuning.names}
+        bounds = known_bounds(documents.lazy(), tuning.metric, **names, **options)
+    if bounds is None:
         return counts.with_columns(reversible=pl.lit(None, dtype=pl.Boolean))
-    bounds = judgment_bounds(documents, tuning.metric, by=PROCEDURE, **tuning.names, **options)
     limits = {name: (low, high) for name, low, high in
               bounds.select(PROCEDURE, "low", "high").iter_rows()}  # fmt: skip
 

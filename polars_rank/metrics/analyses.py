@@ -26,7 +26,6 @@ from polars_rank.metrics.nodes import (
     LiteralValue,
     MappedTerm,
     MappedValue,
-    Mean,
     Node,
     OfTies,
     Order,
@@ -101,29 +100,6 @@ def depth(*values: Value) -> int | None:
             cutoffs.append(None)
     known = [k for k in cutoffs if k is not None]
     return max(known) if known and len(known) == len(cutoffs) else None
-
-
-def rank_depth(value: Value) -> int | None:
-    """Return a rank below which it does not matter which document has a label; None for no rank."""
-    depths: list[int | None] = []
-    for node in nodes(value):
-        if isinstance(node, (Batch, UserExpression, Mean, OfTies)) or node in TIES:
-            depths.append(None)
-        elif isinstance(node, (Reduction, Listed)):
-            read = leaves(node.term)
-            if node.order == "rank":
-                k = None if Field("ideal_rank") in read else node.k
-                depths.append(k if isinstance(k, int) else None)
-            elif node.order == "any" and not all(map(_is_of_label_only, read)):
-                depths.append(None)
-    ranks = [each for each in depths if each is not None]
-    return max(ranks, default=0) if len(ranks) == len(depths) else None
-
-
-def _is_of_label_only(leaf: Term) -> bool:
-    """Return whether a leaf reads no more than the label and whether a document is retrieved."""
-    fields = {Field("label"), Field("judged"), Field("retrieved"), Field("document")}
-    return leaf in fields or isinstance(leaf, (Relevant, Gain))
 
 
 def reads_order(node: Node) -> bool:

@@ -350,7 +350,7 @@ def bounds(
     )
     note = "bar: lowest to highest mean over orders · point: mean over all orders"
     if not is_tie_band:
-        note = "bar: from all unjudged documents not relevant to all relevant"
+        note = "bar: lowest to highest mean over labels of unjudged documents"
     return layered(data, layers, title=title, subtitle=[note], height=height)
 
 

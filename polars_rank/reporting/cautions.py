@@ -102,10 +102,13 @@ def _unjudged_alerts(
         names = ("unjudged", "rows", "not_retrieved")
         unjudged, rows, not_retrieved = evidence.contents.select(names).sum().row(0)
         share = unjudged / (rows - not_retrieved)
+        ranges = (
+            f"{number(low)} to {number(high)} for {text(name)}"
+            for name, (low, high) in ((better, bounds[better]), (worse, bounds[worse]))
+        )
         yield (
-            f"{percent(share)} of the retrieved documents are unjudged, and their labels could "
-            f"reverse this result. At the extreme, {text(worse)} would lead {number(end)} to "
-            f"{number(start)}."
+            f"{percent(share)} of the retrieved documents are unjudged, and their labels may "
+            f"reverse this result: over all labels, {headline.metric} is {' and '.join(ranges)}."
         )
 
 
@@ -168,11 +171,19 @@ def _row_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
             "removed": "were removed before ranking",
             "nonrelevant": "count as not relevant",
         }
-        yield (
-            f"{percent(totals['unjudged'] / retrieved)} of the retrieved documents "
-            f"{'have no predicted label' if predicted else 'are unjudged'}; they "
-            f"{treatment[conventions.unjudged]}."
-        )
+        share = percent(totals["unjudged"] / retrieved)
+        if evidence.only_relevant and conventions.unjudged == "nonrelevant":
+            yield (
+                "All labels are relevant, as those of purchases or clicks: the retrieved documents "
+                f"without a label ({share}), such as items without an interaction, count as not "
+                "relevant."
+            )
+        else:
+            yield (
+                f"{share} of the retrieved documents "
+                f"{'have no predicted label' if predicted else 'are unjudged'}; they "
+                f"{treatment[conventions.unjudged]}."
+            )
     tied: Any = evidence.contents.get_column("tied_rankings").max()
     if tied:
         rule = conventions.ties or ("doc" if question.columns.doc else "worst")

@@ -127,12 +127,21 @@ def _charts(
     }
     if evidence.curves is not None:
         yield "cutoffs", "", partial(_by_cutoff, evidence.curves, question, runs, metric, colors)
-    if len(runs) <= _MAX_DISTRIBUTIONS:
-        draw = partial(plot.distribution, values, metric, **run_options, **common)
-        yield "distribution", "", draw
     if (table := evidence.over_time) is not None:
         yield "over-time", "", partial(_over_time, table, question, runs, metric, colors)
+    # With predicted labels, the queries that people judged have other means than the tables.
+    by_query = question.predicted_label is None
+    if len(runs) <= _MAX_DISTRIBUTIONS and by_query:
+        draw = partial(plot.distribution, values, metric, **run_options, **common)
+        yield "distribution", "", draw
     for number, run in enumerate(runs[1:]):
+        if question.baseline is not None and evidence.slices is not None:
+            of_metric = evidence.slices.filter(pl.col("metric") == metric).lazy()
+            slice_table = _rows_of_runs(of_metric, question, [run])
+            of_slices = {**run_options, "overall": evidence.comparison, "n": _MAX_SLICES}
+            yield "slices", str(number), partial(plot.slices, slice_table, **of_slices)
+        if not by_query:
+            continue
         pair = _rows_of_runs(values, question, [runs[0], run])
         options = {"query": question.queries, **common}
         if len(runs) > _MAX_DISTRIBUTIONS:
@@ -140,18 +149,9 @@ def _charts(
             yield "distribution", str(number), draw
         both = {"x": runs[0], "y": run, "run": question.run, "colors": colors}
         yield "scatter", str(number), partial(plot.scatter, pair, metric, **both, **options)
-        if question.baseline is None:
-            continue
-        yield (
-            "differences",
-            str(number),
-            partial(plot.differences, pair, metric, **run_options, **options),
-        )
-        if evidence.slices is not None:
-            of_metric = evidence.slices.filter(pl.col("metric") == metric).lazy()
-            slice_table = _rows_of_runs(of_metric, question, [run])
-            of_slices = {**run_options, "overall": evidence.comparison, "n": _MAX_SLICES}
-            yield "slices", str(number), partial(plot.slices, slice_table, **of_slices)
+        if question.baseline is not None:
+            draw = partial(plot.differences, pair, metric, **run_options, **options)
+            yield "differences", str(number), draw
 
 
 def _by_cutoff(
@@ -243,12 +243,9 @@ def chart_context(result: Pictures, evidence: Evidence, question: Question) -> d
 
 def _notes(evidence: Evidence, question: Question) -> Iterator[str]:
     """Yield how charts of single queries differ from the tables."""
+    if question.predicted_label is not None:
+        return
     if evidence.units.repeated:
         yield "Charts by query show a query once per group."
-    if question.predicted_label is not None:
-        yield (
-            "Charts by query, and their means, show the queries that people judged, by the labels "
-            "of people."
-        )
     if question.weight is not None:
         yield "Charts by query, and their means, are without weights."

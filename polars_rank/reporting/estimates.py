@@ -7,9 +7,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
+from polars import selectors
 
 from polars_rank.errors import RankWarning
 from polars_rank.frames.tables import collected
+from polars_rank.metrics.metric import Metric
+from polars_rank.metrics.names import output_name
 from polars_rank.stats.all_pairs import compare_all
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.run_pairs import is_run
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
     from polars_rank.reporting.question import Question
 
+#: Columns of bounds of means and of differences.
+_BOUNDS = ("low", "high", "low_corrected", "high_corrected")
 #: Maximum number of runs for all pairwise comparisons.
 MAX_RUNS = 10
 
@@ -54,12 +59,13 @@ def estimates(values: Values, question: Question) -> Estimates:
 
 def means(values: Values, question: Question, by: Sequence[str] = ()) -> pl.DataFrame:
     """Return the means of each run and group."""
-    return collected(
+    table = collected(
         summarize(
             values.table, question.metrics, run=question.run, by=by, query=question.queries,
             predictions=values.predictions, **question.statistics_options,
         )
     )  # fmt: skip
+    return within_range(table, values, question)
 
 
 def comparisons(values: Values, question: Question, by: Sequence[str] = ()) -> pl.DataFrame | None:
@@ -67,12 +73,13 @@ def comparisons(values: Values, question: Question, by: Sequence[str] = ()) -> p
     if question.baseline is None:
         return None
     query = [name for name in question.queries if name not in by]
-    return collected(
+    table = collected(
         compare(
             values.table, question.metrics, baseline=question.baseline, run=str(question.run),
             by=by, query=query, predictions=values.predictions, **question.statistics_options,
         )
     )  # fmt: skip
+    return within_range(table, values, question)
 
 
 def all_pairs(values: Values, question: Question, runs: Sequence[Any]) -> pl.DataFrame | None:
@@ -81,12 +88,40 @@ def all_pairs(values: Values, question: Question, runs: Sequence[Any]) -> pl.Dat
         return None
     if not 1 < len(runs) <= MAX_RUNS or not question.means:
         return None
-    return collected(
+    table = collected(
         compare_all(
             values.table, question.means, run=str(question.run), query=question.queries,
             **question.statistics_options,
         )
     )  # fmt: skip
+    return within_range(table, values, question)
+
+
+def within_range(table: pl.DataFrame, values: Values, question: Question) -> pl.DataFrame:
+    """Return a table of means or of differences, with its bounds clipped to the metrics' ranges.
+
+    The range includes all values, which some labels and treatments of duplicates put outside of the
+    range of the definition.
+    """
+    known = {
+        output_name(each): (each.definition.low, each.definition.high)
+        for each in question.means
+        if isinstance(each, Metric) and each.definition is not None
+    }
+    bounds = selectors.by_name(*_BOUNDS, require_all=False)
+    for metric, (least, most) in known.items():
+        if least is None or most is None:
+            continue
+        ends = [pl.min(metric).alias("min"), pl.max(metric).alias("max")]
+        tables = [each for each in values if each is not None]
+        found = collected(pl.concat(each.select(ends) for each in tables))
+        low = min([least, *found.get_column("min").drop_nulls()])
+        high = max([most, *found.get_column("max").drop_nulls()])
+        if "difference" in table.columns:
+            low, high = low - high, high - low
+        clipped = pl.when(pl.col("metric") == metric).then(bounds.clip(low, high))
+        table = table.with_columns(clipped.otherwise(bounds))
+    return table
 
 
 def runs_of(summary: pl.DataFrame, question: Question) -> list[Any]:

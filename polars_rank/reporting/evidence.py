@@ -10,7 +10,7 @@ from polars import selectors
 
 from polars_rank import catalog
 from polars_rank._params import OWN
-from polars_rank.diagnostics.bounds import judgment_bounds
+from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
 from polars_rank.errors import DataError
 from polars_rank.evaluation.evaluate import per_query
@@ -29,6 +29,7 @@ from polars_rank.reporting.estimates import (
     means,
     no_warnings,
     runs_of,
+    within_range,
 )
 from polars_rank.reporting.fusion import Fusion, fusion_of
 from polars_rank.reporting.judge import Judge, judge_of
@@ -80,7 +81,9 @@ class Evidence:
     slices: pl.DataFrame | None
     verdicts: pl.DataFrame | None
     contents: pl.DataFrame
-    #: Means of the first metric with unjudged documents as not relevant, and as relevant.
+    #: Whether no judged document has a label below the lowest relevant one, as for purchases.
+    only_relevant: bool
+    #: Bounds of the means of the first metric over labels of unjudged documents.
     bounds: pl.DataFrame | None
     labels: pl.DataFrame
     #: Means of metrics with a cutoff by run, `metric` and `k`, with intervals.
@@ -113,6 +116,8 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
     tables_of_means = summary if groups is None else groups
     columns = question.columns_of_all_queries
     contents = collected(log_counts(question.log, columns, question.definitions.rel, run))
+    labels = collected(label_counts(question.log, columns, run))
+    only_relevant = _has_only_relevant(labels, question)
     return Evidence(
         values=values.table,
         predictions=values.predictions,
@@ -127,11 +132,12 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         slices=None if slice_tables is None else pl.concat(slice_tables, how="diagonal_relaxed"),
         verdicts=_verdicts(question, tables_of_means, by_group, slice_tables or []),
         contents=contents,
-        bounds=_bounds(frame, question, contents),
+        only_relevant=only_relevant,
+        bounds=None if only_relevant else _bounds(frame, question, contents),
         curves=_curves(frame, values.table, contents, overall),
         over_time=_over_time(question),
         catalog=_catalog(question, run),
-        labels=collected(label_counts(question.log, columns, run)),
+        labels=labels,
         moved=selected_queries(values.table, question, runs),
         slice_queries=queries_of_slices(values.table, question, runs),
     )
@@ -183,9 +189,12 @@ def _slices(values: Values, question: Question) -> list[pl.DataFrame] | None:
         }  # fmt: skip
         of_metrics = [(each, question.undefined_of(each)) for each in question.means]
         return [
-            collected(slices(values.table, metric, **{**options, "undefined": undefined}))
+            within_range(
+                collected(slices(values.table, metric, **{**options, "undefined": undefined})),
+                values, question,
+            )
             for metric, undefined in of_metrics
-        ]
+        ]  # fmt: skip
     run = [] if question.run is None else [question.run]
     tables = []
     for column in question.slices:
@@ -198,14 +207,25 @@ def _slices(values: Values, question: Question) -> list[pl.DataFrame] | None:
     return tables
 
 
+def _has_only_relevant(labels: pl.DataFrame, question: Question) -> bool:
+    """Return whether all labels are relevant; False with predicted labels."""
+    known = labels.get_column("label").drop_nulls().cast(pl.Float64)
+    if question.predicted_label is not None or known.is_empty():
+        return False
+    first, rel = question.first, question.definitions.of(question.first).rel
+    own = first.arguments.get("rel") if isinstance(first, Metric) else None
+    lowest = rel if own is None else own
+    # The rule of OpenSearch makes only labels above 0 relevant.
+    relevant = known > 0 if isinstance(lowest, str) else known >= lowest
+    return bool(relevant.all())
+
+
 def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> pl.DataFrame | None:
     """Return bounds of the first metric by run if runs have unjudged documents."""
     unjudged = contents.get_column("unjudged").sum()
     if question.run is None or not unjudged or question.definitions.unjudged == "removed":
         return None
     if question.predicted_label is not None:  # most queries have no labels of people
-        return None
-    if isinstance(question.definitions.rel, str):  # labels change what is relevant
         return None
     options = {name: value for name, value in question.options.items() if name != "unjudged"}
     query = [*question.columns.query]
@@ -216,7 +236,7 @@ def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> 
     options |= {"query": query, "undefined": undefined, "weight": question.weight}
     by = None if options.get("scores") else question.run
     with no_warnings():
-        return collected(judgment_bounds(frame, question.first, by=by, **options))
+        return known_bounds(frame, question.first, by=by, **options)
 
 
 def _curves(

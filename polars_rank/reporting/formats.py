@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from polars_rank.errors import number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 #: Shown for missing numbers.
 NOTHING = "\N{EN DASH}"
 _MINUS = "\N{MINUS SIGN}"
+#: Maximum number of names in a sentence.
+_MAX_NAMES = 6
 #: Numbers from this value on have two decimals.
 _LARGE = 100
 
@@ -100,8 +105,23 @@ def text(value: Any) -> str:
     return str(value)
 
 
+def listed(names: Sequence[str]) -> str:
+    """Return the first names as text.
+
+    Examples
+    --------
+    >>> from polars_rank.reporting.formats import listed
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    shown = [*names[:_MAX_NAMES]]
+    if len(names) > _MAX_NAMES:
+        shown.append(f"{len(names) - _MAX_NAMES} more")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
 #: Filters of the templates.
 FILTERS = {
     "number": number, "signed": signed, "percent": percent, "count": count, "p_value": p_value,
-    "text": text, "number_of": number_of,
+    "text": text, "number_of": number_of, "listed": listed,
 }  # fmt: skip

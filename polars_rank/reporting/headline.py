@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -12,7 +13,7 @@ from polars_rank.reporting.question import lower_is_better
 from polars_rank.stats.decisions import is_skewed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from polars_rank.reporting.estimates import Estimates
     from polars_rank.reporting.question import Question
@@ -29,15 +30,28 @@ class Comparison:
     other: Any
     standing: Standing
     row: Mapping[str, Any]
+    #: The means of the run and of the other run, as in the table of means.
+    after: float | None
     before: float | None
     #: Whether the p-value is of a t test of differences that are too skewed for it.
     is_skewed: bool = False
 
     @property
-    def after(self) -> float | None:
-        """The mean of the run."""
-        mean: float | None = self.row["mean"]
-        return mean
+    def relative(self) -> float | None:
+        """The difference relative to the mean of the other run over the queries of both."""
+        if "relative_difference" in self.row:
+            share: float | None = self.row["relative_difference"]
+            return share
+        difference, other = self.row["difference"], self.row["other_mean"]
+        return difference / other if difference is not None and other else None
+
+    @property
+    def is_of_means(self) -> bool:
+        """Whether the difference is that of the two means: not over other queries or labels."""
+        if self.after is None or self.before is None:
+            return False
+        change = self.after - self.before
+        return math.isclose(change, self.row["difference"], rel_tol=1e-9, abs_tol=1e-12)
 
     @property
     def is_equal(self) -> bool:
@@ -76,9 +90,9 @@ def headline(estimates: Estimates, question: Question) -> Headline:
     means = estimates.summary.filter(pl.col("metric") == metric).sort(
         "mean", descending=not lower, nulls_last=True, maintain_order=True
     )
-    comparisons = _comparisons(estimates, question, metric, lower=lower)
-    tests = number_of_tests(estimates.comparison)
-    return Headline(metric, lower, *comparisons, tests, [*means.iter_rows(named=True)])
+    rows: list[Mapping[str, Any]] = [*means.iter_rows(named=True)]
+    comparisons = _comparisons(estimates, question, metric, rows, lower=lower)
+    return Headline(metric, lower, *comparisons, number_of_tests(estimates.comparison), rows)
 
 
 def number_of_tests(table: pl.DataFrame | None) -> int:
@@ -106,18 +120,21 @@ def standing(row: Mapping[str, Any], confidence: float, *, lower: bool) -> Stand
 
 
 def _comparisons(
-    estimates: Estimates, question: Question, metric: str, *, lower: bool
+    estimates: Estimates,
+    question: Question,
+    metric: str,
+    means: Sequence[Mapping[str, Any]],
+    *,
+    lower: bool,
 ) -> tuple[Comparison | None, list[Comparison]]:
     """Return the comparison that is shown first, and the others."""
-    if estimates.comparison is not None:
-        table, base = estimates.comparison, "baseline_mean"
-    elif estimates.pairs is not None:
-        table, base = estimates.pairs, "other_mean"
-    else:
+    table = estimates.pairs if estimates.comparison is None else estimates.comparison
+    if table is None:
         return None, []
     rows = table.filter(pl.col("metric") == metric)
+    mean_of = {row[str(question.run)]: row["mean"] for row in means}
     comparisons = [
-        _comparison(row, question, row[base], lower=lower)
+        _comparison(row, question, mean_of, lower=lower)
         for row in map(with_corrected_bounds, rows.iter_rows(named=True))
     ]
     if estimates.comparison is None:
@@ -129,13 +146,18 @@ def _comparisons(
 
 
 def _comparison(
-    row: Mapping[str, Any], question: Question, before: float | None, *, lower: bool
+    row: Mapping[str, Any],
+    question: Question,
+    means: Mapping[Any, float | None],
+    *,
+    lower: bool,
 ) -> Comparison:
     """Return the comparison of a row, without a conclusion if its differences are too skewed."""
     result = standing(row, question.confidence, lower=lower)
     skewed = result in ("better", "worse") and is_skewed(row, "difference")
     run, other = row[str(question.run)], row.get("other", question.baseline)
-    return Comparison(run, other, "open" if skewed else result, row, before, is_skewed=skewed)
+    result = "open" if skewed else result
+    return Comparison(run, other, result, row, means.get(run), means.get(other), is_skewed=skewed)
 
 
 def _of_the_best(comparisons: list[Comparison], *, lower: bool) -> list[Comparison]:
@@ -143,7 +165,8 @@ def _of_the_best(comparisons: list[Comparison], *, lower: bool) -> list[Comparis
     reversed_comparisons = [
         _reversed(each) if _gain(each, lower=lower) < 0 else each for each in comparisons
     ]
-    means = {each.run: each.after for each in reversed_comparisons if each.after is not None}
+    means = {each.run: each.row["mean"] for each in reversed_comparisons}
+    means = {run: mean for run, mean in means.items() if mean is not None}
     if not means:
         return []
     best = (min if lower else max)(means, key=lambda run: means[run])
@@ -169,6 +192,7 @@ def _reversed(comparison: Comparison) -> Comparison:
         comparison.run,
         opposite.get(comparison.standing, comparison.standing),
         row,
+        comparison.before,
         comparison.after,
         comparison.is_skewed,
     )

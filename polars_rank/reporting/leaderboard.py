@@ -6,21 +6,23 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from polars_rank.errors import DataError, RankWarning
 from polars_rank.frames.tables import collected
 from polars_rank.metrics.names import output_name
-from polars_rank.reporting.formats import text
+from polars_rank.reporting.formats import listed, text
 from polars_rank.stats.leaderboards import leaderboard
 from polars_rank.stats.letters import groups_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from polars_rank.reporting.evidence import Evidence
     from polars_rank.reporting.question import Question
 
-#: Minimum number of runs of a leaderboard, and maximum number of runs that a sentence names.
-_MIN_RUNS, _MAX_NAMES = 3, 6
+#: Minimum number of runs of a leaderboard.
+_MIN_RUNS = 3
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Board:
         alike = all(groups[i] & groups[j] for i in best for j in best)
         if not others and alike:
             return f"The {len(names)} runs cannot be told apart."
-        sentence = f"Best: {_listed([names[place] for place in best])}"
+        sentence = f"Best: {listed([names[place] for place in best])}"
         if len(best) > 1:
             sentence += " (cannot be told apart" + ("" if alike else f" from {names[0]}") + ")"
         worse = [i for i in others if not any(groups[i] & groups[j] for j in best)]
@@ -55,22 +57,20 @@ class Board:
         for places, of in ((worse, of_all), (than_first, names[0])):
             if places:
                 verb = "is" if len(places) == 1 else "are"
-                of_places = _listed([names[place] for place in places])
+                of_places = listed([names[place] for place in places])
                 sentence += f"; {of_places} {verb} worse than {of}"
         return sentence + "."
 
 
-def _listed(names: Sequence[str]) -> str:
-    """Return the first names as text, such as "a, b and c"."""
-    shown = [*names[:_MAX_NAMES]]
-    if len(names) > _MAX_NAMES:
-        shown.append(f"{len(names) - _MAX_NAMES} more")
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
-
-
 def boards(evidence: Evidence, question: Question) -> Mapping[str, Board]:
-    """Return the leaderboard of each metric that is a mean, if there are more than two runs."""
+    """Return the leaderboard of each metric that is a mean, if there are more than two runs.
+
+    Means and their intervals are those of the other sections. With predicted labels, runs are not
+    ranked: the labels of people alone have other means.
+    """
     if question.run is None or len(evidence.runs) < _MIN_RUNS:
+        return {}
+    if question.predicted_label is not None:
         return {}
     overall = replace(question, cluster=evidence.units.cluster)
     result = {}
@@ -88,6 +88,13 @@ def boards(evidence: Evidence, question: Question) -> Mapping[str, Board]:
         except DataError:  # no query has a value in all runs, as the table of means shows
             continue
         name = output_name(metric)
-        rows = [{**row, "run": row[question.run]} for row in table.iter_rows(named=True)]
+        means = {
+            row[question.run]: {each: row[each] for each in ("mean", "low", "high")}
+            for row in evidence.summary.filter(pl.col("metric") == name).iter_rows(named=True)
+        }
+        rows = [
+            {**row, "run": row[question.run], **means[row[question.run]]}
+            for row in table.iter_rows(named=True)
+        ]
         result[name] = Board(name, rows)
     return result

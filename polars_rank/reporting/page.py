@@ -167,7 +167,8 @@ def report(
         with the agreement of both labels, and with what either would show alone. The queries that
         people judged must be a random sample, and people must have judged all documents that the
         metrics read. The metrics must be means over queries. Without a baseline, runs are not
-        compared.
+        compared. The page has no leaderboard and no charts by query, which have the means of the
+        queries that people judged.
     ties, rel, unjudged, query_set, duplicates, undefined, conventions
         As in `evaluate`.
     items, history

@@ -20,6 +20,7 @@ from polars_rank.plot.runs import NEUTRAL
 from polars_rank.reporting.bars import Scale
 from polars_rank.reporting.cautions import alerts, cautions
 from polars_rank.reporting.charts import colors_of
+from polars_rank.reporting.contradictions import contradictions
 from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.formats import count, number, percent, text
 from polars_rank.reporting.fusion import fusion_alerts, fusion_context
@@ -57,9 +58,13 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
     """Return the template variables of the tables."""
     counts = evidence.contents.select("rows", "rankings").sum().row(0, named=True)
     first = headline(evidence.estimates, question)
+    gates = _verdicts(evidence.verdicts, question)
+    failed = [rule["text"] for rule in gates.get("rules", ()) if rule["failed"]]
     return {
         "q": question,
         "headline": first,
+        "but": contradictions(evidence, question, first, failed),
+        "only_relevant": evidence.only_relevant,
         "sample": _sample(evidence, question, first),
         "alerts": [*alerts(evidence, question, first), *fusion_alerts(evidence.fusion)],
         "level": percent(question.confidence).replace(".0", ""),
@@ -77,7 +82,7 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         "pairs": _pair_rows(evidence.pairs, question, first),
         **_groups(evidence, question),
         **_slices(evidence, question),
-        **_verdicts(evidence.verdicts, question),
+        "gates": gates,
         **_changes(evidence.moved, evidence, question),
         **_data(evidence, question),
         **_downloads(evidence),
@@ -236,7 +241,7 @@ def _slices(evidence: Evidence, question: Question) -> dict[str, Any]:
 def _verdicts(table: pl.DataFrame | None, question: Question) -> dict[str, Any]:
     """Return the verdicts by rule, failures first, and their counts."""
     if table is None:
-        return {"gates": {}}
+        return {}
     verdict, place = pl.col("verdict"), pl.col(OWN + "place")
     severity = verdict.replace_strict(WORST_FIRST, [*range(len(WORST_FIRST))])
     failed = verdict.is_in(failing(question.undecided))
@@ -258,7 +263,7 @@ def _verdicts(table: pl.DataFrame | None, question: Question) -> dict[str, Any]:
     rules = [_rule(text, [*items]) for text, items in groupby(rows, key=lambda row: row["rule"])]
     items = table.get_column("verdict").to_list()
     failed_checks = ordered.filter("failed")
-    gates = {
+    return {
         **{each: items.count(each) for each in WORST_FIRST},
         "all": len(items),
         "rules": rules,
@@ -267,7 +272,6 @@ def _verdicts(table: pl.DataFrame | None, question: Question) -> dict[str, Any]:
         "failed_shown": sum(len(rule["failed"]) for rule in rules),
         "hidden": len(items) - len(rows),
     }
-    return {"gates": gates}
 
 
 def _rule(text: str, rows: Sequence[Row]) -> Row:

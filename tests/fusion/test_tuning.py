@@ -359,6 +359,22 @@ def test_unjudged_documents() -> None:
     assert table["reversible"].to_list() == [False] * 5
 
 
+@pytest.mark.filterwarnings("ignore:all values are equal:polars_rank.errors.RankWarning")
+def test_labels_of_documents_that_only_the_other_run_retrieved_may_reverse_the_order() -> None:
+    # With five relevant documents in half of the queries, b has the higher recall.
+    a = {query: {"relevant": 1.0} for query in range(40)}
+    b = {query: a[query] if query % 2 else dict.fromkeys("uvwxy", 1.0) for query in a}
+    frame = pr.from_dicts({"a": a, "b": b}, {query: {"relevant": 1} for query in a})
+    table = pr.tune_fusion(frame, "recall@5", candidates=1)
+    assert row(table, "a")["mean"] == 1
+    assert row(table, "b")["mean"] == 0.5
+    assert row(table, "b")["reversible"] is True
+    assert pr.tune_fusion(frame, "arp", candidates=1)["reversible"].null_count() == 0
+    for options in ({"metric": "bpref"}, {"metric": "recall@5", "unjudged": "removed"}):
+        table = pr.tune_fusion(frame, candidates=1, **options)
+        assert table["reversible"].null_count() == table.height
+
+
 def test_held_out_means_of_noise_are_not_above_those_of_runs() -> None:
     above, too_high = 0.0, 0.0
     for seed in range(6):

@@ -689,10 +689,8 @@ def test_agreement_of_labels_of_people_and_predicted_ones(both_labels, page_of_b
     assert head[1:] == [row[0] for row in rows] == ["0", "1", "2", "3", "4"]
     counts = [int(each.replace(",", "")) for row in rows for each in row[1:]]
     assert counts == confusion["pairs"].to_list()
-    # Charts of queries show those that people judged.
-    assert "40 queries" in charts["distribution"]["0"][""]["subtitle"][0]
-    note = "Charts by query, and their means, show the queries that people judged"
-    assert note in page.text
+    # Charts by query would have the means of the queries that people judged.
+    assert {*charts} == {"confusion", "cutoffs", "slices"}
     assert "agreement.csv" in {a["download"] for tag, a in page.elements if "download" in a}
 
 
@@ -740,6 +738,45 @@ def test_any_log_with_both_labels_has_a_report(both_labels, tmp_path, change, op
     page = read(log.explode("day") if "day" in change else log, tmp_path, "ap", **LABELS, **options)
     assert re.search(expected, page.text), page.text[:2500]
     assert page.stack == []
+
+
+@without_charts
+@pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
+@pytest.mark.parametrize("baseline", [None, "bm25"])
+def test_a_page_has_one_mean_and_one_interval_per_run(tmp_path, baseline):
+    runs = ["bm25", "neural", "hybrid"]
+    log = pr.datasets.search_log(120, runs=runs, seed=3).collect()
+    label = pl.col("label").fill_null(0)
+    noise = pl.struct("query", "doc").hash(1) % 3 - 1.0
+    log = log.with_columns(
+        human=pl.when(pl.col("query") % 10 == 0).then(label), llm=(label + noise).clip(0, 4)
+    )
+    page = read(log, tmp_path, ["rr"], baseline=baseline, **LABELS)
+    values = pr.per_query(log, "rr", by="run", labels=["human", "llm"])
+    human, llm = (values.filter(judge=judge).drop("judge") for judge in ("human", "llm"))
+    means = pr.summarize(human, predictions=llm).rows_by_key("run", named=True, unique=True)
+    assert max(row["high"] for row in means.values()) > 1
+    order = sorted(runs)  # the baseline is the first by name
+    assert column(page, "means", "Mean") == [number(means[run]["mean"]) for run in order]
+    # The interval ends with the range of the metric.
+    assert column(page, "means", "Interval") == [
+        f"{number(means[run]['low'])} to {number(min(1, means[run]['high']))}" for run in order
+    ]
+    # Ranks of the runs by labels of people would be of other means.
+    assert "leaderboard-table" not in page.tables
+    if baseline is None:
+        best = max(runs, key=lambda run: means[run]["mean"])
+        assert f"{best} has the highest rr: {number(means[best]['mean'])}" in page.text
+        return
+    compared = pr.compare(human, baseline="bm25", predictions=llm)
+    row = compared.sort("difference").row(-1, named=True)
+    # The difference is not significant, and not that of the means.
+    assert "rises" not in page.text and "falls" not in page.text
+    assert (
+        f"rr is {number(means[row['run']]['mean'])} for {row['run']} and "
+        f"{number(means['bm25']['mean'])} for bm25. The difference has an estimate of its own: "
+        f"{signed(row['difference'])} ({percent(row['relative_difference'], sign=True)})."
+    ) in page.text
 
 
 @without_charts
@@ -864,14 +901,17 @@ def test_labels_and_values_that_may_reverse_the_result_are_warned_of(tmp_path):
     page = read(log, tmp_path, "hit_rate@1", baseline="old")
     assert "new is better than old" in page.text
     warning = (
-        "50.0% of the retrieved documents are unjudged, and their labels could reverse this result"
+        "50.0% of the retrieved documents are unjudged, and their labels may reverse this result"
     )
     assert warning not in page.text  # 1.0 at most, as new has
     some = log.with_columns(label=pl.when(pl.col("query") > 4).then("label").otherwise(
         pl.when(pl.col("run") == "new").then(0)
     ))  # fmt: skip
     page = read(some, tmp_path, "hit_rate@1", baseline="old")
-    assert f"{warning}. At the extreme, old would lead 1.0000 to 0.7500." in page.text
+    assert (
+        f"{warning}: over all labels, hit_rate@1 is 0.7500 to 0.7500 for new and 0.0000 to 1.0000 "
+        "for old."
+    ) in page.text
     # Recall is undefined without a relevant document: here in one run, for one half of queries.
     one = log.with_columns(
         label=pl.when(pl.col("run") == "new").then(pl.col("query") % 2).otherwise(1)
@@ -883,6 +923,82 @@ def test_labels_and_values_that_may_reverse_the_result_are_warned_of(tmp_path):
         'depends on how they count: with `undefined="one"` or `undefined="skip"`, there is no '
         "clear difference."
     ) in page.text
+
+
+def card(page):
+    """The class of the headline's section, and its first sentence."""
+    text = page.path.read_text(encoding="utf-8")
+    section = re.search(
+        r'<section class="headline (\w+)".*?<p class="verdict">(.*?)</p>', text, re.S
+    )
+    return section[1], unescape(re.sub(r"<[^>]+>", "", section[2]))
+
+
+@without_charts
+@pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
+def test_the_headline_names_what_contradicts_it(tmp_path):
+    # Document a is at rank 1 of one run and at rank 2 of the other: mostly of the new run, but not in
+    # Japan. Document b is at ranks 3 and 4, and 3 mostly in the old run.
+    rows = []
+    for query in range(160):
+        country = "JP" if query % 4 == 0 else "US"
+        a_of_new = 1 if (query % 5 > 0) == (country == "US") else 2
+        b_of_new = 4 if query % 7 > 0 else 3
+        for run, a, b in (("new", a_of_new, b_of_new), ("old", 3 - a_of_new, 7 - b_of_new)):
+            ranks = {"a": a, "b": b, "c": 3 - a, "d": 7 - b}
+            rows += [
+                (run, query, doc, -rank, int(doc in "ab"), country) for doc, rank in ranks.items()
+            ]
+    names = ["run", "query", "doc", "score", "label", "country"]
+    log = pl.DataFrame(rows, names, orient="row")
+    options = {"baseline": "old"}
+    assert card(read(log, tmp_path, "rr", **options)) == ("better", "new is better than old")
+    assert card(read(log, tmp_path, ["rr", "p@3"], **options)) == (
+        "mixed", "new is better than old, but worse in p@3",
+    )  # fmt: skip
+    in_japan = ("mixed", "new is better than old, but worse in country=JP")
+    assert card(read(log, tmp_path, "rr", slices="country", **options)) == in_japan
+    assert card(read(log, tmp_path, "rr", by="country", **options)) == in_japan
+    both = {"slices": "country", "rules": ["rr >= 0.9", "rr > 0.1", "difference >= 0"]}
+    kind, verdict = card(read(log, tmp_path, ["rr", "p@3"], **options, **both))
+    assert kind == "mixed"
+    assert verdict == (
+        "new is better than old, but worse in p@3 and country=JP, and 2 rules fail: rr >= 0.9 and "
+        "difference >= 0"
+    )
+    # An undecided headline, and a run that is worse.
+    undecided = read(log, tmp_path, ["hit_rate@2", "p@3"], **options)
+    assert "have equal values in all queries, but worse in p@3" in card(undecided)[1]
+    kind, verdict = card(read(log, tmp_path, ["p@3", "rr"], **options))
+    assert (kind, verdict) == ("mixed", "new is worse than old, but better in rr")
+    # Without a baseline, the runs of a pair are in the order of the headline.
+    kind, verdict = card(read(log, tmp_path, ["rr", "p@3"]))
+    assert (kind, verdict) == ("mixed", "new is better than old, but worse in p@3")
+
+
+@without_charts
+def test_documents_without_a_purchase_count_as_not_relevant(log, tmp_path):
+    bought = log.with_columns(label=pl.when(pl.col("label") >= 2).then(1))
+    page = read(bought, tmp_path, "ndcg@10", baseline="bm25")
+    share = bought.filter(pl.col("score").is_not_null())["label"].is_null().mean()
+    assert (
+        "All labels are relevant, as those of purchases or clicks: the retrieved documents without "
+        f"a label ({100 * share:.1f}%), such as items without an interaction, count as not relevant."
+    ) in page.text
+    assert "unjudged" not in page.text.partition("Method Files")[0]
+    # With a label below the threshold, documents without one are unjudged.
+    judged = bought.with_columns(pl.when(pl.col("query") > 0).then("label").otherwise(0))
+    page = read(judged, tmp_path, "ndcg@10", baseline="bm25")
+    assert "of the retrieved documents are unjudged; they count as not relevant." in page.text
+
+
+@without_charts
+def test_numbers_of_better_and_worse_queries_are_those_of_compare(log, tmp_path):
+    page = read(log, tmp_path, "fall_out@2", baseline="bm25")
+    row = pr.compare(pr.per_query(log, "fall_out@2", by="run"), baseline="bm25").row(0, named=True)
+    wins, ties, losses = (row[name] for name in ("wins", "ties", "losses"))
+    assert f"120 queries: {wins} better, {ties} equal, {losses} worse" in page.text
+    assert column(page, "compared", "Wins / ties / losses") == [f"{wins} / {ties} / {losses}"]
 
 
 @pytest.mark.filterwarnings("ignore:all (values|differences) are equal")
@@ -1003,11 +1119,15 @@ def test_cautions_say_what_matters(page, log, tmp_path):
     some = log.filter((pl.col("run") == "bm25") | (pl.col("query") > 20))
     page = read(some, tmp_path, "ap", baseline="bm25")
     assert "up to 21 are missing in one of two runs" in page.text
-    # The means of the comparison are not those of the runs.
-    (row,) = pr.compare(pr.per_query(some, "ap", by="run"), baseline="bm25").to_dicts()
-    assert column(page, "compared", "Difference") == [
-        f"{signed(row['difference'])}{row['baseline_mean']:.4f} → {row['mean']:.4f}"
-    ]
+    # The difference is not that of the means, which are over all queries of each run.
+    values = pr.per_query(some, "ap", by="run")
+    (row,) = pr.compare(values, baseline="bm25").to_dicts()
+    assert column(page, "compared", "Difference") == [signed(row["difference"])]
+    old, new = pr.summarize(values)["mean"]
+    assert (
+        f"ap is {new:.4f} for neural and {old:.4f} for bm25. The difference is over the queries of "
+        f"both runs: {signed(row['difference'])} ({percent(row['relative_difference'], sign=True)})"
+    ) in page.text
     assert column(page, "compared", "Queries") == [f"{row['queries']}{row['missing']} missing"]
 
 

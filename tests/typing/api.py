@@ -36,9 +36,7 @@ assert_type(pr.rank(lazy, position="position"), pl.LazyFrame)
 assert_type(pr.rank(eager), pl.DataFrame)
 assert_type(pr.diagnostics.tie_bands(lazy, "rr"), pl.LazyFrame)
 assert_type(pr.diagnostics.judgment_bounds(eager, "rr"), pl.DataFrame)
-assert_type(
-    pr.diagnostics.judgment_bounds(lazy, "rr", by="run", baseline="a", documents=5), pl.LazyFrame
-)
+assert_type(pr.diagnostics.judgment_bounds(lazy, "rr", by="run", grade=2), pl.LazyFrame)
 assert_type(pr.pr_curve(eager), pl.DataFrame)
 assert_type(pr.rank_curve(lazy, "recall", range(1, 4)), pl.LazyFrame)
 assert_type(pr.diagnostics.rbo(lazy, eager), pl.LazyFrame)

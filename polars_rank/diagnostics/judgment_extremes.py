@@ -1,0 +1,260 @@
+"""The lowest and highest mean of metrics over the labels of unjudged documents.
+
+`bounded_metrics` shows which labelings of a ranking have the extremes: those in which the first m
+unjudged documents are relevant, or the last m and all that the metric cannot find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from polars_rank._params import OWN
+from polars_rank.columns import Columns
+from polars_rank.evaluation import plan
+from polars_rank.evaluation.contiguity import Keys
+from polars_rank.evaluation.means import COUNTED, grouped, ratio
+from polars_rank.evaluation.parameters import Evaluation
+from polars_rank.evaluation.ranking import ranked_documents
+from polars_rank.evaluation.rows import Rules
+from polars_rank.frames.batches import NUMBERED, by_ranking
+from polars_rank.frames.tables import schema_of
+from polars_rank.metrics.metric import cutoff
+
+#: Maximum number of rows that are evaluated at once, if one labeling does not need more.
+_MOST_ROWS = 500_000
+
+_DOC, _SCORE, _LABEL, _WEIGHT = (OWN + name for name in ("id", "value", "grade", "weight"))
+#: Whether a document is unjudged, whether the metric can find it, and the number of such documents
+#: down to its rank and in the whole ranking.
+_UNJUDGED, _FOUND, _PLACE, _NUMBER = (OWN + name for name in ("open", "found", "place", "number"))
+#: A labeling: the number m of relevant documents, and whether they are the first ones.
+_RELEVANT, _FIRST = OWN + "relevant", OWN + "first"
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """The lowest and highest means of metrics that have the two properties."""
+
+    #: The metrics count unjudged documents as not relevant.
+    evaluation: Evaluation
+    #: The label of a relevant unjudged document, by metric.
+    labels: Sequence[float]
+
+    def means(self, frame: pl.LazyFrame) -> pl.LazyFrame:
+        """Return one row per group, with the columns "low i" and "high i" of metric i."""
+        ends = [self._mean(index, end) for index in self._indices for end in ("low", "high")]
+        return grouped(self._rankings(frame), self.evaluation.by, ends)
+
+    def _mean(self, index: int, end: str) -> pl.Expr:
+        """Return the lowest or highest mean, or total.
+
+        Rankings that are undefined or do not count with some labels may be left out of a mean. The
+        highest mean is over those with the highest values; each one is added that increases it.
+        """
+        column, name = self.evaluation.metrics[index], f"{end} {index}"
+        aggregate = column.conventions.aggregate(column.metric)
+        value, optional = pl.col(name), pl.col(f"optional {index}")
+        if aggregate == "sum":
+            return (value * pl.col(_WEIGHT)).sum()
+        weight = pl.when(value.is_not_null()).then(_WEIGHT)
+        if isinstance(column.counts_as, float) and self.evaluation.conventions.query_set == "all":
+            mean = ratio((value * weight).sum(), weight.sum())
+        else:
+            by = value.filter(optional)
+            total, number = (each.filter(~optional).sum() for each in (value * weight, weight))
+            totals, numbers = (
+                start + each.filter(optional).sort_by(by, descending=end == "high").cum_sum()
+                for start, each in ((total, value * weight), (number, weight))
+            )
+            means = ratio(totals, numbers)
+            if end == "high":
+                mean = pl.max_horizontal(ratio(total, number), means.max())
+            else:
+                mean = pl.min_horizontal(ratio(total, number), means.min())
+        if column.counts_as == "null":
+            mean = pl.when(~pl.col(f"undefined {index}").any()).then(mean)
+        return (mean.exp() if aggregate == "geometric" else mean).alias(name)
+
+    def _rankings(self, frame: pl.LazyFrame) -> pl.LazyFrame:
+        """Return one row per ranking with its extremes, from the rows of its query in all runs."""
+        evaluation, schema = self.evaluation, schema_of(frame)
+        _, columns = evaluation.read(frame)
+        score = evaluation.score
+        scores = [score, score[1:]] if isinstance(score, str) else score.meta.root_names()
+        read = {
+            *columns.keys, columns.doc, evaluation.label, evaluation.weight, evaluation.position,
+            *scores, *(evaluation.scores or ()),
+        }  # fmt: skip
+        kept = [name for name, dtype in schema.items() if name in read and dtype != NUMBERED]
+        of_rankings = {
+            **{name: columns.schema[name] for name in evaluation.by}, _WEIGHT: pl.Float64(),
+            **{name: dtype for index in self._indices for name, dtype in _columns(index).items()},
+        }  # fmt: skip
+
+        def extremes(rows: pl.DataFrame) -> pl.DataFrame:
+            return self._of_rows(rows.select(kept)).select([*of_rankings])
+
+        keys = Keys.of(columns._replace(by=(), schema=schema))
+        return by_ranking(
+            keys.rows(frame, kept),
+            keys.group,
+            lambda rows: rows.map_batches(extremes, schema=pl.Schema(of_rankings)),
+        )
+
+    @property
+    def _indices(self) -> range:
+        return range(len(self.evaluation.metrics))
+
+    @cached_property
+    def _alike(self) -> dict[tuple[Rules, float, int | None], list[int]]:
+        """The metrics by the order of documents, the label of relevant ones, and the cutoff."""
+        alike: dict[tuple[Rules, float, int | None], list[int]] = {}
+        for index, column in enumerate(self.evaluation.metrics):
+            key = Rules.of(column.conventions), self.labels[index], cutoff(column.metric)
+            alike.setdefault(key, []).append(index)
+        return alike
+
+    def _of_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the extremes of the rankings of some queries, which have all their rows."""
+        log, columns = self.evaluation.read(rows.lazy())
+        names = {name: f"{OWN}column {index}" for index, name in enumerate(columns.keys)}
+        weight = self.evaluation.weight
+        canonical = log.select(
+            *(pl.col(name).alias(own) for name, own in names.items()),
+            # Documents without ids are different documents.
+            (pl.int_range(pl.len()) if columns.doc is None else pl.col(columns.doc)).alias(_DOC),
+            columns.number(columns.score).alias(_SCORE),
+            columns.number(columns.label).cast(pl.Float64).alias(_LABEL),
+            (pl.lit(1.0) if weight is None else pl.col(weight).cast(pl.Float64)).alias(_WEIGHT),
+        )
+        own = columns._replace(
+            by=tuple(names[name] for name in columns.by),
+            query=tuple(names[name] for name in columns.query),
+            doc=None if columns.doc is None else _DOC, score=_SCORE, label=_LABEL,
+            schema=schema_of(canonical), unnamed=(),
+        )  # fmt: skip
+        # All tables have the same rankings in the same order.
+        tables = [
+            self._of_metrics(indices, _documents(canonical, own, rules, depth), own, label)
+            for (rules, label, depth), indices in self._alike.items()
+        ]
+        others = [table.drop(*own.keys, _WEIGHT) for table in tables[1:]]
+        whole = pl.concat([tables[0], *others], how="horizontal")
+        return whole.rename({own: name for name, own in names.items()})
+
+    def _of_metrics(
+        self, indices: Sequence[int], documents: pl.DataFrame, columns: Columns, label: float
+    ) -> pl.DataFrame:
+        """Return the extremes of some metrics, given the documents of `_documents`."""
+        part = self.evaluation._replace(
+            metrics=[self.evaluation.metrics[index] for index in indices],
+            query=columns.query, by=(*columns.by, _RELEVANT, _FIRST), keep=(), weight=None,
+            doc=columns.doc, score=_SCORE, label=_LABEL, position=None, scores=None,
+            items=None, history=None, exclude_seen=False, progress=False,
+        )  # fmt: skip
+        number = pl.col(_RELEVANT)
+        first = pl.col(_FOUND) & (pl.col(_PLACE) <= number)
+        last_and_others = ~pl.col(_FOUND) | (pl.col(_PLACE) > pl.col(_NUMBER) - number)
+        relevant = pl.col(_UNJUDGED) & pl.when(_FIRST).then(first).otherwise(last_and_others)
+        grade = pl.when(relevant).then(label).otherwise(_LABEL).alias(_LABEL)
+        is_without_effect = pl.col(_UNJUDGED) & pl.col(_SCORE).is_null()  # if not relevant
+        id_column = [] if columns.doc is None else [_DOC]
+        most: Any = documents.get_column(_NUMBER).max() or 0
+        step = max(1, _MOST_ROWS // (2 * documents.height + 1))
+        parts = []
+        for start in range(0, most + 1, step):
+            numbers = pl.LazyFrame({_RELEVANT: range(start, min(start + step, most + 1))})
+            labelings = numbers.join(pl.LazyFrame({_FIRST: [True, False]}), how="cross")
+            copies = (
+                documents.lazy()
+                .join(labelings, how="cross", maintain_order="left_right")
+                .filter(number <= pl.col(_NUMBER), ~(pl.col(_FIRST) & is_without_effect))
+                .select(*columns.keys, _RELEVANT, _FIRST, *id_column, _SCORE, grade)
+            )
+            values = plan.per_query(copies, part)
+            ends = [each for index in indices for each in self._ends(index)]
+            parts.append(values.group_by(columns.keys).agg(ends).collect(engine="in-memory"))
+        ends = [each for index in indices for each in _merged(index)]
+        extremes = pl.concat(parts).group_by(columns.keys).agg(ends)
+        rankings = documents.group_by(columns.keys, maintain_order=True).agg(
+            pl.col(_WEIGHT).first()
+        )
+        return rankings.join(
+            extremes, on=columns.keys, how="left", nulls_equal=True, maintain_order="left"
+        )
+
+    def _ends(self, index: int) -> list[pl.Expr]:
+        """Return the extremes of a metric over labelings, and whether it is null in one of them."""
+        column = self.evaluation.metrics[index]
+        query_set = self.evaluation.conventions.query_set
+        counts = pl.lit(value=True) if query_set == "all" else COUNTED[query_set]
+        value = pl.col(column.name).cast(pl.Float64)
+        if isinstance(column.counts_as, float):
+            value = value.fill_null(column.counts_as)
+        undefined = (counts & value.is_null()).any()
+        value = pl.when(counts).then(value)
+        if column.conventions.aggregate(column.metric) == "sum":
+            value = value.fill_null(0.0)
+        ends = value.min(), value.max(), value.is_null().any(), undefined
+        return [each.alias(name) for each, name in zip(ends, _columns(index), strict=True)]
+
+
+def _columns(index: int) -> dict[str, pl.DataType]:
+    """Return the columns of the extremes of a metric."""
+    names = (f"{name} {index}" for name in ("low", "high", "optional", "undefined"))
+    types = (pl.Float64(), pl.Float64(), pl.Boolean(), pl.Boolean())
+    return dict(zip(names, types, strict=True))
+
+
+def _merged(index: int) -> list[pl.Expr]:
+    """Return the extremes over several sets of labelings."""
+    low, high, optional, undefined = map(pl.col, _columns(index))
+    return [low.min(), high.max(), optional.any(), undefined.any()]
+
+
+def _documents(
+    log: pl.LazyFrame, columns: Columns, rules: Rules, depth: int | None
+) -> pl.DataFrame:
+    """Return the documents of each ranking in rank order, with their marks.
+
+    Unjudged documents of the query that only other runs retrieved are added to each ranking.
+    """
+    keys, query = columns.keys, [*columns.query]
+    block, tied_from = OWN + "block", OWN + "first rank"
+    others = [rules.score(columns).alias(block), *(pl.col(name) for name in (_SCORE, _WEIGHT))]
+    ranked = ranked_documents(log, columns, rules, pl.col(_DOC), *others).select(
+        *keys, _DOC, _SCORE, _WEIGHT, pl.col("label").alias(_LABEL), "rank",
+        # With ties, the labels of unjudged documents decide which are below the cutoff.
+        pl.col("rank").min().over(*keys, block).alias(tied_from),
+    )  # fmt: skip
+    documents = ranked.collect(engine="in-memory")
+    is_unjudged = pl.col(_LABEL).is_null()
+    unjudged = (
+        documents.filter(is_unjudged & pl.col("rank").is_not_null())
+        .select(*query, _DOC, pl.lit(value=True).alias(_UNJUDGED))
+        .unique(maintain_order=True)
+    )
+    rankings = documents.group_by(keys, maintain_order=True).agg(pl.col(_WEIGHT).first())
+    of_others = rankings.join(
+        unjudged, on=query, nulls_equal=True, maintain_order="left_right"
+    ).join(documents, on=[*keys, _DOC], how="anti", nulls_equal=True, maintain_order="left")
+    documents = documents.join(
+        unjudged, on=[*query, _DOC], how="left", nulls_equal=True, maintain_order="left"
+    ).with_columns(pl.col(_UNJUDGED).fill_null(value=False) & is_unjudged)
+    found = pl.col(_UNJUDGED) & pl.col("rank").is_not_null()
+    if depth is not None:
+        found &= pl.col(tied_from) <= depth
+    is_found = pl.col(_FOUND)
+    return (
+        pl.concat([documents, of_others], how="diagonal")
+        .with_columns(found.fill_null(value=False).alias(_FOUND))
+        .with_columns(
+            is_found.cum_sum().over(*keys, order_by="rank").alias(_PLACE),
+            is_found.sum().over(*keys).alias(_NUMBER),
+        )
+    )
