@@ -227,6 +227,14 @@ def hit_rate(
     return float(any(flags(docs, k, rel, ties))) if relevant(docs, rel) else None
 
 
+def full_recall(
+    docs: Docs, k: int | None = None, *, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """Full@k = 1 if hits@k = R else 0, undefined without a relevant document; recall_all@k."""
+    wanted = len(relevant(docs, rel))
+    return float(sum(flags(docs, k, rel, ties)) == wanted) if wanted else None
+
+
 def r_precision(
     docs: Docs, *, multiple: float = 1.0, rel: float = 1, ties: str = "doc"
 ) -> float | None:
@@ -551,7 +559,7 @@ def fall_out(
     return ratio(fp, fp + tn)
 
 
-def accuracy(
+def classification_accuracy(
     docs: Docs, k: int | None = None, *, size: int | None = None, rel: float = 1, ties: str = "doc"
 ) -> float | None:
     """Accuracy@k = (tp + tn) / (tp + fp + fn + tn); Manning et al. 2008."""
