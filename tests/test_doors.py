@@ -152,7 +152,12 @@ def test_the_row_of_an_empty_list_is_no_document() -> None:
     found = pr.per_query(log, ["classification_accuracy", "utility(d=1)"])
     assert found["classification_accuracy"].to_list() == [None, 0.5]
     assert found["utility(d=1)"].to_list() == [0, 0]
-    plain = pr.rank(log).group_by("query").agg(pr.classification_accuracy(), pr.utility(d=1)).sort("query")
+    plain = (
+        pr.rank(log)
+        .group_by("query")
+        .agg(pr.classification_accuracy(), pr.utility(d=1))
+        .sort("query")
+    )
     assert_close(plain, found)
 
 

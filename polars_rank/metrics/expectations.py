@@ -118,7 +118,7 @@ def full_recall(k: int | None = None, *, rel: float | None = None) -> Value:
     # of the m - i among the n - i that are left.
     left = LAST + 1 - POSITION
     room = left if k is None else least(LAST, term_of(k)) + 1 - POSITION
-    likely = where(POSITION - FIRST < hits_in_block(rel), room.clip(0) / left, 1.0)
+    likely = where(hits_in_block(rel) > POSITION - FIRST, room.clip(0) / left, 1.0)
     every = t.fold(pl.Expr.product, t.in_any_order(likely))
     return where(wanted > 0, where(found.equals(wanted), every, 0.0))
 
