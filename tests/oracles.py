@@ -494,7 +494,7 @@ def binary_g(docs: Docs, *, rel: float = 1, ties: str = "doc") -> float | None:
     return ratio(math.fsum(1 / math.log2(2 + m) for m in above), len(relevant(docs, rel)))
 
 
-def rndcg(docs: Docs, *, gain: Gain = linear, ties: str = "doc") -> float | None:
+def rndcg(docs: Docs, *, gain: Gain = linear, rel: float = 1, ties: str = "doc") -> float | None:
     """Rndcg = mean NDCG@c, c = judged with gain >= g for each g > 0, and n; Buckley 2008."""
     best = [g for g in map(gain, ideal_labels(docs)) if g > 0]
     cutoffs = [i for i, g in enumerate(best, 1) if i == len(best) or g != best[i]]
@@ -502,7 +502,7 @@ def rndcg(docs: Docs, *, gain: Gain = linear, ties: str = "doc") -> float | None
     if n > len(best) + 1:  # not for n = len(best) + 1: trec_eval's own last step, kept
         cutoffs.append(n)
     values = [ndcg(docs, c, gain=gain, ties=ties) or 0.0 for c in cutoffs]
-    return fmean(values) if best else None
+    return fmean(values) if best and relevant(docs, rel) else None
 
 
 def ndcg_rel(docs: Docs, *, gain: Gain = linear, ties: str = "doc") -> float | None:

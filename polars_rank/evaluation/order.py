@@ -172,7 +172,8 @@ class _Bits(NamedTuple):
 
 
 _INTEGERS_32 = {pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32}
-_INTEGERS_64 = {pl.Int64, pl.UInt64}
+#: Integers of at most 64 bits, whose sums fit into 128 bits.
+INTEGERS = _INTEGERS_32 | {pl.Int64, pl.UInt64}
 
 #: Integer of a missing score, one below the integers of finite scores, by the width of floats.
 _MISSING_SCORE = {32: 2**23 - 2**31, 64: 2**52 - 2**63}
@@ -254,7 +255,7 @@ def key_of_columns(
 def _id_bits(columns: Columns) -> _Bits | None:
     doc = str(columns.doc)
     dtype = columns.schema[doc]
-    if dtype not in _INTEGERS_32 | _INTEGERS_64:
+    if dtype not in INTEGERS:
         return None
     # Ids are null only in the row of a ranking without documents.
     width = 32 if dtype in _INTEGERS_32 else 64

@@ -25,7 +25,7 @@ Stage: TypeAlias = dict[str, pl.Expr]
 class LogFacts(NamedTuple):
     """What compilers need to know about a log."""
 
-    #: Whether labels are integers.
+    #: Whether labels are integers of at most 64 bits.
     whole_labels: bool
     #: Whether documents are ranked by the positions at which they were shown.
     placed: bool = False

@@ -38,6 +38,8 @@ from polars_rank.metrics.nodes import (
     Value,
 )
 
+#: Fields of the label of a document.
+_LABELS = {Field("label"), Field("exact_label")}
 #: Fields that depend on the order of documents.
 _RANKS = {Field("rank"), Field("ideal_rank")}
 #: Fields of the documents tied with a document, which only plans by rows have.
@@ -122,7 +124,7 @@ def rank_depth(value: Value) -> int | None:
 
 def _is_of_label_only(leaf: Term) -> bool:
     """Return whether a leaf reads no more than the label and whether a document is retrieved."""
-    fields = {Field("label"), Field("judged"), Field("retrieved"), Field("document")}
+    fields = {*_LABELS, Field("judged"), Field("retrieved"), Field("document")}
     return leaf in fields or isinstance(leaf, (Relevant, Gain))
 
 
@@ -141,7 +143,7 @@ def reads_order(node: Node) -> bool:
 
 def reads_labels(value: Value) -> bool:
     """Return whether a value depends on labels."""
-    of_labels = {Field("label"), Field("judged"), Field("ideal_rank")}
+    of_labels = {*_LABELS, Field("judged"), Field("ideal_rank")}
     for node in nodes(value):
         if isinstance(node, UserExpression):
             if not _OF_LABELS.isdisjoint(node.expression.meta.root_names()):

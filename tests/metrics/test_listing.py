@@ -86,7 +86,7 @@ WITH_REL = [
         pr.classification_accuracy, pr.mcc, pr.interpolated_precision, pr.eleven_point, pr.binary_g, pr.yaap,
         pr.log_average_precision, pr.bpref, pr.log_bpref, pr.inf_ap, pr.pair_accuracy,
         pr.label_ranking_average_precision, pr.label_ranking_loss, pr.coverage_error,
-        pr.compat, pr.serendipity,
+        pr.compat, pr.serendipity, pr.rndcg,
     )
 ]  # fmt: skip
 WITH_REL += [pr.average_precision(3, rel=1.5, norm="min"), pr.pair_accuracy(4, rel=2)]

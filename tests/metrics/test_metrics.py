@@ -368,6 +368,15 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.parametrize(("rel", "expected"), [(2, 1.0), (3, 0.0)])
+def test_rndcg_of_a_query_without_relevant_documents_is_undefined(
+    rel: int, expected: float
+) -> None:
+    log = pr.from_dicts({"q": {"a": 1.0}}, {"q": {"a": 2}})
+    found = pr.evaluate(log, "Rndcg", conventions="trec_eval", rel=rel)  # as trec_eval -l
+    assert found["Rndcg"].item() == expected
+
+
 @pytest.mark.parametrize("ties", TIES)
 def test_parameters_against_oracles(ties: str) -> None:
     metrics = list({str(metric): metric for metric in VARIANTS}.values())
