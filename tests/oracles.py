@@ -1075,7 +1075,7 @@ def greedy(
     shares: Mapping[Hashable, float],
     alpha: float = 0.5,
 ) -> list[Hashable]:
-    """Documents by largest gain given those above, of several the highest id; ndeval."""
+    """Documents by largest gain given those above, of several the highest id as text; ndeval."""
     left, order = [d.doc for d in docs], []
     while left:
 
@@ -1085,7 +1085,7 @@ def greedy(
             }
             return round(math.fsum(shares[i] * (1 - alpha) ** n for i, n in exponents.items()), 11)
 
-        order.append(max(left, key=lambda doc: (gain(doc), doc)))
+        order.append(max(left, key=lambda doc: (gain(doc), str(doc))))
         left.remove(order[-1])
     return order
 

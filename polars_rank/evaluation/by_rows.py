@@ -251,8 +251,6 @@ class _Names:
                 return _POSITION
             case Field("judged"):
                 return label.is_not_null()
-            case Field("doc") if self.log.text_ids:
-                return pl.col("doc").cast(pl.String)
             case Field(name) if name in _FIELDS:
                 return _FIELDS[name]
             case Hits():

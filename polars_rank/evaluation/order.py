@@ -13,6 +13,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.errors import ArgumentError
+from polars_rank.frames.ids import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -156,11 +157,6 @@ def best_of_each(columns: Columns, duplicates: Duplicates) -> Order:
     packed = ids.number.cast(key_type) * 2**shift + below
     known = pl.when(pl.col(doc).is_not_null()).then(packed)
     return Order(by=[known], nulls_last=[True], maintain_order=True)
-
-
-def as_text(doc: str, dtype: pl.DataType) -> pl.Expr:
-    """Return document ids as text; bytes and structs are not converted."""
-    return pl.col(doc) if dtype in (pl.Binary, pl.Struct) else pl.col(doc).cast(pl.String)
 
 
 class _Bits(NamedTuple):

@@ -145,7 +145,6 @@ def _table(
     facts = LogFacts(
         whole_labels=canonical.schema[canonical.label] in INTEGERS,
         placed=columns.placed,
-        text_ids=rules.text_ids,
         attributes=[] if evaluation.items is None else schema_of(evaluation.items).names(),
         credits_copies=rules.marks_copies(columns) and rules.duplicates == "credit_each",
     )

@@ -29,8 +29,6 @@ class LogFacts(NamedTuple):
     whole_labels: bool
     #: Whether documents are ranked by the positions at which they were shown.
     placed: bool = False
-    #: Whether document ids are compared as text.
-    text_ids: bool = False
     #: The columns of `items`.
     attributes: Collection[str] = ()
     #: Whether each copy of a document is credited at its rank, and judged once.
