@@ -13,6 +13,7 @@ from polars_rank.errors import DataError, SchemaError
 from polars_rank.frames.ids import as_text
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.terms import DOC, RANK, RETRIEVED, Value, where
+from polars_rank.metrics.weight_sums import weight_sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -237,9 +238,15 @@ def discounted_gain(
     shares = pl.col("gain") / pl.col("weight")
     if beta is not None:
         return _by_ranking(batch, gained, shares * (1 - (1 - alpha) * beta))
+
+    def weight(rank: pl.Expr) -> pl.Expr:
+        return discount(rank) * pl.lit(1.0 - alpha).pow(rank - 1)
+
+    if k is not None:
+        return _by_ranking(batch, gained, shares / weight_sum(weight, k))
     lengths = _lengths(batch, k)
     rank = pl.int_range(1, pl.col("length").max() + 1).cast(pl.Float64)
-    full = lengths.select((discount(rank) * pl.lit(1.0 - alpha).pow(rank - 1)).cum_sum())
+    full = lengths.select(weight(rank).cum_sum())
     whole = pl.lit(full.to_series()).gather(pl.col("length") - 1)
     return _by_ranking(
         batch, gained.join(lengths, on="ranking", how="full", coalesce=True), shares / whole
