@@ -165,6 +165,18 @@ def test_values_do_not_depend_on_the_type_of_subtopics() -> None:
         assert_close(pr.per_query(log.with_columns(subtopics), metrics), expected)
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_columns_with_the_reserved_prefix_are_refused(there: bool) -> None:
+    log = LOG.rename({"subtopics": "polars_rank:x"}) if there else LOG
+    for evaluated in (
+        lambda: pr.per_query(log, pr.alpha_ndcg(subtopics="polars_rank:x")),
+        lambda: pr.per_query(log.lazy(), "alpha_dcg(subtopics='polars_rank:x')").collect(),
+        lambda: log.with_columns(rank=1).select(pr.err_ia(subtopics="polars_rank:x")),
+    ):
+        with pytest.raises(pr.errors.SchemaError, match="'polars_rank:x' has the prefix"):
+            evaluated()
+
+
 LOG = pl.DataFrame(
     {"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0], "subtopics": [["x"], ["x", "y"]]}
 )
