@@ -1368,16 +1368,17 @@ def _known_mean(
     largest: float | None = 0.0,
 ) -> float | None:
     known = [v for v in values if v is not None]
-    number = len(values) if unknown != "skip" else len(known)
+    missing = k - len(values) if depth == "k" and k is not None else 0
+    if not (known if unknown == "skip" else values):
+        return None
     if unknown == "error" and len(known) < len(values):
         return None
     if unknown == "max" and len(known) < len(values):
         if largest is None:
             return None
         known += [largest] * (len(values) - len(known))
-    if depth == "k" and k is not None:
-        return math.fsum(known) / k
-    return ratio(math.fsum(known), number)
+    number = len(known) if unknown == "skip" else len(values)
+    return math.fsum(known) / (number + missing)
 
 
 def _information(d: Doc) -> float | None:
