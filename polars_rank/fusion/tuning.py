@@ -55,9 +55,9 @@ from polars_rank.fusion.procedures import (
 from polars_rank.fusion.scales import Normalization
 from polars_rank.io.parquet import memory_bytes
 from polars_rank.metrics.metric import cutoff
+from polars_rank.metrics.names import lower_is_better
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.intervals import special
-from polars_rank.stats.per_query_tables import lower_is_better
 from polars_rank.stats.summary import summarize
 
 _UNJUDGED, _BEST, _EQUAL = "unjudged", OWN + "best", OWN + "equal"

@@ -37,9 +37,13 @@ def weight_sum(weight: Function, k: int) -> float:
         ranks = start * (middles + point * width).exp()
         total += part * width * _sum(lambda rank: weight(rank) * rank, ranks)
     around = pl.Series([start - 0.5, start + 0.5, end - 0.5, end + 0.5])
-    before, after, last, beyond = pl.select(weight(pl.lit(around))).to_series()
+    before, after, last, beyond = _values(weight, around)
     return total - ((beyond - last) - (after - before)) / 24
 
 
 def _sum(weight: Function, ranks: pl.Series) -> float:
-    return math.fsum(pl.select(weight(pl.lit(ranks)).cast(pl.Float64)).to_series())
+    return math.fsum(_values(weight, ranks))
+
+
+def _values(weight: Function, ranks: pl.Series) -> list[float]:
+    return pl.select(weight(pl.lit(ranks)).cast(pl.Float64)).to_series().to_list()

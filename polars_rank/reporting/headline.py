@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank.metrics.names import output_name
-from polars_rank.reporting.question import lower_is_better
+from polars_rank.metrics.names import direction_note, lower_is_better, output_name
 from polars_rank.stats.decisions import is_skewed
 
 if TYPE_CHECKING:
@@ -61,6 +60,8 @@ class Headline:
 
     metric: str
     lower: bool
+    #: What the name of the metric is followed by: which direction is better, if it may surprise.
+    direction: str
     #: The comparison that is shown first; None if there is nothing to compare.
     comparison: Comparison | None
     others: list[Comparison]
@@ -78,7 +79,8 @@ def headline(estimates: Estimates, question: Question) -> Headline:
     )
     comparisons = _comparisons(estimates, question, metric, lower=lower)
     tests = number_of_tests(estimates.comparison)
-    return Headline(metric, lower, *comparisons, tests, [*means.iter_rows(named=True)])
+    direction = direction_note(question.first)
+    return Headline(metric, lower, direction, *comparisons, tests, [*means.iter_rows(named=True)])
 
 
 def number_of_tests(table: pl.DataFrame | None) -> int:
