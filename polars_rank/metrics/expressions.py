@@ -46,7 +46,7 @@ _IS_ROW = IS_RETRIEVED | ~IS_RETRIEVED
 _FIELDS = {
     "score": pl.col("score"),
     "label": _LABEL,
-    "exact_label": pl.col("label"),
+    "exact_label": pl.col("label") + 0,  # booleans as numbers
     "rank": _RANK,
     "ideal_rank": _IDEAL_RANK,
     "doc": pl.col("doc"),
