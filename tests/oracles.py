@@ -246,6 +246,14 @@ def hit_rate(
     return float(any(flags(docs, k, rel, ties))) if relevant(docs, rel) else None
 
 
+def full_recall(
+    docs: Docs, k: int | None = None, *, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """Full@k = 1 if hits@k = R else 0, undefined without a relevant document; recall_all@k."""
+    wanted = len(relevant(docs, rel))
+    return float(sum(flags(docs, k, rel, ties)) == wanted) if wanted else None
+
+
 def r_precision(
     docs: Docs, *, multiple: float = 1.0, rel: float = 1, ties: str = "doc"
 ) -> float | None:
@@ -511,7 +519,7 @@ def binary_g(docs: Docs, *, rel: float = 1, ties: str = "doc") -> float | None:
     return ratio(math.fsum(1 / math.log2(2 + m) for m in above), len(relevant(docs, rel)))
 
 
-def rndcg(docs: Docs, *, gain: Gain = linear, ties: str = "doc") -> float | None:
+def rndcg(docs: Docs, *, gain: Gain = linear, rel: float = 1, ties: str = "doc") -> float | None:
     """Rndcg = mean NDCG@c, c = judged with gain >= g for each g > 0, and n; Buckley 2008."""
     best = [g for g in map(gain, ideal_labels(docs)) if g > 0]
     cutoffs = [i for i, g in enumerate(best, 1) if i == len(best) or g != best[i]]
@@ -519,7 +527,7 @@ def rndcg(docs: Docs, *, gain: Gain = linear, ties: str = "doc") -> float | None
     if n > len(best) + 1:  # not for n = len(best) + 1: trec_eval's own last step, kept
         cutoffs.append(n)
     values = [ndcg(docs, c, gain=gain, ties=ties) or 0.0 for c in cutoffs]
-    return fmean(values) if best else None
+    return fmean(values) if best and relevant(docs, rel) else None
 
 
 def ndcg_rel(docs: Docs, *, gain: Gain = linear, ties: str = "doc") -> float | None:
@@ -576,7 +584,7 @@ def fall_out(
     return ratio(fp, fp + tn)
 
 
-def accuracy(
+def classification_accuracy(
     docs: Docs, k: int | None = None, *, size: int | None = None, rel: float = 1, ties: str = "doc"
 ) -> float | None:
     """Accuracy@k = (tp + tn) / (tp + fp + fn + tn); Manning et al. 2008."""
@@ -1092,7 +1100,7 @@ def greedy(
     shares: Mapping[Hashable, float],
     alpha: float = 0.5,
 ) -> list[Hashable]:
-    """Documents by largest gain given those above, of several the highest id; ndeval."""
+    """Documents by largest gain given those above, of several the highest id as text; ndeval."""
     left, order = [d.doc for d in docs], []
     while left:
 
@@ -1102,7 +1110,7 @@ def greedy(
             }
             return round(math.fsum(shares[i] * (1 - alpha) ** n for i, n in exponents.items()), 11)
 
-        order.append(max(left, key=lambda doc: (gain(doc), doc)))
+        order.append(max(left, key=lambda doc: (gain(doc), str(doc))))
         left.remove(order[-1])
     return order
 
@@ -1385,16 +1393,17 @@ def _known_mean(
     largest: float | None = 0.0,
 ) -> float | None:
     known = [v for v in values if v is not None]
-    number = len(values) if unknown != "skip" else len(known)
+    missing = k - len(values) if depth == "k" and k is not None else 0
+    if not (known if unknown == "skip" else values):
+        return None
     if unknown == "error" and len(known) < len(values):
         return None
     if unknown == "max" and len(known) < len(values):
         if largest is None:
             return None
         known += [largest] * (len(values) - len(known))
-    if depth == "k" and k is not None:
-        return math.fsum(known) / k
-    return ratio(math.fsum(known), number)
+    number = len(known) if unknown == "skip" else len(values)
+    return math.fsum(known) / (number + missing)
 
 
 def _information(d: Doc) -> float | None:

@@ -138,7 +138,7 @@ def test_large_labels_and_small_collections_are_refused() -> None:
     with pytest.raises(pr.errors.DataError, match="too large for ERR"):
         pr.evaluate(log, "err")
     assert pr.evaluate(log, "err(max_grade=4)")[0, 1] == pytest.approx((2**4 - 1) / 2**4 / 2)
-    for metric in (pr.mcc(1, size=1), pr.fall_out(size=1), pr.accuracy(size=1)):
+    for metric in (pr.mcc(1, size=1), pr.fall_out(size=1), pr.classification_accuracy(size=1)):
         with pytest.raises(pr.errors.DataError, match="`size` of the collection is 1"):
             pr.evaluate(log, metric)
         assert not pr.rank(log).select(metric).to_series().is_nan().any()
@@ -149,10 +149,15 @@ def test_the_row_of_an_empty_list_is_no_document() -> None:
         {"query": ["a", "b", "b"], "doc": [None, "x", "y"], "score": [None, 2.0, 1.0],
          "label": [None, 1, 0]}
     )  # fmt: skip
-    found = pr.per_query(log, ["accuracy", "utility(d=1)"])
-    assert found["accuracy"].to_list() == [None, 0.5]
+    found = pr.per_query(log, ["classification_accuracy", "utility(d=1)"])
+    assert found["classification_accuracy"].to_list() == [None, 0.5]
     assert found["utility(d=1)"].to_list() == [0, 0]
-    plain = pr.rank(log).group_by("query").agg(pr.accuracy(), pr.utility(d=1)).sort("query")
+    plain = (
+        pr.rank(log)
+        .group_by("query")
+        .agg(pr.classification_accuracy(), pr.utility(d=1))
+        .sort("query")
+    )
     assert_close(plain, found)
 
 

@@ -91,8 +91,3 @@ def test_lower_is_better_where_the_docstring_says_so() -> None:
     }
     for name, build in REGISTER.items():
         assert ("Lower is better." in described(build).values) == (name in lower)
-
-
-def test_lower_is_better_is_a_property_of_a_metric() -> None:
-    assert pr.fall_out(5).lower_is_better and not pr.ndcg(10).lower_is_better
-    assert not (1 - pr.fall_out(5)).lower_is_better

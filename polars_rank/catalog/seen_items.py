@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import polars as pl
+from polars import selectors as cs
 
 from polars_rank._params import (
     OWN,
@@ -92,7 +93,6 @@ def exclude_seen(
     │ 2     ┆ null ┆ null  │
     └───────┴──────┴───────┘
     """
-    schema = schema_of(frame)
     log, own_label = labeled(frame, label)
     columns = Columns.find(
         schema_of(log), query=query, doc=doc, score=score, label=own_label, by=by
@@ -102,12 +102,12 @@ def exclude_seen(
     # The first row of each ranking whose documents were all seen.
     stays = is_seen.all().over(columns.keys) & (pl.int_range(pl.len()).over(columns.keys) == 0)
     # Lists, such as of subtopics, describe the document. With them, it would count as judged.
-    lists = [name for name, dtype in schema.items() if isinstance(dtype, (pl.List, pl.Array))]
-    emptied = dict.fromkeys([doc, score, *([label] if label == own_label else []), *lists])
+    # Other columns are not selected by name, because Polars reads some names as patterns.
+    emptied = pl.col(doc, score, *([label] if label == own_label else []))
     return (
         rows.filter(~is_seen | stays)
-        .with_columns(pl.when(~is_seen).then(pl.col(name)).alias(name) for name in emptied)
-        .select(pl.col(name) for name in schema)
+        .with_columns(pl.when(~is_seen).then(each) for each in (emptied, cs.list() | cs.array()))
+        .drop(_SEEN)
     )
 
 

@@ -11,7 +11,7 @@ from polars_rank.cli.per_query import PerQuery, Source
 from polars_rank.cli.printing import latex_table, latex_text, markdown_table, markdown_text
 from polars_rank.cli.writing import put
 from polars_rank.stats import leaderboards
-from polars_rank.stats.leaderboard_rows import Population
+from polars_rank.stats.leaderboard_rows import Population, direction_in_title
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,7 +102,8 @@ def _cells(
 ) -> tuple[list[str], list[list[str]]]:
     """Return the names of the columns, and a row per run in the order of the first metric."""
     run = board.columns[1]
-    metrics = board.get_column("metric").unique(maintain_order=True).to_list()
+    metrics = board.select("metric", "direction").unique(maintain_order=True)
+    titles = [text(metric) + direction_in_title(metric, each) for metric, each in metrics.rows()]
     cells: dict[Any, list[str]] = {}
     for row in board.iter_rows(named=True):
         mean = _mean(row["mean"])
@@ -112,7 +113,7 @@ def _cells(
     rows = [
         [text("null" if name is None else str(name)), *of_run] for name, of_run in cells.items()
     ]
-    return [text(run), *map(text, metrics)], rows
+    return [text(run), *titles], rows
 
 
 def _mean(mean: float) -> str:

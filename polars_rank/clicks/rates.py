@@ -49,6 +49,8 @@ def click_through_rates(
 
     $$\mathrm{CTR} = \frac{clicks + \alpha}{impressions + \alpha + \beta}$$
 
+    where clicks is the number of impressions with a click, however many clicks they had.
+
     Parameters
     ----------
     frame
@@ -64,8 +66,8 @@ def click_through_rates(
         queries (of the group) that have a lower rate, in equal steps from 0. None (default): the
         label is the rate.
     query, doc, click
-        Names of the columns; `query` may be several. A click is Boolean or a count. Rows with a
-        null click are not counted.
+        Names of the columns; `query` may be several. A click is Boolean or a count, of which
+        numbers above 0 are alike. Rows with a null click are not counted.
     position
         Column with the position at which the document was shown. Rows with a null position are
         not counted. Default: "position", if the table has that column.
@@ -78,7 +80,7 @@ def click_through_rates(
         A LazyFrame if `frame` is one, sorted by its keys: one row per document of a query that was
         shown, with the `by`, `query` and `doc` columns and
 
-        - `impressions`, `clicks`: the numbers of impressions and of clicks;
+        - `impressions`, `clicks`: the numbers of impressions, and of those with a click;
         - `ctr`: the smoothed rate;
         - `label`: the rate or the grade.
 
@@ -140,10 +142,11 @@ def coec(
 ) -> pl.LazyFrame:
     r"""Return clicks over expected clicks (COEC) of each document of a query.
 
-    $$\mathrm{COEC} = \frac{\sum clicks}{\sum_{impressions} \mathrm{CTR}[position]}$$
+    $$\mathrm{COEC} = \frac{clicks}{\sum_{impressions} \mathrm{CTR}[position]}$$
 
-    where CTR[j] is the number of clicks per impression at position j, over all queries and
-    documents of the log.
+    where clicks is the number of impressions with a click, however many clicks they had, and CTR[j]
+    is the share of impressions at position j with a click, over all queries and documents of the
+    log.
 
     Parameters
     ----------
@@ -155,8 +158,8 @@ def coec(
         label is clicks / (clicks + expected clicks), between 0 and 1; it is 1/2 for a document
         with as many clicks as expected.
     query, doc, click
-        Names of the columns; `query` may be several. A click is Boolean or a count. Rows with a
-        null click are not counted.
+        Names of the columns; `query` may be several. A click is Boolean or a count, of which
+        numbers above 0 are alike. Rows with a null click are not counted.
     position
         Column with the position at which the document was shown. Rows with a null position are
         not counted.
@@ -170,8 +173,8 @@ def coec(
         A LazyFrame if `frame` is one, sorted by its keys: one row per document of a query that was
         shown, with the `by`, `query` and `doc` columns and
 
-        - `impressions`, `clicks`: the numbers of impressions and of clicks;
-        - `expected`: the expected number of clicks, from the positions of its impressions;
+        - `impressions`, `clicks`: the numbers of impressions, and of those with a click;
+        - `expected`: the expected number of impressions with a click, from their positions;
         - `coec`: clicks / expected, 1 for an average document; null if `expected` is 0, that is,
           if no document was ever clicked at its positions;
         - `label`: a number in [0, 1] or a grade; null if `coec` is null.

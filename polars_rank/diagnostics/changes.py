@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from polars_rank.evaluation.parameters import DefinitionOptions, EvaluateOptions
     from polars_rank.metrics.names import Metrics
 
-_PLACE = OWN + "place"
+_PLACE, _DEPTH = OWN + "place", OWN + "depth"
 
 
 @described_by(evaluate)
@@ -241,15 +241,19 @@ def _with_documents(
     k: int,
 ) -> pl.LazyFrame:
     """Return a row for each rank up to `k` at which either ranking has a document."""
-    top = documents.filter(pl.col("rank") <= k)
+    top = documents.filter(pl.col("rank") <= k).cache()
     keys = [*groups, *queries, "rank"]
     of_run = top.filter(~of_baseline).select(*keys, run, "doc", "label")
     base = top.filter(of_baseline).select(
         *keys, pl.col("doc").alias("baseline_doc"), pl.col("label").alias("baseline_label")
     )
-    ranks = pl.int_ranges(1, pl.lit(k + 1), dtype=pl.UInt32).alias("rank")
+    # No ranking is longer: k may be far larger.
+    depth = top.select(pl.col("rank").max().fill_null(0).alias(_DEPTH))
+    ranks = pl.int_ranges(1, pl.col(_DEPTH) + 1, dtype=pl.UInt32).alias("rank")
     return (
-        changes.with_columns(ranks)
+        changes.join(depth, how="cross", maintain_order="left")
+        .with_columns(ranks)
+        .drop(_DEPTH)
         .explode("rank")
         .join(base, on=keys, how="left", nulls_equal=True)
         .join(of_run, on=[*keys, run], how="left", nulls_equal=True)

@@ -79,6 +79,9 @@ _FIELDS = {
     "reverse": pl.col(TIE_COLUMNS["reverse"]),
 }
 
+#: Fields of the label, which later copies of a document do not have.
+_LABELS = {Field("label"), Field("exact_label")}
+
 #: The message if two documents of a ranking have the same position.
 _SEVERAL = (
     "a position occurs twice in a ranking; add the columns that identify a ranking, such as the "
@@ -233,7 +236,7 @@ class _Names:
         if order == "any" and self.log.credits_copies:  # later copies are not judged
             if leaf == Field("judged") or isinstance(leaf, Relevant):
                 return column & ~pl.col(LATER)
-            if leaf == Field("label") or isinstance(leaf, Gain):
+            if leaf in _LABELS or isinstance(leaf, Gain):
                 return pl.when(~pl.col(LATER)).then(column)
         return column
 
@@ -248,8 +251,6 @@ class _Names:
                 return _POSITION
             case Field("judged"):
                 return label.is_not_null()
-            case Field("doc") if self.log.text_ids:
-                return pl.col("doc").cast(pl.String)
             case Field(name) if name in _FIELDS:
                 return _FIELDS[name]
             case Hits():

@@ -13,6 +13,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.errors import ArgumentError
+from polars_rank.frames.ids import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -158,11 +159,6 @@ def best_of_each(columns: Columns, duplicates: Duplicates) -> Order:
     return Order(by=[known], nulls_last=[True], maintain_order=True)
 
 
-def as_text(doc: str, dtype: pl.DataType) -> pl.Expr:
-    """Return document ids as text; bytes and structs are not converted."""
-    return pl.col(doc) if dtype in (pl.Binary, pl.Struct) else pl.col(doc).cast(pl.String)
-
-
 class _Bits(NamedTuple):
     """A column as integers in the same order, and their number of bits."""
 
@@ -172,7 +168,8 @@ class _Bits(NamedTuple):
 
 
 _INTEGERS_32 = {pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32}
-_INTEGERS_64 = {pl.Int64, pl.UInt64}
+#: Integers of at most 64 bits, whose sums fit into 128 bits.
+INTEGERS = _INTEGERS_32 | {pl.Int64, pl.UInt64}
 
 #: Integer of a missing score, one below the integers of finite scores, by the width of floats.
 _MISSING_SCORE = {32: 2**23 - 2**31, 64: 2**52 - 2**63}
@@ -254,7 +251,7 @@ def key_of_columns(
 def _id_bits(columns: Columns) -> _Bits | None:
     doc = str(columns.doc)
     dtype = columns.schema[doc]
-    if dtype not in _INTEGERS_32 | _INTEGERS_64:
+    if dtype not in INTEGERS:
         return None
     # Ids are null only in the row of a ranking without documents.
     width = 32 if dtype in _INTEGERS_32 else 64

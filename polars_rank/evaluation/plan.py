@@ -39,7 +39,7 @@ from polars_rank.evaluation.checks import (
     raise_failed,
 )
 from polars_rank.evaluation.judges import of_judges
-from polars_rank.evaluation.order import LATER, ORDER_LABEL, key_of_columns, rank_order
+from polars_rank.evaluation.order import INTEGERS, LATER, ORDER_LABEL, key_of_columns, rank_order
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.evaluation.rows import (
     JUDGED,
@@ -143,9 +143,8 @@ def _table(
     """Return the per-query table of metrics with the same rules."""
     canonical = canonical_columns(columns, rules)
     facts = LogFacts(
-        whole_labels=canonical.schema[canonical.label].is_integer(),
+        whole_labels=canonical.schema[canonical.label] in INTEGERS,
         placed=columns.placed,
-        text_ids=rules.text_ids,
         attributes=[] if evaluation.items is None else schema_of(evaluation.items).names(),
         credits_copies=rules.marks_copies(columns) and rules.duplicates == "credit_each",
     )

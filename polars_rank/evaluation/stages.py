@@ -25,12 +25,10 @@ Stage: TypeAlias = dict[str, pl.Expr]
 class LogFacts(NamedTuple):
     """What compilers need to know about a log."""
 
-    #: Whether labels are integers.
+    #: Whether labels are integers of at most 64 bits.
     whole_labels: bool
     #: Whether documents are ranked by the positions at which they were shown.
     placed: bool = False
-    #: Whether document ids are compared as text.
-    text_ids: bool = False
     #: The columns of `items`.
     attributes: Collection[str] = ()
     #: Whether each copy of a document is credited at its rank, and judged once.

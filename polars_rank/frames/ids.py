@@ -16,6 +16,11 @@ def is_text(dtype: pl.DataType) -> bool:
     return isinstance(dtype, _TEXT)
 
 
+def as_text(doc: str, dtype: pl.DataType) -> pl.Expr:
+    """Return document ids as text; bytes and structs are not converted."""
+    return pl.col(doc) if dtype in (pl.Binary, pl.Struct) else pl.col(doc).cast(pl.String)
+
+
 def common_type(left: pl.DataType, right: pl.DataType) -> pl.DataType | None:
     """Return the type in which ids of two types are compared, or None if they never match."""
     if pl.Null in (left, right):

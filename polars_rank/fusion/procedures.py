@@ -18,7 +18,8 @@ from polars_rank.fusion.candidates import Candidate, Choices
 from polars_rank.fusion.fuse import Runs, checks_of_log, fuse
 from polars_rank.fusion.methods import POINTS, RANK, WEIGHT, total
 from polars_rank.fusion.plan import LABEL, Plan
-from polars_rank.stats.per_query_tables import lower_is_better, variables, with_undefined
+from polars_rank.metrics.names import lower_is_better
+from polars_rank.stats.per_query_tables import variables, with_undefined
 from polars_rank.stats.query_hash import mixed, query_key
 
 if TYPE_CHECKING:

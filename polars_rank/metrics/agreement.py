@@ -11,10 +11,10 @@ from polars_rank._params import share
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.expressions import of_lists
 from polars_rank.metrics.metric import define_metric
+from polars_rank.metrics.nodes import Field
 from polars_rank.metrics.terms import (
     IDEAL_RANK,
     JUDGED,
-    LABEL,
     RANK,
     RETRIEVED,
     SCORE,
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["compat", "kendall_tau_b", "ordered_pair_accuracy", "spearman"]
+
+_EXACT_LABEL = Field("exact_label")
 
 #: Above this number of distinct labels, pairs are counted by the bits of the labels.
 _MANY_GRADES = 32
@@ -185,13 +187,11 @@ def spearman() -> Value:
     >>> df.ranking.spearman()  # 1 - 6 x (0 + 1 + 1) / (3 x 8)
     0.5
     """
-    return t.fold(_correlation, *map(t.in_any_order, (SCORE, LABEL, RETRIEVED & JUDGED)))
+    return t.fold(_correlation, *map(t.in_any_order, (SCORE, _EXACT_LABEL, RETRIEVED & JUDGED)))
 
 
 def _correlation(score: pl.Expr, label: pl.Expr, both: pl.Expr) -> pl.Expr:
-    by_score, by_label = (
-        values.filter(both).cast(pl.Float64).rank("average") for values in (score, label)
-    )
+    by_score, by_label = (values.filter(both).rank("average") for values in (score, label))
     # `fill_nan` would compute the correlation three times.
     return pl.corr(by_score, by_label).replace(math.nan, None)
 
@@ -214,7 +214,7 @@ def _ratio(lists: pl.Series, part: pl.Expr, whole: pl.Expr) -> pl.Series:
 
 def _pair_statistic(value: Callable[[pl.Series], pl.Series]) -> Value:
     """Return a value over the numbers of pairs of the documents both retrieved and judged."""
-    documents = map(t.in_any_order, (SCORE, LABEL, RETRIEVED & JUDGED))
+    documents = map(t.in_any_order, (SCORE, _EXACT_LABEL, RETRIEVED & JUDGED))
     return t.fold(_of_documents, *documents, value=value)
 
 

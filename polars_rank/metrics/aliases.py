@@ -21,6 +21,10 @@ ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
     "r-precision": ("r_precision", {}),
     "success": ("hit_rate", {}),
     "hit": ("hit_rate", {}),
+    "any": ("hit_rate", {}),
+    "recall_any": ("hit_rate", {}),
+    "all": ("full_recall", {}),
+    "recall_all": ("full_recall", {}),
     "ndcg_cut": ("ndcg", {}),
     "ndcg_burges": ("ndcg", {"gain": "exp2"}),
     "dcg_burges": ("dcg", {"gain": "exp2"}),
@@ -94,6 +98,7 @@ ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
     "recalltopk": ("recall", {}),
     "averageprecision": ("average_precision", {}),
     "click_through_rate": ("ctr", {}),
+    "accuracy_score": ("classification_accuracy", {}),
     "matthews_correlation_coefficient": ("mcc", {}),
     "alpha-dcg": ("alpha_dcg", {}),
     "alpha-ndcg": ("alpha_ndcg", {}),
@@ -125,6 +130,8 @@ ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
 TOOL_ALIASES: dict[tuple[str, str], str] = {
     ("ranx", "hits"): "num_relevant_retrieved",
     ("ir_measures", "accuracy"): "pair_accuracy",
+    ("RecTools", "accuracy"): "classification_accuracy",
+    ("scikit-learn", "accuracy"): "classification_accuracy",
     ("RePlay", "novelty"): "unseen_share",
     ("RecTools", "arp"): "popularity",
     ("Evidently", "arp"): "popularity",
@@ -143,7 +150,12 @@ TOOL_ALIASES: dict[tuple[str, str], str] = {
 
 #: Other meanings of the name of a metric.
 OTHER_MEANINGS = {
-    "accuracy": "in ir_measures, Accuracy is the accuracy of pairs of documents, 'pair_accuracy'",
+    "accuracy": (
+        "use 'hit_rate' for whether a relevant document is among the first k "
+        "(sentence-transformers, BEIR), 'classification_accuracy' for the share of the documents "
+        "that the cutoff classifies right (RecTools), or 'pair_accuracy' for pairs of documents "
+        "(ir_measures)"
+    ),
     "average_relevance_position": (
         "in RecTools and Evidently, ARP is the average recommendation popularity, 'popularity'"
     ),
@@ -167,6 +179,7 @@ FUNCTIONS_OF = {
     ),
     "listgini": f"'gini' of {_SUMMARY}",
     "exposuregini": f"'gini' of {_SUMMARY} with a `discount`",
+    **dict.fromkeys(("gauc", "uauc", "grouped_auc"), "pr.grouped_auc"),
     "personalization": f"'personalization' of {_SUMMARY}",
     "awrf": (
         "pr.catalog.awrf, which is 1 - Jensen-Shannon divergence; the score of TREC Fair 2022 is "
@@ -214,6 +227,12 @@ OF_GENERATION = {
 
 #: What to use instead of an ambiguous name.
 MEANINGS = {
+    "accuracy": (
+        "use 'hit_rate' for whether a relevant document is among the first k "
+        "(sentence-transformers, BEIR), 'classification_accuracy' for the share of the documents "
+        "that the cutoff classifies right (RecTools), or 'pair_accuracy' for pairs of documents "
+        "(ir_measures)"
+    ),
     "hits": (
         "use 'hit_rate' for whether a relevant document was retrieved, or "
         "'num_relevant_retrieved' for how many were (ranx's hits)"

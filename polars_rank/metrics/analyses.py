@@ -37,6 +37,8 @@ from polars_rank.metrics.nodes import (
     Value,
 )
 
+#: Fields of the label of a document.
+_LABELS = {Field("label"), Field("exact_label")}
 #: Fields that depend on the order of documents.
 _RANKS = {Field("rank"), Field("ideal_rank")}
 #: Fields of the documents tied with a document, which only plans by rows have.
@@ -117,7 +119,7 @@ def reads_order(node: Node) -> bool:
 
 def reads_labels(value: Value) -> bool:
     """Return whether a value depends on labels."""
-    of_labels = {Field("label"), Field("judged"), Field("ideal_rank")}
+    of_labels = {*_LABELS, Field("judged"), Field("ideal_rank")}
     for node in nodes(value):
         if isinstance(node, UserExpression):
             if not _OF_LABELS.isdisjoint(node.expression.meta.root_names()):

@@ -34,11 +34,12 @@ Unknown: TypeAlias = Literal["skip", "zero", "max", "error"]
 Depth: TypeAlias = Literal["k", "retrieved"]
 
 _NONE_RETRIEVED = "no document was retrieved"
+_NONE_KNOWN = f"{_NONE_RETRIEVED}, or none of the first k is known and `unknown` is 'skip'"
 
 
 @define_metric(
     high=None,
-    undefined="no document among the first k has a known share",
+    undefined=_NONE_KNOWN,
     skipped=True,
     order_matters="cutoff",
     expected=False,
@@ -104,7 +105,7 @@ def novelty(
 
 
 @define_metric(
-    undefined="no document among the first k has a known share",
+    undefined=_NONE_KNOWN,
     skipped=True,
     order_matters="cutoff",
     expected=False,
@@ -299,7 +300,7 @@ def serendipity(
 
 
 @define_metric(
-    high=None, undefined=_NONE_RETRIEVED, skipped=True, lower_is_better=True, order_matters="cutoff"
+    high=None, undefined=_NONE_KNOWN, skipped=True, lower_is_better=True, order_matters="cutoff"
 )
 def popularity(
     k: int | None = None,
@@ -349,7 +350,7 @@ def popularity(
 
 
 @define_metric(
-    undefined="no document among the first k is known",
+    undefined=_NONE_KNOWN,
     skipped=True,
     order_matters="cutoff",
     expected=False,
@@ -450,7 +451,13 @@ def missing(parameter: str, column: str) -> str:
 
 
 def _divided(total: Value, k: int | None, depth: Depth, number: Value | None = None) -> Value:
+    """Return a sum divided by the number of documents that count; null if there are none.
+
+    With `depth="k"`, missing documents count, too.
+    """
     one_of("depth", depth, ("k", "retrieved"))
+    retrieved = t.num_retrieved(k)
+    counted = retrieved if number is None else number
     if depth == "k" and k is not None:
-        return total / k
-    return ratio(total, t.num_retrieved(k) if number is None else number)
+        return where(counted > 0, total / (counted + (k - retrieved)))
+    return ratio(total, counted)

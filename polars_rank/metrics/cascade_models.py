@@ -7,7 +7,6 @@ gain 0.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -19,6 +18,7 @@ from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.terms import LABEL, RANK, Term, Value
 from polars_rank.metrics.user_models import persistence
+from polars_rank.metrics.weight_sums import weight_sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,7 +159,7 @@ def sdcg(k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     >>> df.ranking.sdcg(1, max_grade=4), df.ranking.sdcg(1, max_grade=8)  # 4/4, 4/8
     (1.0, 0.5)
     """
-    whole = math.fsum(1 / math.log2(rank + 1) for rank in range(1, whole_number("k", k) + 1))
+    whole = weight_sum(log2, whole_number("k", k))
     return t.top(share_of_grades(max_grade, min_grade), k, log2).sum() / whole
 
 
@@ -355,8 +355,7 @@ def insq(
     0.6923
     """
     share("T", T, 1e-6, 10**6, ends=True)
-    ranks = range(1, whole_number("depth", depth) + 1)
-    whole = math.fsum(_inverse_square(rank, T) for rank in ranks)
+    whole = weight_sum(lambda rank: _inverse_square(rank, T), whole_number("depth", depth))
     gains = t.top(share_of_grades(max_grade, min_grade) * _inverse_square(RANK, T), depth)
     return gains.sum() / whole
 
@@ -528,7 +527,7 @@ def _nerr(grade: Term, weight: Callable[[Any], Any], depth: int) -> Value:
 
     The weight of a rank is the probability of reaching it if all documents have gain 0.
     """
-    whole = math.fsum(weight(rank) for rank in range(1, depth + 1))
+    whole = weight_sum(weight, depth)
     listed = t.in_order(grade, depth), t.in_order(weight(RANK), depth)
     return t.fold(_gain_per_document, *listed, whole=whole)
 

@@ -32,8 +32,8 @@ COMPARED = {
         "r_precision rbp recall reciprocal_rank"
     ),
     "scikit-learn": (
-        "accuracy coverage_error dcg label_ranking_average_precision label_ranking_loss mcc "
-        "ndcg partial_auc precision recall roc_auc"
+        "classification_accuracy coverage_error dcg label_ranking_average_precision "
+        "label_ranking_loss mcc ndcg partial_auc precision recall roc_auc"
     ),
     "torchmetrics": (
         "average_precision fall_out hit_rate ndcg precision r_precision recall reciprocal_rank "
@@ -43,8 +43,8 @@ COMPARED = {
     "XGBoost": "average_precision ndcg precision",
     "CatBoost": "average_precision dcg ndcg pfound precision recall reciprocal_rank roc_auc",
     "RecTools": (
-        "accuracy average_precision fbeta hit_rate intra_list_diversity mcc ndcg novelty "
-        "popularity precision recall recall_capped reciprocal_rank serendipity"
+        "average_precision classification_accuracy fbeta hit_rate intra_list_diversity mcc ndcg "
+        "novelty popularity precision recall recall_capped reciprocal_rank serendipity"
     ),
     "RePlay": (
         "average_precision category_count hit_rate ndcg pair_accuracy precision recall "

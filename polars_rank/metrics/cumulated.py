@@ -55,8 +55,10 @@ def _discounted_by_lag(gains: pl.Expr, costs: pl.Expr) -> pl.Expr:
     return (gains / (2 + lag).log(2)).sum()
 
 
-@define_metric(perfect=1, undefined="no document has a gain above 0", expected=False)
-def rndcg(*, gain: Gain = linear) -> Value:
+@define_metric(
+    perfect=1, undefined="no document is relevant, or none has a gain above 0", expected=False
+)
+def rndcg(*, gain: Gain = linear, rel: float | None = None) -> Value:
     r"""R-based NDCG: mean NDCG at the cutoffs where the gain in ideal order changes.
 
     $$\mathrm{Rndcg} = \frac{1}{|C|} \sum_{c \in C} \mathrm{NDCG@}c$$
@@ -88,7 +90,8 @@ def rndcg(*, gain: Gain = linear) -> Value:
     deeper = t.num_retrieved() > t.each(t.gain(gain) > 0).count() + 1
     whole = where(deeper, ndcg.tree(gain=gain, depth="retrieved")).fill_null(0.0)
     total = t.fold(_ndcg_at_changes, worth, *_discounted(gain)) + whole
-    return ratio(total, where(number > 0, number + where(deeper, 1.0, 0.0), 0.0))
+    is_known = (number > 0) & (t.num_relevant(rel) > 0)
+    return ratio(total, where(is_known, number + where(deeper, 1.0, 0.0), 0.0))
 
 
 def _ndcg_at_changes(worth: pl.Expr, own: pl.Expr, best: pl.Expr) -> pl.Expr:

@@ -22,7 +22,7 @@ from polars_rank.metrics.cascade_models import (
 )
 from polars_rank.metrics.expressions import IS_RETRIEVED, of_lists
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.nodes import Listed, Mean, Term, UserExpression, Value
+from polars_rank.metrics.nodes import Listed, Mean, Term, UserExpression, Value, term_of
 from polars_rank.metrics.terms import LABEL, least, where
 from polars_rank.metrics.ties import (
     FIRST,
@@ -108,6 +108,19 @@ def hit_rate(k: int | None = None, *, rel: float | None = None) -> Value:
 
 def _any_found(likely: pl.Expr, *, k: int | None) -> pl.Expr:
     return 1 - _head((1 - likely).cum_prod(), k).min().fill_null(1.0)
+
+
+@_expected
+def full_recall(k: int | None = None, *, rel: float | None = None) -> Value:
+    """Return the probability that all relevant documents are among the first k."""
+    found, wanted = t.top(t.relevant(rel)).count(), t.num_relevant(rel)
+    # The i-th of the h hits of a block of n documents, of which m are among the first k, is one
+    # of the m - i among the n - i that are left.
+    left = LAST + 1 - POSITION
+    room = left if k is None else least(LAST, term_of(k)) + 1 - POSITION
+    likely = where(hits_in_block(rel) > POSITION - FIRST, room.clip(0) / left, 1.0)
+    every = t.fold(pl.Expr.product, t.in_any_order(likely))
+    return where(wanted > 0, where(found.equals(wanted), every, 0.0))
 
 
 @_expected

@@ -46,6 +46,7 @@ _IS_ROW = IS_RETRIEVED | ~IS_RETRIEVED
 _FIELDS = {
     "score": pl.col("score"),
     "label": _LABEL,
+    "exact_label": pl.col("label") + 0,  # booleans as numbers
     "rank": _RANK,
     "ideal_rank": _IDEAL_RANK,
     "doc": pl.col("doc"),
@@ -151,6 +152,8 @@ def folded(fold: Fold, *sequences: pl.Expr) -> pl.Expr:
 
 def reduced(term: Any, how: How) -> pl.Expr:
     """Return the sum, count or extreme of an expression or of its lists as Float64."""
+    if how == "sum" and isinstance(term, pl.Expr):
+        term = term.cast(pl.Float64)  # the sum of integers may need more bits
     # The count of a condition is the sum of its values.
     value: pl.Expr = getattr(term, "sum" if how == "count" else how)()
     return value.cast(pl.Float64)

@@ -104,7 +104,8 @@ def nerr_ia(
     $$\frac{\mathrm{ERRIA@k}}{\mathrm{ideal\ ERRIA@k}}$$
 
     where the ideal ranking has all judged documents in greedy order: at each rank, the document
-    with the largest gain, given the documents above; of several, the one with the highest id.
+    with the largest gain, given the documents above; of several, the one with the highest id as
+    text.
 
     Parameters
     ----------

@@ -175,8 +175,12 @@ class Metric(pl.Expr, metaclass=_OwnNames):
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether a lower value is better; always False for a metric that combines others."""
-        return self.definition is not None and self.definition.lower_is_better
+        """Whether a lower value is better.
+
+        Multiples, and sums of metrics that have one direction, have this direction or the opposite
+        one: `1 - m` has the opposite one. False for other combinations.
+        """
+        return direction(self) < 0
 
     @property
     def binary(self) -> bool:
@@ -410,6 +414,27 @@ def _register(definition: Definition[...]) -> None:
 def tree_of(metric: pl.Expr) -> Value:
     """Return the tree of a metric, or of an expression of a user."""
     return metric.tree if isinstance(metric, Metric) else UserExpression(metric)
+
+
+def direction(metric: pl.Expr) -> int:
+    """Return 1 if a higher value of a metric is better, -1 if a lower one is, 0 if unknown."""
+    if not isinstance(metric, Metric):
+        return 0
+    if not metric.parts:
+        return 0 if metric.definition is None else -1 if metric.definition.lower_is_better else 1
+    signs = dict.fromkeys(metric.arguments, 1)
+    if metric.function is _subtract:
+        signs["right"] = -1
+    elif metric.function in (_multiply, _divide):
+        numbers = [each for each in metric.arguments.values() if not isinstance(each, Metric)]
+        sign = 0 if metric._is_ratio() else (numbers[0] > 0) - (numbers[0] < 0)
+        signs = dict.fromkeys(signs, sign)
+    directions = {
+        signs[key] * direction(each)
+        for key, each in metric.arguments.items()
+        if isinstance(each, Metric)
+    }
+    return directions.pop() if len(directions) == 1 else 0
 
 
 def cutoff(metric: pl.Expr) -> int | None:

@@ -26,7 +26,7 @@ from polars_rank.metrics.aliases import (
     SETS,
     TOOL_ALIASES,
 )
-from polars_rank.metrics.metric import REGISTER, Metric, written
+from polars_rank.metrics.metric import REGISTER, Metric, direction, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -332,6 +332,29 @@ def output_name(expression: pl.Expr) -> str:
         raise ArgumentError(
             f"a metric must produce one column with one name; add .alias(...) to {expression}"
         ) from None
+
+
+def direction_of(metric: str | pl.Expr, tool: str = "") -> int:
+    """Return 1 if a higher value is better, -1 if a lower one is, 0 if unknown.
+
+    It is unknown for expressions, and for columns whose name is not that of a metric.
+    """
+    if isinstance(metric, str):
+        try:
+            metric = read(metric, tool)
+        except ArgumentError:
+            return 0
+    return direction(metric)
+
+
+def lower_is_better(metric: str | pl.Expr, tool: str = "") -> bool:
+    """Return whether a lower value is better; False if this is unknown."""
+    return direction_of(metric, tool) < 0
+
+
+def direction_note(metric: str | pl.Expr, tool: str = "") -> str:
+    """Return what a title adds to the name of a metric, unless it is known to rise."""
+    return {-1: " (lower is better)", 0: " (higher is better)", 1: ""}[direction_of(metric, tool)]
 
 
 def find(name: str, tool: str = "") -> tuple[str | None, dict[str, Any]]:

@@ -237,14 +237,15 @@ class MappedValue(Value):
 class Field(Term):
     """A column of the ranked table, or the place of a document among those tied with it.
 
+    "label" is a Float64; "exact_label" has the type of the column, in which large integers differ.
     Tied documents have the positions from `first` to `last`; `begin` and `end` are the rows of the
     first and the last of them, and `reverse` is the row of the document that has this position if
     their order is reversed.
     """
 
     name: Literal[
-        "score", "label", "rank", "ideal_rank", "doc", "retrieved", "judged", "document",
-        "position", "first", "last", "begin", "end", "reverse",
+        "score", "label", "exact_label", "rank", "ideal_rank", "doc", "retrieved", "judged",
+        "document", "position", "first", "last", "begin", "end", "reverse",
     ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ __all__ = [
     "average_precision",
     "f1",
     "fbeta",
+    "full_recall",
     "hit_rate",
     "precision",
     "r_precision",
@@ -102,6 +103,35 @@ def recall(k: int | None = None, *, rel: float | None = None) -> Value:
     0.5
     """
     return ratio(t.top(t.relevant(rel), k).count(), t.num_relevant(rel))
+
+
+@define_metric(perfect=1, binary=True, undefined="no document is relevant", order_matters="cutoff")
+def full_recall(k: int | None = None, *, rel: float | None = None) -> Value:
+    r"""Full recall: 1 if all relevant documents are among the first k, else 0.
+
+    $$\mathrm{Full@k} = \lfloor \mathrm{R@k} \rfloor$$
+
+    where R@k is the recall of the first k documents.
+
+    Returns
+    -------
+    Metric
+        0.0 or 1.0 per ranking.
+
+    References
+    ----------
+    Wu et al., LongMemEval: benchmarking chat assistants on long-term interactive memory, 2024,
+    `recall_all`.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.full_recall(2), df.ranking.full_recall(3)
+    (0.0, 1.0)
+    """
+    return recall.tree(k, rel=rel).floor()
 
 
 @define_metric(perfect=1, undefined="no document is relevant", order_matters="cutoff")

@@ -9,7 +9,7 @@ from polars_rank.metrics.relevance import fbeta, precision, recall
 from polars_rank.metrics.terms import JUDGED, LABEL, Value, least, ratio, where
 
 __all__ = [
-    "accuracy",
+    "classification_accuracy",
     "fall_out",
     "mcc",
     "num_nonrelevant_judged_retrieved",
@@ -400,8 +400,10 @@ def fall_out(k: int | None = None, *, size: int | None = None, rel: float | None
 
 
 @define_metric(order_matters="cutoff")
-def accuracy(k: int | None = None, *, size: int | None = None, rel: float | None = None) -> Value:
-    r"""Accuracy: fraction of the documents that the cutoff k classifies correctly.
+def classification_accuracy(
+    k: int | None = None, *, size: int | None = None, rel: float | None = None
+) -> Value:
+    r"""Classification accuracy: fraction of documents on the right side of the cutoff.
 
     $$\frac{\mathrm{tp} + \mathrm{tn}}{\mathrm{tp} + \mathrm{fp} + \mathrm{fn} + \mathrm{tn}}$$
 
@@ -423,7 +425,7 @@ def accuracy(k: int | None = None, *, size: int | None = None, rel: float | None
     >>> df = pl.DataFrame({
     ...     "query": 1, "score": [4.0, 3.0, 2.0, 1.0], "label": [1, 0, 0, 0],
     ... })
-    >>> df.ranking.accuracy(2)  # (1 + 2) / 4
+    >>> df.ranking.classification_accuracy(2)  # (1 + 2) / 4
     0.75
     """
     tp, listed, wanted, rows = _margins(k, size, rel)

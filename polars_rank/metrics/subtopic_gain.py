@@ -8,8 +8,9 @@ each element of `subtopics`. `pr.join_judgments` makes these columns from judgme
 
 Subtopics to which no document of the ranking is relevant, retrieved or not, do not count. The
 ideal ranking of `alpha_ndcg` and `nnrbp` is greedy: at each rank, it has the judged document that
-adds the largest gain; of equal gains, the one with the highest document id. A greedy ranking is not
-always the best one, so these metrics can be slightly above 1.
+adds the largest gain; of equal gains, the one with the highest document id as text ("9" is above
+"10"), as in ndeval. A greedy ranking is not always the best one, so these metrics can be slightly
+above 1.
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ def alpha_ndcg(
     $$\alpha\mathrm{NDCG@k} = \frac{\alpha\mathrm{DCG@k}}{\alpha\mathrm{IDCG@k}}$$
 
     where αIDCG is the α-DCG of all judged documents in greedy order: at each rank, the document
-    with the largest gain, given the documents above; of several, the one with the highest id.
+    with the largest gain, given the documents above; of several, the one with the highest id as
+    text.
 
     Parameters
     ----------
@@ -208,7 +210,8 @@ def nnrbp(
     $$\frac{\mathrm{NRBP}}{\mathrm{ideal\ NRBP}}$$
 
     where the ideal ranking has all judged documents in greedy order: at each rank, the document
-    with the largest gain, given the documents above; of several, the one with the highest id.
+    with the largest gain, given the documents above; of several, the one with the highest id as
+    text.
 
     Parameters
     ----------

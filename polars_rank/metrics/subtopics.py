@@ -10,8 +10,10 @@ import polars as pl
 from polars_rank._params import number
 from polars_rank.discounts import Discount, log2
 from polars_rank.errors import DataError, SchemaError
+from polars_rank.frames.ids import as_text
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.terms import DOC, RANK, RETRIEVED, Value, where
+from polars_rank.metrics.weight_sums import weight_sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -236,9 +238,15 @@ def discounted_gain(
     shares = pl.col("gain") / pl.col("weight")
     if beta is not None:
         return _by_ranking(batch, gained, shares * (1 - (1 - alpha) * beta))
+
+    def weight(rank: pl.Expr) -> pl.Expr:
+        return discount(rank) * pl.lit(1.0 - alpha).pow(rank - 1)
+
+    if k is not None:
+        return _by_ranking(batch, gained, shares / weight_sum(weight, k))
     lengths = _lengths(batch, k)
     rank = pl.int_range(1, pl.col("length").max() + 1).cast(pl.Float64)
-    full = lengths.select((discount(rank) * pl.lit(1.0 - alpha).pow(rank - 1)).cum_sum())
+    full = lengths.select(weight(rank).cum_sum())
     whole = pl.lit(full.to_series()).gather(pl.col("length") - 1)
     return _by_ranking(
         batch, gained.join(lengths, on="ranking", how="full", coalesce=True), shares / whole
@@ -321,7 +329,8 @@ class _Layout(NamedTuple):
     #: The place of the first document of each ranking, and the number of its documents.
     start: pl.Series
     length: pl.Series
-    #: The places of the documents of each ranking by descending id, and their number in that order.
+    #: The places of the documents of each ranking by descending id as text, and their number in
+    #: that order.
     by_id: pl.Series
     number: pl.Series
     #: The first intents of documents, those with the most intents first; the second intents of the
@@ -337,10 +346,7 @@ class _Layout(NamedTuple):
         runs = _runs(pairs.get_column("document"))
         document = pairs.get_column("document")[runs.get_column("start")]
         documents = batch.documents.select("ranking", "doc")[document]
-        if isinstance(documents.schema["doc"], pl.Categorical):  # ordered by its text, as in `rank`
-            documents = documents.cast({"doc": pl.String})
-        elif documents.schema["doc"] in (pl.Int128, pl.UInt128):  # not supported by Arrow
-            documents = documents.with_columns(pl.col("doc").rank("dense"))
+        documents = documents.with_columns(as_text("doc", documents.schema["doc"]))
         start, length = _runs(documents.get_column("ranking"))
         ranking = documents.get_column("ranking").rle_id()
         first = start[ranking]

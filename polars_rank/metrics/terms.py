@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar, ge
 
 import polars as pl
 
-from polars_rank._params import check_name, number, one_of, whole_number
+from polars_rank._params import OWN, check_name, number, one_of, whole_number
 from polars_rank.discounts import DISCOUNTS
 from polars_rank.errors import ArgumentError, short
+from polars_rank.frames.tables import own_name
 from polars_rank.gains import function_of, gain_of
 from polars_rank.metrics import nodes
 from polars_rank.metrics.analyses import is_condition, is_neutral, leaves
@@ -431,6 +432,8 @@ def column(
             f"`{parameter or 'name'}` must be the name of a column; found {short(name)}"
         )
     check_name(name)
+    if name.startswith(OWN):
+        raise own_name(name)
     one_of("kind", kind, get_args(Kind))
     if high is not None:
         number("high", high)

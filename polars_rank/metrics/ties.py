@@ -56,7 +56,7 @@ class OrderMattersError(ArgumentError):
 
 
 #: Fields that tied documents do not share.
-_OF_DOCUMENTS = {Field("label"), Field("judged"), Field("document")}
+_OF_DOCUMENTS = {Field(name) for name in ("label", "exact_label", "judged", "document")}
 
 #: Functions that are linear in some operands, and the places of the others, which must not depend
 #: on the order of tied documents.
@@ -133,8 +133,10 @@ def _expected_sum(value: Reduction, *, whole_labels: bool) -> Value:
         if isinstance(term, Relevant):
             total: Term = hits_in_block(term.rel)
         else:
-            counted = term & Field("retrieved") if value.how == "count" else term
-            total = OfTies(_block_sum, (counted, _BEGIN, _END))
+            # The sum of labels of 64 bits may need more bits.
+            is_count = value.how == "count"
+            exact = (term & Field("retrieved")).cast(pl.Int64) if is_count else term.cast(pl.Int128)
+            total = OfTies(_block_sum, (exact, _BEGIN, _END))
         mean = total / TIED
         return Reduction("sum", mean if weight is None else mean * weight, "rank", value.k)
     # Fractions are summed within each ranking: in running sums over all rankings, rounding errors
@@ -167,7 +169,7 @@ def above(values: pl.Expr, rank: pl.Expr) -> pl.Expr:
 
 
 def _block_sum(values: pl.Expr, begin: pl.Expr, end: pl.Expr) -> pl.Expr:
-    number = values.cast(pl.Int64).fill_null(0)
+    number = values.fill_null(0)
     running = number.cum_sum()
     return (running.gather(end) - (running - number).gather(begin)).cast(pl.Float64)
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from polars_rank._params import public
 from polars_rank.errors import ArgumentError, DataError, RankError, missing_extra
-from polars_rank.metrics.names import read
-from polars_rank.plot.runs import HIGHER, LOWER, brightened, harmless
+from polars_rank.plot.runs import brightened, harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -375,15 +374,6 @@ def aggregate_title(name: str) -> str:
     ('NDCG@10', 'MRR')
     """
     return mean_title(name).removeprefix("mean ")
-
-
-def colors_of_change(name: str) -> tuple[str, str]:
-    """Return the colors of higher and lower values: green for better ones."""
-    try:
-        lower_is_better = read(name).lower_is_better
-    except RankError:  # a column that is no metric
-        lower_is_better = False
-    return (LOWER, HIGHER) if lower_is_better else (HIGHER, LOWER)
 
 
 def confidence_text(levels: Iterable[float | None]) -> str:

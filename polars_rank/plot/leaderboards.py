@@ -30,6 +30,7 @@ from polars_rank.plot.runs import (
     run_labels,
 )
 from polars_rank.plot.statistics_tables import check_columns, only_metric
+from polars_rank.stats.leaderboard_rows import direction_in_title
 
 if TYPE_CHECKING:
     import altair as alt
@@ -40,7 +41,10 @@ Kind: TypeAlias = Literal["means", "ranks"]
 
 #: Maximum number of runs of a chart, and pixels of a run.
 _MAX_RUNS, _STEP = 60, 22
-_COLUMNS = ("rank", "rank_low", "rank_high", "mean", "low", "high", "best", "letters", "confidence")
+_COLUMNS = (
+    *("rank", "rank_low", "rank_high", "mean", "low", "high", "best", "letters", "confidence"),
+    "direction",
+)
 
 
 @public
@@ -138,9 +142,10 @@ def leaderboard(
         .encode(y=y, text=alt.Text(field="letters", type="nominal")),
     ]  # fmt: skip
     level = confidence_text(data.get_column("confidence"))
-    title = f"{mean_title(name, capital=True)}, with {level}s"
+    direction = direction_in_title(name, data.get_column("direction")[0])
+    title = f"{mean_title(name, capital=True)}{direction}, with {level}s"
     if kind == "ranks":
-        title = f"Ranks by {aggregate_title(name)}, with simultaneous {level}s"
+        title = f"Ranks by {aggregate_title(name)}{direction}, with simultaneous {level}s"
     notes = []
     if data.get_column("letters").is_not_null().any():
         notes = ["shaded: cannot be told apart from the best", "same letter: cannot be told apart"]

@@ -12,7 +12,6 @@ from polars_rank.plot.drawing import (
     ROWS,
     altair,
     axis,
-    colors_of_change,
     counted,
     layered,
     looks,
@@ -132,8 +131,8 @@ def differences(
     others = "all runs" if runs.several else runs.labels[0]
     return layered(
         bars,
-        [*_layers(runs, x, y, tips, colors_of_change(data.name)), zero],
-        title=f"{name}: {others} vs. {label_of(baseline)}, per query",
+        [*_layers(runs, x, y, tips, data.colors_of_change), zero],
+        title=f"{name}{data.direction}: {others} vs. {label_of(baseline)}, per query",
         subtitle=_counts(spread, data.rule),
     )
 
@@ -305,11 +304,11 @@ def scatter(
     return layered(
         marks,
         [
-            *_shaded_halves(low, high, across, up, colors_of_change(data.name)),
+            *_shaded_halves(low, high, across, up, data.colors_of_change),
             *cells,
             diagonal.encode(x=across, y=up),
         ],
-        title=f"{name}: {b} vs. {a}",
+        title=f"{name}{data.direction}: {b} vs. {a}",
         subtitle=_counts(spread, data.rule),
         width=340,
         height=340,

@@ -10,8 +10,9 @@ from polars_rank._params import OWN, check_column
 from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.evaluation.checks import with_run_warning
 from polars_rank.frames.tables import collected, lazy, schema_of
+from polars_rank.metrics.names import direction_note
 from polars_rank.plot.drawing import counted, non_empty, undefined_note
-from polars_rank.plot.runs import groups, harmless_text, run_columns
+from polars_rank.plot.runs import HIGHER, LOWER, groups, harmless_text, run_columns
 from polars_rank.stats.per_query_tables import (
     key_columns,
     known_query,
@@ -42,6 +43,9 @@ class Values(NamedTuple):
     run: list[str]
     query: list[str]
     rule: str
+    #: Whether a lower value is better, and what titles say of it.
+    lower_is_better: bool
+    direction: str
     #: The column that replaces a missing column "query", if there is one.
     default_query: tuple[str, ...] = ()
 
@@ -83,12 +87,21 @@ class Values(NamedTuple):
         undefined_there = pl.col(variable.name).is_null().alias(_UNDEFINED)
         selected = rows.select(*taken, variable.value.alias(VALUE), undefined_there)
         selected = with_run_warning(selected, rows, run, keys)
-        return cls(selected, variable.name, columns, [*queries], variable.counts_as, default_query)
+        given = metric if isinstance(metric, pl.Expr) else variable.name
+        return cls(
+            selected, variable.name, columns, [*queries], variable.counts_as,
+            variable.lower_is_better, direction_note(given, definitions.name), default_query,
+        )  # fmt: skip
 
     @property
     def known(self) -> pl.LazyFrame:
         """The rows with a value, with runs under internal names."""
         return self.rows.filter(pl.col(VALUE).is_not_null()).select(*groups(self.run), VALUE)
+
+    @property
+    def colors_of_change(self) -> tuple[str, str]:
+        """The colors of higher and lower values: green for better ones."""
+        return (LOWER, HIGHER) if self.lower_is_better else (HIGHER, LOWER)
 
     @property
     def query_name(self) -> pl.Expr:

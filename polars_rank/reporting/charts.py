@@ -77,7 +77,7 @@ def pictures(evidence: Evidence, question: Question) -> Pictures:
         if size > _MAX_CHARACTERS:
             break
         number = str(len(result.metrics))
-        for kind, run, draw in _charts(evidence, question, values, drawn_runs, output_name(metric)):
+        for kind, run, draw in _charts(evidence, question, values, drawn_runs, metric):
             spec = _specification(draw)
             if spec is not None:
                 if kind != "slices":  # charts of a row have one height
@@ -112,9 +112,10 @@ def _rows_of_runs(values: pl.LazyFrame, question: Question, runs: list[Any]) -> 
 
 
 def _charts(
-    evidence: Evidence, question: Question, values: pl.LazyFrame, runs: list[Any], metric: str
+    evidence: Evidence, question: Question, values: pl.LazyFrame, runs: list[Any], metric: Any
 ) -> Iterator[tuple[str, str, Callable[[], Any]]]:
     """Yield the kind, run and drawing function of each chart of a metric."""
+    name = output_name(metric)
     colors = colors_of(evidence, question) if question.run is not None else None
     run_options: dict[str, Any] = {
         "run": question.run,
@@ -122,13 +123,13 @@ def _charts(
         "colors": colors,
     }
     common: dict[str, Any] = {
-        "undefined": question.undefined_of(question.named(metric)),
+        "undefined": question.undefined_of(metric),
         "conventions": question.conventions,
     }
     if evidence.curves is not None:
-        yield "cutoffs", "", partial(_by_cutoff, evidence.curves, question, runs, metric, colors)
+        yield "cutoffs", "", partial(_by_cutoff, evidence.curves, question, runs, name, colors)
     if (table := evidence.over_time) is not None:
-        yield "over-time", "", partial(_over_time, table, question, runs, metric, colors)
+        yield "over-time", "", partial(_over_time, table, question, runs, name, colors)
     # With predicted labels, the queries that people judged have other means than the tables.
     by_query = question.predicted_label is None
     if len(runs) <= _MAX_DISTRIBUTIONS and by_query:
@@ -136,7 +137,7 @@ def _charts(
         yield "distribution", "", draw
     for number, run in enumerate(runs[1:]):
         if question.baseline is not None and evidence.slices is not None:
-            of_metric = evidence.slices.filter(pl.col("metric") == metric).lazy()
+            of_metric = evidence.slices.filter(pl.col("metric") == name).lazy()
             slice_table = _rows_of_runs(of_metric, question, [run])
             of_slices = {**run_options, "overall": evidence.comparison, "n": _MAX_SLICES}
             yield "slices", str(number), partial(plot.slices, slice_table, **of_slices)

@@ -14,10 +14,9 @@ from polars_rank.errors import ArgumentError, DataError, hint
 from polars_rank.frames.tables import collected
 from polars_rank.fusion.procedures import PROCEDURE, TUNED
 from polars_rank.fusion.tuning import fusion_curve, tune_fusion
-from polars_rank.metrics.names import output_name
+from polars_rank.metrics.names import direction_note, lower_is_better, output_name
 from polars_rank.plot.fusion_curves import names_that_differ, parameters_text
 from polars_rank.reporting.headline import standing
-from polars_rank.reporting.question import lower_is_better
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,7 +146,7 @@ def fusion_context(fusion: Fusion | None, question: Question) -> dict[str, Any]:
     return {
         "fusion": {
             "metric": output_name(question.first),
-            "lower": lower,
+            "direction": direction_note(question.first),
             "rows": rows,
             "tuned": tuned,
             "best": best[PROCEDURE],

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank.metrics.names import output_name
-from polars_rank.reporting.question import lower_is_better
+from polars_rank.metrics.names import direction_note, lower_is_better, output_name
 from polars_rank.stats.decisions import is_skewed
 
 if TYPE_CHECKING:
@@ -75,6 +74,8 @@ class Headline:
 
     metric: str
     lower: bool
+    #: What the name of the metric is followed by: which direction is better, if it may surprise.
+    direction: str
     #: The comparison that is shown first; None if there is nothing to compare.
     comparison: Comparison | None
     others: list[Comparison]
@@ -92,7 +93,8 @@ def headline(estimates: Estimates, question: Question) -> Headline:
     )
     rows: list[Mapping[str, Any]] = [*means.iter_rows(named=True)]
     comparisons = _comparisons(estimates, question, metric, rows, lower=lower)
-    return Headline(metric, lower, *comparisons, number_of_tests(estimates.comparison), rows)
+    tests = number_of_tests(estimates.comparison)
+    return Headline(metric, lower, direction_note(question.first), *comparisons, tests, rows)
 
 
 def number_of_tests(table: pl.DataFrame | None) -> int:

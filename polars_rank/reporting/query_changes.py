@@ -13,8 +13,9 @@ from polars_rank._params import OWN
 from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.evaluation.rows import Rules
 from polars_rank.frames.tables import collected
+from polars_rank.metrics.names import lower_is_better
 from polars_rank.reporting.formats import text
-from polars_rank.reporting.question import FIELD, lower_is_better
+from polars_rank.reporting.question import FIELD
 from polars_rank.stats.per_query_tables import variables, with_undefined
 from polars_rank.stats.run_pairs import PAIRED, baseline_of, is_run, with_baseline
 

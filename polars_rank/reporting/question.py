@@ -294,11 +294,6 @@ def _gates(
     return parsed, undecided
 
 
-def lower_is_better(metric: pl.Expr) -> bool:
-    """Return whether a lower value is better; False for an expression, where it is unknown."""
-    return isinstance(metric, Metric) and metric.lower_is_better
-
-
 def names_of(metrics: Sequence[pl.Expr]) -> list[str]:
     """Return the names of metrics."""
     return [output_name(each) for each in metrics]

@@ -15,7 +15,7 @@ from polars_rank._params import OWN
 from polars_rank.conventions import POLARS_RANK
 from polars_rank.explanation import explain
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.names import output_name
+from polars_rank.metrics.names import lower_is_better, output_name
 from polars_rank.plot.runs import NEUTRAL
 from polars_rank.reporting.bars import Scale
 from polars_rank.reporting.cautions import alerts, cautions
@@ -33,7 +33,7 @@ from polars_rank.reporting.headline import (
 )
 from polars_rank.reporting.judge import judge_context
 from polars_rank.reporting.leaderboard import boards
-from polars_rank.reporting.question import lower_is_better, names_of
+from polars_rank.reporting.question import names_of
 from polars_rank.reporting.units import sample_text
 from polars_rank.stats.gates import WORST_FIRST
 from polars_rank.stats.verdicts import failing

@@ -10,6 +10,7 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank.errors import DataError, number_of, warn
 from polars_rank.frames.tables import schema_of
+from polars_rank.metrics.names import direction_of, lower_is_better
 from polars_rank.stats.intervals import (
     special,
     warn_of_effective,
@@ -17,7 +18,6 @@ from polars_rank.stats.intervals import (
     warn_of_partial,
 )
 from polars_rank.stats.letters import letters, ranks
-from polars_rank.stats.per_query_tables import lower_is_better
 from polars_rank.stats.resampling import numpy
 from polars_rank.stats.run_matrices import RUN_NUMBER, elements
 from polars_rank.stats.simultaneous import max_t_tests, rounding
@@ -40,16 +40,18 @@ Population: TypeAlias = Literal["queries", "tasks"]
 
 #: Polars prints the first four and the last four columns of a wide table: what users read first.
 COLUMNS = (
-    *("metric", "rank", "mean", "low", "high", "confidence", "missing", "queries", "tasks"),
-    *("effective", "better_than", "worse_than", "best", "rank_low", "rank_high", "letters"),
+    *("metric", "rank", "mean", "low", "high", "confidence", "direction", "missing", "queries"),
+    *("tasks", "effective", "better_than", "worse_than", "best"),
+    *("rank_low", "rank_high", "letters"),
 )
 _TYPES: dict[str, Any] = {
     "metric": pl.String(),
     **dict.fromkeys(("rank", "missing", "queries", "tasks"), pl.Int64()),
     **dict.fromkeys(("better_than", "worse_than", "rank_low", "rank_high"), pl.Int64()),
     "best": pl.Boolean(),
-    "letters": pl.String(),
+    **dict.fromkeys(("direction", "letters"), pl.String()),
 }
+_HIGHER, _LOWER = "higher is better", "lower is better"
 #: Below this number of tasks, tasks as a sample of tasks have no ranks.
 FEW_TASKS = 10
 
@@ -185,6 +187,7 @@ class Leaderboard:
         constant = tests.equal & (abs(tests.differences) > rounding(sums.sizes.max()))
         common = {
             "metric": metric, "confidence": self.confidence, "missing": means.missing,
+            "direction": _LOWER if is_lower else _HIGHER,
             "queries": means.queries, "tasks": means.tasks, "effective": means.effective,
             _UNBOUNDED: bool(unknown.any()), _EQUAL_PAIRS: int(constant.sum()), _FEW: not known,
             _PARTIAL: means.partial,
@@ -267,6 +270,12 @@ class Leaderboard:
                 f"confidence level {self.confidence}, for {number_of(count, 'metric')}"
             )
         return rows
+
+
+def direction_in_title(metric: str, direction: str) -> str:
+    """Return what a title adds to the name of a metric: its direction, unless the name says it."""
+    is_known = direction_of(metric) > 0 and direction == _HIGHER
+    return "" if is_known else f" ({direction})"
 
 
 def _better(tests: PairTests, number: int, *, is_lower: bool) -> Array:

@@ -19,13 +19,12 @@ from polars_rank._params import (
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import framed_table, schema_of
-from polars_rank.metrics.names import listed, output_name
+from polars_rank.metrics.names import listed, lower_is_better, output_name
 from polars_rank.stats.intervals import special
 from polars_rank.stats.leaderboard_rows import COLUMNS, Leaderboard, Population
 from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.per_query_tables import (
     known_query,
-    lower_is_better,
     refuse_definitions,
     refuse_with_moments,
     with_definitions,
@@ -81,7 +80,9 @@ def leaderboard(
     metrics
         Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats. The run
         with the highest mean is first, or the lowest for a metric of which lower is better, such as
-        `pr.fall_out(10)`. For other columns, higher is better: negate a column such as the latency.
+        `pr.fall_out(10)`. An alias, a multiple or a sum is known by the metric, not by the name of
+        its column: `pr.fall_out(10).alias("noise")`. For other columns, higher is better: negate a
+        column such as the latency.
     run
         Column of runs.
     by
@@ -125,6 +126,7 @@ def leaderboard(
         Same type as `values`. One row per metric and run, best first, with
 
         - `metric`, the column of the run;
+        - `direction`: "higher is better" or "lower is better";
         - `rank`: 1 + the number of runs with a better mean, so that equal means share a rank;
         - `mean`, `low`, `high`, `confidence`: mean over the queries that all runs have, or mean of
           the task means; its interval from the t distribution as in `summarize`, for each run on

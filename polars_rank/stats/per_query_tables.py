@@ -35,7 +35,7 @@ from polars_rank.evaluation.means import CONVENTIONS, NUM_RETRIEVED
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.metric import Metric, written
-from polars_rank.metrics.names import listed, output_name, read
+from polars_rank.metrics.names import listed, lower_is_better, output_name, read
 from polars_rank.stats.moment_math import LARGE
 
 if TYPE_CHECKING:
@@ -231,12 +231,6 @@ def _variable(
     return Variable(
         name, aggregate, conventions.counts_as(metric), fill, is_binary, lower_is_better(metric)
     )
-
-
-def lower_is_better(metric: str | pl.Expr) -> bool:
-    """Return whether a lower mean of a metric is better; False for other columns."""
-    metric = _metric(metric, POLARS_RANK.name) if isinstance(metric, str) else metric
-    return isinstance(metric, Metric) and metric.lower_is_better
 
 
 def _is_binary(metric: pl.Expr) -> bool:

@@ -55,6 +55,15 @@ def test_runs_and_other_names() -> None:
         )
 
 
+@pytest.mark.parametrize("name", ["*", "^.*$", "^d.*$"])
+@pytest.mark.parametrize("value", [1, [1, 2]], ids=["number", "list"])
+def test_columns_whose_names_are_patterns_are_kept(name: str, value: object) -> None:
+    log = pl.DataFrame({"query": [1, 1], "doc": ["a", "b"], "score": [2.0, 1.0]})
+    log = log.with_columns(pl.Series(name, [value, value]))
+    history = pl.DataFrame({"query": [1], "doc": ["a"]})
+    assert pr.catalog.exclude_seen(log, history).equals(log.filter(doc="b"))
+
+
 @pytest.mark.parametrize("dtype", [pl.Int64, pl.String, pl.Categorical])
 @pytest.mark.parametrize("n", [1, 3])
 def test_leave_one_out_against_plain_python(n: int, dtype: pl.DataType) -> None:

@@ -685,5 +685,9 @@ def test_leaderboards_of_papers(tmp_path: Path) -> None:
         "Means on 40 queries; best in bold. Runs that share no letter differ significantly "
         "(simultaneous 95% intervals of all pairs).",
     ]
+    junk = pl.read_parquet(tmp_path / "values.parquet").rename({"rr": "fall_out@5", "ap": "x"})
+    junk.write_parquet(tmp_path / "junk.parquet")
+    _, out, _ = run("leaderboard", "--values", tmp_path / "junk.parquet", "--format", "markdown")
+    assert out.startswith("| run | fall_out@5 (lower is better) | x (higher is better) |")
     _, out, _ = run(*command, "latex")
     assert r"x\_1 & \textbf{0.500}\textsuperscript{a} & 0.004\textsuperscript{c} \\" in out

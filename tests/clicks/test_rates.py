@@ -46,6 +46,16 @@ def test_coec_by_hand() -> None:
     assert actual.select("impressions", "clicks").rows() == [(3, 3), (3, 0)]
 
 
+@pytest.mark.parametrize("layout", ["sorted", "shuffled"])
+def test_an_impression_with_two_clicks_counts_once(layout: str) -> None:
+    once = LOG.with_columns(pl.col("click").cast(pl.Int64))
+    twice = once.with_columns(pl.col("click") * 2)
+    if layout == "sorted":
+        once, twice = (each.sort("query").set_sorted("query") for each in (once, twice))
+    for function in (pr.clicks.coec, pr.clicks.click_through_rates):
+        assert_frame_equal(function(twice), function(once))
+
+
 def test_nothing_expected() -> None:
     actual = pr.clicks.coec(LOG.with_columns(click=False))
     assert actual.select("expected", "coec", "label").rows() == [(0.0, None, None)] * 2

@@ -231,7 +231,7 @@ PEERS = [
         | {
             "dcg_score(k=3, log_base=10)": "dcg(discount=log(10))@3",
             "roc_auc_score(max_fpr=0.3)": "partial_auc(max_fpr=0.3)",
-            "accuracy_score(k=3)": "accuracy@3",
+            "accuracy_score(k=3)": "classification_accuracy@3",
             "matthews_corrcoef(k=3)": "mcc@3",
             "precision_score(k=3)": "precision(depth='retrieved')@3",
             "recall_score(k=3)": "recall@3",

@@ -18,7 +18,13 @@ from . import metrics_page, table
 from .logs import GRADES, random_log
 
 #: Includes the columns that metrics of clicks, subtopics and attributes read.
-LOG = random_log(21, GRADES, queries=100).with_columns(
+LOG = pl.concat(
+    [
+        random_log(21, GRADES, queries=100),
+        # Whether the first 3 documents are all relevant ones depends on the order of ties.
+        pl.DataFrame({"query": "1", "doc": [*"abcd"], "score": 1.0, "label": [1, 0, 0, 0]}),
+    ]
+).with_columns(
     click=pl.col("label") % 2 == 1,
     dwell=pl.col("label") * 20.0,
     time=pl.col("score").rank(),

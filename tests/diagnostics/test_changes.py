@@ -107,6 +107,14 @@ def test_movers_show_the_documents_that_the_metric_reads(log, options, baseline_
     assert result["doc"].to_list() == docs
 
 
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_movers_show_no_more_ranks_than_the_longest_ranking_has(engine):
+    options = {"baseline": "old", "n": 2}
+    whole = pr.diagnostics.movers(LOG, "ap", k=LOG.height, **options)
+    deep = pr.diagnostics.movers(LOG.lazy(), "ap", k=2**32 - 1, **options)
+    assert deep.collect(engine=engine).equals(whole)
+
+
 def test_movers_of_a_run_that_is_the_same():
     twins = pl.concat([LOG.filter(run="old"), LOG.filter(run="old").with_columns(run=pl.lit("x"))])
     assert pr.diagnostics.movers(twins, "ap", baseline="old").is_empty()

@@ -32,7 +32,8 @@ from strategies import NEEDED, assert_close, truth
 
 #: Metrics that read more than labels and ranks at each position, and are evaluated by rows.
 ROWS = {
-    *("abandonment", "accuracy", "bpref", "compat", "coverage_error", "ctr", "eleven_point", "err"),
+    *("abandonment", "bpref", "classification_accuracy", "compat", "coverage_error", "ctr"),
+    *("eleven_point", "err"),
     *("fall_out", "g_measure", "good_abandonment", "inf_ap", "interpolated_precision"),
     *("bpm", "nerr8", "nerr9", "nerr10", "nerr11", "inst"),
     *("kendall_tau_b", "label_ranking_average_precision", "label_ranking_loss", "log_bpref"),

@@ -46,8 +46,11 @@ def test_terms_of_documents_beyond_positions(value: Value, deepest: int | None, 
 @pytest.mark.parametrize(
     ("metric", "ordered"),
     [
-        *((each, False) for each in (pr.accuracy(), pr.fall_out(), pr.mcc(), pr.utility())),
-        *((each, True) for each in (pr.accuracy(3), pr.fall_out(3), pr.mcc(3))),
+        *(
+            (each, False)
+            for each in (pr.classification_accuracy(), pr.fall_out(), pr.mcc(), pr.utility())
+        ),
+        *((each, True) for each in (pr.classification_accuracy(3), pr.fall_out(3), pr.mcc(3))),
         (pr.num_relevant(), False),
         (pr.set_f(), False),
         (pr.ndcg(), True),

@@ -114,6 +114,57 @@ def test_features_that_do_not_fit(
     assert caught.value.parameters[0] == "features"
 
 
+#: Rankings without a known document, with one known document of two, and without documents.
+PARTLY_KNOWN = pl.DataFrame({
+    "query": [1, 1, 2, 2, 3], "doc": [*"abcde"], "score": [2.0, 1.0, 2.0, 1.0, None],
+    "label": [1, 0, 1, 0, 1], "share": [None, None, 0.25, None, 0.5],
+    "users": [None, None, 4, None, 8], "long_tail": [None, None, True, None, True],
+    "interactions": [None, None, 3, None, 4], "seen": [True, None, None, None, False],
+    "expected": [None, None, 0.5, None, 0.5],
+})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "expected"),
+    [
+        # The divisor "k" is 4, less the number of skipped documents.
+        *(
+            (name, f"depth='{depth}', unknown='{unknown}'", values)
+            for name, known, largest in (
+                ("novelty", 2.0, 4.0),
+                ("surprisal", 2 / 4, 1.0),
+                ("long_tail_share", 1.0, 1.0),
+            )
+            for depth, unknown, values in (
+                ("retrieved", "skip", [None, known, None]),
+                ("retrieved", "zero", [0, known / 2, None]),
+                ("k", "skip", [None, known / 3, None]),
+                ("k", "zero", [0, known / 4, None]),
+                ("k", "max", [None if name == "novelty" else 2 * largest / 4,
+                              (known + largest) / 4, None]),
+            )
+        ),
+        ("popularity", "unknown='skip'", [None, 3, None]),
+        ("popularity", "depth='k', unknown='skip'", [None, 3 / 3, None]),
+        ("popularity", "depth='k'", [0, 3 / 4, None]),
+        ("unseen_share", "depth='retrieved'", [1 / 2, 2 / 2, None]),
+        ("unseen_share", "depth='k'", [1 / 4, 2 / 4, None]),
+        ("unexpectedness", "depth='retrieved'", [1, 1 - 0.5 / 2, None]),
+        ("unexpectedness", "depth='k'", [1, 1 - 0.5 / 4, None]),
+        ("serendipity", "depth='retrieved'", [1 / 2, 0.5 / 2, None]),
+        ("serendipity", "depth='k'", [1 / 4, 0.5 / 4, None]),
+    ],
+)  # fmt: skip
+def test_unknown_documents_and_empty_rankings(
+    name: str, parameters: str, expected: list[float | None]
+) -> None:
+    metric = pr.metric(f"{name}({parameters})@4").alias(name)
+    found = pr.per_query(PARTLY_KNOWN, metric)
+    assert_close(found, pl.DataFrame({"query": [1, 2, 3], name: expected}, strict=False))
+    plain = pr.rank(PARTLY_KNOWN).group_by("query").agg(metric).sort("query")
+    assert_close(plain, found)
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [

@@ -31,7 +31,7 @@ METRICS = [
     pr.ndcg_rel(**EXP2),
     pr.bpref(form="R"),
     pr.fall_out(3, size=50),
-    pr.accuracy(3, size=50),
+    pr.classification_accuracy(3, size=50),
     pr.mcc(3, size=50),
     pr.err(3, max_grade=2),
     pr.err(max_grade=4),
@@ -78,15 +78,15 @@ METRICS = [
 WITH_REL = [
     build(rel=2)
     for build in (
-        pr.precision, pr.recall, pr.fbeta, pr.f1, pr.hit_rate, pr.r_precision, pr.rbp,
+        pr.precision, pr.recall, pr.full_recall, pr.fbeta, pr.f1, pr.hit_rate, pr.r_precision, pr.rbp,
         pr.average_precision, pr.reciprocal_rank, pr.roc_auc, pr.pr_auc, pr.partial_auc,
         pr.recall_capped, pr.relative_precision, pr.set_precision, pr.set_recall, pr.set_f,
         pr.set_ap, pr.set_relative_precision, pr.utility, pr.num_relevant,
         pr.num_relevant_retrieved, pr.num_nonrelevant_judged_retrieved, pr.fall_out,
-        pr.accuracy, pr.mcc, pr.interpolated_precision, pr.eleven_point, pr.binary_g, pr.yaap,
+        pr.classification_accuracy, pr.mcc, pr.interpolated_precision, pr.eleven_point, pr.binary_g, pr.yaap,
         pr.log_average_precision, pr.bpref, pr.log_bpref, pr.inf_ap, pr.pair_accuracy,
         pr.label_ranking_average_precision, pr.label_ranking_loss, pr.coverage_error,
-        pr.compat, pr.serendipity,
+        pr.compat, pr.serendipity, pr.rndcg,
     )
 ]  # fmt: skip
 WITH_REL += [pr.average_precision(3, rel=1.5, norm="min"), pr.pair_accuracy(4, rel=2)]

@@ -134,6 +134,9 @@ EXAMPLES = [
     (ranking(1, 0, 1, 1, unretrieved=(1,)), "average_precision(norm='hits')@3", (1 + 2 / 3) / 2),
     (ranking(0, 1), "hit_rate@1", 0.0),
     (ranking(0, 1), "hit_rate@2", 1.0),
+    (ranking(1, 0, 1), "full_recall@2", 0.0),
+    (ranking(1, 0, 1), "full_recall@3", 1.0),
+    (ranking(0, 0), "full_recall@2", None),
     (ranking(0, 1), "rr@1", 0.0),
     (ranking(1, 0, 1), "rbp(p=0.5)", 0.5 * (1 + 0.5**2)),
     (ranking(1, 0, 1), "rbp(p=0.5)@2", 0.5 * 1),
@@ -369,6 +372,15 @@ VARIANTS = [
     ),
     *(pr.rbp(k, p=p) for k in (None, 3) for p in (0.5, 0.95)),
 ]
+
+
+@pytest.mark.parametrize(("rel", "expected"), [(2, 1.0), (3, 0.0)])
+def test_rndcg_of_a_query_without_relevant_documents_is_undefined(
+    rel: int, expected: float
+) -> None:
+    log = pr.from_dicts({"q": {"a": 1.0}}, {"q": {"a": 2}})
+    found = pr.evaluate(log, "Rndcg", conventions="trec_eval", rel=rel)  # as trec_eval -l
+    assert found["Rndcg"].item() == expected
 
 
 @pytest.mark.parametrize("ties", TIES)

@@ -92,6 +92,10 @@ SAME = {
     "expected_reciprocal_rank@10": "err@10",
     "rank_biased_precision(p=0.5)": "rbp(p=0.5)",
     "hit_ratio@10": "hit_rate@10",
+    "recall_any@10": "hit_rate@10",
+    "any@10": "hit_rate@10",
+    "recall_all@10": "full_recall@10",
+    "all@10": "full_recall@10",
     "RetrievalMAP": "average_precision",
     "RetrievalNormalizedDCG(top_k=5)": "ndcg@5",
     "RetrievalPrecision(top_k=5, adaptive_k=True)": "precision(depth='retrieved')@5",
@@ -173,6 +177,13 @@ UNREADABLE = {
     "by ids in ragas": ("id_based_context_precision@5", "use 'set_precision'"),
     "of answers": ("faithfulness", "it evaluates generated answers, not rankings"),
     "of two meanings": ("hits", "'hits' is ambiguous; use 'hit_rate'"),
+    "of three meanings": (
+        "accuracy@3",
+        "'accuracy' is ambiguous; use 'hit_rate' for whether a relevant document is among the",
+    ),
+    "the weighted mean of AUC": ("gauc", "'gauc' is not a metric; use pr.grouped_auc"),
+    "the mean of AUC by user": ("uAUC", "use pr.grouped_auc"),
+    "a function": ("grouped_auc", "use pr.grouped_auc"),
     "of two meanings, with a cutoff": ("hits@10", "'num_relevant_retrieved'"),
     "empty": ("", "invalid metric ''"),
     "no name": ("@10", "invalid metric '@10'"),
@@ -272,8 +283,15 @@ def test_accuracy_is_of_pairs_under_the_conventions_of_ir_measures(name: str) ->
     log = pl.DataFrame({"query": 1, "doc": [*"abc"], "score": [3, 2, 1], "label": [0, 1, 0]})
     expected = 0.0 if "@2" in name else 1 / 2
     assert pr.evaluate(log, name, conventions="ir_measures")[name].item() == expected
-    assert pr.metric(name).function.__name__ == "accuracy"
-    assert "in ir_measures, Accuracy is" in pr.explain(name)
+
+
+@pytest.mark.parametrize("conventions", ["rectools", "sklearn"])
+def test_accuracy_is_of_documents_under_the_conventions_of(conventions: str) -> None:
+    # The cutoff classifies two of three documents right: the relevant one, and the last one.
+    log = pl.DataFrame({"query": 1, "doc": [*"abc"], "score": [3, 2, 1], "label": [0, 1, 0]})
+    found = pr.evaluate(log, "accuracy@2", conventions=conventions)
+    assert found["accuracy@2"].item() == pytest.approx(2 / 3)
+    assert pr.metric("accuracy_score@2").function.__name__ == "classification_accuracy"
 
 
 @pytest.mark.parametrize("name", ["hits", "hits@2", "Hits(k=2)", "hits@2-l1"])

@@ -128,20 +128,32 @@ def test_a_ranking_can_be_better_than_the_greedy_one() -> None:
     assert value > 1
 
 
-def test_ties_of_the_ideal_ranking_are_broken_by_descending_id() -> None:
-    """The preset NDEVAL compares ids as text: 9 is above 11 and 10."""
+def test_ties_of_the_ideal_ranking_are_broken_by_descending_id_as_text() -> None:
+    """9 is above 11 and 10."""
     # After {y, z}, no document adds two subtopics; after any other one, another one does.
     log = pl.DataFrame({"query": 1, "doc": [11, 10, 9], "score": [3.0, 2.0, 1.0], "label": 1,
                         "subtopics": [["x", "y"], ["z", "u"], ["y", "z"]]})  # fmt: skip
-    name, discount = "alpha_ndcg(alpha=1)@2", 0.6309297535714575
-    own = 2 + 2 * discount
-    for dtype in (pl.Int64, pl.Int128, pl.UInt128):
-        found = pr.per_query(log.cast({"doc": dtype}), name).item(0, 1)
-        assert found == pytest.approx(own / (2 + 2 * discount))
-    ndeval = pr.per_query(log, name, conventions="ndeval").item(0, name)
-    assert ndeval == pytest.approx(own / (2 + discount))
-    codes = log.with_columns(pl.col("doc").cast(pl.String).cast(pl.Categorical))
-    assert pr.per_query(codes, name).item(0, 1) == pytest.approx(ndeval)
+    discount = 1 / math.log2(3)
+    expected = (2 + 2 * discount) / (2 + discount)
+    text = log.cast({"doc": pl.String})
+    for table in (
+        *(log.cast({"doc": dtype}) for dtype in (pl.Int64, pl.Int128, pl.UInt128)),
+        *(text.cast({"doc": dtype}) for dtype in (pl.String, pl.Categorical)),
+    ):
+        found = pr.per_query(table, "alpha_ndcg(alpha=1)@2").item(0, 1)
+        assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("conventions", ["polars_rank", "ndeval"])
+def test_expressions_and_per_query_break_ties_of_the_ideal_ranking_alike(conventions: str) -> None:
+    log = pl.DataFrame({"query": 1, "doc": [10, 11, 101], "score": [3.0, 2.0, 1.0], "label": 1,
+                        "subtopics": [["a", "b"], ["c", "a"], ["d", "c"]]})  # fmt: skip
+    metrics = [pr.alpha_ndcg(), pr.nerr_ia(), pr.nnrbp(alpha=0.5, beta=0.5)]
+    ranked = pr.rank(log, conventions=conventions)
+    found = ranked.group_by("query").agg(metrics)
+    assert_close(pr.per_query(log, metrics, conventions=conventions).select(found.columns), found)
+    # The ideal ranking is 11, 101, 10. It has the gains of 10, 11, 101: 2, 1 + 1/2 and 1 + 1/2.
+    assert found["alpha_ndcg"].item() == pytest.approx(1)
 
 
 def test_values_do_not_depend_on_the_type_of_subtopics() -> None:
@@ -151,6 +163,18 @@ def test_values_do_not_depend_on_the_type_of_subtopics() -> None:
     for dtype in (pl.String, pl.Int8, pl.UInt64, pl.Categorical):
         subtopics = pl.col("subtopics").cast(pl.List(pl.String)).cast(pl.List(dtype))
         assert_close(pr.per_query(log.with_columns(subtopics), metrics), expected)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_columns_with_the_reserved_prefix_are_refused(there: bool) -> None:
+    log = LOG.rename({"subtopics": "polars_rank:x"}) if there else LOG
+    for evaluated in (
+        lambda: pr.per_query(log, pr.alpha_ndcg(subtopics="polars_rank:x")),
+        lambda: pr.per_query(log.lazy(), "alpha_dcg(subtopics='polars_rank:x')").collect(),
+        lambda: log.with_columns(rank=1).select(pr.err_ia(subtopics="polars_rank:x")),
+    ):
+        with pytest.raises(pr.errors.SchemaError, match="'polars_rank:x' has the prefix"):
+            evaluated()
 
 
 LOG = pl.DataFrame(

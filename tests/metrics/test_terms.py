@@ -46,6 +46,12 @@ def test_a_users_metric() -> None:
     assert_close(share, wanted.select("query", x=pl.col("num_relevant_retrieved@2") / pl.col("n")))
 
 
+def test_sums_of_integers_have_as_many_bits_as_they_need() -> None:
+    log = pl.DataFrame({"query": 1, "doc": [*"abcd"], "score": 1, "label": 2**62})
+    total = evaluated(lambda: t.each(LABEL.cast(pl.Int64)).sum(), log)
+    assert total["x"].item() == 4 * 2.0**62
+
+
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "rows counted beside terms": (
         lambda: t.top(RANK).sum() / pl.len(),

@@ -421,16 +421,18 @@ class TestValues:
 
     def test_better_is_green_and_worse_is_red(self, lists: pl.DataFrame) -> None:
         two = lists.filter(pl.col("run") != "mixed")
-        for metric, colors in (
-            ("rr", [runs.HIGHER, runs.LOWER]),
-            ("loss", [runs.LOWER, runs.HIGHER]),
+        for column, metric, colors, direction in (
+            ("rr", "rr", [runs.HIGHER, runs.LOWER], ""),
+            ("fall_out@2", "fall_out@2", [runs.LOWER, runs.HIGHER], " (lower is better)"),
+            ("x", pr.fall_out(2).alias("x"), [runs.LOWER, runs.HIGHER], " (lower is better)"),
+            ("x", "x", [runs.HIGHER, runs.LOWER], " (higher is better)"),
         ):
-            named = two.rename({"rr": "label_ranking_loss"} if metric == "loss" else {})
-            column = "label_ranking_loss" if metric == "loss" else "rr"
+            named = two.rename({"rr": column})
             for chart in (
-                pr.plot.differences(named, column, baseline="bm25"),
-                pr.plot.scatter(named, column, x="bm25", y="neural"),
+                pr.plot.differences(named, metric, baseline="bm25"),
+                pr.plot.scatter(named, metric, x="bm25", y="neural"),
             ):
+                assert f"{direction}: neural vs. bm25" in title(chart)
                 areas = [each for each in spec_of(chart)["layer"] if each["mark"]["type"] == "area"]
                 result = [
                     each["mark"].get("color") or each["encoding"]["color"]["value"]
@@ -553,6 +555,9 @@ class TestValues:
             assert rows["best"].to_list() == [True, True, False]
         assert title(chart) == "Ranks by MRR, with simultaneous 95% confidence intervals"
         assert "40 queries" in subtitle(chart)
+        for name, words in {"x": "higher", "fall_out@5": "lower"}.items():
+            board = pr.stats.leaderboard(values.rename({"rr": name}))
+            assert f"Mean {name} ({words} is better), with" in title(pr.plot.leaderboard(board))
         two = board.with_columns(metric=pl.lit("ap")).vstack(board)
         with pytest.raises(pr.errors.ArgumentError, match="a chart shows one metric"):
             pr.plot.leaderboard(two)

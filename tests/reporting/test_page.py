@@ -14,7 +14,6 @@ import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.formats import number, p_value, percent, signed
-from polars_rank.reporting.question import lower_is_better
 
 EVIL = "</script><script>alert(1)</script>"
 RUNS = ["bm25", "neural"]
@@ -372,13 +371,30 @@ def test_without_a_baseline_the_best_run_stands_beside_the_next(tmp_path):
 
 @without_charts
 def test_lower_is_better_where_the_metric_says_so(log, tmp_path):
-    assert lower_is_better(pr.fall_out(5)) and not lower_is_better(pr.ndcg(10))
-    assert not lower_is_better(pl.col("x").sum())
     lists = pr.per_query(log, "label_ranking_loss", by="run")
     row = pr.compare(lists, baseline="bm25").row(0, named=True)
     assert row["difference"] < 0 and row["p_value"] < 0.05
     page = read(log, tmp_path, "label_ranking_loss", baseline="bm25")
     assert "neural is better than bm25" in page.text and "(lower is better)" in page.text
+
+
+@pytest.mark.parametrize(
+    ("metric", "direction", "conclusion"),
+    [
+        (pr.metric("label_ranking_loss").alias("loss"), " (lower is better)", "neural is better than"),
+        (1 - pr.metric("label_ranking_loss"), "", "neural is better than"),
+        # It is not known of an expression.
+        (pl.col("rank").filter("relevant").mean().alias("x"), " (higher is better)", "x (higher is better) falls"),
+    ],
+)  # fmt: skip
+def test_the_page_says_which_direction_is_better(log, tmp_path, metric, direction, conclusion):
+    name = metric.output_name if isinstance(metric, pr.Metric) else "x"
+    page = read(log, tmp_path, metric, baseline="bm25")
+    assert page.text.count(f"{name}{direction}") >= 2
+    assert page.text.count(" is better)") == (2 if direction else 0)
+    charts = page.path.read_text(encoding="utf-8")
+    assert f"{name}{direction}: neural vs. bm25, per query" in charts
+    assert conclusion in page.text
 
 
 @without_charts

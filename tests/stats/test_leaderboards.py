@@ -145,6 +145,30 @@ def test_lower_is_better(metric):
         ]  # fmt: skip
 
 
+def test_direction_of_a_column_that_is_no_metric():
+    """The metric says what the name of a column does not: the run with less junk is better."""
+    log = pl.DataFrame({
+        "run": ["a", "b"] * 16, "query": [i // 2 for i in range(32)],
+        "doc": "x", "score": 1.0, "label": [1, 0] * 15 + [0, 1],
+    })  # fmt: skip
+    log = pl.concat([log, log.with_columns(doc=pl.lit("y"), score=0.5, label=pl.lit(0, pl.Int64))])
+    junk = pr.fall_out(1)
+    for metric in (
+        junk.alias("junk@1"), junk * 1, (2 * junk).alias("double"), (junk + junk) / 2,
+        junk - pr.precision(1), pr.precision(1) * -1, 1 - pr.precision(1), -(-junk),
+    ):  # fmt: skip
+        values = pr.per_query(log, metric, by="run", undefined="zero")
+        for table in (values, pr.stats.moments(values, metric, all_pairs=True)):
+            board = pr.stats.leaderboard(table, metric)
+            assert board["run"].to_list() == ["a", "b"]
+            assert board["direction"].to_list() == ["lower is better"] * 2
+    values = pr.per_query(log, [junk.alias("junk@1"), 1 - junk, junk + pr.precision(1)], by="run")
+    board = pr.stats.leaderboard(values.rename({"(1 - fall_out@1)": "clean"}))
+    assert {*board["direction"]} == {"higher is better"}
+    assert board.filter(metric="junk@1", rank=1)["run"].item() == "b"
+    assert board.filter(metric="clean", rank=1)["run"].item() == "a"
+
+
 # -- Intervals ------------------------------------------------------------------------------------
 
 
