@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polars_rank.metrics.names import output_name
+from polars_rank.metrics.names import lower_is_better, output_name
 from polars_rank.reporting.formats import listed, text
 from polars_rank.reporting.headline import reversed_row, standing
-from polars_rank.reporting.question import lower_is_better
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
