@@ -384,7 +384,7 @@ def test_lower_is_better_where_the_metric_says_so(log, tmp_path):
         (pr.metric("label_ranking_loss").alias("loss"), " (lower is better)", "neural is better than"),
         (1 - pr.metric("label_ranking_loss"), "", "neural is better than"),
         # It is not known of an expression.
-        (pl.col("rank").filter("relevant").mean().alias("x"), " (higher is better)", "x (higher is better) falls"),
+        (pl.col("rank").filter("relevant").mean().alias("x"), " (higher is better)", "x (higher is better)"),
     ],
 )  # fmt: skip
 def test_the_page_says_which_direction_is_better(log, tmp_path, metric, direction, conclusion):
