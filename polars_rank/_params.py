@@ -419,7 +419,9 @@ def check_type(parameter: str, column: str, dtype: pl.DataType, kind: Kind) -> N
         if dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
             return
         problem, remedy = f"must be numeric; found {dtype}", "cast it to Float64"
-        if dtype == pl.Duration:
+        if dtype in (pl.String, pl.Categorical, pl.Enum):
+            remedy += ", or replace words by numbers, as in .replace_strict({'no': 0, 'yes': 1})"
+        elif dtype == pl.Duration:
             remedy = "convert it to seconds"
         elif dtype.is_temporal():
             remedy += ", or replace it with a test such as .is_not_null()"
