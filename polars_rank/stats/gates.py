@@ -261,7 +261,7 @@ def check(
     The intervals of `compare` have its confidence level: rules on a result with the alternative
     "greater" are one-sided, and with "equivalent" two one-sided tests, each with this level.
 
-    If a metric is 0 or 1 for each query, rules about `mean`, `low` and `high` use the exact bounds
+    If all values of a metric are 0 or 1, rules about `mean`, `low` and `high` use the exact bounds
     of Clopper and Pearson (1934) instead of the table's interval by Wilson, which holds its level
     on average over all rates, but not for each. Of logs whose true mean is at the threshold, at
     most 2.5% pass at a confidence level of 95%. With weights or clusters, the bounds use the

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
 
 #: Columns that identify a row of moments, beside the groups.
-KINDS = ("metric", "aggregate", "counts_as", "conventions")
+KINDS = ("metric", "aggregate", "counts_as", "conventions", "lower_is_better")
 #: Columns that moments with weights or clusters have: the names of their columns.
 UNITS = ("weighted_by", "clustered_by")
 #: Columns that moments with predictions have.
@@ -182,12 +182,12 @@ def moments(
         those of `by`, and
 
         - `metric`, and the column of the run;
-        - `aggregate`, `counts_as`, `conventions`: aggregation of the metric, value of undefined
-          values, and metric definitions;
+        - `aggregate`, `counts_as`, `conventions`, `lower_is_better`: aggregation of the metric,
+          value of undefined values, metric definitions, and whether a lower mean is better;
         - `queries`, `undefined`: number of rankings, and of rankings with an undefined value;
         - `empty`: number of rankings without a retrieved document, if the table has the column
           `num_retrieved`, as `per_query(by=...)` returns it;
-        - `binary`: whether the metric's values are 0 or 1 by definition, and in this table;
+        - `binary`: whether all values of the metric in the table are 0 or 1;
         - `counted`, `weight`, `mean`, `squares`: number of rankings that count, Σw,
           m = Σwx / Σw and Σw(x - m)²;
         - `units`, `weight_squares`, `deviations`, `unit_squares`: number of rankings (or clusters)
@@ -195,8 +195,8 @@ def moments(
         - `weight_cubes`, `cube_deviations`, `cube_squares`, `unit_cubes`: Σw³, Σw³(x - m),
           Σw³(x - m)² and Σw³(x - m)³, for the skewness;
         - with `baseline`, also its name, `pairs` (number of queries in both runs), and for these
-          `pair_undefined` (undefined in either run), `wins`, `ties`, `losses`, means and unit
-          squares of both runs, and the moments of the differences, as `difference_...`;
+          `pair_undefined` (undefined in either run), `wins`, `ties`, `losses` as in `compare`, means
+          and unit squares of both runs, and the moments of the differences, as `difference_...`;
         - with `predictions`, the sums `predictions` and `difference_predictions`, and with
           `probability`, `sampled_by`: the name of its column;
         - with `covariate`, the sums `run_covariate` and `difference_covariate`, and `adjusted_by`:
@@ -556,7 +556,7 @@ def regrouped(
     empty = [pl.when(pl.col(EMPTY).null_count() == 0).then(pl.col(EMPTY).sum())]
     added = table.group_by([*by, *kinds], maintain_order=True).agg(
         *(pl.col(name).sum() for name in counts),
-        pl.col("binary").all(),
+        (pl.col("binary") | (pl.col("counted") == 0)).all(),
         *(empty if EMPTY in schema else ()),
         *moment_math.merged(""),
         *(differences if paired else ()),
@@ -566,6 +566,10 @@ def regrouped(
             if name in schema
         ),
         *kept,
+    )
+    # All groups of a metric have one method.
+    added = added.with_columns(
+        pl.col("binary").all().over(KINDS) & (pl.col("counted").sum() > 0).over(KINDS)
     )
     if ALL_PAIRS in schema:
         pairs = merged_pairs(table, [*by, *kinds], *runs)
@@ -695,13 +699,14 @@ def paired_sums(
         own, base = pl.col(each.name), baseline_of(each.name)
         value, opposed = each.of(own), pl.when(PAIRED).then(each.of(base))
         difference = value - opposed
+        better = -difference if each.lower_is_better else difference
         both = difference.is_not_null()
         counts |= {
             key + "pairs": PAIRED,
             key + "pair_undefined": PAIRED & (own.is_null() | base.is_null()),
-            key + "wins": difference > 0,
-            key + "ties": difference == 0,
-            key + "losses": difference < 0,
+            key + "wins": better > 0,
+            key + "ties": better == 0,
+            key + "losses": better < 0,
         }
         spreads |= {key: (value, of_run), key + DIFFERENCE: (difference, moment_math.PARTS)}
         for name, companion in zip(COMPANIONS, (opposed, value), strict=True):
@@ -751,9 +756,7 @@ def _counts(selected: Sequence[Variable], weight: str | None) -> dict[str, pl.Ex
     for index, each in enumerate(selected):
         counts[metric_key(index) + "undefined"] = pl.col(each.name).is_null()
         counts[metric_key(index) + "defined"] = pl.col(each.name).is_not_null()
-        if each.is_binary:
-            fraction = (each.value != 0) & (each.value != 1)
-            counts[metric_key(index) + "fractions"] = fraction
+        counts[metric_key(index) + "others"] = (each.value != 0) & (each.value != 1)
     if weight is not None:
         (counts[_BAD_WEIGHTS],) = bad_weight(weight).values()
     return counts
@@ -784,12 +787,19 @@ def _long(
     for index, each in enumerate(selected):
         key = metric_key(index)
         undefined = pl.col(key + "undefined").cast(pl.Int64)
-        kinds = (each.name, each.aggregate, each.counts_as, description)
+        kinds = (
+            *(each.name, each.aggregate, each.counts_as, description),
+            each.lower_is_better,
+        )
         named = {
             **{kind: pl.lit(value) for kind, value in zip(KINDS, kinds, strict=True)},
             "queries": undefined + pl.col(key + "defined").cast(pl.Int64),
             "undefined": undefined,
-            "binary": pl.col(key + "fractions") == 0 if each.is_binary else pl.lit(value=False),
+            "binary": (
+                (pl.col(key + "others").sum() == 0) & (pl.col(key + "counted").sum() > 0)
+                if each.aggregate == "mean"
+                else pl.lit(value=False)
+            ),
             **({EMPTY: pl.col(OWN + EMPTY).cast(pl.Int64)} if OWN + EMPTY in available else {}),
             **({} if baseline is None else {"baseline": pl.lit(baseline)}),
             **{part: _as_integers(part, pl.col(key + part)) for part in parts},

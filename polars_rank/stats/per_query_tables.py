@@ -59,8 +59,6 @@ class Variable(NamedTuple):
     aggregate: str
     counts_as: str
     fill: float | None
-    #: Whether the values are 0 or 1 by definition.
-    is_binary: bool = False
     #: Whether a lower mean is better.
     lower_is_better: bool = False
 
@@ -227,22 +225,14 @@ def _variable(
     undefined = counted_as(metric, conventions)
     fill = undefined if isinstance(undefined, float) else None
     aggregate = conventions.aggregate(metric)
-    is_binary = aggregate == "mean" and (schema[name] == pl.Boolean or _is_binary(metric))
-    return Variable(
-        name, aggregate, conventions.counts_as(metric), fill, is_binary, lower_is_better(metric)
-    )
+    counts_as = conventions.counts_as(metric)
+    return Variable(name, aggregate, counts_as, fill, lower_is_better(metric))
 
 
 def lower_is_better(metric: str | pl.Expr) -> bool:
     """Return whether a lower mean of a metric is better; False for other columns."""
     metric = _metric(metric, POLARS_RANK.name) if isinstance(metric, str) else metric
     return isinstance(metric, Metric) and metric.lower_is_better
-
-
-def _is_binary(metric: pl.Expr) -> bool:
-    """Return whether the values of a metric are 0 or 1 by definition."""
-    definition = metric.definition if isinstance(metric, Metric) else None
-    return definition is not None and definition.binary
 
 
 def _metric(name: str, tool: str) -> pl.Expr:

@@ -25,7 +25,7 @@ from polars_rank.stats.moment_tables import KINDS, groups_of, merged
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_METADATA, _FORMAT = "polars_rank.moments", 5
+_METADATA, _FORMAT = "polars_rank.moments", 6
 
 
 @public

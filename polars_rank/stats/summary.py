@@ -174,9 +174,10 @@ def summarize(
     interval
         Method for the confidence interval:
 
-        - "auto": for metrics whose values are 0 or 1, such as the hit rate, Wilson's interval of
-          a proportion; otherwise "t". With weights or clusters, n is the effective number of
-          units, as if all queries of a cluster had the same value: if they do not, "t" is narrower;
+        - "auto": for metrics whose values are all 0 or 1 in the table, such as the hit rate,
+          Wilson's interval of a proportion; otherwise "t". With weights or clusters, n is the
+          effective number of units, as if all queries of a cluster had the same value: if they do
+          not, "t" is narrower;
         - "t": t distribution (extra "stats");
         - "normal": normal distribution;
         - "bootstrap": percentiles of a Poisson bootstrap (extra "stats");

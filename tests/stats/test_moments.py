@@ -136,7 +136,7 @@ def test_files(tmp_path):
     close(result, pr.stats.moments(lists))
     about = json.loads(pl.read_parquet_metadata(tmp_path / "0.parquet")["polars_rank.moments"])
     assert about["metric"] == ["ap"]
-    assert about["format"] == 5
+    assert about["format"] == 6
     # A plain scan of the same files is a table to merge, too.
     close(pr.stats.merge(pl.read_parquet(tmp_path / "*.parquet")), pr.stats.moments(lists))
 

@@ -392,8 +392,8 @@ def test_a_studentized_interval_is_not_wider_than_the_range():
 
 
 def test_intervals_that_leave_the_range_are_warned_of():
-    message = r"1 of 1 intervals exceed \[0, 1\], .*, e.g. 'x': -5.853 to 6.853; there are"
-    for lists in (per_query([0, 1]), pr.stats.moments(per_query([0, 1]))):
+    message = r"1 of 1 intervals exceed \[0, 1\], .*, e.g. 'x': -5.726 to 6.726; there are"
+    for lists in (per_query([0.01, 0.99]), pr.stats.moments(per_query([0.01, 0.99]))):
         with pytest.warns(pr.errors.RankWarning, match=message):
             pr.summarize(lists)
     with warnings.catch_warnings():
