@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from polars_rank._texts import displayed
 from polars_rank.errors import number_of
 
 #: Shown for missing numbers.
@@ -103,5 +104,5 @@ def text(value: Any) -> str:
 #: Filters of the templates.
 FILTERS = {
     "number": number, "signed": signed, "percent": percent, "count": count, "p_value": p_value,
-    "text": text, "number_of": number_of,
+    "text": lambda value: displayed(text(value)), "number_of": number_of,
 }  # fmt: skip

@@ -50,7 +50,7 @@ from polars_rank.stats.predictions import (
 )
 from polars_rank.stats.query_hash import query_key
 from polars_rank.stats.run_matrices import RunMatrices
-from polars_rank.stats.run_pairs import PAIRED, Pairs, baseline_of, duplicates
+from polars_rank.stats.run_pairs import PAIRED, SLICE, Pairs, baseline_of, duplicates
 from polars_rank.stats.sequences import SEQUENCE_SUMS
 
 if TYPE_CHECKING:
@@ -674,8 +674,8 @@ def paired_sums(
 
     For `sampled` see `sums_of`. With `values`, the result has all differences and the keys of
     their queries. With `sequence`, a function of the differences, it has `SEQUENCE_SUMS`. `slices`
-    names a column of lists of structs; the result then has a row for each struct instead of each
-    group.
+    names a column of lists of structs with the fields `SLICE`; the result then has a row for each
+    struct instead of each group.
     """
     rows = pairs.joined(rankings, [each.name for each in selected])
     if sampled is not None:
@@ -685,7 +685,7 @@ def paired_sums(
     by = [*pairs.by, pairs.run]
     if slices is not None:
         rows = rows.explode(slices).unnest(slices)
-        by = ["column", "value", pairs.run]
+        by = [*SLICE, pairs.run]
     free(by, FIXED)
     counts = _counts(selected, pairs.weight)
     counts[_WEIGHTS_DIFFER] = pairs.weights_differ

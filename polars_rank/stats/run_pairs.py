@@ -30,6 +30,8 @@ _IN_BOTH = OWN + "in both"
 _ROWS, _EXISTS = OWN + "rows", OWN + "there"
 #: The number of runs that a message names.
 _FIRST_RUNS = 10
+#: The columns of a slice: the name of its column, and its value.
+SLICE = (OWN + "column", OWN + "value")
 #: Whether the baseline has a ranking of the same query.
 PAIRED = pl.col(_IN_BOTH).fill_null(value=False)
 

@@ -554,7 +554,9 @@ def _with_warnings(
 
 def _without_equal_rows(result: pl.LazyFrame, rows: pl.LazyFrame) -> pl.LazyFrame:
     """Return the result; collecting it raises for rows with the same values in all columns."""
-    columns = [name for name, dtype in schema_of(rows).items() if dtype != pl.Object]
+    columns = selectors.by_name(
+        *(name for name, dtype in schema_of(rows).items() if dtype != pl.Object)
+    )
     twice = rows.group_by(pl.struct(columns).hash().alias(KEY)).agg(pl.len().alias(_ROWS))
 
     def refuse(counts: pl.DataFrame) -> None:
