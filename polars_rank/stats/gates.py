@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 import polars as pl
 
 from polars_rank._params import F, is_number, one_of, public
+from polars_rank._texts import displayed
 from polars_rank.errors import (
     ArgumentError,
     GateFailed,
@@ -497,7 +498,7 @@ def _warn_of_skewness(checks: Sequence[_Check]) -> None:
         return
     first = skewed[0]
     row = first.row or {}
-    where = f" ({first.where})" if first.where else ""
+    where = f" ({displayed(first.where)})" if first.where else ""
     warn(
         f"{number_of(len(skewed), 'verdict')} may be wrong, because intervals are unreliable for "
         f"so few values with so much skewness; the first is {first.rule!r}{where} with "

@@ -29,7 +29,7 @@ from polars_rank.conventions import (
     named,
     preset_of,
 )
-from polars_rank.errors import ArgumentError, DataError, Finding, SchemaError, warn
+from polars_rank.errors import ArgumentError, DataError, Finding, SchemaError, short, warn
 from polars_rank.evaluation.checks import first_row
 from polars_rank.evaluation.means import CONVENTIONS, NUM_RETRIEVED
 from polars_rank.frames.ids import is_text
@@ -473,7 +473,7 @@ def row_labels(table: pl.DataFrame, names: Sequence[str]) -> list[str]:
     if not columns:
         return [""] * table.height
     return [
-        ", ".join(f"{name} = {value!r}" for name, value in zip(names, values, strict=True))
+        ", ".join(f"{name} = {short(value)}" for name, value in zip(names, values, strict=True))
         for values in zip(*columns, strict=True)
     ]
 
