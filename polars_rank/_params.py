@@ -216,6 +216,16 @@ def is_integer(value: object) -> bool:
     return True
 
 
+def number_in(text: str) -> float | None:
+    """Return the finite decimal number that a text is; None for other text.
+
+    Unlike `float`, this refuses digits of other scripts, underscores and spaces.
+    """
+    decimal = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text, re.ASCII | re.IGNORECASE)
+    value = float(text) if decimal else math.nan
+    return value if math.isfinite(value) else None
+
+
 def number(name: str, value: Any, what: str = "") -> float:
     """Return a finite number; raise `ArgumentError` for anything else."""
     if not is_number(value):

@@ -41,13 +41,13 @@ _LATEX = str.maketrans(
 
 
 def visible(text: str) -> str:
-    """Return text with invisible and invalid characters as in Python's strings.
+    r"""Return text with invisible and invalid characters as in Python's strings.
 
     Examples
     --------
     >>> from polars_rank._texts import visible
-    >>> print(visible("a\\0b\\u2028"))
-    a\\x00b\\u2028
+    >>> print(visible("a\0b\u2028"))
+    a\x00b\u2028
     """
     return re.sub(_INVISIBLE, lambda found: ascii(found[0])[1:-1], text)
 
@@ -67,8 +67,8 @@ def markdown(text: str) -> str:
     """Return text without markup and links of Markdown."""
 
     def escaped(found: re.Match[str]) -> str:
-        *before, last = found[0]
-        return "".join(before) + _ENTITIES.get(last, f"\\{last}")
+        last = found[0][-1]
+        return found[0][:-1] + _ENTITIES.get(last, f"\\{last}")
 
     return _MARKUP.sub(escaped, displayed(text))
 

@@ -197,9 +197,7 @@ def hint(name: str, candidates: Iterable[str]) -> str:
         parts = [
             each
             for each in folded
-            if each.startswith(lower)
-            or lower.startswith(f"{each}_")
-            or lower.endswith(f"_{each}")
+            if each.startswith(lower) or lower.startswith(f"{each}_") or lower.endswith(f"_{each}")
         ]
         close = close or parts[:3]
     if not close:

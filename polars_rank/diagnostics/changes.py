@@ -78,7 +78,8 @@ def movers(
     frame
         The long table of several runs, one row per document.
     metric
-        The metric whose change is measured. For metrics such as `fall_out`, a lower value is a gain.
+        The metric whose change is measured. For metrics such as `fall_out`, lower values are
+        gains.
     baseline
         The run that the others are compared with.
     run

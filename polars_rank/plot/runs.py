@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from polars_rank._texts import visible, visible_text
 from polars_rank._params import OWN, check_column, check_distinct, public
+from polars_rank._texts import visible, visible_text
 from polars_rank.errors import ArgumentError, DataError, SchemaError, short
 from polars_rank.stats.per_query_tables import run_column
 

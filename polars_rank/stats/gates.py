@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import polars as pl
 
-from polars_rank._params import F, is_number, one_of, public
+from polars_rank._params import F, number_in, one_of, public
 from polars_rank._texts import displayed
 from polars_rank.errors import (
     ArgumentError,
@@ -121,7 +121,8 @@ class Rule:
                     f"invalid sign {sign!r} in the rule {text!r} (`rules`); use {meant!r}"
                 )
         match = _RULE.fullmatch(text)
-        if match is None or not _is_float(match["bound"]):
+        bound = None if match is None else number_in(match["bound"])
+        if match is None or bound is None:
             raise ArgumentError(
                 f"invalid rule {text!r} (`rules`); examples of rules: 'ndcg@10 >= 0.4', "
                 "'low(ndcg@10) >= 0.38', 'difference(ndcg@10) >= -0.01 where(country=US)' or "
@@ -134,7 +135,7 @@ class Rule:
                 f"the rule {text!r} (`rules`) is about {column!r}, which has no confidence "
                 f"interval; {instead}"
             )
-        return cls(text, column, metric, match["sign"], float(match["bound"]), where)
+        return cls(text, column, metric, match["sign"], bound, where)
 
     @property
     def is_of_mean(self) -> bool:
@@ -371,13 +372,6 @@ def _is_unicode(*values: Any) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _is_float(text: str) -> bool:
-    try:
-        return is_number(float(text))
-    except ValueError:
-        return False
 
 
 def rules_in(path: str | PathLike[str]) -> tuple[list[Any], Any]:

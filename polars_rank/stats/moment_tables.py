@@ -195,8 +195,9 @@ def moments(
         - `weight_cubes`, `cube_deviations`, `cube_squares`, `unit_cubes`: Σw³, Σw³(x - m),
           Σw³(x - m)² and Σw³(x - m)³, for the skewness;
         - with `baseline`, also its name, `pairs` (number of queries in both runs), and for these
-          `pair_undefined` (undefined in either run), `wins`, `ties`, `losses` as in `compare`, means
-          and unit squares of both runs, and the moments of the differences, as `difference_...`;
+          `pair_undefined` (undefined in either run), `wins`, `ties`, `losses` as in `compare`,
+          means and unit squares of both runs, and the moments of the differences, as
+          `difference_...`;
         - with `predictions`, the sums `predictions` and `difference_predictions`, and with
           `probability`, `sampled_by`: the name of its column;
         - with `covariate`, the sums `run_covariate` and `difference_covariate`, and `adjusted_by`:

@@ -241,9 +241,7 @@ def _slices(columns: Sequence[str], *, pairs: bool) -> pl.Expr:
     single = [(column,) for column in columns]
     several = [*single, *(combinations(columns, 2) if pairs else ())]
     structs = [
-        pl.struct(
-            pl.lit(_SEPARATOR.join(each)).alias(SLICE[0]), _value(each).alias(SLICE[1])
-        )
+        pl.struct(pl.lit(_SEPARATOR.join(each)).alias(SLICE[0]), _value(each).alias(SLICE[1]))
         for each in several
     ]
     return pl.concat_list(structs)

@@ -10,8 +10,8 @@ from xml.etree import ElementTree as ET
 import polars as pl
 
 from polars_rank import _texts
-from polars_rank._texts import displayed, visible
 from polars_rank._params import check_column, one_of, public
+from polars_rank._texts import displayed, visible
 from polars_rank.errors import ArgumentError, number_of
 from polars_rank.frames.tables import lazy
 from polars_rank.io.outputs import new_file

@@ -541,6 +541,9 @@ def test_files_that_are_wrong(tmp_path, text, error, message):
         ("ndcg@10", "invalid rule 'ndcg@10'"),
         ("ndcg@10 >= high", "invalid rule"),
         ("ndcg@10 >= nan", "invalid rule"),
+        ("ndcg@10>\N{FULLWIDTH DIGIT ONE}", "invalid rule"),
+        ("ndcg@10 > 1_0", "invalid rule"),
+        ("ndcg@10 > 0x1", "invalid rule"),
         ("ndcg@5 >= 0.4", "no table has the metric and the columns.*Did you mean 'ndcg@10'"),
         ("difference(ndcg@10) >= 0", "no table has the metric and the columns"),
         (
