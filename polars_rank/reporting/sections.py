@@ -34,8 +34,7 @@ from polars_rank.reporting.judge import judge_context
 from polars_rank.reporting.leaderboard import boards
 from polars_rank.reporting.question import lower_is_better, names_of
 from polars_rank.reporting.units import sample_text
-from polars_rank.stats.gates import WORST_FIRST
-from polars_rank.stats.verdicts import failing
+from polars_rank.stats.verdicts import WORST_FIRST, failing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

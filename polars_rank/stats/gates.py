@@ -16,6 +16,7 @@ from polars_rank._params import F, number_in, one_of, public
 from polars_rank._texts import displayed
 from polars_rank.errors import (
     ArgumentError,
+    DataError,
     GateFailed,
     SchemaError,
     SourceError,
@@ -24,9 +25,11 @@ from polars_rank.errors import (
     short,
     warn,
 )
-from polars_rank.frames.tables import is_path, lazy
+from polars_rank.frames.results import COUNT, FLAG, NUMBER, TEXT, typed
+from polars_rank.frames.tables import collected, is_path, lazy, schema_of
 from polars_rank.io.files import read_toml
 from polars_rank.stats.decisions import (
+    COUNTS,
     INTERVALS,
     NUMBERS,
     QUANTILE,
@@ -38,7 +41,7 @@ from polars_rank.stats.decisions import (
 from polars_rank.stats.differences import COLUMNS
 from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.per_query_tables import EMPTY, warn_of_empty
-from polars_rank.stats.verdicts import failing, in_words
+from polars_rank.stats.verdicts import TYPES, WORST_FIRST, failing, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -73,16 +76,14 @@ _SLICE = ("column", "value")
 _OF_POWER = ("needed", "detectable")
 #: Columns that do not identify a group, run or slice.
 _NOT_KEYS = {*NUMBERS, "metric", "other_mean", "small", "warning", "confidence", "interval"}
-#: Verdicts, from the worst to the best.
-WORST_FIRST = ("fail", "undecided", "pass")
-_SCHEMA = {
-    "rule": pl.String,
-    "where": pl.String,
-    "value": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "queries": pl.Int64,
-    "verdict": pl.String,
+#: Types of the columns that rules and verdicts read.
+_RESULTS = {
+    **dict.fromkeys(COUNTS, COUNT),
+    **dict.fromkeys((name for name in NUMBERS if name not in COUNTS), NUMBER),
+    "metric": TEXT,
+    "interval": TEXT,
+    "confidence": NUMBER,
+    "small": FLAG,
 }
 
 
@@ -311,9 +312,7 @@ def check(
         for subject, each in _checks(rule, tables).items():
             checks.setdefault((rule.text, subject), each)
     _warn_of_skewness([*checks.values()])
-    verdicts = pl.DataFrame(
-        [each.as_row() for each in checks.values()], schema=_SCHEMA, orient="row"
-    )
+    verdicts = pl.DataFrame([each.as_row() for each in checks.values()], schema=TYPES, orient="row")
     failed = verdicts.filter(pl.col("verdict").is_in(failing(unsure)))
     if on_fail == "raise" and failed.height:
         failures = "\n".join(map(in_words, failed.iter_rows(named=True)))
@@ -346,22 +345,31 @@ def _as_list(result: Any) -> Sequence[Any]:
 
 
 def _table(given: Any) -> pl.DataFrame:
-    table: pl.DataFrame = lazy(given, "result").collect()
-    if is_moments(table.schema):
+    rows = lazy(given, "result")
+    schema = schema_of(rows)
+    if is_moments(schema):
         raise ArgumentError(
             "`result` has moments, which have no interval; pass the result of pr.summarize or "
             "pr.compare of the moments"
         )
-    if {*_OF_POWER} <= {*table.columns}:
+    if {*_OF_POWER} <= {*schema}:
         raise ArgumentError(
             "`result` is a table of pr.stats.power, which has no interval; pass the result of "
             "pr.compare"
         )
-    if "queries" not in table.columns or "metric" not in table.columns:
+    if "queries" not in schema or "metric" not in schema:
         raise SchemaError(
             "columns 'metric' and 'queries' (`result`) not found; pass the result of pr.summarize, "
             "pr.compare or pr.slices"
         )
+    quantiles = [name for name in schema if QUANTILE.fullmatch(name) and "." in name]
+    table = collected(typed(rows, "result", {**_RESULTS, **dict.fromkeys(quantiles, NUMBER)}))
+    for name in ("metric", "queries"):
+        if count := table.get_column(name).null_count():
+            raise DataError(
+                f"column {name!r} (`result`) is null in {number_of(count, 'row')}; pass the whole "
+                "result of pr.summarize, pr.compare or pr.slices"
+            )
     return table
 
 

@@ -11,6 +11,7 @@ from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.evaluation.checks import with_run_warning
 from polars_rank.evaluation.means import to_rows
+from polars_rank.frames.results import COUNT, FLAG, NESTED, NUMBER, TEXT, typed
 from polars_rank.frames.tables import (
     collected,
     framed_table,
@@ -93,6 +94,18 @@ FIXED = {
     *PAIR_SUMS,
     ALL_PAIRS,
     *overlap_check.COLUMNS,
+}
+
+#: Types of the columns of moments.
+_TYPES = {
+    **dict.fromkeys((*RANKING_SUMS, *PAIR_SUMS), NUMBER),
+    **dict.fromkeys((*COUNTS, *PAIR_COUNTS, EMPTY), COUNT),
+    **dict.fromkeys(("counted", "units", DIFFERENCE + "counted", DIFFERENCE + "units"), COUNT),
+    **dict.fromkeys((*KINDS, *_NAMES_OF_COLUMNS, "baseline"), TEXT),
+    **dict.fromkeys(("ranking_type", "first_ranking", "last_ranking"), TEXT),
+    **dict.fromkeys(("binary", "lower_is_better"), FLAG),
+    **dict.fromkeys((*SUMS_OF_PREDICTIONS, *SUMS_OF_COVARIATES, ALL_PAIRS), NESTED),
+    "sampled_rankings": NESTED,
 }
 
 _BAD_WEIGHTS, _WEIGHTS_DIFFER = OWN + "bad weights", OWN + "weights differ"
@@ -421,6 +434,7 @@ def merged(
     Parts that are not `disjoint` may have rankings with the same keys, such as slices of a table.
     If groups are `later_pooled`, those with the same queries lead to a warning.
     """
+    parts = [typed(part, "tables", _TYPES) for part in parts]
     schemas = [schema_of(part) for part in parts]
     _check_units(schemas)
     if any(EMPTY in schema for schema in schemas):
@@ -535,7 +549,7 @@ def regrouped(
     Groups that are pooled, here or later, lead to a warning if they have the same queries. Sums of
     `all_pairs` are kept if the result needs them.
     """
-    table = table if all_pairs else table.drop(ALL_PAIRS, strict=False)
+    table = typed(table if all_pairs else table.drop(ALL_PAIRS, strict=False), "values", _TYPES)
     schema = schema_of(table)
     paired = "baseline" in schema
     counts = [*COUNTS, *(PAIR_COUNTS if paired else ())]
@@ -556,7 +570,7 @@ def regrouped(
     table = table.cache() if (of_parts and disjoint) or ALL_PAIRS in schema else table
     empty = [pl.when(pl.col(EMPTY).null_count() == 0).then(pl.col(EMPTY).sum())]
     added = table.group_by([*by, *kinds], maintain_order=True).agg(
-        *(pl.col(name).sum() for name in counts),
+        *(pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum()) for name in counts),
         (pl.col("binary") | (pl.col("counted") == 0)).all(),
         *(empty if EMPTY in schema else ()),
         *moment_math.merged(""),
@@ -607,6 +621,12 @@ def regrouped(
 
 
 def _one_kind(table: pl.DataFrame) -> pl.DataFrame:
+    """Return moments; raise `DataError` if they cannot be merged."""
+    for name in (*COUNTS, *PAIR_COUNTS):
+        if name in table.columns and table.get_column(name).null_count():
+            raise DataError(
+                f"moments have null in the column {name!r}; pass whole results of pr.stats.moments"
+            )
     for kind in ("conventions", "baseline", *_NAMES_OF_COLUMNS):
         if kind in table.columns and table.get_column(kind).n_unique() > 1:
             values = ", ".join(map(repr, sorted(map(str, table.get_column(kind).unique()))))

@@ -12,8 +12,9 @@ import polars as pl
 from polars_rank import _texts
 from polars_rank._params import check_column, one_of, public
 from polars_rank._texts import displayed, visible
-from polars_rank.errors import ArgumentError, number_of
-from polars_rank.frames.tables import lazy
+from polars_rank.errors import ArgumentError, DataError, number_of, short
+from polars_rank.frames.results import COUNT, NUMBER, TEXT, typed
+from polars_rank.frames.tables import collected, lazy
 from polars_rank.io.outputs import new_file
 
 
@@ -117,19 +118,36 @@ def markdown(verdicts: pl.DataFrame) -> str:
     return "\n".join(lines) + "\n"
 
 
-#: The columns of verdicts that files show.
-_COLUMNS = ("verdict", "rule", "where", "value", "low", "high", "queries")
+#: The types of the columns of verdicts.
+TYPES = {
+    "rule": TEXT,
+    "where": TEXT,
+    "value": NUMBER,
+    "low": NUMBER,
+    "high": NUMBER,
+    "queries": COUNT,
+    "verdict": TEXT,
+}
+#: Verdicts, from the worst to the best.
+WORST_FIRST = ("fail", "undecided", "pass")
 
 
 def _rows(verdicts: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of verdicts; raise `ArgumentError` if nothing was checked."""
-    for name in _COLUMNS:
+    """Return the rows of verdicts; raise an error if nothing was checked, or for other rows."""
+    for name in TYPES:
         check_column("verdicts", name, verdicts.schema)
-    rows = [*verdicts.iter_rows(named=True)]
+    table = collected(typed(verdicts.lazy(), "verdicts", TYPES))
+    rows = [{**row, "where": row["where"] or ""} for row in table.iter_rows(named=True)]
     if not rows:
         raise ArgumentError(
             "`verdicts` has no rows: nothing was checked; pass the result of `check`"
         )
+    for row in rows:
+        if row["rule"] is None or row["verdict"] not in WORST_FIRST:
+            raise DataError(
+                "`verdicts` has a row that is not of `check`: 'rule' must be text, and 'verdict' "
+                f"one of {', '.join(map(repr, WORST_FIRST))}; found {short(row)}"
+            )
     return rows
 
 
