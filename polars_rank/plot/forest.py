@@ -33,8 +33,8 @@ from polars_rank.plot.runs import (
 )
 from polars_rank.plot.statistics_tables import (
     bounds_of,
-    check_columns,
     keys_of,
+    result,
     rows_of_metrics,
     with_corrected_bounds,
     with_level,
@@ -113,7 +113,7 @@ def intervals(
         return slices(rows, run=run, baseline=baseline, colors=colors)
     is_difference = "difference" in schema
     value = "difference" if is_difference else "mean"
-    check_columns(schema, ("metric", value, "low", "high"), "pr.summarize or pr.compare")
+    rows = result(rows, ("metric", value, "low", "high"), "pr.summarize or pr.compare")
     more = ["p_corrected"] if "p_corrected" in schema else []
     rows = with_level(rows_of_metrics(rows, metrics).rename({value: "x"}))
     columns = ["x", *bounds_of(schema), "queries", "confidence", *more]
@@ -198,7 +198,7 @@ def slices(
     rows = lazy(table, "table")
     schema = schema_of(rows)
     required = ("column", "value", "metric", "difference", "low", "high", "contribution", "small")
-    check_columns(schema, required, "pr.slices")
+    rows = result(rows, required, "pr.slices")
     columns = run_columns(schema, run)
     data = collected(
         with_level(rows)
@@ -257,9 +257,8 @@ def _overall(data: pl.DataFrame, overall: Any, columns: list[str]) -> pl.DataFra
         pl.col("queries").sum(),
     )
     if overall is not None:
-        known = lazy(overall, "overall")
+        known = result(lazy(overall, "overall"), ("metric", "low", "high"), "pr.compare", "overall")
         schema = schema_of(known)
-        check_columns(schema, ("metric", "low", "high"), "pr.compare", "overall")
         ends = collected(known.select(*groups(columns), "metric", *bounds_of(schema)))
         ends, _ = with_corrected_bounds(ends)
         rows = rows.join(ends, on=keys, how="left", nulls_equal=True, maintain_order="left")
@@ -312,8 +311,8 @@ def bounds(
     schema = schema_of(rows)
     is_tie_band = "tied_documents" in schema
     share = "tied_documents" if is_tie_band else "judged"
-    check_columns(
-        schema,
+    rows = result(
+        rows,
         ("metric", "low", "high", share, *(["expected"] if is_tie_band else [])),
         "pr.diagnostics.tie_bands or pr.diagnostics.judgment_bounds",
     )
