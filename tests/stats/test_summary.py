@@ -463,3 +463,11 @@ def test_rows_are_in_the_order_of_groups_metrics_and_runs():
     for name, table in tables.items():
         assert table.columns[:3] == ["country", "metric", "run"], name
         assert table.select("country", "metric", "run").rows() == expected, name
+
+
+@pytest.mark.parametrize("name", ["*", "^.*$", "^x"])
+def test_further_columns_may_have_names_that_polars_reads_as_patterns(name):
+    table = pl.DataFrame({"query": [1, 2, 3], "x": [0.2, 0.3, 0.5], name: ["a", "b", "b"]})
+    assert pr.summarize(table, "x")["mean"].item() == pytest.approx((0.2 + 0.3 + 0.5) / 3)
+    with pytest.raises(pr.errors.DataError, match="duplicate rows"):
+        pr.summarize(pl.concat([table, table]), "x")
