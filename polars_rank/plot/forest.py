@@ -41,7 +41,7 @@ from polars_rank.plot.statistics_tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import altair as alt
 
@@ -115,8 +115,9 @@ def intervals(
     value = "difference" if is_difference else "mean"
     rows = result(rows, ("metric", value, "low", "high"), "pr.summarize or pr.compare")
     more = ["p_corrected"] if "p_corrected" in schema else []
-    rows = with_level(rows_of_metrics(rows, metrics).rename({value: "x"}))
-    columns = ["x", *bounds_of(schema), "queries", "confidence", *more]
+    rows = with_level(rows_of_metrics(rows, metrics))
+    names = [*bounds_of(schema), "queries", "confidence", *more]
+    columns = {"x": pl.col(value), **{name: pl.col(name) for name in names}}
     data, runs = _rows(
         rows, schema, run, columns, baseline, colors, needed_baseline=not is_difference
     )
@@ -317,8 +318,9 @@ def bounds(
         "pr.diagnostics.tie_bands or pr.diagnostics.judgment_bounds",
     )
     point = pl.col("expected") if is_tie_band else pl.lit(None, dtype=pl.Float64)
-    rows = rows_of_metrics(rows, metrics).with_columns(pl.col(share).alias("share"), x=point)
-    data, runs = _rows(rows, schema, run, ["low", "high", "x", "share"], baseline, colors)
+    rows = rows_of_metrics(rows, metrics)
+    columns = {"low": pl.col("low"), "high": pl.col("high"), "x": point, "share": pl.col(share)}
+    data, runs = _rows(rows, schema, run, columns, baseline, colors)
     x = axis("X", "low", "mean", grid=True, scale={"zero": False})
     data = _with_offsets(data, runs)
     y, height = _rows_axis(data, runs)
@@ -354,8 +356,8 @@ def bounds(
 
 
 def _rows(
-    rows: pl.LazyFrame, schema: pl.Schema, run: str | None, columns: Sequence[str], baseline: Any,
-    colors: Colors | None, *, needed_baseline: bool = True,
+    rows: pl.LazyFrame, schema: pl.Schema, run: str | None, columns: Mapping[str, pl.Expr],
+    baseline: Any, colors: Colors | None, *, needed_baseline: bool = True,
 ) -> tuple[pl.DataFrame, Runs]:  # fmt: skip
     """Return the columns with the label of each row, and the runs."""
     of_runs = run_columns(schema, run)
@@ -364,10 +366,11 @@ def _rows(
         *groups(of_runs),
         *(pl.col(key).cast(pl.String).fill_null("null").alias(_KEY + key) for key in keys),
         "metric",
-        *columns,
+        **columns,
     )
+    (first, *_) = columns
     data, runs = labeled(
-        harmless_texts(non_empty(collected(selected), columns[0], "mean")),
+        harmless_texts(non_empty(collected(selected), first, "mean")),
         baseline=baseline,
         colors=colors,
         needed=needed_baseline,

@@ -33,7 +33,7 @@ def csv_link(table: pl.DataFrame) -> str:
     -0.5,-2
     """
     header = pl.DataFrame([[name] for name in table.columns], orient="col")
-    rows = pl.DataFrame([_as_text(column) for column in table])
+    rows = pl.DataFrame({column.name: _as_text(column) for column in table})
     content = "".join(
         part.with_columns(_without_formula()).write_csv(include_header=False)
         for part in (header, rows)

@@ -506,9 +506,10 @@ def _written(value: Any) -> str:
 def without(table: pl.DataFrame, *names: str) -> pl.DataFrame:
     """Return a table without some columns.
 
-    `DataFrame.drop` runs a query, which callbacks of a plan must not do.
+    `DataFrame.drop` runs a query, which callbacks of a plan must not do. A list of columns would
+    give a name to a column without one.
     """
-    return pl.DataFrame([column for column in table.get_columns() if column.name not in names])
+    return pl.DataFrame({each.name: each for each in table.get_columns() if each.name not in names})
 
 
 def in_order(table: pl.LazyFrame, groups: Sequence[str], run: Sequence[str]) -> pl.LazyFrame:
