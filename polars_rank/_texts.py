@@ -18,7 +18,7 @@ _ESCAPES = {
     if re.fullmatch(_INVISIBLE, character) and not "\ud800" <= character <= "\udfff"
 }
 #: Length at which text for readers is cut off.
-_LONGEST = 200
+_LONGEST = 500
 
 #: Markup of Markdown, and beginnings of links, whose last character is escaped.
 _MARKUP = re.compile(
@@ -58,7 +58,7 @@ def visible_text(text: pl.Expr) -> pl.Expr:
 
 
 def displayed(text: str) -> str:
-    """Return text for readers: visible, and not longer than a few lines."""
+    """Return text for readers: visible, and cut off after a few lines."""
     text = visible(text)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text):,} characters)"
 

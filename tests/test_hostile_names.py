@@ -32,7 +32,7 @@ NAMES = {
 #: Characters that no output has, other than line breaks between rows.
 INVISIBLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 #: More characters than an output for readers shows of a name.
-LONG = "r" * 300
+LONG = "r" * 600
 
 pytestmark = pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
 
