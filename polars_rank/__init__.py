@@ -176,12 +176,21 @@ if not TYPE_CHECKING:  # type checkers know the names from the imports above
         if name in _SUBMODULES:
             return import_module(f"polars_rank.{name}")
         if name not in _MODULES:
-            advice = instead(name)
+            advice = instead(name) or _in_submodule(name)
             remedy = f"; {advice}" if advice else ""
             raise AttributeError(f"module 'polars_rank' has no attribute {name!r}{remedy}")
         value = getattr(import_module(f"polars_rank.{_MODULES[name]}"), name)
         globals()[name] = value
         return value
+
+
+def _in_submodule(name: str) -> str:
+    """Return what to use instead of a name that submodules have, or an empty string."""
+    if name.startswith("_"):
+        return ""
+    modules = sorted([*_SUBMODULES, "conventions", "discounts", "errors", "gains", "terms"])
+    found = [each for each in modules if name in dir(import_module(f"polars_rank.{each}"))]
+    return f"use {' or '.join(f'pr.{each}.{name}' for each in found)}" if found else ""
 
 
 def __dir__() -> list[str]:

@@ -216,6 +216,16 @@ def is_integer(value: object) -> bool:
     return True
 
 
+def number_in(text: str) -> float | None:
+    """Return the finite decimal number that a text is; None for other text.
+
+    Unlike `float`, this refuses digits of other scripts, underscores and spaces.
+    """
+    decimal = re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text, re.ASCII | re.IGNORECASE)
+    value = float(text) if decimal else math.nan
+    return value if math.isfinite(value) else None
+
+
 def number(name: str, value: Any, what: str = "") -> float:
     """Return a finite number; raise `ArgumentError` for anything else."""
     if not is_number(value):
@@ -419,7 +429,9 @@ def check_type(parameter: str, column: str, dtype: pl.DataType, kind: Kind) -> N
         if dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
             return
         problem, remedy = f"must be numeric; found {dtype}", "cast it to Float64"
-        if dtype == pl.Duration:
+        if dtype in (pl.String, pl.Categorical, pl.Enum):
+            remedy += ", or replace words by numbers, as in .replace_strict({'no': 0, 'yes': 1})"
+        elif dtype == pl.Duration:
             remedy = "convert it to seconds"
         elif dtype.is_temporal():
             remedy += ", or replace it with a test such as .is_not_null()"

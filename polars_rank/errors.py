@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import re
 import sys
 import warnings
@@ -36,6 +37,11 @@ class RankError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to unpickle the error: without its constructor, which may need more."""
+        attributes = {name: value for name, value in vars(self).items() if name != "_details"}
+        return copyreg.__newobj__, (type(self), *self.args), attributes  # type: ignore[attr-defined]
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -76,6 +82,9 @@ class Finding:
 
 class DataError(RankError):
     """Rows have invalid values, such as NaN, null queries, or duplicate documents."""
+
+    #: Function that counts the rows; it may read the log, and is not pickled.
+    _details: Callable[[], Sequence[Finding]] | None = None
 
     def __init__(
         self, message: str, *, details: Callable[[], Sequence[Finding]] | None = None
@@ -183,8 +192,13 @@ def hint(name: str, candidates: Iterable[str]) -> str:
     folded = {each.lower(): each for each in sorted(set(candidates), reverse=True)}
     close = get_close_matches(lower, folded, n=3, cutoff=0.65)
     close = close or [each for each in folded if sorted(each) == sorted(lower)]
-    if len(name) >= _MIN_ABBREVIATION:  # "diff" for "difference", "query_column" for "query"
-        parts = [each for each in folded if each.startswith(lower) or lower.startswith(f"{each}_")]
+    # "diff" for "difference", "query_column" for "query", "fdr_bh" for "bh"
+    if len(name) >= _MIN_ABBREVIATION:
+        parts = [
+            each
+            for each in folded
+            if each.startswith(lower) or lower.startswith(f"{each}_") or lower.endswith(f"_{each}")
+        ]
         close = close or parts[:3]
     if not close:
         return ""

@@ -561,12 +561,12 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "scores that are text": (
         lambda: pr.evaluate(ONE.with_columns(new=pl.lit("x")), "rr", scores=["new"]),
         pr.errors.SchemaError,
-        r"^column 'new' \(`scores`\) must be numeric; found String; cast it to Float64$",
+        r"^column 'new' \(`scores`\) must be numeric; found String; cast it to Float64, or replace words by",
     ),
     "an expression of text": (
         lambda: pr.evaluate(ONE, "rr", score=pl.lit("x")),
         pr.errors.SchemaError,
-        "^`score` must be numeric; found String; cast it to Float64$",
+        "^`score` must be numeric; found String; cast it to Float64, or replace words by",
     ),
     "an expression that is not a number": (
         lambda: pr.evaluate(ONE, "rr", score=pl.lit(math.nan)),

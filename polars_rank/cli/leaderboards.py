@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polars_rank import _texts
 from polars_rank.cli import options as o
 from polars_rank.cli.per_query import PerQuery, Source
-from polars_rank.cli.printing import latex_table, latex_text, markdown_table, markdown_text
+from polars_rank.cli.printing import latex_table, markdown_table
 from polars_rank.cli.writing import put
 from polars_rank.stats import leaderboards
 from polars_rank.stats.leaderboard_rows import Population, direction_in_title
@@ -76,16 +77,16 @@ def board_of(data: PerQuery, **options: Any) -> pl.LazyFrame:
 
 def _markdown(board: pl.DataFrame) -> str:
     names, rows = _cells(
-        board, markdown_text, lambda text: f"**{text}**", lambda text: f"<sup>{text}</sup>"
+        board, _texts.markdown, lambda text: f"**{text}**", lambda text: f"<sup>{text}</sup>"
     )
     text = markdown_table(names, [False, *[True] * (len(names) - 1)], rows)
-    return f"{text}\n{markdown_text(_note(board))}\n"
+    return f"{text}\n{_note(board)}\n"
 
 
 def _latex(board: pl.DataFrame) -> str:
     names, rows = _cells(
         board,
-        latex_text,
+        _texts.latex,
         lambda text: f"\\textbf{{{text}}}",
         lambda text: f"\\textsuperscript{{{text}}}",
     )

@@ -17,6 +17,7 @@ import typer
 
 from polars_rank import conventions as definitions
 from polars_rank import trec
+from polars_rank._params import number_in
 from polars_rank.cli import completion, sources, writing
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.evaluation import parameters
@@ -476,10 +477,10 @@ def cutoffs(texts: Iterable[str]) -> list[int]:
 
 def number(name: str, text: str) -> float:
     """Return the number in an option; raise `ArgumentError` if the text is not a number."""
-    try:
-        return float(text)
-    except ValueError:
-        raise ArgumentError(f"`{name}` must be numbers; found {text!r}") from None
+    value = number_in(text)
+    if value is None:
+        raise ArgumentError(f"`{name}` must be numbers; found {text!r}")
+    return value
 
 
 def parameters_of_fusion(text: str) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
+from polars_rank import _texts
+from polars_rank._texts import displayed
 from polars_rank.errors import number_of
 
 if TYPE_CHECKING:
@@ -47,23 +49,6 @@ _INTERVALS = {
 }  # fmt: skip
 #: Smaller p-values are written as "< 0.001".
 _MIN_PROBABILITY = 0.001
-
-#: Escapes of characters that would move the cursor or end a line.
-_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160), 0x2028, 0x2029)}
-_ESCAPES |= {ord("\n"): "\\n", ord("\t"): "\\t", ord("\r"): "\\r"}
-
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "|": r"\textbar{}",
-        **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    }
-)
-_MARKDOWN = str.maketrans({"|": r"\|", "\\": r"\\", "<": "&lt;", "*": r"\*", "`": r"\`"})
 
 
 @dataclass(frozen=True)
@@ -126,12 +111,7 @@ def plain(table: pl.DataFrame) -> str:
 
 def markdown(table: pl.DataFrame) -> str:
     """Return a table in GitHub-flavored Markdown."""
-    return markdown_table(*_cells(table, markdown_text))
-
-
-def markdown_text(text: str) -> str:
-    """Return text without markup of Markdown."""
-    return text.translate(_MARKDOWN)
+    return markdown_table(*_cells(table, _texts.markdown))
 
 
 def markdown_table(
@@ -144,7 +124,7 @@ def markdown_table(
 
 def latex(table: pl.DataFrame) -> str:
     """Return a table in LaTeX, with rules of the package booktabs."""
-    return latex_table(*_cells(table, latex_text))
+    return latex_table(*_cells(table, _texts.latex))
 
 
 def _cells(
@@ -154,11 +134,6 @@ def _cells(
     columns = _columns(table)
     rows = [[*map(text, row)] for row in _rows(columns)]
     return [text(each.name) for each in columns], [each.is_number for each in columns], rows
-
-
-def latex_text(text: str) -> str:
-    """Return text without commands of LaTeX."""
-    return text.translate(_LATEX)
 
 
 def latex_table(
@@ -257,7 +232,7 @@ def _columns(table: pl.DataFrame) -> list[_Column]:
                 values = [value if value is None or value % 1 else int(value) for value in values]
             cells = [_cell(name, value) for value in values]
             is_number = table.dtypes[place].is_numeric()
-            title = _TITLES.get(name, _escaped(name))
+            title = _TITLES.get(name, displayed(name))
             columns.append(_Column(title, cells, is_number, optional))
     return columns
 
@@ -319,7 +294,7 @@ def _cell(name: str, value: Any) -> str:
         return "; ".join(_cell(name, each) for each in value)
     if isinstance(value, dict):
         return ", ".join(f"{key} = {_cell(name, each)}" for key, each in value.items())
-    return _escaped(str(value))
+    return displayed(str(value))
 
 
 def _number(name: str, value: float) -> str:
@@ -333,7 +308,3 @@ def _number(name: str, value: float) -> str:
     if value == 0 or _SMALL <= abs(value) < _LARGE:
         return f"{value:{sign}.{_DECIMALS}f}"
     return f"{value:{sign}.3g}"
-
-
-def _escaped(text: str) -> str:
-    return text.translate(_ESCAPES)

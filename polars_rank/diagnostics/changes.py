@@ -78,7 +78,8 @@ def movers(
     frame
         The long table of several runs, one row per document.
     metric
-        The metric whose change is measured.
+        The metric whose change is measured. For metrics such as `fall_out`, lower values are
+        gains.
     baseline
         The run that the others are compared with.
     run
@@ -193,15 +194,17 @@ def movers(
         baseline_value.alias("baseline_value"),
         *kept,
     ).cache()
+    # Whether gains, and whether losses, are values above the baseline's.
+    highs = (False, True) if variable.lower_is_better else (True, False)
     place = pl.int_range(pl.len(), dtype=pl.Int64).over([*groups, run])
     ends = [
-        pairs.filter(difference > 0 if gains else difference < 0)
-        .sort("difference", *queries, descending=[gains, *(False for _ in queries)])
+        pairs.filter(difference > 0 if high else difference < 0)
+        .sort("difference", *queries, descending=[high, *(False for _ in queries)])
         .with_columns(place.alias(_PLACE))
         .filter(pl.col(_PLACE) < n)
         # Losses come after all gains.
         .with_columns(pl.col(_PLACE) + (0 if gains else n))
-        for gains in (True, False)
+        for gains, high in zip((True, False), highs, strict=True)
     ]
     changes = pl.concat(ends).sort(*groups, run, _PLACE).cache()
     if k is None:

@@ -234,8 +234,8 @@ def evaluate(
         progress=progress,
     )
     evaluation.check_names(["queries"])
+    rankings = plan.per_query(frame, evaluation)  # checks the columns
     means = Means.of(evaluation)
-    rankings = plan.per_query(frame, evaluation)
     means.check_numbers(rankings)
     return means.finish(means.add_up(rankings))
 

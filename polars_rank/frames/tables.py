@@ -294,6 +294,11 @@ def _remedy(value: object) -> str:
             "for {query: {doc: score}}, pass pr.from_dicts(rankings, judgments); for columns, pass "
             "pl.DataFrame(...)"
         )
+    if isinstance(value, (list, tuple)) and value and all(map(is_table, value)):
+        return (
+            "pass one table: put the tables together with pl.concat, with a column such as 'run' "
+            "that says which one a row is from"
+        )
     return (
         "pass a Polars LazyFrame or DataFrame, or a table with an Arrow C stream, such as a "
         "pyarrow Table, a pandas DataFrame, or a DuckDB relation"

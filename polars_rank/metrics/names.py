@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import polars as pl
 
 from polars_rank import discounts, gains
-from polars_rank._params import is_number, public
+from polars_rank._params import is_number, number_in, public
 from polars_rank.errors import ArgumentError, hint, short
 from polars_rank.metrics.aliases import (
     ALIASES,
@@ -424,11 +424,8 @@ def _whole(name: str, parameter: str, text: str) -> int:
 
 def _number(name: str, parameter: str, text: str, what: str = "a number") -> float:
     """Return a number in a name as a float."""
-    try:
-        number = float(text) if text.isascii() else math.nan
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
+    number = number_in(text)
+    if number is None:
         raise ArgumentError(f"`{parameter}` must be {what}; found {short(text)} in {short(name)}")
     return number
 

@@ -11,7 +11,7 @@ from polars_rank.errors import ArgumentError, DataError, short
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot.drawing import ROWS, altair, axis, counted, layered, tooltip
 from polars_rank.plot.runs import LABEL, PALETTE
-from polars_rank.plot.statistics_tables import check_columns
+from polars_rank.plot.statistics_tables import result
 
 if TYPE_CHECKING:
     import altair as alt
@@ -60,8 +60,7 @@ def confusion(table: Any, *, judge: Any = None, reference: Any = None) -> alt.La
     altair()
     rows = lazy(table, "table")
     schema = schema_of(rows)
-    check_columns(schema, _COLUMNS, "pr.judges.confusion")
-    cells = collected(rows)
+    cells = collected(result(rows, _COLUMNS, "pr.judges.confusion"))
     for name, value in (("judge", judge), ("reference", reference)):
         known = cells.get_column(name).unique().sort().to_list()
         if value is not None and str(value) not in known:

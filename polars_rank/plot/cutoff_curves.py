@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 
-from polars_rank._params import free, one_of, public, share, whole_number
+from polars_rank._params import OWN, free, one_of, public, share, whole_number
 from polars_rank.conventions import POLARS_RANK, named, read_metrics
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import curves
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from polars_rank.gains import Gain
     from polars_rank.plot.runs import Colors
 
+#: Columns of the mean and of that of the ideal ranking.
+_Y, _IDEAL = OWN + "y", OWN + "ideal"
 _INTERVALS = {
     "t": "Student's t",
     "wilson": "Wilson's",
@@ -231,9 +233,11 @@ def gain(
     )
     measure = cg(**gain_option) if cumulated else dcg(**gain_option, **discount_option)
     k = min(whole_number("k", k), _longest(log, run, options))
-    both = [measure.alias("y"), ideal_dcg(**gain_option, **discount_option).alias("ideal")]
+    both = [measure.alias(_Y), ideal_dcg(**gain_option, **discount_option).alias(_IDEAL)]
     curve = curves.rank_curve(log, both, range(1, k + 1), **_by(columns, options))
-    rows = curve.select(*groups(columns), "queries", "y", "ideal", x="k", low=NOTHING, high=NOTHING)
+    rows = curve.select(
+        *groups(columns), "queries", x="k", y=_Y, ideal=_IDEAL, low=NOTHING, high=NOTHING
+    )
     name = ("CG" if cumulated else "DCG") + "@k"
     table = non_empty(collected(rows), "y", name)
     table, runs = labeled(table, baseline=baseline, colors=colors, needed=True)

@@ -33,15 +33,15 @@ from polars_rank.plot.runs import (
 )
 from polars_rank.plot.statistics_tables import (
     bounds_of,
-    check_columns,
     keys_of,
+    result,
     rows_of_metrics,
     with_corrected_bounds,
     with_level,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import altair as alt
 
@@ -113,10 +113,11 @@ def intervals(
         return slices(rows, run=run, baseline=baseline, colors=colors)
     is_difference = "difference" in schema
     value = "difference" if is_difference else "mean"
-    check_columns(schema, ("metric", value, "low", "high"), "pr.summarize or pr.compare")
+    rows = result(rows, ("metric", value, "low", "high"), "pr.summarize or pr.compare")
     more = ["p_corrected"] if "p_corrected" in schema else []
-    rows = with_level(rows_of_metrics(rows, metrics).rename({value: "x"}))
-    columns = ["x", *bounds_of(schema), "queries", "confidence", *more]
+    rows = with_level(rows_of_metrics(rows, metrics))
+    names = [*bounds_of(schema), "queries", "confidence", *more]
+    columns = {"x": pl.col(value), **{name: pl.col(name) for name in names}}
     data, runs = _rows(
         rows, schema, run, columns, baseline, colors, needed_baseline=not is_difference
     )
@@ -198,7 +199,7 @@ def slices(
     rows = lazy(table, "table")
     schema = schema_of(rows)
     required = ("column", "value", "metric", "difference", "low", "high", "contribution", "small")
-    check_columns(schema, required, "pr.slices")
+    rows = result(rows, required, "pr.slices")
     columns = run_columns(schema, run)
     data = collected(
         with_level(rows)
@@ -257,9 +258,8 @@ def _overall(data: pl.DataFrame, overall: Any, columns: list[str]) -> pl.DataFra
         pl.col("queries").sum(),
     )
     if overall is not None:
-        known = lazy(overall, "overall")
+        known = result(lazy(overall, "overall"), ("metric", "low", "high"), "pr.compare", "overall")
         schema = schema_of(known)
-        check_columns(schema, ("metric", "low", "high"), "pr.compare", "overall")
         ends = collected(known.select(*groups(columns), "metric", *bounds_of(schema)))
         ends, _ = with_corrected_bounds(ends)
         rows = rows.join(ends, on=keys, how="left", nulls_equal=True, maintain_order="left")
@@ -312,14 +312,15 @@ def bounds(
     schema = schema_of(rows)
     is_tie_band = "tied_documents" in schema
     share = "tied_documents" if is_tie_band else "judged"
-    check_columns(
-        schema,
+    rows = result(
+        rows,
         ("metric", "low", "high", share, *(["expected"] if is_tie_band else [])),
         "pr.diagnostics.tie_bands or pr.diagnostics.judgment_bounds",
     )
     point = pl.col("expected") if is_tie_band else pl.lit(None, dtype=pl.Float64)
-    rows = rows_of_metrics(rows, metrics).with_columns(pl.col(share).alias("share"), x=point)
-    data, runs = _rows(rows, schema, run, ["low", "high", "x", "share"], baseline, colors)
+    rows = rows_of_metrics(rows, metrics)
+    columns = {"low": pl.col("low"), "high": pl.col("high"), "x": point, "share": pl.col(share)}
+    data, runs = _rows(rows, schema, run, columns, baseline, colors)
     x = axis("X", "low", "mean", grid=True, scale={"zero": False})
     data = _with_offsets(data, runs)
     y, height = _rows_axis(data, runs)
@@ -355,8 +356,8 @@ def bounds(
 
 
 def _rows(
-    rows: pl.LazyFrame, schema: pl.Schema, run: str | None, columns: Sequence[str], baseline: Any,
-    colors: Colors | None, *, needed_baseline: bool = True,
+    rows: pl.LazyFrame, schema: pl.Schema, run: str | None, columns: Mapping[str, pl.Expr],
+    baseline: Any, colors: Colors | None, *, needed_baseline: bool = True,
 ) -> tuple[pl.DataFrame, Runs]:  # fmt: skip
     """Return the columns with the label of each row, and the runs."""
     of_runs = run_columns(schema, run)
@@ -365,10 +366,11 @@ def _rows(
         *groups(of_runs),
         *(pl.col(key).cast(pl.String).fill_null("null").alias(_KEY + key) for key in keys),
         "metric",
-        *columns,
+        **columns,
     )
+    (first, *_) = columns
     data, runs = labeled(
-        harmless_texts(non_empty(collected(selected), columns[0], "mean")),
+        harmless_texts(non_empty(collected(selected), first, "mean")),
         baseline=baseline,
         colors=colors,
         needed=needed_baseline,

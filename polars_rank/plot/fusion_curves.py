@@ -25,7 +25,7 @@ from polars_rank.plot.drawing import (
     with_field,
 )
 from polars_rank.plot.runs import NEUTRAL, harmless
-from polars_rank.plot.statistics_tables import check_columns
+from polars_rank.plot.statistics_tables import result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -120,8 +120,7 @@ def _rows(
     """Return the columns of a table; raise `ArgumentError` if it has several groups."""
     frame = lazy(table, parameter)
     schema = schema_of(frame)
-    check_columns(schema, columns, function, parameter)
-    rows = collected(frame)
+    rows = collected(result(frame, columns, function, parameter))
     if rows.get_column(key).is_duplicated().any():
         others = list(itertools.takewhile(lambda name: name != "metric", schema))
         raise ArgumentError(

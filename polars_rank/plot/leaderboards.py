@@ -29,7 +29,7 @@ from polars_rank.plot.runs import (
     harmless_texts,
     run_labels,
 )
-from polars_rank.plot.statistics_tables import check_columns, only_metric
+from polars_rank.plot.statistics_tables import only_metric, result
 from polars_rank.stats.leaderboard_rows import direction_in_title
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def leaderboard(
     one_of("kind", kind, get_args(Kind))
     rows = lazy(table, "table")
     schema = schema_of(rows)
-    check_columns(schema, ("metric", *_COLUMNS), "pr.stats.leaderboard")
+    rows = result(rows, ("metric", *_COLUMNS), "pr.stats.leaderboard")
     name, rows = only_metric(rows, metric)
     units = next((each for each in ("queries", "tasks") if each in schema), None)
     drawn = {"x": "mean", "low": "low", "high": "high"}

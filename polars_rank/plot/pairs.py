@@ -195,7 +195,7 @@ def _counts(spread: pl.DataFrame, rule: str) -> list[str]:
     """Return the numbers of higher, equal and lower queries by run, and the number of queries."""
     rows = spread.sort("run").iter_rows(named=True)
     subtitle = [
-        f"{row['run']}: {row['wins']:,} higher, {row['ties']:,} equal, {row['losses']:,} lower"
+        f"{row['run']}: {row['higher']:,} higher, {row['equal']:,} equal, {row['lower']:,} lower"
         f" · mean difference {row['mean']:+.4f}"
         for row in rows
     ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import polars as pl
 
 from polars_rank._params import OWN, check_column, check_distinct, public
+from polars_rank._texts import visible, visible_text
 from polars_rank.errors import ArgumentError, DataError, SchemaError, short
 from polars_rank.stats.per_query_tables import run_column
 
@@ -159,16 +160,17 @@ def label_of(run: Any) -> str:
 
 
 def harmless(text: str) -> str:
-    """Return text that cannot end a script element, by inserting invisible characters.
+    """Return visible text that cannot end a script element, by inserting invisible characters.
 
-    Altair writes data unescaped into the script of a page, including text typed by users.
+    Altair writes data unescaped into the script of a page, including text typed by users. Vega
+    fails at line separators, and ends the process at null characters.
     """
-    return text.replace("</", f"<{_JOINER}/").replace("<!", f"<{_JOINER}!")
+    return visible(text).replace("</", f"<{_JOINER}/").replace("<!", f"<{_JOINER}!")
 
 
 def harmless_text(text: pl.Expr) -> pl.Expr:
     """Return an expression that applies `harmless` to a column."""
-    return text.str.replace_all("<([/!])", f"<{_JOINER}$1")
+    return visible_text(text).str.replace_all("<([/!])", f"<{_JOINER}$1")
 
 
 def harmless_texts(table: pl.DataFrame) -> pl.DataFrame:
@@ -238,7 +240,7 @@ def labeled(
 
 def run_labels(names: pl.Series) -> pl.Series:
     """Return names as text; null becomes a name that no run has."""
-    text = names.cast(pl.String).str.replace_all("<([/!])", f"<{_JOINER}$1")
+    text = names.cast(pl.String).to_frame().select(harmless_text(pl.first())).to_series()
     if not text.null_count():
         return text
     return text.fill_null(f"({_NULL})" if _NULL in text else _NULL)

@@ -9,6 +9,7 @@ import polars as pl
 
 from polars_rank._params import check_column
 from polars_rank.errors import ArgumentError, SchemaError, hint
+from polars_rank.frames.results import COUNT, FLAG, NUMBER, TEXT, typed
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import listed, output_name
 from polars_rank.stats.differences import COLUMNS as COMPARISON_COLUMNS
@@ -22,6 +23,15 @@ RESULTS = frozenset({
     *SUMMARY_COLUMNS, *COMPARISON_COLUMNS,
     *("expected", "tied_rankings", "tied_documents", "judged"),
 })  # fmt: skip
+#: Types of the columns of results that charts read; the others are numbers.
+_TYPES = {
+    **dict.fromkeys(("metric", "column", "value", "letters", "parameters", "procedure"), TEXT),
+    **dict.fromkeys(("candidate", "judge", "reference"), TEXT),
+    **dict.fromkeys(("small", "best"), FLAG),
+    **dict.fromkeys(("queries", "tasks", "pairs", "rank", "rank_low", "rank_high"), COUNT),
+}
+#: Columns that charts read if a table has them.
+_OPTIONAL = ("queries", "tasks", "confidence", "p_corrected", "low_corrected", "high_corrected")
 #: Columns of intervals that are corrected for the number of rows.
 _CORRECTED = ("low_corrected", "high_corrected")
 
@@ -36,6 +46,15 @@ def check_columns(
             f"column {missing[0]!r} (`{parameter}`) not found; pass the table that {function} "
             f"returns; available: {', '.join(map(repr, schema)) or 'none'}"
         )
+
+
+def result(
+    rows: pl.LazyFrame, columns: Iterable[str], function: str, parameter: str = "table"
+) -> pl.LazyFrame:
+    """Return the table of a function, with its types; raise `SchemaError` for another table."""
+    check_columns(schema_of(rows), columns, function, parameter)
+    names = (*columns, *_OPTIONAL)
+    return typed(rows, parameter, {name: _TYPES.get(name, NUMBER) for name in names})
 
 
 def keys_of(schema: pl.Schema, runs: Sequence[str]) -> list[str]:

@@ -30,6 +30,7 @@ from polars_rank.plot.statistics_tables import (
     column_of,
     keys_of,
     only_metric,
+    result,
     with_level,
 )
 from polars_rank.plot.thinning import thinned
@@ -102,12 +103,12 @@ def over_time(
     rows = lazy(table, "table")
     schema = schema_of(rows)
     check_columns(schema, (time,), f"pr.summarize(by={time!r})", "time")
-    check_columns(schema, ("queries",), f"pr.summarize(by={time!r})")
+    rows = result(rows, ("queries",), f"pr.summarize(by={time!r})")
     columns = run_columns(schema, run, time=time)
     nothing = pl.lit(None, dtype=pl.Float64)
     ends, value = {"low": nothing, "high": nothing}, ""
     if "metric" in schema:
-        check_columns(schema, ("mean", "low", "high"), "pr.summarize")
+        rows = result(rows, ("mean", "low", "high"), "pr.summarize")
         (name, rows), value = only_metric(rows, metric), "mean"
         ends = {"low": pl.col("low"), "high": pl.col("high")}
         others = [key for key in keys_of(schema, columns) if key != time]

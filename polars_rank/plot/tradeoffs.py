@@ -23,11 +23,11 @@ from polars_rank.plot.drawing import (
 )
 from polars_rank.plot.runs import NEUTRAL, label_of, labeled, run_columns
 from polars_rank.plot.statistics_tables import (
-    check_columns,
     check_metric,
     keys_of,
     metrics_of,
     name_of,
+    result,
     rows_of_metrics,
     with_level,
 )
@@ -94,7 +94,7 @@ def tradeoff(
     schema = schema_of(rows)
     columns = run_columns(schema, run)
     if "metric" in schema:
-        check_columns(schema, ("mean", "low", "high", "queries"), "pr.summarize")
+        rows = result(rows, ("mean", "low", "high", "queries"), "pr.summarize")
         x, y = _two_metrics(rows, x, y)
         rows, others = rows_of_metrics(rows, [x, y]), keys_of(schema, columns)
         ends = ("low", "mean", "high")
@@ -103,7 +103,7 @@ def tradeoff(
         )
     else:
         x, y = (_column(parameter, each, schema) for parameter, each in (("x", x), ("y", y)))
-        check_columns(schema, ("queries",), "pr.evaluate")
+        rows = result(rows, ("queries",), "pr.evaluate")
         others, nothing = [], pl.lit(None, dtype=pl.Float64)
         across, up = ([nothing, pl.col(name).cast(pl.Float64), nothing] for name in (x, y))
     values = collected(by_run(with_level(rows), columns, _points(across, up)))

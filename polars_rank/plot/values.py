@@ -179,9 +179,9 @@ class Values(NamedTuple):
             "low": difference.min(),
             "high": difference.max(),
             "mean": difference.mean(),
-            "wins": (difference > 0).sum(),
-            "ties": (difference == 0).sum(),
-            "losses": (difference < 0).sum(),
+            "higher": (difference > 0).sum(),
+            "equal": (difference == 0).sum(),
+            "lower": (difference < 0).sum(),
             "least": pl.min_horizontal(both.min()),
             "most": pl.max_horizontal(both.max()),
         }

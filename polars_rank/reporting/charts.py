@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank import plot
+from polars_rank._texts import displayed
 from polars_rank.errors import DataError
 from polars_rank.frames.tables import collected
 from polars_rank.metrics.names import output_name
@@ -206,8 +207,8 @@ def _specification(draw: Callable[[], Any]) -> dict[str, Any] | None:
     spec["width"] = "container"
     spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     return {
-        "title": str(title.get("text", "")),
-        "subtitle": [str(line) for line in title.get("subtitle", [])],
+        "title": displayed(str(title.get("text", ""))),
+        "subtitle": [displayed(str(line)) for line in title.get("subtitle", [])],
         "spec": _rounded(spec),
     }
 

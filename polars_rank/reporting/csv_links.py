@@ -6,7 +6,7 @@ from base64 import b64encode
 
 import polars as pl
 
-from polars_rank.reporting.formats import text
+from polars_rank.reporting.formats import whole_text
 
 #: Beginnings of text that spreadsheets run as formulas; the last four are full-width signs.
 _FORMULA = r"^[=+@\t\r\n\x00\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}-]"
@@ -33,7 +33,7 @@ def csv_link(table: pl.DataFrame) -> str:
     -0.5,-2
     """
     header = pl.DataFrame([[name] for name in table.columns], orient="col")
-    rows = pl.DataFrame([_as_text(column) for column in table])
+    rows = pl.DataFrame({column.name: _as_text(column) for column in table})
     content = "".join(
         part.with_columns(_without_formula()).write_csv(include_header=False)
         for part in (header, rows)
@@ -44,7 +44,7 @@ def csv_link(table: pl.DataFrame) -> str:
 def _as_text(column: pl.Series) -> pl.Series:
     """Return a column that can be written as CSV, with all kinds of text as strings."""
     if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object):
-        values = [None if value is None else text(value) for value in column.to_list()]
+        values = [None if value is None else whole_text(value) for value in column.to_list()]
         return pl.Series(column.name, values, pl.String)
     is_text = column.dtype == pl.Categorical or isinstance(column.dtype, pl.Enum)
     return column.cast(pl.String) if is_text else column

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from polars_rank._texts import displayed
 from polars_rank.errors import number_of
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def p_value(value: float | None) -> str:
 
 
 def text(value: Any) -> str:
-    """Format an id, a label or another value of a column.
+    """Format an id, a label or another value of a column; long ones are cut off.
 
     Examples
     --------
@@ -94,10 +95,15 @@ def text(value: Any) -> str:
     >>> text(None), text(b"ab"), text(2.0), text({"a": 1})
     ('null', "b'ab'", '2', 'a=1')
     """
+    return displayed(whole_text(value))
+
+
+def whole_text(value: Any) -> str:
+    """Format a value of a column."""
     if value is None:
         return "null"
     if isinstance(value, dict):
-        return ", ".join(f"{name}={text(each)}" for name, each in value.items())
+        return ", ".join(f"{name}={whole_text(each)}" for name, each in value.items())
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return f"{value:.0f}"
     if isinstance(value, float):

@@ -14,7 +14,7 @@ from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.evaluation.rows import Rules
 from polars_rank.frames.tables import collected
 from polars_rank.metrics.names import lower_is_better
-from polars_rank.reporting.formats import text
+from polars_rank.reporting.formats import whole_text
 from polars_rank.reporting.question import FIELD
 from polars_rank.stats.per_query_tables import variables, with_undefined
 from polars_rank.stats.run_pairs import PAIRED, baseline_of, is_run, with_baseline
@@ -289,4 +289,4 @@ def _url(question: Question, query: dict[str, Any], row: dict[str, Any]) -> str 
     values = {**query, **{name: row[f"shown {index}"] for index, name in enumerate(question.show)}}
     if question.columns.doc is not None:
         values[question.columns.doc] = row["doc"]
-    return FIELD.sub(lambda field: quote(text(values[field[1]]), safe=""), question.url)
+    return FIELD.sub(lambda field: quote(whole_text(values[field[1]]), safe=""), question.url)

@@ -22,7 +22,7 @@ from polars_rank.reporting.cautions import alerts, cautions
 from polars_rank.reporting.charts import colors_of
 from polars_rank.reporting.contradictions import contradictions
 from polars_rank.reporting.csv_links import csv_link
-from polars_rank.reporting.formats import count, number, percent, text
+from polars_rank.reporting.formats import count, number, percent, whole_text
 from polars_rank.reporting.fusion import fusion_alerts, fusion_context
 from polars_rank.reporting.headline import (
     headline,
@@ -35,8 +35,7 @@ from polars_rank.reporting.judge import judge_context
 from polars_rank.reporting.leaderboard import boards
 from polars_rank.reporting.question import names_of
 from polars_rank.reporting.units import sample_text
-from polars_rank.stats.gates import WORST_FIRST
-from polars_rank.stats.verdicts import failing
+from polars_rank.stats.verdicts import WORST_FIRST, failing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -112,11 +111,11 @@ def _rows(table: pl.DataFrame | None, question: Question, value: str) -> list[Ro
         return []
     table_rows = [_row(row, question) for row in table.iter_rows(named=True)]
     order = names_of(question.metrics)
-    groups = {text(row["group"]): None for row in table_rows}
+    groups = {whole_text(row["group"]): None for row in table_rows}
     places = {group: place for place, group in enumerate(groups)}
     table_rows.sort(
         key=lambda row: (
-            order.index(row["metric"]), places[text(row["group"])], not row["is_baseline"]
+            order.index(row["metric"]), places[whole_text(row["group"])], not row["is_baseline"]
         )
     )  # fmt: skip
     for _, items in groupby(table_rows, key=lambda row: row["metric"]):

@@ -298,7 +298,7 @@ class _AllPairs:
             ),
             pl.Series(_PLACE, np.arange(rows)),
         ]
-        return pl.DataFrame([column.cast(schema[column.name]) for column in columns])
+        return pl.DataFrame({each.name: each.cast(schema[each.name]) for each in columns})
 
     def _results(self, group: GroupSums, runs: int) -> dict[str, Array]:
         """Return the columns of all pairs of a group; without rankings, a run has 0 queries."""

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-#: Columns with the number of the baseline's rankings, and whether its values are 0 or 1.
-OF_BASELINE, BASELINE_BINARY = OWN + "of baseline", OWN + "baseline binary"
+#: Column with the number of the baseline's rankings.
+OF_BASELINE = OWN + "of baseline"
 _IS_BASELINE = OWN + "is baseline"
 #: Columns of lists, for tests that need the differences.
 LIST_COLUMNS = (VALUES, QUERY_KEYS)
@@ -73,11 +73,8 @@ def against_baseline(
     checked = marked.map_batches(others).cache()
     with_mark = pl.Schema({**schema, _IS_BASELINE: pl.Boolean()})
     checked = pl.concat([checked, _rows_of_zeros(checked, with_mark, groups, run)])
-    of_baseline = {"queries": OF_BASELINE, "binary": BASELINE_BINARY}
-    rows = checked.with_columns(
-        pl.col(name).filter(pl.col(_IS_BASELINE)).first().over(*groups, "metric").alias(other)
-        for name, other in of_baseline.items()
-    ).with_columns(pl.col(OF_BASELINE).fill_null(0), pl.col(BASELINE_BINARY).fill_null(value=False))
+    of_baseline = pl.col("queries").filter(pl.col(_IS_BASELINE)).first().over(*groups, "metric")
+    rows = checked.with_columns(of_baseline.fill_null(0).alias(OF_BASELINE))
     rows = rows.filter(~pl.col(_IS_BASELINE))
     return in_order(rows, groups, [run]).drop(_IS_BASELINE)
 
@@ -95,14 +92,14 @@ def _rows_of_zeros(
         how="anti",
         nulls_equal=True,
     )
-    kept = {*groups, *KINDS, *UNITS, "baseline", run}
+    kept = {*groups, *KINDS, *UNITS, "binary", "baseline", run}
     means = {each + "mean" for each in ("", DIFFERENCE, *COMPANIONS)}
     empty = {
         name: pl.lit(None if name in means or not dtype.is_numeric() else 0, dtype=dtype)
         for name, dtype in schema.items()
         if name not in kept
     }
-    empty |= {name: pl.lit(value=False) for name in (_IS_BASELINE, "binary")}
+    empty[_IS_BASELINE] = pl.lit(value=False)
     empty |= {name: pl.lit([], dtype=schema[name]) for name in LIST_COLUMNS if name in schema}
     return rows.with_columns(value.alias(name) for name, value in empty.items()).select(*schema)
 

@@ -153,10 +153,10 @@ def compare(
     test
         Significance test:
 
-        - "auto": for metrics whose values are 0 or 1, such as the hit rate, Tango's score test,
-          which is McNemar's test for a margin of 0; otherwise "t". With weights or clusters, n is
-          the effective number of units, as if all queries of a cluster had the same values: if
-          they do not, "t" is narrower;
+        - "auto": for metrics whose values are all 0 or 1 in the table, such as the hit rate,
+          Tango's score test, which is McNemar's test for a margin of 0; otherwise "t". With
+          weights or clusters, n is the effective number of units, as if all queries of a cluster
+          had the same values: if they do not, "t" is narrower;
         - "t": paired t test. Null if all differences are equal, but not 0;
         - "randomization": Fisher's test with random signs, exact for up to 16 queries. It assumes
           that differences with mean 0 are symmetric. With exponential differences, simulations
@@ -254,8 +254,8 @@ def compare(
           that is 0;
         - `effect_low`, `effect_high`: confidence interval of the effect size (delta method);
         - `skewness`: skewness of the differences, which makes t unreliable for few queries;
-        - `wins`, `ties`, `losses`: number of queries with a higher, equal and lower value than in
-          the baseline;
+        - `wins`, `ties`, `losses`: number of queries in which the run is better than the baseline,
+          equal, and worse. For metrics such as `fall_out`, a lower value is better;
         - `queries`, `used`: number of queries in both runs, and of these with a difference that
           counts;
         - `effective`: with weights or clusters, the effective number of units: (Σw)² / Σw² for

@@ -10,7 +10,7 @@ from polars import selectors
 from polars_rank._params import OWN
 from polars_rank.frames.tables import schema_of
 from polars_rank.stats import moment_math
-from polars_rank.stats.baselines import BASELINE_BINARY, LIST_COLUMNS, OF_BASELINE
+from polars_rank.stats.baselines import LIST_COLUMNS, OF_BASELINE
 from polars_rank.stats.covariates import (
     MEAN,
     REDUCTION,
@@ -95,11 +95,10 @@ def with_tests(
     mean, nulls = pl.col(DIFFERENCE + "mean"), hypothesis.nulls()
     # The mean square of differences of -1, 0 and 1 is the share of those that are not 0.
     square = pl.col(DIFFERENCE + "squares") / pl.col(DIFFERENCE + "weight") + mean * mean
-    is_binary = pl.col("binary") & pl.col(BASELINE_BINARY)
     table = table.with_columns(
         pl.when(known).then(ERROR).alias(ERROR),
-        pl.when(is_binary).then(pl.max_horizontal(square, mean.abs())).alias(DISCORDANT),
-        pl.when(is_binary & (testing.test == "auto"))
+        pl.when("binary").then(pl.max_horizontal(square, mean.abs())).alias(DISCORDANT),
+        pl.when(pl.col("binary") & (testing.test == "auto"))
         .then(PROPORTION_UNITS)
         .otherwise(EFFECTIVE)
         .alias(EFFECTIVE),
@@ -189,9 +188,11 @@ def _samples(rows: pl.DataFrame) -> list[Sample]:
     def column(name: str) -> list[Any]:
         return rows.get_column(name).to_list()
 
+    counts = zip(column("wins"), column("losses"), column("lower_is_better"), strict=True)
+    signs = [(losses, wins) if lower else (wins, losses) for wins, losses, lower in counts]
     known = (
         *(column(MEAN_DIFFERENCE), column(ERROR), column(EFFECTIVE)),
-        *(column("wins"), column("losses"), column(DISCORDANT)),
+        *([above for above, _ in signs], [below for _, below in signs], column(DISCORDANT)),
     )
     if SEQUENCE_SUMS in rows.columns:
         samples = map(Sample, *known)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import polars as pl
 
-from polars_rank._params import F, is_number, one_of, public
+from polars_rank._params import F, number_in, one_of, public
+from polars_rank._texts import displayed
 from polars_rank.errors import (
     ArgumentError,
+    DataError,
     GateFailed,
     SchemaError,
     SourceError,
@@ -23,9 +25,11 @@ from polars_rank.errors import (
     short,
     warn,
 )
-from polars_rank.frames.tables import is_path, lazy
+from polars_rank.frames.results import COUNT, FLAG, NUMBER, TEXT, typed
+from polars_rank.frames.tables import collected, is_path, lazy, schema_of
 from polars_rank.io.files import read_toml
 from polars_rank.stats.decisions import (
+    COUNTS,
     INTERVALS,
     NUMBERS,
     QUANTILE,
@@ -37,7 +41,7 @@ from polars_rank.stats.decisions import (
 from polars_rank.stats.differences import COLUMNS
 from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.per_query_tables import EMPTY, warn_of_empty
-from polars_rank.stats.verdicts import failing, in_words
+from polars_rank.stats.verdicts import TYPES, WORST_FIRST, failing, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -72,16 +76,14 @@ _SLICE = ("column", "value")
 _OF_POWER = ("needed", "detectable")
 #: Columns that do not identify a group, run or slice.
 _NOT_KEYS = {*NUMBERS, "metric", "other_mean", "small", "warning", "confidence", "interval"}
-#: Verdicts, from the worst to the best.
-WORST_FIRST = ("fail", "undecided", "pass")
-_SCHEMA = {
-    "rule": pl.String,
-    "where": pl.String,
-    "value": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "queries": pl.Int64,
-    "verdict": pl.String,
+#: Types of the columns that rules and verdicts read.
+_RESULTS = {
+    **dict.fromkeys(COUNTS, COUNT),
+    **dict.fromkeys((name for name in NUMBERS if name not in COUNTS), NUMBER),
+    "metric": TEXT,
+    "interval": TEXT,
+    "confidence": NUMBER,
+    "small": FLAG,
 }
 
 
@@ -120,7 +122,8 @@ class Rule:
                     f"invalid sign {sign!r} in the rule {text!r} (`rules`); use {meant!r}"
                 )
         match = _RULE.fullmatch(text)
-        if match is None or not _is_float(match["bound"]):
+        bound = None if match is None else number_in(match["bound"])
+        if match is None or bound is None:
             raise ArgumentError(
                 f"invalid rule {text!r} (`rules`); examples of rules: 'ndcg@10 >= 0.4', "
                 "'low(ndcg@10) >= 0.38', 'difference(ndcg@10) >= -0.01 where(country=US)' or "
@@ -133,7 +136,7 @@ class Rule:
                 f"the rule {text!r} (`rules`) is about {column!r}, which has no confidence "
                 f"interval; {instead}"
             )
-        return cls(text, column, metric, match["sign"], float(match["bound"]), where)
+        return cls(text, column, metric, match["sign"], bound, where)
 
     @property
     def is_of_mean(self) -> bool:
@@ -261,7 +264,7 @@ def check(
     The intervals of `compare` have its confidence level: rules on a result with the alternative
     "greater" are one-sided, and with "equivalent" two one-sided tests, each with this level.
 
-    If a metric is 0 or 1 for each query, rules about `mean`, `low` and `high` use the exact bounds
+    If all values of a metric are 0 or 1, rules about `mean`, `low` and `high` use the exact bounds
     of Clopper and Pearson (1934) instead of the table's interval by Wilson, which holds its level
     on average over all rates, but not for each. Of logs whose true mean is at the threshold, at
     most 2.5% pass at a confidence level of 95%. With weights or clusters, the bounds use the
@@ -309,9 +312,7 @@ def check(
         for subject, each in _checks(rule, tables).items():
             checks.setdefault((rule.text, subject), each)
     _warn_of_skewness([*checks.values()])
-    verdicts = pl.DataFrame(
-        [each.as_row() for each in checks.values()], schema=_SCHEMA, orient="row"
-    )
+    verdicts = pl.DataFrame([each.as_row() for each in checks.values()], schema=TYPES, orient="row")
     failed = verdicts.filter(pl.col("verdict").is_in(failing(unsure)))
     if on_fail == "raise" and failed.height:
         failures = "\n".join(map(in_words, failed.iter_rows(named=True)))
@@ -344,22 +345,31 @@ def _as_list(result: Any) -> Sequence[Any]:
 
 
 def _table(given: Any) -> pl.DataFrame:
-    table: pl.DataFrame = lazy(given, "result").collect()
-    if is_moments(table.schema):
+    rows = lazy(given, "result")
+    schema = schema_of(rows)
+    if is_moments(schema):
         raise ArgumentError(
             "`result` has moments, which have no interval; pass the result of pr.summarize or "
             "pr.compare of the moments"
         )
-    if {*_OF_POWER} <= {*table.columns}:
+    if {*_OF_POWER} <= {*schema}:
         raise ArgumentError(
             "`result` is a table of pr.stats.power, which has no interval; pass the result of "
             "pr.compare"
         )
-    if "queries" not in table.columns or "metric" not in table.columns:
+    if "queries" not in schema or "metric" not in schema:
         raise SchemaError(
             "columns 'metric' and 'queries' (`result`) not found; pass the result of pr.summarize, "
             "pr.compare or pr.slices"
         )
+    quantiles = [name for name in schema if QUANTILE.fullmatch(name) and "." in name]
+    table = collected(typed(rows, "result", {**_RESULTS, **dict.fromkeys(quantiles, NUMBER)}))
+    for name in ("metric", "queries"):
+        if count := table.get_column(name).null_count():
+            raise DataError(
+                f"column {name!r} (`result`) is null in {number_of(count, 'row')}; pass the whole "
+                "result of pr.summarize, pr.compare or pr.slices"
+            )
     return table
 
 
@@ -370,13 +380,6 @@ def _is_unicode(*values: Any) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _is_float(text: str) -> bool:
-    try:
-        return is_number(float(text))
-    except ValueError:
-        return False
 
 
 def rules_in(path: str | PathLike[str]) -> tuple[list[Any], Any]:
@@ -497,7 +500,7 @@ def _warn_of_skewness(checks: Sequence[_Check]) -> None:
         return
     first = skewed[0]
     row = first.row or {}
-    where = f" ({first.where})" if first.where else ""
+    where = f" ({displayed(first.where)})" if first.where else ""
     warn(
         f"{number_of(len(skewed), 'verdict')} may be wrong, because intervals are unreliable for "
         f"so few values with so much skewness; the first is {first.rule!r}{where} with "

@@ -119,7 +119,7 @@ class Leaderboard:
             name: pl.Series(name, [row.get(name) for row in rows], dtype)
             for name, dtype in schema.items()
         }
-        return pl.DataFrame([*columns.values()])
+        return pl.DataFrame(columns)
 
     def _means(
         self, lists: pl.DataFrame, runs: int

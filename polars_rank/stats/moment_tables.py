@@ -11,6 +11,7 @@ from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.evaluation.checks import with_run_warning
 from polars_rank.evaluation.means import to_rows
+from polars_rank.frames.results import COUNT, FLAG, NESTED, NUMBER, TEXT, typed
 from polars_rank.frames.tables import (
     collected,
     framed_table,
@@ -50,7 +51,7 @@ from polars_rank.stats.predictions import (
 )
 from polars_rank.stats.query_hash import query_key
 from polars_rank.stats.run_matrices import RunMatrices
-from polars_rank.stats.run_pairs import PAIRED, Pairs, baseline_of, duplicates
+from polars_rank.stats.run_pairs import PAIRED, SLICE, Pairs, baseline_of, duplicates
 from polars_rank.stats.sequences import SEQUENCE_SUMS
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
 
 #: Columns that identify a row of moments, beside the groups.
-KINDS = ("metric", "aggregate", "counts_as", "conventions")
+KINDS = ("metric", "aggregate", "counts_as", "conventions", "lower_is_better")
 #: Columns that moments with weights or clusters have: the names of their columns.
 UNITS = ("weighted_by", "clustered_by")
 #: Columns that moments with predictions have.
@@ -93,6 +94,18 @@ FIXED = {
     *PAIR_SUMS,
     ALL_PAIRS,
     *overlap_check.COLUMNS,
+}
+
+#: Types of the columns of moments.
+_TYPES = {
+    **dict.fromkeys((*RANKING_SUMS, *PAIR_SUMS), NUMBER),
+    **dict.fromkeys((*COUNTS, *PAIR_COUNTS, EMPTY), COUNT),
+    **dict.fromkeys(("counted", "units", DIFFERENCE + "counted", DIFFERENCE + "units"), COUNT),
+    **dict.fromkeys((*KINDS, *_NAMES_OF_COLUMNS, "baseline"), TEXT),
+    **dict.fromkeys(("ranking_type", "first_ranking", "last_ranking"), TEXT),
+    **dict.fromkeys(("binary", "lower_is_better"), FLAG),
+    **dict.fromkeys((*SUMS_OF_PREDICTIONS, *SUMS_OF_COVARIATES, ALL_PAIRS), NESTED),
+    "sampled_rankings": NESTED,
 }
 
 _BAD_WEIGHTS, _WEIGHTS_DIFFER = OWN + "bad weights", OWN + "weights differ"
@@ -182,12 +195,12 @@ def moments(
         those of `by`, and
 
         - `metric`, and the column of the run;
-        - `aggregate`, `counts_as`, `conventions`: aggregation of the metric, value of undefined
-          values, and metric definitions;
+        - `aggregate`, `counts_as`, `conventions`, `lower_is_better`: aggregation of the metric,
+          value of undefined values, metric definitions, and whether a lower mean is better;
         - `queries`, `undefined`: number of rankings, and of rankings with an undefined value;
         - `empty`: number of rankings without a retrieved document, if the table has the column
           `num_retrieved`, as `per_query(by=...)` returns it;
-        - `binary`: whether the metric's values are 0 or 1 by definition, and in this table;
+        - `binary`: whether all values of the metric in the table are 0 or 1;
         - `counted`, `weight`, `mean`, `squares`: number of rankings that count, Σw,
           m = Σwx / Σw and Σw(x - m)²;
         - `units`, `weight_squares`, `deviations`, `unit_squares`: number of rankings (or clusters)
@@ -195,8 +208,9 @@ def moments(
         - `weight_cubes`, `cube_deviations`, `cube_squares`, `unit_cubes`: Σw³, Σw³(x - m),
           Σw³(x - m)² and Σw³(x - m)³, for the skewness;
         - with `baseline`, also its name, `pairs` (number of queries in both runs), and for these
-          `pair_undefined` (undefined in either run), `wins`, `ties`, `losses`, means and unit
-          squares of both runs, and the moments of the differences, as `difference_...`;
+          `pair_undefined` (undefined in either run), `wins`, `ties`, `losses` as in `compare`,
+          means and unit squares of both runs, and the moments of the differences, as
+          `difference_...`;
         - with `predictions`, the sums `predictions` and `difference_predictions`, and with
           `probability`, `sampled_by`: the name of its column;
         - with `covariate`, the sums `run_covariate` and `difference_covariate`, and `adjusted_by`:
@@ -420,6 +434,7 @@ def merged(
     Parts that are not `disjoint` may have rankings with the same keys, such as slices of a table.
     If groups are `later_pooled`, those with the same queries lead to a warning.
     """
+    parts = [typed(part, "tables", _TYPES) for part in parts]
     schemas = [schema_of(part) for part in parts]
     _check_units(schemas)
     if any(EMPTY in schema for schema in schemas):
@@ -534,7 +549,7 @@ def regrouped(
     Groups that are pooled, here or later, lead to a warning if they have the same queries. Sums of
     `all_pairs` are kept if the result needs them.
     """
-    table = table if all_pairs else table.drop(ALL_PAIRS, strict=False)
+    table = typed(table if all_pairs else table.drop(ALL_PAIRS, strict=False), "values", _TYPES)
     schema = schema_of(table)
     paired = "baseline" in schema
     counts = [*COUNTS, *(PAIR_COUNTS if paired else ())]
@@ -555,8 +570,8 @@ def regrouped(
     table = table.cache() if (of_parts and disjoint) or ALL_PAIRS in schema else table
     empty = [pl.when(pl.col(EMPTY).null_count() == 0).then(pl.col(EMPTY).sum())]
     added = table.group_by([*by, *kinds], maintain_order=True).agg(
-        *(pl.col(name).sum() for name in counts),
-        pl.col("binary").all(),
+        *(pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum()) for name in counts),
+        (pl.col("binary") | (pl.col("counted") == 0)).all(),
         *(empty if EMPTY in schema else ()),
         *moment_math.merged(""),
         *(differences if paired else ()),
@@ -566,6 +581,10 @@ def regrouped(
             if name in schema
         ),
         *kept,
+    )
+    # All groups of a metric have one method.
+    added = added.with_columns(
+        pl.col("binary").all().over(KINDS) & (pl.col("counted").sum() > 0).over(KINDS)
     )
     if ALL_PAIRS in schema:
         pairs = merged_pairs(table, [*by, *kinds], *runs)
@@ -602,6 +621,12 @@ def regrouped(
 
 
 def _one_kind(table: pl.DataFrame) -> pl.DataFrame:
+    """Return moments; raise `DataError` if they cannot be merged."""
+    for name in (*COUNTS, *PAIR_COUNTS):
+        if name in table.columns and table.get_column(name).null_count():
+            raise DataError(
+                f"moments have null in the column {name!r}; pass whole results of pr.stats.moments"
+            )
     for kind in ("conventions", "baseline", *_NAMES_OF_COLUMNS):
         if kind in table.columns and table.get_column(kind).n_unique() > 1:
             values = ", ".join(map(repr, sorted(map(str, table.get_column(kind).unique()))))
@@ -670,8 +695,8 @@ def paired_sums(
 
     For `sampled` see `sums_of`. With `values`, the result has all differences and the keys of
     their queries. With `sequence`, a function of the differences, it has `SEQUENCE_SUMS`. `slices`
-    names a column of lists of structs; the result then has a row for each struct instead of each
-    group.
+    names a column of lists of structs with the fields `SLICE`; the result then has a row for each
+    struct instead of each group.
     """
     rows = pairs.joined(rankings, [each.name for each in selected])
     if sampled is not None:
@@ -681,7 +706,7 @@ def paired_sums(
     by = [*pairs.by, pairs.run]
     if slices is not None:
         rows = rows.explode(slices).unnest(slices)
-        by = ["column", "value", pairs.run]
+        by = [*SLICE, pairs.run]
     free(by, FIXED)
     counts = _counts(selected, pairs.weight)
     counts[_WEIGHTS_DIFFER] = pairs.weights_differ
@@ -695,13 +720,14 @@ def paired_sums(
         own, base = pl.col(each.name), baseline_of(each.name)
         value, opposed = each.of(own), pl.when(PAIRED).then(each.of(base))
         difference = value - opposed
+        better = -difference if each.lower_is_better else difference
         both = difference.is_not_null()
         counts |= {
             key + "pairs": PAIRED,
             key + "pair_undefined": PAIRED & (own.is_null() | base.is_null()),
-            key + "wins": difference > 0,
-            key + "ties": difference == 0,
-            key + "losses": difference < 0,
+            key + "wins": better > 0,
+            key + "ties": better == 0,
+            key + "losses": better < 0,
         }
         spreads |= {key: (value, of_run), key + DIFFERENCE: (difference, moment_math.PARTS)}
         for name, companion in zip(COMPANIONS, (opposed, value), strict=True):
@@ -751,9 +777,7 @@ def _counts(selected: Sequence[Variable], weight: str | None) -> dict[str, pl.Ex
     for index, each in enumerate(selected):
         counts[metric_key(index) + "undefined"] = pl.col(each.name).is_null()
         counts[metric_key(index) + "defined"] = pl.col(each.name).is_not_null()
-        if each.is_binary:
-            fraction = (each.value != 0) & (each.value != 1)
-            counts[metric_key(index) + "fractions"] = fraction
+        counts[metric_key(index) + "others"] = (each.value != 0) & (each.value != 1)
     if weight is not None:
         (counts[_BAD_WEIGHTS],) = bad_weight(weight).values()
     return counts
@@ -784,12 +808,19 @@ def _long(
     for index, each in enumerate(selected):
         key = metric_key(index)
         undefined = pl.col(key + "undefined").cast(pl.Int64)
-        kinds = (each.name, each.aggregate, each.counts_as, description)
+        kinds = (
+            *(each.name, each.aggregate, each.counts_as, description),
+            each.lower_is_better,
+        )
         named = {
             **{kind: pl.lit(value) for kind, value in zip(KINDS, kinds, strict=True)},
             "queries": undefined + pl.col(key + "defined").cast(pl.Int64),
             "undefined": undefined,
-            "binary": pl.col(key + "fractions") == 0 if each.is_binary else pl.lit(value=False),
+            "binary": (
+                (pl.col(key + "others").sum() == 0) & (pl.col(key + "counted").sum() > 0)
+                if each.aggregate == "mean"
+                else pl.lit(value=False)
+            ),
             **({EMPTY: pl.col(OWN + EMPTY).cast(pl.Int64)} if OWN + EMPTY in available else {}),
             **({} if baseline is None else {"baseline": pl.lit(baseline)}),
             **{part: _as_integers(part, pl.col(key + part)) for part in parts},

@@ -22,6 +22,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.errors import DataError, warn
+from polars_rank.stats.per_query_tables import without
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -209,7 +210,7 @@ def check(
             f"the same {_units(clusters)}, e.g. {_shown(name)}, occur in several groups (by "
             f"{of_groups}). {_remedy('If these groups are pooled later', apart, clusters)}"
         )
-    return _without(table, _TWICE, _REPEATED)
+    return without(table, _TWICE, _REPEATED)
 
 
 def check_pooled(table: pl.DataFrame, apart: Sequence[str], *, clusters: bool) -> pl.DataFrame:
@@ -222,7 +223,7 @@ def check_pooled(table: pl.DataFrame, apart: Sequence[str], *, clusters: bool) -
             f"the same {_units(clusters)}, e.g. {_shown(known[0])}, occur in several of the groups "
             f"that are pooled (by {of_groups}). {_remedy('Then', apart, clusters)}"
         )
-    return _without(table, *POOLED)
+    return without(table, *POOLED)
 
 
 def _units(clusters: bool) -> str:  # noqa: FBT001
@@ -254,10 +255,6 @@ def check_types(table: pl.DataFrame) -> None:
             "equal ids of different types count as different queries. Compute the moments with "
             "ids of one type"
         )
-
-
-def _without(table: pl.DataFrame, *names: str) -> pl.DataFrame:
-    return pl.DataFrame([column for column in table.get_columns() if column.name not in names])
 
 
 def _shown(name: str) -> str:

@@ -29,7 +29,7 @@ from polars_rank.conventions import (
     named,
     preset_of,
 )
-from polars_rank.errors import ArgumentError, DataError, Finding, SchemaError, warn
+from polars_rank.errors import ArgumentError, DataError, Finding, SchemaError, short, warn
 from polars_rank.evaluation.checks import first_row
 from polars_rank.evaluation.means import CONVENTIONS, NUM_RETRIEVED
 from polars_rank.frames.ids import is_text
@@ -59,8 +59,6 @@ class Variable(NamedTuple):
     aggregate: str
     counts_as: str
     fill: float | None
-    #: Whether the values are 0 or 1 by definition.
-    is_binary: bool = False
     #: Whether a lower mean is better.
     lower_is_better: bool = False
 
@@ -227,16 +225,8 @@ def _variable(
     undefined = counted_as(metric, conventions)
     fill = undefined if isinstance(undefined, float) else None
     aggregate = conventions.aggregate(metric)
-    is_binary = aggregate == "mean" and (schema[name] == pl.Boolean or _is_binary(metric))
-    return Variable(
-        name, aggregate, conventions.counts_as(metric), fill, is_binary, lower_is_better(metric)
-    )
-
-
-def _is_binary(metric: pl.Expr) -> bool:
-    """Return whether the values of a metric are 0 or 1 by definition."""
-    definition = metric.definition if isinstance(metric, Metric) else None
-    return definition is not None and definition.binary
+    counts_as = conventions.counts_as(metric)
+    return Variable(name, aggregate, counts_as, fill, lower_is_better(metric))
 
 
 def _metric(name: str, tool: str) -> pl.Expr:
@@ -477,7 +467,7 @@ def row_labels(table: pl.DataFrame, names: Sequence[str]) -> list[str]:
     if not columns:
         return [""] * table.height
     return [
-        ", ".join(f"{name} = {value!r}" for name, value in zip(names, values, strict=True))
+        ", ".join(f"{name} = {short(value)}" for name, value in zip(names, values, strict=True))
         for values in zip(*columns, strict=True)
     ]
 
@@ -510,9 +500,10 @@ def _written(value: Any) -> str:
 def without(table: pl.DataFrame, *names: str) -> pl.DataFrame:
     """Return a table without some columns.
 
-    `DataFrame.drop` runs a query, which callbacks of a plan must not do.
+    `DataFrame.drop` runs a query, which callbacks of a plan must not do. A list of columns would
+    give a name to a column without one.
     """
-    return pl.DataFrame([column for column in table.get_columns() if column.name not in names])
+    return pl.DataFrame({each.name: each for each in table.get_columns() if each.name not in names})
 
 
 def in_order(table: pl.LazyFrame, groups: Sequence[str], run: Sequence[str]) -> pl.LazyFrame:

@@ -13,7 +13,7 @@ from polars_rank.evaluation.means import to_rows
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.stats.per_query_tables import bad_weight, data_error, with_definitions
 from polars_rank.stats.prediction_estimates import Source, sums
-from polars_rank.stats.run_pairs import PAIRED, baseline_of, without_duplicates
+from polars_rank.stats.run_pairs import PAIRED, SLICE, baseline_of, without_duplicates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -121,7 +121,7 @@ def with_predictions(
             for i, each in enumerate(selected)
         }
     if slices is not None:
-        groups = ["column", "value", *keys["run"]]
+        groups = [*SLICE, *keys["run"]]
         rows = rows.explode(slices).unnest(slices)
     wide = sums(
         rows, groups, sources, weight=weight, cluster=keys["cluster"],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, Names, check_column, check_distinct
-from polars_rank.errors import ArgumentError, DataError, short
+from polars_rank.errors import ArgumentError, DataError, SchemaError, short
 from polars_rank.evaluation.checks import with_check
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import schema_of
@@ -30,6 +30,8 @@ _IN_BOTH = OWN + "in both"
 _ROWS, _EXISTS = OWN + "rows", OWN + "there"
 #: The number of runs that a message names.
 _FIRST_RUNS = 10
+#: The columns of a slice: the name of its column, and its value.
+SLICE = (OWN + "column", OWN + "value")
 #: Whether the baseline has a ranking of the same query.
 PAIRED = pl.col(_IN_BOTH).fill_null(value=False)
 
@@ -184,7 +186,11 @@ def _most_rows(table: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
 
 
 def check_run(parameter: str, value: Any, run: str, dtype: pl.DataType) -> None:
-    """Raise `ArgumentError` unless the value of a parameter can be in the column of runs."""
+    """Raise an error unless the value of a parameter can be in the column of runs."""
+    if isinstance(dtype, (pl.List, pl.Array)):
+        raise SchemaError(
+            f"column {run!r} (`run`) must have one run per row; found {dtype}; convert it to text"
+        )
     try:
         if is_text(dtype):
             valid = isinstance(value, str)
@@ -193,9 +199,10 @@ def check_run(parameter: str, value: Any, run: str, dtype: pl.DataType) -> None:
     except (TypeError, OverflowError, pl.exceptions.PolarsError):
         valid = False
     if not valid:
+        several = isinstance(value, (list, tuple, set))
         raise ArgumentError(
             f"`{parameter}` must be a value of the column {run!r} of type {dtype}; "
-            f"found {short(value)}"
+            f"found {short(value)}" + "; call the function for each of the runs" * several
         )
 
 

@@ -42,9 +42,10 @@ class Sample(NamedTuple):
     std_error: float | None
     #: The effective number of units.
     effective: float
-    wins: int
-    losses: int
-    #: The share of differences that are not 0, if all of them are -1, 0 or 1 by definition.
+    #: The numbers of differences above and below 0.
+    above: int
+    below: int
+    #: The share of differences that are not 0, if all values are 0 or 1.
     discordant: float | None = None
     #: The differences and the keys of their queries, if the test needs them.
     values: Any = None
@@ -201,13 +202,13 @@ class Testing:
         return 2 * below if self.alternative == "two-sided" else below
 
     def _sign(self, sample: Sample, _: Any) -> float:
-        wins, losses = sample.wins, sample.losses
+        above, below = sample.above, sample.below
         if sample.values is not None:
-            wins = int((sample.values > sample.null).sum())
-            losses = int((sample.values < sample.null).sum())
-        if wins + losses == 0:
+            above = int((sample.values > sample.null).sum())
+            below = int((sample.values < sample.null).sum())
+        if above + below == 0:
             return 1.0
-        return float(stats().binomtest(wins, wins + losses, alternative=self.alternative).pvalue)
+        return float(stats().binomtest(above, above + below, alternative=self.alternative).pvalue)
 
     def _wilcoxon(self, sample: Sample, _: Any) -> float:
         shifted = sample.values - sample.null

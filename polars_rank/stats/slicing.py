@@ -11,6 +11,7 @@ from polars import selectors
 from polars_rank._params import (
     OWN,
     Names,
+    free,
     one_of,
     share,
     some_names,
@@ -20,7 +21,7 @@ from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats.baselines import against_baseline
-from polars_rank.stats.differences import result_of, with_tests
+from polars_rank.stats.differences import COLUMNS, result_of, with_tests
 from polars_rank.stats.hypotheses import Hypothesis, warn_of_skewed
 from polars_rank.stats.intervals import Alternative, special, warn_of_effective, warn_of_equal
 from polars_rank.stats.moment_tables import DIFFERENCE, paired_sums
@@ -32,7 +33,7 @@ from polars_rank.stats.predictions import (
     predicted_values,
     with_predictions,
 )
-from polars_rank.stats.run_pairs import Pairs
+from polars_rank.stats.run_pairs import SLICE, Pairs
 from polars_rank.stats.significance import Correction, Testing
 
 if TYPE_CHECKING:
@@ -206,6 +207,7 @@ def slices(
         values, by=None, run=run, query=query, baseline=baseline, metrics=[metric], weight=weight,
         cluster=cluster, slices=sliced_by,
     )  # fmt: skip
+    free([run], ("column", "value", "small", "contribution", *COLUMNS), "run")
     keys = {**whole.columns, "slices": sliced_by}
     (variable,) = variables(schema, [metric], definitions, keys, "metric", undefined)
     if variable.aggregate != "mean":
@@ -222,6 +224,7 @@ def slices(
             moments, values, predicted.with_columns(of_row), [variable], whole.columns,
             weight=weight, probability=probability, pairs=whole, slices=_SLICE,
         )  # fmt: skip
+    moments = moments.rename(dict(zip(SLICE, ("column", "value"), strict=True)))
     compared = against_baseline(
         moments, ["column", "value"], run, baseline, empty_by=[run], repeated=["metric", "column"]
     )
@@ -238,10 +241,7 @@ def _slices(columns: Sequence[str], *, pairs: bool) -> pl.Expr:
     single = [(column,) for column in columns]
     several = [*single, *(combinations(columns, 2) if pairs else ())]
     structs = [
-        pl.struct(
-            pl.lit(_SEPARATOR.join(each)).alias("column"),
-            _value(each).alias("value"),
-        )
+        pl.struct(pl.lit(_SEPARATOR.join(each)).alias(SLICE[0]), _value(each).alias(SLICE[1]))
         for each in several
     ]
     return pl.concat_list(structs)

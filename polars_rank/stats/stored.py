@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, public
-from polars_rank._polars import hash_version
+from polars_rank._polars import hash_version, scan_of_files
 from polars_rank.errors import SourceError, number_of, warn
+from polars_rank.frames.batches import requested
 from polars_rank.frames.stores import scan_store, store_error, with_timeout
 from polars_rank.frames.tables import lazy
 from polars_rank.io.copies import held, origin
-from polars_rank.io.files import DAMAGE, find_files
+from polars_rank.io.files import DAMAGE, damaged, find_files
 from polars_rank.io.inputs import is_of_web_server
 from polars_rank.io.lines import Paths
 from polars_rank.io.outputs import new_file
 from polars_rank.stats.moment_tables import KINDS, groups_of, merged
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-_METADATA, _FORMAT = "polars_rank.moments", 5
+_METADATA, _FORMAT = "polars_rank.moments", 6
 
 
 @public
@@ -137,8 +138,29 @@ def scan_moments(
             f"{pl.__version__}: rankings that are in two files may go unnoticed; compute these "
             "moments again, or make sure that no ranking is in two files"
         )
-    parts = [pl.scan_parquet(file, glob=False, storage_options=options) for file in files]
+    parts = [_scan(file, options) for file in files]
     return held(merged(parts, [repr(origin(file)) for file in files]), files)
+
+
+def _scan(file: str, options: dict[str, Any] | None) -> pl.LazyFrame:
+    """Return the moments of a file; errors name the file, which those of Polars do not."""
+    plan = pl.scan_parquet(file, glob=False, storage_options=options)
+    schema = plan.collect_schema()
+
+    def read(
+        with_columns: list[str] | None,
+        predicate: pl.Expr | None,
+        n_rows: int | None,
+        _: int | None,
+    ) -> Iterator[pl.DataFrame]:
+        try:
+            rows = plan.collect()
+        except DAMAGE as error:
+            raise store_error(error, [file]) or damaged(file, error) from error
+        columns = [*schema] if with_columns is None else with_columns
+        yield from requested(iter([rows]), columns, predicate, n_rows)
+
+    return scan_of_files(read, [file], schema=schema, explain_name=f"MOMENTS {origin(file)}")
 
 
 def _is_url(path: str | Path) -> bool:
@@ -183,8 +205,12 @@ def _about(file: str, options: dict[str, Any] | None) -> dict[str, Any]:
         raise SourceError(
             f"{name!r} has no moments; write them with pr.stats.write_moments(table, path)"
         )
-    about: dict[str, Any] = json.loads(text)
-    if (version := about["format"]) != _FORMAT:
+    try:
+        about: dict[str, Any] = json.loads(text)
+        version = int(about["format"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise SourceError(f"the description of the moments in {name!r} is damaged") from error
+    if version != _FORMAT:
         remedy = "install a newer release" if version > _FORMAT else "compute the moments again"
         raise SourceError(
             f"{name!r} has moments of format {version}, but this release of polars_rank reads "

@@ -174,9 +174,10 @@ def summarize(
     interval
         Method for the confidence interval:
 
-        - "auto": for metrics whose values are 0 or 1, such as the hit rate, Wilson's interval of
-          a proportion; otherwise "t". With weights or clusters, n is the effective number of
-          units, as if all queries of a cluster had the same value: if they do not, "t" is narrower;
+        - "auto": for metrics whose values are all 0 or 1 in the table, such as the hit rate,
+          Wilson's interval of a proportion; otherwise "t". With weights or clusters, n is the
+          effective number of units, as if all queries of a cluster had the same value: if they do
+          not, "t" is narrower;
         - "t": t distribution (extra "stats");
         - "normal": normal distribution;
         - "bootstrap": percentiles of a Poisson bootstrap (extra "stats");
@@ -553,7 +554,9 @@ def _with_warnings(
 
 def _without_equal_rows(result: pl.LazyFrame, rows: pl.LazyFrame) -> pl.LazyFrame:
     """Return the result; collecting it raises for rows with the same values in all columns."""
-    columns = [name for name, dtype in schema_of(rows).items() if dtype != pl.Object]
+    columns = selectors.by_name(
+        *(name for name, dtype in schema_of(rows).items() if dtype != pl.Object)
+    )
     twice = rows.group_by(pl.struct(columns).hash().alias(KEY)).agg(pl.len().alias(_ROWS))
 
     def refuse(counts: pl.DataFrame) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,13 @@ from xml.etree import ElementTree as ET
 
 import polars as pl
 
+from polars_rank import _texts
 from polars_rank._params import check_column, one_of, public
-from polars_rank.errors import ArgumentError, number_of
-from polars_rank.frames.tables import lazy
+from polars_rank._texts import displayed, visible
+from polars_rank.errors import ArgumentError, DataError, number_of, short
+from polars_rank.frames.results import COUNT, NUMBER, TEXT, typed
+from polars_rank.frames.tables import collected, lazy
 from polars_rank.io.outputs import new_file
-
-#: Control characters, which XML cannot have.
-_NOT_XML = r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
-
-#: Control characters and line breaks, which end the row of a Markdown table.
-_BREAKS = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
 
 
 def failing(undecided: str) -> list[str]:
@@ -71,8 +67,8 @@ def junit(verdicts: pl.DataFrame, undecided: str) -> str:
     attributes = {name: str(count) for name, count in counts.items()}
     suite = ET.SubElement(root, "testsuite", {"name": "polars_rank", **attributes})
     for row in rows:
-        where = row["where"]
-        name = f"{row['rule']} ({where})" if where else row["rule"]
+        rule, where = visible(row["rule"]), visible(row["where"])
+        name = f"{rule} ({where})" if where else rule
         case = ET.SubElement(suite, "testcase", classname=where or "all", name=name)
         if row["verdict"] in failed:
             ET.SubElement(case, "failure", message=in_words(row), type=row["verdict"])
@@ -80,7 +76,7 @@ def junit(verdicts: pl.DataFrame, undecided: str) -> str:
             ET.SubElement(case, "skipped", message=in_words(row))
     ET.indent(root)
     text: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return re.sub(_NOT_XML, "\N{REPLACEMENT CHARACTER}", text.decode())
+    return text.decode()
 
 
 @public
@@ -115,47 +111,60 @@ def markdown(verdicts: pl.DataFrame) -> str:
     ]
     for row in _rows(verdicts):
         interval = "" if row["low"] is None else f"[{row['low']:.4g}, {row['high']:.4g}]"
-        cells = [row["verdict"], row["rule"], row["where"], _number(row["value"]), interval]
+        texts = [_texts.markdown(row[name]) for name in ("rule", "where")]
+        cells = [row["verdict"], *texts, _number(row["value"]), interval]
         cells.append("" if row["queries"] is None else f"{row['queries']:,}")
-        lines.append("| " + " | ".join(map(_escaped, cells)) + " |")
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
-def _escaped(text: str) -> str:
-    """Return text for a cell of a Markdown table; line breaks are shown as in Python's strings."""
-    text = re.sub(_BREAKS, lambda found: repr(found[0])[1:-1], text)
-    return re.sub(r"([\\`|])", r"\\\1", text)
-
-
-#: The columns of verdicts that files show.
-_COLUMNS = ("verdict", "rule", "where", "value", "low", "high", "queries")
+#: The types of the columns of verdicts.
+TYPES = {
+    "rule": TEXT,
+    "where": TEXT,
+    "value": NUMBER,
+    "low": NUMBER,
+    "high": NUMBER,
+    "queries": COUNT,
+    "verdict": TEXT,
+}
+#: Verdicts, from the worst to the best.
+WORST_FIRST = ("fail", "undecided", "pass")
 
 
 def _rows(verdicts: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of verdicts; raise `ArgumentError` if nothing was checked."""
-    for name in _COLUMNS:
+    """Return the rows of verdicts; raise an error if nothing was checked, or for other rows."""
+    for name in TYPES:
         check_column("verdicts", name, verdicts.schema)
-    rows = [*verdicts.iter_rows(named=True)]
+    table = collected(typed(verdicts.lazy(), "verdicts", TYPES))
+    rows = [{**row, "where": row["where"] or ""} for row in table.iter_rows(named=True)]
     if not rows:
         raise ArgumentError(
             "`verdicts` has no rows: nothing was checked; pass the result of `check`"
         )
+    for row in rows:
+        if row["rule"] is None or row["verdict"] not in WORST_FIRST:
+            raise DataError(
+                "`verdicts` has a row that is not of `check`: 'rule' must be text, and 'verdict' "
+                f"one of {', '.join(map(repr, WORST_FIRST))}; found {short(row)}"
+            )
     return rows
 
 
 def in_words(row: Mapping[str, Any]) -> str:
     """Return a verdict as a sentence."""
-    where = f" ({row['where']})" if row["where"] else ""
+    where = f" ({displayed(row['where'])})" if row["where"] else ""
+    beginning = f"{displayed(row['rule'])}{where}: {row['verdict']}"
     if row["queries"] is None:
-        return f"{row['rule']}{where}: {row['verdict']}, no such rows"
+        return f"{beginning}, no such rows"
     if not row["queries"]:
-        return f"{row['rule']}{where}: {row['verdict']}, no queries"
+        return f"{beginning}, no queries"
     if row["value"] is None:
-        return f"{row['rule']}{where}: {row['verdict']}, the value is null"
+        return f"{beginning}, the value is null"
     interval = "" if row["low"] is None else f", interval [{row['low']:.4g}, {row['high']:.4g}]"
     if row["verdict"] == "undecided" and not interval:
         interval = f", no interval ({number_of(row['queries'], 'query', 'queries')})"
-    return f"{row['rule']}{where}: {row['verdict']}, found {_number(row['value'])}{interval}"
+    return f"{beginning}, found {_number(row['value'])}{interval}"
 
 
 def _number(value: float | None) -> str:

@@ -34,6 +34,17 @@ def test_movers_of_groups_are_those_of_each_group():
         assert_frame_equal(result.filter(country=country).drop("country"), alone)
 
 
+@pytest.mark.parametrize("metric", ["fall_out@1", pr.fall_out(1)])
+def test_gains_of_a_metric_in_which_lower_is_better_are_lower_values(metric):
+    """In query 1, "new" moves the relevant document down; in query 2, it moves it up."""
+    log = pl.DataFrame({
+        "run": ["old"] * 4 + ["new"] * 4, "query": [1, 1, 2, 2] * 2, "doc": [1, 2] * 4,
+        "score": [2, 1, 2, 1, 1, 2, 1, 2], "label": [1, 0, 0, 1] * 2,
+    })  # fmt: skip
+    result = pr.diagnostics.movers(log, metric, baseline="old")
+    assert result.select("query", "difference").rows() == [(2, -1.0), (1, 1.0)]
+
+
 def test_movers_follow_conventions():
     log = LOG.with_columns(score=pl.col("score").round(0))
     result = pr.diagnostics.movers(log, "ap", baseline="old", n=3, k=3, ties="doc_ascending")

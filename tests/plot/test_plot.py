@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* intervals exceed")
 
 #: Text that would be a path, a formula or markup, if anything read it as more than a name.
 ODD = "a.b[0]:'\"\\"
-MARKUP = "<!--<script></script><b><img src=x onerror=alert(1)>ü"
+MARKUP = "<!--<script></script><b><img src=x onerror=alert(1)>ü\0\u2028\u202e"
 
 #: A chart, or its specification.
 Chart: TypeAlias = "altair.LayerChart | dict"

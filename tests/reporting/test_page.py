@@ -228,14 +228,14 @@ def test_the_headline_names_the_better_run_and_how_sure_that_is(tmp_path):
     page = read(few, tmp_path, "hit_rate@1", baseline="old")
     assert "Too few queries to compare new with old" in page.text
     # One query each of the metrics of any values: the differences do not show how much they vary.
-    page = read(log, tmp_path, "ndcg@1", baseline="old")
+    page = read(log, tmp_path, "ndcg@2", baseline="old")
     assert (
         "No conclusion: the difference between new and old is the same in all queries" in page.text
     )
-    equal = pl.concat([best, best.with_columns(run=pl.lit("old"))])
-    page = read(equal, tmp_path, "ndcg@1", baseline="old")
+    equal = pl.concat([worse, worse.with_columns(run=pl.lit("old"))])
+    page = read(equal, tmp_path, "ndcg@2", baseline="old")
     assert "new and old have equal values in all queries" in page.text
-    page = read(best, tmp_path, "ndcg@1", run=None)
+    page = read(worse, tmp_path, "ndcg@2", run=None)
     assert "30 queries: all values are equal, so there is no interval" in page.text
 
 

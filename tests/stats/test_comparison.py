@@ -679,7 +679,7 @@ def test_few_queries_are_warned_of():
     ):
         pr.compare(few, metrics="ap", baseline="old", test="bootstrap")
     with pytest.warns(pr.errors.RankWarning, match=r"1 of 1 intervals exceed \[-1, 1\], .* 'x'"):
-        pr.compare(pair([0, 1]), baseline="a")
+        pr.compare(pair([0.01, 0.99]), baseline="a")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         pr.compare(few, metrics="ap", baseline="old")
@@ -792,9 +792,10 @@ def test_one_heavy_query_is_one_unit():
     assert (row["effective"], row["low"], row["p_value"]) == (1.0, None, None)
 
 
-@pytest.mark.parametrize(("x", "p_value"), [([0.3] * 4, None), ([0.0] * 4, 1.0)])
-def test_equal_differences_have_no_interval(x, p_value):
-    for table in (pair(x), pr.stats.moments(pair(x), baseline="a")):
+@pytest.mark.parametrize(("change", "p_value"), [(0.3, None), (0.0, 1.0)])
+def test_equal_differences_have_no_interval(change, p_value):
+    table = two_runs([0.5] * 4, [0.5 + change] * 4)
+    for table in (table, pr.stats.moments(table, baseline="a")):
         with pytest.warns(pr.errors.RankWarning, match="all differences are equal in 1 row"):
             row = pr.compare(table, baseline="a").row(0, named=True)
         assert (row["p_value"], row["low"], row["high"]) == (p_value, None, None)
@@ -851,3 +852,24 @@ def test_many_missing_queries_are_warned_of():
         warnings.simplefilter("error")
         # The numbers of missing queries are of "best" and "new".
         assert pr.compare(few, "ap", baseline="old")["missing"].to_list() == [0, 20]
+
+
+@pytest.mark.parametrize(
+    "metric", ["fall_out@2", "average_relevance_position", "label_ranking_loss"]
+)
+def test_wins_are_queries_in_which_the_run_is_better(metric):
+    """Lower values are better: 3 queries of "b" are lower, 1 is equal, 2 are higher."""
+    table = two_runs([0.5] * 6, [0.1, 0.2, 0.3, 0.5, 0.7, 0.9]).rename({"x": metric})
+    for values in (table, pr.stats.moments(table, baseline="a")):
+        rows = [
+            pr.compare(values, baseline="a", test="sign", alternative=each).row(0, named=True)
+            for each in ("greater", "less")
+        ]
+        assert [(row["wins"], row["ties"], row["losses"]) for row in rows] == [(3, 1, 2)] * 2
+        # Alternatives are about the values: 2 of 5 are higher, 3 of 5 are lower.
+        expected = [scipy.stats.binomtest(k, 5, alternative="greater").pvalue for k in (2, 3)]
+        assert [row["p_value"] for row in rows] == pytest.approx(expected)
+    renamed = table.rename({metric: "x"})
+    moments = pr.stats.merge([pr.stats.moments(renamed, baseline="a")])
+    for values in (renamed, moments):  # the name of no metric: higher is better
+        assert pr.compare(values, baseline="a").select("wins", "losses").row(0) == (2, 3)

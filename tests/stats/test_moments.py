@@ -136,7 +136,7 @@ def test_files(tmp_path):
     close(result, pr.stats.moments(lists))
     about = json.loads(pl.read_parquet_metadata(tmp_path / "0.parquet")["polars_rank.moments"])
     assert about["metric"] == ["ap"]
-    assert about["format"] == 5
+    assert about["format"] == 6
     # A plain scan of the same files is a table to merge, too.
     close(pr.stats.merge(pl.read_parquet(tmp_path / "*.parquet")), pr.stats.moments(lists))
 
@@ -181,6 +181,18 @@ def test_files_are_not_replaced_unasked(tmp_path):
         assert file.read_bytes() != b"mine"
 
 
+def test_errors_about_damaged_moments_name_the_file(tmp_path):
+    values = pl.DataFrame({"query": range(20), "ap": np.random.default_rng(1).random(20)})
+    for index, part in enumerate(values.iter_slices(10)):
+        pr.stats.write_moments(pr.stats.moments(part), tmp_path / f"{index}.parquet")
+    damaged = tmp_path / "1.parquet"
+    content = bytearray(damaged.read_bytes())
+    content[4:200] = b"\xff" * 196  # the first pages; the description is at the end
+    damaged.write_bytes(content)
+    with pytest.raises(pr.errors.SourceError, match=r"cannot read '.*1\.parquet' as Parquet"):
+        pr.stats.scan_moments(tmp_path).collect()
+
+
 def test_files_that_are_none(tmp_path):
     with pytest.raises(pr.errors.SourceError, match="no file matches"):
         pr.stats.scan_moments(tmp_path / "*.parquet")
@@ -189,6 +201,11 @@ def test_files_that_are_none(tmp_path):
     with pytest.raises(pr.errors.ArgumentError, match="name at least one Parquet file"):
         pr.stats.scan_moments([])
     (tmp_path / "cut.parquet").write_bytes(b"PAR1")
+    pl.DataFrame({"a": [1]}).write_parquet(
+        tmp_path / "text.parquet", metadata={"polars_rank.moments": "{"}
+    )
+    with pytest.raises(pr.errors.SourceError, match=r"moments in .*text\.parquet' is damaged"):
+        pr.stats.scan_moments(tmp_path / "text.parquet")
     with pytest.raises(pr.errors.SourceError, match="cut.parquet' cannot be read"):
         pr.stats.scan_moments(tmp_path / "cut.parquet")
     pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "a.parquet")

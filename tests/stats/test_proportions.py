@@ -1,6 +1,7 @@
 """Intervals and tests of metrics whose values are 0 or 1."""
 
 import math
+import warnings
 
 import numpy as np
 import needs
@@ -56,22 +57,64 @@ def test_an_explicit_t_stays_t():
     assert compared["interval"] == "t"
 
 
-@pytest.mark.parametrize(
-    ("column", "values"),
-    [
-        ("hit_rate@10", [0.5, 1.0, 0.0, 1.0]),  # the mean over all orders of ties
-        ("p@10", [0.0, 1.0, 0.0, 1.0]),  # 0 and 1 by chance
-    ],
-)
-def test_other_values_have_a_t_interval(column, values):
-    table = pl.DataFrame({"query": range(4), column: values})
+def wilson(count, n):
+    center, half = count + Z**2 / 2, Z * math.sqrt(count * (n - count) / n + Z**2 / 4)
+    return pytest.approx(((center - half) / (n + Z**2), (center + half) / (n + Z**2)))
+
+
+@pytest.mark.parametrize("dtype", [pl.Float64, pl.Int64, pl.Boolean])
+@pytest.mark.parametrize("count", [19, 20])
+def test_values_of_0_and_1_are_recognized_whatever_the_name(count, dtype):
+    correct = pl.Series([1] * count + [0] * (20 - count)).cast(dtype)
+    table = pl.DataFrame({"query": range(20), "correct": correct})
+    for values in (table, pr.stats.moments(table, "correct")):
+        row = pr.summarize(values, "correct").row(0, named=True)
+        assert (row["low"], row["high"]) == wilson(count, 20)
+        assert row["interval"] == "wilson"
+
+
+def test_a_perfect_score_passes_by_its_exact_bound():
+    summary = pr.summarize(pl.DataFrame({"query": range(10), "correct": [1.0] * 10}))
+    verdict = pr.check(summary, ["correct >= 0.69"]).row(0, named=True)
+    # 0.025 is the probability of 10 of 10 if the true share is this bound.
+    assert verdict["low"] == pytest.approx(0.025 ** (1 / 10))
+    assert verdict["verdict"] == "pass"
+
+
+def test_other_values_have_a_t_interval():
+    table = pl.DataFrame({"query": range(4), "hit_rate@10": [0.5, 1.0, 0.0, 1.0]})
     with pytest.warns(pr.errors.RankWarning, match="exceed"):
         assert pr.summarize(table)["interval"].item() == "t"
+    unknown = pl.DataFrame({"query": range(4), "x": pl.Series([None] * 4, dtype=pl.Float64)})
+    assert pr.summarize(unknown)["interval"].item() == "t"
 
 
-def test_columns_of_booleans_and_own_metrics_are_of_0_and_1():
+@pytest.mark.parametrize("other", [1.0, 0.5])
+def test_groups_runs_and_slices_have_one_method(other):
+    """A single value that is not 0 or 1 decides for the whole table."""
+    table = pl.DataFrame(
+        {
+            "run": ["a"] * 20 + ["b"] * 20,
+            "query": [*range(20)] * 2,
+            "country": ["DE", "JP"] * 20,
+            "x": [1.0, 0.0] * 19 + [0.0, other],
+        }
+    )
+    mean, difference = ("wilson", "tango") if other == 1 else ("t", "t")
+    parts = [table.filter(pl.col("query") < 10), table.filter(pl.col("query") >= 10)]
+    of_parts = [pr.stats.moments(part, by="country", baseline="a") for part in parts]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for values in (table, pr.stats.merge(of_parts)):
+            assert {*pr.summarize(values, by="country")["interval"]} == {mean}
+            assert {*pr.summarize(values)["interval"]} == {mean}
+            assert {*pr.compare(values, baseline="a", by="country")["interval"]} == {difference}
+        of_slices = pr.slices(table, "x", slices="country", baseline="a", min_queries=1)
+        assert {*of_slices["interval"]} == {difference}
+
+
+def test_a_metric_of_your_own_and_moments_agree():
     table = pl.DataFrame({"query": range(8), "clicked": [True, False] * 4})
-    assert pr.summarize(table, "clicked")["interval"].item() == "wilson"
     moments = pr.stats.moments(table, "clicked")
     assert pr.summarize(moments).row(0) == pr.summarize(table, "clicked").row(0)
 

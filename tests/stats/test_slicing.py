@@ -118,3 +118,27 @@ def test_order_of_rows_does_not_matter():
 def test_misuse(metric, options, error, message):
     with pytest.raises(error, match=message):
         pr.slices(LISTS, metric, **{"slices": "country", "baseline": "old", **options})
+
+
+@pytest.mark.parametrize("name", ["value", "column"])
+@pytest.mark.parametrize("role", ["device", "ap", "query", "other"])
+def test_columns_with_the_names_of_the_result(name, role):
+    options = {"baseline": "old", "undefined": "zero"}
+    expected = pr.slices(LISTS, "ap", slices="device", **options)
+    table = LISTS.with_columns(other=pl.lit("x")).rename({role: name})
+    renamed = {role: name}
+    result = pr.slices(
+        table, renamed.get("ap", "ap"), slices=renamed.get("device", "device"),
+        query=renamed.get("query", "query"), **options,
+    )  # fmt: skip
+    names = ["column", "metric"]
+    assert_frame_equal(result.drop(names), expected.drop(names))
+
+
+def test_the_column_of_runs_has_another_name_than_those_of_the_result():
+    with pytest.raises(
+        pr.errors.ArgumentError, match=r"'value' \(`run`\) has the name of a result"
+    ):
+        pr.slices(
+            LISTS.rename({"run": "value"}), "ap", slices="country", baseline="old", run="value"
+        )

@@ -392,8 +392,8 @@ def test_a_studentized_interval_is_not_wider_than_the_range():
 
 
 def test_intervals_that_leave_the_range_are_warned_of():
-    message = r"1 of 1 intervals exceed \[0, 1\], .*, e.g. 'x': -5.853 to 6.853; there are"
-    for lists in (per_query([0, 1]), pr.stats.moments(per_query([0, 1]))):
+    message = r"1 of 1 intervals exceed \[0, 1\], .*, e.g. 'x': -5.726 to 6.726; there are"
+    for lists in (per_query([0.01, 0.99]), pr.stats.moments(per_query([0.01, 0.99]))):
         with pytest.warns(pr.errors.RankWarning, match=message):
             pr.summarize(lists)
     with warnings.catch_warnings():
@@ -463,3 +463,11 @@ def test_rows_are_in_the_order_of_groups_metrics_and_runs():
     for name, table in tables.items():
         assert table.columns[:3] == ["country", "metric", "run"], name
         assert table.select("country", "metric", "run").rows() == expected, name
+
+
+@pytest.mark.parametrize("name", ["*", "^.*$", "^x"])
+def test_further_columns_may_have_names_that_polars_reads_as_patterns(name):
+    table = pl.DataFrame({"query": [1, 2, 3], "x": [0.2, 0.3, 0.5], name: ["a", "b", "b"]})
+    assert pr.summarize(table, "x")["mean"].item() == pytest.approx((0.2 + 0.3 + 0.5) / 3)
+    with pytest.raises(pr.errors.DataError, match="duplicate rows"):
+        pr.summarize(pl.concat([table, table]), "x")

@@ -1,0 +1,148 @@
+"""Tables of results that come back from files with other types."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import needs
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+
+pytestmark = pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
+
+LOG = pr.datasets.search_log(400, runs=["a", "b"], seed=3).collect()
+VALUES = pr.per_query(LOG, ["ndcg@10", "rr"], by="run", keep="country")
+SUMMARY = pr.summarize(VALUES)
+DAY = pl.date(2026, 1, 1 + pl.col("query") % 4)
+COMPARISON = pr.compare(VALUES, baseline="a")
+SLICES = pr.slices(VALUES, "rr", slices="country", baseline="a", min_queries=30)
+#: Without the sample of rankings, a column of lists, which CSV files cannot have.
+MOMENTS = pr.stats.moments(VALUES, by="country", baseline="a").drop("sampled_rankings")
+
+
+def from_files(table: pl.DataFrame) -> list[Any]:
+    """Return the table as it comes back from CSV files and from pandas."""
+    as_text = pl.read_csv(io.StringIO(table.write_csv()), infer_schema=False)
+    guessed = pl.read_csv(io.StringIO(table.write_csv()))
+    return [as_text, as_text.lazy(), guessed, as_text.to_pandas()]
+
+
+@pytest.mark.parametrize(
+    ("table", "rules"),
+    [
+        (SUMMARY, ["rr > 0", "queries >= 400", "ndcg@10 >= 0.99"]),
+        (COMPARISON, ["difference(rr) >= -0.5", "wins(rr) >= 1", "p_value(rr) < 0.5"]),
+        (SLICES, ["difference(rr) >= -0.1 where(country=US)"]),
+    ],
+)
+def test_rules_about_results_from_files(table: pl.DataFrame, rules: list[str]) -> None:
+    expected = pr.check(table, rules, on_fail="return")
+    for again in from_files(table):
+        assert_frame_equal(pr.check(again, rules, on_fail="return"), expected)
+
+
+@pytest.mark.parametrize("write", [pr.stats.write_markdown, pr.stats.write_junit])
+def test_verdicts_from_files(tmp_path: Path, write: Callable[..., None]) -> None:
+    rules = ["rr > 0 where(run=a)", "rr > 9", "queries > 1"]
+    verdicts = pr.check(SUMMARY, rules, on_fail="return")
+    write(verdicts, tmp_path / "expected")
+    for number, again in enumerate(from_files(verdicts)):
+        write(again, tmp_path / str(number))
+        assert (tmp_path / str(number)).read_text() == (tmp_path / "expected").read_text()
+
+
+def test_moments_from_files() -> None:
+    merged, summary = pr.stats.merge(MOMENTS), pr.summarize(MOMENTS)
+    compared = pr.compare(MOMENTS, baseline="a", by="country")
+    for again in from_files(MOMENTS):
+        result = pr.stats.merge(again)
+        assert_frame_equal(result.lazy().collect(), merged)
+        assert_frame_equal(pr.summarize(again).lazy().collect(), summary)
+        of_file = pr.compare(again, baseline="a", by="country")
+        assert_frame_equal(of_file.lazy().collect(), compared)
+
+
+@pytest.mark.parametrize(
+    ("draw", "table"),
+    [
+        ("intervals", SUMMARY), ("intervals", COMPARISON), ("slices", SLICES),
+        ("tradeoff", SUMMARY),
+        ("leaderboard", pr.stats.leaderboard(VALUES, "rr")),
+        ("bounds", pr.diagnostics.tie_bands(LOG, "rr", by="run")),
+        ("fusion", pr.fusion_curve(LOG, "rr")),
+        ("over_time", pr.summarize(VALUES.with_columns(day=DAY), "rr", by="day")),
+    ],
+)  # fmt: skip
+def test_charts_of_results_from_files(draw: str, table: pl.DataFrame) -> None:
+    needs.package("altair", "plot")
+    function = getattr(pr.plot, draw)
+    expected = json.loads(function(table).to_json())
+    for again in from_files(table):
+        assert json.loads(function(again).to_json()) == expected
+
+
+BAD: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
+    "words in check": (
+        lambda: pr.check(SUMMARY.with_columns(mean=pl.lit("high")), ["rr > 0"]),
+        pr.errors.SchemaError,
+        r"column 'mean' \(`result`\) must have numbers; found String, e.g. 'high'; cast",
+    ),
+    "lists in check": (
+        lambda: pr.check(SUMMARY.with_columns(pl.concat_list("low")), ["rr > 0"]),
+        pr.errors.SchemaError,
+        r"column 'low' \(`result`\) must have numbers; found List\(Float64\); cast",
+    ),
+    "no number of queries in check": (
+        lambda: pr.check(SUMMARY.with_columns(queries=None), ["rr > 0"]),
+        pr.errors.DataError,
+        r"column 'queries' \(`result`\) is null in 4 rows",
+    ),
+    "half a query in check": (
+        lambda: pr.check(SUMMARY.with_columns(queries=2.5), ["rr > 0"]),
+        pr.errors.SchemaError,
+        r"column 'queries' \(`result`\) must have whole numbers; found Float64, e.g. 2.5",
+    ),
+    "words in a chart": (
+        lambda: pr.plot.intervals(SUMMARY.with_columns(low=pl.lit("low"))),
+        pr.errors.SchemaError,
+        r"column 'low' \(`table`\) must have numbers; found String, e.g. 'low'",
+    ),
+    "words in moments": (
+        lambda: pr.stats.merge([MOMENTS.lazy().with_columns(mean=pl.lit("x"))]).collect(),
+        pr.errors.SchemaError,
+        r"column 'mean' \(`tables`\) must have numbers; found String, e.g. 'x'",
+    ),
+    "no counts in moments": (
+        lambda: pr.stats.merge(MOMENTS.with_columns(queries=pl.lit(None, pl.Int64))),
+        pr.errors.DataError,
+        "moments have null in the column 'queries'",
+    ),
+    "text instead of lists in moments": (
+        lambda: pr.stats.merge(MOMENTS.with_columns(sampled_rankings=pl.lit("[1]"))),
+        pr.errors.SchemaError,
+        r"column 'sampled_rankings' \(`tables`\) must have lists or structures; found String",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_other_tables_are_errors(name: str) -> None:
+    call, error, message = BAD[name]
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize("write", [pr.stats.write_markdown, pr.stats.write_junit])
+def test_other_verdicts_are_errors(tmp_path: Path, write: Callable[..., None]) -> None:
+    verdicts = pr.check(SUMMARY, ["rr > 0"], on_fail="return")
+    with pytest.raises(pr.errors.DataError, match="'verdict' one of 'fail', 'undecided', 'pass'"):
+        write(verdicts.with_columns(verdict=pl.lit("passed")), tmp_path / "a")
+    with pytest.raises(pr.errors.SchemaError, match=r"column 'high' \(`verdicts`\) must have numb"):
+        write(verdicts.with_columns(high=pl.lit("x")), tmp_path / "a")
+    assert not (tmp_path / "a").exists()
