@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import polars as pl
 from polars import col
@@ -16,7 +16,7 @@ from polars_rank._params import (
     public,
     some_names,
 )
-from polars_rank.columns import Columns, default_column
+from polars_rank.columns import RUNS, Columns, default_column
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import with_run_warning
 from polars_rank.evaluation.contiguity import Keys
@@ -24,12 +24,20 @@ from polars_rank.evaluation.per_ranking import user_keys
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import is_spark, lazy, run_on_spark, schema_of
+from polars_rank.io.matching import Ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from polars_rank._params import Names
     from polars_rank.frames.tables import Spark, SparkFrame, Table
+
+_FULL_JOIN: Any = {"how": "full", "coalesce": True, "nulls_equal": True}
+
+#: Columns with the places of the rows of both tables in the result, rankings first.
+_PLACE, _PLACE_BELOW = OWN + "place", OWN + "place below"
+#: A number of rows that no table of rankings has.
+_BELOW = 2**31
 
 
 @overload
@@ -256,15 +264,21 @@ def join_judgments(
     for name in others:
         check_name(name)
     queries = names("query", query)
+    runs = [name for name in groups if name.lower() in RUNS or name == run]
+    ids = Ids(runs, queries, doc, col(score).is_not_null(), col(label).is_not_null())
+    retrieved = left.filter(ids.retrieved)
     lists = [_lists_in_order(table, queries) for table in (left, right)]
     in_order = [table for table in lists if table is not None]
     if not groups and not others and len(in_order) == 2:
         joined = _joined_in_batches(in_order, queries, keys)
-    else:
-        joined = _joined(left, right, groups, queries, keys, others)
-        joined = with_run_warning(joined, left, run, named, table="`rankings`")
-    eager = not isinstance(rankings, pl.LazyFrame) and not isinstance(judgments, pl.LazyFrame)
-    return joined.collect(engine="streaming") if eager else joined
+        return ids.checked(joined, retrieved, right).set_sorted([*queries])
+    joined = _joined(left, right, groups, queries, keys, others)
+    joined = with_run_warning(joined, left, run, named, table="`rankings`")
+    if isinstance(rankings, pl.LazyFrame) or isinstance(judgments, pl.LazyFrame):
+        return ids.checked(joined, retrieved, right)
+    table = joined.collect(engine="streaming")
+    ids.check(ids.counts(table), retrieved, right)
+    return table
 
 
 def _joined(
@@ -276,15 +290,24 @@ def _joined(
     others: Sequence[str],
 ) -> pl.LazyFrame:
     """Return the join of rankings and judgments; `others` are further columns of rankings."""
+    left = left.with_row_index(_PLACE)
     if groups or others:
         left = left.cache()  # several parts of the plan read it
     if groups:
-        right = left.select(groups).unique().join(right, how="cross")
+        every = left.select(groups).unique(maintain_order=True)
+        right = every.join(right, how="cross", maintain_order="left_right")
     right = _with_constants(right, left, others, [(*groups, *queries), queries, groups])
+    right = right.with_row_index(_PLACE_BELOW, _BELOW)
+    # A join that maintains the order takes twice as long.
     return (
-        left.join(right, on=[*groups, *keys], how="full", coalesce=True, nulls_equal=True)
-        .with_columns(pl.coalesce(name, OWN + name) for name in others)
-        .drop(OWN + name for name in others)
+        left.join(right, on=[*groups, *keys], **_FULL_JOIN)
+        .with_columns(
+            pl.coalesce(_PLACE, _PLACE_BELOW).alias(_PLACE),
+            *(pl.coalesce(name, OWN + name) for name in others),
+        )
+        .drop(_PLACE_BELOW, *(OWN + name for name in others))
+        .sort(_PLACE)
+        .drop(_PLACE)
     )
 
 
@@ -324,12 +347,12 @@ def _joined_in_batches(
             )
             for side in sides
         )
-        documents = left.join(right, on=keys, how="full", coalesce=True, nulls_equal=True)
-        return documents.sort(queries)
+        documents = left.join(right, on=keys, **_FULL_JOIN, maintain_order="left_right")
+        return documents.sort(queries, maintain_order=True)
 
     left, right = (table.rename(side) for table, side in zip(tables, sides, strict=True))
-    pairs = left.join(right, on=queries, how="full", coalesce=True, nulls_equal=True)
-    return in_batches(pairs, joined).set_sorted([*queries])
+    pairs = left.join(right, on=queries, **_FULL_JOIN)
+    return in_batches(pairs, joined)
 
 
 def groups_of(schema: pl.Schema, run: str | None, by: Names | None) -> tuple[str, ...]:
@@ -410,7 +433,9 @@ def _with_constants(
                 for name in others
             ),
         )
-        judgments = judgments.join(constants, on=keys, how="left", nulls_equal=True)
+        judgments = judgments.join(
+            constants, on=keys, how="left", nulls_equal=True, maintain_order="left"
+        )
     added = {name: [f"{OWN}{index} {name}" for index in range(len(parts))] for name in others}
     return judgments.with_columns(
         pl.coalesce(columns).alias(OWN + name) for name, columns in added.items()
