@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 import polars as pl
@@ -18,7 +19,7 @@ from polars_rank._params import (
 )
 from polars_rank.columns import RUNS, Columns, default_column
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.checks import with_run_warning
+from polars_rank.evaluation.checks import refuse, with_run_warning
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.per_ranking import user_keys
 from polars_rank.frames.batches import in_batches
@@ -27,7 +28,7 @@ from polars_rank.frames.tables import is_spark, lazy, run_on_spark, schema_of
 from polars_rank.io.matching import Ids
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from polars_rank._params import Names
     from polars_rank.frames.tables import Spark, SparkFrame, Table
@@ -237,19 +238,18 @@ def join_judgments(
     )
     keys = [*some_names("query", query), doc]
     left_schema = schema_of(left)
-    if label in left_schema and label not in schema_of(right):
-        raise SchemaError(
-            f"column {label!r} (`label`) is in `rankings`, not in `judgments`; drop it from "
-            "`rankings`, or name the column of labels in `judgments`"
-        )
-    right = _with_label(right, keys, label)
+    right = _with_label(right, left_schema, keys, label)
     right_schema = schema_of(right)
     groups = groups_of(left_schema, run, by)
     both = {"query": query, "doc": doc}
     roles = {"run": default_column(run, "run", left_schema), "by": by, **both, "score": score}
     named = find_columns(left_schema, roles, table="`rankings`")
     find_columns(right_schema, {**both, "label": label, "subtopic": subtopic}, table="`judgments`")
-    right = _with_lists(right, keys, label, subtopic)
+    facets = [
+        name for name in dict.fromkeys([subtopic or "subtopic", "judge"]) if name in right_schema
+    ]
+    unique = partial(judged_once, keys=[*keys, *facets], label=label, table="`judgments`")
+    right = _with_lists(right, keys, label, subtopic, unique)
     right_schema = schema_of(right)
     for name in right_schema:
         if name in left_schema and name not in keys:
@@ -269,16 +269,17 @@ def join_judgments(
     retrieved = left.filter(ids.retrieved)
     lists = [_lists_in_order(table, queries) for table in (left, right)]
     in_order = [table for table in lists if table is not None]
-    if not groups and not others and len(in_order) == 2:
-        joined = _joined_in_batches(in_order, queries, keys)
-        return ids.checked(joined, retrieved, right).set_sorted([*queries])
-    joined = _joined(left, right, groups, queries, keys, others)
-    joined = with_run_warning(joined, left, run, named, table="`rankings`")
-    if isinstance(rankings, pl.LazyFrame) or isinstance(judgments, pl.LazyFrame):
-        return ids.checked(joined, retrieved, right)
-    table = joined.collect(engine="streaming")
-    ids.check(ids.counts(table), retrieved, right)
-    return table
+    batched = not groups and not others and len(in_order) == len(lists)
+    if batched:
+        joined = _joined_in_batches(in_order, queries, keys, unique)
+    else:
+        once = right if subtopic is not None else right.map_batches(unique)
+        joined = _joined(left, once, groups, queries, keys, others)
+        joined = with_run_warning(joined, left, run, named, table="`rankings`")
+    if not isinstance(rankings, pl.LazyFrame) and not isinstance(judgments, pl.LazyFrame):
+        return ids.checked(joined.collect(engine="streaming"), retrieved, right)
+    checked = ids.checked(joined, retrieved, right)
+    return checked.set_sorted([*queries]) if batched else checked
 
 
 def _joined(
@@ -331,9 +332,15 @@ def _lists_in_order(table: pl.LazyFrame, queries: Sequence[str]) -> pl.LazyFrame
 
 
 def _joined_in_batches(
-    tables: Sequence[pl.LazyFrame], queries: Sequence[str], keys: Sequence[str]
+    tables: Sequence[pl.LazyFrame],
+    queries: Sequence[str],
+    keys: Sequence[str],
+    unique: Callable[[pl.DataFrame], pl.DataFrame],
 ) -> pl.LazyFrame:
-    """Return the join of two tables of lists, which are sorted by query, in batches of queries."""
+    """Return the join of two tables of lists, which are sorted by query, in batches of queries.
+
+    `unique` returns judgments with one row per document.
+    """
     # Names of columns and of their lists, which differ because both tables have documents.
     sides = [
         {name: f"{OWN}{side} {name}" for name in schema_of(table) if name not in queries}
@@ -347,6 +354,7 @@ def _joined_in_batches(
             )
             for side in sides
         )
+        right = right.map_batches(unique)
         documents = left.join(right, on=keys, **_FULL_JOIN, maintain_order="left_right")
         return documents.sort(queries, maintain_order=True)
 
@@ -360,9 +368,16 @@ def groups_of(schema: pl.Schema, run: str | None, by: Names | None) -> tuple[str
     return (*names("by", by), *names("run", default_column(run, "run", schema)))
 
 
-def _with_label(judgments: pl.LazyFrame, keys: Sequence[str], label: str) -> pl.LazyFrame:
+def _with_label(
+    judgments: pl.LazyFrame, rankings: pl.Schema, keys: Sequence[str], label: str
+) -> pl.LazyFrame:
     """Return judgments with the label 1 if no column may hold labels."""
     schema = schema_of(judgments)
+    if label in rankings and label not in schema:
+        raise SchemaError(
+            f"column {label!r} (`label`) is in `rankings`, not in `judgments`; drop it from "
+            "`rankings`, or name the column of labels in `judgments`"
+        )
     others = [name for name in schema if name not in keys]
     if label != "label" or label in schema or not {*keys} <= {*schema}:
         return judgments
@@ -376,15 +391,43 @@ def _with_label(judgments: pl.LazyFrame, keys: Sequence[str], label: str) -> pl.
     )  # fmt: skip
 
 
+def judged_once(
+    judgments: pl.DataFrame, *, keys: Sequence[str], label: str, table: str, remedy: str = ""
+) -> pl.DataFrame:
+    """Return the first of the rows of each document; raise `DataError` if their labels differ.
+
+    `keys` identify documents, and also subtopics and judges if there are any. `remedy` is added to
+    the message.
+    """
+    repeated = judgments[[*keys]].is_duplicated()
+    if not repeated.any():
+        return judgments
+    labels = judgments.filter(repeated)[[*keys, label]].unique().sort([*keys, label])
+    refuse(
+        labels.group_by(keys, maintain_order=True).agg(label),
+        col(label).list.len() > 1,
+        f"{table} have several labels for one document of a query",
+        f"keep one of them{remedy}",
+    )
+    return judgments.unique([*keys], keep="first", maintain_order=True)
+
+
 def _without_own_columns(table: pl.LazyFrame) -> pl.LazyFrame:
     """Return a table without the numbers of rankings from `scan_log`: the join changes rankings."""
     return table.drop(name for name in schema_of(table) if name.startswith(OWN))
 
 
 def _with_lists(
-    judgments: pl.LazyFrame, keys: Sequence[str], label: str, subtopic: str | None
+    judgments: pl.LazyFrame,
+    keys: Sequence[str],
+    label: str,
+    subtopic: str | None,
+    unique: Callable[[pl.DataFrame], pl.DataFrame],
 ) -> pl.LazyFrame:
-    """Return one row per document, with lists of the subtopics to which it is relevant."""
+    """Return one row per document, with lists of the subtopics to which it is relevant.
+
+    `unique` returns judgments with one row per document and subtopic.
+    """
     if subtopic is None:
         return judgments
     schema = schema_of(judgments)
@@ -400,7 +443,8 @@ def _with_lists(
         # Sorted, so that the order of rows does not matter.
         return col(name).filter(relevant).sort_by(col(subtopic).filter(relevant))
 
-    return judgments.group_by(keys).agg(
+    once = judgments.map_batches(unique)
+    return once.group_by(keys, maintain_order=True).agg(
         col(label).max(),
         listed(subtopic).alias("subtopics"),
         listed(label).alias("grades"),

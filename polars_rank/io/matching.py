@@ -53,9 +53,26 @@ class Ids(NamedTuple):
         return [*self.runs, *self.query]
 
     def checked(
+        self,
+        table: AnyFrame,
+        rankings: pl.LazyFrame | None = None,
+        judgments: pl.LazyFrame | None = None,
+    ) -> AnyFrame:
+        """Return the long table; when all its rows are read, warn of ids that do not match.
+
+        `rankings` and `judgments` are tables of retrieved and of judged documents. Default: rows of
+        the long table.
+        """
+        rankings = table.lazy().filter(self.retrieved) if rankings is None else rankings
+        judgments = table.lazy().filter(self.judged) if judgments is None else judgments
+        if isinstance(table, pl.LazyFrame):
+            return self._checked_plan(table, rankings, judgments)
+        self._check(self._counts(table), rankings, judgments)
+        return table
+
+    def _checked_plan(
         self, table: pl.LazyFrame, rankings: pl.LazyFrame, judgments: pl.LazyFrame
     ) -> pl.LazyFrame:
-        """Return the long table; when all its rows are read, ids are checked as by `check`."""
         schema = table.collect_schema()
         conditions = self.retrieved, self.judged
         read_by_check = [name for each in conditions for name in each.meta.root_names()]
@@ -64,16 +81,16 @@ class Ids(NamedTuple):
             # If Polars panics, its batches end without an error, and without the last row.
             last = pl.LazyFrame({_END: [True]})
             plan = pl.concat([table.select(names), last], how="diagonal")
-            totals = Totals(self.keys, [self.counts(pl.DataFrame(schema=schema))])
+            totals = Totals(self.keys, [self._counts(pl.DataFrame(schema=schema))])
             at_end = False
             for batch in plan.collect_batches(maintain_order=True, engine="streaming"):
                 at_end = bool(batch.item(-1, _END))
                 rows = batch.drop(_END).head(batch.height - at_end)
-                totals.add(self.counts(rows))
+                totals.add(self._counts(rows))
                 yield rows
             if not at_end:
                 raise SourceError("not all rankings and judgments were read; read them again")
-            self.check(totals.table(), rankings, judgments)
+            self._check(totals.table(), rankings, judgments)
 
         def read(
             with_columns: list[str] | None,
@@ -87,7 +104,7 @@ class Ids(NamedTuple):
 
         return scan_of_files(read, files(table), schema=schema, explain_name="LONG TABLE")
 
-    def counts(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def _counts(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return numbers of rows by run and query."""
         return rows.group_by(self.keys).agg(
             self.retrieved.sum().alias(_RETRIEVED),
@@ -95,11 +112,8 @@ class Ids(NamedTuple):
             (self.retrieved & self.judged).sum().alias(_BOTH),
         )
 
-    def check(self, counts: pl.DataFrame, rankings: pl.LazyFrame, judgments: pl.LazyFrame) -> None:
-        """Warn of ids that do not match, given numbers of rows by run and query.
-
-        `rankings` and `judgments` are tables of retrieved and of judged documents.
-        """
+    def _check(self, counts: pl.DataFrame, rankings: pl.LazyFrame, judgments: pl.LazyFrame) -> None:
+        """Warn of ids that do not match, given numbers of rows by run and query."""
         runs = [*self.runs] or [_RUN]
         if not self.runs:
             counts = counts.with_columns(pl.lit(0).alias(_RUN))
