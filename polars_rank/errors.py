@@ -128,7 +128,11 @@ class RankWarning(UserWarning):
         return _parameters_in(str(self))
 
 
-def warn(message: str) -> None:
+class UnmatchedIds(RankWarning):
+    """Ids of rankings and judgments that never match; commands raise it as an error."""
+
+
+def warn(message: str, kind: type[RankWarning] = RankWarning) -> None:
     """Issue a `RankWarning` for the line of code that called polars_rank or Polars.
 
     Python shows equal warnings of a line once. The line is unknown in threads of Polars, which
@@ -138,7 +142,7 @@ def warn(message: str) -> None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _package(frame) in ("polars_rank", "polars"):
         frame = frame.f_back
-    warning = RankWarning(message)
+    warning = kind(message)
     if frame is None:  # without a registry, Python shows every warning
         warnings.warn_explicit(warning, None, "sys", 1)
     else:

@@ -16,6 +16,7 @@ from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.evaluation.checks import FAILED, Check, failed, raise_failed, refuse_failed
 from polars_rank.evaluation.per_ranking import per_ranking
 from polars_rank.frames.tables import lazy, schema_of
+from polars_rank.io.judgments import judged_once
 from polars_rank.io.lines import LINE, NUMBER, PATH, Paths, scan_lines, text_files
 from polars_rank.io.outputs import new_file
 
@@ -128,6 +129,7 @@ def scan_qrels(
     -------
     LazyFrame
         Columns ``query``, ``subtopic`` (if `diversity`), ``doc``, and ``label``. Ids are strings.
+        Lines that occur more than once give one row.
 
     Raises
     ------
@@ -136,7 +138,8 @@ def scan_qrels(
         UTF-8.
     DataError
         When the LazyFrame is collected, if a line does not have four fields or has an invalid
-        label. The message has the file, the number of the line, and its text.
+        label. The message has the file, the number of the line, and its text. Also if a document
+        has several labels for one query (and subtopic, if `diversity`).
 
     Notes
     -----
@@ -168,7 +171,11 @@ def scan_qrels(
     lines = _scan(path, _QRELS, number="label", dtype=pl.Float64() if fractional else pl.Int64())
     if negative == "unjudged":
         lines = lines.with_columns(pl.when(col("label") >= 0).then("label"))
-    return lines.select("query", *(["subtopic"] if diversity else []), "doc", "label")
+    keys = ["query", *(["subtopic"] if diversity else []), "doc"]
+    remedy = "" if diversity else "; for judgments of subtopics, set `diversity`"
+    return lines.select(*keys, "label").map_batches(
+        partial(judged_once, keys=keys, label="label", table="the judgments", remedy=remedy)
+    )
 
 
 @public

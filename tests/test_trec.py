@@ -57,11 +57,11 @@ def test_a_run_is_split_at_spaces_and_tabs(file: Path) -> None:
 
 
 def test_judgments_with_or_without_subtopics(file: Path) -> None:
-    file.write_text("01 1 a 2\n01 2 a 0\n01 2 b -2\n")
-    assert rows(scan_qrels(file)) == [("01", "a", 2), ("01", "a", 0), ("01", "b", None)]
+    file.write_text("01 1 a 2\n01 2 a 2\n01 2 b -2\n")
+    assert rows(scan_qrels(file)) == [("01", "a", 2), ("01", "b", None)]
     assert rows(scan_qrels(file, diversity=True, negative="keep")) == [
         ("01", "1", "a", 2),
-        ("01", "2", "a", 0),
+        ("01", "2", "a", 2),
         ("01", "2", "b", -2),
     ]
     assert scan_qrels(file).collect_schema()["label"] == pl.Int64
@@ -197,8 +197,8 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_reading_streams(file: Path) -> None:
-    file.write_text("1 0 a 1\n")
-    plan = scan_qrels(file).show_graph(
+    file.write_text("1 Q0 a 1 1 x\n")
+    plan = scan_run(file).show_graph(
         engine="streaming", plan_stage="physical", raw_output=True, show=False
     )
     assert plan is not None

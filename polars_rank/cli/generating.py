@@ -42,7 +42,7 @@ def convert(
     ]
     table = frames[0] if len(frames) == 1 else join_judgments(*frames)
     keys = [name for name in ("run", "query") if name in table.collect_schema()]
-    put(table.sort(keys), "parquet", output, overwrite=overwrite)
+    put(table.sort(keys, maintain_order=True), "parquet", output, overwrite=overwrite)
 
 
 def generate(

@@ -16,7 +16,14 @@ import typer
 
 from polars_rank import _progress as bars
 from polars_rank.cli import BROKEN_PIPE, BUG, INTERRUPTED, MISUSED
-from polars_rank.errors import ArgumentError, DataError, RankError, RankWarning, SourceError
+from polars_rank.errors import (
+    ArgumentError,
+    DataError,
+    RankError,
+    RankWarning,
+    SourceError,
+    UnmatchedIds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,6 +45,7 @@ def one_message(ctx: typer.Context) -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", RankWarning)
+            warnings.simplefilter("error", UnmatchedIds)
             warnings.showwarning = warn
             yield
             with printing():
@@ -69,7 +77,7 @@ def _message(error: BaseException, ctx: typer.Context, files: Iterable[str]) -> 
         return in_options(_explained(error), ctx), MISUSED
     if isinstance(error, SourceError):  # a server may have answered with an HTML page
         return " ".join(in_options(error, ctx).split()), MISUSED
-    if isinstance(error, RankError):
+    if isinstance(error, (RankError, UnmatchedIds)):
         return in_options(error, ctx), MISUSED
     if isinstance(error, (pl.exceptions.PolarsError, OSError)):
         message = " ".join(str(error).partition("\n\n")[0].split())  # without the query plan

@@ -355,6 +355,13 @@ Format = Annotated[
 Output = Annotated[Path | None, file("Write to a file.", OUTPUT, "--output", "-o")]
 ParquetOutput = Annotated[Path, file("Write to this Parquet file.", OUTPUT, "--output", "-o")]
 Overwrite = Annotated[bool, option("Overwrite an existing output file.", OUTPUT, "--overwrite")]
+KeepFormulas = Annotated[
+    bool,
+    option(
+        "In CSV, do not put an apostrophe in front of text that spreadsheets run as a formula.",
+        OUTPUT, "--keep-formulas",
+    ),
+]  # fmt: skip
 Wide = Annotated[bool, option("Show all columns in a terminal.", OUTPUT, "--wide")]
 
 
@@ -449,6 +456,7 @@ class FileOutput:
     format: Format = None
     output: Output = None
     overwrite: Overwrite = False
+    keep_formulas: KeepFormulas = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected
 from polars_rank.io.outputs import new_file
 from polars_rank.io.temporary import temporary_folder
+from polars_rank.reporting.csv_links import header, without_formulas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,6 +72,7 @@ def put(
     output: Path | None = None,
     *,
     overwrite: bool = False,
+    keep_formulas: bool = False,
     wide: bool = True,
     note: str | None = None,
     paged: bool = False,
@@ -78,12 +80,13 @@ def put(
 ) -> None:
     """Write a result to a file, or show it; see `on_terminal` for `wide`, `note` and `paged`.
 
-    `texts` has the text of the table in some formats, if it differs from the default.
+    `texts` has the text of the table in some formats, if it differs from the default. In CSV, text
+    that spreadsheets run as a formula gets an apostrophe in front of it, unless `keep_formulas`.
     """
     form = choose(format, output)
     if output is not None and str(output) != "-":
         with new_file(output, overwrite=overwrite, inputs=[result]) as part:
-            _write(result, form, part, texts)
+            _write(result, form, part, texts, keep_formulas=keep_formulas)
         say(f"Wrote {output}")
     elif output is None and form == "table" and sys.stdout.isatty():
         table = collected(result)
@@ -92,7 +95,7 @@ def put(
     else:
         # Written to a file first, so that a failed command prints nothing.
         with temporary_folder() as folder:
-            _write(result, form, folder / "out", texts)
+            _write(result, form, folder / "out", texts, keep_formulas=keep_formulas)
             with (folder / "out").open("rb") as file, printing():
                 sys.stdout.flush()  # so that earlier output comes first
                 shutil.copyfileobj(file, sys.stdout.buffer)
@@ -111,14 +114,18 @@ def put_text(text: str, output: Path | None, *, overwrite: bool) -> None:
 
 def _write(
     result: pl.LazyFrame, form: Format, path: Path,
-    texts: Mapping[Format, Callable[[pl.DataFrame], str]],
+    texts: Mapping[Format, Callable[[pl.DataFrame], str]], *, keep_formulas: bool,
 ) -> None:  # fmt: skip
     with path.open("wb") as file:
         if form == "parquet":
             result.sink_parquet(file, engine="streaming")
         elif form == "csv":
-            lists = cs.by_dtype(pl.List(pl.String))
-            result.with_columns(lists.list.join("; ")).sink_csv(file, engine="streaming")
+            lists, names = cs.by_dtype(pl.List(pl.String)), cs.categorical() | cs.enum()
+            rows = result.with_columns(lists.list.join("; "), names.cast(pl.String))
+            if not keep_formulas:
+                file.write(header(result.collect_schema().names()).encode())
+                rows = rows.with_columns(without_formulas())
+            rows.sink_csv(file, engine="streaming", include_header=keep_formulas)
         elif form == "ndjson":
             lines = result.map_batches(_lines, schema={"line": pl.String}, streamable=True)
             lines.sink_csv(file, engine="streaming", include_header=False, quote_style="never")

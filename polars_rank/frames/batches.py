@@ -15,7 +15,7 @@ from polars.io.plugins import register_io_source
 from polars_rank._polars import key_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from polars_rank.errors import DataError
 
@@ -131,22 +131,32 @@ def added_up(rows: pl.LazyFrame, keys: Sequence[str], sums: Sequence[pl.Expr]) -
         n_rows: int | None,
         _batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
-        tables = [pl.DataFrame(schema=schema)]
-
-        def add(part: pl.DataFrame) -> None:
-            tables.append(part)
-            # Totals are updated when as many new rows as totals have arrived.
-            if sum(table.height for table in tables[1:]) > max(tables[0].height, BATCH_ROWS):
-                tables[:] = [total()]
-
-        def total() -> pl.DataFrame:
-            return pl.concat(tables).group_by(keys).sum()
-
+        totals = Totals(keys, [pl.DataFrame(schema=schema)])
         # Unlike `collect_batches`, this raises if Polars panics.
-        parts.sink_batches(add, maintain_order=False, engine="streaming")
-        yield from requested(iter([total()]), with_columns, predicate, n_rows)
+        parts.sink_batches(totals.add, maintain_order=False, engine="streaming")
+        yield from requested(iter([totals.table()]), with_columns, predicate, n_rows)
 
     return register_io_source(read, schema=schema, explain_name="SUMS OF BATCHES")
+
+
+class Totals:
+    """Sums by keys, to which the sums of batches are added."""
+
+    def __init__(self, keys: Sequence[str], parts: Iterable[pl.DataFrame]) -> None:
+        self.keys = keys
+        #: The totals, and the sums of the batches that were added since.
+        self.parts = [*parts]
+
+    def add(self, part: pl.DataFrame) -> None:
+        """Add the sums of a batch."""
+        self.parts.append(part)
+        # Totals are updated when as many new rows as totals have arrived.
+        if sum(part.height for part in self.parts[1:]) > max(self.parts[0].height, BATCH_ROWS):
+            self.parts = [self.table()]
+
+    def table(self) -> pl.DataFrame:
+        """Return the sums of all batches."""
+        return pl.concat(self.parts).group_by(self.keys).sum()
 
 
 def requested(

@@ -13,6 +13,8 @@ from polars_rank._params import OWN, public
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import is_table
+from polars_rank.io.judgments import judged_once
+from polars_rank.io.matching import Ids
 
 _RUN, _ROWS = OWN + "run", OWN + "rows"
 _KEYS = {"query": "queries", "doc": "documents"}
@@ -115,6 +117,7 @@ def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl
     names = _series("run", runs)
     retrieved = _table("rankings", [*runs.values()], "score", pl.Float64())
     judged = _table("judgments", [judgments], "label", pl.Int64()).drop(_RUN)
+    judged = judged_once(judged, keys=[*_KEYS], label="label", table="`judgments`")
     if _look_swapped(retrieved, judged):
         raise ArgumentError(
             "`rankings` looks like judgments, and `judgments` like rankings; were they swapped? "
@@ -140,7 +143,11 @@ def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl
     empty = col("doc").is_null()
     table = table.filter(~empty | empty.all().over(_RUN, "query"))
     columns = table.select(*_KEYS, "score", "label")
-    return columns.insert_column(0, names.gather(table[_RUN])) if several else columns
+    if several:
+        columns.insert_column(0, names.gather(table[_RUN]))
+    run = ["run"] if several else []
+    ids = Ids(run, ["query"], "doc", col("score").is_not_null(), col("label").is_not_null())
+    return ids.checked(columns)
 
 
 def _holds_runs(rankings: Any) -> bool:

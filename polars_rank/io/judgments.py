@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, overload
 
 import polars as pl
 from polars import col
@@ -16,20 +17,28 @@ from polars_rank._params import (
     public,
     some_names,
 )
-from polars_rank.columns import Columns, default_column
+from polars_rank.columns import RUNS, Columns, default_column
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.checks import with_run_warning
+from polars_rank.evaluation.checks import refuse, with_run_warning
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.per_ranking import user_keys
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import is_spark, lazy, run_on_spark, schema_of
+from polars_rank.io.matching import Ids
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from polars_rank._params import Names
     from polars_rank.frames.tables import Spark, SparkFrame, Table
+
+_FULL_JOIN: Any = {"how": "full", "coalesce": True, "nulls_equal": True}
+
+#: Columns with the places of the rows of both tables in the result, rankings first.
+_PLACE, _PLACE_BELOW = OWN + "place", OWN + "place below"
+#: A number of rows that no table of rankings has.
+_BELOW = 2**31
 
 
 @overload
@@ -229,19 +238,18 @@ def join_judgments(
     )
     keys = [*some_names("query", query), doc]
     left_schema = schema_of(left)
-    if label in left_schema and label not in schema_of(right):
-        raise SchemaError(
-            f"column {label!r} (`label`) is in `rankings`, not in `judgments`; drop it from "
-            "`rankings`, or name the column of labels in `judgments`"
-        )
-    right = _with_label(right, keys, label)
+    right = _with_label(right, left_schema, keys, label)
     right_schema = schema_of(right)
     groups = groups_of(left_schema, run, by)
     both = {"query": query, "doc": doc}
     roles = {"run": default_column(run, "run", left_schema), "by": by, **both, "score": score}
     named = find_columns(left_schema, roles, table="`rankings`")
     find_columns(right_schema, {**both, "label": label, "subtopic": subtopic}, table="`judgments`")
-    right = _with_lists(right, keys, label, subtopic)
+    facets = [
+        name for name in dict.fromkeys([subtopic or "subtopic", "judge"]) if name in right_schema
+    ]
+    unique = partial(judged_once, keys=[*keys, *facets], label=label, table="`judgments`")
+    right = _with_lists(right, keys, label, subtopic, unique)
     right_schema = schema_of(right)
     for name in right_schema:
         if name in left_schema and name not in keys:
@@ -256,15 +264,22 @@ def join_judgments(
     for name in others:
         check_name(name)
     queries = names("query", query)
+    runs = [name for name in groups if name.lower() in RUNS or name == run]
+    ids = Ids(runs, queries, doc, col(score).is_not_null(), col(label).is_not_null())
+    retrieved = left.filter(ids.retrieved)
     lists = [_lists_in_order(table, queries) for table in (left, right)]
     in_order = [table for table in lists if table is not None]
-    if not groups and not others and len(in_order) == 2:
-        joined = _joined_in_batches(in_order, queries, keys)
+    batched = not groups and not others and len(in_order) == len(lists)
+    if batched:
+        joined = _joined_in_batches(in_order, queries, keys, unique)
     else:
-        joined = _joined(left, right, groups, queries, keys, others)
+        once = right if subtopic is not None else right.map_batches(unique)
+        joined = _joined(left, once, groups, queries, keys, others)
         joined = with_run_warning(joined, left, run, named, table="`rankings`")
-    eager = not isinstance(rankings, pl.LazyFrame) and not isinstance(judgments, pl.LazyFrame)
-    return joined.collect(engine="streaming") if eager else joined
+    if not isinstance(rankings, pl.LazyFrame) and not isinstance(judgments, pl.LazyFrame):
+        return ids.checked(joined.collect(engine="streaming"), retrieved, right)
+    checked = ids.checked(joined, retrieved, right)
+    return checked.set_sorted([*queries]) if batched else checked
 
 
 def _joined(
@@ -276,15 +291,24 @@ def _joined(
     others: Sequence[str],
 ) -> pl.LazyFrame:
     """Return the join of rankings and judgments; `others` are further columns of rankings."""
+    left = left.with_row_index(_PLACE)
     if groups or others:
         left = left.cache()  # several parts of the plan read it
     if groups:
-        right = left.select(groups).unique().join(right, how="cross")
+        every = left.select(groups).unique(maintain_order=True)
+        right = every.join(right, how="cross", maintain_order="left_right")
     right = _with_constants(right, left, others, [(*groups, *queries), queries, groups])
+    right = right.with_row_index(_PLACE_BELOW, _BELOW)
+    # A join that maintains the order takes twice as long.
     return (
-        left.join(right, on=[*groups, *keys], how="full", coalesce=True, nulls_equal=True)
-        .with_columns(pl.coalesce(name, OWN + name) for name in others)
-        .drop(OWN + name for name in others)
+        left.join(right, on=[*groups, *keys], **_FULL_JOIN)
+        .with_columns(
+            pl.coalesce(_PLACE, _PLACE_BELOW).alias(_PLACE),
+            *(pl.coalesce(name, OWN + name) for name in others),
+        )
+        .drop(_PLACE_BELOW, *(OWN + name for name in others))
+        .sort(_PLACE)
+        .drop(_PLACE)
     )
 
 
@@ -308,9 +332,15 @@ def _lists_in_order(table: pl.LazyFrame, queries: Sequence[str]) -> pl.LazyFrame
 
 
 def _joined_in_batches(
-    tables: Sequence[pl.LazyFrame], queries: Sequence[str], keys: Sequence[str]
+    tables: Sequence[pl.LazyFrame],
+    queries: Sequence[str],
+    keys: Sequence[str],
+    unique: Callable[[pl.DataFrame], pl.DataFrame],
 ) -> pl.LazyFrame:
-    """Return the join of two tables of lists, which are sorted by query, in batches of queries."""
+    """Return the join of two tables of lists, which are sorted by query, in batches of queries.
+
+    `unique` returns judgments with one row per document.
+    """
     # Names of columns and of their lists, which differ because both tables have documents.
     sides = [
         {name: f"{OWN}{side} {name}" for name in schema_of(table) if name not in queries}
@@ -324,12 +354,13 @@ def _joined_in_batches(
             )
             for side in sides
         )
-        documents = left.join(right, on=keys, how="full", coalesce=True, nulls_equal=True)
-        return documents.sort(queries)
+        right = right.map_batches(unique)
+        documents = left.join(right, on=keys, **_FULL_JOIN, maintain_order="left_right")
+        return documents.sort(queries, maintain_order=True)
 
     left, right = (table.rename(side) for table, side in zip(tables, sides, strict=True))
-    pairs = left.join(right, on=queries, how="full", coalesce=True, nulls_equal=True)
-    return in_batches(pairs, joined).set_sorted([*queries])
+    pairs = left.join(right, on=queries, **_FULL_JOIN)
+    return in_batches(pairs, joined)
 
 
 def groups_of(schema: pl.Schema, run: str | None, by: Names | None) -> tuple[str, ...]:
@@ -337,9 +368,16 @@ def groups_of(schema: pl.Schema, run: str | None, by: Names | None) -> tuple[str
     return (*names("by", by), *names("run", default_column(run, "run", schema)))
 
 
-def _with_label(judgments: pl.LazyFrame, keys: Sequence[str], label: str) -> pl.LazyFrame:
+def _with_label(
+    judgments: pl.LazyFrame, rankings: pl.Schema, keys: Sequence[str], label: str
+) -> pl.LazyFrame:
     """Return judgments with the label 1 if no column may hold labels."""
     schema = schema_of(judgments)
+    if label in rankings and label not in schema:
+        raise SchemaError(
+            f"column {label!r} (`label`) is in `rankings`, not in `judgments`; drop it from "
+            "`rankings`, or name the column of labels in `judgments`"
+        )
     others = [name for name in schema if name not in keys]
     if label != "label" or label in schema or not {*keys} <= {*schema}:
         return judgments
@@ -353,15 +391,43 @@ def _with_label(judgments: pl.LazyFrame, keys: Sequence[str], label: str) -> pl.
     )  # fmt: skip
 
 
+def judged_once(
+    judgments: pl.DataFrame, *, keys: Sequence[str], label: str, table: str, remedy: str = ""
+) -> pl.DataFrame:
+    """Return the first of the rows of each document; raise `DataError` if their labels differ.
+
+    `keys` identify documents, and also subtopics and judges if there are any. `remedy` is added to
+    the message.
+    """
+    repeated = judgments[[*keys]].is_duplicated()
+    if not repeated.any():
+        return judgments
+    labels = judgments.filter(repeated)[[*keys, label]].unique().sort([*keys, label])
+    refuse(
+        labels.group_by(keys, maintain_order=True).agg(label),
+        col(label).list.len() > 1,
+        f"{table} have several labels for one document of a query",
+        f"keep one of them{remedy}",
+    )
+    return judgments.unique([*keys], keep="first", maintain_order=True)
+
+
 def _without_own_columns(table: pl.LazyFrame) -> pl.LazyFrame:
     """Return a table without the numbers of rankings from `scan_log`: the join changes rankings."""
     return table.drop(name for name in schema_of(table) if name.startswith(OWN))
 
 
 def _with_lists(
-    judgments: pl.LazyFrame, keys: Sequence[str], label: str, subtopic: str | None
+    judgments: pl.LazyFrame,
+    keys: Sequence[str],
+    label: str,
+    subtopic: str | None,
+    unique: Callable[[pl.DataFrame], pl.DataFrame],
 ) -> pl.LazyFrame:
-    """Return one row per document, with lists of the subtopics to which it is relevant."""
+    """Return one row per document, with lists of the subtopics to which it is relevant.
+
+    `unique` returns judgments with one row per document and subtopic.
+    """
     if subtopic is None:
         return judgments
     schema = schema_of(judgments)
@@ -377,7 +443,8 @@ def _with_lists(
         # Sorted, so that the order of rows does not matter.
         return col(name).filter(relevant).sort_by(col(subtopic).filter(relevant))
 
-    return judgments.group_by(keys).agg(
+    once = judgments.map_batches(unique)
+    return once.group_by(keys, maintain_order=True).agg(
         col(label).max(),
         listed(subtopic).alias("subtopics"),
         listed(label).alias("grades"),
@@ -410,7 +477,9 @@ def _with_constants(
                 for name in others
             ),
         )
-        judgments = judgments.join(constants, on=keys, how="left", nulls_equal=True)
+        judgments = judgments.join(
+            constants, on=keys, how="left", nulls_equal=True, maintain_order="left"
+        )
     added = {name: [f"{OWN}{index} {name}" for index in range(len(parts))] for name in others}
     return judgments.with_columns(
         pl.coalesce(columns).alias(OWN + name) for name, columns in added.items()

@@ -13,6 +13,8 @@ from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import refuse
 from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import lazy, schema_of
+from polars_rank.io.judgments import judged_once
+from polars_rank.io.matching import Ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,7 +184,19 @@ def from_lists(
     long_schema = long_table(pl.DataFrame(schema=schema)).schema
     # Rows are independent, so batches are converted one by one, in flat memory.
     table = rows.map_batches(long_table, schema=long_schema, streamable=True)
-    return table if isinstance(frame, pl.LazyFrame) else table.collect()
+    ids = None if lists.relevant is None else _ids(schema, lists.relevant, keys)
+    if isinstance(frame, pl.LazyFrame):
+        return table if ids is None else ids.checked(table)
+    return table.collect() if ids is None else ids.checked(table.collect())
+
+
+def _ids(schema: pl.Schema, relevant: str, keys: Sequence[str]) -> Ids:
+    """Return the ids of the long table; without labels, all retrieved documents are judged."""
+    graded = _has_structs(schema[relevant])
+    judged = col("label").is_not_null() if graded else col("label") > 0
+    run = [name for name in schema if name == "run" and name not in keys]
+    adjective = "judged" if graded else "relevant"
+    return Ids(run, keys, "doc", col("score").is_not_null(), judged, adjective, separate=False)
 
 
 def _long_table(
@@ -204,6 +218,11 @@ def _long_table(
         docs = docs.with_columns(score=-col(_POSITION).cast(pl.Float64))
     if lists.relevant is not None:
         judged = _documents(rows, lists.relevant, "label", keys, id_type).drop(_POSITION)
+        if "label" in judged.columns:
+            labels = rows.select(_ROW, *keys).join(judged, on=_ROW, maintain_order="left_right")
+            where = f"lists in column {lists.relevant!r}"
+            labels = judged_once(labels, keys=[_ROW, *keys, "doc"], label="label", table=where)
+            judged = labels.drop(keys)
         known = rows.filter(col(lists.relevant).is_not_null())[_ROW]
         docs = _with_judged(docs, judged, known)
     table = rows.drop(lists.given).join(docs, on=_ROW, how="left", maintain_order="left_right")

@@ -1,12 +1,16 @@
-"""Tables of the page as CSV files that links contain."""
+"""Tables as CSV: links that contain them, and text that spreadsheets do not run as formulas."""
 
 from __future__ import annotations
 
 from base64 import b64encode
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from polars_rank.reporting.formats import whole_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 #: Beginnings of text that spreadsheets run as formulas; the last four are full-width signs.
 _FORMULA = r"^[=+@\t\r\n\x00\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}-]"
@@ -32,12 +36,10 @@ def csv_link(table: pl.DataFrame) -> str:
     '=1+1,-1
     -0.5,-2
     """
-    header = pl.DataFrame([[name] for name in table.columns], orient="col")
-    rows = pl.DataFrame({column.name: _as_text(column) for column in table})
-    content = "".join(
-        part.with_columns(_without_formula()).write_csv(include_header=False)
-        for part in (header, rows)
+    rows = pl.DataFrame({column.name: _as_text(column) for column in table}).with_columns(
+        without_formulas()
     )
+    content = header(table.columns) + rows.write_csv(include_header=False)
     return f"data:text/csv;charset=utf-8;base64,{b64encode(content.encode()).decode()}"
 
 
@@ -50,7 +52,13 @@ def _as_text(column: pl.Series) -> pl.Series:
     return column.cast(pl.String) if is_text else column
 
 
-def _without_formula() -> pl.Expr:
+def header(names: Sequence[str]) -> str:
+    """Return the header of a CSV file, without formulas."""
+    row = pl.DataFrame([[name] for name in names], orient="col")
+    return row.with_columns(without_formulas()).write_csv(include_header=False)
+
+
+def without_formulas() -> pl.Expr:
     """Return the columns of strings with an apostrophe in front of formulas."""
     cell = pl.col(pl.String)
     is_formula = cell.str.contains(_FORMULA) & ~cell.str.contains(_NUMBER)

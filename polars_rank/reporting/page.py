@@ -280,9 +280,9 @@ def report(
             evidence = gather(log, question, folder / "values.parquet")
             charts = chart_context(pictures(evidence, question), evidence, question)
             content = {**context(evidence, question), **charts}
-        for warning in messages:
-            warn(warning)
-        content["alerts"] = [*messages, *content["alerts"]]
+        for message in messages:
+            warn(str(message), type(message))
+        content["alerts"] = [*map(str, messages), *content["alerts"]]
         content["files"] = _source_names(source) or sources(log)
         content["title"] = title or _title(question)
         content["generated"] = datetime.now().astimezone()
@@ -292,16 +292,16 @@ def report(
 
 
 @contextmanager
-def _captured_warnings() -> Iterator[list[str]]:
-    """Collect a `RankWarning` message of each kind of the block, available when it ends."""
-    messages: list[str] = []
+def _captured_warnings() -> Iterator[list[RankWarning]]:
+    """Collect a `RankWarning` of each kind of the block, available when it ends."""
+    messages: list[RankWarning] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RankWarning)
         yield messages
-    kinds: dict[str, str] = {}
+    kinds: dict[str, RankWarning] = {}
     for each in caught:
-        if issubclass(each.category, RankWarning):
-            kinds.setdefault(_kind(str(each.message)), str(each.message))
+        if isinstance(each.message, RankWarning):
+            kinds.setdefault(_kind(str(each.message)), each.message)
         else:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     messages += kinds.values()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 #: The tables are small, and some functions warn about small samples.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*(below 30|fewer than 50 pairs|intervals are unreliable|the interval is unknown|all .* are equal|more than 5%):polars_rank.errors.RankWarning"
+    "ignore:.*(below 30|fewer than 50 pairs|intervals are unreliable|the interval is unknown|all .* are equal|more than 5%|judged queries is in no run):polars_rank.errors.RankWarning"
 )
 
 METRICS = ["ndcg@10", "rr"]

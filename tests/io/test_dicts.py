@@ -11,6 +11,9 @@ import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 
+#: Rankings and judgments have different queries on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:.*(leaves them out|do the ids match)")
+
 JUDGMENTS = {"q1": {"a": 1, "b": 0, "c": 2}, "q2": {"z": 1}}
 BM25 = {"q1": {"a": 0.9, "x": 0.8}, "q3": {"y": 0.1}}
 NEURAL = {"q1": {"c": 7, "a": 3}}

@@ -22,6 +22,9 @@ from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.io.judgments import join_judgments
 from polars_rank.io.lists import from_lists
 
+#: Rankings and judgments have different queries on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:.*(leaves them out|do the ids match)")
+
 Engine = Literal["in-memory", "streaming"]
 ENGINES: tuple[Engine, ...] = ("in-memory", "streaming")
 

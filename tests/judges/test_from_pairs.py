@@ -176,7 +176,8 @@ def test_labels_of_a_run() -> None:
     labels = pr.judges.from_pairs(table([*of_wins(3, 1), *of_wins(3, 0, query=2)]))
     judgments = labels.with_columns(pl.col("label") - pl.col("label").min().over("query"))
     run = pl.DataFrame({"query": [1, 1], "doc": ["b", "a"], "score": [2.0, 1.0]})
-    log = pr.join_judgments(run, judgments)
+    with pytest.warns(pr.errors.RankWarning, match="1 of 2 judged queries is in no run"):
+        log = pr.join_judgments(run, judgments)
     value = pr.evaluate(log, pr.ndcg(2, gain="linear"), query_set="retrieved")["ndcg@2"].item()
     assert value == pytest.approx(1 / math.log2(3))
     summary = pr.summarize(labels.unique("query"), "flipped").row(0, named=True)

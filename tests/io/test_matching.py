@@ -1,0 +1,157 @@
+"""Ids of rankings and judgments that never match lead to a warning that names two of them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import duckdb
+import needs
+import polars as pl
+import polars_rank as pr
+import pytest
+
+RankWarning = pr.errors.RankWarning
+RUN = pl.DataFrame({
+    "run": ["a", "a", "b"], "query": ["1", "1", "1"], "doc": ["10", "11", "12"],
+    "score": [2.0, 1.0, 1.0],
+})  # fmt: skip
+
+
+def judgments(*pairs: tuple[str, str]) -> pl.DataFrame:
+    return pl.DataFrame(pairs, ["query", "doc"], orient="row").with_columns(label=1)
+
+
+def messages(function: Any) -> list[str]:
+    """Return the warnings of a function, without those of evaluations."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function()
+    assert all(issubclass(each.category, RankWarning) for each in caught)
+    return [str(each.message) for each in caught]
+
+
+@pytest.mark.parametrize(
+    ("judged", "expected"),
+    [
+        (
+            [("1", "d10")],
+            "runs 'a', 'b': none of the 3 retrieved documents is judged, although 1 document is: "
+            "do the ids match? e.g. '10' and 'd10'",
+        ),
+        # Text with trailing blanks.
+        (
+            [("1", "10 "), ("1", "11 ")],
+            "runs 'a', 'b': none of the 3 retrieved documents is judged, although 2 documents are: "
+            "do the ids match? e.g. '10' and '10 '",
+        ),
+        (
+            [("q1", "10")],
+            "runs 'a', 'b': the only query is not judged, although 1 query is: do the ids match? "
+            "e.g. '1' and 'q1'",
+        ),
+        (
+            [("1 ", "10"), ("2 ", "10")],
+            "runs 'a', 'b': the only query is not judged, although 2 queries are: do the ids "
+            "match? e.g. '1' and '1 '",
+        ),
+        (
+            [("1", "10")],
+            "run 'b': the only retrieved document is not judged, although 1 document is: do the "
+            "ids match? e.g. '12' and '10'",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["eager", "lazy", "pandas", "duckdb"])
+def test_tables(judged: list[tuple[str, str]], expected: str, kind: str) -> None:
+    tables: list[Any] = [RUN, judgments(*judged)]
+    if kind == "lazy":
+        tables = [table.lazy() for table in tables]
+    if kind == "pandas":
+        needs.package("pandas", "test")
+        tables = [table.to_pandas() for table in tables]
+    if kind == "duckdb":
+        tables = [duckdb.connect().from_arrow(table.to_arrow()) for table in tables]
+    assert messages(lambda: pr.join_judgments(*tables).lazy().collect()) == [expected]
+
+
+def test_queries_in_one_of_the_tables() -> None:
+    run = pl.DataFrame({"query": [1, 1, 2], "doc": [1, 2, 1], "score": 1.0})
+    judged = pl.DataFrame({"query": [1, 3, 4], "doc": 1, "label": 1})
+    for lazily in (False, True):
+        tables = [table.lazy() if lazily else table for table in (run, judged)]
+        assert messages(lambda tables=tables: pr.join_judgments(*tables).lazy().collect()) == [
+            "2 of 3 judged queries are in no run (e.g. 3) and 1 of 2 queries in the rankings is not "
+            "judged (e.g. 2); they count in means unless `query_set` leaves them out"
+        ]
+
+
+def test_tables_sorted_by_query() -> None:
+    """They are joined in batches; the check reads all of them."""
+    queries = range(2_000)
+    run = pl.LazyFrame({"query": queries, "doc": "10", "score": 1.0}).set_sorted("query")
+    judged = pl.LazyFrame({"query": queries, "doc": "d10", "label": 1}).set_sorted("query")
+    plan = pr.join_judgments(run, judged)
+    (message,) = messages(lambda: plan.collect(engine="streaming"))
+    assert message.startswith("none of the 2,000 retrieved documents is judged, although 2,000")
+    # Rows that are not read are not counted.
+    assert not messages(lambda: plan.head(1).collect())
+    partly = judged.with_columns(doc=pl.when(pl.col("query") == 1_999).then(pl.lit("10")))
+    joined = pr.join_judgments(run, partly.set_sorted("query").fill_null("d10"))
+    assert not messages(lambda: joined.collect(engine="streaming"))
+    # Neither a filter nor a selection of columns changes what is counted.
+    assert not messages(lambda: joined.filter(query=0).select("doc").collect())
+
+
+def test_matching_ids_lead_to_no_warning() -> None:
+    judged = judgments(("1", "10"), ("1", "12"))
+    assert not messages(lambda: pr.join_judgments(RUN, judged))
+    assert not messages(lambda: pr.join_judgments(RUN.lazy(), judged).collect())
+    assert not messages(lambda: pr.join_judgments(RUN.clear(), judged))
+    assert not messages(lambda: pr.join_judgments(RUN, judged.clear()))
+
+
+def test_dictionaries() -> None:
+    runs = {"a": {"1": {"10": 2.0, "11": 1.0}}, "b": {"1": {"d10": 1.0}}}
+    assert messages(lambda: pr.from_dicts(runs, {"1": {"d10": 1}})) == [
+        "run 'a': none of the 2 retrieved documents is judged, although 1 document is: do the ids "
+        "match? e.g. '10' and 'd10'"
+    ]
+    assert messages(lambda: pr.from_dicts(runs["a"], {"q1": {"10": 1}})) == [
+        "the only query is not judged, although 1 query is: do the ids match? e.g. '1' and 'q1'"
+    ]
+    with pytest.raises(pr.errors.ArgumentError, match="none would match"):
+        pr.from_dicts({"1": {10: 1.0}}, {"1": {"10": 1}})
+
+
+@pytest.mark.parametrize("lazily", [False, True])
+def test_lists(lazily: bool) -> None:
+    lists = pl.DataFrame({
+        "shown": [["10", "11"], ["12"]], "bought": [["d10"], ["d12", "d13"]], "near": [["12"], []],
+    })  # fmt: skip
+    table = lists.lazy() if lazily else lists
+
+    def found(relevant: str) -> list[str]:
+        result = pr.from_lists(table, retrieved="shown", relevant=relevant)
+        return [] if isinstance(result, pl.DataFrame) else messages(result.collect)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        in_batches = found("bought")
+        # All documents are judged, and one is relevant to another query only.
+        assert not found("near")
+    assert [*(str(each.message) for each in caught), *in_batches] == [
+        "none of the 3 retrieved documents is relevant, although 3 documents are: do the ids "
+        "match? e.g. '10' and 'd10'"
+    ]
+
+
+def test_a_plan_that_panics_is_not_taken_for_its_end(capfd: pytest.CaptureFixture[str]) -> None:
+    def panic(rows: pl.DataFrame) -> pl.DataFrame:
+        raise pl.exceptions.PanicException
+
+    run = RUN.lazy().map_batches(panic, schema=RUN.schema, streamable=True)
+    plan = pr.join_judgments(run, judgments(("1", "10")))
+    with pytest.raises((pr.errors.SourceError, pl.exceptions.PanicException)):
+        plan.collect(engine="streaming")
+    capfd.readouterr()
