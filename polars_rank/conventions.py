@@ -332,8 +332,9 @@ def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
     undefined = conventions.counts_as(metric)
     if undefined not in ("zero", "one"):
         return undefined
-    value = 1.0 if undefined == "one" else 0.0
-    if isinstance(metric, Metric) and metric.aggregate == "geometric":  # values are logarithms
+    aggregate = metric.aggregate if isinstance(metric, Metric) else "mean"
+    value = 1.0 if undefined == "one" and aggregate != "sum" else 0.0  # "sum" is of counts
+    if aggregate == "geometric":  # values are logarithms
         return math.log(max(value, metric.arguments.get("floor", 1e-5)))
     return value
 

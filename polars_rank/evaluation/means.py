@@ -20,9 +20,11 @@ from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation, MetricCo
 from polars_rank.evaluation.rows import JUDGED, RETRIEVED
 from polars_rank.metrics.metric import Aggregate, Metric
 
-#: Columns of the number of runs of a query, of whether a ranking is the first of its query, and of
-#: the number of rankings.
-_RUNS, _FIRST, _RANKINGS = OWN + "runs", OWN + "first", OWN + "rankings"
+#: Column of the number of runs in which a query counts.
+_RUNS = OWN + "runs"
+#: Columns of the number of queries that count in any run, of their weight, and of the weight of
+#: those that count in the run.
+_EVERY, _WEIGHT_OF_EVERY, _WEIGHT = OWN + "every", OWN + "weight of every", OWN + "weight"
 
 _ROW = OWN + "row"
 
@@ -60,6 +62,7 @@ class Means(NamedTuple):
     #: The key columns that are not runs.
     query: Sequence[str] = ()
     align: Align | None = None
+    weight: str | None = None
     #: Whether the rankings have the column `UNKNOWN`.
     unknown: bool = False
     #: The columns of labels in messages, if metrics read them.
@@ -91,7 +94,7 @@ class Means(NamedTuple):
         keys = [*by, *([_RUNS] if evaluation.align == "common" else [])]
         unknown = evaluation.items is not None
         return cls(
-            sums, by, query_set, runs, query, evaluation.align, unknown,
+            sums, by, query_set, runs, query, evaluation.align, evaluation.weight, unknown,
             label if evaluation.reads_labels else None, judges, keys,
         )  # fmt: skip
 
@@ -115,31 +118,46 @@ class Means(NamedTuple):
 
     def add_up(self, rankings: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over a part of the rankings."""
-        if self.align == "common":
-            rankings = rankings.with_columns(pl.len().over(self.query).alias(_RUNS))
-        elif self.align == "all":
-            first = pl.int_range(pl.len()).over(self.query) == 0
-            rankings = rankings.with_columns(first.alias(_FIRST))
+        if self.align is not None:
+            rankings = rankings.with_columns(self._of_queries)
         queries = pl.len() if self.query_set == "all" else COUNTED[self.query_set].sum()
         counts = [queries.alias("queries"), *_COUNTS]
         if self.unknown:
             counts.append(pl.col(UNKNOWN).sum())
         if self.align == "all":
-            counts += [pl.col(_FIRST).sum(), pl.len().alias(_RANKINGS)]
+            counts.append(pl.col(_EVERY, _WEIGHT_OF_EVERY, _WEIGHT).sum())
         sums = [each for metric in self.sums for each in metric.sums]
         return grouped(rankings, self.keys, [*counts, *sums])
+
+    @property
+    def _of_queries(self) -> list[pl.Expr]:
+        """The columns of each ranking by which runs are aligned."""
+        counts = COUNTED.get(self.query_set, pl.col(JUDGED).is_not_null())
+        if self.align == "common":
+            return [counts.sum().over(self.query).alias(_RUNS)]
+        # The weight of a query in one run, such as its traffic, is its weight in the others.
+        weight = pl.lit(1.0) if self.weight is None else pl.col(self.weight).cast(pl.Float64)
+        if self.weight is not None:
+            weight = weight.filter(counts).mean().over(self.query)
+        first = counts & (counts.cum_sum().over(self.query) == 1)
+        weights = {_WEIGHT_OF_EVERY: first, _WEIGHT: counts}
+        return [
+            first.alias(_EVERY),
+            *(pl.when(some).then(weight).alias(name) for name, some in weights.items()),
+        ]
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over all parts."""
         names = ["queries", JUDGED, RETRIEVED, *([UNKNOWN] if self.unknown else [])]
-        names += [_FIRST, _RANKINGS] if self.align == "all" else []
+        names += [_EVERY, _WEIGHT_OF_EVERY, _WEIGHT] if self.align == "all" else []
         sums = [each for metric in self.sums for each in metric.merge()]
         return grouped(parts, self.keys, [pl.col(names).sum(), *sums])
 
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the means from the sums over all rankings, sorted by group."""
         if self.align == "common":
-            sums = sums.filter(pl.col(_RUNS) == pl.struct(self.runs).n_unique())
+            in_all = pl.col(_RUNS) == pl.struct(self.runs).n_unique()
+            sums = sums.filter(in_all | self._stray)  # stray rows raise an error
         elif self.align == "all":
             sums = self.merge(pl.concat([sums, self._missing(sums)], how="diagonal_relaxed"))
         counts = [pl.col("queries")]
@@ -164,14 +182,12 @@ class Means(NamedTuple):
         """The checks of groups."""
         checks = []
         if self.by:
-            unknown = pl.any_horizontal(pl.col(name).is_null() for name in self.by)
             message = (
                 f"{', '.join(map(repr, self.by))} (`by`) is null for judged documents that were "
                 "not retrieved, so that they belong to no group; pass `run` to join_judgments, or "
                 "fill the column in for all rows of a query"
             )
-            stray = unknown & (pl.col(JUDGED) > 0) & (pl.col(RETRIEVED) == 0)
-            checks.append(Check("group", stray, message))
+            checks.append(Check("group", self._stray, message))
         if self.label is not None:
             message = (
                 f"no document has a label (column {self.label}), so metrics are 0 or undefined; "
@@ -196,19 +212,29 @@ class Means(NamedTuple):
             checks.append(Check("group", different > 1, message, warns=True))
         return checks
 
+    @property
+    def _stray(self) -> pl.Expr:
+        """Whether a group has judged documents only, and lacks a value of `by`."""
+        judged, retrieved = (pl.col(name).sum().over(self.by) for name in (JUDGED, RETRIEVED))
+        unknown = pl.any_horizontal(pl.col(name).is_null() for name in self.by)
+        return unknown & (judged > 0) & (retrieved == 0)
+
     def _missing(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over missing rankings, which count as undefined."""
         others = [name for name in self.by if name not in self.runs]
-        every = grouped(sums, others, [pl.col(_FIRST).sum()])
-        number = pl.col(_FIRST) - pl.col(_RANKINGS).fill_null(0)
-        values = [number.alias("queries")]
-        values += [each for metric in self.sums for each in metric.undefined(number)]
+        of_every = pl.col(_EVERY, _WEIGHT_OF_EVERY).sum()
+        number = pl.col(_EVERY) - pl.col("queries").fill_null(0)
+        weight = pl.col(_WEIGHT_OF_EVERY) - pl.col(_WEIGHT).fill_null(0.0)
+        weight = pl.when(number > 0).then(weight).otherwise(0.0)
+        values = [each for metric in self.sums for each in metric.undefined(number, weight)]
         return (
             sums.select(self.runs)
             .unique()
-            .join(every, how="cross")
-            .join(sums.select(*self.by, _RANKINGS), on=self.by, how="left", nulls_equal=True)
-            .select(*self.by, *(values if self.query_set == "all" else ()))
+            .join(grouped(sums, others, [of_every]), how="cross")
+            .join(
+                sums.select(*self.by, "queries", _WEIGHT), on=self.by, how="left", nulls_equal=True
+            )
+            .select(*self.by, number.alias("queries"), *values)
         )
 
 
@@ -271,13 +297,13 @@ class MetricSum(NamedTuple):
         total = value.sum() if self.aggregate == "sum" else weighted_mean(value, weight)
         return _named(self.columns, total, weight.sum(), nulls.sum())
 
-    def undefined(self, number: pl.Expr) -> list[pl.Expr]:
-        """Return the sums over a number of undefined rankings."""
-        if not isinstance(self.counts_as, float) or self.weighted:
-            return _named(self.columns, pl.lit(None, pl.Float64), number * 0, number)
+    def undefined(self, number: pl.Expr, weight: pl.Expr) -> list[pl.Expr]:
+        """Return the sums over undefined rankings, given their number and their weight."""
+        if not isinstance(self.counts_as, float):
+            return _named(self.columns, pl.lit(None, pl.Float64), weight * 0, number)
         value = pl.lit(self.counts_as)
-        total = value * number if self.aggregate == "sum" else value
-        return _named(self.columns, total, number, number * 0)
+        total = value * weight if self.aggregate == "sum" else value
+        return _named(self.columns, total, weight, number * 0)
 
 
 def _named(names: Sequence[str], *values: pl.Expr) -> list[pl.Expr]:
