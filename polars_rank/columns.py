@@ -37,11 +37,10 @@ EXCLUDED = OWN + "seen"
 
 
 #: Names of columns, in lower case, that identify the run.
-RUNS = frozenset({"run", "run_id", "runid", "model", "system", "variant", "ranker", "experiment"})
-
-
-#: Names that only identify runs; a column "model" may also be the model of a product.
-_ONLY_RUNS = frozenset({"run", "run_id", "runid"})
+RUNS = frozenset({
+    *("run", "run_id", "runid", "system", "model", "ranker", "retriever", "method"),
+    *("variant", "experiment"),
+})  # fmt: skip
 
 
 #: Names of columns, in lower case, that identify the document.
@@ -145,8 +144,8 @@ class Columns(NamedTuple):
         """
         if not needs_ids and doc is not None and default_column(doc, "doc", schema) is None:
             doc, looks = None, RUNS | IDS
-        else:  # with ids, most unnamed runs are reported as duplicate documents
-            looks = RUNS if doc is None else _ONLY_RUNS
+        else:
+            looks = RUNS
         columns = find_columns(
             schema,
             {

@@ -15,6 +15,7 @@ import needs
 import polars as pl
 import polars_rank as pr
 import pytest
+from plans import holding_nodes
 from polars.testing import assert_frame_equal
 from polars_rank._params import OWN
 from polars_rank.metrics.metric import REGISTER
@@ -347,19 +348,44 @@ def test_runs_with_different_documents_are_reported(function: Any) -> None:
         "run": ["a", "b", "b"], "day": 1, "query": 1, "doc": [1, 2, 3],
         "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
     })  # fmt: skip
-    for by, advice in ({}, "pass by='run'"), ({"by": "day"}, "add 'run' to `by`"):
-        plan = function(log, **by)
-        with pytest.warns(pr.errors.RankWarning, match=f"values of the column 'run'.* {advice}"):
-            plan.collect()
-    assert function(log, by="run").collect().height
+    for name in ("run", "system", "Model", "ranker", "retriever", "method"):
+        named = log.rename({"run": name})
+        for by, advice in ({}, f"pass by='{name}'"), ({"by": "day"}, f"add '{name}' to `by`"):
+            plan = function(named, **by)
+            message = f"values of the column '{name}'.* {advice}; if not, drop or rename it"
+            with pytest.warns(pr.errors.RankWarning, match=message):
+                plan.collect()
+        assert function(named, by=name).collect().height
     one = log.filter(pl.col("run") == "b")
     # Judged documents that were not retrieved have no run.
     missed = one.with_columns(run=pl.lit(None, pl.String), doc=pl.lit(9), score=pl.lit(None))
-    # Models of products with unique ids.
-    products = log.rename({"run": "model"})
     lists = log.with_columns(run=pl.concat_list("run"))
-    for other in (one, pl.concat([one, missed.head(1)], how="vertical_relaxed"), products, lists):
+    for other in (one, pl.concat([one, missed.head(1)], how="vertical_relaxed"), lists):
         assert function(other).collect().height
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_a_ranking_merged_from_two_systems_is_reported(engine: Any) -> None:
+    log = pl.LazyFrame({
+        "system": ["A", "A", "B", "B"], "query": 1, "doc": [1, 2, 3, 4],
+        "score": [0.8, 0.4, 0.9, 0.6], "label": [1, 0, 0, 1],
+    })  # fmt: skip
+    with pytest.warns(pr.errors.RankWarning, match="pass by='system'"):
+        merged = pr.evaluate(log, "mrr").collect(engine=engine)
+    assert merged["mrr"].item() == 1 / 2
+    split = pr.evaluate(log, "mrr", by="system").collect(engine=engine)
+    assert split.rows() == [("A", 1, 1.0), ("B", 1, 1 / 2)]
+
+
+def test_a_warning_about_systems_holds_no_rows(tmp_path: Path) -> None:
+    log = pl.DataFrame({
+        "query": [1, 1, 2], "system": ["A", "B", "A"], "doc": [1, 2, 3],
+        "score": 1.0, "label": 1,
+    })  # fmt: skip
+    log.write_parquet(tmp_path / "log.parquet")
+    scanned = pr.scan_log(tmp_path / "log.parquet")
+    for function in (pr.evaluate, pr.per_query):
+        assert not holding_nodes(function(scanned, "rr"))
 
 
 def runs(first: int, second: int) -> pl.DataFrame:

@@ -225,7 +225,7 @@ def unnamed_checks(columns: Columns, *, takes_run: bool = False) -> list[Check]:
             advice = f"pass run={name!r}" if takes_run else _split_by(name, columns)
             message = (
                 f"rankings have several values of the column {name!r}, which no parameter names; "
-                f"if it identifies rankings, {advice}"
+                f"if it identifies rankings, {advice}; if not, drop or rename it"
             )
             checks.append(Check("ranking", several, message, warns=True))
         else:
