@@ -333,8 +333,10 @@ def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
     if undefined not in ("zero", "one"):
         return undefined
     aggregate = metric.aggregate if isinstance(metric, Metric) else "mean"
-    value = 1.0 if undefined == "one" and aggregate != "sum" else 0.0  # "sum" is of counts
-    if aggregate == "geometric":  # values are logarithms
+    if aggregate == "sum":  # of counts
+        return 0.0
+    value = 1.0 if undefined == "one" else 0.0
+    if isinstance(metric, Metric) and aggregate == "geometric":  # values are logarithms
         return math.log(max(value, metric.arguments.get("floor", 1e-5)))
     return value
 

@@ -100,6 +100,7 @@ def test_presets_evaluate_everything_they_can_order(preset: pr.Conventions) -> N
     assert found.select(names).null_count().sum_horizontal().item() == 0
 
 
+@pytest.mark.filterwarnings("ignore:in each ranking:polars_rank.errors.RankWarning")
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 @pytest.mark.parametrize(
     "dtype",

@@ -311,7 +311,7 @@ def test_judged_documents_are_not_lost_to_a_group_that_nobody_knows() -> None:
 
 
 def test_what_looks_like_an_id_or_a_run_is_not_passed_over() -> None:
-    rows = {"query": [1, 1, 2, 2], "docid": [1, 1, 2, 3], "score": 1.0, "label": 0}
+    rows = {"query": [1, 1, 2, 2], "docid": [1, 1, 2, 3], "score": 1.0, "label": [1, 0, 1, 0]}
     log = pl.DataFrame(rows)
     with pytest.warns(pr.errors.RankWarning, match="'docid'.* pass it as `doc`"):
         pr.evaluate(log, "rr")
@@ -379,8 +379,8 @@ def test_a_ranking_merged_from_two_systems_is_reported(engine: Any) -> None:
 
 def test_a_warning_about_systems_holds_no_rows(tmp_path: Path) -> None:
     log = pl.DataFrame({
-        "query": [1, 1, 2], "system": ["A", "B", "A"], "doc": [1, 2, 3],
-        "score": 1.0, "label": 1,
+        "query": [1, 1, 2], "system": ["A", "A", "B"], "doc": [1, 2, 3],
+        "score": [1.0, 0.5, 1.0], "label": 1,
     })  # fmt: skip
     log.write_parquet(tmp_path / "log.parquet")
     scanned = pr.scan_log(tmp_path / "log.parquet")

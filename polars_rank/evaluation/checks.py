@@ -16,7 +16,7 @@ import polars as pl
 
 from polars_rank._params import OWN, described
 from polars_rank._polars import run_number
-from polars_rank.columns import RUNS, Columns
+from polars_rank.columns import RUNS, Columns, is_relevant
 from polars_rank.errors import DataError, Finding, number_of, warn
 from polars_rank.evaluation.order import CONFLICT, LATER, ORDER_LABEL, TIED_COPY
 
@@ -202,6 +202,18 @@ def length_check(longest: int) -> Check:
         "the log again"
     )
     return Check("ranking", pl.len() > longest, message)
+
+
+def unscored_check(metric: str, rel: float, parameter: str, score: str) -> Check:
+    """Return the warning that relevant documents are not among those that a metric compares."""
+    message = (
+        f"{metric} compares retrieved documents only, but relevant documents were not retrieved "
+        f"({described(parameter, score)} is null), as in rankings of the top k documents; score "
+        "all documents, or use a metric that counts relevant documents without a score, such as "
+        "'ap' or 'ndcg'"
+    )
+    missed = is_relevant(pl.col("label"), rel) & pl.col("score").is_null()
+    return Check("ranking", missed.any(), message, warns=True)
 
 
 def constant_check(name: str, column: str) -> Check:

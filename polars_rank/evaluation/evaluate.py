@@ -314,9 +314,9 @@ def per_query(
 
     Notes
     -----
-    **Logs without labels.** If no document of a log or a group has a label, metrics of labels are
-    0 or undefined. `evaluate` warns about it; `per_query` does not, because it processes one
-    ranking at a time.
+    **Warnings.** `evaluate` warns if no document of a group has a label, if a metric is undefined
+    for all rankings, and if all documents of each ranking have the same score. `per_query` does
+    not, because it processes one ranking at a time.
 
     **Large logs.** Polars counts rows up to 2^32. Evaluate larger logs in parts, with
     `pr.stats.moments` and `pr.stats.merge`.

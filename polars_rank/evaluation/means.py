@@ -6,7 +6,7 @@ computed from the merged sums. A log on one machine is one part; Spark has one p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -17,7 +17,7 @@ from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.attributes import UNKNOWN, UNKNOWN_NAME, unknown_check
 from polars_rank.evaluation.checks import Check, failed, raise_failed
 from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation, MetricColumn
-from polars_rank.evaluation.rows import JUDGED, RETRIEVED
+from polars_rank.evaluation.rows import JUDGED, RETRIEVED, TIED
 from polars_rank.metrics.metric import Aggregate, Metric
 
 #: Column of the number of runs in which a query counts.
@@ -67,6 +67,8 @@ class Means(NamedTuple):
     unknown: bool = False
     #: The columns of labels in messages, if metrics read them.
     label: str | None = None
+    #: Whether the rankings have the column `TIED`.
+    tied: bool = False
     #: The judges, if there are several columns of labels.
     judges: Sequence[str] = ()
     #: The columns that identify the rows of sums.
@@ -95,7 +97,7 @@ class Means(NamedTuple):
         unknown = evaluation.items is not None
         return cls(
             sums, by, query_set, runs, query, evaluation.align, evaluation.weight, unknown,
-            label if evaluation.reads_labels else None, judges, keys,
+            label if evaluation.reads_labels else None, evaluation.breaks_ties_by_id, judges, keys,
         )  # fmt: skip
 
     def check_numbers(self, rankings: pl.LazyFrame, names: Mapping[str, str] | None = None) -> None:
@@ -124,6 +126,8 @@ class Means(NamedTuple):
         counts = [queries.alias("queries"), *_COUNTS]
         if self.unknown:
             counts.append(pl.col(UNKNOWN).sum())
+        if self.tied:
+            counts.append(pl.col(TIED).min())
         if self.align == "all":
             counts.append(pl.col(_EVERY, _WEIGHT_OF_EVERY, _WEIGHT).sum())
         sums = [each for metric in self.sums for each in metric.sums]
@@ -151,7 +155,8 @@ class Means(NamedTuple):
         names = ["queries", JUDGED, RETRIEVED, *([UNKNOWN] if self.unknown else [])]
         names += [_EVERY, _WEIGHT_OF_EVERY, _WEIGHT] if self.align == "all" else []
         sums = [each for metric in self.sums for each in metric.merge()]
-        return grouped(parts, self.keys, [pl.col(names).sum(), *sums])
+        tied = [pl.col(TIED).min()] if self.tied else []
+        return grouped(parts, self.keys, [pl.col(names).sum(), *tied, *sums])
 
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the means from the sums over all rankings, sorted by group."""
@@ -193,23 +198,57 @@ class Means(NamedTuple):
                 f"no document has a label (column {self.label}), so metrics are 0 or undefined; "
                 "check that the labels were joined by the right keys"
             )
-            checks.append(Check("group", _NO_LABELS, message, warns=True))
+            checks += [Check("group", _NO_LABELS, message, warns=True), *self._undefined_checks]
         checks += [
             Check("group", ~(pl.col(JUDGE) == judge).any(), _no_labels_of(judge), warns=True)
             for judge in self.judges
         ]
+        if self.tied:
+            message = (
+                "in each ranking, all documents have the same score, so their ids decide the order "
+                "and the values of metrics; check the scores, or pass ties='expected' for the mean "
+                "over all orders"
+            )
+            tied = self._of_groups(pl.col(TIED), pl.Expr.min, self.runs)
+            checks.append(Check("group", tied.fill_null(value=False), message, warns=True))
         if self.unknown:
             checks.append(unknown_check("group"))
         if self.runs and self.align is None:
             others = [name for name in self.by if name not in self.runs]
-            different = pl.col("queries").n_unique()
-            different = different.over(others) if others else different
+            different = self._of_groups(pl.col("queries"), pl.Expr.n_unique, others)
             message = (
                 "the runs were evaluated on different numbers of queries; use align='common' for "
                 "the queries that all runs have, or align='all' to count missing queries as "
                 "undefined"
             )
             checks.append(Check("group", different > 1, message, warns=True))
+        return checks
+
+    def _of_groups(
+        self, value: pl.Expr, aggregate: Callable[[pl.Expr], pl.Expr], same: Sequence[str]
+    ) -> pl.Expr:
+        """Return an aggregate of the groups that have the same values in some columns of `by`."""
+        if not self.by:  # there is one group; an aggregate would need another pass over it
+            return value
+        return aggregate(value).over(same) if same else aggregate(value)
+
+    @property
+    def _undefined_checks(self) -> list[Check]:
+        """The checks that metrics whose undefined values are replaced are defined somewhere."""
+        same = [JUDGE] if self.judges else []
+        queries = self._of_groups(pl.col("queries"), pl.Expr.sum, same)
+        checks = []
+        for each in self.sums:
+            if isinstance(each.counts_as, float):
+                nulls = self._of_groups(pl.col(each.columns[2]), pl.Expr.sum, same)
+                reason = "" if each.undefined_if is None else f": {each.undefined_if}"
+                message = (
+                    f"metric {each.name!r} is undefined for all rankings{reason}; each counts as "
+                    f"{each.counts_as:g} (`undefined`); check the labels (column {self.label}), or "
+                    "pass `rel`"
+                )
+                nowhere = (nulls == queries) & (queries > 0)
+                checks.append(Check("group", nowhere, message, warns=True))
         return checks
 
     @property
@@ -261,6 +300,8 @@ class MetricSum(NamedTuple):
     weighted: bool
     #: Whether the values are known to be numbers.
     is_number: bool
+    #: When the metric is undefined, in words.
+    undefined_if: str | None = None
 
     @classmethod
     def of(cls, column: MetricColumn, query_set: QuerySet, weight: str | None) -> MetricSum:
@@ -268,11 +309,14 @@ class MetricSum(NamedTuple):
         name, undefined = column.name, column.counts_as
         is_metric = isinstance(column.metric, Metric)
         aggregate = column.conventions.aggregate(column.metric)
+        definition = column.metric.definition if isinstance(column.metric, Metric) else None
+        reason = None if definition is None else definition.undefined
         values, weights = pl.col(name), None if weight is None else pl.col(weight).cast(pl.Float64)
         if query_set != "all":
             counted = COUNTED[query_set]
             values = values.filter(counted)
             weights = None if weights is None else weights.filter(counted)
+        nulls = values.null_count()
         if isinstance(undefined, float):
             values = values.fill_null(undefined)
         if weights is None:
@@ -282,13 +326,13 @@ class MetricSum(NamedTuple):
             total, number = (values * weights).sum(), weights.filter(values.is_not_null()).sum()
             total = total if aggregate == "sum" else ratio(total, number)
         columns = [f"{OWN}{part} {name}" for part in ("value", "weight", "nulls")]
-        sums = _named(columns, total, number, values.null_count())
+        sums = _named(columns, total, number, nulls)
         mean, nulls = pl.col(columns[0]), pl.col(columns[2])
         mean = mean.exp() if aggregate == "geometric" else mean
         mean = pl.when(nulls == 0).then(mean) if undefined == "null" else mean
         return cls(
             name, aggregate, sums, columns, mean.alias(name), undefined,
-            weighted=weights is not None, is_number=is_metric,
+            weighted=weights is not None, is_number=is_metric, undefined_if=reason,
         )  # fmt: skip
 
     def merge(self) -> list[pl.Expr]:
@@ -303,7 +347,7 @@ class MetricSum(NamedTuple):
             return _named(self.columns, pl.lit(None, pl.Float64), weight * 0, number)
         value = pl.lit(self.counts_as)
         total = value * weight if self.aggregate == "sum" else value
-        return _named(self.columns, total, weight, number * 0)
+        return _named(self.columns, total, weight, number)
 
 
 def _named(names: Sequence[str], *values: pl.Expr) -> list[pl.Expr]:

@@ -34,7 +34,7 @@ from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.attributes import with_attributes, without_seen
 from polars_rank.evaluation.corrections import Correction
 from polars_rank.frames.tables import Table, lazy, schema_of
-from polars_rank.metrics.analyses import names_read, reads_labels
+from polars_rank.metrics.analyses import names_read, reads_labels, reads_order
 from polars_rank.metrics.metric import Metric, tree_of
 from polars_rank.metrics.names import output_name, resolve
 
@@ -297,6 +297,16 @@ class Evaluation(NamedTuple):
             column.conventions.unjudged != "nonrelevant"
             or column.conventions.query_set not in ("all", "retrieved")
             or reads_labels(tree_of(column.metric))
+            for column in self.metrics
+        )
+
+    @property
+    def breaks_ties_by_id(self) -> bool:
+        """Whether the ids of tied documents, if there are ids, change the value of a metric."""
+        return self.doc is not None and any(
+            column.conventions.ties in (None, "doc", "doc_ascending")
+            and isinstance(column.metric, Metric)
+            and reads_order(column.metric.tree)
             for column in self.metrics
         )
 

@@ -44,6 +44,7 @@ def column(result: pl.DataFrame, name: str, metrics: list[str] = METRICS) -> pl.
     return pl.concat(wide, how="horizontal")
 
 
+@pytest.mark.filterwarnings("ignore:metric .* is undefined:polars_rank.errors.RankWarning")
 @given(lists=logs())
 def test_bands_are_those_of_evaluate(lists: Lists) -> None:
     log = grouped(lists)
@@ -115,6 +116,7 @@ def test_bands_follow_the_conventions() -> None:
     assert pr.diagnostics.tie_bands(log, "ap@3")["expected"].null_count() == 0
 
 
+@pytest.mark.filterwarnings("ignore:metric .* is undefined:polars_rank.errors.RankWarning")
 @given(lists=logs())
 def test_bounds_are_those_of_evaluate(lists: Lists) -> None:
     log = grouped(lists)
