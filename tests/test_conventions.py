@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -91,6 +93,32 @@ def test_exceptions_that_do_not_exist() -> None:
         pr.Conventions(exceptions={"ndcg": {"ties": "random"}})
     with pytest.raises(pr.errors.ArgumentError, match="invalid choice 'queries'"):
         pr.Conventions(exceptions={"ndcg": {"queries": "both"}})
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [{"parameters": {None: None}}, {"parameters": {1: 2}}, {"undefined": {None: "zero"}}],
+)
+def test_keys_are_names(choices: dict[str, Any]) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match="the keys of `.*` must be names of"):
+        pr.Conventions(**choices)
+
+
+def test_grades_of_gains_may_be_digits() -> None:
+    gain = {"-1": 0, "0": 0, "1": 1, "2": 3}
+    conventions = pr.Conventions(parameters={"gain": gain})
+    log = pl.DataFrame({"query": 1, "score": [3, 2, 1], "label": [1, 2, -1]})
+    found = pr.evaluate(log, ["cg", "cg@1"], conventions=conventions)
+    assert found.row(0) == (1, 1 + 3, 1)
+    for grade in ("one", "１", "1_0", ""):
+        with pytest.raises(pr.errors.ArgumentError, match="must map finite grades"):
+            pr.gains.mapping({grade: 1})
+
+
+def test_a_list_of_gains_is_explained() -> None:
+    for given in ([0, 1, 3], (0, 1, 3)):
+        with pytest.raises(pr.errors.ArgumentError, match=r"`gain` .* write \{0: 0, 1: 1, 2: 3\}"):
+            pr.ndcg(gain=given)
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda each: each.name)

@@ -263,6 +263,88 @@ def test_positions_are_better_the_lower_they_are(dtype: pl.DataType) -> None:
         pr.evaluate(log, "rr", score=["a", "b"])
 
 
+@pytest.mark.parametrize("name", ["rank", "Position", "pos"])
+def test_a_table_with_positions_and_no_score(name: str) -> None:
+    log = pl.DataFrame({"query": 1, name: [1, 2], "label": [0, 1]})
+    for function in (pr.evaluate, pr.per_query, pr.diagnostics.tie_bands):
+        with pytest.raises(pr.errors.SchemaError, match=f"'score'.* pass position='{name}'"):
+            function(log, "rr")
+        with pytest.raises(pr.errors.SchemaError, match=f"'score'.* pass position='{name}'"):
+            function(log.lazy(), "rr")
+    assert pr.evaluate(log, "rr", position=name)["rr"].item() == 1 / 2
+    texts = log.cast({name: pl.String})  # are no positions
+    with pytest.raises(
+        pr.errors.SchemaError, match="'score' .`score`. not found; available: [^.]*.$"
+    ):
+        pr.evaluate(texts, "rr")
+
+
+@pytest.mark.parametrize(
+    ("function", "option"),
+    [
+        (lambda **options: pr.diagnostics.tie_bands(BAD, "rr", **options), "keep"),
+        (lambda **options: pr.diagnostics.judgment_bounds(BAD, "rr", **options), "keep"),
+        (lambda **options: pr.clicks.estimate(BAD, "dcg", **options), "keep"),
+        (lambda **options: pr.rank_curve(BAD, "rr", [1], **options), "keep"),
+        (lambda **options: pr.grouped_auc(BAD, **options), "weight"),
+        (
+            lambda **options: pr.explain_difference(BAD, "ndcg", "sklearn", "ranx", **options),
+            "conventions",
+        ),
+    ],
+)
+def test_options_that_a_function_does_not_pass_on(function: Any, option: str) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match=f"has no parameter `{option}`"):
+        function(**{option: "query"})
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    np = needs.package("numpy", "stats")
+    log = log_of(random_lists(seed=46, queries=40))
+    values = pr.per_query(log, "rr")
+    options = {"interval": "bootstrap", "n_resamples": 99}
+    for integer in (np.int64, np.uint8):
+        assert str(pr.ndcg(integer(3))) == "ndcg@3"
+        assert_frame_equal(
+            pr.summarize(values, seed=integer(3), **options),
+            pr.summarize(values, seed=3, **options),
+        )
+        sampled = {"n_items": integer(100), "n_sampled": integer(1)}
+        one = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, 0]})
+        assert_frame_equal(
+            pr.catalog.sampled(one, "hit_rate@1", **sampled),
+            pr.catalog.sampled(one, "hit_rate@1", n_items=100, n_sampled=1),
+        )
+        curve = pr.rank_curve(log, "ndcg", np.arange(1, 4, dtype=integer))
+        assert_frame_equal(curve, pr.rank_curve(log, "ndcg", [1, 2, 3]))
+        assert_frame_equal(pr.evaluate(log, "rr", rel=integer(1)), pr.evaluate(log, "rr"))
+    for number in (np.float32, np.float64):
+        assert str(pr.rbp(p=number(0.5))) == "rbp(p=0.5)"
+        assert_frame_equal(
+            pr.summarize(values, confidence=number(0.5)), pr.summarize(values, confidence=0.5)
+        )
+    assert str(pr.ndcg(gain={np.int64(0): np.float32(0), 1: 3})) == "ndcg(gain={0: 0.0, 1: 3})"
+    assert pr.metric(str(pr.rbp(np.int64(5), p=np.float32(0.25)))).arguments == {"k": 5, "p": 0.25}
+    assert_frame_equal(pr.rank(log, exclude_seen=np.bool_(False)), pr.rank(log))
+    with pytest.raises(pr.errors.ArgumentError, match="`k` must be a positive integer"):
+        pr.ndcg(np.float64(3))
+    with pytest.raises(pr.errors.ArgumentError, match="`rel` must be a number"):
+        pr.evaluate(log, "rr", rel=np.float32("nan"))
+
+
+def test_iterators_of_names_are_read_once() -> None:
+    log = log_of(random_lists(seed=47, queries=5)).with_columns(session=pl.col("query"))
+    rankings = log.select("query", "session", "doc", "score")
+    judgments = log.select("query", "session", "doc", "label").drop_nulls("label")
+    keys = ["query", "session"]
+    for function in (
+        lambda query: pr.join_judgments(rankings, judgments, query=query),
+        lambda query: pr.evaluate(log, "rr", query=query),
+        lambda query: pr.diagnostics.tie_bands(log, "rr", by=query, query="doc", doc=None),
+    ):
+        assert_frame_equal(function(iter(keys)), function(keys), check_row_order=False)
+
+
 def test_errors_of_users_have_no_internal_frames() -> None:
     for call in (
         lambda: pr.evaluate(BAD, "ndgc"),
@@ -681,25 +763,6 @@ def test_a_column_called_like_the_numbers_of_lists(function: Any) -> None:
         pr.errors.SchemaError, match="has the prefix 'polars_rank:', which is reserved; rename"
     ):
         pr.clicks.position_bias(shown)
-
-
-def test_python_objects_are_no_keys() -> None:
-    log = log_of(random_lists(seed=38))
-    log = log.with_columns(pl.Series("o", [object()] * log.height, dtype=pl.Object))
-    calls = {
-        "keep": lambda: pr.per_query(log, "rr", keep="o"),
-        "by": lambda: pr.evaluate(log, "rr", by="o"),
-        "query": lambda: pr.evaluate(log.lazy(), "rr", query="o"),
-        "doc": lambda: pr.evaluate(log, "rr", doc="o"),
-        "metrics": lambda: pr.per_query(log, pl.col("o").first()),
-    }
-    for parameter, call in calls.items():
-        with pytest.raises(pr.errors.SchemaError, match=f"'o' .`{parameter}`. has the type Object"):
-            call()
-    # Columns that no parameter names may have them, even if they look like ids.
-    plain = log.drop("o", "doc")
-    other = plain.with_columns(log["o"].alias("item_id"))
-    assert_close(pr.evaluate(other, "rr"), pr.evaluate(plain, "rr"))
 
 
 def test_own_expressions_of_text_have_no_mean() -> None:

@@ -409,7 +409,7 @@ def with_run_warning(
         name
         for name, dtype in schema.items()
         if name.lower() in RUNS and name not in named
-        if not (dtype.is_nested() or dtype == pl.Object)
+        if not dtype.is_nested()
     ]
     if not unnamed:
         return results

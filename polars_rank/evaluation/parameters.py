@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
 import polars as pl
 
 from polars_rank._params import (
+    OPTIONS,
     OWN,
     Names,
     check_column,
@@ -88,6 +89,12 @@ class EvaluateOptions(RankingOptions, total=False):
     align: Align | None
 
 
+OPTIONS.update(
+    (each.__name__, [*each.__annotations__])
+    for each in (ColumnOptions, DefinitionOptions, RankingOptions, EvaluateOptions)
+)
+
+
 class MetricColumn(NamedTuple):
     """A column of the per-query table: a metric and its conventions."""
 
@@ -166,13 +173,14 @@ class Evaluation(NamedTuple):
     ) -> Evaluation:
         """Check the parameters of `evaluate` and `per_query`."""
         own = undefined if isinstance(undefined, str) else None  # for users' own expressions
-        definitions = named(conventions).but(
-            ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, duplicates=duplicates,
-            undefined=undefined, own=own,
-        )  # fmt: skip
+        definitions = named(conventions)
         resolved = [] if metrics is None else resolve(metrics, definitions.name)
         if isinstance(undefined, Mapping):
             check_undefined(undefined, resolved)
+        definitions = definitions.but(
+            ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, duplicates=duplicates,
+            undefined=undefined, own=own,
+        )  # fmt: skip
         evaluation = cls(
             metrics=[MetricColumn.of(metric, definitions) for metric in resolved],
             conventions=definitions,
