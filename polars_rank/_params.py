@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, wraps
-from inspect import Parameter, Signature, signature
+from inspect import BoundArguments, Parameter, Signature, signature
 from numbers import Real
 from operator import index
 from os import PathLike
@@ -87,11 +88,18 @@ _OTHER_NAMES = {
 }
 
 
+#: Names of the options of functions that accept `**options: Unpack[...]`, by the name of the class.
+OPTIONS: dict[str, Sequence[str]] = {}
+
+
 class _Parameters(NamedTuple):
-    """The parameters of a function except `**options`."""
+    """The parameters of a function."""
 
     signature: Signature
+    #: Names of the parameters except `**options`.
     names: Sequence[str]
+    #: The name of `**options`, and the class of `OPTIONS` that has their names.
+    options: tuple[str, str]
     #: Accepted values of the parameters whose annotation consists of names in `_TYPES`.
     types: Mapping[str, Sequence[_Type]]
 
@@ -99,7 +107,13 @@ class _Parameters(NamedTuple):
 @cache
 def _parameters(function: Callable[..., Any]) -> _Parameters:
     described = signature(function)
-    own = [each for each in described.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    every = described.parameters.values()
+    own = [each for each in every if each.kind is not each.VAR_KEYWORD]
+    options = [
+        (each.name, str(each.annotation).removeprefix("Unpack[").removesuffix("]"))
+        for each in every
+        if each.kind is each.VAR_KEYWORD
+    ]
     return _Parameters(
         described,
         [
@@ -107,6 +121,7 @@ def _parameters(function: Callable[..., Any]) -> _Parameters:
             for each in own
             if each.kind is not each.POSITIONAL_ONLY and each.name not in ("self", "cls")
         ],
+        options[0] if options else ("", ""),
         {each.name: types for each in own if (types := _types(each))},
     )
 
@@ -136,19 +151,60 @@ def unknown_parameter(function: str, name: str, available: Iterable[str]) -> Arg
 
 def arguments_of(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the arguments of a call by parameter; raise `ArgumentError` for an invalid call."""
+) -> BoundArguments:
+    """Return the arguments of a call; raise `ArgumentError` for an invalid call.
+
+    Iterators, which can be read only once, become tuples, and scalars of NumPy become Python's.
+    """
     described = _parameters(function)
     try:
-        given = described.signature.bind(*args, **kwargs).arguments
+        bound = described.signature.bind(
+            *map(scalar, args), **{name: scalar(_read(value)) for name, value in kwargs.items()}
+        )
     except TypeError as error:
         names = described.names
         if "unexpected keyword" in str(error):
             unknown = next(each for each in kwargs if each not in names)
             raise unknown_parameter(_name(function), unknown, names) from None
         raise ArgumentError(f"{_name(function)}(): {error}".replace("'", "`")) from None
-    check_types(function, given)
-    return given
+    variable, options = described.options
+    accepted = OPTIONS.get(options)
+    if accepted is not None:
+        for name in {*bound.arguments.get(variable, ())} - {*accepted}:
+            raise unknown_parameter(_name(function), name, [*described.names, *accepted])
+    check_types(function, bound.arguments)
+    for parameter, value in bound.arguments.items():
+        for table in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(table, (pl.DataFrame, pl.LazyFrame)):
+                _refuse_objects(parameter, table)
+    return bound
+
+
+def _refuse_objects(parameter: str, table: pl.DataFrame | pl.LazyFrame) -> None:
+    """Raise `SchemaError` for a column of Python objects: Polars panics if it is sorted or sent."""
+    try:
+        schema = table.collect_schema()
+    except (OSError, pl.exceptions.PolarsError):  # the function itself reports it
+        return
+    for column, dtype in schema.items():
+        if dtype == pl.Object:
+            raise SchemaError(
+                f"column {column!r} of `{parameter}` has the type Object, which Polars cannot "
+                "sort or compare; convert it to another type, such as text, or drop it"
+            )
+
+
+def scalar(value: Any) -> Any:
+    """Return a number or a truth value of NumPy as Python's; return other values unchanged."""
+    numpy = sys.modules.get("numpy")
+    is_scalar = numpy is not None and isinstance(value, (numpy.number, numpy.bool_))
+    return value.item() if is_scalar else value
+
+
+def _read(value: Any) -> Any:
+    """Return the elements of an iterator; return other values, such as streams, unchanged."""
+    is_read = isinstance(value, Iterator) and not hasattr(value, "__arrow_c_stream__")
+    return tuple(value) if is_read else value
 
 
 def check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
@@ -176,8 +232,8 @@ def public(function: F) -> F:
     @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
         try:
-            arguments_of(function, args, kwargs)
-            return function(*args, **kwargs)
+            bound = arguments_of(function, args, kwargs)
+            return function(*bound.args, **bound.kwargs)
         except RankError as error:
             if isinstance(error, ArgumentError) and error.available:  # from an inner function
                 names = [*_parameters(function).names, *error.available]
@@ -197,6 +253,7 @@ def one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
 
 def is_number(value: object) -> bool:
     """Return whether a value is a finite number that Float64 can hold."""
+    value = scalar(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     try:
@@ -435,9 +492,6 @@ def check_type(parameter: str, column: str, dtype: pl.DataType, kind: Kind) -> N
             remedy = "convert it to seconds"
         elif dtype.is_temporal():
             remedy += ", or replace it with a test such as .is_not_null()"
-    elif dtype == pl.Object:
-        problem = "has the type Object, which Polars cannot compare"
-        remedy = "convert it to text"
     elif kind == "id" and dtype.is_nested() and not isinstance(dtype, pl.Struct):
         problem, remedy = f"must have one id per row; found {dtype}", "use a column of ids"
     else:

@@ -16,6 +16,7 @@ from polars_rank._params import (
     check_distinct,
     check_reads,
     find_columns,
+    missing_column,
     some_names,
 )
 from polars_rank.errors import ArgumentError
@@ -37,11 +38,10 @@ EXCLUDED = OWN + "seen"
 
 
 #: Names of columns, in lower case, that identify the run.
-RUNS = frozenset({"run", "run_id", "runid", "model", "system", "variant", "ranker", "experiment"})
-
-
-#: Names that only identify runs; a column "model" may also be the model of a product.
-_ONLY_RUNS = frozenset({"run", "run_id", "runid"})
+RUNS = frozenset({
+    *("run", "run_id", "runid", "system", "model", "ranker", "retriever", "method"),
+    *("variant", "experiment"),
+})  # fmt: skip
 
 
 #: Names of columns, in lower case, that identify the document.
@@ -49,6 +49,10 @@ IDS = frozenset({
     *("docid", "doc_id", "docno", "document", "document_id", "documentid", "passage_id", "pid"),
     *("item", "item_id", "itemid", "product", "product_id", "sku", "asin", "url", "object_id"),
 })  # fmt: skip
+
+
+#: Names of columns, in lower case, that hold positions; the most likely first.
+POSITIONS = ("position", "rank", "pos", "place")
 
 
 #: The smallest number above 0.
@@ -145,8 +149,8 @@ class Columns(NamedTuple):
         """
         if not needs_ids and doc is not None and default_column(doc, "doc", schema) is None:
             doc, looks = None, RUNS | IDS
-        else:  # with ids, most unnamed runs are reported as duplicate documents
-            looks = RUNS if doc is None else _ONLY_RUNS
+        else:
+            looks = RUNS
         columns = find_columns(
             schema,
             {
@@ -171,7 +175,7 @@ class Columns(NamedTuple):
             name
             for name, dtype in schema.items()
             if name not in named and name.lower() in looks
-            if not (dtype.is_nested() or dtype == pl.Object)
+            if not dtype.is_nested()
         )
         return cls(
             queries, groups, doc, score, label, schema, unnamed, score_parameter, label_parameter
@@ -195,6 +199,14 @@ def scored(
         check_column(parameter, name, schema, "number")
         score = _negative(pl.col(name), schema[name])
     if isinstance(score, str):
+        positions = [
+            name
+            for name, dtype in schema.items()
+            if name.lower() in POSITIONS and dtype.is_numeric()
+        ]
+        if score not in schema and positions:
+            advice = f" To rank by positions, 1 first, pass position={positions[0]!r}"
+            raise missing_column(f"`{parameter}`", score, schema, advice=advice)
         check_column(parameter, score, schema, "number")
         return log, score
     if not isinstance(score, pl.Expr):

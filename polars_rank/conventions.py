@@ -180,6 +180,8 @@ class Conventions:
         for choice, allowed in _CHOICES.items():
             value = getattr(self, choice)
             several = choice == "undefined" and isinstance(value, Mapping)
+            if several:
+                _check_names(choice, value)
             for each in value.values() if several else (value,):
                 one_of(choice, each, allowed)
         if not (isinstance(self.rel, str) and self.rel == "opensearch"):
@@ -188,6 +190,7 @@ class Conventions:
             integer("decimals", self.decimals, 0, 15)
         if self.gain_from is not None:
             number("gain_from", self.gain_from, "the lowest label with a gain, or None")
+        _check_names("parameters", self.parameters)
         for key, value in self.parameters.items():
             _check_parameter(key, value)
         self._check_exceptions()
@@ -332,8 +335,11 @@ def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
     undefined = conventions.counts_as(metric)
     if undefined not in ("zero", "one"):
         return undefined
+    aggregate = metric.aggregate if isinstance(metric, Metric) else "mean"
+    if aggregate == "sum":  # of counts
+        return 0.0
     value = 1.0 if undefined == "one" else 0.0
-    if isinstance(metric, Metric) and metric.aggregate == "geometric":  # values are logarithms
+    if isinstance(metric, Metric) and aggregate == "geometric":  # values are logarithms
         return math.log(max(value, metric.arguments.get("floor", 1e-5)))
     return value
 
@@ -375,6 +381,20 @@ def undefined_of_renamed(
         if name not in columns or _metric_name(name) in REGISTER
     }
     return {**general, **renamed}
+
+
+def _check_names(parameter: str, choices: Mapping[str, Any]) -> None:
+    """Raise `ArgumentError` for a key of a mapping that is not text."""
+    for name in choices:
+        if not isinstance(name, str):
+            raise ArgumentError(
+                f"the keys of `{parameter}` must be names of {_NAMED[parameter]}; found "
+                f"{short(name)}"
+            )
+
+
+#: What the keys of mappings name.
+_NAMED = {"parameters": "parameters of metrics", "undefined": "metrics or columns"}
 
 
 def _check_parameter(key: str, value: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import is_number, number, public
+from polars_rank._params import is_number, number, public, scalar
 from polars_rank.errors import ArgumentError, hint, short
 
 __all__ = [
@@ -140,8 +141,9 @@ def mapping(gains: Mapping[float, float]) -> Gain:
     Parameters
     ----------
     gains
-        Gain of each grade. Gains must not decrease as grades increase, because the ideal order
-        is by label. An evaluation raises `DataError` for a label that is not in the mapping.
+        Gain of each grade; integers may be text, as the keys of a TOML file. Gains must not
+        decrease as grades increase, because the ideal order is by label. An evaluation raises
+        `DataError` for a label that is not in the mapping.
 
     Returns
     -------
@@ -162,21 +164,29 @@ def mapping(gains: Mapping[float, float]) -> Gain:
     return _mapped("gains", gains)
 
 
-def _mapped(parameter: str, gains: Mapping[float, float]) -> Gain:
+def _mapped(parameter: str, given: Mapping[Any, float]) -> Gain:
+    gains = {_grade(grade): scalar(gain) for grade, gain in given.items()}
     if not gains or not all(map(is_number, [*gains, *gains.values()])):
         raise ArgumentError(
-            f"`{parameter}` must map finite grades to finite gains; found {short(gains)}"
+            f"`{parameter}` must map finite grades to finite gains; found {short(given)}"
         )
     mapped = _Mapped(
-        tuple((float(grade), float(gains[grade])) for grade in sorted(gains)), repr(dict(gains))
+        tuple((float(grade), float(gains[grade])) for grade in sorted(gains)), repr(gains)
     )
     worths = [worth for _, worth in mapped.gains]
     if sorted(worths) != worths:
         raise ArgumentError(
             f"`{parameter}` must not decrease as the grade increases, because the ideal order is "
-            f"by grade; found {short(gains)}"
+            f"by grade; found {short(given)}"
         )
     return mapped
+
+
+def _grade(grade: Any) -> Any:
+    """Return a grade as a number if it is written in digits, as keys of TOML are."""
+    if isinstance(grade, str) and re.fullmatch(r"-?[0-9]{1,15}", grade):
+        return int(grade)
+    return scalar(grade)
 
 
 @dataclass(frozen=True)
@@ -323,6 +333,11 @@ def gain_of(value: Any) -> Gain:
     """Return the gain function of a name, a mapping, or a function."""
     if isinstance(value, Mapping):
         return _mapped("gain", value)
+    if isinstance(value, (list, tuple)):
+        raise ArgumentError(
+            "`gain` must map grades to gains; write {0: 0, 1: 1, 2: 3} for the gains 0, 1 and 3 of "
+            f"the grades 0, 1 and 2; found {short(value)}"
+        )
     return function_of("gain", value, GAINS)
 
 

@@ -645,3 +645,19 @@ def test_a_message_says_what_to_do(
     with pytest.raises(error, match=message) as caught:
         mistake()
     assert "polars_rank:" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.usefixtures("files")
+def test_columns_of_objects_are_refused(name: str) -> None:
+    function = FUNCTIONS[name]
+    arguments = arguments_of(name, function)
+    for parameter, table in arguments.items():
+        if not isinstance(table, pl.DataFrame):
+            continue
+        things = pl.Series("thing", [object()] * table.height, dtype=pl.Object)
+        changed = table.with_columns(things)
+        refused = f"'thing' of `{parameter}` has the type Object"
+        for given in (changed, changed.lazy()):
+            with pytest.raises(pr.errors.SchemaError, match=refused):
+                call(function, {**arguments, parameter: given})

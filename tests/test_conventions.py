@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import polars_rank as pr
@@ -95,6 +96,32 @@ def test_exceptions_that_do_not_exist() -> None:
         pr.Conventions(exceptions={"ndcg": {"queries": "both"}})
 
 
+@pytest.mark.parametrize(
+    "choices",
+    [{"parameters": {None: None}}, {"parameters": {1: 2}}, {"undefined": {None: "zero"}}],
+)
+def test_keys_are_names(choices: dict[str, Any]) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match="the keys of `.*` must be names of"):
+        pr.Conventions(**choices)
+
+
+def test_grades_of_gains_may_be_digits() -> None:
+    gain = {"-1": 0, "0": 0, "1": 1, "2": 3}
+    conventions = pr.Conventions(parameters={"gain": gain})
+    log = pl.DataFrame({"query": 1, "score": [3, 2, 1], "label": [1, 2, -1]})
+    found = pr.evaluate(log, ["cg", "cg@1"], conventions=conventions)
+    assert found.row(0) == (1, 1 + 3, 1)
+    for grade in ("one", "１", "1_0", ""):
+        with pytest.raises(pr.errors.ArgumentError, match="must map finite grades"):
+            pr.gains.mapping({grade: 1})
+
+
+def test_a_list_of_gains_is_explained() -> None:
+    for given in ([0, 1, 3], (0, 1, 3)):
+        with pytest.raises(pr.errors.ArgumentError, match=r"`gain` .* write \{0: 0, 1: 1, 2: 3\}"):
+            pr.ndcg(gain=given)
+
+
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda each: each.name)
 def test_presets_evaluate_everything_they_can_order(preset: pr.Conventions) -> None:
     names = ["ndcg@5", "rr@5", "map@5", "p@5", "recall@5", "err@5", "rbp.5", "hit_rate@5"]
@@ -137,6 +164,7 @@ def test_what_functions_compute_besides_the_metrics_does_not_warn(tmp_path: Path
     )  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:in each ranking:polars_rank.errors.RankWarning")
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 @pytest.mark.parametrize(
     "dtype",

@@ -15,6 +15,7 @@ import needs
 import polars as pl
 import polars_rank as pr
 import pytest
+from plans import holding_nodes
 from polars.testing import assert_frame_equal
 from polars_rank._params import OWN
 from polars_rank.metrics.metric import REGISTER
@@ -267,6 +268,88 @@ def test_positions_are_better_the_lower_they_are(dtype: pl.DataType) -> None:
         pr.evaluate(log, "rr", score=["a", "b"])
 
 
+@pytest.mark.parametrize("name", ["rank", "Position", "pos"])
+def test_a_table_with_positions_and_no_score(name: str) -> None:
+    log = pl.DataFrame({"query": 1, name: [1, 2], "label": [0, 1]})
+    for function in (pr.evaluate, pr.per_query, pr.diagnostics.tie_bands):
+        with pytest.raises(pr.errors.SchemaError, match=f"'score'.* pass position='{name}'"):
+            function(log, "rr")
+        with pytest.raises(pr.errors.SchemaError, match=f"'score'.* pass position='{name}'"):
+            function(log.lazy(), "rr")
+    assert pr.evaluate(log, "rr", position=name)["rr"].item() == 1 / 2
+    texts = log.cast({name: pl.String})  # are no positions
+    with pytest.raises(
+        pr.errors.SchemaError, match="'score' .`score`. not found; available: [^.]*.$"
+    ):
+        pr.evaluate(texts, "rr")
+
+
+@pytest.mark.parametrize(
+    ("function", "option"),
+    [
+        (lambda **options: pr.diagnostics.tie_bands(BAD, "rr", **options), "keep"),
+        (lambda **options: pr.diagnostics.judgment_bounds(BAD, "rr", **options), "keep"),
+        (lambda **options: pr.clicks.estimate(BAD, "dcg", **options), "keep"),
+        (lambda **options: pr.rank_curve(BAD, "rr", [1], **options), "keep"),
+        (lambda **options: pr.grouped_auc(BAD, **options), "weight"),
+        (
+            lambda **options: pr.explain_difference(BAD, "ndcg", "sklearn", "ranx", **options),
+            "conventions",
+        ),
+    ],
+)
+def test_options_that_a_function_does_not_pass_on(function: Any, option: str) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match=f"has no parameter `{option}`"):
+        function(**{option: "query"})
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    np = needs.package("numpy", "stats")
+    log = log_of(random_lists(seed=46, queries=40))
+    values = pr.per_query(log, "rr")
+    options = {"interval": "bootstrap", "n_resamples": 99}
+    for integer in (np.int64, np.uint8):
+        assert str(pr.ndcg(integer(3))) == "ndcg@3"
+        assert_frame_equal(
+            pr.summarize(values, seed=integer(3), **options),
+            pr.summarize(values, seed=3, **options),
+        )
+        sampled = {"n_items": integer(100), "n_sampled": integer(1)}
+        one = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, 0]})
+        assert_frame_equal(
+            pr.catalog.sampled(one, "hit_rate@1", **sampled),
+            pr.catalog.sampled(one, "hit_rate@1", n_items=100, n_sampled=1),
+        )
+        curve = pr.rank_curve(log, "ndcg", np.arange(1, 4, dtype=integer))
+        assert_frame_equal(curve, pr.rank_curve(log, "ndcg", [1, 2, 3]))
+        assert_frame_equal(pr.evaluate(log, "rr", rel=integer(1)), pr.evaluate(log, "rr"))
+    for number in (np.float32, np.float64):
+        assert str(pr.rbp(p=number(0.5))) == "rbp(p=0.5)"
+        assert_frame_equal(
+            pr.summarize(values, confidence=number(0.5)), pr.summarize(values, confidence=0.5)
+        )
+    assert str(pr.ndcg(gain={np.int64(0): np.float32(0), 1: 3})) == "ndcg(gain={0: 0.0, 1: 3})"
+    assert pr.metric(str(pr.rbp(np.int64(5), p=np.float32(0.25)))).arguments == {"k": 5, "p": 0.25}
+    assert_frame_equal(pr.rank(log, exclude_seen=np.bool_(False)), pr.rank(log))
+    with pytest.raises(pr.errors.ArgumentError, match="`k` must be a positive integer"):
+        pr.ndcg(np.float64(3))
+    with pytest.raises(pr.errors.ArgumentError, match="`rel` must be a number"):
+        pr.evaluate(log, "rr", rel=np.float32("nan"))
+
+
+def test_iterators_of_names_are_read_once() -> None:
+    log = log_of(random_lists(seed=47, queries=5)).with_columns(session=pl.col("query"))
+    rankings = log.select("query", "session", "doc", "score")
+    judgments = log.select("query", "session", "doc", "label").drop_nulls("label")
+    keys = ["query", "session"]
+    for function in (
+        lambda query: pr.join_judgments(rankings, judgments, query=query),
+        lambda query: pr.evaluate(log, "rr", query=query),
+        lambda query: pr.diagnostics.tie_bands(log, "rr", by=query, query="doc", doc=None),
+    ):
+        assert_frame_equal(function(iter(keys)), function(keys), check_row_order=False)
+
+
 def test_errors_of_users_have_no_internal_frames() -> None:
     for call in (
         lambda: pr.evaluate(BAD, "ndgc"),
@@ -315,7 +398,7 @@ def test_judged_documents_are_not_lost_to_a_group_that_nobody_knows() -> None:
 
 
 def test_what_looks_like_an_id_or_a_run_is_not_passed_over() -> None:
-    rows = {"query": [1, 1, 2, 2], "docid": [1, 1, 2, 3], "score": 1.0, "label": 0}
+    rows = {"query": [1, 1, 2, 2], "docid": [1, 1, 2, 3], "score": 1.0, "label": [1, 0, 1, 0]}
     log = pl.DataFrame(rows)
     with pytest.warns(pr.errors.RankWarning, match="'docid'.* pass it as `doc`"):
         pr.evaluate(log, "rr")
@@ -352,19 +435,44 @@ def test_runs_with_different_documents_are_reported(function: Any) -> None:
         "run": ["a", "b", "b"], "day": 1, "query": 1, "doc": [1, 2, 3],
         "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
     })  # fmt: skip
-    for by, advice in ({}, "pass by='run'"), ({"by": "day"}, "add 'run' to `by`"):
-        plan = function(log, **by)
-        with pytest.warns(pr.errors.RankWarning, match=f"values of the column 'run'.* {advice}"):
-            plan.collect()
-    assert function(log, by="run").collect().height
+    for name in ("run", "system", "Model", "ranker", "retriever", "method"):
+        named = log.rename({"run": name})
+        for by, advice in ({}, f"pass by='{name}'"), ({"by": "day"}, f"add '{name}' to `by`"):
+            plan = function(named, **by)
+            message = f"values of the column '{name}'.* {advice}; if not, drop or rename it"
+            with pytest.warns(pr.errors.RankWarning, match=message):
+                plan.collect()
+        assert function(named, by=name).collect().height
     one = log.filter(pl.col("run") == "b")
     # Judged documents that were not retrieved have no run.
     missed = one.with_columns(run=pl.lit(None, pl.String), doc=pl.lit(9), score=pl.lit(None))
-    # Models of products with unique ids.
-    products = log.rename({"run": "model"})
     lists = log.with_columns(run=pl.concat_list("run"))
-    for other in (one, pl.concat([one, missed.head(1)], how="vertical_relaxed"), products, lists):
+    for other in (one, pl.concat([one, missed.head(1)], how="vertical_relaxed"), lists):
         assert function(other).collect().height
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_a_ranking_merged_from_two_systems_is_reported(engine: Any) -> None:
+    log = pl.LazyFrame({
+        "system": ["A", "A", "B", "B"], "query": 1, "doc": [1, 2, 3, 4],
+        "score": [0.8, 0.4, 0.9, 0.6], "label": [1, 0, 0, 1],
+    })  # fmt: skip
+    with pytest.warns(pr.errors.RankWarning, match="pass by='system'"):
+        merged = pr.evaluate(log, "mrr").collect(engine=engine)
+    assert merged["mrr"].item() == 1 / 2
+    split = pr.evaluate(log, "mrr", by="system").collect(engine=engine)
+    assert split.rows() == [("A", 1, 1.0), ("B", 1, 1 / 2)]
+
+
+def test_a_warning_about_systems_holds_no_rows(tmp_path: Path) -> None:
+    log = pl.DataFrame({
+        "query": [1, 1, 2], "system": ["A", "A", "B"], "doc": [1, 2, 3],
+        "score": [1.0, 0.5, 1.0], "label": 1,
+    })  # fmt: skip
+    log.write_parquet(tmp_path / "log.parquet")
+    scanned = pr.scan_log(tmp_path / "log.parquet")
+    for function in (pr.evaluate, pr.per_query):
+        assert not holding_nodes(function(scanned, "rr"))
 
 
 def runs(first: int, second: int) -> pl.DataFrame:
@@ -660,25 +768,6 @@ def test_a_column_called_like_the_numbers_of_lists(function: Any) -> None:
         pr.errors.SchemaError, match="has the prefix 'polars_rank:', which is reserved; rename"
     ):
         pr.clicks.position_bias(shown)
-
-
-def test_python_objects_are_no_keys() -> None:
-    log = log_of(random_lists(seed=38))
-    log = log.with_columns(pl.Series("o", [object()] * log.height, dtype=pl.Object))
-    calls = {
-        "keep": lambda: pr.per_query(log, "rr", keep="o"),
-        "by": lambda: pr.evaluate(log, "rr", by="o"),
-        "query": lambda: pr.evaluate(log.lazy(), "rr", query="o"),
-        "doc": lambda: pr.evaluate(log, "rr", doc="o"),
-        "metrics": lambda: pr.per_query(log, pl.col("o").first()),
-    }
-    for parameter, call in calls.items():
-        with pytest.raises(pr.errors.SchemaError, match=f"'o' .`{parameter}`. has the type Object"):
-            call()
-    # Columns that no parameter names may have them, even if they look like ids.
-    plain = log.drop("o", "doc")
-    other = plain.with_columns(log["o"].alias("item_id"))
-    assert_close(pr.evaluate(other, "rr"), pr.evaluate(plain, "rr"))
 
 
 def test_own_expressions_of_text_have_no_mean() -> None:

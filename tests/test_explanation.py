@@ -79,6 +79,7 @@ def test_thresholds_are_in_words() -> None:
     assert (rel["a"], rel["b"]) == ("1 or more", "above 0.5")
 
 
+@pytest.mark.filterwarnings("ignore:in each ranking:polars_rank.errors.RankWarning")
 def test_ids_compared_as_text_are_a_choice() -> None:
     log = pl.DataFrame({"query": 1, "doc": [9, 10], "score": 1.0, "label": [1, 0]})
     why = pr.explain_difference(log, "rr", pr.conventions.POLARS_RANK, pr.conventions.TREC_EVAL)

@@ -16,7 +16,7 @@ from polars_rank.cli import options as o
 from polars_rank.cli.logs import Log
 from polars_rank.cli.messages import in_options, say, show
 from polars_rank.cli.writing import choose, put
-from polars_rank.columns import IDS, RUNS, is_relevant
+from polars_rank.columns import IDS, POSITIONS, RUNS, is_relevant
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
 from polars_rank.errors import RankError, hint, number_of
 from polars_rank.evaluation.parameters import Evaluation
@@ -28,7 +28,7 @@ _COMMON_NAMES = {
     "query": ("qid", "query_id", "queryid", "topic", "topic_id", "session_id", "user_id", "user"),
     "doc": sorted(IDS),
     "score": ("prediction", "pred", "y_pred", "relevance_score", "similarity", "sim", "logit"),
-    "position": ("rank", "pos", "place"),
+    "position": POSITIONS[1:],
     "label": ("relevance", "rel", "grade", "judgment", "target", "y_true", "clicked", "click"),
     "run": sorted(RUNS),
 }

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import Names, check_distinct, find_columns, free, names, one_of, share
+from polars_rank._params import (
+    OPTIONS,
+    Names,
+    check_distinct,
+    find_columns,
+    free,
+    names,
+    one_of,
+    share,
+)
 from polars_rank.clicks.certainty import EFFECTIVE, check_weights, cluster_columns, first_group
 from polars_rank.clicks.estimate_sums import (
     HIGHEST,
@@ -250,6 +259,9 @@ class EstimateOptions(EvaluateOptions, total=False):
     baseline: Any
     run: str
     max_unshown: float
+
+
+OPTIONS["EstimateOptions"] = [*EstimateOptions.__annotations__]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import polars as pl
 
 from polars_rank._params import OWN, described
 from polars_rank._polars import run_number
-from polars_rank.columns import RUNS, Columns
+from polars_rank.columns import RUNS, Columns, is_relevant
 from polars_rank.errors import DataError, Finding, number_of, warn
 from polars_rank.evaluation.order import CONFLICT, LATER, ORDER_LABEL, TIED_COPY
 
@@ -204,6 +204,18 @@ def length_check(longest: int) -> Check:
     return Check("ranking", pl.len() > longest, message)
 
 
+def unscored_check(metric: str, rel: float, parameter: str, score: str) -> Check:
+    """Return the warning that relevant documents are not among those that a metric compares."""
+    message = (
+        f"{metric} compares retrieved documents only, but relevant documents were not retrieved "
+        f"({described(parameter, score)} is null), as in rankings of the top k documents; score "
+        "all documents, or use a metric that counts relevant documents without a score, such as "
+        "'ap' or 'ndcg'"
+    )
+    missed = is_relevant(pl.col("label"), rel) & pl.col("score").is_null()
+    return Check("ranking", missed.any(), message, warns=True)
+
+
 def constant_check(name: str, column: str) -> Check:
     """Return the check for a kept column that has several values in a ranking."""
     message = f"column {name!r} has several values in a ranking; add it to `by`, or leave it out"
@@ -225,7 +237,7 @@ def unnamed_checks(columns: Columns, *, takes_run: bool = False) -> list[Check]:
             advice = f"pass run={name!r}" if takes_run else _split_by(name, columns)
             message = (
                 f"rankings have several values of the column {name!r}, which no parameter names; "
-                f"if it identifies rankings, {advice}"
+                f"if it identifies rankings, {advice}; if not, drop or rename it"
             )
             checks.append(Check("ranking", several, message, warns=True))
         else:
@@ -397,7 +409,7 @@ def with_run_warning(
         name
         for name, dtype in schema.items()
         if name.lower() in RUNS and name not in named
-        if not (dtype.is_nested() or dtype == pl.Object)
+        if not dtype.is_nested()
     ]
     if not unnamed:
         return results

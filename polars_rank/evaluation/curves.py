@@ -13,7 +13,7 @@ from polars_rank._params import (
     free,
     whole_number,
 )
-from polars_rank.columns import RUNS, Columns, default_column, is_relevant
+from polars_rank.columns import Columns, default_column, is_relevant
 from polars_rank.conventions import lowest_relevant, read_metrics, undefined_of_renamed
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.checks import (
@@ -126,9 +126,6 @@ def pr_curve(
         schema, query=query, doc=doc, score=score, label=label, by=by, run=run, needs_ids=False
     )
     groups = list(columns.by)
-    used = {*columns.keys, score, label, columns.doc}
-    similar = [name for name in schema if name not in used and name.lower() in RUNS]
-    columns = columns._replace(unnamed=tuple(dict.fromkeys([*columns.unnamed, *similar])))
     free(groups, _POINTS)
     log = _documents(frame, columns, takes_run=run is None)
     points = (

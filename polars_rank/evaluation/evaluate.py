@@ -149,9 +149,10 @@ def evaluate(
         per ranking. Means are weighted; sums are sums of weighted values.
     align
         For runs with different queries: "common" averages over the queries that all runs have,
-        "all" over the queries that any run has, where missing rankings count as undefined. Needs a
-        column of runs in `by`. Default: each run's own queries, with a `RankWarning` if the numbers
-        of queries differ.
+        "all" over the queries that any run has. Rankings outside the `query_set` are missing.
+        Missing rankings count as undefined, their documents as 0, and their weight is the mean of
+        `weight` for the query in the other runs. Needs a column of runs in `by`. Default: each
+        run's own queries, with a `RankWarning` if the numbers of queries differ.
     items
         Table with one row per document, such as the result of `pr.catalog.popularity`: the column
         named by `doc`, and attributes that metrics read, which are joined. `RankWarning` gives the
@@ -313,9 +314,9 @@ def per_query(
 
     Notes
     -----
-    **Logs without labels.** If no document of a log or a group has a label, metrics of labels are
-    0 or undefined. `evaluate` warns about it; `per_query` does not, because it processes one
-    ranking at a time.
+    **Warnings.** `evaluate` warns if no document of a group has a label, if a metric is undefined
+    for all rankings, and if all documents of each ranking have the same score. `per_query` does
+    not, because it processes one ranking at a time.
 
     **Large logs.** Polars counts rows up to 2^32. Evaluate larger logs in parts, with
     `pr.stats.moments` and `pr.stats.merge`.

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.evaluation.attributes import UNKNOWN
 from polars_rank.evaluation.parameters import JUDGE, Evaluation
-from polars_rank.evaluation.rows import JUDGED, RETRIEVED
+from polars_rank.evaluation.rows import JUDGED, facts_of
 
 _COUNTS = OWN + "counts"
 
@@ -23,8 +22,7 @@ def of_judges(tables: Sequence[pl.LazyFrame], evaluation: Evaluation) -> pl.Lazy
     judges = evaluation.labels or ()
     groups = [name for name in evaluation.by if name != JUDGE]
     leading = [*groups, *evaluation.query, *evaluation.kept.values()]
-    counts = [JUDGED, RETRIEVED, *([UNKNOWN] * (evaluation.items is not None))]
-    names = [*counts, *(column.name for column in evaluation.metrics)]
+    names = [*facts_of(evaluation), *(column.name for column in evaluation.metrics)]
     of_judge = [{name: f"{OWN}{index} {name}" for name in names} for index in range(len(judges))]
     parts = [
         table.select(

@@ -6,7 +6,7 @@ computed from the merged sums. A log on one machine is one part; Spark has one p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -17,12 +17,14 @@ from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.attributes import UNKNOWN, UNKNOWN_NAME, unknown_check
 from polars_rank.evaluation.checks import Check, failed, raise_failed
 from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation, MetricColumn
-from polars_rank.evaluation.rows import JUDGED, RETRIEVED
+from polars_rank.evaluation.rows import JUDGED, RETRIEVED, TIED
 from polars_rank.metrics.metric import Aggregate, Metric
 
-#: Columns of the number of runs of a query, of whether a ranking is the first of its query, and of
-#: the number of rankings.
-_RUNS, _FIRST, _RANKINGS = OWN + "runs", OWN + "first", OWN + "rankings"
+#: Column of the number of runs in which a query counts.
+_RUNS = OWN + "runs"
+#: Columns of the number of queries that count in any run, of their weight, and of the weight of
+#: those that count in the run.
+_EVERY, _WEIGHT_OF_EVERY, _WEIGHT = OWN + "every", OWN + "weight of every", OWN + "weight"
 
 _ROW = OWN + "row"
 
@@ -60,10 +62,13 @@ class Means(NamedTuple):
     #: The key columns that are not runs.
     query: Sequence[str] = ()
     align: Align | None = None
+    weight: str | None = None
     #: Whether the rankings have the column `UNKNOWN`.
     unknown: bool = False
     #: The columns of labels in messages, if metrics read them.
     label: str | None = None
+    #: Whether the rankings have the column `TIED`.
+    tied: bool = False
     #: The judges, if there are several columns of labels.
     judges: Sequence[str] = ()
     #: The columns that identify the rows of sums.
@@ -91,8 +96,8 @@ class Means(NamedTuple):
         keys = [*by, *([_RUNS] if evaluation.align == "common" else [])]
         unknown = evaluation.items is not None
         return cls(
-            sums, by, query_set, runs, query, evaluation.align, unknown,
-            label if evaluation.reads_labels else None, judges, keys,
+            sums, by, query_set, runs, query, evaluation.align, evaluation.weight, unknown,
+            label if evaluation.reads_labels else None, evaluation.breaks_ties_by_id, judges, keys,
         )  # fmt: skip
 
     def check_numbers(self, rankings: pl.LazyFrame, names: Mapping[str, str] | None = None) -> None:
@@ -115,31 +120,49 @@ class Means(NamedTuple):
 
     def add_up(self, rankings: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over a part of the rankings."""
-        if self.align == "common":
-            rankings = rankings.with_columns(pl.len().over(self.query).alias(_RUNS))
-        elif self.align == "all":
-            first = pl.int_range(pl.len()).over(self.query) == 0
-            rankings = rankings.with_columns(first.alias(_FIRST))
+        if self.align is not None:
+            rankings = rankings.with_columns(self._of_queries)
         queries = pl.len() if self.query_set == "all" else COUNTED[self.query_set].sum()
         counts = [queries.alias("queries"), *_COUNTS]
         if self.unknown:
             counts.append(pl.col(UNKNOWN).sum())
+        if self.tied:
+            counts.append(pl.col(TIED).min())
         if self.align == "all":
-            counts += [pl.col(_FIRST).sum(), pl.len().alias(_RANKINGS)]
+            counts.append(pl.col(_EVERY, _WEIGHT_OF_EVERY, _WEIGHT).sum())
         sums = [each for metric in self.sums for each in metric.sums]
         return grouped(rankings, self.keys, [*counts, *sums])
+
+    @property
+    def _of_queries(self) -> list[pl.Expr]:
+        """The columns of each ranking by which runs are aligned."""
+        counts = COUNTED.get(self.query_set, pl.col(JUDGED).is_not_null())
+        if self.align == "common":
+            return [counts.sum().over(self.query).alias(_RUNS)]
+        # The weight of a query in one run, such as its traffic, is its weight in the others.
+        weight = pl.lit(1.0) if self.weight is None else pl.col(self.weight).cast(pl.Float64)
+        if self.weight is not None:
+            weight = weight.filter(counts).mean().over(self.query)
+        first = counts & (counts.cum_sum().over(self.query) == 1)
+        weights = {_WEIGHT_OF_EVERY: first, _WEIGHT: counts}
+        return [
+            first.alias(_EVERY),
+            *(pl.when(some).then(weight).alias(name) for name, some in weights.items()),
+        ]
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over all parts."""
         names = ["queries", JUDGED, RETRIEVED, *([UNKNOWN] if self.unknown else [])]
-        names += [_FIRST, _RANKINGS] if self.align == "all" else []
+        names += [_EVERY, _WEIGHT_OF_EVERY, _WEIGHT] if self.align == "all" else []
         sums = [each for metric in self.sums for each in metric.merge()]
-        return grouped(parts, self.keys, [pl.col(names).sum(), *sums])
+        tied = [pl.col(TIED).min()] if self.tied else []
+        return grouped(parts, self.keys, [pl.col(names).sum(), *tied, *sums])
 
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the means from the sums over all rankings, sorted by group."""
         if self.align == "common":
-            sums = sums.filter(pl.col(_RUNS) == pl.struct(self.runs).n_unique())
+            in_all = pl.col(_RUNS) == pl.struct(self.runs).n_unique()
+            sums = sums.filter(in_all | self._stray)  # stray rows raise an error
         elif self.align == "all":
             sums = self.merge(pl.concat([sums, self._missing(sums)], how="diagonal_relaxed"))
         counts = [pl.col("queries")]
@@ -164,30 +187,35 @@ class Means(NamedTuple):
         """The checks of groups."""
         checks = []
         if self.by:
-            unknown = pl.any_horizontal(pl.col(name).is_null() for name in self.by)
             message = (
                 f"{', '.join(map(repr, self.by))} (`by`) is null for judged documents that were "
                 "not retrieved, so that they belong to no group; pass `run` to join_judgments, or "
                 "fill the column in for all rows of a query"
             )
-            stray = unknown & (pl.col(JUDGED) > 0) & (pl.col(RETRIEVED) == 0)
-            checks.append(Check("group", stray, message))
+            checks.append(Check("group", self._stray, message))
         if self.label is not None:
             message = (
                 f"no document has a label (column {self.label}), so metrics are 0 or undefined; "
                 "check that the labels were joined by the right keys"
             )
-            checks.append(Check("group", _NO_LABELS, message, warns=True))
+            checks += [Check("group", _NO_LABELS, message, warns=True), *self._undefined_checks]
         checks += [
             Check("group", ~(pl.col(JUDGE) == judge).any(), _no_labels_of(judge), warns=True)
             for judge in self.judges
         ]
+        if self.tied:
+            message = (
+                "in each ranking, all documents have the same score, so their ids decide the order "
+                "and the values of metrics; check the scores, or pass ties='expected' for the mean "
+                "over all orders"
+            )
+            tied = self._of_groups(pl.col(TIED), pl.Expr.min, self.runs)
+            checks.append(Check("group", tied.fill_null(value=False), message, warns=True))
         if self.unknown:
             checks.append(unknown_check("group"))
         if self.runs and self.align is None:
             others = [name for name in self.by if name not in self.runs]
-            different = pl.col("queries").n_unique()
-            different = different.over(others) if others else different
+            different = self._of_groups(pl.col("queries"), pl.Expr.n_unique, others)
             message = (
                 "the runs were evaluated on different numbers of queries; use align='common' for "
                 "the queries that all runs have, or align='all' to count missing queries as "
@@ -196,19 +224,56 @@ class Means(NamedTuple):
             checks.append(Check("group", different > 1, message, warns=True))
         return checks
 
+    def _of_groups(
+        self, value: pl.Expr, aggregate: Callable[[pl.Expr], pl.Expr], same: Sequence[str]
+    ) -> pl.Expr:
+        """Return an aggregate of the groups that have the same values in some columns of `by`."""
+        if not self.by:  # there is one group; an aggregate would need another pass over it
+            return value
+        return aggregate(value).over(same) if same else aggregate(value)
+
+    @property
+    def _undefined_checks(self) -> list[Check]:
+        """The checks that metrics whose undefined values are replaced are defined somewhere."""
+        same = [JUDGE] if self.judges else []
+        queries = self._of_groups(pl.col("queries"), pl.Expr.sum, same)
+        checks = []
+        for each in self.sums:
+            if isinstance(each.counts_as, float):
+                nulls = self._of_groups(pl.col(each.columns[2]), pl.Expr.sum, same)
+                reason = "" if each.undefined_if is None else f": {each.undefined_if}"
+                message = (
+                    f"metric {each.name!r} is undefined for all rankings{reason}; each counts as "
+                    f"{each.counts_as:g} (`undefined`); check the labels (column {self.label}), or "
+                    "pass `rel`"
+                )
+                nowhere = (nulls == queries) & (queries > 0)
+                checks.append(Check("group", nowhere, message, warns=True))
+        return checks
+
+    @property
+    def _stray(self) -> pl.Expr:
+        """Whether a group has judged documents only, and lacks a value of `by`."""
+        judged, retrieved = (pl.col(name).sum().over(self.by) for name in (JUDGED, RETRIEVED))
+        unknown = pl.any_horizontal(pl.col(name).is_null() for name in self.by)
+        return unknown & (judged > 0) & (retrieved == 0)
+
     def _missing(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over missing rankings, which count as undefined."""
         others = [name for name in self.by if name not in self.runs]
-        every = grouped(sums, others, [pl.col(_FIRST).sum()])
-        number = pl.col(_FIRST) - pl.col(_RANKINGS).fill_null(0)
-        values = [number.alias("queries")]
-        values += [each for metric in self.sums for each in metric.undefined(number)]
+        of_every = pl.col(_EVERY, _WEIGHT_OF_EVERY).sum()
+        number = pl.col(_EVERY) - pl.col("queries").fill_null(0)
+        weight = pl.col(_WEIGHT_OF_EVERY) - pl.col(_WEIGHT).fill_null(0.0)
+        weight = pl.when(number > 0).then(weight).otherwise(0.0)
+        values = [each for metric in self.sums for each in metric.undefined(number, weight)]
         return (
             sums.select(self.runs)
             .unique()
-            .join(every, how="cross")
-            .join(sums.select(*self.by, _RANKINGS), on=self.by, how="left", nulls_equal=True)
-            .select(*self.by, *(values if self.query_set == "all" else ()))
+            .join(grouped(sums, others, [of_every]), how="cross")
+            .join(
+                sums.select(*self.by, "queries", _WEIGHT), on=self.by, how="left", nulls_equal=True
+            )
+            .select(*self.by, number.alias("queries"), *values)
         )
 
 
@@ -235,6 +300,8 @@ class MetricSum(NamedTuple):
     weighted: bool
     #: Whether the values are known to be numbers.
     is_number: bool
+    #: When the metric is undefined, in words.
+    undefined_if: str | None = None
 
     @classmethod
     def of(cls, column: MetricColumn, query_set: QuerySet, weight: str | None) -> MetricSum:
@@ -242,11 +309,14 @@ class MetricSum(NamedTuple):
         name, undefined = column.name, column.counts_as
         is_metric = isinstance(column.metric, Metric)
         aggregate = column.conventions.aggregate(column.metric)
+        definition = column.metric.definition if isinstance(column.metric, Metric) else None
+        reason = None if definition is None else definition.undefined
         values, weights = pl.col(name), None if weight is None else pl.col(weight).cast(pl.Float64)
         if query_set != "all":
             counted = COUNTED[query_set]
             values = values.filter(counted)
             weights = None if weights is None else weights.filter(counted)
+        nulls = values.null_count()
         if isinstance(undefined, float):
             values = values.fill_null(undefined)
         if weights is None:
@@ -256,13 +326,13 @@ class MetricSum(NamedTuple):
             total, number = (values * weights).sum(), weights.filter(values.is_not_null()).sum()
             total = total if aggregate == "sum" else ratio(total, number)
         columns = [f"{OWN}{part} {name}" for part in ("value", "weight", "nulls")]
-        sums = _named(columns, total, number, values.null_count())
+        sums = _named(columns, total, number, nulls)
         mean, nulls = pl.col(columns[0]), pl.col(columns[2])
         mean = mean.exp() if aggregate == "geometric" else mean
         mean = pl.when(nulls == 0).then(mean) if undefined == "null" else mean
         return cls(
             name, aggregate, sums, columns, mean.alias(name), undefined,
-            weighted=weights is not None, is_number=is_metric,
+            weighted=weights is not None, is_number=is_metric, undefined_if=reason,
         )  # fmt: skip
 
     def merge(self) -> list[pl.Expr]:
@@ -271,13 +341,13 @@ class MetricSum(NamedTuple):
         total = value.sum() if self.aggregate == "sum" else weighted_mean(value, weight)
         return _named(self.columns, total, weight.sum(), nulls.sum())
 
-    def undefined(self, number: pl.Expr) -> list[pl.Expr]:
-        """Return the sums over a number of undefined rankings."""
-        if not isinstance(self.counts_as, float) or self.weighted:
-            return _named(self.columns, pl.lit(None, pl.Float64), number * 0, number)
+    def undefined(self, number: pl.Expr, weight: pl.Expr) -> list[pl.Expr]:
+        """Return the sums over undefined rankings, given their number and their weight."""
+        if not isinstance(self.counts_as, float):
+            return _named(self.columns, pl.lit(None, pl.Float64), weight * 0, number)
         value = pl.lit(self.counts_as)
-        total = value * number if self.aggregate == "sum" else value
-        return _named(self.columns, total, number, number * 0)
+        total = value * weight if self.aggregate == "sum" else value
+        return _named(self.columns, total, weight, number)
 
 
 def _named(names: Sequence[str], *values: pl.Expr) -> list[pl.Expr]:

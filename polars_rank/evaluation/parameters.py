@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
 import polars as pl
 
 from polars_rank._params import (
+    OPTIONS,
     OWN,
     Names,
     check_column,
@@ -35,7 +36,7 @@ from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.attributes import with_attributes, without_seen
 from polars_rank.evaluation.corrections import Correction
 from polars_rank.frames.tables import Table, lazy, schema_of
-from polars_rank.metrics.analyses import names_read, reads_labels
+from polars_rank.metrics.analyses import names_read, reads_labels, reads_order
 from polars_rank.metrics.metric import Metric, tree_of
 from polars_rank.metrics.names import output_name, resolve
 
@@ -87,6 +88,12 @@ class EvaluateOptions(RankingOptions, total=False):
 
     weight: str | None
     align: Align | None
+
+
+OPTIONS.update(
+    (each.__name__, [*each.__annotations__])
+    for each in (ColumnOptions, DefinitionOptions, RankingOptions, EvaluateOptions)
+)
 
 
 class MetricColumn(NamedTuple):
@@ -165,14 +172,15 @@ class Evaluation(NamedTuple):
     ) -> Evaluation:
         """Check the parameters of `evaluate` and `per_query`."""
         own = undefined if isinstance(undefined, str) else None  # for users' own expressions
-        definitions = named(conventions).but(
-            ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, duplicates=duplicates,
-            undefined=undefined, own=own,
-        )  # fmt: skip
+        definitions = named(conventions)
         resolved = [] if metrics is None else resolve(metrics, definitions.name)
         if isinstance(undefined, Mapping):
             check_undefined(undefined, resolved)
         warn_of_uncompared(resolved, definitions)
+        definitions = definitions.but(
+            ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, duplicates=duplicates,
+            undefined=undefined, own=own,
+        )  # fmt: skip
         evaluation = cls(
             metrics=[MetricColumn.of(metric, definitions) for metric in resolved],
             conventions=definitions,
@@ -297,6 +305,16 @@ class Evaluation(NamedTuple):
             column.conventions.unjudged != "nonrelevant"
             or column.conventions.query_set not in ("all", "retrieved")
             or reads_labels(tree_of(column.metric))
+            for column in self.metrics
+        )
+
+    @property
+    def breaks_ties_by_id(self) -> bool:
+        """Whether the ids of tied documents, if there are ids, change the value of a metric."""
+        return self.doc is not None and any(
+            column.conventions.ties in (None, "doc", "doc_ascending")
+            and isinstance(column.metric, Metric)
+            and reads_order(column.metric.tree)
             for column in self.metrics
         )
 

@@ -20,7 +20,6 @@ from polars_rank._params import OWN
 from polars_rank.columns import Columns, is_relevant, lowest_label
 from polars_rank.conventions import CREDITED, Conventions
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.attributes import UNKNOWN
 from polars_rank.evaluation.by_columns import ColumnStages, by_columns
 from polars_rank.evaluation.by_rows import (
     DOCUMENT,
@@ -42,13 +41,13 @@ from polars_rank.evaluation.judges import of_judges
 from polars_rank.evaluation.order import INTEGERS, LATER, ORDER_LABEL, key_of_columns, rank_order
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.evaluation.rows import (
-    JUDGED,
-    RETRIEVED,
+    TIED,
     Plan,
     Rules,
     canonical_columns,
     checks,
     copies_depth,
+    facts_of,
     rows,
 )
 from polars_rank.evaluation.stages import LogFacts
@@ -82,9 +81,9 @@ _RANK = pl.when(_RETRIEVED).then(POSITION).alias("rank")
 
 
 def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
-    """Return one row per ranking: keys, kept columns, counts, and metrics.
+    """Return one row per ranking: keys, kept columns, facts, and metrics.
 
-    The counts are `JUDGED`, `RETRIEVED` and, with `items`, `UNKNOWN`. The log is read once for each
+    The facts are those of `facts_of`. The log is read once for each
     column of labels and each set of rules by which metrics order documents. With `labels`, there is
     one row per ranking and judge.
     """
@@ -117,18 +116,19 @@ def _of_label(
             and has_reverse(column.metric)
         )
         metrics.setdefault(worst if reverse else rules, []).append(column)
-    tables = []
+    tables: list[pl.LazyFrame] = []
     for rules, alike in metrics.items():
         part = evaluation._replace(metrics=alike)
-        tables.append(_table(log, columns, part, rules, lengths))
-        columns = columns._replace(unnamed=())  # the first table warns about them
+        # The first table has the facts, and warns about columns that no parameter names.
+        facts = [] if tables else facts_of(evaluation)
+        tables.append(_table(log, columns, part, rules, lengths, facts))
+        columns = columns._replace(unnamed=())
     if len(tables) == 1:
         return tables[0]
     # All tables have the same rankings in the same order.
     names = [[column.name for column in alike] for alike in metrics.values()]
     others = [table.select(own) for table, own in zip(tables[1:], names[1:], strict=True)]
-    counts = [JUDGED, RETRIEVED, *([UNKNOWN] * (evaluation.items is not None))]
-    leading = [*columns.keys, *evaluation.kept.values(), *counts]
+    leading = [*columns.keys, *evaluation.kept.values(), *facts_of(evaluation)]
     together = pl.concat([tables[0], *others], how="horizontal")
     return together.select(*leading, *(column.name for column in evaluation.metrics))
 
@@ -139,16 +139,17 @@ def _table(
     evaluation: Evaluation,
     rules: Rules,
     lengths: Lengths | None,
+    facts: Sequence[str],
 ) -> pl.LazyFrame:
     """Return the per-query table of metrics with the same rules."""
     canonical = canonical_columns(columns, rules)
-    facts = LogFacts(
+    about = LogFacts(
         whole_labels=canonical.schema[canonical.label] in INTEGERS,
         placed=columns.placed,
         attributes=[] if evaluation.items is None else schema_of(evaluation.items).names(),
         credits_copies=rules.marks_copies(columns) and rules.duplicates == "credit_each",
     )
-    values = [_value(column, rules, facts) for column in evaluation.metrics]
+    values = [_value(column, rules, about) for column in evaluation.metrics]
     # Attributes, copies of documents, and lowest relevant labels of rankings are read by rows.
     fits = evaluation.items is None and not rules.keeps_copies and all(map(fits_columns, values))
     if (
@@ -159,23 +160,24 @@ def _table(
     ):
         key = key_of_columns(rules.ties, canonical, text_ids=rules.text_ids, row=ROW)
         if key is not None:
-            columns_by_position = by_columns(values, lengths.longest, rules.rel, facts)
-            plan = Plan.of(log, columns, evaluation, rules, columns_by_position)
+            columns_by_position = by_columns(values, lengths.longest, rules.rel, about)
+            plan = Plan.of(log, columns, evaluation, rules, columns_by_position, facts)
             return _by_columns(plan, columns_by_position, Documents(canonical, key))
-    stages = by_rows(values, facts)
-    return _by_rows(Plan.of(log, columns, evaluation, rules, stages), stages)
+    stages = by_rows(values, about)
+    return _by_rows(Plan.of(log, columns, evaluation, rules, stages, facts), stages)
 
 
 def _by_columns(plan: Plan, stages: ColumnStages, documents: Documents) -> pl.LazyFrame:
     """Return the per-query table, computed from one column per position."""
     checked = [*checks(plan, REPEATED), length_check(stages.length)]
+    tied = [fact.alias(TIED) for name, fact in plan.facts.items() if name == TIED]
     table = table_of_positions(
         rows(plan, checked), documents, stages,
-        group=plan.keys.group, carried=plan.carried, checks=checked,
+        group=plan.keys.group, carried=[*plan.carried, *tied], checks=checked,
     )  # fmt: skip
-    judged, retrieved = presence(stages.length)
-    counts = [judged.alias(JUDGED), retrieved.alias(RETRIEVED)]
-    table = table.select(*plan.leading, *counts, *_named(plan, stages.values), FAILED)
+    of_positions = {**presence(stages.length), TIED: pl.col(TIED)}
+    facts = [of_positions[name].alias(name) for name in plan.facts]
+    table = table.select(*plan.leading, *facts, *_named(plan, stages.values), FAILED)
     return raise_failed(table, checked, log=plan.log, keys={name: name for name in plan.keys.names})
 
 
@@ -210,7 +212,7 @@ def _by_rows(plan: Plan, stages: RowStages) -> pl.LazyFrame:
     """Return the per-query table, computed from one row per document."""
     keys, checked = plan.keys, checks(plan)
     documents = rows(plan, checked)
-    of_ranking = {**plan.counts, FAILED: failed_in_ranking(checked)}
+    of_ranking = {**plan.facts, FAILED: failed_in_ranking(checked)}
     if plan.needs.ordered:
         rankings = raise_failed(
             _sorted(documents, plan, of_ranking), checked, log=plan.log, keys=keys.names
@@ -223,7 +225,7 @@ def _by_rows(plan: Plan, stages: RowStages) -> pl.LazyFrame:
             documents = documents.set_sorted(keys.group)
         else:
             documents = _ranked_table(rankings, plan, stages)
-        of_ranking = {name: pl.col(name).first() for name in plan.counts}
+        of_ranking = {name: pl.col(name).first() for name in plan.facts}
     else:
         # No metric reads the order of documents: rankings are not sorted.
         relevant = is_relevant(_LABEL, _lowest(plan)).alias("relevant")
@@ -246,7 +248,7 @@ def _by_rows(plan: Plan, stages: RowStages) -> pl.LazyFrame:
         ]
         flagged = table.with_columns(failed(required, "ranking"))
         table = raise_failed(flagged, required, keys=keys.names)
-    return table.select(*plan.leading, *plan.counts, *_named(plan, stages.values))
+    return table.select(*plan.leading, *plan.facts, *_named(plan, stages.values))
 
 
 def _reads_ties(plan: Plan) -> bool:

@@ -29,6 +29,7 @@ from polars_rank.evaluation.checks import (
     failed,
     row_checks,
     unnamed_checks,
+    unscored_check,
     weight_check,
 )
 from polars_rank.evaluation.contiguity import Keys
@@ -46,20 +47,30 @@ from polars_rank.evaluation.order import (
 )
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.evaluation.stages import Needs
+from polars_rank.metrics.analyses import of_scored_documents
 from polars_rank.metrics.metric import Metric, parameters_of
 from polars_rank.metrics.user_columns import invalid_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 #: The largest 32-bit float.
 _LARGEST_32 = (2 - 2**-23) * 2.0**127
 
 #: Columns that say whether a ranking has judged documents, and how many are retrieved.
 JUDGED, RETRIEVED = OWN + "judged", OWN + "retrieved"
+#: Column that says whether all retrieved documents have the same score; null for fewer than two.
+TIED = OWN + "tied"
+#: The scores of a ranking. Extremes of lists take a tenth of the time of those of groups.
+_SCORES = pl.col("score").implode().list
 
-#: Counts of each ranking, as aggregations.
-_COUNTS = {JUDGED: pl.col("label").count() > 0, RETRIEVED: pl.col("score").is_not_null().sum()}
+#: What each ranking has besides metrics, as aggregations.
+_FACTS = {
+    JUDGED: pl.col("label").count() > 0,
+    RETRIEVED: pl.col("score").is_not_null().sum(),
+    UNKNOWN: (pl.col(IN_ITEMS).is_null() & pl.col("score").is_not_null()).sum(),
+    TIED: pl.when(pl.col("score").count() > 1).then(_SCORES.min() == _SCORES.max()),
+}
 
 #: The parameter of the table that has a column, by the parameter of a metric that names the column.
 _SOURCES = {
@@ -182,8 +193,8 @@ class Plan(NamedTuple):
     hits: dict[str, float | None]
     #: The columns that have one value per ranking, as aggregations.
     carried: list[pl.Expr]
-    #: The counts of each ranking, as aggregations.
-    counts: dict[str, pl.Expr]
+    #: What each ranking has besides metrics, as aggregations.
+    facts: dict[str, pl.Expr]
     #: The columns of the result before the metrics, under the user's names.
     leading: list[pl.Expr]
 
@@ -195,8 +206,9 @@ class Plan(NamedTuple):
         evaluation: Evaluation,
         rules: Rules,
         stages: RowStages | ColumnStages,
+        facts: Sequence[str],
     ) -> Plan:
-        """Return the plan of the metrics that have these stages."""
+        """Return the plan of the metrics that have these stages, with some of the facts."""
         keys, kept, needs = Keys.of(columns), evaluation.kept, stages.needs
         if isinstance(rules.rel, str):  # the plan that sorts rankings has all labels of each
             needs = needs._replace(ordered=True)
@@ -214,18 +226,28 @@ class Plan(NamedTuple):
             lowest = {**lowest, "hits": None}
         once = [name for name in keys.names.values() if name not in keys.group]
         carried = [pl.col(name).first() for name in (*once, *kept)]
-        counts = dict(_COUNTS)
-        if evaluation.items is not None:
-            counts[UNKNOWN] = (pl.col(IN_ITEMS).is_null() & pl.col("score").is_not_null()).sum()
+        of_ranking = {name: _FACTS[name] for name in facts}
+        if TIED in of_ranking and columns.doc is None:
+            of_ranking[TIED] = pl.lit(None, dtype=pl.Boolean)
         names = {own: name for name, own in keys.names.items()} | kept
         leading = [pl.col(own).alias(name) for own, name in names.items()]
         plan = cls(
             log, columns, evaluation, rules, needs,
-            keys, reads, extras, lowest, carried, counts, leading,
+            keys, reads, extras, lowest, carried, of_ranking, leading,
         )  # fmt: skip
         if extras or needs.columns:
             _check_extras(plan)
         return plan
+
+
+def facts_of(evaluation: Evaluation) -> list[str]:
+    """Return the columns of the per-query table besides keys, kept columns and metrics."""
+    return [
+        JUDGED,
+        RETRIEVED,
+        *([UNKNOWN] if evaluation.items is not None else []),
+        *([TIED] if evaluation.breaks_ties_by_id else []),
+    ]
 
 
 def canonical_columns(columns: Columns, rules: Rules) -> Columns:
@@ -273,6 +295,14 @@ def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:
     if plan.rules.marks_copies(columns):
         expected = any(each.conventions.ties == "expected" for each in evaluation.metrics)
         all_checks += copy_checks(columns, plan.rules.duplicates, expected=expected)
+    all_checks += [
+        unscored_check(str(leaf), lowest, columns.score_parameter, columns.score)
+        for column in evaluation.metrics
+        if isinstance(column.metric, Metric)
+        for leaf in column.metric.leaves
+        for rel in of_scored_documents(leaf.tree)
+        if not isinstance(lowest := column.conventions.rel if rel is None else rel, str)
+    ]
     all_checks += [constant_check(name, own) for own, name in evaluation.kept.items()]
     return [*all_checks, *unnamed_checks(columns)]
 

@@ -36,6 +36,7 @@ from polars_rank.evaluation.by_columns import (
 )
 from polars_rank.evaluation.checks import FAILED, Check, failed
 from polars_rank.evaluation.order import PackedKey
+from polars_rank.evaluation.rows import JUDGED, RETRIEVED
 from polars_rank.frames.lengths import Lengths
 from polars_rank.metrics.analyses import LONGEST
 
@@ -229,10 +230,11 @@ class Documents:
         return (key < other) | ((key == other) & behind)
 
 
-def presence(length: int) -> tuple[pl.Expr, pl.Expr]:
+def presence(length: int) -> dict[str, pl.Expr]:
     """Return whether a ranking has a judged document, and its number of retrieved documents."""
     retrieved = (pl.col(at(RANK, i)).is_not_null().cast(pl.UInt8) for i in range(length))
-    return pl.col(at(IDEAL, 0)).is_not_null(), reduce(pl.Expr.__add__, retrieved).cast(pl.UInt32)
+    number = reduce(pl.Expr.__add__, retrieved).cast(pl.UInt32)
+    return {JUDGED: pl.col(at(IDEAL, 0)).is_not_null(), RETRIEVED: number}
 
 
 def columns_are_faster(lengths: Lengths) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import wraps
 from importlib import import_module
 from inspect import signature
@@ -130,13 +130,8 @@ def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
     first = next(iter(signature(plan).parameters))
 
     @wraps(plan)
-    def function(*args: Any, **kwargs: Any) -> Any:
-        frame, *rest = args or [kwargs.pop(first, None)]
-        # An iterator of names can be read only once.
-        options = {
-            key: tuple(value) if isinstance(value, Iterator) else value
-            for key, value in kwargs.items()
-        }
+    def function(*args: Any, **options: Any) -> Any:
+        frame, *rest = args or [options.pop(first, None)]
         if isinstance(frame, pl.LazyFrame):
             return plan(frame, *rest, **options)
         if isinstance(frame, pl.DataFrame):

@@ -8,7 +8,7 @@ import polars as pl
 from polars import col
 
 from polars_rank._params import OWN, public
-from polars_rank.errors import ArgumentError, number_of
+from polars_rank.errors import ArgumentError, number_of, short
 
 _ROW, _POSITION = OWN + "row", OWN + "position"
 
@@ -206,7 +206,11 @@ def _sizes(labels: _Array, groups: Any) -> pl.Series:
     sizes = _series("groups", groups)
     whole = sizes.dtype.is_integer() and not sizes.has_nulls() and (sizes >= 0).all()
     if not (whole or sizes.is_empty()):
-        raise ArgumentError(f"`groups` must be numbers of documents per ranking; found {groups!r}")
+        kind = "" if sizes.dtype.is_integer() else f" of type {sizes.dtype}; cast them to integers"
+        raise ArgumentError(
+            "`groups` must be integers of 0 or more, the numbers of documents of the rankings; "
+            f"found {short(groups)}{kind}"
+        )
     total = sizes.cast(pl.Int64).sum()
     if total != length:
         raise ArgumentError(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Unpack
 
-    from polars_rank.evaluation.parameters import RankingOptions
+    from polars_rank.evaluation.parameters import EvaluateOptions
     from polars_rank.metrics.names import Metrics
 
 #: Numbers of rows, of labels of people, of those with a probability below 1, and of documents with
@@ -55,7 +55,7 @@ def corrected(
     human: str,
     probability: str,
     keep: Names | None = None,
-    **options: Unpack[RankingOptions],
+    **options: Unpack[EvaluateOptions],
 ) -> pl.LazyFrame:
     r"""Compute metrics of each ranking by a judge's labels, corrected by people's labels.
 

@@ -132,6 +132,16 @@ def reads_labels(value: Value) -> bool:
     return False
 
 
+def of_scored_documents(value: Value) -> set[float | None]:
+    """Return the lowest relevant labels of folds over the scores of documents, as for AUC.
+
+    None is the lowest relevant label of the call. Documents without a score have no effect on them.
+    """
+    score = Listed(Field("score"), "any")
+    folds = [node for node in nodes(value) if isinstance(node, Fold) and score in node.sequences]
+    return {node.rel for node in nodes(*folds) if isinstance(node, Relevant)}
+
+
 @lru_cache(4096)
 def _is_of_label(gain: Function) -> bool:
     """Return whether a gain reads the label; a constant gain does not."""

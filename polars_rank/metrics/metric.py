@@ -360,7 +360,7 @@ def define_metric(
         known: list[Any] = []
 
         def arguments(*args: Any, **kwargs: Any) -> dict[str, Any]:
-            given = arguments_of(build, args, kwargs)
+            given = arguments_of(build, args, kwargs).arguments
             for key, value in given.items():
                 needed = _NEEDED.get(signature.parameters[key].annotation)
                 if value is None and needed is not None:

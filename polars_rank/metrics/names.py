@@ -416,8 +416,10 @@ _DIGITS = 20
 def _whole(name: str, parameter: str, text: str) -> int:
     """Return a number in a name as an integer."""
     if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS:
+        advice = "; write the cutoff like 'ndcg@10'" if parameter == "k" else ""
         raise ArgumentError(
             f"`{parameter}` must be a positive integer; found {short(text)} in {short(name)}"
+            f"{advice}"
         )
     return int(text)
 

@@ -312,7 +312,7 @@ def _other_columns(
         name
         for name, dtype in schema.items()
         if name not in excluded
-        and not (dtype.is_float() or dtype.is_nested() or dtype in (pl.Object, pl.Null))
+        and not (dtype.is_float() or dtype.is_nested() or dtype == pl.Null)
         and not isinstance(_metric(name, POLARS_RANK.name), Metric)
         and not _is_statement(name, dtype)
     ]

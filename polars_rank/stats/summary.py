@@ -554,10 +554,7 @@ def _with_warnings(
 
 def _without_equal_rows(result: pl.LazyFrame, rows: pl.LazyFrame) -> pl.LazyFrame:
     """Return the result; collecting it raises for rows with the same values in all columns."""
-    columns = selectors.by_name(
-        *(name for name, dtype in schema_of(rows).items() if dtype != pl.Object)
-    )
-    twice = rows.group_by(pl.struct(columns).hash().alias(KEY)).agg(pl.len().alias(_ROWS))
+    twice = rows.group_by(pl.struct(pl.all()).hash().alias(KEY)).agg(pl.len().alias(_ROWS))
 
     def refuse(counts: pl.DataFrame) -> None:
         if (counts.get_column(_ROWS).max() or 0) > 1:  # type: ignore[operator]
@@ -565,7 +562,7 @@ def _without_equal_rows(result: pl.LazyFrame, rows: pl.LazyFrame) -> pl.LazyFram
                 "duplicate rows, with the same values in all columns; drop duplicates, or add "
                 "a column that identifies the rankings"
             )
-            raise data_error(rows, {problem: pl.struct(columns).is_duplicated()})
+            raise data_error(rows, {problem: pl.struct(pl.all()).is_duplicated()})
 
     return with_check(result, twice.select(pl.col(_ROWS).max()), refuse)
 

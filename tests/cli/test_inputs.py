@@ -285,6 +285,10 @@ def test_conventions_of_a_file(here: Path) -> None:
         pytest.approx(row)
         for row in pr.evaluate(LOG, ["ndcg@1", "ap"], conventions=ours).to_dicts()
     ]
+    Path("ours.toml").write_text("[parameters.gain]\n0 = 0\n1 = 1\n2 = 3\n3 = 7\n")
+    code, out, err = run("evaluate", *log, "--conventions", "ours.toml", "--format", "json")
+    gains = pr.evaluate(LOG, ["ndcg(gain={0: 0, 1: 1, 2: 3, 3: 7})@1", "ap"]).rows()
+    assert (code, err, [*json.loads(out)[0].values()]) == (0, "", pytest.approx(gains[0]))
     Path("ours.toml").write_text('tie = "best"')
     assert (
         "invalid choice 'tie'; available: "

@@ -443,7 +443,7 @@ def test_the_same_warning_is_given_once(here: Path) -> None:
     log.sink_parquet("log.parquet")
     code, out, err = run("summarize", "log.parquet", "-m", "rr")
     assert (code, err.count("\n")) == (0, 1)
-    assert "if it identifies rankings, pass --by model; as in" in err
+    assert "if it identifies rankings, pass --by model; if not, drop or rename it; as in" in err
 
 
 def test_rows_in_messages_are_unchanged(here: Path) -> None:

@@ -44,6 +44,7 @@ def column(result: pl.DataFrame, name: str, metrics: list[str] = METRICS) -> pl.
     return pl.concat(wide, how="horizontal")
 
 
+@pytest.mark.filterwarnings("ignore:metric .* is undefined:polars_rank.errors.RankWarning")
 @given(lists=logs())
 def test_bands_are_those_of_evaluate(lists: Lists) -> None:
     log = grouped(lists)

@@ -260,6 +260,7 @@ def test_logs_in_files(tmp_path: Path, layout: str) -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore:in each ranking:polars_rank.errors.RankWarning")
 def test_rankings_that_became_longer_take_rows(tmp_path: Path) -> None:
     table = log(5)
     table.write_parquet(tmp_path / "log.parquet")

@@ -277,6 +277,7 @@ def test_mean_reciprocal_rank() -> None:
     assert mean == pytest.approx(0.6111111111111112, abs=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:metric .* is undefined for all:polars_rank.errors.RankWarning")
 @pytest.mark.parametrize(
     "name",
     ["ndcg", "recall", "f1", "fbeta", "hit_rate", "r_precision", "rr", "ap", "roc_auc", "pr_auc"],

@@ -189,6 +189,10 @@ UNREADABLE = {
     "no name": ("@10", "invalid metric '@10'"),
     "open bracket": ("ndcg(gain='exp2'@10", "invalid metric"),
     "two cutoffs": ("ndcg@5@10", "invalid metric"),
+    "dash behind the cutoff": (
+        "ndcg@3-",
+        "found '3-' in 'ndcg@3-'; write the cutoff like 'ndcg@10'",
+    ),
     "no cutoff behind @": ("ndcg@", "`k` must be a positive integer; found ''"),
     "zero": ("ndcg@0", "`k` must be a positive integer; found 0"),
     "zero in trec_eval's way": ("ndcg_cut_0", "`k` must be a positive integer; found 0"),
