@@ -198,7 +198,9 @@ def _streamed(
                 raise
             stream.close()
             return whole()
-        return table.sort(keys, maintain_order=True) if keys and {*keys} <= {*table.columns} else table
+        return (
+            table.sort(keys, maintain_order=True) if keys and {*keys} <= {*table.columns} else table
+        )
     finally:
         stream.close()
 
