@@ -254,6 +254,7 @@ def _next(columns: _Columns, given: Log, rows: list[Row]) -> Row:
     options = {name: getattr(given, name) for name in
                ("qrels", "input_format", "query", "doc", "score", "position", "label")
                if given.is_given(name)}  # fmt: skip
+    options |= {"run": columns.run} if columns.run and given.is_given("run") else {}
     options |= columns.assumed
     options |= {"by": columns.by} if columns.by else {}
     has_duplicates = any(row.part == "invalid" and row.what == "repeated" for row in errors)

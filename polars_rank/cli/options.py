@@ -358,7 +358,7 @@ Overwrite = Annotated[bool, option("Overwrite an existing output file.", OUTPUT,
 KeepFormulas = Annotated[
     bool,
     option(
-        "In CSV, do not put an apostrophe in front of text that spreadsheets run as a formula.",
+        "In CSV, keep text that spreadsheets run as formulas (default: prefix an apostrophe).",
         OUTPUT, "--keep-formulas",
     ),
 ]  # fmt: skip

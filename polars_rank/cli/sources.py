@@ -18,7 +18,7 @@ from polars_rank.errors import ArgumentError, SourceError, number_of
 from polars_rank.io import inputs, outputs
 from polars_rank.io.copies import held, origin
 from polars_rank.io.files import find_files, scan_files
-from polars_rank.io.lines import plain_text, reading, scan_ndjson, text_files
+from polars_rank.io.lines import check_utf8, plain_text, reading, scan_ndjson, text_files
 from polars_rank.io.parquet import scan_log
 from polars_rank.metrics.names import is_metric
 from polars_rank.trec import scan_run
@@ -70,9 +70,11 @@ def _csv(files: list[str], ids: Collection[str], separator: str = ",") -> pl.Laz
     """Scan CSV files; ids are text, and other types are inferred from all rows."""
     files = [plain_text(file) for file in files]
     scan = partial(pl.scan_csv, files, separator=separator, glob=False)
-    names = scan(infer_schema=False).collect_schema().names()
-    texts = {name: pl.String for name in names if name in ids or name.lower() in RUNS | IDS}
     try:
+        names = scan(infer_schema=False).collect_schema().names()
+        if any(_NOT_UTF8 in name for name in names):
+            _check_fields(files, separator)
+        texts = {name: pl.String for name in names if name in ids or name.lower() in RUNS | IDS}
         schema = scan(
             infer_schema_length=None, infer_schema_files=len(files), schema_overrides=texts
         ).collect_schema()
@@ -110,7 +112,7 @@ def _csv(files: list[str], ids: Collection[str], separator: str = ",") -> pl.Laz
 
 
 def _check_fields(files: list[str], separator: str) -> None:
-    """Raise `SourceError` for a row with more or fewer fields than the header."""
+    """Raise `SourceError` for a line that is not UTF-8, or a row without the header's fields."""
     import pyarrow as pa  # noqa: PLC0415  (slow to import, rarely needed)
     from pyarrow import csv  # noqa: PLC0415  (as above)
 
@@ -121,6 +123,7 @@ def _check_fields(files: list[str], separator: str) -> None:
         return "skip"
 
     for file in (file for file in files if "://" not in file):
+        check_utf8(file)
         # If the file is not CSV, the caller raises the error of Polars.
         with reading(file) as stream, suppress(pa.ArrowInvalid):
             for _ in csv.open_csv(
@@ -307,6 +310,9 @@ def _detected(file: str) -> Kind:
         advice = "has an unknown format; name it with --input-format"
     raise ArgumentError(f"{origin(file)} {advice}")
 
+
+#: Polars replaces bytes in names of columns that are not UTF-8 with this character.
+_NOT_UTF8 = "\ufffd"
 
 #: Prefixes of columns with the count of numbers, and whether some are NaN or infinite.
 _NUMBERS, _NOT_FINITE = "numbers of ", "not finite in "

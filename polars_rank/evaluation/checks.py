@@ -36,9 +36,10 @@ def duplicates_remedy(keys: str = "`by` or `query`", choice: str = "") -> str:
     `keys` are the parameters that identify rankings. `choice` is another remedy of the function.
     """
     return (
-        f"name all columns that identify a ranking, such as the run or the fold, with {keys}; if a "
-        "ranking has a document more than once, turn rankings of chunks into rankings of documents "
-        f"with pr.collapse, or drop the duplicates{choice}"
+        f"name all columns that identify a ranking, such as the run or the fold, with {keys}; if "
+        "the rows are chunks, turn them into documents with pr.collapse; if judgments have the "
+        "document more than once, join them with pr.join_judgments; if rankings have it more than "
+        f"once, drop the duplicates{choice}"
     )
 
 

@@ -1,7 +1,8 @@
-"""Temporary copies of inputs that Polars cannot read as they are."""
+"""Temporary copies of inputs, and links to inputs, that Polars cannot read as they are."""
 
 from __future__ import annotations
 
+import os
 import weakref
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -38,6 +39,22 @@ class Copy(str):
         with written_to(folder), Path(copy).open("wb") as file:
             file.writelines(chunks)
         return copy
+
+    @classmethod
+    def link(cls, path: str) -> Copy:
+        """Return a link to a file or directory whose name is not UTF-8, as Polars needs it."""
+        folder = new_folder()
+        suffix = Path(path).suffix
+        link = cls(folder / f"input{suffix if is_utf8(suffix) else ''}")
+        link.origin = os.fsencode(path).decode(errors="replace")
+        weakref.finalize(link, discard, folder)
+        Path(link).symlink_to(Path(path).absolute())
+        return link
+
+
+def is_utf8(name: str) -> bool:
+    """Return whether the bytes of a name are UTF-8; Python has surrogates for other bytes."""
+    return not any("\ud800" <= each <= "\udfff" for each in name)
 
 
 def chunks_of(stream: IO[bytes]) -> Iterator[bytes]:

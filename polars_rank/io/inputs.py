@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from polars_rank.errors import ArgumentError, SourceError
-from polars_rank.io.copies import Copy, chunks_of
+from polars_rank.io.copies import Copy, chunks_of, is_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,8 +37,8 @@ def readable(
     Returns
     -------
     str
-        A `Copy` of a pipe or of a file of a web server (http, https), otherwise the path, with the
-        home directory instead of "~".
+        A `Copy` of a pipe or of a file of a web server (http, https), or a link if the name is not
+        UTF-8; otherwise the path, with the home directory instead of "~".
     """
     name = os.fspath(path)
     if is_of_web_server(name):
@@ -49,7 +49,7 @@ def readable(
     name = os.path.expanduser(name)  # noqa: PTH111  (unlike Path's, it accepts unknown users)
     try:
         if not _is_pipe(name):
-            return name
+            return name if is_utf8(name) else Copy.link(name)
         with Path(name).open("rb") as stream:
             return copy_of_pipe(stream, Path(name).name, name)
     except OSError as error:

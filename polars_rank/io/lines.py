@@ -220,6 +220,12 @@ def reading(file: str) -> Iterator[IO[bytes]]:
         raise _unreadable(file, error) from error
 
 
+def check_utf8(file: str) -> None:
+    """Raise `SourceError` with the line of a local text file that is not UTF-8."""
+    for _ in _local_texts(file, CHUNK_BYTES):
+        pass
+
+
 def plain_text(file: str) -> str:
     """Return a text file that Polars can read.
 

@@ -287,7 +287,8 @@ def report(
         content["title"] = title or _title(question)
         content["generated"] = datetime.now().astimezone()
         content.update(_assets(with_charts=bool(content["charts"]["kinds"])))
-        part.write_text(environment.get_template("report.html").render(content), encoding="utf-8")
+        text = environment.get_template("report.html").render(content)
+        part.write_text(text, "utf-8", "backslashreplace")  # a command line may not be UTF-8
     return _Page(path)
 
 

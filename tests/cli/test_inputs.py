@@ -541,3 +541,87 @@ def test_rows_with_missing_or_extra_fields(tmp_path: Path, separator: str) -> No
             f"row 4 of {log} has {number}, but the header has 4: {separator.join(row)!r}; check"
         )
         assert (code, out, message in err) == (2, "", True), err
+
+
+@pytest.mark.parametrize(
+    ("qrels", "message"),
+    [
+        ("1 0 d10 1\n", "none of the 2 retrieved documents is judged, although 1 document is: do "
+                        "the ids match? e.g. '10' and 'd10'"),
+        ("q1 0 10 1\n", "the only query is not judged, although 1 query is: do the ids match? "
+                        "e.g. '1' and 'q1'"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("evaluate -m rr", "evaluate -m rr --per-query", "curve -m rr", "curve --kind pr"),
+        *("summarize -m rr", "compare -m rr --baseline a", "leaderboard -m rr", "inspect"),
+        *("movers -m rr --baseline a", "slices -m rr --baseline a --slices query"),
+        *(
+            "explain rr --versus ranx",
+            "plot leaderboard -m rr -o out.svg",
+            "convert -o out.parquet",
+        ),
+        *("report -m rr -o out.html", "check -m rr --rule rr>=0"),
+    ],
+)
+def test_ids_that_never_match_are_an_error(
+    qrels: str, message: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bm25").write_text("1 Q0 10 1 2 a\n1 Q0 11 2 1 a\n")
+    Path("qrels").write_text(qrels)
+    code, out, err = run(*command.split(), "bm25", "--qrels", "qrels")
+    assert (code, out, err) == (2, "", f"Error: run 'a': {message}\n")
+    assert {path.name for path in tmp_path.iterdir()} == {"bm25", "qrels"}
+
+
+def test_ids_that_occur_are_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("1 Q0 10 1 2 a\n1 Q0 11 2 1 a\n2 Q0 12 1 1 a\n")
+    (tmp_path / "qrels").write_text("1 0 d10 1\n3 0 10 1\n")
+    arguments = [tmp_path / "run", "--qrels", tmp_path / "qrels", "-m", "rr"]
+    code, _, err = run("evaluate", *arguments)
+    assert (code, err.splitlines()) == (0, [
+        "Warning: 1 of 2 judged queries is in no run (e.g. '3') and 1 of 2 queries in the rankings "
+        "is not judged (e.g. '2'); they count in means unless `--query-set` leaves them out",
+        "Warning: run 'a': none of the 3 retrieved documents is judged, although 2 documents are: "
+        "do the ids match? e.g. '10' and 'd10'",
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (b"query,doc,score,label\n1,a\xff,1,1\n", 2),
+        (b"query,doc\xff,score,label\n1,a,1,1\n", 1),
+        (b"query,doc,score,label\n1,a,1,1\n1,b\xff,2\n", 3),  # and too few fields
+    ],
+)
+def test_bytes_of_csv_that_are_not_utf8(text: bytes, line: int, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_bytes(text)
+    code, _, err = run("evaluate", tmp_path / "log.csv", "-m", "rr")
+    problem = "has the byte 0xff, so it is not UTF-8; save the file as text in UTF-8"
+    assert (code, err) == (2, f"Error: line {line} of {tmp_path / 'log.csv'} {problem}\n")
+
+
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("needs a file system on which names are bytes")
+    log, table = folder / "\udcff.csv", folder / "\udcff.parquet"
+    LOG.write_csv(tmp_path / "log.csv")
+    LOG.write_parquet(tmp_path / "log.parquet")
+    (tmp_path / "log.csv").rename(log)
+    (tmp_path / "log.parquet").rename(table)
+    for path in (log, table, folder / "*.parquet"):
+        assert rr(path) == RR
+    page = folder / "\udcfe.html"
+    code, _, err = run("report", log, "-m", "rr", "--title", "a\udcff", "-o", page)
+    assert (code, "internal error" in err) == (0, False)
+    assert "<title>a" in page.read_text("utf-8")
+    assert run("evaluate", log, "-m", "rr", "-o", folder / "out\udcff.csv")[0] == 0
+    code, _, err = run("evaluate", folder / "not there\udcff.csv", "-m", "rr")
+    assert (code, "not found" in err) == (2, True)

@@ -234,3 +234,11 @@ def test_values_are_rounded_for_readers(here: Path) -> None:
     assert "%" in out
     assert run("inspect", "log.parquet", "-o", "log.txt")[0] == 0
     assert "next" in Path("log.txt").read_text()
+
+
+def test_the_next_command_has_the_column_of_runs(here: Path) -> None:
+    FINE.rename({"run": "system"}).write_parquet("log.parquet")
+    command, _, _ = inspected("log.parquet", "--run", "system")["next", "command"]
+    program, *words = shlex.split(command)
+    assert (program, words[0], words[-2:]) == ("polars-rank", "compare", ["--run", "system"])
+    assert run(*words)[0] == 0

@@ -602,3 +602,20 @@ def test_failed_plans_leave_no_file(tmp_path: Path, form: Any) -> None:
         with pytest.raises(ValueError, match="broken"):
             put(plan, form, tmp_path / "out")
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("to_file", [False, True])
+def test_text_that_spreadsheets_run_is_prefixed_in_csv(here: Path, to_file: bool) -> None:
+    runs = ["=HYPERLINK(1)", "+a", "-a", "@a", "-1.5", "a=b"]
+    log = pl.DataFrame({"=run": runs, "query": 1, "doc": "a", "score": 1.0, "label": 1})
+    log.cast({"=run": pl.Categorical}).write_parquet("runs.parquet")
+    command = ["evaluate", "runs.parquet", "-m", "rr", "--by", "=run", "--format", "csv"]
+
+    def written(*options: str) -> list[str]:
+        _, out, _ = run(*command, *options, *(["-o", "out.csv", "--overwrite"] if to_file else []))
+        text = Path("out.csv").read_text() if to_file else out
+        return sorted(line.removesuffix(",1,1.0") for line in text.splitlines())
+
+    prefixed = ["'=HYPERLINK(1)", "'+a", "'-a", "'@a", "-1.5", "a=b"]
+    assert written() == sorted([*prefixed, "'=run,queries,rr"])
+    assert written("--keep-formulas") == sorted([*runs, "=run,queries,rr"])
