@@ -9,7 +9,7 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank.evaluation.attributes import UNKNOWN
 from polars_rank.evaluation.parameters import JUDGE, Evaluation
-from polars_rank.evaluation.rows import JUDGED, RETRIEVED
+from polars_rank.evaluation.rows import JUDGED, MATCHED, RETRIEVED
 
 _COUNTS = OWN + "counts"
 
@@ -23,7 +23,7 @@ def of_judges(tables: Sequence[pl.LazyFrame], evaluation: Evaluation) -> pl.Lazy
     judges = evaluation.labels or ()
     groups = [name for name in evaluation.by if name != JUDGE]
     leading = [*groups, *evaluation.query, *evaluation.kept.values()]
-    counts = [JUDGED, RETRIEVED, *([UNKNOWN] * (evaluation.items is not None))]
+    counts = [JUDGED, RETRIEVED, MATCHED, *([UNKNOWN] * (evaluation.items is not None))]
     names = [*counts, *(column.name for column in evaluation.metrics)]
     of_judge = [{name: f"{OWN}{index} {name}" for name in names} for index in range(len(judges))]
     parts = [

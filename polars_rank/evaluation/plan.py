@@ -43,6 +43,7 @@ from polars_rank.evaluation.order import LATER, ORDER_LABEL, key_of_columns, ran
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.evaluation.rows import (
     JUDGED,
+    MATCHED,
     RETRIEVED,
     Plan,
     Rules,
@@ -84,9 +85,9 @@ _RANK = pl.when(_RETRIEVED).then(POSITION).alias("rank")
 def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
     """Return one row per ranking: keys, kept columns, counts, and metrics.
 
-    The counts are `JUDGED`, `RETRIEVED` and, with `items`, `UNKNOWN`. The log is read once for each
-    column of labels and each set of rules by which metrics order documents. With `labels`, there is
-    one row per ranking and judge.
+    The counts are `JUDGED`, `RETRIEVED`, `MATCHED` and, with `items`, `UNKNOWN`. The log is read
+    once for each column of labels and each set of rules by which metrics order documents. With
+    `labels`, there is one row per ranking and judge.
     """
     runs = ["run"] if evaluation.scores is not None else []
     logs = [(part, *part.read(frame)) for part in evaluation.of_labels]
@@ -127,7 +128,7 @@ def _of_label(
     # All tables have the same rankings in the same order.
     names = [[column.name for column in alike] for alike in metrics.values()]
     others = [table.select(own) for table, own in zip(tables[1:], names[1:], strict=True)]
-    counts = [JUDGED, RETRIEVED, *([UNKNOWN] * (evaluation.items is not None))]
+    counts = [JUDGED, RETRIEVED, MATCHED, *([UNKNOWN] * (evaluation.items is not None))]
     leading = [*columns.keys, *evaluation.kept.values(), *counts]
     together = pl.concat([tables[0], *others], how="horizontal")
     return together.select(*leading, *(column.name for column in evaluation.metrics))
@@ -174,8 +175,8 @@ def _by_columns(plan: Plan, stages: ColumnStages, documents: Documents) -> pl.La
         rows(plan, checked), documents, stages,
         group=plan.keys.group, carried=plan.carried, checks=checked,
     )  # fmt: skip
-    judged, retrieved = presence(stages.length)
-    counts = [judged.alias(JUDGED), retrieved.alias(RETRIEVED)]
+    judged, retrieved, matched = presence(stages.length)
+    counts = [judged.alias(JUDGED), retrieved.alias(RETRIEVED), matched.alias(MATCHED)]
     table = table.select(*plan.leading, *counts, *_named(plan, stages.values), FAILED)
     return raise_failed(table, checked, log=plan.log, keys={name: name for name in plan.keys.names})
 

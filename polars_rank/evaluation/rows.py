@@ -55,11 +55,16 @@ if TYPE_CHECKING:
 #: The largest 32-bit float.
 _LARGEST_32 = (2 - 2**-23) * 2.0**127
 
-#: Columns that say whether a ranking has judged documents, and how many are retrieved.
-JUDGED, RETRIEVED = OWN + "judged", OWN + "retrieved"
+#: Columns that say whether a ranking has judged documents, how many are retrieved, and whether any
+#: document is both.
+JUDGED, RETRIEVED, MATCHED = OWN + "judged", OWN + "retrieved", OWN + "matched"
 
 #: Counts of each ranking, as aggregations.
-_COUNTS = {JUDGED: pl.col("label").count() > 0, RETRIEVED: pl.col("score").is_not_null().sum()}
+_COUNTS = {
+    JUDGED: pl.col("label").count() > 0,
+    RETRIEVED: pl.col("score").is_not_null().sum(),
+    MATCHED: (pl.col("label").is_not_null() & pl.col("score").is_not_null()).any(),
+}
 
 #: The parameter of the table that has a column, by the parameter of a metric that names the column.
 _SOURCES = {

@@ -229,10 +229,12 @@ class Documents:
         return (key < other) | ((key == other) & behind)
 
 
-def presence(length: int) -> tuple[pl.Expr, pl.Expr]:
-    """Return whether a ranking has a judged document, and its number of retrieved documents."""
+def presence(length: int) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
+    """Return whether a ranking has judged documents, how many are retrieved, and if any is both."""
     retrieved = (pl.col(at(RANK, i)).is_not_null().cast(pl.UInt8) for i in range(length))
-    return pl.col(at(IDEAL, 0)).is_not_null(), reduce(pl.Expr.__add__, retrieved).cast(pl.UInt32)
+    matched = pl.any_horizontal(pl.col(at(RETRIEVED_LABEL, i)).is_not_null() for i in range(length))
+    number = reduce(pl.Expr.__add__, retrieved).cast(pl.UInt32)
+    return pl.col(at(IDEAL, 0)).is_not_null(), number, matched
 
 
 def columns_are_faster(lengths: Lengths) -> bool:
