@@ -78,14 +78,15 @@ def scan_of_files(
     names: Sequence[str],
     *,
     lengths: object = None,
+    checks_ids: bool = False,
     **options: Any,
 ) -> pl.LazyFrame:
     """Return a plan that reads files with a Python function.
 
     `files` returns the names of the files. The function is the `source_of_rows` of the plan and has
-    the attribute `lengths`.
+    the attributes `lengths` and `checks_ids`, which says whether it warns of ids that never match.
     """
-    read.files, read.lengths = names, lengths  # type: ignore[attr-defined]  # functions have attributes
+    read.files, read.lengths, read.checks_ids = names, lengths, checks_ids  # type: ignore[attr-defined]  # functions have attributes
     return register_io_source(read, **options)
 
 

@@ -612,8 +612,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "queries that restart in each fold": (
         lambda: pr.evaluate(pl.concat([ONE, ONE]), "rr"),
         pr.errors.DataError,
-        "has duplicates: .*name all columns that identify a ranking.* with `by` or `query`; if a "
-        "ranking has a document more than once, .* or set `duplicates` to",
+        "has duplicates: .*name all columns that identify a ranking.* with `by` or `query`; if "
+        "the rows are chunks, .*; if judgments .*; if rankings .* or set `duplicates` to",
     ),
     "a run of another type": (
         lambda: pr.diagnostics.churn(LOG, baseline=1),

@@ -8,6 +8,7 @@ import polars as pl
 
 from polars_rank._docstrings import described_by
 from polars_rank._params import Names, free
+from polars_rank._polars import source_of_rows
 from polars_rank.columns import Rel, Score
 from polars_rank.conventions import (
     POLARS_RANK,
@@ -237,6 +238,8 @@ def evaluate(
     evaluation.check_names(["queries"])
     rankings = plan.per_query(frame, evaluation)  # checks the columns
     means = Means.of(evaluation)
+    if getattr(source_of_rows(frame, []), "checks_ids", False):
+        means = means._replace(checks_ids=False)
     means.check_numbers(rankings)
     return means.finish(means.add_up(rankings))
 

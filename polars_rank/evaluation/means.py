@@ -17,7 +17,7 @@ from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.attributes import UNKNOWN, UNKNOWN_NAME, unknown_check
 from polars_rank.evaluation.checks import Check, failed, raise_failed
 from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation, MetricColumn
-from polars_rank.evaluation.rows import JUDGED, RETRIEVED, TIED
+from polars_rank.evaluation.rows import JUDGED, MATCHED, RETRIEVED, TIED
 from polars_rank.metrics.metric import Aggregate, Metric
 
 #: Column of the number of runs in which a query counts.
@@ -42,9 +42,9 @@ COUNTED = {
 }
 
 
-#: Numbers of rankings with judged and with retrieved documents, and whether no document has a
-#: label.
-_COUNTS = [pl.col(JUDGED).sum(), (pl.col(RETRIEVED) > 0).sum()]
+#: Numbers of rankings with judged, with retrieved, and with judged retrieved documents, and whether
+#: no document has a label.
+_COUNTS = [pl.col(JUDGED).sum(), (pl.col(RETRIEVED) > 0).sum(), pl.col(MATCHED).sum()]
 _NO_LABELS = (pl.col(JUDGED) == 0) & (pl.col("queries") > 0)
 
 
@@ -69,6 +69,8 @@ class Means(NamedTuple):
     label: str | None = None
     #: Whether the rankings have the column `TIED`.
     tied: bool = False
+    #: Whether to warn if no retrieved document is judged.
+    checks_ids: bool = True
     #: The judges, if there are several columns of labels.
     judges: Sequence[str] = ()
     #: The columns that identify the rows of sums.
@@ -97,7 +99,8 @@ class Means(NamedTuple):
         unknown = evaluation.items is not None
         return cls(
             sums, by, query_set, runs, query, evaluation.align, evaluation.weight, unknown,
-            label if evaluation.reads_labels else None, evaluation.breaks_ties_by_id, judges, keys,
+            label if evaluation.reads_labels else None, evaluation.breaks_ties_by_id, judges=judges,
+            keys=keys,
         )  # fmt: skip
 
     def check_numbers(self, rankings: pl.LazyFrame, names: Mapping[str, str] | None = None) -> None:
@@ -152,7 +155,7 @@ class Means(NamedTuple):
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over all parts."""
-        names = ["queries", JUDGED, RETRIEVED, *([UNKNOWN] if self.unknown else [])]
+        names = ["queries", JUDGED, RETRIEVED, MATCHED, *([UNKNOWN] if self.unknown else [])]
         names += [_EVERY, _WEIGHT_OF_EVERY, _WEIGHT] if self.align == "all" else []
         sums = [each for metric in self.sums for each in metric.merge()]
         tied = [pl.col(TIED).min()] if self.tied else []
@@ -199,6 +202,14 @@ class Means(NamedTuple):
                 "check that the labels were joined by the right keys"
             )
             checks += [Check("group", _NO_LABELS, message, warns=True), *self._undefined_checks]
+        if self.label is not None and self.checks_ids:
+            message = (
+                f"no retrieved document has a label (column {self.label}), although other "
+                "documents have one; check that the ids of rankings and judgments match"
+            )
+            judged, retrieved, matched = map(self._of_run, (JUDGED, RETRIEVED, MATCHED))
+            unmatched = (judged > 0) & (retrieved > 0) & (matched == 0)
+            checks.append(Check("group", unmatched, message, warns=True))
         checks += [
             Check("group", ~(pl.col(JUDGE) == judge).any(), _no_labels_of(judge), warns=True)
             for judge in self.judges
@@ -257,6 +268,12 @@ class Means(NamedTuple):
         judged, retrieved = (pl.col(name).sum().over(self.by) for name in (JUDGED, RETRIEVED))
         unknown = pl.any_horizontal(pl.col(name).is_null() for name in self.by)
         return unknown & (judged > 0) & (retrieved == 0)
+
+    def _of_run(self, count: str) -> pl.Expr:
+        """Return a number of rankings of the run that a group belongs to."""
+        if not self.by:  # there is one group; an aggregate would need another pass over it
+            return pl.col(count)
+        return pl.col(count).sum().over(self.runs) if self.runs else pl.col(count).sum()
 
     def _missing(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over missing rankings, which count as undefined."""

@@ -57,8 +57,9 @@ if TYPE_CHECKING:
 #: The largest 32-bit float.
 _LARGEST_32 = (2 - 2**-23) * 2.0**127
 
-#: Columns that say whether a ranking has judged documents, and how many are retrieved.
-JUDGED, RETRIEVED = OWN + "judged", OWN + "retrieved"
+#: Columns that say whether a ranking has judged documents, how many are retrieved, and whether any
+#: document is both.
+JUDGED, RETRIEVED, MATCHED = OWN + "judged", OWN + "retrieved", OWN + "matched"
 #: Column that says whether all retrieved documents have the same score; null for fewer than two.
 TIED = OWN + "tied"
 #: The scores of a ranking. Extremes of lists take a tenth of the time of those of groups.
@@ -68,6 +69,7 @@ _SCORES = pl.col("score").implode().list
 _FACTS = {
     JUDGED: pl.col("label").count() > 0,
     RETRIEVED: pl.col("score").is_not_null().sum(),
+    MATCHED: (pl.col("label").is_not_null() & pl.col("score").is_not_null()).any(),
     UNKNOWN: (pl.col(IN_ITEMS).is_null() & pl.col("score").is_not_null()).sum(),
     TIED: pl.when(pl.col("score").count() > 1).then(_SCORES.min() == _SCORES.max()),
 }
@@ -245,6 +247,7 @@ def facts_of(evaluation: Evaluation) -> list[str]:
     return [
         JUDGED,
         RETRIEVED,
+        MATCHED,
         *([UNKNOWN] if evaluation.items is not None else []),
         *([TIED] if evaluation.breaks_ties_by_id else []),
     ]

@@ -36,7 +36,7 @@ from polars_rank.evaluation.by_columns import (
 )
 from polars_rank.evaluation.checks import FAILED, Check, failed
 from polars_rank.evaluation.order import PackedKey
-from polars_rank.evaluation.rows import JUDGED, RETRIEVED
+from polars_rank.evaluation.rows import JUDGED, MATCHED, RETRIEVED
 from polars_rank.frames.lengths import Lengths
 from polars_rank.metrics.analyses import LONGEST
 
@@ -231,10 +231,11 @@ class Documents:
 
 
 def presence(length: int) -> dict[str, pl.Expr]:
-    """Return whether a ranking has a judged document, and its number of retrieved documents."""
+    """Return whether a ranking has judged documents, how many are retrieved, and if any is both."""
     retrieved = (pl.col(at(RANK, i)).is_not_null().cast(pl.UInt8) for i in range(length))
+    matched = pl.any_horizontal(pl.col(at(RETRIEVED_LABEL, i)).is_not_null() for i in range(length))
     number = reduce(pl.Expr.__add__, retrieved).cast(pl.UInt32)
-    return {JUDGED: pl.col(at(IDEAL, 0)).is_not_null(), RETRIEVED: number}
+    return {JUDGED: pl.col(at(IDEAL, 0)).is_not_null(), RETRIEVED: number, MATCHED: matched}
 
 
 def columns_are_faster(lengths: Lengths) -> bool:

@@ -66,7 +66,9 @@ def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl
 
     Notes
     -----
-    In each run, every query of `judgments` counts, even if the run retrieved nothing for it.
+    In each run, every query of `judgments` counts, even if the run retrieved nothing for it. A
+    `RankWarning` names the runs of which no query or no retrieved document is judged, and gives the
+    numbers of queries that are in only one of the dictionaries.
     Evaluate with ``conventions="ranx"``, or with ``conventions="trec_eval_9"`` for pytrec_eval,
     to get the values of these tools.
 

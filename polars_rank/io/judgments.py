@@ -146,12 +146,17 @@ def join_judgments(
     -------
     DataFrame or LazyFrame
         A LazyFrame if one of the tables is a LazyFrame; a Spark DataFrame if `rankings` is one.
-        The order of the rows is unspecified.
+        Rows are in the order of `rankings`, which decides between tied documents with
+        ``ties="input"``; then come the documents that were not retrieved. If both tables are sorted
+        by query, this order holds within each query. On Spark, the order is unspecified.
 
     Raises
     ------
     SchemaError
         If a column is missing or in both tables, or if the types of a key column never match.
+    DataError
+        If a document has several labels for one query (and subtopic, and value of the column
+        "judge" if there is one), not on Spark. A lazy result raises it when it is collected.
 
     See Also
     --------
@@ -164,7 +169,9 @@ def join_judgments(
     columns that are constant within each ranking or each run. The value is null for queries that
     no run contains. All other columns are null in rows that come from only one of the tables.
 
-    Integer keys match across widths, and strings match categoricals.
+    Integer keys match across widths, and strings match categoricals. A `RankWarning` names the runs
+    of which no query or no retrieved document is judged, and gives the numbers of queries that only
+    one of the tables has (not on Spark). Judgments that occur more than once count once.
 
     Examples
     --------

@@ -125,7 +125,8 @@ def from_lists(
         If a column is missing or has the wrong type, if `frame` already has a column ``doc``,
         ``score``, or ``label``, or if ids are floats, which probably are scores.
     DataError
-        If an id is null, or if `labels` or `scores` are not as long as `retrieved`.
+        If an id is null, if `labels` or `scores` are not as long as `retrieved`, or if a list of
+        `relevant` has several labels for one document.
 
     Notes
     -----
@@ -133,7 +134,8 @@ def from_lists(
     no document was judged: the labels are null. A null list in `scores`, or a null score, means
     that the documents were not retrieved. A query with neither retrieved nor relevant documents
     keeps one row, in which doc, score, and label are null. Duplicate documents are kept; an
-    evaluation reports them.
+    evaluation reports them. A `RankWarning` says if no retrieved document is in any list of
+    `relevant`.
 
     Examples
     --------

@@ -102,7 +102,9 @@ class Ids(NamedTuple):
             names = [*dict.fromkeys([*columns, *self.keys, *read_by_check])]
             yield from requested(batches(names), columns, predicate, n_rows)
 
-        return scan_of_files(read, files(table), schema=schema, explain_name="LONG TABLE")
+        return scan_of_files(
+            read, files(table), checks_ids=True, schema=schema, explain_name="LONG TABLE"
+        )
 
     def _counts(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return numbers of rows by run and query."""

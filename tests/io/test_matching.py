@@ -146,6 +146,46 @@ def test_lists(lazily: bool) -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["eager", "lazy", "pandas", "duckdb"])
+def test_long_tables(kind: str) -> None:
+    """Tables that were joined elsewhere have no ids of rankings and judgments to compare."""
+    rows = [("a", 1, 1.0, None), ("a", 2, None, 1), ("b", 1, 1.0, 0), ("b", 2, None, 1)]
+    log = pl.DataFrame(rows, ["run", "doc", "score", "label"], orient="row")
+    table: Any = log.with_columns(query=1, day=pl.col("run") + "1").lazy().collect()
+    if kind == "lazy":
+        table = table.lazy()
+    elif kind == "pandas":
+        needs.package("pandas", "test")
+        table = table.to_pandas()
+    elif kind == "duckdb":
+        table = duckdb.connect().from_arrow(table.to_arrow())
+    expected = (
+        "no retrieved document has a label (column 'label'), although other documents have one; "
+        "check that the ids of rankings and judgments match; as in {'run': 'a', 'queries': 1}"
+    )
+    # The label 0 is a judgment.
+    assert messages(lambda: pr.evaluate(table, "rr", by="run").lazy().collect()) == [expected]
+    assert not messages(lambda: pr.evaluate(table, "num_retrieved", by="run").lazy().collect())
+
+
+def test_short_rankings() -> None:
+    """Rankings of a large table are evaluated by columns of positions."""
+    log = pl.DataFrame({"query": [number // 2 for number in range(60_000)]}).with_columns(
+        doc=pl.int_range(pl.len()), score=pl.when(pl.int_range(pl.len()) % 2 == 0).then(1.0),
+        label=pl.when(pl.int_range(pl.len()) % 2 == 1).then(1),
+    )  # fmt: skip
+    (message,) = messages(lambda: pr.evaluate(log, "rr"))
+    assert message.startswith("no retrieved document has a label")
+    one = log.with_columns(pl.when(doc=0).then(0).otherwise("label").alias("label"))
+    assert not messages(lambda: pr.evaluate(one, "rr"))
+
+
+def test_a_lazy_table_warns_once() -> None:
+    joined = pr.join_judgments(RUN.lazy(), judgments(("1", "d10")))
+    (message,) = messages(lambda: pr.evaluate(joined, "rr", by="run").collect())
+    assert message.endswith("do the ids match? e.g. '10' and 'd10'")
+
+
 def test_a_plan_that_panics_is_not_taken_for_its_end(capfd: pytest.CaptureFixture[str]) -> None:
     def panic(rows: pl.DataFrame) -> pl.DataFrame:
         raise pl.exceptions.PanicException
