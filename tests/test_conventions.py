@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import polars_rank as pr
 import pytest
+from polars_rank.metrics.metric import REGISTER
 from polars_rank.conventions import PRESETS
 from strategies import assert_close, log_of, random_lists
 
@@ -148,6 +149,7 @@ def test_metrics_that_no_test_compares_with_the_tool_warn() -> None:
         return pr.terms.num_retrieved() * 1
 
     pr.evaluate(LOG, own_of_this_test(), conventions="lightgbm")
+    del REGISTER["own_of_this_test"]
 
 
 @pytest.mark.filterwarnings("error:no test compares")

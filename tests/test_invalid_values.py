@@ -107,7 +107,7 @@ def test_values_that_a_parameter_cannot_have(parameter: str, call: Callable[[], 
 def test_files_of_verdicts_have_verdicts(write: Callable[..., Any], tmp_path: Path) -> None:
     with pytest.raises(pr.errors.ArgumentError, match="`verdicts` has no rows"):
         write(VERDICTS.clear(), tmp_path / "file")
-    with pytest.raises(pr.errors.SchemaError, match="'verdict' .`verdicts`. not found"):
+    with pytest.raises(pr.errors.SchemaError, match="'rule' .`verdicts`. not found"):
         write(VALUES, tmp_path / "file")
     with pytest.raises(pr.errors.ArgumentError, match="`path` has an empty path"):
         write(VERDICTS, "")

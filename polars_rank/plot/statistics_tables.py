@@ -26,7 +26,7 @@ RESULTS = frozenset({
 #: Types of the columns of results that charts read; the others are numbers.
 _TYPES = {
     **dict.fromkeys(("metric", "column", "value", "letters", "parameters", "procedure"), TEXT),
-    **dict.fromkeys(("candidate", "judge", "reference"), TEXT),
+    **dict.fromkeys(("candidate", "judge", "reference", "direction"), TEXT),
     **dict.fromkeys(("small", "best"), FLAG),
     **dict.fromkeys(("queries", "tasks", "pairs", "rank", "rank_low", "rank_high"), COUNT),
 }

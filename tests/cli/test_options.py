@@ -49,6 +49,7 @@ CALLED = {
 FILES = {
     "ctx", "logs", "values", "qrels", "input_format", "missing_columns", "extra_columns",
     "engine", "master", "remote", "format", "output", "overwrite", "progress", "wide",
+    "keep_formulas",
 }  # fmt: skip
 #: Options for which there is no parameter of the same name, and why.
 _PREDICTED = {"predicted_label": "computes the values of `predictions` from the log"}

@@ -483,7 +483,7 @@ def test_rectools_counts_k_documents_of_short_rankings_in_accuracy_and_mcc() -> 
     assert (len(ranking), len(relevant)) == (2, 1)  # the last one is relevant
     assert values["u8"] == pytest.approx((1 + 30 - 5) / 30)
     ours = pr.per_query(
-        recommenders.accuracy_log("RecTools"), pr.accuracy(5, size=30), query="user", doc="item",
+        recommenders.accuracy_log("RecTools"), pr.classification_accuracy(5, size=30), query="user", doc="item",
         position="position", conventions="rectools",
     )  # fmt: skip
     assert ours.filter(user="u8").item(0, -1) == pytest.approx((1 + 30 - 2) / 30)

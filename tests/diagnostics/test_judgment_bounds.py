@@ -129,6 +129,7 @@ def test_bounds_are_the_extremes_over_all_labels(options: dict[str, Any]) -> Non
                 assert found == pytest.approx(right, abs=1e-12), (seed, run, name)
 
 
+@pytest.mark.filterwarnings("ignore:in each ranking, all documents have the same score")
 def test_documents_that_only_another_run_retrieved() -> None:
     # b misses the relevant document in half of the queries, where it has five unjudged documents.
     a = {query: {"relevant": 1.0} for query in range(40)}

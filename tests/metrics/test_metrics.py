@@ -375,6 +375,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:metric 'Rndcg' is undefined for all rankings")
 @pytest.mark.parametrize(("rel", "expected"), [(2, 1.0), (3, 0.0)])
 def test_rndcg_of_a_query_without_relevant_documents_is_undefined(
     rel: int, expected: float
