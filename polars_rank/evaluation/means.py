@@ -126,10 +126,10 @@ class Means(NamedTuple):
         counts = [queries.alias("queries"), *_COUNTS]
         if self.unknown:
             counts.append(pl.col(UNKNOWN).sum())
-        if self.tied:
-            counts.append(pl.col(TIED).min())
         if self.align == "all":
             counts.append(pl.col(_EVERY, _WEIGHT_OF_EVERY, _WEIGHT).sum())
+        if self.tied:
+            counts.append(pl.col(TIED).min())
         sums = [each for metric in self.sums for each in metric.sums]
         return grouped(rankings, self.keys, [*counts, *sums])
 

@@ -83,9 +83,9 @@ _RANK = pl.when(_RETRIEVED).then(POSITION).alias("rank")
 def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
     """Return one row per ranking: keys, kept columns, facts, and metrics.
 
-    The facts are those of `facts_of`. The log is read once for each
-    column of labels and each set of rules by which metrics order documents. With `labels`, there is
-    one row per ranking and judge.
+    The facts are those of `facts_of`. The log is read once for each column of labels and each set
+    of rules by which metrics order documents. With `labels`, there is one row per ranking and
+    judge.
     """
     runs = ["run"] if evaluation.scores is not None else []
     logs = [(part, *part.read(frame)) for part in evaluation.of_labels]

@@ -31,6 +31,7 @@ def test_metrics_of_every_query(spark: Any, asked: Any, partitions: int) -> None
     same(here, pr.per_query(rows, asked, **options), ["run", "query"])
 
 
+@pytest.mark.filterwarnings("ignore:metric .* is undefined:polars_rank.errors.RankWarning")
 @pytest.mark.parametrize(("asked", "partitions"), PARTITIONS, ids=["every metric", "one", "many"])
 def test_means(spark: Any, asked: Any, partitions: int) -> None:
     options = {"by": ["run", "country"], "align": "common"}
