@@ -180,8 +180,6 @@ class Conventions:
         for choice, allowed in _CHOICES.items():
             value = getattr(self, choice)
             several = choice == "undefined" and isinstance(value, Mapping)
-            if several:
-                _check_names(choice, value)
             for each in value.values() if several else (value,):
                 one_of(choice, each, allowed)
         if not (isinstance(self.rel, str) and self.rel == "opensearch"):
@@ -190,8 +188,11 @@ class Conventions:
             integer("decimals", self.decimals, 0, 15)
         if self.gain_from is not None:
             number("gain_from", self.gain_from, "the lowest label with a gain, or None")
-        _check_names("parameters", self.parameters)
         for key, value in self.parameters.items():
+            if not isinstance(key, str):
+                raise ArgumentError(
+                    f"the keys of `parameters` must be names of parameters; found {short(key)}"
+                )
             _check_parameter(key, value)
         self._check_exceptions()
 
@@ -309,6 +310,8 @@ Conventions.__init__ = public(Conventions.__init__)  # type: ignore[method-assig
 
 def _metric_name(name: str) -> str:
     """Return the main name of a metric; return other names, such as columns, unchanged."""
+    if not isinstance(name, str):
+        raise ArgumentError(f"the keys of `undefined` must be names; found {short(name)}")
     function, parameters = find(name)
     return name if function is None or parameters else function
 
@@ -381,20 +384,6 @@ def undefined_of_renamed(
         if name not in columns or _metric_name(name) in REGISTER
     }
     return {**general, **renamed}
-
-
-def _check_names(parameter: str, choices: Mapping[str, Any]) -> None:
-    """Raise `ArgumentError` for a key of a mapping that is not text."""
-    for name in choices:
-        if not isinstance(name, str):
-            raise ArgumentError(
-                f"the keys of `{parameter}` must be names of {_NAMED[parameter]}; found "
-                f"{short(name)}"
-            )
-
-
-#: What the keys of mappings name.
-_NAMED = {"parameters": "parameters of metrics", "undefined": "metrics or columns"}
 
 
 def _check_parameter(key: str, value: object) -> None:

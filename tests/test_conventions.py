@@ -97,13 +97,12 @@ def test_exceptions_that_do_not_exist() -> None:
         pr.Conventions(exceptions={"ndcg": {"queries": "both"}})
 
 
-@pytest.mark.parametrize(
-    "choices",
-    [{"parameters": {None: None}}, {"parameters": {1: 2}}, {"undefined": {None: "zero"}}],
-)
-def test_keys_are_names(choices: dict[str, Any]) -> None:
-    with pytest.raises(pr.errors.ArgumentError, match="the keys of `.*` must be names of"):
-        pr.Conventions(**choices)
+@pytest.mark.parametrize("key", [None, 1])
+def test_parameters_have_names(key: Any) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match=f"keys of `parameters` .*; found {key}"):
+        pr.Conventions(parameters={key: None})
+    with pytest.raises(pr.errors.ArgumentError, match=f"keys of `undefined` .*; found {key}"):
+        pr.evaluate(LOG, "ndcg", conventions=pr.Conventions(undefined={key: "zero"}))
 
 
 def test_grades_of_gains_may_be_digits() -> None:

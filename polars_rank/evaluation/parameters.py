@@ -172,15 +172,14 @@ class Evaluation(NamedTuple):
     ) -> Evaluation:
         """Check the parameters of `evaluate` and `per_query`."""
         own = undefined if isinstance(undefined, str) else None  # for users' own expressions
-        definitions = named(conventions)
+        definitions = named(conventions).but(
+            ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, duplicates=duplicates,
+            undefined=undefined, own=own,
+        )  # fmt: skip
         resolved = [] if metrics is None else resolve(metrics, definitions.name)
         if isinstance(undefined, Mapping):
             check_undefined(undefined, resolved)
         warn_of_uncompared(resolved, definitions)
-        definitions = definitions.but(
-            ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, duplicates=duplicates,
-            undefined=undefined, own=own,
-        )  # fmt: skip
         evaluation = cls(
             metrics=[MetricColumn.of(metric, definitions) for metric in resolved],
             conventions=definitions,
