@@ -236,9 +236,10 @@ def evaluate(
     )
     evaluation.check_names(["queries"])
     means = Means.of(evaluation)
+    rankings = plan.per_query(frame, evaluation)
+    # Not before the plan: it has read the schema of files, so that this reads no file.
     if getattr(source_of_rows(frame, []), "checks_ids", False):
         means = means._replace(checks_ids=False)
-    rankings = plan.per_query(frame, evaluation)
     means.check_numbers(rankings)
     return means.finish(means.add_up(rankings))
 
