@@ -48,7 +48,7 @@ CALLED = {
 #: What files a command reads and writes, and how.
 FILES = {
     "ctx", "logs", "values", "qrels", "input_format", "missing_columns", "extra_columns",
-    "engine", "master", "remote", "format", "output", "overwrite", "progress", "wide",
+    "engine", "master", "remote", "format", "output", "overwrite", "keep_formulas", "progress", "wide",
 }  # fmt: skip
 #: Options for which there is no parameter of the same name, and why.
 _PREDICTED = {"predicted_label": "computes the values of `predictions` from the log"}
