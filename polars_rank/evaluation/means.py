@@ -28,6 +28,9 @@ _EVERY, _WEIGHT_OF_EVERY, _WEIGHT = OWN + "every", OWN + "weight of every", OWN 
 
 _ROW = OWN + "row"
 
+#: A number next to which a Float64 is rounded to a multiple of 2^-20.
+_SHIFT = 1.5 * 2.0**32
+
 #: The column of the per-query table with the number of retrieved documents.
 NUM_RETRIEVED = "num_retrieved"
 
@@ -336,11 +339,15 @@ class MetricSum(NamedTuple):
         nulls = values.null_count()
         if isinstance(undefined, float):
             values = values.fill_null(undefined)
+        add = _sum if is_metric and aggregate != "sum" else pl.Expr.sum
         if weights is None:
-            total = values.sum() if aggregate == "sum" else values.mean()
             number = values.count()
+            if aggregate == "sum":
+                total = values.sum()
+            else:  # users' own expressions may be dates, which have a mean but no sum
+                total = ratio(add(values), number) if is_metric else values.mean()
         else:
-            total, number = (values * weights).sum(), weights.filter(values.is_not_null()).sum()
+            total, number = add(values * weights), add(weights.filter(values.is_not_null()))
             total = total if aggregate == "sum" else ratio(total, number)
         columns = [f"{OWN}{part} {name}" for part in ("value", "weight", "nulls")]
         sums = _named(columns, total, number, nulls)
@@ -365,6 +372,17 @@ class MetricSum(NamedTuple):
         value = pl.lit(self.counts_as)
         total = value * weight if self.aggregate == "sum" else value
         return _named(self.columns, total, weight, number)
+
+
+def _sum(values: pl.Expr) -> pl.Expr:
+    """Return a sum that does not depend on the order in which threads add the values up.
+
+    The multiples of 2^-20 are added without rounding if they sum to less than 2^33. What is left
+    is so small that the rounding of its sum almost never shows in the result.
+    """
+    coarse = (values + _SHIFT) - _SHIFT
+    rest = (values - coarse).fill_nan(0.0)  # of infinite values
+    return coarse.sum() + rest.sum()
 
 
 def _named(names: Sequence[str], *values: pl.Expr) -> list[pl.Expr]:

@@ -401,3 +401,22 @@ def test_names_may_come_from_an_iterator(kind: str) -> None:
     assert found.collect().rows() == [("a", 1, 1.0), ("b", 1, 0.0)]
     assert pr.rank_curve(frame, "ndcg", [1], by=iter(["run"])).columns[0] == "run"
     assert pr.diagnostics.tie_bands(frame, "rr", by=iter(["run"])).columns[0] == "run"
+
+
+@pytest.mark.parametrize("weight", [None, "traffic"])
+def test_means_do_not_depend_on_the_order_of_rankings(weight: str | None) -> None:
+    log = (
+        pr.datasets.search_log(500, seed=1)
+        .collect()
+        .with_columns(traffic=1 + pl.col("query").hash() % 7)
+    )
+    queries = log.partition_by("query")
+    orders = [log, pl.concat(reversed(queries)), pl.concat(queries[1::2] + queries[::2])]
+    means = [pr.evaluate(each, METRICS, by="run", weight=weight).rows() for each in orders]
+    assert means == means[:1] * 3
+
+
+def test_a_metric_may_be_infinite() -> None:
+    log = pr.from_dicts({"q": {"a": 2.0}, "r": {"a": 1.0}}, {"q": {"a": 1}, "r": {"a": 1}})
+    infinite = pr.dcg(1, gain=lambda label: label * float("inf")).alias("infinite")
+    assert pr.evaluate(log, infinite)["infinite"].to_list() == [float("inf")]
