@@ -238,7 +238,6 @@ def evaluate(
     evaluation.check_names(["queries"])
     rankings = plan.per_query(frame, evaluation)  # checks the columns
     means = Means.of(evaluation)
-    rankings = plan.per_query(frame, evaluation)
     # Not before the plan: it has read the schema of files, so that this reads no file.
     if getattr(source_of_rows(frame, []), "checks_ids", False):
         means = means._replace(checks_ids=False)
