@@ -11,11 +11,12 @@ import polars as pl
 _INVISIBLE = (
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-#: The invisible characters that columns of Polars can have, and their escapes.
+#: The invisible characters that columns of Polars can have, all but surrogates, and their escapes.
 _ESCAPES = {
     character: ascii(character)[1:-1]
-    for character in map(chr, range(0x10000))
-    if re.fullmatch(_INVISIBLE, character) and not "\ud800" <= character <= "\udfff"
+    for character in re.findall(
+        _INVISIBLE, "".join(map(chr, [*range(0xD800), *range(0xE000, 0x10000)]))
+    )
 }
 #: Length at which text for readers is cut off.
 _LONGEST = 500

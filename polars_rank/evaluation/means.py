@@ -210,7 +210,10 @@ class Means(NamedTuple):
                 f"no retrieved document has a label (column {self.label}), although other "
                 "documents have one; check that the ids of rankings and judgments match"
             )
-            judged, retrieved, matched = map(self._of_run, (JUDGED, RETRIEVED, MATCHED))
+            judged, retrieved, matched = (
+                self._of_groups(pl.col(name), pl.Expr.sum, self.runs)
+                for name in (JUDGED, RETRIEVED, MATCHED)
+            )
             unmatched = (judged > 0) & (retrieved > 0) & (matched == 0)
             checks.append(Check("group", unmatched, message, warns=True))
         checks += [
@@ -271,12 +274,6 @@ class Means(NamedTuple):
         judged, retrieved = (pl.col(name).sum().over(self.by) for name in (JUDGED, RETRIEVED))
         unknown = pl.any_horizontal(pl.col(name).is_null() for name in self.by)
         return unknown & (judged > 0) & (retrieved == 0)
-
-    def _of_run(self, count: str) -> pl.Expr:
-        """Return a number of rankings of the run that a group belongs to."""
-        if not self.by:  # there is one group; an aggregate would need another pass over it
-            return pl.col(count)
-        return pl.col(count).sum().over(self.runs) if self.runs else pl.col(count).sum()
 
     def _missing(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over missing rankings, which count as undefined."""

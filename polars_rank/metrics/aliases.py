@@ -150,12 +150,6 @@ TOOL_ALIASES: dict[tuple[str, str], str] = {
 
 #: Other meanings of the name of a metric.
 OTHER_MEANINGS = {
-    "accuracy": (
-        "use 'hit_rate' for whether a relevant document is among the first k "
-        "(sentence-transformers, BEIR), 'classification_accuracy' for the share of the documents "
-        "that the cutoff classifies right (RecTools), or 'pair_accuracy' for pairs of documents "
-        "(ir_measures)"
-    ),
     "average_relevance_position": (
         "in RecTools and Evidently, ARP is the average recommendation popularity, 'popularity'"
     ),

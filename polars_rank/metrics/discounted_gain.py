@@ -198,8 +198,13 @@ def ndcg(
     Returns
     -------
     Metric
-        One Float64 per ranking, in [0, 1] unless a gain is negative, or above 1 and the ideal
-        ranking is "full". Unjudged documents have gain 0 and keep their rank.
+        One Float64 per ranking, in [0, 1] unless a gain is negative. Unjudged documents have
+        gain 0 and keep their rank.
+
+    Raises
+    ------
+    DataError
+        If a label has a gain above 1 and `ideal` is "full".
 
     References
     ----------
@@ -212,8 +217,13 @@ def ndcg(
     >>> round(df.ranking.ndcg(), 4)  # (1 / log2(3)) / (1 / log2(2))
     0.6309
     """
-    return ratio(
-        # An ideal DCG of k documents is above 0, whatever the labels.
-        dcg.tree(k, gain=gain, discount=discount, irrelevant="null" if ideal == "full" else None),
-        ideal_dcg.tree(k, gain=gain, discount=discount, ideal=ideal, depth=depth),
+    whole = ideal_dcg.tree(k, gain=gain, discount=discount, ideal=ideal, depth=depth)
+    if ideal != "full":
+        return ratio(dcg.tree(k, gain=gain, discount=discount), whole)
+    # An ideal DCG of k documents is above 0, whatever the labels.
+    value = ratio(dcg.tree(k, gain=gain, discount=discount, irrelevant="null"), whole)
+    problem = (
+        "the documents of an ideal ranking have gain 1 (`ideal='full'`), but labels have a higher "
+        "gain; pass gain='binary', or another `ideal`"
     )
+    return t.require(value, where(t.each(t.gain(gain)).max() > 1, 0, 1).equals(1), problem)

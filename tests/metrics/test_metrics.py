@@ -404,3 +404,13 @@ def test_negative_and_fractional_labels_against_oracles(lists: Lists) -> None:
     ]
     found = pr.per_query(log_of(lists, label=pl.Float64), metrics)
     assert_close(found, truth(metrics, lists))
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_gains_above_those_of_a_full_ideal_ranking_are_an_error(engine: str) -> None:
+    log = pl.LazyFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0], "label": [0, 2]})
+    with pytest.raises(pr.errors.DataError, match="labels have a higher gain; pass gain='binary'"):
+        pr.per_query(log, pr.ndcg(2, ideal="full")).collect(engine=engine)
+    found = pr.per_query(log, pr.ndcg(2, gain="binary", ideal="full")).collect(engine=engine)
+    discounts = 1 / log2(2), 1 / log2(3)
+    assert found.to_series(1).to_list() == pytest.approx([discounts[1] / sum(discounts)])
