@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import polars as pl
@@ -14,13 +13,11 @@ from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.nodes import value_of
 from polars_rank.metrics.terms import JUDGED, RETRIEVED, Value, ratio, where
+from polars_rank.metrics.weight_sums import weight_sum
 
 __all__ = ["cg", "dcg", "ideal_dcg", "ndcg"]
 
 Ideal: TypeAlias = Literal["judged", "retrieved", "full"]
-
-#: Ranks whose discounts are computed at once.
-_BATCH = 2**20
 
 
 @define_metric(high=None, order_matters="cutoff")
@@ -132,21 +129,15 @@ def ideal_dcg(
     one_of("ideal", ideal, ("judged", "retrieved", "full"))
     one_of("depth", depth, (None, "retrieved"))
     if ideal == "full":
-        several = k is None or depth == "retrieved"
-        return t.top(1, k, discount).sum() if several else value_of(_sum_to(k, discount))
+        if k is None or depth == "retrieved":
+            return t.top(1, k, discount).sum()
+        return value_of(weight_sum(discount, k))
     if ideal == "judged" and not getattr(gain, "falls", False):
         cut = k if depth is None else t.num_retrieved(k)
         return t.ideal_top(gain, discount, cut).sum()
     listed = JUDGED if ideal == "judged" else JUDGED & RETRIEVED
     documents = map(t.in_any_order, (t.gain(gain), listed, RETRIEVED))
     return t.fold(_by_gain, *documents, discount=discount, k=k, depth=depth)
-
-
-@lru_cache
-def _sum_to(k: int, discount: Discount) -> float:
-    """Return the sum of the discounts of the first k ranks."""
-    batches = (pl.int_range(i + 1, min(i + _BATCH, k) + 1) for i in range(0, k, _BATCH))
-    return float(sum(pl.select(discount(ranks).sum()).item() for ranks in batches))
 
 
 def _by_gain(

@@ -35,6 +35,8 @@ HARMONIC = log(DEEP) + 0.5772156649015329
         (f"err_ia@{DEEP}", 1 / (2 * log(2))),
         (f"alpha_dcg@{DEEP}", 1 / fsum(0.5 ** (r - 1) / log2(r + 1) for r in range(1, 100))),
         ("alpha_dcg(alpha=0)@20000", 1 / fsum(1 / log2(r + 1) for r in range(1, 20_001))),
+        ("ndcg(ideal='full')@20000", 1 / fsum(1 / log2(r + 1) for r in range(1, 20_001))),
+        (f"ndcg(ideal='full', discount='reciprocal')@{DEEP}", 1 / HARMONIC),
         ("sdcg(max_grade=2)@20000", 1 / 2 / fsum(1 / log2(r + 1) for r in range(1, 20_001))),
     ],
 )

@@ -350,10 +350,10 @@ VARIANTS = [
         )
     ),
     *(
-        build(k, ideal=ideal, depth=depth)
+        build(k, gain=gain, ideal=ideal, depth=depth)
         for build in (pr.ideal_dcg, pr.ndcg)
         for k in (None, 2)
-        for ideal in ("judged", "retrieved", "full")
+        for gain, ideal in (("linear", "judged"), ("linear", "retrieved"), ("binary", "full"))
         for depth in (None, "retrieved")
         if k is None or depth is None
     ),
