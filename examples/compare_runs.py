@@ -11,7 +11,8 @@ print(pr.evaluate(log, ["ndcg@10", "ap", "rr"], by="run").collect())
 
 # An undefined value (no relevant document) counts as 0, as in the means above.
 values = pr.per_query(log, "ndcg@10", by="run", undefined="zero").collect()
-print(pr.compare(values, baseline="bm25").drop("baseline_mean", "effect_size"))
+comparison = pr.compare(values, baseline="bm25")
+print(comparison.select("run", "mean", "difference", "low", "high", "p_value", "verdict"))
 
 # The per-query table is an ordinary DataFrame: pivot it to find the largest losses.
 gain = (pl.col("neural") - pl.col("bm25")).alias("gain")

@@ -28,11 +28,12 @@ def update(logs: Path, moments: Path) -> list[str]:
         files = file_stats(folder)
         if manifest.days.get(folder.name) == files:
             continue
-        log = pr.scan_log(folder, by="country")
-        values = pr.per_query(log, METRICS, by="country", conventions=CONVENTIONS)
+        values = pr.per_query(pr.scan_log(folder), METRICS, conventions=CONVENTIONS)
         values = values.with_columns(day=pl.lit(folder.name.removeprefix("day=")).str.to_date())
-        day = pr.stats.moments(values, by=["day", "country"], conventions=CONVENTIONS)
-        pr.stats.write_moments(day, moments / f"{folder.name}.parquet", overwrite=True)
+        day = pr.moments(values, by="day").collect()
+        part = moments / f"{folder.name}.part"
+        day.write_parquet(part)
+        part.replace(moments / f"{folder.name}.parquet")
         manifest.add(folder.name, files)
         done.append(folder.name)
     manifest.keep({folder.name for folder in logs.glob("day=*")})
@@ -40,9 +41,9 @@ def update(logs: Path, moments: Path) -> list[str]:
 
 
 def merged(moments: Path) -> pl.DataFrame:
-    """Merge the moments of all days in the manifest, which must not share rankings."""
+    """Merge the moments of all days in the manifest, which must not share queries."""
     days = Manifest(moments / "manifest.json").days
-    return pr.stats.scan_moments([moments / f"{day}.parquet" for day in days]).collect()
+    return pr.merge([pl.read_parquet(moments / f"{day}.parquet") for day in days])
 
 
 def file_stats(folder: Path) -> list[list[object]]:
@@ -103,14 +104,13 @@ def main() -> None:
         print(f"once more: {update(logs, moments)}")
         whole = merged(moments)
 
-    # All days together, with the same result as a single evaluation.
-    print(pr.summarize(whole).select("metric", "queries", "mean", "std_error", "low", "high"))
-    print(pr.summarize(whole, "ndcg@10", by="country"))
+    # The first 14 days together, with the same result as a single evaluation.
+    print(pr.summarize(whole.filter(pl.col("day") < days[-1])))
+    print(pr.summarize(whole, "ndcg@10", by="day").tail(3))
 
-    # A confidence sequence for monitoring: its intervals hold on all days simultaneously.
+    # Intervals for monitoring: with `repeated=True`, they hold on all days simultaneously.
     so_far = [
-        pr.summarize(whole.filter(pl.col("day") <= day), "rr", interval="sequence")
-        for day in days[6::7]
+        pr.summarize(whole.filter(pl.col("day") <= day), "rr", repeated=True) for day in days[6::7]
     ]
     print(pl.concat(so_far).select("queries", "mean", "low", "high"))
 

@@ -28,8 +28,10 @@ columns = ["dcg@5", "dcg@5_low", "dcg@5_high", "effective_sample_size"]
 print(pl.concat([old, new]).select(pl.Series("ranker", ["old", "new"]), *columns))
 
 # The sensitivity to large weights.
-clips = [2, 5, 10, None]
-print(pr.clicks.propensity_sweep(log, "dcg@5", propensity=bias, clips=clips, **new_ranker, **unit))
+for clip in (2, 5, 10, None):
+    label = pr.clicks.inverse_propensity("click", bias, clip=clip)
+    row = pr.clicks.estimate(log.with_columns(label=label), "dcg@5", **new_ranker, **unit)
+    print(clip, row.select("dcg@5", "effective_sample_size").row(0))
 
 # The true value, known for this generated log.
 print(pr.evaluate(log, ["dcg@5"], label="relevance", **new_ranker))

@@ -23,7 +23,7 @@ with tempfile.TemporaryDirectory() as folder:
     means.show()
 
     # Only a few rows of moments are collected; the comparison runs locally.
-    moments = pr.stats.moments(values, baseline="bm25").toArrow()
+    moments = pr.moments(values, baseline="bm25").toArrow()
     print(pr.compare(moments, run="run", baseline="bm25"))
 
 spark.stop()

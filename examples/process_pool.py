@@ -19,14 +19,14 @@ METRICS = ["ndcg@10", "ap", "rr"]
 def file_moments(file: str) -> pl.DataFrame:
     """Return the moments of one file, paired with the baseline."""
     values = pr.per_query(pr.scan_log(file, by="run"), METRICS, by="run")
-    return pr.stats.moments(values, baseline="bm25").collect(engine="streaming")
+    return pr.moments(values, baseline="bm25").collect(engine="streaming")
 
 
 def main() -> None:
     """Write a log to files of complete queries and evaluate it."""
     with TemporaryDirectory() as folder:
-        # All rows of a query, of all runs, are in the same file. Otherwise the runs could not be
-        # paired, and a ranking split across files would raise an error.
+        # All rows of a query, of all runs, are in the same file. Otherwise, the runs could not be
+        # paired.
         log = search_log(queries=400, runs=["bm25", "neural"])
         for part in range(4):
             share = log.filter(pl.col("query") % 4 == part)
@@ -37,7 +37,7 @@ def main() -> None:
         with ProcessPoolExecutor(max_workers=2, mp_context=get_context("spawn")) as pool:
             parts = list(pool.map(file_moments, files))
 
-    whole = pr.stats.merge(parts)
+    whole = pr.merge(parts)
     print(pr.summarize(whole).select("run", "metric", "queries", "mean", "low", "high"))
     print(pr.compare(whole, run="run", baseline="bm25").select("metric", "difference", "p_value"))
 

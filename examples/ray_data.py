@@ -1,6 +1,6 @@
 """Evaluate a log with Ray Data: repartition by query, then compute moments per block.
 
-`pr.stats.merge` raises an error if a ranking is split across blocks.
+All rows of a query must be in the same block.
 """
 
 import sys
@@ -22,7 +22,7 @@ METRICS = ["ndcg@10", "ap", "rr"]
 def block_moments(block: pa.Table) -> pa.Table:
     """Return the moments of a block: a few rows for both runs and their differences."""
     values = pr.per_query(block, METRICS, by="run")
-    return pr.stats.moments(values, baseline="bm25").to_arrow(compat_level=pl.CompatLevel.oldest())
+    return pr.moments(values, baseline="bm25").to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
 def main() -> None:
@@ -48,7 +48,7 @@ def main() -> None:
         blocks = ray.data.read_parquet(folder).repartition(4, keys=["query"])
         moments = blocks.map_batches(block_moments, batch_format="pyarrow", batch_size=None)
         parts = [pl.from_arrow(ray.get(block)) for block in moments.to_arrow_refs()]
-        whole = pr.stats.merge([part for part in parts if not part.is_empty()])
+        whole = pr.merge([part for part in parts if not part.is_empty()])
     ray.shutdown()
 
     print(pr.summarize(whole).select("run", "metric", "queries", "mean", "low", "high"))

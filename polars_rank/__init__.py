@@ -13,7 +13,10 @@ Evaluation:
 Comparison and reports:
 
 - `summarize`: means with confidence intervals.
-- `compare`, `slices`: differences between runs with confidence intervals and p-values; by slice.
+- `compare`: differences between runs with confidence intervals, p-values and verdicts; by slice.
+- `leaderboard`: runs in the order of their means, with intervals of ranks.
+- `power`: number of queries that a difference, or the width of an interval, needs.
+- `moments`, `merge`: sums of per-query values that can be merged over days and files.
 - `tune_fusion`, `fusion_curve`: weights of a fusion, with its mean on held-out queries; the mean of
   each candidate.
 - `check`: verdicts of rules, such as a quality gate.
@@ -90,7 +93,9 @@ if TYPE_CHECKING:
     from polars_rank.reporting.page import report
     from polars_rank.stats.comparison import compare
     from polars_rank.stats.gates import check
-    from polars_rank.stats.slicing import slices
+    from polars_rank.stats.leaderboards import leaderboard
+    from polars_rank.stats.moments import merge, moments
+    from polars_rank.stats.planning import power
     from polars_rank.stats.summary import summarize
 
 __version__ = "0.1.0"
@@ -123,16 +128,19 @@ __all__ = [
     "grouped_auc",
     "join_judgments",
     "judges",
+    "leaderboard",
     "list_metrics",
+    "merge",
     "metric",
+    "moments",
     "per_query",
     "plot",
+    "power",
     "pr_curve",
     "rank",
     "rank_curve",
     "report",
     "scan_log",
-    "slices",
     "stats",
     "summarize",
     "terms",
@@ -157,12 +165,15 @@ _MODULES = {
     "fusion_curve": "fusion.tuning",
     "grouped_auc": "evaluation.auc",
     "join_judgments": "io.judgments",
+    "leaderboard": "stats.leaderboards",
     "list_metrics": "metrics.listing",
+    "merge": "stats.moments",
+    "moments": "stats.moments",
+    "power": "stats.planning",
     "pr_curve": "evaluation.curves",
     "rank_curve": "evaluation.curves",
     "report": "reporting.page",
     "scan_log": "io.parquet",
-    "slices": "stats.slicing",
     "summarize": "stats.summary",
     "tune_fusion": "fusion.tuning",
 }

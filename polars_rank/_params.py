@@ -396,7 +396,7 @@ _MAY_SHARE_COLUMN = (
     {"score", "labels"},
     {"scores", "labels"},
     {"cluster", "query"},
-    {"cluster", "slate"},
+    {"cluster", "by"},
     {"slices", "query"},
 )
 

@@ -9,7 +9,7 @@ import pytest
 from polars_rank.metrics.metric import REGISTER
 
 #: Examples are small, and some functions warn about small samples.
-SMALL = "ignore:.*(below 30|fewer than 50 pairs):polars_rank.errors.RankWarning"
+SMALL = "ignore:.*(below 5|fewer than 50 pairs):polars_rank.errors.RankWarning"
 
 
 @pytest.fixture(autouse=True)

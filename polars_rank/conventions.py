@@ -347,6 +347,16 @@ def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
     return value
 
 
+def with_undefined(
+    conventions: Conventions | str, undefined: Undefined | Mapping[str, Undefined] | None
+) -> Conventions:
+    """Return the conventions with the overrides of `undefined`, as in `evaluate`."""
+    if isinstance(undefined, Mapping) and not undefined:
+        undefined = None
+    definitions = named(conventions).but(undefined=undefined)
+    return definitions.but(own=undefined) if isinstance(undefined, str) else definitions
+
+
 def stated_name(conventions: Conventions) -> str | None:
     """Return the name that tells statistics how values count; None if they count as by default.
 

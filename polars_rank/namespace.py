@@ -13,8 +13,6 @@ from polars_rank.clicks.bias import position_bias
 from polars_rank.clicks.interleaving_results import interleaving_result
 from polars_rank.clicks.preferences import last_click, skip_above
 from polars_rank.clicks.rates import click_through_rates, coec
-from polars_rank.clicks.slates import cascade_dr, iips, rips, sips
-from polars_rank.clicks.sweeps import propensity_sweep
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.diagnostics.changes import churn, headroom, movers
 from polars_rank.errors import hint
@@ -27,13 +25,11 @@ from polars_rank.fusion.tuning import fusion_curve, tune_fusion
 from polars_rank.io.chunks import collapse
 from polars_rank.metrics.metric import REGISTER, Definition, parameters_of
 from polars_rank.metrics.names import instead
-from polars_rank.stats.all_pairs import compare_all
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.gates import check
 from polars_rank.stats.leaderboards import leaderboard
-from polars_rank.stats.moment_tables import moments
+from polars_rank.stats.moments import moments
 from polars_rank.stats.planning import power
-from polars_rank.stats.slicing import slices
 from polars_rank.stats.summary import summarize
 
 if TYPE_CHECKING:
@@ -77,11 +73,6 @@ class Ranking(Generic[Frame]):
     coec = _method(coec)
     interleaving_result = _method(interleaving_result)
     position_bias = _method(position_bias)
-    propensity_sweep = _method(propensity_sweep)
-    sips = _method(sips)
-    iips = _method(iips)
-    rips = _method(rips)
-    cascade_dr = _method(cascade_dr)
     last_click = _method(last_click)
     skip_above = _method(skip_above)
     per_query = _method(per_query)
@@ -93,13 +84,11 @@ class Ranking(Generic[Frame]):
     rank_curve = _method(rank_curve)
     churn = _method(churn)
     compare = _method(compare)
-    compare_all = _method(compare_all)
     headroom = _method(headroom)
     leaderboard = _method(leaderboard)
     moments = _method(moments)
     movers = _method(movers)
     power = _method(power)
-    slices = _method(slices)
     summarize = _method(summarize)
 
     @public

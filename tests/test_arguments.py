@@ -57,12 +57,7 @@ ONE = pl.DataFrame(
         "country": ["a", "a", "b", "b", "a", "a"],
         "propensity": [1.0, 0.5, 1.0, 0.5, 1.0, 0.5],
         "team": ["A", "B", "A", "B", "A", "B"],
-        "slate": [1, 1, 2, 2, 3, 3],
         "reward": [1, 0, 0, 1, 1, 1],
-        "logged_probability": 0.5,
-        "new_probability": 0.5,
-        "estimate": 0.5,
-        "expected": 0.5,
         "traffic": [1.0, 1.0, 2.0, 2.0, 1.0, 1.0],
         "group": ["g", "h", "g", "h", "g", "h"],
     }
@@ -75,7 +70,6 @@ VALUES_OF_QUERIES = pr.per_query(LOG, ["ndcg@2", "rr"], by="run", keep=["country
 DAYS = VALUES_OF_QUERIES.with_columns(day=pl.lit(date(2026, 1, 1)))
 JUDGMENTS, RANKINGS = ONE.select("query", "doc", "label"), ONE.select("query", "doc", "score")
 JUDGED = JUDGMENTS.with_columns(judge=pl.lit("a")).vstack(JUDGMENTS.with_columns(judge=pl.lit("b")))
-PAIRS = pl.DataFrame({"query": [1], "first": [1], "second": [2], "winner": [1]})
 OF_JUDGES = pl.concat(VALUES_OF_QUERIES.with_columns(judge=pl.lit(name)) for name in "ab")
 ITEMS = pl.DataFrame({"doc": [1, 2, 3], "group": ["g", "h", "g"]})
 EVENTS = pl.DataFrame({"action_name": ["click"], "query_id": ["q"], "object_id": ["d"]})
@@ -87,16 +81,16 @@ def tables() -> dict[str, Any]:
     alt = needs.package("altair", "plot")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        summary = pr.summarize(VALUES_OF_QUERIES, interval="normal")
+        summary = pr.summarize(VALUES_OF_QUERIES)
         return {
             "check.result": summary,
             "catalog.merge.exposures": pr.catalog.exposure(ONE, 1),
             "plot.bounds.table": pr.diagnostics.tie_bands(LOG, "rr", by="run"),
             "plot.fusion.curve": pr.fusion_curve(LOG, "rr", candidates=0.5),
             "plot.intervals.table": summary,
-            "plot.leaderboard.table": pr.stats.leaderboard(VALUES_OF_QUERIES),
-            "plot.over_time.table": pr.summarize(DAYS, by="day", interval="normal"),
-            "plot.slices.table": pr.slices(
+            "plot.leaderboard.table": pr.leaderboard(VALUES_OF_QUERIES),
+            "plot.over_time.table": pr.summarize(DAYS, by="day"),
+            "plot.slices.table": pr.compare(
                 VALUES_OF_QUERIES, "rr", slices="country", baseline="a", min_queries=1
             ),
             "plot.tradeoff.table": summary,
@@ -148,7 +142,6 @@ ARGUMENTS: dict[str, Any] = {
     "catalog.sampled.metrics": "ndcg@2",
     "clicks.estimate.metrics": "dcg@2",
     "clicks.graded_dwell.grades": {30: 1},
-    "clicks.propensity_sweep.metrics": "dcg@2",
     "diagnostics.churn.frame": LOG,
     "diagnostics.movers.frame": LOG,
     "explain_difference.a": "trec_eval",
@@ -159,8 +152,6 @@ ARGUMENTS: dict[str, Any] = {
     "from_lists.frame": pl.DataFrame({"query": [1], "shown": [[1, 2]], "bought": [[1]]}),
     "judges.agreement.judgments": JUDGED,
     "judges.confusion.judgments": JUDGED,
-    "judges.from_pairs.pairs": PAIRS,
-    "judges.plan.predictions": VALUES_OF_QUERIES,
     "judges.corrected.human": "reward",
     "judges.corrected.judge": "label",
     "judges.corrected.log": ONE,
@@ -186,7 +177,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "tune_fusion": {"folds": 2, "candidates": 0.5},
     "fusion_curve": {"folds": 2, "candidates": 0.5},
     "from_lists": {"retrieved": "shown", "relevant": "bought"},
-    "judges.plan": {"n": 0},
     "plot.differences": {"metric": "rr"},
     "plot.distribution": {"metric": "rr"},
     "plot.leaderboard": {"metric": "rr"},
@@ -238,8 +228,6 @@ MORE = {
     "plot.run_colors.runs": "[]",
     # A part of a log may have no ranking of the baseline.
     "stats.moments.baseline": "'' text",
-    # A part of the title.
-    "plot.slices.baseline": " ".join(VALUES),
     "plot.gain.gain": "lambda",
 }
 
@@ -526,13 +514,6 @@ def test_a_method_names_what_it_needs() -> None:
 
 #: Calls with likely mistakes, and texts in their messages.
 MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
-    "a table of positions for a log without positions": (
-        lambda: pr.clicks.propensity_sweep(
-            ONE.drop("position"), "dcg@2", propensity=ONE.select("position", "propensity").unique()
-        ),
-        pr.errors.SchemaError,
-        "^`propensity` is a table by position, but the log has no column 'position'; available: ",
-    ),
     "a parameter of another function": (
         lambda: pr.clicks.estimate(ONE, "dcg@2", margin=0.1),
         pr.errors.ArgumentError,

@@ -60,7 +60,6 @@ def test_references_become_descriptions() -> None:
         *(pr.evaluate, pr.per_query, pr.rank, pr.report),
         *(pr.Ranking.evaluate, pr.Ranking.per_query, pr.Ranking.rank),
         *(pr.diagnostics.churn, pr.diagnostics.movers),
-        *(pr.clicks.sips, pr.clicks.iips, pr.clicks.rips, pr.clicks.cascade_dr),
     ],
 )
 def test_each_parameter_is_described_once(function: object) -> None:

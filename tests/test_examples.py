@@ -23,7 +23,6 @@ ELSEWHERE = {
 EXAMPLES = sorted(path for path in FOLDER.glob("*.py") if path.stem not in ELSEWHERE)
 
 
-@pytest.mark.filterwarnings("ignore:.* intervals are unreliable")  # with fewer queries
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_runs(
     example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture

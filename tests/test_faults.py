@@ -339,15 +339,9 @@ def _verdicts() -> pl.DataFrame:
     return pl.concat([verdict] * 2_000)
 
 
-def _moments() -> pl.DataFrame:
-    log = a_log(2_000).with_columns(group="doc")
-    return pr.stats.moments(pr.per_query(log, METRICS, by="group"), by="group")
-
-
 WRITERS: dict[str, Callable[[Path], object]] = {
     "write_run": lambda path: pr.trec.write_run(a_log(2_000), path),
     "write_qrels": lambda path: pr.trec.write_qrels(a_log(2_000), path),
-    "write_moments": lambda path: pr.stats.write_moments(_moments(), path),
     "write_junit": lambda path: pr.stats.write_junit(_verdicts(), path),
     "write_markdown": lambda path: pr.stats.write_markdown(_verdicts(), path),
 }

@@ -128,9 +128,7 @@ def object_store() -> Iterator[None]:
         server.stop()
 
 
-@pytest.mark.filterwarnings(
-    "ignore:PySpark does not yet fully support pandas", "ignore:.* intervals are unreliable"
-)
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 @pytest.mark.parametrize("name", PAGES)
 def test_code_runs_and_prints_what_the_page_shows(name: str, folder: Path) -> None:
     text = PAGES[name].read_text(encoding="utf-8")

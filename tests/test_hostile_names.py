@@ -92,8 +92,8 @@ def charts(_: Path) -> str:
         plot.differences(two, "rr", **base),
         plot.scatter(two, "rr"),
         plot.intervals(pr.summarize(values(), "rr", by="country").head(40)),
-        plot.slices(pr.slices(three, "rr", slices="country", min_queries=2, **base), **base),
-        plot.leaderboard(pr.stats.leaderboard(values(), "rr")),
+        plot.slices(pr.compare(three, "rr", slices="country", min_queries=2, **base)),
+        plot.leaderboard(pr.leaderboard(values(), "rr")),
         plot.confusion(pr.judges.confusion(labels, labels=["label", "llm"])),
     ):
         for text in texts_in(chart.to_dict()):
@@ -223,7 +223,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "a weight": lambda: pr.evaluate(log(), "rr", by="run", weight=SURROGATE),
     "a run": lambda: pr.compare(values(), baseline=SURROGATE),
     "a column": lambda: pr.summarize(values(), by=SURROGATE),
-    "a slice": lambda: pr.slices(values(), "rr", slices=SURROGATE, baseline="a"),
+    "a slice": lambda: pr.compare(values(), "rr", slices=SURROGATE, baseline="a"),
     "a rule": lambda: pr.check(pr.summarize(values()), [f"rr > 0 where(run={SURROGATE})"]),
     "a chart": lambda: pr.plot.differences(values(), "rr", baseline=SURROGATE),
 }

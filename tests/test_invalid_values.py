@@ -13,9 +13,8 @@ import pytest
 
 LOG = pl.DataFrame({
     "run": ["a", "a", "b", "b"], "query": 1, "doc": [1, 2, 1, 2], "position": [1, 2, 1, 2],
-    "score": [2.0, 1.0, 1.0, 2.0], "label": [1, 0, 1, 0], "click": [1, 0, 1, 0], "slate": 1,
-    "reward": 1.0, "logged_probability": 0.5, "new_probability": 0.5, "team": ["x", "y", "x", "y"],
-    "country": "DE",
+    "score": [2.0, 1.0, 1.0, 2.0], "label": [1, 0, 1, 0], "click": [1, 0, 1, 0],
+    "team": ["x", "y", "x", "y"], "country": "DE",
 })  # fmt: skip
 ONE = LOG.filter(run="a")
 VALUES = LOG.group_by("run", "query").agg(pl.col("country").first(), rr=pl.col("score").first())
@@ -32,7 +31,6 @@ UNGROUPED: dict[str, Callable[[Any], Any]] = {
     "click_through_rates": lambda by: pr.clicks.click_through_rates(ONE, by=by),
     "skip_above": lambda by: pr.clicks.skip_above(ONE, by=by),
     "position_bias": lambda by: pr.clicks.position_bias(ONE, by=by),
-    "iips": lambda by: pr.clicks.iips(ONE, by=by),
     "interleaving_result": lambda by: pr.clicks.interleaving_result(ONE, by=by),
 }
 
@@ -73,20 +71,19 @@ INVALID: list[tuple[str, Callable[[], Any]]] = [
     ("text_ids", lambda: pr.Conventions(text_ids="no")),
     # Statistics
     ("query", lambda: pr.summarize(VALUES, query="session")),
-    ("pairs", lambda: pr.slices(VALUES, "rr", slices="country", baseline="a", pairs="no")),
+    ("correction", lambda: pr.compare(VALUES, "rr", baseline="a", correction="no")),
+    ("margin", lambda: pr.compare(VALUES, "rr", baseline="a", margin="2")),
     ("undecided", lambda: pr.check(pr.summarize(VALUES), ["rr > 0"], undecided="")),
     ("n", lambda: pr.explain_difference(ONE, "rr", "ranx", "trec_eval", n=-1)),
     # Clicks
     ("position", lambda: pr.clicks.team_draft(ONE, ONE, position="")),
     ("tolerance", lambda: pr.clicks.position_bias(ONE, method="em", tolerance=1e200)),
     ("propensity", lambda: pr.clicks.inverse_propensity(propensity=0)),
-    ("joint", lambda: pr.clicks.sips(ONE, joint="no")),
-    ("cluster", lambda: pr.clicks.iips(ONE, cluster="")),
+    ("cluster", lambda: pr.clicks.interleaving_result(ONE, cluster="")),
     # Inputs
     ("paths", lambda: pr.scan_log("")),
     ("paths", lambda: pr.scan_log(["", "log.parquet"])),
     ("path", lambda: pr.trec.scan_run("")),
-    ("path", lambda: pr.stats.scan_moments("")),
     ("diversity", lambda: pr.trec.scan_qrels("qrels", diversity="no")),
     ("subtopic", lambda: pr.join_judgments(ONE.drop("label"), ONE, subtopic="")),
     ("retrieved", lambda: pr.from_lists(ONE, retrieved="", relevant="doc")),

@@ -38,7 +38,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("diagnostics.movers", "k"): "None: without documents, one row per query",
     ("clicks.last_click", "time"): "None: the click at the last position is the last one",
     ("clicks.scan_ubi", "click"): "names of actions, and not of a column",
-    ("judges.agreement", "rel"): "1: labels follow no conventions",
     ("from_lists", "query"): "None: each row is a query",
     **dict.fromkeys(
         (("fuse", "k"), ("tune_fusion", "k"), ("fusion_curve", "k")),
@@ -47,20 +46,16 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     **{
         (f"clicks.{name}", "position"): _LOG_OF_CLICKS
         for name in (
-            "cascade_dr",
             "click_through_rates",
             "clicked",
             "coec",
             "graded",
             "graded_dwell",
-            "iips",
             "interleaving_result",
             "inverse_propensity",
             "last_click",
             "position_bias",
-            "rips",
             "satisfied",
-            "sips",
             "skip_above",
         )
     },
@@ -68,9 +63,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     **{
         (name, "conventions"): "None: those that the table of values names"
         for name in (
-            *("summarize", "compare", "slices", "judges.plan", "judges.system_agreement"),
+            *("summarize", "compare", "slices"),
             *("stats.compare_all", "stats.leaderboard", "stats.moments", "stats.power"),
-            *("plot.differences", "plot.distribution", "plot.power", "plot.scatter"),
         )
     },
     ("stats.write_junit", "undecided"): "verdicts have no TOML file with another default",
@@ -134,8 +128,6 @@ def test_metrics_are_the_second_parameter() -> None:
     of_values = {}
     for name, value in FUNCTIONS.items():
         names = [*inspect.signature(value).parameters.values()]
-        # Predictions are a second table of values.
-        names = [each for each in names if (name, each.name) != ("judges.plan", "predictions")]
         if names and names[0].name == "values":
             assert names[1].name in ("metric", "metrics"), name
             assert names[1].kind is names[1].POSITIONAL_OR_KEYWORD, name
@@ -144,7 +136,7 @@ def test_metrics_are_the_second_parameter() -> None:
         *("summarize", "compare", "slices"),
         *("stats.compare_all", "stats.leaderboard", "stats.moments", "stats.power"),
         *("plot.differences", "plot.distribution", "plot.power", "plot.scatter"),
-        *("judges.plan", "judges.system_agreement"),
+        "judges.system_agreement",
     }
 
 
@@ -176,17 +168,11 @@ GROUPED = {"baseline": "bm25", "by": "country"}
 EXPOSURES = pr.catalog.exposure(LOG, 5, by=BOTH)
 GROUPS = pl.DataFrame({"doc": LOG["doc"].unique()}).with_columns(group=pl.lit("a"))
 LABELED = LOG.with_columns(llm=pl.col("label"))
-PAIRS = LOG.head(1).select(*BOTH, "query", first=1, second=2, winner=1)
 LEFT, RIGHT = LOG.filter(run="bm25"), LOG.filter(run="neural")
 ONE = pl.DataFrame({
     **{"country": "DE", "run": "bm25", "query": [1, 1, 2, 2], "doc": [1, 2, 1, 2]},
     **{"score": [0.9, 0.8, 0.9, 0.8], "label": [1, 0, 0, 1], "position": [1, 2, 1, 2]},
     **{"team": ["a", "b"] * 2, "click": [1, 0, 0, 1], "chunk": [1, 2, 1, 2]},
-})  # fmt: skip
-SLATES = pl.DataFrame({
-    **{"country": "DE", "run": "bm25", "slate": [1, 1, 2, 2], "position": [1, 2, 1, 2]},
-    **{"reward": [1.0, 0.0, 0.0, 1.0], "logged_probability": 0.5, "new_probability": 0.5},
-    **{"estimate": 0.5, "expected": 0.5},
 })  # fmt: skip
 #: Calls of functions that compute a table, with groups if possible.
 RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
@@ -227,22 +213,13 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "clicks.interleaving_result": lambda: pr.clicks.interleaving_result(ONE, by=BOTH),
     "clicks.last_click": lambda: pr.clicks.last_click(SESSIONS, **CLICKS),
     "clicks.position_bias": lambda: pr.clicks.position_bias(SESSIONS, by="device"),
-    "clicks.propensity_sweep": lambda: pr.clicks.propensity_sweep(
-        SESSIONS, "cg@1", score="new", **CLICKS
-    ),
     "clicks.skip_above": lambda: pr.clicks.skip_above(SESSIONS, **CLICKS),
-    **{
-        f"clicks.{name}": partial(getattr(pr.clicks, name), SLATES, by=BOTH)
-        for name in ("cascade_dr", "iips", "rips", "sips")
-    },
     **{
         f"judges.{name}": partial(
             getattr(pr.judges, name), LABELED, labels=["label", "llm"], by=BOTH
         )
         for name in ("agreement", "confusion")
     },
-    "judges.from_pairs": lambda: pr.judges.from_pairs(PAIRS, by=BOTH),
-    "judges.plan": lambda: pr.judges.plan(VALUES, VALUES, n=0, by="country"),
     "judges.corrected": lambda: pr.judges.corrected(
         LABELED.with_columns(human="label", chosen=0.5),
         "p@1",

@@ -29,7 +29,7 @@ from polars_rank.cli.commands import app
 RULES = sys.argv[1:]
 log = pr.datasets.search_log(40, runs=["bm25", "neural"]).collect()
 lists = pr.per_query(log, ["ndcg@10", "fall_out@5"], by="run")
-summary = pr.summarize(lists, interval="normal")
+summary = pr.summarize(lists)
 print(json.dumps({
     "means": pr.evaluate(log, ["ndcg@10", "fall_out@5"], by="run").rows(),
     "verdicts": pr.check(summary, RULES, on_fail="return")["verdict"].to_list(),
@@ -64,7 +64,7 @@ def test_numbers_verdicts_and_parameters_are_the_same_without_docstrings() -> No
     lists = pr.per_query(log, ["ndcg@10", "fall_out@5"], by="run")
     means = pr.evaluate(log, ["ndcg@10", "fall_out@5"], by="run").rows()
     assert found["means"] == [list(row) for row in means]
-    summary = pr.summarize(lists, interval="normal")
+    summary = pr.summarize(lists)
     verdicts = pr.check(summary, RULES, on_fail="return")["verdict"].to_list()
     assert found["verdicts"] == verdicts and {"pass", "fail"} <= {*verdicts}
     assert found["lower"] == [name for name, each in REGISTER.items() if each.lower_is_better]

@@ -321,19 +321,14 @@ Names, defaults and results follow the same rules in all functions:
 - ``query``, ``doc``, ``score`` and ``label`` name columns and have their own
   names as defaults. Only a default column may be missing, and only if a
   function does not need it; a missing column that you name is an error.
-- ``query`` of statistics: if per-query values have no column "query", it is the
-  only column that identifies the rows of each run. Columns of runs, groups,
-  metrics and counts, and constant columns are not candidates. If there are no
-  or several such columns, the error lists the columns to choose from.
-- ``k`` is a number of ranks (10 by default where it needs one), ``n`` how many
-  rows a function shows or selects, and ``n_resamples`` the number of resamples
-  (10,000). ``slices`` names columns of slices.
+- ``k`` is a number of ranks (10 by default where it needs one), and ``n`` how
+  many rows a function shows or selects. ``slices`` names columns of slices.
 - ``rel`` is the lowest relevant label. None for ``rel``, ``ties``, ``unjudged``
   or ``undefined`` means the choice of ``conventions``.
 - Results begin with the columns of groups, then ``metric``, then the run.
   ``low`` and ``high`` are the ends of each interval or range.
 - Options of the command line have the names of the parameters:
-  ``--n-resamples`` is ``n_resamples``.
+  ``--min-queries`` is ``min_queries``.
 """
 _METRICS_TEXT = """\
 :doc:`/metrics` has all formulas on one page, with the range of each metric and

@@ -24,7 +24,7 @@ from polars_rank.cli.messages import discard_output, one_message, printing, say,
 from polars_rank.cli.movers import movers
 from polars_rank.cli.plotting import plot
 from polars_rank.cli.reports import demo, report
-from polars_rank.cli.statistics import check, compare, slices, summarize
+from polars_rank.cli.statistics import check, compare, summarize
 from polars_rank.errors import RankError
 
 #: The last lines of the help.
@@ -185,7 +185,7 @@ def _help(function: Any) -> str:
 
 _PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Evaluation": (evaluate, estimate, curve, explain, metrics, inspect),
-    "Statistics": (summarize, compare, leaderboard, slices, movers, check, tune_fusion),
+    "Statistics": (summarize, compare, leaderboard, movers, check, tune_fusion),
     "Charts and reports": (plot, report, demo),
     "Files": (generate, convert, fuse),
 }

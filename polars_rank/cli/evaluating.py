@@ -14,7 +14,7 @@ from polars_rank.cli.messages import misused
 from polars_rank.cli.per_query import run_value
 from polars_rank.cli.writing import choose, put, put_text
 from polars_rank.clicks import estimates
-from polars_rank.clicks.estimate_sums import Normalize
+from polars_rank.clicks.estimates import Normalize
 from polars_rank.columns import default_column
 from polars_rank.conventions import fixed_rel
 from polars_rank.errors import hint
@@ -64,7 +64,7 @@ def evaluate(
         result, note = evaluation.per_query(rows, metrics, keep=keep, **parameters), None
     else:
         result = evaluation.evaluate(rows, metrics, weight=weight, align=align, **parameters)
-        note = "To count queries with undefined metrics: polars-rank summarize"
+        note = "To count queries with undefined metrics: polars-rank summarize --details"
     put(engine.fetched(result), **o.output_options(options), note=note)
 
 

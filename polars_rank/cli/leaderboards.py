@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from polars_rank import _texts
 from polars_rank.cli import options as o
-from polars_rank.cli.per_query import PerQuery, Source
+from polars_rank.cli.per_query import Source
 from polars_rank.cli.printing import latex_table, markdown_table
 from polars_rank.cli.writing import put
+from polars_rank.metrics.names import direction_note
 from polars_rank.stats import leaderboards
-from polars_rank.stats.leaderboard_rows import Population, direction_in_title
+from polars_rank.stats._arrays import numpy
+from polars_rank.stats.leaderboards import Board, Population
+from polars_rank.stats.letters import letters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import polars as pl
 
 #: Decimals of means in a table for papers; smaller means have as many significant digits.
 _DECIMALS, _SMALL = 3, 0.01
 
 
-@o.takes(o.Files, o.Columns, o.Attributes, o.Definitions, o.TableOutput)
+@o.takes(o.Statistics, o.Files, o.Columns, o.Attributes, o.Definitions, o.TableOutput)
 def leaderboard(
     ctx: typer.Context,
     logs: o.LogsOrValues = [],
-    values: o.Values = [],
     metrics: o.Metrics = [],
-    run: o.Run = None,
     by: Annotated[
         list[str], o.columns("Columns of tasks, e.g. the data set: rank by the mean of task means.")
     ] = [],
@@ -37,84 +37,90 @@ def leaderboard(
         Population,
         o.option("With --by: what intervals are about, other queries or other tasks."),
     ] = "queries",
-    confidence: o.Confidence = 0.95,
-    n_resamples: o.Resamples = 10_000,
-    seed: o.Seed = 0,
     weight: Annotated[
         str | None, o.column("Column of query weights, or with --by of task weights.", o.COLUMNS)
     ] = None,
-    cluster: o.Cluster = [],
+    details: o.Details = False,
     **options: Any,
 ) -> None:
-    """Rank runs, with intervals of ranks and groups of ties.
+    """Rank runs, with intervals of ranks.
 
-    Runs that share a letter cannot be told apart; "a" is a group with the best run. Markdown and
-    LaTeX have one row per run and one column per metric.
+    Markdown and LaTeX have one row per run and one column per metric. In LaTeX, runs that share a
+    letter cannot be told apart; "a" is a group with the best run.
 
     For example:
       polars-rank leaderboard log.parquet -m "ndcg@10 ap"
       polars-rank leaderboard log.parquet -m ndcg@10 --by country -o table.tex
     """
     source = Source.of({**locals(), **options})
+    cluster, confidence = options["cluster"] or None, options["confidence"]
     data = source.read(by=by, kept={"weight": weight, "cluster": cluster}, paired=True)
-    result = board_of(
-        data, population=population, confidence=confidence, n_resamples=n_resamples, seed=seed,
-        weight=weight, cluster=cluster or None,
-    )  # fmt: skip
-    put(
-        result, **o.output_options(options), texts={"markdown": _markdown, "latex": _latex}
-    )  # fmt: skip
+    asked = (data.table, data.metrics)
+    parameters = {
+        **data.columns, "weight": weight, "cluster": cluster, "population": population,
+        "confidence": confidence,
+    }  # fmt: skip
+    result = leaderboards.leaderboard(*asked, details=details, **parameters)
+
+    def latex(board: pl.DataFrame) -> str:
+        boards = leaderboards.ranked(*asked, **parameters)[1]()
+        return _latex(board, {each.metric: _letters(each) for each in boards}, confidence)
+
+    put(result, **o.output_options(options), texts={"markdown": _markdown, "latex": latex})
 
 
-def board_of(data: PerQuery, **options: Any) -> pl.LazyFrame:
-    """Return the leaderboard of each metric."""
-    result: pl.LazyFrame = leaderboards.leaderboard(
-        data.table, data.metrics, run=str(data.run), by=data.by or None, query=data.query,
-        **options, **data.counted,
-    )  # fmt: skip
-    return result
+def _letters(board: Board) -> dict[Any, str]:
+    """Return the letters of each run; empty if it is unknown which runs differ."""
+    unknown = numpy().isnan(board.rank_low).any()
+    return {} if unknown else dict(zip(board.runs, letters(board.differ), strict=True))
 
 
 def _markdown(board: pl.DataFrame) -> str:
-    names, rows = _cells(
-        board, _texts.markdown, lambda text: f"**{text}**", lambda text: f"<sup>{text}</sup>"
-    )
+    names, rows = _cells(board, _texts.markdown, lambda text: f"**{text}**")
     text = markdown_table(names, [False, *[True] * (len(names) - 1)], rows)
-    return f"{text}\n{_note(board)}\n"
+    return f"{text}\n{_caption(board)}\n"
 
 
-def _latex(board: pl.DataFrame) -> str:
+def _latex(
+    board: pl.DataFrame, letters_of: Mapping[str, Mapping[Any, str]], confidence: float
+) -> str:
     names, rows = _cells(
-        board,
-        _texts.latex,
-        lambda text: f"\\textbf{{{text}}}",
-        lambda text: f"\\textsuperscript{{{text}}}",
+        board, _texts.latex, lambda text: f"\\textbf{{{text}}}",
+        lambda metric, run: f"\\textsuperscript{{{letters_of[metric][run]}}}"
+        if letters_of[metric] else "",
+    )  # fmt: skip
+    note = (
+        f"Runs that share no letter differ significantly (simultaneous {100 * confidence:g}% "
+        "intervals of all pairs)."
+        if all(letters_of.values())
+        else "There are too few tasks to tell runs apart."
     )
     # Left-aligned, so that the decimal points are below each other whatever the letters are.
     text = latex_table(names, [False] * len(names), rows)
-    return f"{text}% {_note(board)}\n"
+    return f"{text}% {_caption(board)} {note}\n"
 
 
 def _cells(
     board: pl.DataFrame,
     text: Callable[[str], str],
     bold: Callable[[str], str],
-    superscript: Callable[[str], str],
+    mark: Callable[[str, Any], str] = lambda _metric, _run: "",
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the names of the columns, and a row per run in the order of the first metric."""
+    """Return the names of the columns, and a row per run in the order of the first metric.
+
+    `mark` returns what follows the mean of a metric and run.
+    """
     run = board.columns[1]
-    metrics = board.select("metric", "direction").unique(maintain_order=True)
-    titles = [text(metric) + direction_in_title(metric, each) for metric, each in metrics.rows()]
+    metrics = board.get_column("metric").unique(maintain_order=True)
     cells: dict[Any, list[str]] = {}
     for row in board.iter_rows(named=True):
         mean = _mean(row["mean"])
         mean = bold(mean) if row["rank"] == 1 else mean
-        letters = superscript(row["letters"]) if row["letters"] else ""
-        cells.setdefault(row[run], []).append(mean + letters)
+        cells.setdefault(row[run], []).append(mean + mark(row["metric"], row[run]))
     rows = [
         [text("null" if name is None else str(name)), *of_run] for name, of_run in cells.items()
     ]
-    return [text(run), *titles], rows
+    return [text(run), *(text(each) + direction_note(each) for each in metrics)], rows
 
 
 def _mean(mean: float) -> str:
@@ -122,17 +128,7 @@ def _mean(mean: float) -> str:
     return f"{mean:.{_DECIMALS}g}" if is_small else f"{mean:.{_DECIMALS}f}"
 
 
-def _note(board: pl.DataFrame) -> str:
-    """Return the caption of a table."""
-    if not board.height:
-        return "There are no runs."
-    if board.get_column("letters").null_count():
-        return "Best first. There are too few tasks to tell runs apart."
-    level = board.get_column("confidence")[0]
-    number = {*board.get_column("queries" if "queries" in board.columns else "tasks").to_list()}
-    what = "queries" if "queries" in board.columns else "tasks"
-    of = f" on {min(number):,} {what}" if len(number) == 1 else ""
-    return (
-        f"Means{of}; best in bold. Runs that share no letter differ significantly "
-        f"(simultaneous {100 * level:g}% intervals of all pairs)."
-    )
+def _caption(board: pl.DataFrame) -> str:
+    number = {*board.get_column("queries").to_list()}
+    of = f" on {min(number):,} queries" if len(number) == 1 else ""
+    return f"Means{of}; best in bold." if board.height else "There are no runs."

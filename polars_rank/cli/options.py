@@ -27,7 +27,6 @@ from polars_rank.fusion import parameters as fusion_parameters
 from polars_rank.fusion import scales as fusion_scales
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import is_metric, split
-from polars_rank.stats import intervals, sequences, significance
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -110,6 +109,18 @@ def split_metrics(texts: Iterable[str]) -> list[str]:
     return split(" ".join(texts))
 
 
+def number_or_text(text: str) -> float | str:
+    """Return the number that a text is, or the text.
+
+    Examples
+    --------
+    >>> number_or_text("0.02"), number_or_text("2%")
+    (0.02, '2%')
+    """
+    value = number_in(text)
+    return text if value is None else value
+
+
 def option(help: str, panel: str | None = None, *names: str, **settings: Any) -> Any:
     """Return an option in a panel of the help."""
     return typer.Option(*names, help=help, rich_help_panel=panel, **settings)
@@ -145,6 +156,9 @@ Metrics = Annotated[
 By = Annotated[list[str], columns("Columns to group by.")]
 Baseline = Annotated[str, run_name("Run to compare the others with.")]
 AnyBaseline = Annotated[str | None, run_name("Run to compare the others with.")]
+BaselineOrPairs = Annotated[
+    str | None, run_name("Run to compare the others with (default: all pairs).")
+]
 Slices = Annotated[list[str], columns("Columns whose values are slices.")]
 Keep = Annotated[list[str], columns("Columns of the query to show, e.g. its text.")]
 N = Annotated[
@@ -154,32 +168,24 @@ Confidence = Annotated[float, option("Confidence level.")]
 Cluster = Annotated[
     list[str], columns("Columns that identify the sampling unit if it is not the query, e.g. user.")
 ]
-Interval = Annotated[intervals.Interval, option("Method for confidence intervals.")]
-IntervalOfDifference = Annotated[
-    sequences.IntervalOfDifference,
-    option("Intervals for one look at the data, or for a sequence of looks at new queries."),
-]
-Bounds = Annotated[
-    list[str],
-    option('Lowest and highest value of the metrics, e.g. "0 1"; for --interval sequence.',
-           metavar="NUMBER", callback=split_names),
-]  # fmt: skip
-Test = Annotated[significance.Test, option("Significance test.")]
-Correction = Annotated[
-    significance.Correction, option("Correction of p-values for multiple comparisons.")
-]
-Alternative = Annotated[
-    intervals.Alternative, option("Alternative hypothesis about the run, relative to the baseline.")
-]
-Covariate = Annotated[
-    str | None, column("Column of a number known before the experiment, to adjust differences for.")
-]
-CovariateMean = Annotated[float | None, option("Mean of --covariate over all queries.")]
 Margin = Annotated[
-    float, option("Margin of non-inferiority or equivalence; needs a directed --alternative.")
+    str,
+    option(
+        "Size of a difference that does not matter: a number, or a percentage of the baseline's "
+        'mean, e.g. "2%".',
+        metavar="NUMBER|PERCENT",
+    ),
+]  # fmt: skip
+Correction = Annotated[
+    bool, option("Correct intervals and p-values for the number of rows (default).")
 ]
-RelativeMargin = Annotated[float | None, option("Margin as a share of the baseline's mean.")]
-Resamples = Annotated[int, option("Number of resamples.")]
+Repeated = Annotated[
+    bool,
+    option("Allow for looking again as new queries arrive: wider intervals.", None, "--repeated"),
+]
+Details = Annotated[
+    bool, option("Add columns about the estimates, such as standard errors.", None, "--details")
+]
 Queries = Annotated[int, option("Number of queries.")]
 FusionMethod = Annotated[fusion_methods.Method, option("How scores or ranks are combined.")]
 RankConstant = Annotated[float, option("Rank constant of rrf.")]
@@ -212,8 +218,7 @@ Fusion = Annotated[
 ]
 FusedScore = Annotated[str, column("Column of the score, higher is better.", COLUMNS)]
 Seed = Annotated[int, option("Random seed.")]
-Pairs = Annotated[bool, option("Add slices by pairs of columns.", None, "--pairs")]
-MinQueries = Annotated[int, option("Minimum number of queries to test a slice.")]
+MinQueries = Annotated[int, option("Minimum number of queries of a slice with an interval.")]
 Rule = Annotated[
     list[str], option('Rule to check, e.g. "ndcg@10 >= 0.4" (repeatable).', metavar="RULE")
 ]
@@ -295,13 +300,6 @@ PredictedLabel = Annotated[
 ]
 Run = Annotated[str | None, column('Column of the run (default: run); "" for none.', COLUMNS)]
 Weight = Annotated[str | None, column("Column of query weights.", COLUMNS)]
-Order = Annotated[
-    str | None, column("Column by which queries arrived, e.g. time; for --bounds.", COLUMNS)
-]
-Probability = Annotated[
-    str | None,
-    column("Column of the probability that people judge a query; for --predictions.", COLUMNS),
-]
 
 Conventions = Annotated[
     str,
@@ -438,6 +436,28 @@ class Definitions:
     query_set: QuerySet = None
     undefined: Undefined = field(default_factory=list)
     duplicates: Duplicates = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statistics:
+    """Per-query values of runs, and the units and groups of statistics."""
+
+    values: Values = field(default_factory=list)
+    run: Run = None
+    by: By = field(default_factory=list)
+    weight: Weight = None
+    cluster: Cluster = field(default_factory=list)
+    confidence: Confidence = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimates(Statistics):
+    """Statistics that can have slices and predictions."""
+
+    slices: Slices = field(default_factory=list)
+    repeated: Repeated = False
+    predicted_label: PredictedLabel = None
+    predictions: Predictions = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,19 +13,27 @@ from polars_rank._params import Names, check_column, check_distinct, find_column
 from polars_rank.cli.logs import Log, definitions
 from polars_rank.cli.messages import misused
 from polars_rank.cli.sources import scan_table
-from polars_rank.conventions import Conventions, fixed_rel, read_metrics
+from polars_rank.conventions import (
+    RAGAS,
+    Conventions,
+    fixed_rel,
+    preset_of,
+    read_metrics,
+    stated_name,
+    with_undefined,
+)
 from polars_rank.evaluation.evaluate import per_query as evaluated
 from polars_rank.evaluation.means import CONVENTIONS
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.judges.both_labels import BothLabels
-from polars_rank.stats.moment_tables import is_moments, merged
-from polars_rank.stats.per_query_tables import query_columns, stated_conventions
+from polars_rank.stats.moments import is_moments
+from polars_rank.stats.values import variables
 
 #: Options for the evaluation of a log, which do not apply to per-query values.
 _LOG_OPTIONS = (
     *("position", "query_set", "rel", "ties", "unjudged", "layout", "memory"),
-    *("items", "history", "exclude_seen"),
+    *("items", "history", "exclude_seen", "conventions", "undefined"),
 )
 
 
@@ -38,15 +46,13 @@ class PerQuery:
     by: list[str]
     query: list[str]
     metrics: list[str] | None
-    conventions: Conventions
-    undefined: str | Mapping[str, str] | None
-    #: The values from predicted labels, if the log has them; then both tables are in memory.
+    #: The values from predicted labels, if there are some.
     predictions: pl.LazyFrame | None = None
 
     @property
-    def counted(self) -> dict[str, Any]:
-        """The treatment of undefined values, as parameters of `summarize` and `compare`."""
-        return {"conventions": self.conventions, "undefined": self.undefined}
+    def columns(self) -> dict[str, Any]:
+        """The names of columns, as parameters of statistics."""
+        return {"run": self.run, "by": self.by or None, "query": self.query}
 
     @property
     def groups(self) -> list[str]:
@@ -58,14 +64,10 @@ class PerQuery:
         """The column of the run in a list; an empty list if there is none."""
         return [] if self.run is None else [self.run]
 
-    def keys(self, slices: Sequence[str] = ()) -> list[str]:
-        """Return the columns that identify a row of a run, except columns of slices."""
-        others = {"run": self.runs, "by": self.by, "slices": slices}
-        queries = query_columns(self.table, self.query, self.metrics, others)
-        return distinct([*queries, *(name for name in self.by if name not in slices)])
-
-    def value(self, baseline: str) -> Any:
-        """Return the baseline as a value of the column of the run."""
+    def value(self, baseline: str | None) -> Any:
+        """Return the baseline as a value of the column of the run; None if there is none."""
+        if baseline is None:
+            return None
         return run_value(baseline, str(self.run), schema_of(self.table))
 
     def in_memory(self) -> PerQuery:
@@ -106,12 +108,14 @@ class Source(Log):
         paired: bool = False,
         metrics: Sequence[str] = (),
         predicted_label: str | None = None,
+        predictions: Sequence[str] = (),
     ) -> PerQuery:
         """Return the per-query values of the input.
 
         `kept` has the columns of the query that a command needs, by parameter. `metrics` are the
         metrics that it needs in addition to those of --metrics. `paired` is whether it compares
-        runs. With `predicted_label`, the values are those of the queries that people judged.
+        runs. `predictions` are files of predicted values. With `predicted_label`, the values are
+        those of the queries that people judged, and the log has the predicted labels.
         """
         source = self.opened
         table = source.table()
@@ -119,31 +123,48 @@ class Source(Log):
         requested = distinct([*self.metrics, *metrics]) or None
         is_log = self._is_log(schema)
         result = PerQuery(
-            table, self.run_column(schema, paired=paired), [*by], self.keys, requested,
-            self.definitions["conventions"] if is_log else self._conventions(table),
-            self.definitions["undefined"],
-        )  # fmt: skip
+            table, self.run_column(schema, paired=paired), [*by], self.keys, requested
+        )
         check_distinct({"run": result.runs, "by": result.by, "query": self.keys})
+        if predictions:
+            if predicted_label is not None:
+                misused("give one of --predicted-label and --predictions")
+            predicted = scan_table(predictions, None, {}, self.ids)
+            predicted = self._counted(predicted, requested) if is_log else predicted
+            result = replace(result, predictions=predicted)
         if not is_log:
             self._check_evaluated(schema, requested)
             if predicted_label is not None:
                 misused("--predicted-label is for logs; name a table with --predictions")
-            return replace(result, table=merged([table], None)) if is_moments(schema) else result
+            # Statistics read the name of the conventions before they read the other columns.
+            return result.in_memory() if CONVENTIONS in schema else result
         if requested is None:
             misused('a log needs metrics; add for example --metrics "ndcg@10 ap"')
         columns = find_columns(schema, {name: names or () for name, names in (kept or {}).items()})
         kept_columns = [*chain(*columns.values())]
         if predicted_label is None:
-            return replace(result, table=source._evaluated(result, kept_columns))
+            values = source._evaluated(result, kept_columns)
+            return replace(result, table=self._counted(values, requested))
+        conventions = self.definitions["conventions"]
         both = BothLabels.of(
-            schema, read_metrics(requested, result.conventions), result.conventions,
+            schema, read_metrics(requested, conventions), conventions,
             label=source.label, predicted_label=predicted_label,
         )  # fmt: skip
         # In memory, because several checks and joins read the values.
         values = collected(source._evaluated(result, kept_columns, both)).lazy()
         both.check(values, [*result.by, *result.query])
-        human, predicted = both.split(values)
+        human, predicted = both.split(self._counted(values, requested))
         return replace(result, table=human, predictions=predicted)
+
+    def _counted(self, values: pl.LazyFrame, metrics: Sequence[str] | None) -> pl.LazyFrame:
+        """Return values in which null does not count, unless they count as a preset states."""
+        counting = with_undefined(self.definitions["conventions"], self.definitions["undefined"])
+        stated = stated_name(counting)
+        if stated is None or preset_of(stated) is not None:
+            return values
+        filled = variables(schema_of(values), metrics, counting, {})
+        skipping = pl.lit(RAGAS.name, pl.Enum([RAGAS.name])).alias(CONVENTIONS)
+        return values.with_columns(*(each.value for each in filled), skipping)
 
     def table(self) -> pl.LazyFrame:
         """Scan the input, with its rows in their original order."""
@@ -159,15 +180,6 @@ class Source(Log):
             return False
         score = self.position or self.score
         return bool({self.doc or "doc", score, score.removeprefix("-"), self.label} & {*schema})
-
-    def _conventions(self, table: pl.LazyFrame) -> Conventions:
-        """Return the conventions of per-query values: those of the option, or of the table."""
-        given: Conventions = self.definitions["conventions"]
-        schema = schema_of(table)
-        if self.is_given("conventions") or is_moments(schema) or CONVENTIONS not in schema:
-            return given
-        names = collected(table.select(pl.col(CONVENTIONS).unique()))
-        return stated_conventions(names.lazy()) or given
 
     def _check_evaluated(self, schema: pl.Schema, metrics: Sequence[str] | None) -> None:
         for name in _LOG_OPTIONS:
@@ -199,7 +211,7 @@ class Source(Log):
         log = self.scan(per_query.groups)
         options: dict[str, Any] = {
             "by": per_query.groups, "keep": distinct(name for name in kept if name not in keys),
-            **self.columns, **self.attributes, **self.definitions, "undefined": None,
+            **self.columns, **self.attributes, **self.definitions,
         }  # fmt: skip
         if both is not None:
             return both.per_query(log, **options)

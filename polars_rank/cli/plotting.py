@@ -11,15 +11,15 @@ import typer
 from polars_rank import plot as charts
 from polars_rank._params import one_of
 from polars_rank.cli import options as o
-from polars_rank.cli.leaderboards import board_of
 from polars_rank.cli.messages import misused, say
 from polars_rank.cli.per_query import PerQuery, Source
-from polars_rank.cli.statistics import compared, in_slices, means_of
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.outputs import new_file
 from polars_rank.reporting.fusion import fusion_plans
-from polars_rank.stats import intervals
+from polars_rank.stats.comparison import compare
+from polars_rank.stats.leaderboards import leaderboard
+from polars_rank.stats.summary import summarize
 
 #: Names of the functions of `pr.plot`, with hyphens instead of underscores.
 KINDS = (
@@ -46,7 +46,6 @@ class Chart:
     baseline: o.AnyBaseline = None
     by: o.By = field(default_factory=list)
     confidence: o.Confidence = 0.95
-    interval: o.Interval = "auto"
     ks: o.Ks = field(default_factory=lambda: ["1-20"])
     k: Annotated[int, o.option("gain, click-through: last rank.", OPTIONS)] = 10
     n: Annotated[int, o.option("slices: number of slices to show.", OPTIONS)] = 40
@@ -70,7 +69,6 @@ class Chart:
         float | None, o.option("bounds: label of relevant unjudged documents.", OPTIONS)
     ] = None
     slices: o.Slices = field(default_factory=list)
-    pairs: o.Pairs = False
     min_queries: o.MinQueries = 30
     ranks: Annotated[bool, o.option("leaderboard: show ranks.", OPTIONS, "--ranks")] = False
     x: Annotated[
@@ -84,10 +82,6 @@ class Chart:
         float | None, o.option("power: difference to detect (default: observed).", OPTIONS)
     ] = None
     power: Annotated[float, o.option("power: probability of a significant result.", OPTIONS)] = 0.8
-    alternative: Annotated[
-        intervals.Alternative, o.option("power: alternative hypothesis.", OPTIONS)
-    ] = "two-sided"
-    margin: Annotated[float, o.option("power: margin of equivalence.", OPTIONS)] = 0.0
     click: Annotated[str, o.column("click-through: column of clicks.", OPTIONS)] = "click"
     fusion: Annotated[
         str,
@@ -151,18 +145,16 @@ def _draw(kind: str, source: Source, chart: Chart) -> Any:
     schema = schema_of(source.table())
     run = source.run_column(schema)
     if kind in _OF_TABLES and {*_OF_TABLES[kind][0]} <= {*schema}:
-        options: dict[str, Any] = {"run": run}
+        options: dict[str, Any] = {"run": run, "baseline": chart.baseline}
         if kind == "slices":
-            options["n"] = chart.n
+            options = {"run": run, "metric": _metric(source), "n": chart.n}
         if kind == "over-time":
             options["time"] = chart.time
         if kind == "tradeoff":
             options |= {"x": chart.x, "y": chart.y}
         if kind == "leaderboard":
-            return charts.leaderboard(
-                source.table(), _metric(source), kind=_board_kind(chart), run=str(run)
-            )
-        return _OF_TABLES[kind][1](source.table(), baseline=chart.baseline, **options)
+            options = {"run": run, "metric": _metric(source), "kind": _board_kind(chart)}
+        return _OF_TABLES[kind][1](source.table(), **options)
     if kind in _OF_LOGS:
         log = source.scan([] if run is None else [run])
         return _OF_LOGS[kind](log, run, source, chart)
@@ -179,8 +171,7 @@ def _draw(kind: str, source: Source, chart: Chart) -> Any:
 def _at_k(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) -> Any:
     return charts.at_k(
         log, _metric(source) or misused(_NO_METRIC), ks=o.cutoffs(chart.ks), run=run,
-        baseline=chart.baseline, confidence=chart.confidence, interval=chart.interval,
-        **_options(source),
+        baseline=chart.baseline, confidence=chart.confidence, **_options(source),
     )  # fmt: skip
 
 
@@ -202,7 +193,7 @@ def _interpolated(log: pl.LazyFrame, run: str | None, source: Source, chart: Cha
     recalls = [o.number("recalls", text) for text in chart.recalls]
     return charts.interpolated(
         log, recalls=recalls or None, run=run, baseline=chart.baseline,
-        confidence=chart.confidence, interval=chart.interval, **_options(source),
+        confidence=chart.confidence, **_options(source),
     )  # fmt: skip
 
 
@@ -236,59 +227,53 @@ def _fusion(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) ->
 def _distribution(data: PerQuery, chart: Chart) -> Any:
     return charts.distribution(
         data.table, _metric(data), kind="ecdf" if chart.ecdf else "histogram",
-        bins=chart.bins, run=data.run, baseline=chart.baseline, **data.counted,
+        bins=chart.bins, run=data.run, baseline=chart.baseline,
     )  # fmt: skip
 
 
 def _differences(data: PerQuery, chart: Chart) -> Any:
     return charts.differences(
-        data.table, _metric(data), baseline=_baseline(data, chart), run=str(data.run),
-        query=data.keys(), **data.counted,
-    )  # fmt: skip
-
-
-def _scatter(data: PerQuery, chart: Chart) -> Any:
-    x, y = (None if name is None else data.value(name) for name in (chart.x, chart.y))
-    return charts.scatter(
-        data.table, _metric(data), x=x, y=y, run=str(data.run), query=data.keys(), **data.counted
+        data.table, _metric(data), baseline=_baseline(data, chart), **_of_pairs(data)
     )
 
 
+def _scatter(data: PerQuery, chart: Chart) -> Any:
+    x, y = data.value(chart.x), data.value(chart.y)
+    return charts.scatter(data.table, _metric(data), x=x, y=y, **_of_pairs(data))
+
+
 def _intervals(data: PerQuery, chart: Chart) -> Any:
-    if chart.baseline is None:
-        table = means_of(data, confidence=chart.confidence, interval=chart.interval)
-        return charts.intervals(table, run=data.run)
-    table = compared(data, chart.baseline, confidence=chart.confidence)
-    return charts.intervals(table, run=data.run, baseline=data.value(chart.baseline))
+    table = _means(data, chart) if chart.baseline is None else _compared(data, chart)
+    return charts.intervals(table, run=data.run)
 
 
 def _slices(data: PerQuery, chart: Chart) -> Any:
-    baseline = _baseline(data, chart)
     if not chart.slices:
         misused("name the columns of slices with --slices")
-    table = in_slices(
-        data, chart.slices, str(chart.baseline), pairs=chart.pairs, min_queries=chart.min_queries,
-        confidence=chart.confidence,
-    )  # fmt: skip
-    return charts.slices(table, run=data.run, baseline=baseline, n=chart.n)
+    table = _compared(data, chart, slices=chart.slices, min_queries=chart.min_queries)
+    return charts.slices(table, _metric(data), run=data.run, n=chart.n)
 
 
 def _over_time(data: PerQuery, chart: Chart) -> Any:
     if _metric(data) is None:
         misused(_NO_METRIC)
-    table = means_of(data, confidence=chart.confidence, interval=chart.interval)
-    return charts.over_time(table, time=chart.time, run=data.run, baseline=chart.baseline)
+    return charts.over_time(
+        _means(data, chart), time=chart.time, run=data.run, baseline=chart.baseline
+    )
 
 
 def _tradeoff(data: PerQuery, chart: Chart) -> Any:
-    table = means_of(data, confidence=chart.confidence, interval=chart.interval)
-    return charts.tradeoff(table, chart.x, chart.y, run=data.run, baseline=chart.baseline)
+    return charts.tradeoff(
+        _means(data, chart), chart.x, chart.y, run=data.run, baseline=chart.baseline
+    )
 
 
 def _leaderboard(data: PerQuery, chart: Chart) -> Any:
     if data.metrics is None:
         misused(_NO_METRIC)
-    table = board_of(data, confidence=chart.confidence)
+    table = leaderboard(
+        data.table, data.metrics, confidence=chart.confidence, details=True, **data.columns
+    )
     return charts.leaderboard(table, _metric(data), kind=_board_kind(chart), run=str(data.run))
 
 
@@ -299,9 +284,30 @@ def _board_kind(chart: Chart) -> Literal["means", "ranks"]:
 def _power(data: PerQuery, chart: Chart) -> Any:
     return charts.power(
         data.table, _metric(data), baseline=_baseline(data, chart), difference=chart.difference,
-        run=str(data.run), query=data.keys(), power=chart.power, confidence=chart.confidence,
-        alternative=chart.alternative, margin=chart.margin, **data.counted,
+        power=chart.power, confidence=chart.confidence, **_of_pairs(data),
     )  # fmt: skip
+
+
+def _means(data: PerQuery, chart: Chart) -> pl.LazyFrame:
+    """Return the means of each run and group."""
+    result: pl.LazyFrame = summarize(
+        data.table, data.metrics, confidence=chart.confidence, details=True, **data.columns
+    )
+    return result
+
+
+def _compared(data: PerQuery, chart: Chart, **options: Any) -> pl.LazyFrame:
+    """Return the comparison of each run with the baseline."""
+    result: pl.LazyFrame = compare(
+        data.table, data.metrics, baseline=_baseline(data, chart), confidence=chart.confidence,
+        details=True, **data.columns, **options,
+    )  # fmt: skip
+    return result
+
+
+def _of_pairs(data: PerQuery) -> dict[str, Any]:
+    """Return the columns of runs and queries, as parameters of charts of pairs of values."""
+    return {"run": str(data.run), "query": [*data.query, *data.by]}
 
 
 _OF_LOGS: dict[str, Callable[..., Any]] = {
@@ -322,7 +328,7 @@ _OF_TABLES: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "slices": (("contribution", "low", "high"), charts.slices),
     "over-time": (("metric", "low", "high"), charts.over_time),
     "tradeoff": (("metric", "low", "high"), charts.tradeoff),
-    "leaderboard": (("metric", "rank_low", "letters"), charts.leaderboard),
+    "leaderboard": (("metric", "rank_low", "best"), charts.leaderboard),
 }
 
 

@@ -14,6 +14,10 @@ from rich.cells import cell_len
 from polars_rank import _texts
 from polars_rank._texts import displayed
 from polars_rank.errors import number_of
+from polars_rank.stats.comparison import COMPARISON
+from polars_rank.stats.leaderboards import LEADERBOARD
+from polars_rank.stats.results import COUNT, OTHER
+from polars_rank.stats.summary import SUMMARY
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,28 +29,16 @@ _MIN_WIDTH = 12
 _UNLIMITED_WIDTH = 10_000
 #: Tables with more rows are not folded, which would take long.
 _MAX_FOLDED_ROWS = 2_000
-#: Number of columns at either end of a table that are never hidden; Polars prints them, too.
-_SHOWN_AT_ENDS = 4
+#: Number of columns at either end of a table that are not hidden, if it is not one of statistics.
+_SHOWN_AT_ENDS = 2
 #: Floats below or above these magnitudes are written with an exponent.
 _SMALL, _LARGE = 1e-3, 1e9
 #: Decimals of numbers, and maximum number of decimals for the bounds of a narrow interval.
 _DECIMALS, _MAX_DECIMALS = 4, 9
-#: Columns whose numbers have another format than four decimals.
-_PROBABILITIES = ("p_value", "p_corrected")
-_CHANGES = ("difference", "contribution", "change", "lost_by_order", "lost_by_retrieval")
-_SHARES = ("relative_difference",)
-#: Short titles of columns whose names are longer than their cells.
-_TITLES = {
-    "difference": "diff", "relative_difference": "relative", "p_corrected": "p_corr",
-    "baseline_mean": "baseline", "baseline_value": "baseline",
-    "low_corrected": "[low, high] corr",
-    "relative_low": "relative [low, high]", "effect_low": "effect [low, high]",
-}  # fmt: skip
-#: Columns of bounds that are shown as one column.
-_INTERVALS = {
-    "low": "high", "low_corrected": "high_corrected", "relative_low": "relative_high",
-    "effect_low": "effect_high",
-}  # fmt: skip
+#: The columns of statistics by name.
+_RESULTS = {each.name: each for each in (*SUMMARY, *LEADERBOARD, *COMPARISON)}
+#: Columns of lower bounds, and of the upper bounds with which they are shown as one column.
+_INTERVALS = dict(each.bounds for each in _RESULTS.values() if each.bounds is not None)
 #: Smaller p-values are written as "< 0.001".
 _MIN_PROBABILITY = 0.001
 
@@ -58,8 +50,6 @@ class _Column:
     name: str
     cells: list[str]
     is_number: bool
-    #: Whether the column may be hidden if rows do not fit on a line.
-    optional: bool = False
 
     @cached_property
     def width(self) -> int:
@@ -81,15 +71,19 @@ def on_terminal(
 ) -> None:
     """Show a table, one line per row if it fits.
 
-    If the terminal is too narrow, columns in the middle are hidden, unless `wide` is true. If the
-    table still does not fit, text is folded, and as a last resort each row takes several lines.
+    If the terminal is too narrow, columns are hidden, unless `wide` is true. If the table still
+    does not fit, text is folded, and as a last resort each row takes several lines.
     """
     # The import is slow, and only needed in a terminal.
     from rich.console import Console  # noqa: PLC0415
 
     console = Console(highlight=False)
     columns = _columns(table)
-    shown = columns if wide else _fitting(columns, console.width)
+    shown = [*columns]
+    for name in () if wide else _less_important(table):
+        if _width(shown) > console.width:
+            title = _interval(name) if name in _INTERVALS else displayed(name)
+            shown = [column for column in shown if column.name != title]
     if _width(shown) <= console.width or table.height > _MAX_FOLDED_ROWS:
         text = _aligned(shown)
     else:
@@ -150,19 +144,25 @@ def latex_table(
     ])  # fmt: skip
 
 
-def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
-    """Return the columns that fit; optional columns are removed from the last to the first."""
-    shown = [*columns]
-    optional = [column for column in reversed(columns) if column.optional]
-    others = ["queries"]
-    if any(column.name == _TITLES["difference"] for column in columns):
-        others.append("mean")
-    optional += [column for name in others for column in columns if column.name == name]
-    for column in optional:
-        if _width(shown) <= width:
-            break
-        shown = [each for each in shown if each is not column]
-    return shown
+def _less_important(table: pl.DataFrame) -> list[str]:
+    """Return the columns that may be hidden, the least important first."""
+    names = table.columns
+    if not {"metric", "low", "high"} <= {*names}:
+        return names[_SHOWN_AT_ENDS : table.width - _SHOWN_AT_ENDS][::-1]
+    listed = COMPARISON if "difference" in names else (*LEADERBOARD, *SUMMARY)
+    results = {each.name: each for each in listed}
+    first = min(place for place, name in enumerate(names) if name in results)
+    details, counts, others = [], [], []
+    for name in names[first:]:
+        each = results.get(name)
+        if each is None or each.is_detail or (each.only and each.dtype.is_numeric()):
+            details.append(name)
+        elif each.kind == COUNT:
+            counts.append(name)
+        elif each.kind == OTHER and each.dtype.is_numeric():
+            others.append(name)
+    same = ["baseline"] if "baseline" in names and table["baseline"].n_unique() < 2 else []
+    return [*same, *details[::-1], *counts[::-1], *others]
 
 
 def _width(columns: Sequence[_Column]) -> int:
@@ -218,40 +218,27 @@ def _columns(table: pl.DataFrame) -> list[_Column]:
     """Return the columns as text; `low` and `high` become one column."""
     columns = []
     names = table.columns
-    optional_names = _optional(table)
     for place, name in enumerate(names):
-        optional = name in optional_names
         values = table.get_column(name).to_list()
         if _INTERVALS.get(name) in names[place + 1 : place + 2]:
             highs = table.get_column(_INTERVALS[name]).to_list()
-            title = _TITLES.get(name, "[low, high]")
-            texts = (_relative if name == "relative_low" else _intervals)(values, highs)
-            columns.append(_Column(title, texts, True, optional))  # noqa: FBT003
+            is_share = name in _RESULTS and _RESULTS[name].format == "percent"
+            texts = (_relative if is_share else _intervals)(values, highs)
+            columns.append(_Column(_interval(name), texts, is_number=True))
         elif _INTERVALS.get(names[place - 1] if place else "") != name:
             if name == "value" and "verdict" in names:  # a count or a mean
-                values = [value if value is None or value % 1 else int(value) for value in values]
+                values = [
+                    int(value) if isinstance(value, float) and value % 1 == 0 else value
+                    for value in values
+                ]
             cells = [_cell(name, value) for value in values]
-            is_number = table.dtypes[place].is_numeric()
-            title = _TITLES.get(name, displayed(name))
-            columns.append(_Column(title, cells, is_number, optional))
+            columns.append(_Column(displayed(name), cells, table.dtypes[place].is_numeric()))
     return columns
 
 
-def _optional(table: pl.DataFrame) -> set[str]:
-    """Return the columns that may be hidden: those in the middle, except for the most important.
-
-    If intervals are corrected for the number of rows, they replace the others: an uncorrected
-    interval above 0 beside a corrected p-value above 0.05 would be misread.
-    """
-    names = table.columns
-    optional = {*names[_SHOWN_AT_ENDS : table.width - _SHOWN_AT_ENDS]} - {"difference", "queries"}
-    if "p_corrected" in names:
-        optional |= {"p_value"}
-    if "low_corrected" in names and "low" not in optional:
-        lows, corrected = (table.get_column(name).to_list() for name in ("low", "low_corrected"))
-        if lows != corrected:
-            optional = optional - {"low_corrected"} | {"low"}
-    return optional
+def _interval(low: str) -> str:
+    """Return the title of an interval, by the column of its lower bound."""
+    return f"{low.removesuffix('low').replace('_', ' ')}[low, high]"
 
 
 def _relative(lows: Sequence[Any], highs: Sequence[Any]) -> list[str]:
@@ -298,13 +285,12 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _number(name: str, value: float) -> str:
-    if name in _PROBABILITIES and value < _MIN_PROBABILITY:
+    form = _RESULTS[name].format if name in _RESULTS else "number"
+    if form == "p_value" and value < _MIN_PROBABILITY:
         return f"< {_MIN_PROBABILITY}"
-    sign = "+" if name in (*_CHANGES, *_SHARES) and value != 0 else ""
-    if name in _SHARES:
+    sign = "+" if form in ("signed", "percent") and value != 0 else ""
+    if form == "percent":
         return f"{value:{sign}.1%}"
-    if name == "confidence":
-        return f"{value:g}"
     if value == 0 or _SMALL <= abs(value) < _LARGE:
         return f"{value:{sign}.{_DECIMALS}f}"
     return f"{value:{sign}.3g}"

@@ -13,7 +13,6 @@ from polars_rank.cli.per_query import run_value
 from polars_rank.cli.statistics import rules_of
 from polars_rank.frames.tables import schema_of
 from polars_rank.reporting import page
-from polars_rank.stats.stored import scan_moments
 
 
 @o.takes(o.Files, o.Columns, o.Definitions)
@@ -41,10 +40,6 @@ def report(
     meta: Annotated[
         list[str], o.option("Value to show on the page, e.g. commit=1a2b3c.", metavar="NAME=VALUE")
     ] = [],
-    moments: Annotated[
-        list[str], o.file("Moments of earlier logs, drawn over time (repeatable).")
-    ] = [],
-    time: Annotated[str, o.column("Column of the time in --moments.")] = "day",
     fusion: o.Fusion = None,
     n: o.N = 5,
     k: Annotated[int, o.option("Number of documents to show for each query.")] = 10,
@@ -78,9 +73,8 @@ def report(
         log.scan([*([column] if column in schema else []), *by]), metrics, by=by or None,
         run=column or None, baseline=value, slices=slices or None, weight=weight,
         cluster=cluster or None, rules=checks, undecided=verdict, scores=scores or None, keep=keep,
-        show=show, url=url, meta=_meta(meta), time=time,
-        moments=scan_moments(moments) if moments else None, confidence=confidence, n=n, k=k,
-        title=title, source=given.files, path=output, overwrite=overwrite, progress=log.progress,
+        show=show, url=url, meta=_meta(meta), confidence=confidence, n=n, k=k, title=title,
+        source=given.files, path=output, overwrite=overwrite, progress=log.progress,
         predicted_label=predicted_label,
         fusion=None if fusion is None else o.parameters_of_fusion(fusion),
         **log.columns, **log.attributes, **definitions(arguments),

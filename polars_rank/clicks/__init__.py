@@ -7,30 +7,23 @@ from polars_rank.clicks.interleaving_results import interleaving_result
 from polars_rank.clicks.labels import clicked, graded, graded_dwell, satisfied
 from polars_rank.clicks.preferences import last_click, skip_above
 from polars_rank.clicks.rates import click_through_rates, coec
-from polars_rank.clicks.slates import cascade_dr, iips, rips, sips
-from polars_rank.clicks.sweeps import propensity_sweep
 from polars_rank.clicks.ubi import scan_ubi
 from polars_rank.clicks.weights import inverse_propensity
 
 __all__ = [
     "balanced_interleaving",
-    "cascade_dr",
     "click_through_rates",
     "clicked",
     "coec",
     "estimate",
     "graded",
     "graded_dwell",
-    "iips",
     "interleaving_result",
     "inverse_propensity",
     "last_click",
     "position_bias",
-    "propensity_sweep",
-    "rips",
     "satisfied",
     "scan_ubi",
-    "sips",
     "skip_above",
     "team_draft",
 ]

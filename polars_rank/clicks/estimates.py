@@ -8,15 +8,15 @@ the same sum over weights: its mean over rankings is the estimate by inverse pro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
 from polars_rank._params import (
-    OPTIONS,
+    OWN,
     Names,
     check_distinct,
     find_columns,
@@ -25,24 +25,20 @@ from polars_rank._params import (
     one_of,
     share,
 )
-from polars_rank.clicks.certainty import EFFECTIVE, check_weights, cluster_columns, first_group
-from polars_rank.clicks.estimate_sums import (
-    HIGHEST,
-    PARTS,
-    RANKED,
-    SQUARES,
-    UNSHOWN,
+from polars_rank.clicks.ranker_differences import (
+    COLUMNS,
+    DIFFER,
+    EFFECTIVE,
+    PAIRS,
     WEIGHT,
     WEIGHT_COLUMNS,
-    Estimate,
-    Normalize,
-    Sums,
-    Weights,
+    Differences,
+    difference,
 )
-from polars_rank.clicks.ranker_differences import COLUMNS, Differences
-from polars_rank.errors import ArgumentError, DataError
+from polars_rank.clicks.units import CONFIDENCE, first_group, unit_keys, warn_of_few
+from polars_rank.errors import ArgumentError, DataError, warn
 from polars_rank.evaluation import plan
-from polars_rank.evaluation.means import grouped
+from polars_rank.evaluation.means import grouped, ratio
 from polars_rank.evaluation.parameters import EvaluateOptions, Evaluation, MetricColumn
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.gains import linear
@@ -51,7 +47,9 @@ from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import listed
 from polars_rank.metrics.terms import JUDGED, LABEL, RANK, Value
 from polars_rank.metrics.user_models import persistence
-from polars_rank.stats.intervals import special
+from polars_rank.stats._arrays import special
+from polars_rank.stats.ratios import EFFECTIVE_UNITS, power_sums, ratio_estimates
+from polars_rank.stats.run_pairs import PAIRED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,8 +58,19 @@ if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
 
 
+Normalize: TypeAlias = Literal["ips", "snips"]
+
 #: Default of the largest share of the new ranker's documents that may lack a label.
 MAX_UNSHOWN = 0.1
+#: Parts of an estimate → suffixes of the columns of a metric.
+PARTS = {"value": "", "variance": "_variance", "low": "_low", "high": "_high"}
+#: Statistics of a ranking or a unit: the sum of the squares of its weights, the largest weight, the
+#: number of documents in the new ranker's top k, of those that were never shown, the weight of the
+#: ranking, and the product with the sum of its weights.
+_SQUARES, _HIGHEST, _RANKED, _UNSHOWN, _OWN_WEIGHT, _WEIGHTED = (
+    OWN + name for name in ("squares", "highest", "ranked", "unshown", "own weight", "weighted")
+)
+_DIVISORS = {"ips": _OWN_WEIGHT, "snips": _WEIGHTED}
 
 Additive: TypeAlias = Callable[..., Value]
 
@@ -138,7 +147,7 @@ def estimate(
         The ranker that the others are compared with: the name of a column of `scores`, or a value
         of the column `run`. The rankers are compared on the same rankings of the log, which must
         have the same labels for all of them. None (default): no comparison. Otherwise, memory grows
-        with the number of rankings, and scipy must be installed (extra "stats").
+        with the number of rankings.
     run
         Column that identifies the ranker, for `baseline`. With `scores`, it is "run".
     max_unshown
@@ -154,8 +163,8 @@ def estimate(
 
         - `queries`: the number of rankings;
         - for each metric, the estimate, its variance (`<metric>_variance`) and the bounds of its
-          normal 95% interval (`<metric>_low`, `<metric>_high`). The interval does not include the
-          error of estimated propensities. Bounds are null if the variance is 0;
+          95% interval (`<metric>_low`, `<metric>_high`). The interval does not include the error of
+          estimated propensities. Bounds are null if the variance is 0;
         - `mean_weight`: the mean weight of a ranking, the ratio of "ips" to "snips";
         - `effective_sample_size` (Kish, 1965) and `max_weight_share`, the share of the largest
           weight, of the weights of documents, or of clusters with `cluster`;
@@ -167,8 +176,9 @@ def estimate(
         - `metric`, and the column of the ranker;
         - `mean`, `difference`, `baseline_mean`: the estimates over the rankings of both rankers;
         - `variance`, `low`, `high`, `p_value`: the variance of the difference over rankings or
-          clusters, its 95% interval and the two-sided p-value, from the t distribution. They are
-          null if the variance is 0, except that the p-value is 1 if all differences are 0;
+          clusters, its 95% interval and the two-sided p-value. If the difference is the same in all
+          n rankings or clusters, the p-value is 2^(1 - n), or 1 if it is 0; the bounds are then
+          null, or the difference itself if the p-value is below 0.05;
         - `queries`, `missing`: the number of rankings of both rankers, and of only one of them;
         - `effective`: the effective number of rankings or clusters;
         - `mean_weight`, `effective_sample_size`, `max_weight_share`, `unshown`: as above.
@@ -179,26 +189,32 @@ def estimate(
         If a label is negative, weights overflow, too many documents were never shown, the baseline
         does not exist, or the rankers have different labels for the same ranking; raised when the
         result is collected.
+    MissingExtraError
+        If scipy is not installed (extra "stats").
 
     Warns
     -----
     RankWarning
-        If the effective sample size, or the effective number of rankings or clusters, is below 30:
-        the intervals are then too narrow. If the variance is 0, or more than 5% of the rankings
+        If the effective sample size, or the effective number of rankings or clusters, is below 5:
+        the intervals are then unreliable. If the variance is 0, or more than 5% of the rankings
         of either ranker are missing in the other. Issued when the result is collected.
 
     Notes
     -----
-    The estimate is a ratio of sums v / d over rankings or clusters of rankings, where d is the sum
-    of the weights for "snips" and the number of rankings for "ips". Its variance is
+    The estimate is a ratio of sums Σv / Σd over rankings or clusters of rankings, where d is the
+    sum of the weights for "snips" and the number of rankings for "ips". It is the mean of v / d
+    with the weights d, and its variance and interval are those of `pr.summarize` with these
+    weights: the variance is
 
     $$\frac{n}{n - 1} \cdot \frac{\sum_i (v_i - \hat V d_i)^2}{(\sum_i d_i)^2},
     \qquad n = \frac{(\sum_i d_i)^2}{\sum_i d_i^2}$$
 
-    by the delta method, with the effective number n of rankings or clusters; null if n is 1 or
-    less. Two rankers have the same d, so their difference is the same ratio with the differences of
-    v, and the t distribution has n - 1 degrees of freedom. Its interval is narrower than the
-    intervals of the rankers suggest if both have similar values in the same rankings.
+    with the effective number n of rankings or clusters; null if n is 1 or less. Each bound is the
+    wider of the bounds of the t distribution and of Hall's correction for skewness.
+
+    Two rankers have the same d, so their difference is the same ratio with the differences of v.
+    Its interval is narrower than the intervals of the rankers suggest if both have similar values
+    in the same rankings.
 
     With several metrics, rankers or groups, some differences are significant by chance; correct the
     p-values for multiple comparisons.
@@ -208,6 +224,7 @@ def estimate(
     Swaminathan & Joachims, The self-normalized estimator for counterfactual learning, 2015.
     Kish, Survey sampling, 1965, and Cochran, Sampling techniques, 1977: variance and effective
     number of clusters.
+    Hall, On the removal of skewness by transformation, 1992: interval.
 
     Examples
     --------
@@ -251,27 +268,13 @@ def estimate(
     return estimates.finish(estimates.add_up(estimates.rankings(frame)))
 
 
-class EstimateOptions(EvaluateOptions, total=False):
-    """The options of `estimate`, for functions that pass them on."""
-
-    normalize: Normalize
-    cluster: Names | None
-    baseline: Any
-    run: str
-    max_unshown: float
-
-
-OPTIONS["EstimateOptions"] = [*EstimateOptions.__annotations__]
-
-
 @dataclass(frozen=True)
 class Estimates:
     """The parameters of `estimate`, and its computation from sums over parts of a log."""
 
     evaluation: Evaluation
     normalize: Normalize
-    #: Internal names of the columns of clusters → the user's names.
-    cluster: Mapping[str, str]
+    cluster: Sequence[str]
     max_unshown: float
     #: The differences from the baseline, if there is one.
     differences: Differences | None = None
@@ -289,6 +292,7 @@ class Estimates:
         **options: Any,
     ) -> Estimates:
         """Check the parameters; raise `ArgumentError` for a metric that is not a sum."""
+        special()
         if "align" in options:
             raise ArgumentError("`align` does not apply to estimates; omit it")
         if options.get("labels") is not None:
@@ -297,7 +301,7 @@ class Estimates:
             )
         if baseline is not None:
             options["by"] = _with_run(run, options.get("by"), options.get("scores"))
-        evaluation, clusters = Evaluation.of(listed(metrics), **options), cluster_columns(cluster)
+        evaluation, clusters = Evaluation.of(listed(metrics), **options), names("cluster", cluster)
         one_of("normalize", normalize, ("ips", "snips"))
         share("max_unshown", max_unshown, ends=True)
         query_set = evaluation.conventions.query_set
@@ -313,34 +317,27 @@ class Estimates:
             for column in evaluation.metrics
         ]
         weight = [] if evaluation.weight is None else [evaluation.weight]
-        check_distinct({"by": evaluation.by, "weight": weight, "cluster": [*clusters.values()]})
-        extra = [name for name in clusters.values() if name not in evaluation.query]
+        check_distinct({"by": evaluation.by, "weight": weight, "cluster": clusters})
+        extra = [name for name in clusters if name not in (*evaluation.by, *evaluation.query)]
         complete = evaluation._replace(metrics=columns, keep=(*evaluation.keep, *extra))
+        parts = [name + part for name in _names(complete) for part in PARTS.values() if part]
+        complete.check_names(["queries", *parts, *WEIGHT_COLUMNS])
         differences = None
         if baseline is not None:
-            special()
-            groups = [name for name in evaluation.by if name != run]
+            groups = [name for name in complete.by if name != run]
             free([run, *groups], COLUMNS)
-            metric_names = [column.name for column in columns]
+            equal = {WEIGHT: "labels"} if normalize == "snips" else {}
             differences = Differences(
-                baseline, run, groups, evaluation.query, metric_names, normalize, evaluation.weight
-            )
-        estimates = cls(complete, normalize, clusters, max_unshown, differences)
-        estimates.evaluation.check_names(["queries", *estimates.added_columns])
-        return estimates
-
-    @property
-    def added_columns(self) -> list[str]:
-        """The columns of the result in addition to the metrics."""
-        names = [column.name for column in self.evaluation.metrics]
-        return [*(name + part for name in names for part in PARTS), *WEIGHT_COLUMNS]
+                baseline, run, groups, complete.query, _names(complete),
+                equal | dict.fromkeys(weight, "weights"), _DIVISORS[normalize],
+            )  # fmt: skip
+        return cls(complete, normalize, clusters, max_unshown, differences)
 
     def rankings(self, frame: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the metrics of each ranking and statistics of its weights."""
-        find_columns(schema_of(frame), {"cluster": [*self.cluster.values()]})
-        metrics = self.evaluation.metrics
+        """Return the weighted sums of each ranking and statistics of its weights."""
+        find_columns(schema_of(frame), {"cluster": self.cluster})
+        metrics, label = self.evaluation.metrics, self.evaluation.label
         depth = _depth(column.metric for column in metrics)
-        label = self.evaluation.label
 
         def weight() -> Value:
             problem = f"negative label in the column {label!r}; labels must be weights of 0 or more"
@@ -348,73 +345,115 @@ class Estimates:
 
         weights: dict[str, Callable[[], Value]] = {
             WEIGHT: weight,
-            SQUARES: lambda: t.each(LABEL * LABEL).sum(),
-            HIGHEST: lambda: t.each(LABEL).max(),
-            RANKED: lambda: t.num_retrieved(depth),
-            UNSHOWN: lambda: t.top(~JUDGED, depth).count(),
+            _SQUARES: lambda: t.each(LABEL * LABEL).sum(),
+            _HIGHEST: lambda: t.each(LABEL).max(),
+            _RANKED: lambda: t.num_retrieved(depth),
+            _UNSHOWN: lambda: t.top(~JUDGED, depth).count(),
         }
         more = [
             MetricColumn.of(Metric(function, {}, name), self.evaluation.conventions)
             for name, function in weights.items()
         ]
         rankings = plan.per_query(frame, self.evaluation._replace(metrics=[*metrics, *more]))
+        own = pl.lit(1.0)
+        if self.evaluation.weight is not None:
+            own = pl.col(self.evaluation.weight).cast(pl.Float64)
+        counts = []
         if self.differences is not None:
-            rankings = self.differences.joined(rankings)
-        if not self.cluster:
-            return rankings
-        # A ranking with a null in any of the columns forms its own cluster.
-        known = pl.all_horizontal(pl.col(name).is_not_null() for name in self.cluster.values())
-        return rankings.with_columns(
-            pl.when(known).then(name).alias(own) for own, name in self.cluster.items()
+            rankings = self.differences.joined(rankings, [WEIGHT, _SQUARES, _HIGHEST])
+            own, counts = pl.when(PAIRED).then(own).otherwise(0.0), [PAIRS, DIFFER]
+        weighted = pl.col(WEIGHT).fill_null(0.0)
+        values = [*_names(self.evaluation), *self._differences]
+        return rankings.select(
+            *self.evaluation.by,
+            *(pl.col(name).cast(pl.Float64).fill_null(0.0) * own for name in values),
+            *(_HIGHEST, _SQUARES, _RANKED, _UNSHOWN, *counts),
+            queries=pl.lit(1, pl.UInt32),
+            **{_OWN_WEIGHT: own, _WEIGHTED: weighted * own, WEIGHT: weighted},
+            **self._unit_keys,
         )
 
     def add_up(self, rankings: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over rankings: one row per group, or per cluster of a group."""
-        sums = [each for part in self._sums for each in part.add_up()]
-        keys = [*self.evaluation.by, *self.cluster]
-        return grouped(rankings, keys, [pl.len().alias("queries"), *sums])
+        return self.merge(rankings) if self.cluster else self._sums(rankings)
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over several parts of a log."""
-        return self._merged(parts, [*self.evaluation.by, *self.cluster])
+        keys = [*self.evaluation.by, *self._unit_keys]
+        return grouped(parts, keys, [pl.col(_HIGHEST).max(), pl.exclude(*keys, _HIGHEST).sum()])
 
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the result of `estimate` from the sums."""
-        by = self.evaluation.by
-        if self.cluster:
-            clustered = pl.all_horizontal(pl.col(name).is_not_null() for name in self.cluster)
-            values = [each for part in self._sums for each in part.of_cluster(clustered)]
-            sums = self._merged(sums.with_columns(values), by)
-        columns = [each for part in self._sums for each in part.finish()]
-        columns.append(self._estimates[0].effective)
+        groups = self._sums(sums) if self.cluster else sums
+        weight = pl.col(WEIGHT)
+        parts = (
+            (pl.col(_WEIGHTED), pl.col(_OWN_WEIGHT)), (weight**2, pl.col(_SQUARES)),
+            (pl.col(_HIGHEST), weight), (pl.col(_UNSHOWN), pl.col(_RANKED)),
+        )  # fmt: skip
+        shares = dict(zip(WEIGHT_COLUMNS, (ratio(*each) for each in parts), strict=True))
+        groups = groups.with_columns(**shares, **{EFFECTIVE: EFFECTIVE_UNITS})
+        types = groups.collect_schema()
         if self.differences is not None:
-            check = partial(self._checked, variances=[])
-            return self.differences.table(sums.select(*by, "queries", *columns), check)
-        result = sums.select(*by, "queries", *columns)
-        variances = [column.name + PARTS[0] for column in self.evaluation.metrics]
-        return result.map_batches(
-            partial(self._checked, variances=variances),
-            schema=result.drop(EFFECTIVE).collect_schema(),
-            streamable=True,
+            schema = self.differences.schema(types)
+        else:
+            known = {name: types[name] for name in (*self.evaluation.by, "queries")}
+            numbers = [name + part for name in _names(self.evaluation) for part in PARTS.values()]
+            schema = pl.Schema(known | dict.fromkeys([*numbers, *WEIGHT_COLUMNS], pl.Float64()))
+        result = partial(self._result, [*schema])
+        return groups.map_batches(result, schema=schema, streamable=self.differences is None)
+
+    @property
+    def _unit_keys(self) -> dict[str, pl.Expr]:
+        return unit_keys(self.cluster, self.evaluation.query)
+
+    @property
+    def _differences(self) -> list[str]:
+        """The columns of the differences from the baseline."""
+        return [] if self.differences is None else [*map(difference, _names(self.evaluation))]
+
+    def _sums(self, units: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the sums over units: one row per group."""
+        squares, highest = pl.col(_SQUARES), pl.col(_HIGHEST)
+        if self.cluster:
+            squares, highest = pl.col(WEIGHT) ** 2, pl.col(WEIGHT)
+        names = _names(self.evaluation)
+        counts = ["queries", WEIGHT, _OWN_WEIGHT, _WEIGHTED, _RANKED, _UNSHOWN]
+        if self.differences is not None:
+            counts += [*names, PAIRS, DIFFER]
+        return grouped(
+            units,
+            self.evaluation.by,
+            [
+                pl.col(counts).sum(),
+                squares.sum().alias(_SQUARES),
+                highest.max().alias(_HIGHEST),
+                *power_sums(self._differences or names, _DIVISORS[self.normalize]),
+            ],
         )
 
-    def _merged(self, parts: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
-        sums = [each for part in self._sums for each in part.merge()]
-        return grouped(parts, keys, [pl.col("queries").sum(), *sums])
+    def _result(self, columns: Sequence[str], groups: pl.DataFrame) -> pl.DataFrame:
+        """Return the estimates; raise `DataError` for invalid scores, labels or weights."""
+        self._check(groups)
+        if self.differences is not None:
+            return self.differences.table(groups).select(columns)
+        table = groups
+        for name in _names(self.evaluation):
+            found = ratio_estimates(groups, name, rows="queries", confidence=CONFIDENCE)
+            named = (pl.col(part).alias(name + suffix) for part, suffix in PARTS.items())
+            table = table.hstack(found.select(named))
+        equal = table.filter(
+            pl.any_horizontal(pl.col(f"{name}_variance") == 0 for name in _names(self.evaluation))
+        )
+        if not equal.is_empty():
+            warn(
+                "all rankings or clusters have the same value"
+                f"{first_group(equal, self.evaluation.by)}: the variance is 0 and the interval is "
+                "unknown; use a log with more clicks"
+            )
+        return table.select(columns)
 
-    @property
-    def _estimates(self) -> list[Estimate]:
-        names = [column.name for column in self.evaluation.metrics]
-        return [Estimate(name, self.normalize, self.evaluation.weight) for name in names]
-
-    @property
-    def _sums(self) -> list[Sums]:
-        differences = [] if self.differences is None else self.differences.sums
-        weights = Weights(self.evaluation.weight, bool(self.cluster))
-        return [*self._estimates, *differences, weights]
-
-    def _checked(self, groups: pl.DataFrame, variances: Sequence[str]) -> pl.DataFrame:
-        """Return the estimates; raise `DataError` for missing scores or labels."""
+    def _check(self, groups: pl.DataFrame) -> None:
+        """Raise `DataError` for invalid scores, labels or weights; warn of small samples."""
         by = self.evaluation.by
         unscored = groups.filter(pl.col("unshown").is_null() & (pl.col("queries") > 0))
         if not unscored.is_empty():
@@ -431,7 +470,22 @@ class Estimates:
                 "to the logged one, or a lower k, or accept this share with "
                 f"`max_unshown={math.ceil(share * 100) / 100:g}` (now {self.max_unshown:g})"
             )
-        return check_weights(groups, by, "queries", variances)
+        overflow = groups.filter(~pl.col("effective_sample_size").is_finite())
+        if not overflow.is_empty():
+            raise DataError(
+                f"weights are so large that their squares overflow{first_group(overflow, by)}; "
+                "clip the weights, or check the propensities"
+            )
+        size = pl.min_horizontal(pl.col("effective_sample_size", EFFECTIVE).fill_null(0.0))
+        warn_of_few(
+            groups.filter(pl.col("queries") > 0), size, by,
+            "use a log with more clicks, clip the weights, or evaluate a ranker closer to the "
+            "logged one",
+        )  # fmt: skip
+
+
+def _names(evaluation: Evaluation) -> list[str]:
+    return [column.name for column in evaluation.metrics]
 
 
 def _with_run(run: str, by: Names | None, scores: Sequence[str] | None) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ single position contain no information about the ratio of propensities and are e
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ import polars as pl
 from polars_rank._progress import counter
 from polars_rank.errors import number_of, warn
 from polars_rank.evaluation.checks import FAILED
+from polars_rank.stats._arrays import Array, numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +33,6 @@ _MARGIN = 1e-9
 
 _CLICKS, _IMPRESSIONS = pl.col("clicks"), pl.col("impressions")
 _POSITION = pl.col("position")
-_EXAMINED, _ATTRACTIVE = pl.col("examined"), pl.col("attractive")
 
 
 def fit(
@@ -45,6 +44,7 @@ def fit(
     progress: bool,
 ) -> pl.LazyFrame:
     """Return the propensity of each position in each group, with its standard error."""
+    numpy()
     counts, pair = impressions.counts()
     columns = list(dict.fromkeys([*pair, *groups, "position", "clicks", "impressions", FAILED]))
     kept = [*groups, "position", "clicks", "impressions", FAILED]
@@ -81,14 +81,13 @@ def _fit(
     linked = linked.with_columns(pl.col("place").first().over(groups or pl.lit(0)).alias("top"))
     fewest: Any = cells.group_by(groups or pl.lit(0)).agg(_IMPRESSIONS.mean())["impressions"].min()
     cells = cells.join(linked.select(*keys, "place"), on=keys, nulls_equal=True).select(
-        pl.col("pair").rank("dense") - 1,
-        "place",
-        "position",
+        (pl.col("pair").rank("dense") - 1).cast(pl.Int64),
+        pl.col("place").cast(pl.Int64),
         _CLICKS.cast(pl.Float64),
         _IMPRESSIONS.cast(pl.Float64),
     )
     model = _Model(cells.sort("pair", "place"), linked.get_column("top"))
-    if model.top.len() and not counts.get_column(FAILED).max():  # otherwise `checked` raises
+    if len(model.top) and not counts.get_column(FAILED).max():  # otherwise `checked` raises
         model.fit(iterations, tolerance, counter(cells.height * iterations) if progress else None)
         _warn_of(model, linked.get_column("position"), fewest)
     estimates = linked.select(keys).hstack(model.estimates())
@@ -105,11 +104,11 @@ def _fit(
 
 def _warn_of(model: _Model, positions: pl.Series, fewest: float) -> None:
     """Warn of propensities at a bound, and of pairs with too few impressions."""
-    bound = [place for place, at_bound in enumerate(model.at_bound()) if at_bound]
-    if bound:
+    bound = numpy().flatnonzero(model.at_bound())
+    if len(bound):
         warn(
             f"the propensity of {number_of(len(bound), 'position')} is at a bound (0, or equal to "
-            f"that of the top position), e.g. at position {positions[bound[0]]}: the standard "
+            f"that of the top position), e.g. at position {positions[int(bound[0])]}: the standard "
             "error is unknown (null); use a log with more impressions per pair, or method='pivot'"
         )
     if fewest < _MIN_IMPRESSIONS:
@@ -127,16 +126,19 @@ class _Model:
     """
 
     def __init__(self, cells: pl.DataFrame, top: pl.Series) -> None:
-        #: Numbers of clicks and impressions by pair and place.
-        self.cells = cells
-        #: The top place of the group of each place.
-        self.top = top
-        rates = cells.group_by("place").agg(rate=_CLICKS.sum() / _IMPRESSIONS.sum()).sort("place")
-        self.examined = rates.select(
-            (pl.col("rate") / pl.col("rate").max()).fill_nan(1).clip(0.01, 1 - 0.01)
-        ).to_series()
-        pairs = cells.get_column("pair").n_unique()
-        self.attractive = pl.Series([0.5]).new_from_index(0, pairs)
+        np = numpy()
+        #: The pair, the place, and the numbers of clicks and impressions of each cell.
+        self.pair, self.place, self.clicks, self.impressions = (
+            cells.get_column(name).to_numpy() for name in ("pair", "place", "clicks", "impressions")
+        )
+        #: The top place of the group of each place; the places of a group follow each other.
+        self.top: Array = top.to_numpy()
+        self.clicks_of_places = np.bincount(self.place, self.clicks, minlength=len(self.top))
+        with np.errstate(all="ignore"):
+            rates = self.clicks_of_places / np.bincount(self.place, self.impressions)
+            relative = rates / rates.max(initial=0.0)
+        self.examined = np.clip(np.nan_to_num(relative, nan=1.0), 0.01, 1 - 0.01)
+        self.attractive = np.full(len(np.unique(self.pair)), 0.5)
 
     def fit(
         self, iterations: int, tolerance: float, tick: Callable[[int], None] | None = None
@@ -146,10 +148,10 @@ class _Model:
         for _ in range(iterations):
             self.iterate()
             current = self.propensity()
-            change = float((current - previous).abs().max())  # type: ignore[arg-type]
+            change = float(abs(current - previous).max())
             previous = current
             if tick is not None:
-                tick(self.cells.height)
+                tick(len(self.pair))
             if change <= tolerance:
                 return
         warn(
@@ -157,118 +159,74 @@ class _Model:
             f"{change:.2g}, more than `tolerance`, {tolerance:g}; increase one of the two"
         )
 
-    def propensity(self) -> pl.Series:
+    def propensity(self) -> Array:
         """Return the propensity of each place: its probability relative to the top place."""
-        return self.examined / self.examined.gather(self.top)
+        return self.examined / self.examined[self.top]
 
     def iterate(self) -> None:
         """Run one iteration: the expected values (E step), then new probabilities (M step)."""
-        cells = self._with_probabilities()
-        not_clicked = (_IMPRESSIONS - _CLICKS) / (1 - _EXAMINED * _ATTRACTIVE)
-        whole = _IMPRESSIONS.sum()
-        expected_examined = _CLICKS + not_clicked * _EXAMINED * (1 - _ATTRACTIVE)
-        expected_attracted = _CLICKS + not_clicked * _ATTRACTIVE * (1 - _EXAMINED)
-        self.examined = _by_key(cells, "place", expected_examined.sum() / whole)
-        self.attractive = _by_key(cells, "pair", expected_attracted.sum() / whole)
+        examined, attractive = self.examined[self.place], self.attractive[self.pair]
+        not_clicked = (self.impressions - self.clicks) / (1 - examined * attractive)
+        expected_examined = self.clicks + not_clicked * examined * (1 - attractive)
+        expected_attracted = self.clicks + not_clicked * attractive * (1 - examined)
+        self.examined = self._share(self.place, expected_examined)
+        self.attractive = self._share(self.pair, expected_attracted)
+
+    def _share(self, key: Array, expected: Array) -> Array:
+        """Return the expected share of the impressions of each place or pair."""
+        np = numpy()
+        share = np.bincount(key, expected) / np.bincount(key, self.impressions)
+        return np.clip(share, _MARGIN, 1 - _MARGIN)
 
     def estimates(self) -> pl.DataFrame:
         """Return propensities and standard errors; null for places not linked to the top place."""
-        propensity = self.propensity().to_list()
-        errors = self._relative_errors()
-        bound = self.at_bound()
-        return pl.DataFrame(
-            {
-                "propensity": [
-                    None if error is None else value
-                    for value, error in zip(propensity, errors, strict=True)
-                ],
-                "std_error": [
-                    None if error is None or at_bound else value * error
-                    for value, error, at_bound in zip(propensity, errors, bound, strict=True)
-                ],
-            },
-            schema=dict.fromkeys(("propensity", "std_error"), pl.Float64),
-        )
+        np = numpy()
+        errors, propensity = self._relative_errors(), self.propensity()
+        known = np.where(np.isnan(errors), np.nan, propensity)
+        std_error = np.where(self.at_bound(), np.nan, propensity * errors)
+        return pl.DataFrame({"propensity": known, "std_error": std_error}, nan_to_null=True)
 
-    def at_bound(self) -> list[bool]:
+    def at_bound(self) -> Array:
         """Return whether each place, other than a top, has a propensity of 0 or that of its top."""
-        clicks = self.cells.group_by("place").agg(_CLICKS.sum()).sort("place").get_column("clicks")
         always = self.examined >= _AT_BOUND
-        places = pl.int_range(self.top.len(), eager=True)
-        at_bound = ((always & always.gather(self.top)) | (clicks == 0)) & (places != self.top)
-        return at_bound.to_list()
+        is_top = self.top == numpy().arange(len(self.top))
+        return ((always & always[self.top]) | (self.clicks_of_places == 0)) & ~is_top
 
-    def _with_probabilities(self) -> pl.DataFrame:
-        return self.cells.with_columns(
-            self.examined.gather(self.cells.get_column("place")).alias("examined"),
-            self.attractive.gather(self.cells.get_column("pair")).alias("attractive"),
-        )
-
-    def _relative_errors(self) -> list[float | None]:
+    def _relative_errors(self) -> Array:
         """Return the standard errors of log propensities, from the Fisher information.
 
         The information of a cell on the sum of log propensity and log attractiveness is
         n s / (1 - s), where s is its probability of a click. The attractiveness parameters are
         eliminated from the information matrix.
         """
-        places = self.top.len()
-        clicked = _EXAMINED * _ATTRACTIVE
-        cells = self._with_probabilities().with_columns(
-            information=_IMPRESSIONS * clicked / (1 - clicked)
-        )
-        information = pl.col("information")
-        cells = cells.with_columns(share=information / information.sum().over("pair"))
-        matrix = [[0.0] * places for _ in range(places)]
-        for _, part in cells.group_by("position"):
-            # A pair is in one group, and there at this position at most once.
-            other = part.select("pair", "share", pl.col("place").alias("other"))
-            both = cells.join(other, on="pair", suffix=" of other")
-            sums = both.group_by("place", "other").agg(
-                (information * pl.col("share of other")).sum()
-            )
-            for place, column, value in sums.rows():
-                matrix[place][column] -= value
-        for place, value in cells.group_by("place").agg(information.sum()).rows():
-            matrix[place][place] += value
-        errors: list[float | None] = [None] * places
-        for top in sorted(set(self.top.to_list())):
-            connected = _connected(matrix, top)
-            others = [place for place in connected if place != top]
-            inverse = _inverse([[matrix[a][b] for b in others] for a in others])
-            errors[top] = 0.0
-            for index, place in enumerate(others):
-                errors[place] = math.sqrt(max(inverse[index][index], 0.0))
+        np = numpy()
+        number, errors = len(self.top), np.full(len(self.top), np.nan)
+        clicked = self.examined[self.place] * self.attractive[self.pair]
+        information = self.impressions * clicked / (1 - clicked)
+        share = information / np.bincount(self.pair, information)[self.pair]
+        # A pair is in one group, so a row of the matrix needs only the places of a group.
+        in_group = np.arange(number) - self.top
+        width = int(in_group.max(initial=0)) + 1
+        matrix = np.zeros(number * width)
+        for step in range(width):
+            # Cells are sorted by pair and place.
+            first, second = slice(len(self.pair) - step), slice(step, None)
+            same = self.pair[first] == self.pair[second]
+            i, j = self.place[first][same], self.place[second][same]
+            product = information[first][same] * share[second][same]
+            for row, column in ((i, j), (j, i))[: 1 + (step > 0)]:
+                matrix -= np.bincount(
+                    row * width + in_group[column], product, minlength=len(matrix)
+                )
+        matrix = matrix.reshape(number, width)
+        matrix[np.arange(number), in_group] += np.bincount(self.place, information)
+        for top in np.unique(self.top):
+            size = np.count_nonzero(self.top == top)
+            block = matrix[top : top + size, :size]
+            linked = in_group[top : top + size] == 0
+            for _ in range(size):  # places that pairs link to the top, also through others
+                linked = linked | (block[linked] != 0).any(axis=0)
+            others = np.flatnonzero(linked)[1:]
+            inverse = np.linalg.inv(block[np.ix_(others, others)])
+            errors[top], errors[top + others] = 0.0, np.sqrt(np.maximum(inverse.diagonal(), 0.0))
         return errors
-
-
-def _by_key(cells: pl.DataFrame, key: str, value: pl.Expr) -> pl.Series:
-    """Return the probability of each place or pair, sorted by the key."""
-    values = cells.group_by(key).agg(value.clip(_MARGIN, 1 - _MARGIN).alias("value"))
-    return values.sort(key).get_column("value")
-
-
-def _connected(matrix: Sequence[Sequence[float]], start: int) -> list[int]:
-    """Return the places that pairs link to a place, directly or through other places."""
-    places, edge = {start}, [start]
-    while edge:
-        here = edge.pop()
-        new = {there for there, value in enumerate(matrix[here]) if value} - places
-        places |= new
-        edge += new
-    return sorted(places)
-
-
-def _inverse(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Return the inverse of a positive definite matrix, by elimination."""
-    size = len(matrix)
-    rows = [
-        [*row, *(float(index == column) for column in range(size))]
-        for index, row in enumerate(matrix)
-    ]
-    for index, row in enumerate(rows):
-        scaled = [value / row[index] for value in row]
-        for other in range(size):
-            factor = rows[other][index] if other != index else 0.0
-            rows[other] = [a - factor * b for a, b in zip(rows[other], scaled, strict=True)]
-        rows[index] = scaled
-    return [row[size:] for row in rows]

@@ -19,7 +19,7 @@ from polars_rank._params import (
     whole_number,
 )
 from polars_rank.columns import Score, scored
-from polars_rank.conventions import POLARS_RANK, named, read_metrics
+from polars_rank.conventions import POLARS_RANK, named, read_metrics, with_undefined
 from polars_rank.diagnostics.overlaps import LEFT, RIGHT, overlap_value, rbo_value
 from polars_rank.diagnostics.similarity import of_pairs, retrieved
 from polars_rank.errors import ArgumentError
@@ -30,15 +30,14 @@ from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.evaluation.rows import Rules
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.names import output_name
-from polars_rank.stats.per_query_tables import variables, with_undefined
 from polars_rank.stats.run_pairs import (
     PAIRED,
     baseline_of,
-    check_run,
     is_run,
     with_baseline,
     with_known_baseline,
 )
+from polars_rank.stats.values import check_run, variables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -180,9 +179,8 @@ def movers(
         for part in (~of_baseline, of_baseline)
     )  # fmt: skip
     keys = [*groups, run, *queries]
-    (variable,) = variables(
-        schema_of(of_runs), [metric], conventions, {"query": keys}, undefined=undefined
-    )
+    taken = dict.fromkeys(keys, "query")
+    (variable,) = variables(schema_of(of_runs), [metric], conventions, taken)
     pairs = with_baseline(of_runs, of_base, [*groups, *queries], [variable.name]).filter(PAIRED)
     value, baseline_value = variable.value, variable.of(baseline_of(variable.name))
     difference = pl.col("difference")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN
+from polars_rank.conventions import with_undefined
 from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.evaluation.checks import raise_failed
 from polars_rank.evaluation.evaluate import per_query
@@ -19,14 +20,13 @@ from polars_rank.fusion.fuse import Runs, checks_of_log, fuse
 from polars_rank.fusion.methods import POINTS, RANK, WEIGHT, total
 from polars_rank.fusion.plan import LABEL, Plan
 from polars_rank.metrics.names import lower_is_better
-from polars_rank.stats.per_query_tables import variables, with_undefined
 from polars_rank.stats.query_hash import mixed, query_key
+from polars_rank.stats.values import Variable, variables
 
 if TYPE_CHECKING:
     from polars_rank.columns import Columns
     from polars_rank.conventions import Ties
     from polars_rank.fusion.parameters import Fusion
-    from polars_rank.stats.per_query_tables import Variable
 
 CANDIDATE, PROCEDURE, TUNED, UNWEIGHTED = "candidate", "procedure", "tuned", "unweighted"
 
@@ -89,10 +89,11 @@ def variable(schema: pl.Schema, metric: pl.Expr, definitions: Mapping[str, Any])
     """
     conventions = with_undefined(definitions["conventions"], definitions["undefined"])
     (column,) = variables(schema, [metric], conventions, {}, "metric")
-    if column.aggregate != "mean":
-        kind = {"geometric": "geometric mean"}.get(column.aggregate, column.aggregate)
+    aggregate = conventions.aggregate(metric)
+    if aggregate != "mean":
+        kind = {"geometric": "geometric mean"}.get(aggregate, aggregate)
         raise ArgumentError(f"`metric` must be a mean over queries; {column.name!r} is a {kind}")
-    if column.counts_as == "null":
+    if conventions.counts_as(metric) == "null":
         raise ArgumentError("`undefined` must be 'zero', 'one' or 'skip'; found 'null'")
     return column
 

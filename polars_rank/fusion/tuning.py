@@ -55,10 +55,12 @@ from polars_rank.fusion.procedures import (
 from polars_rank.fusion.scales import Normalization
 from polars_rank.io.parquet import memory_bytes
 from polars_rank.metrics.metric import cutoff
+from polars_rank.stats._arrays import special
 from polars_rank.stats.comparison import compare
-from polars_rank.stats.intervals import special
 from polars_rank.stats.summary import summarize
 
+#: Column of the values that count, whose name is that of no metric.
+_VALUE = "value"
 _UNJUDGED, _BEST, _EQUAL = "unjudged", OWN + "best", OWN + "equal"
 _DIFFERENCES = ("difference", "difference_low", "difference_high", "p_value")
 _PROCEDURES: dict[str, Any] = {
@@ -524,21 +526,13 @@ def _differences(folds: Folds, values: pl.DataFrame, best: str, confidence: floa
         .filter(_EQUAL, pl.col(PROCEDURE) != best)
         .get_column(PROCEDURE)
     )
-    same = pl.DataFrame(
-        [(name, 0.0, None, None, 1.0) for name in equal],
-        {PROCEDURE: pl.String, **dict.fromkeys(_DIFFERENCES, pl.Float64)},
-        orient="row",
-    )
-    others = values.filter(~pl.col(PROCEDURE).is_in(equal.to_list()))
-    if others.get_column(PROCEDURE).n_unique() < 2:
-        return same
     if TUNED not in equal:
-        others = folds.corrected(others, best)
+        values = folds.corrected(values, best)
     tested = compare(
-        others, tuning.metric, baseline=best, run=PROCEDURE, query=tuning.keys,
-        cluster=tuning.cluster or None, confidence=confidence, **_counting(tuning),
+        _counted(values, tuning), _VALUE, baseline=best, run=PROCEDURE, query=tuning.keys,
+        cluster=tuning.cluster or None, confidence=confidence,
     ).select(PROCEDURE, "difference", "low", "high", "p_value")  # fmt: skip
-    return pl.concat([same, tested.rename({"low": "difference_low", "high": "difference_high"})])
+    return tested.rename({"low": "difference_low", "high": "difference_high"})
 
 
 def _unjudged(folds: Folds, best: str) -> pl.DataFrame:
@@ -597,14 +591,20 @@ def _curve(log: Log, confidence: float) -> pl.DataFrame:
 
 def _summary(values: pl.DataFrame, tuning: Tuning, run: str, confidence: float) -> pl.DataFrame:
     """Return the mean of each run with its interval."""
+    name = tuning.variable(values).name
     return summarize(
-        values, tuning.metric, run=run, query=tuning.keys, cluster=tuning.cluster or None,
-        confidence=confidence, **_counting(tuning),
-    ).select(run, "metric", "mean", "low", "high", pl.col("used").alias("queries"))  # fmt: skip
+        _counted(values, tuning), _VALUE, run=run, query=tuning.keys,
+        cluster=tuning.cluster or None, confidence=confidence, details=True,
+    ).select(
+        run, pl.lit(name).alias("metric"), "mean", "low", "high", pl.col("used").alias("queries")
+    )  # fmt: skip
 
 
-def _counting(tuning: Tuning) -> dict[str, Any]:
-    return {name: tuning.definitions[name] for name in ("undefined", "conventions")}
+def _counted(values: pl.DataFrame, tuning: Tuning) -> pl.DataFrame:
+    """Return the values that count as the column `_VALUE`, with the columns of runs and queries."""
+    kept = [run for run in (PROCEDURE, CANDIDATE) if run in values.columns]
+    value = tuning.variable(values).value.alias(_VALUE)
+    return values.select(*kept, *tuning.keys, *tuning.cluster, value)
 
 
 def _clustered(values: pl.DataFrame, log: Log) -> pl.DataFrame:

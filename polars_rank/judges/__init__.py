@@ -1,13 +1,11 @@
 """Judges: agreement of people and language models, and conclusions from labels of both."""
 
 from polars_rank.judges.agreements import agreement
-from polars_rank.judges.bradley_terry import from_pairs
 from polars_rank.judges.confusions import confusion
 from polars_rank.judges.corrected_values import corrected
-from polars_rank.judges.plans import plan
 from polars_rank.judges.systems import system_agreement
 
-__all__ = ["agreement", "confusion", "corrected", "from_pairs", "plan", "system_agreement"]
+__all__ = ["agreement", "confusion", "corrected", "system_agreement"]
 
 
 def __dir__() -> list[str]:

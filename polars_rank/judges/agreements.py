@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from math import isnan
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import integer, share, threshold, whole_number
+from polars_rank._params import integer, share, whole_number
 from polars_rank.frames.tables import framed_table
-from polars_rank.judges.bootstrap import Bootstrap, warn_of_few
+from polars_rank.judges.bootstrap import FEW, Bootstrap, noted, warn_of_few
 from polars_rank.judges.coefficients import OF_ALL, OF_PAIRS, pair_statistics, unit_statistics
 from polars_rank.judges.counts import pair_counts, unit_sums, unpaired
 from polars_rank.judges.labels import Judgments, Labels
-from polars_rank.stats.intervals import FEW
-from polars_rank.stats.resampling import numpy
+from polars_rank.stats._arrays import Array, numpy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,34 +23,19 @@ if TYPE_CHECKING:
 #: The values of a row, in the order of `_SCHEMA`.
 _Row: TypeAlias = "tuple[Any, ...]"
 _SCHEMA = {
-    "judge": pl.String(),
-    "reference": pl.String(),
-    "statistic": pl.String(),
-    "value": pl.Float64(),
-    "low": pl.Float64(),
-    "high": pl.Float64(),
-    "pairs": pl.Int64(),
-    "unpaired": pl.Int64(),
+    **dict.fromkeys(("judge", "reference", "statistic"), pl.String()),
+    **dict.fromkeys(("value", "low", "high"), pl.Float64()),
+    **dict.fromkeys(("pairs", "unpaired"), pl.Int64()),
     "note": pl.String(),
 }
 #: The row of all judges.
 _ALL = "all"
 #: Maximum number of counts per cluster that are resampled at once, if a pair does not have more.
 _COLUMNS = 256
-
-_ONE_GRADE = "all labels are one and the same grade"
-_ONE_CATEGORY = "there is only one category"
+#: Why a statistic is undefined.
 _NOTES = {
-    **dict.fromkeys(
-        (
-            *("kappa", "kappa_linear", "kappa_quadratic", "fleiss_kappa"),
-            *("alpha_nominal", "alpha_ordinal", "alpha_interval"),
-        ),
-        _ONE_GRADE,
-    ),
-    **dict.fromkeys(("ac1", "ac2_linear", "ac2_quadratic"), _ONE_CATEGORY),
-    "precision": "the judge labeled no document as relevant",
-    "recall": "the reference labeled no document as relevant",
+    **dict.fromkeys(OF_PAIRS, "all labels are one and the same grade"),
+    "ac2_quadratic": "there is only one category",
 }
 
 
@@ -67,7 +50,6 @@ def agreement(
     doc: str = "doc",
     label: str = "label",
     categories: Sequence[float] | None = None,
-    rel: float = 1,
     by: Names | None = None,
     confidence: float = 0.95,
     n_resamples: int = 10_000,
@@ -101,10 +83,8 @@ def agreement(
         Column of the grade: a whole number, unless `categories` lists the grades.
     categories
         All possible grades. Default: those that any judge gave in the table. The weighted
-        statistics read the values of the grades, not their places. AC1 and AC2 depend on the
-        number of categories.
-    rel
-        Lowest relevant label, for precision and recall.
+        statistics read the values of the grades, not their places. AC2 depends on the number of
+        categories.
     by
         Columns that split the table.
     confidence
@@ -132,23 +112,18 @@ def agreement(
         The statistics are
 
         - `agreement`: the share of documents with equal labels;
-        - `agreement_constant`: the agreement of the reference with the best judge that gives all
-          documents the same grade;
-        - `kappa`, `kappa_linear`, `kappa_quadratic`: Cohen's kappa. Chance draws from the grades of
-          each judge. Linear and quadratic distances are those of the values of the grades;
-        - `alpha_nominal`, `alpha_ordinal`, `alpha_interval`: Krippendorff's alpha. Chance draws two
-          of all labels. The ordinal distance is
+        - `kappa`, `kappa_quadratic`: Cohen's kappa. Chance draws from the grades of each judge.
+          The quadratic distance is the squared difference of the grades;
+        - `alpha_ordinal`: Krippendorff's alpha. Chance draws two of all labels. The distance is
           $(\sum_{i=g}^{h} n_i - (n_g + n_h) / 2)^2$, where $n_i$ is the number of labels of
           grade i;
-        - `ac1`, `ac2_linear`, `ac2_quadratic`: Gwet's coefficients. Chance agreement is
+        - `ac2_quadratic`: Gwet's AC2. Chance agreement is
           $\frac{\sum w_{gh}}{q (q - 1)} \sum_g \pi_g (1 - \pi_g)$ with q categories, the
-          weights $w = 1 - \delta / \max \delta$, and the mean share $\pi_g$ of grade g;
-        - `fleiss_kappa`: Fleiss' kappa; of two judges, Scott's pi;
-        - `precision`, `recall`: of the judge, if the documents that the reference labels at least
-          `rel` are relevant;
+          weights $w = 1 - \delta / \max \delta$ of the quadratic distance, and the mean share
+          $\pi_g$ of grade g;
         - `bias`: the mean difference of the labels, judge minus reference.
 
-        Cohen's kappa, precision, recall and bias have no row for all judges together.
+        Cohen's kappa and bias have no row for all judges together.
 
     Raises
     ------
@@ -177,16 +152,14 @@ def agreement(
 
     scikit-learn's weighted kappa reads the places of the grades, which is the same only if the
     values are equally spaced. The "ordinal" weights of irrCAC are not Krippendorff's ordinal
-    distance. irrCAC also estimates the chance agreement of AC1, AC2 and Fleiss' kappa from
-    documents with one label; and it returns 0 or 1 where these statistics are undefined.
+    distance. irrCAC also estimates the chance agreement of AC2 from documents with one label; and
+    it returns 0 or 1 where these statistics are undefined.
 
     References
     ----------
     Cohen, A coefficient of agreement for nominal scales, 1960, and Weighted kappa, 1968;
-    Krippendorff, Computing Krippendorff's alpha-reliability, 2011; Gwet, Computing inter-rater
-    reliability and its variance in the presence of high agreement, 2008, and Handbook of
-    inter-rater reliability, 2014; Fleiss, Measuring nominal scale agreement among many raters,
-    1971.
+    Krippendorff, Computing Krippendorff's alpha-reliability, 2011; Gwet, Handbook of inter-rater
+    reliability, 2014.
 
     Examples
     --------
@@ -217,19 +190,18 @@ def agreement(
         judge=judge, reference=reference, labels=labels, query=query, doc=doc, label=label,
         categories=categories, by=by,
     )  # fmt: skip
-    of_pairs = partial(_of_pairs, rel=threshold("rel", rel), bootstrap=bootstrap)
 
     def rows(labels: Labels) -> list[_Row]:
         together = reference is None and len(labels.judges) > 2
-        return [*of_pairs(labels), *(_of_all(labels, bootstrap) if together else ())]
+        return [*_of_pairs(labels, bootstrap), *(_of_all(labels, bootstrap) if together else ())]
 
-    return given.plan(judgments, _SCHEMA, rows)
+    return given.table(judgments, _SCHEMA, rows)
 
 
-def _of_pairs(labels: Labels, *, rel: float, bootstrap: Bootstrap) -> list[_Row]:
+def _of_pairs(labels: Labels, bootstrap: Bootstrap) -> list[_Row]:
     """Return the rows of pairs of judges."""
     np = numpy()
-    statistics = partial(pair_statistics, values=labels.values, rel=rel)
+    statistics = partial(pair_statistics, values=labels.values)
     at_once = max(1, _COLUMNS // len(labels.values) ** 2)
     rows: list[_Row] = []
     fewest = FEW
@@ -243,7 +215,7 @@ def _of_pairs(labels: Labels, *, rel: float, bootstrap: Bootstrap) -> list[_Row]
             pairs = int(counts[:, place].sum())
             single = unpaired(labels, first, second, pairs)
             names = labels.judges[second], labels.judges[first]
-            rows += _noted(names, estimates[:, :, place], OF_PAIRS, pairs, single)
+            rows += _rows(names, OF_PAIRS, estimates[:, :, place], pairs, single)
     warn_of_few(fewest)
     return rows
 
@@ -252,32 +224,24 @@ def _of_all(labels: Labels, bootstrap: Bootstrap) -> list[_Row]:
     """Return the rows of all judges together."""
     sums, pairs, single = unit_sums(labels)
 
-    def statistics(tables: Any) -> Mapping[str, Any]:
+    def statistics(tables: Array) -> Mapping[str, Array]:
         return unit_statistics(tables[..., 0, :, :], tables[..., 1, :, :], labels.values)
 
     estimates = bootstrap.estimates(labels.keys, sums, statistics)
-    return _noted((_ALL, None), estimates, OF_ALL, pairs, single)
+    return _rows((_ALL, None), OF_ALL, estimates, pairs, single)
 
 
-def _noted(
+def _rows(
     names: tuple[str, str | None],
-    estimates: Any,
     statistics: Sequence[str],
+    estimates: Array,
     pairs: int,
     single: int,
 ) -> list[_Row]:
     """Return the rows of a pair or of all judges, with notes on what is undefined."""
     rows: list[_Row] = []
     for statistic, numbers in zip(statistics, estimates.T.tolist(), strict=True):
-        value, low, high, undefined = (None if isnan(each) else each for each in numbers)
-        note = None
-        if not pairs:
-            note = "no document has labels of two judges"
-        elif value is None:
-            note = _NOTES[statistic]
-        elif low is None:
-            note = "no interval: all resamples have the same value"
-        elif undefined:
-            note = f"undefined in {100 * undefined:.2g}% of the resamples"
-        rows.append((*names, statistic, value, low, high, pairs, single, note))
+        undefined = _NOTES[statistic] if pairs else "no document has labels of two judges"
+        *interval, note = noted(numbers, undefined)
+        rows.append((*names, statistic, *interval, pairs, single, note))
     return rows

@@ -102,7 +102,7 @@ def confusion(
         "share": pl.Float64(),
     }
     number = int if given.has_whole_grades else float
-    return given.plan(judgments, schema, lambda labels: [*_rows(labels, number)])
+    return given.table(judgments, schema, lambda labels: [*_rows(labels, number)])
 
 
 def _rows(labels: Labels, number: type[int | float]) -> Iterator[tuple[Any, ...]]:

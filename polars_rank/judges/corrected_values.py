@@ -123,8 +123,8 @@ def corrected(
     independently of each other, intervals over queries are approximate.
 
     A value may be outside the range of the metric, such as negative or above 1. It is not clipped,
-    which would bias the mean. Intervals of proportions do not apply to such values: by default,
-    `summarize` and `compare` use the t distribution.
+    which would bias the mean. `summarize` and `compare` use the intervals of proportions only for
+    values that are all 0 or 1; corrected values have those of other means.
 
     A document has one label of a person and one probability in all runs. The log is read once more
     to count the labels of people.

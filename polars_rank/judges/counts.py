@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from polars_rank.stats.resampling import numpy
+from polars_rank.stats._arrays import Array, numpy
 
 if TYPE_CHECKING:
     from polars_rank.judges.labels import Labels
 
 
-def pair_counts(labels: Labels, first: int, second: int) -> Any:
+def pair_counts(labels: Labels, first: int, second: int) -> Array:
     """Return the numbers of documents by cluster, grade of the first and of the second judge."""
     np = numpy()
     number = len(labels.values)
@@ -31,7 +31,7 @@ def unpaired(labels: Labels, first: int, second: int, pairs: int) -> int:
     return len(labels.documents[first]) + len(labels.documents[second]) - 2 * pairs
 
 
-def unit_sums(labels: Labels) -> tuple[Any, int, int]:
+def unit_sums(labels: Labels) -> tuple[Array, int, int]:
     """Return sums over the documents that several judges labeled, by cluster.
 
     There are two sums of tables of pairs of labels: in the first, the sum of the table of a

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
 from polars_rank._params import OWN, find_columns, free, is_number, names, some_names
 from polars_rank.errors import ArgumentError, DataError, hint, number_of, short
-from polars_rank.evaluation.checks import FAILED, Check, failed, raise_failed, with_check
-from polars_rank.frames.tables import schema_of
+from polars_rank.evaluation.checks import FAILED, Check, failed, raise_failed
+from polars_rank.frames.tables import collected, schema_of
 from polars_rank.judges.bootstrap import clusters
+from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.query_hash import query_key
-from polars_rank.stats.resampling import KEY, numpy
+from polars_rank.stats.values import deferred
 
 if TYPE_CHECKING:
     from polars_rank._params import Names
 
-_JUDGE, _GRADE, _FRACTION = (OWN + name for name in ("judge", "grade", "fraction"))
-_ROWS = OWN + "rows"
+_JUDGE, _GRADE, _FRACTION, _KEY = (OWN + name for name in ("judge", "grade", "fraction", "key"))
 #: Maximum number of different grades. Tables of counts have a cell for each pair of grades.
 MOST_GRADES = 128
 
@@ -34,13 +34,13 @@ class Labels(NamedTuple):
     #: The pairs of judges to compare, as indices of the reference and the other judge.
     pairs: Sequence[tuple[int, int]]
     #: The documents that each judge labeled, and their grades, as indices of `values`.
-    documents: Sequence[Any]
-    grades: Sequence[Any]
+    documents: Sequence[Array]
+    grades: Sequence[Array]
     #: The values of the grades, in ascending order.
-    values: Any
+    values: Array
     #: The cluster of each document, and the hash of each cluster.
-    cluster: Any
-    keys: Any
+    cluster: Array
+    keys: Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class Judgments:
     categories: Sequence[float] | None
     by: Names | None
 
-    def plan(
+    def table(
         self,
         judgments: pl.LazyFrame,
         schema: Mapping[str, pl.DataType],
@@ -66,14 +66,35 @@ class Judgments:
         numpy()
         by = names("by", self.by)
         free(by, schema)
-        documents = self._documents(judgments)
-        of_groups = partial(self._results, schema=schema, rows=rows)
-        given = documents.collect_schema()
-        schemas = {**{name: given[name] for name in by}, **schema}
-        result = documents.map_batches(of_groups, schema=schemas).sort(by, maintain_order=True)
-        columns = self._label_columns() or (self.label,)
-        counts = judgments.select(pl.len().alias(_ROWS), pl.col(columns).count())
-        return with_check(result, counts, partial(_check_labeled, columns=columns))
+        plan = self._documents(judgments)
+        given = plan.collect_schema()
+        types = {**{name: given[name] for name in by}, **schema}
+
+        def result() -> pl.DataFrame:
+            documents = collected(plan)
+            judges = documents.get_column(_JUDGE).explode().drop_nulls().unique().cast(pl.String)
+            self._check_labeled(judges.to_list(), judgments)
+            tables = [pl.DataFrame(schema=types)]
+            if documents.height:
+                values, found = self._values(documents), self._names(judges.sort().to_list())
+                for group in documents.partition_by(by) if by else [documents]:
+                    labels = self._coded(group, values, found)
+                    table = pl.DataFrame(rows(labels), schema=schema, orient="row")
+                    keys = (group.get_column(name).new_from_index(0, table.height) for name in by)
+                    tables.append(pl.DataFrame([*keys, *table.get_columns()]))
+            return pl.concat(tables).sort(by, maintain_order=True) if by else pl.concat(tables)
+
+        return deferred(result, types)
+
+    def _check_labeled(self, judges: Sequence[str], judgments: pl.LazyFrame) -> None:
+        """Raise `DataError` if a column of a table with rows has no labels."""
+        columns = self._label_columns() or (() if judges else (self.label,))
+        lacking = [name for name in columns if name not in judges]
+        if lacking and (rows := collected(judgments.select(pl.len())).item()):
+            raise DataError(
+                f"column {lacking[0]!r} has no labels ({number_of(rows, 'row')}); check that the "
+                "labels were joined by the right keys"
+            )
 
     @property
     def has_whole_grades(self) -> bool:
@@ -130,7 +151,9 @@ class Judgments:
             .agg(_JUDGE, _GRADE, pl.col(_FRACTION).max(), pl.col(FAILED).max())
         )
         documents = raise_failed(documents, checks, log=rows)
-        return documents.with_columns(query_key(query, [schema[name] for name in query]).alias(KEY))
+        return documents.with_columns(
+            query_key(query, [schema[name] for name in query]).alias(_KEY)
+        )
 
     def _label_columns(self) -> tuple[str, ...]:
         """Return the columns of `labels`, which replace `judge` and `label`, if given."""
@@ -172,28 +195,7 @@ class Judgments:
         places = grade.replace_strict(self.values, codes, default=None, return_dtype=pl.Int32)
         return places, nothing
 
-    def _results(
-        self,
-        documents: pl.DataFrame,
-        schema: Mapping[str, pl.DataType],
-        rows: Callable[[Labels], Sequence[tuple[Any, ...]]],
-    ) -> pl.DataFrame:
-        """Return the results of all groups."""
-        by = names("by", self.by)
-        empty = pl.DataFrame(schema={**{name: documents.schema[name] for name in by}, **schema})
-        if documents.is_empty():
-            return empty
-        values = self._values(documents)
-        judges = self._names(documents)
-        tables = [empty]
-        for group in documents.partition_by(by) if by else [documents]:
-            labels = self._coded(group, values, judges)
-            table = pl.DataFrame(rows(labels), schema=schema, orient="row")
-            first = [group.get_column(name).head(1).new_from_index(0, table.height) for name in by]
-            tables.append(pl.DataFrame([*first, *table.get_columns()]))
-        return pl.concat(tables)
-
-    def _values(self, documents: pl.DataFrame) -> Any:
+    def _values(self, documents: pl.DataFrame) -> Array:
         """Return the grades of all judges and groups; raise if they are not whole numbers."""
         np = numpy()
         if self.values is not None:
@@ -208,9 +210,8 @@ class Judgments:
         _check_number(len(values))
         return values.cast(pl.Float64).to_numpy()
 
-    def _names(self, documents: pl.DataFrame) -> list[str]:
+    def _names(self, judges: list[str]) -> list[str]:
         """Return the judges of all groups: in the order of `labels`, or sorted."""
-        judges = documents.get_column(_JUDGE).explode().unique().cast(pl.String).sort().to_list()
         if self.labels is not None:
             return [*names("labels", self.labels)]
         if self.reference is not None and str(self.reference) not in judges:
@@ -234,12 +235,12 @@ class Judgments:
         reference = judges.index(str(self.reference))
         return [(reference, number) for number in numbers if number != reference]
 
-    def _coded(self, documents: pl.DataFrame, values: Any, judges: Sequence[str]) -> Labels:
+    def _coded(self, documents: pl.DataFrame, values: Array, judges: Sequence[str]) -> Labels:
         """Return the labels of a group; raise if a judge gave a document two different ones."""
         np = numpy()
         pairs = self._pairs(judges)
         cells = len(pairs) * len(values) ** 2
-        keys, cluster = clusters(documents.get_column(KEY).to_numpy(), cells)
+        keys, cluster = clusters(documents.get_column(_KEY).to_numpy(), cells)
         order = np.argsort(cluster, kind="stable")
         documents = documents[order]
         lengths = documents.get_column(_JUDGE).list.len().to_numpy()
@@ -282,17 +283,6 @@ def _row_checks(query: Sequence[str], doc: str, judge: str) -> Iterator[Check]:
             yield Check("row", pl.col(name).is_null(), message)
     message = f"column {judge!r} (`judge`) has nulls; drop these rows, or fill in a name"
     yield Check("row", pl.col(_JUDGE).is_null(), message)
-
-
-def _check_labeled(counts: pl.DataFrame, columns: Sequence[str]) -> None:
-    """Raise `DataError` if a column of a table with rows has no labels."""
-    row = counts.row(0, named=True)
-    for name in columns:
-        if row[_ROWS] and not row[name]:
-            raise DataError(
-                f"column {name!r} has no labels ({number_of(row[_ROWS], 'row')}); check that the "
-                "labels were joined by the right keys"
-            )
 
 
 def _check_number(grades: int) -> None:

@@ -2,55 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import isnan
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import (
-    OWN,
-    Names,
-    check_column,
-    check_distinct,
-    free,
-    integer,
-    share,
-    whole_number,
-)
-from polars_rank.errors import ArgumentError, DataError, hint, number_of, short, warn
-from polars_rank.evaluation.checks import with_check
-from polars_rank.frames.ids import is_text
+from polars_rank._docstrings import described_by
+from polars_rank._params import Names, find_columns, free, integer, names, share, whole_number
+from polars_rank.errors import DataError, hint, number_of, short, warn
 from polars_rank.frames.tables import framed_table, schema_of
-from polars_rank.judges.bootstrap import Bootstrap, clusters, warn_of_few
-from polars_rank.judges.rank_correlations import OF_LEADERBOARDS, leaderboard_statistics
-from polars_rank.stats.intervals import special
-from polars_rank.stats.per_query_tables import (
-    first_few,
-    key_columns,
-    known_query,
-    query_columns,
-    row_labels,
-    variables,
-    with_definitions,
-)
-from polars_rank.stats.resampling import numpy
-from polars_rank.stats.run_matrices import RUN_NUMBER, Matrix, RunMatrices
-from polars_rank.stats.run_pairs import check_run, duplicates, is_run
-from polars_rank.stats.simultaneous import max_t_tests, units_of
+from polars_rank.judges.bootstrap import FEW, Bootstrap, clusters, noted, warn_of_few
+from polars_rank.judges.rank_correlations import CORRELATIONS, correlations
+from polars_rank.stats._arrays import numpy
+from polars_rank.stats.comparison import Comparison, Margin
+from polars_rank.stats.results import labels
+from polars_rank.stats.rows import rows_of_pairs
+from polars_rank.stats.summary import summarize
+from polars_rank.stats.values import Group, Values, Variable, check_run, deferred, first_few
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from polars_rank.conventions import Conventions, Undefined
     from polars_rank.metrics.names import Metrics
-    from polars_rank.stats.per_query_tables import Variable
-    from polars_rank.stats.simultaneous import Array
 
-_VERDICTS = ("same_winner", "opposite_winner", "only_reference", "only_judge")
-_JUDGE, _JUDGES, _RUN, _RUNS = (OWN + name for name in ("judge", "judges", "run", "runs"))
-_DROPPED, _OF_REFERENCE, _UNITS = (OWN + name for name in ("dropped", "of reference", "units"))
-_PLACE, _FACTS = OWN + "place", OWN + "facts"
+_WINNERS = ("same_winner", "opposite_winner")
 #: The columns of the result after those of `by`.
 _SCHEMA = {
     **dict.fromkeys(("metric", "judge", "reference", "statistic"), pl.String()),
@@ -60,9 +34,12 @@ _SCHEMA = {
 }
 #: A larger share of the reference's queries without values of both judges leads to a warning.
 _MOST_DROPPED = 0.05
+#: The better run of a pair, by the verdict of `compare`; NaN without an interval.
+_SIGNS = {"better": 1.0, "worse": -1.0, "unclear": 0.0, "too few": float("nan")}
 
 
 @framed_table
+@described_by(summarize)
 def system_agreement(
     values: pl.LazyFrame,
     metrics: Metrics | None = None,
@@ -70,13 +47,10 @@ def system_agreement(
     judge: str = "judge",
     reference: Any,
     run: str = "run",
-    by: Names | None = None,
     query: Names = "query",
+    by: Names | None = None,
     weight: str | None = None,
     cluster: Names | None = None,
-    p: float = 0.9,
-    undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions | str | None = None,
     confidence: float = 0.95,
     n_resamples: int = 10_000,
     seed: int = 0,
@@ -98,7 +72,7 @@ def system_agreement(
         `labels`: one row per query, run and judge, one column per metric, null where a metric is
         undefined.
     metrics
-        Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats. If a
+        Names of columns, or metrics such as `pr.ndcg(10)`. Default: all columns of floats. If a
         lower value of a metric is better, the run with the lowest mean is the best.
     judge
         Column of the judge, such as a person or a model.
@@ -106,26 +80,18 @@ def system_agreement(
         The judge with which the others are compared.
     run
         Column of runs.
+    query
+        Columns that identify a query.
     by
         Columns that split the table into groups.
-    query
-        Columns that identify the query. If there is no column "query": the one column that
-        identifies the rows of each run and judge.
     weight
-        Column of query weights, 0 or more. A query has one weight in all runs.
+        As in `summarize`.
     cluster
-        Columns that identify the sampling unit if it is not the query, e.g. user. A query with a
-        null cluster forms its own cluster.
-    p
-        Persistence of `rbo`, between 0 and 1.
-    undefined, conventions
-        How undefined values count, and metric definitions to use, as in `evaluate`. None: those
-        that the column `conventions` of the table names, as `per_query` returns it; else the
-        default.
+        As in `summarize`.
     confidence
-        Confidence level of the intervals. Verdicts are significant below 1 - `confidence`.
+        Confidence level of the intervals, and of the comparisons of pairs of runs.
     n_resamples
-        Number of bootstrap resamples, and of resamples of the tests.
+        Number of bootstrap resamples.
     seed
         Random seed.
 
@@ -144,25 +110,14 @@ def system_agreement(
         The statistics are
 
         - `tau_b`: Kendall's tau_b, for ties in both orders;
-        - `tau_ap_a`: the AP correlation of the judge's order with the reference. Errors among the
-          first runs count more. It is not symmetric, and the mean over all orders of tied runs;
-        - `tau_ap_b`: the symmetric AP correlation: the mean of both directions. In each, a run is
-          compared with those above its ties, and pairs that the other judge ties are not
-          concordant;
-        - `rbo`: rank-biased overlap as in `pr.diagnostics.rbo` with `ties="b"`. Both orders have
-          all runs, so that the agreement beyond the last one is 1: with few runs and a large `p`,
-          the value is high for any order, such as 0.9 for two runs in opposite orders;
-        - `largest_drop`: the largest number of ranks by which a run is lower in the judge's order
-          than in that of the reference. Tied runs have the mean of their ranks;
-        - `same_winner`, `opposite_winner`, `only_reference`, `only_judge`: shares of all pairs of
-          runs, by the tests of `compare_all` with the values of each judge: both are significant
-          with the same better run, both with different ones, or one of the two. Neither is
-          significant for the remaining share.
+        - `tau_ap`: the AP correlation of the judge's order with the reference: errors among the
+          first runs count more. With tied runs, it is the mean over all their orders;
+        - `same_winner`, `opposite_winner`: the shares of all pairs of runs in which `compare` finds
+          a better run from the values of each judge, and it is the same run, or the other one. In
+          the remaining pairs, the values of a judge do not show which run is better.
 
     Raises
     ------
-    ArgumentError
-        A metric is a sum or a geometric mean.
     DataError
         There are no values of `reference` or of another judge; a run of a group has values of only
         one of two judges; a query occurs twice, or has different weights or clusters. Raised when
@@ -184,18 +139,18 @@ def system_agreement(
     runs; bounds are quantiles of the resampled values. Each resample adds noise to the means, so
     that agreement is lower in resamples than in the table if runs are close to each other, and the
     intervals are wide. With more than 16,384 queries, it draws groups of queries that are formed at
-    random. In simulations with 5 to 20 such runs and 50 to 200 queries, 95% intervals
-    contained the value for many queries in 94% to 100% of cases. Values are discrete: with ten
-    runs, most of which differ clearly, it was 81% for `largest_drop`, 88% for `tau_ap_b`, and 96%
-    to 100% for the others. Means that are equal up to rounding are tied.
+    random. In simulations with 5 to 20 runs and 50 to 200 queries, 95% intervals contained the
+    value for many queries in 94% to 100% of cases. Means that are equal up to rounding are tied.
+
+    Pairs of runs are compared as `compare` compares all pairs of one metric, over the queries that
+    count for both judges.
 
     References
     ----------
     Kendall, The treatment of ties in ranking problems, 1945; Yilmaz, Aslam & Robertson, A new rank
     correlation coefficient for information retrieval, 2008; Urbano & Marrero, The treatment of ties
-    in AP correlation, 2017; Webber, Moffat & Zobel, A similarity measure for indefinite rankings,
-    2010; Corsi & Urbano, The treatment of ties in rank-biased overlap, 2024; Faggioli et al.,
-    Perspectives on large language models for relevance judgment, 2023.
+    in AP correlation, 2017; Faggioli et al., Perspectives on large language models for relevance
+    judgment, 2023.
 
     Examples
     --------
@@ -207,271 +162,199 @@ def system_agreement(
     ...     + [0.2, 1, 0.5, 0.3, 0.5, 0.5] * 20,
     ... })
     >>> table = pr.judges.system_agreement(values, reference="human")
-    >>> table.select("statistic", "value").head(5)
-    shape: (5, 2)
-    ┌──────────────┬──────────┐
-    │ statistic    ┆ value    │
-    │ ---          ┆ ---      │
-    │ str          ┆ f64      │
-    ╞══════════════╪══════════╡
-    │ tau_b        ┆ 0.333333 │
-    │ tau_ap_a     ┆ 0.0      │
-    │ tau_ap_b     ┆ 0.0      │
-    │ rbo          ┆ 0.9      │
-    │ largest_drop ┆ 1.0      │
-    └──────────────┴──────────┘
+    >>> table.select("statistic", "value")
+    shape: (4, 2)
+    ┌─────────────────┬──────────┐
+    │ statistic       ┆ value    │
+    │ ---             ┆ ---      │
+    │ str             ┆ f64      │
+    ╞═════════════════╪══════════╡
+    │ tau_b           ┆ 0.333333 │
+    │ tau_ap          ┆ 0.0      │
+    │ same_winner     ┆ 0.666667 │
+    │ opposite_winner ┆ 0.333333 │
+    └─────────────────┴──────────┘
     """
-    share("p", p)
     share("confidence", confidence)
     whole_number("n_resamples", n_resamples)
     bootstrap = Bootstrap(n_resamples, integer("seed", seed), confidence)
-    special()
-    values, definitions = with_definitions(values, conventions, undefined)
     schema = schema_of(values)
-    for parameter, name in (("judge", judge), ("run", run)):
-        check_column(parameter, name, schema)
-    keys = key_columns(schema, by=by, judge=judge, run=run, weight=weight, cluster=cluster)
-    taken = {**keys, "by": (*keys["by"], judge)}
-    keys = {**keys, "query": query_columns(values, query, metrics, taken)}
-    check_distinct(keys)
+    groups = names("by", by)
+    roles = {"judge": judge, "run": run, "query": query, "weight": weight, "cluster": cluster}
+    find_columns(schema, {**roles, "by": by})
     check_run("reference", reference, judge, schema[judge])
-    free(keys["by"], _SCHEMA)
-    selected = variables(schema, metrics, definitions, keys, undefined=undefined)
-    for each in selected:
-        if each.aggregate != "mean":
-            raise ArgumentError(f"the metric {each.name!r} is not a mean over queries")
-    default_query = () if known_query(schema, query) else keys["query"]
-    leaderboards = _Leaderboards(
-        judge=judge, reference=reference, run=run, keys=keys, weight=weight, selected=selected,
-        duplicates=duplicates([*keys["by"], judge, run, *keys["query"]], default_query),
-        bootstrap=bootstrap, p=p,
-    )  # fmt: skip
-    return leaderboards.table(values)
+    source = Values.of(
+        values, metrics, run=run, query=query, by=(*groups, judge), weight=weight, cluster=cluster
+    )
+    free(groups, _SCHEMA)
+    # A column "judge" may be another one than that of the judges.
+    source = replace(source, by=(*groups, judge))
+    types = {**{name: schema[name] for name in groups}, **_SCHEMA}
+
+    def result() -> pl.DataFrame:
+        found = _Agreement(source, reference, bootstrap)
+        found.add_groups()
+        found.warn()
+        return pl.DataFrame(found.rows, schema=types, orient="row")
+
+    return deferred(result, types)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Leaderboards:
-    """The runs and judges of a table, and how they are compared."""
+@dataclass
+class _Agreement:
+    """The runs of several judges, and how far the judges agree on them."""
 
-    judge: str
+    #: The values; the last column of `by` is that of the judges.
+    source: Values
     reference: Any
-    run: str
-    #: The columns of other parameters.
-    keys: Mapping[str, tuple[str, ...]]
-    weight: str | None
-    selected: Sequence[Variable]
-    #: The message about a query that occurs twice in a run.
-    duplicates: str
     bootstrap: Bootstrap
-    p: float
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    #: What most queries are missing of.
+    dropped: list[str] = field(default_factory=list)
+    fewest: int = FEW
 
-    def table(self, values: pl.LazyFrame) -> pl.LazyFrame:
-        """Return one row per group, metric, judge and statistic."""
-        schema, groups = schema_of(values), [*self.keys["by"]]
-        is_reference = is_run(self.judge, schema[self.judge], self.reference)
-        judges = values.select(self.judge).unique().sort(~is_reference, self.judge)
-        judges = judges.with_row_index(_JUDGE).cache()
-        runs = values.select(self.run).unique().sort(self.run).with_row_index(_RUN).cache()
-        counts = judges.select(pl.len().alias(_JUDGES)).join(
-            runs.select(pl.len().alias(_RUNS)), how="cross"
-        )
-        # A run of a judge is a run of the matrices; those of the reference come first.
-        number = pl.col(_JUDGE) * pl.col(_RUNS) + pl.col(_RUN)
-        numbers = (
-            judges.join(runs, how="cross")
-            .join(counts, how="cross")
-            .select(self.judge, self.run, number.alias(RUN_NUMBER))
-        )
-        of_judge = OWN + "run of judge"
-        rows = values.join(
-            numbers.rename({RUN_NUMBER: of_judge}), on=[self.judge, self.run], nulls_equal=True
-        )
-        matrices = RunMatrices(
-            rows, self.selected, groups, of_judge, self.keys["query"], self.weight,
-            self.keys["cluster"], self.duplicates,
-        )  # fmt: skip
-        same = numbers.select(pl.col(RUN_NUMBER).alias(of_judge), RUN_NUMBER)
-        lists = matrices.lists(same).join(counts, how="cross")
-        result = pl.Schema(
-            {
-                **{name: schema[name] for name in groups},
-                _JUDGE: pl.UInt32(),
-                **{name: _SCHEMA[name] for name in _SCHEMA if name not in ("judge", "reference")},
-                **dict.fromkeys((_DROPPED, _OF_REFERENCE, _UNITS, _PLACE), pl.Int64()),
-            }
-        )
-        numbered = lists.map_batches(
-            lambda table: self._rows(table, matrices, result), schema=result
-        )
-        names = judges.select(_JUDGE, pl.col(self.judge).cast(pl.String).alias("judge"))
-        # An enum may lack the reference, which is an error about the rows when they are read.
-        dtype = None if is_text(schema[self.judge]) else schema[self.judge]
-        reference = pl.lit(self.reference, dtype=dtype).cast(pl.String)
-        named = numbered.join(names, on=_JUDGE).with_columns(reference.alias("reference"))
-        checked = named.sort(*groups, _PLACE).map_batches(self._with_warnings)
-        facts = values.group_by([*groups, pl.col(self.judge).cast(pl.String).alias(_JUDGE)]).agg(
-            pl.col(self.run).unique().sort().alias(_RUNS), is_reference.any().alias(_OF_REFERENCE)
-        )
-        facts = facts.select(pl.struct(pl.all()).implode().alias(_FACTS))
-        return with_check(checked.select(*groups, *_SCHEMA), facts, self._check)
+    @property
+    def judge(self) -> str:
+        """The column of the judges."""
+        return self.source.by[-1]
 
-    def _check(self, facts: pl.DataFrame) -> None:
-        """Raise unless the runs of each group have values of the reference and of another judge."""
-        column, rows = f"column {self.judge!r} (`judge`)", facts.get_column(_FACTS)[0].to_list()
-        judges = sorted({row[_JUDGE] for row in rows if row[_JUDGE] is not None})
-        if any(row[_JUDGE] is None for row in rows):
+    def add_groups(self) -> None:
+        """Add the rows of all groups, metrics and judges."""
+        groups = [group for group in self.source.facts_and_groups()[1] if group.frame.height]
+        by_key: dict[tuple[Any, ...], dict[Any, Group]] = {}
+        for group in groups:
+            group.check_unique()
+            by_key.setdefault(group.key[:-1], {})[group.key[-1]] = group
+        judges = self._judges({group.key[-1] for group in groups})
+        for key, of_judges in by_key.items():
+            self._check_runs(key, of_judges)
+            for variable in self.source.metrics:
+                for judge in judges:
+                    self._add(key, variable, judge, of_judges)
+
+    def _judges(self, found: set[Any]) -> list[Any]:
+        """Return the judges other than the reference, in sorted order."""
+        column = f"column {self.judge!r} (`judge`)"
+        if None in found:
             raise DataError(f"{column} has nulls; drop these rows, or fill in a name")
-        if rows and not any(row[_OF_REFERENCE] for row in rows):
-            close = hint(str(self.reference), judges)
+        judges = pl.Series([*found], dtype=self.source.schema[self.judge]).sort().to_list()
+        if judges and self.reference not in judges:
             raise DataError(
                 f"no values of the judge {self.reference!r} (`reference`); judges: "
-                f"{short(judges)}.{close}"
+                f"{short(judges)}.{hint(str(self.reference), [*map(str, judges)])}"
             )
         if len(judges) == 1:
             raise DataError(f"{column} has only the judge {judges[0]!r}; agreement needs two")
-        groups = self.keys["by"]
-        of_reference = {
-            tuple(row[name] for name in groups): row[_RUNS] for row in rows if row[_OF_REFERENCE]
-        }
-        for row in rows:
-            group = {name: row[name] for name in groups}
-            expected = of_reference.get(tuple(group.values()), row[_RUNS])
-            if row[_RUNS] != expected:
-                either = [name for name in expected if name not in row[_RUNS]]
-                either += [name for name in row[_RUNS] if name not in expected]
-                where = f" in {group}" if group else ""
+        return [each for each in judges if each != self.reference]
+
+    def _check_runs(self, key: tuple[Any, ...], of_judges: Mapping[Any, Group]) -> None:
+        """Raise `DataError` if a run of a group has values of only one of two judges."""
+        if self.reference not in of_judges:
+            return
+        expected = of_judges[self.reference].rows
+        for judge, group in of_judges.items():
+            if lone := [*({*expected} ^ {*group.rows})]:
+                example = next(run for run in (*expected, *group.rows) if run in lone)
+                where = dict(zip(self.source.by[:-1], key, strict=True))
                 raise DataError(
-                    f"{number_of(len(either), 'run')}{where}, e.g. {either[0]!r}, with values of "
-                    f"only one of the judges {str(self.reference)!r} and {row[_JUDGE]!r}; drop "
-                    "them, or compute the values for both judges"
+                    f"{number_of(len(lone), 'run')}{f' in {where}' if where else ''}, e.g. "
+                    f"{example!r}, with values of only one of the judges {self.reference!r} and "
+                    f"{judge!r}; drop them, or compute the values for both judges"
                 )
 
-    def _rows(
-        self, lists: pl.DataFrame, matrices: RunMatrices, schema: Mapping[str, pl.DataType]
-    ) -> pl.DataFrame:
-        """Return the rows of all groups, metrics and judges, by the number of the judge."""
-        np = numpy()
-        columns: dict[str, list[Any]] = {name: [] for name in schema}
-        with np.errstate(all="ignore"):  # values are checked, and undefined results are NaN
-            for group, variable, cells in matrices.cells(lists):
-                runs, judges = (lists.get_column(name)[0] for name in (_RUNS, _JUDGES))
-                judge_of_run = cells.runs // runs
-                known = cells.known[:, judge_of_run == 0].any(axis=1)
-                for judge in range(1, judges):
-                    of_pair = _of_pair(cells.runs, runs, judge)
-                    if of_pair is None:
-                        continue
-                    matrix = matrices.complete(variable, cells, of_pair)
-                    is_paired = cells.known[:, of_pair].all(axis=1) & (len(of_pair) > 0)
-                    head = (*group, judge, variable.name)
-                    dropped = int((known & ~is_paired).sum())
-                    tail = (dropped, int(known.sum()), len(np.unique(matrix.keys)))
-                    for row in self._statistics(variable, matrix):
-                        values = (*head, *row, *tail, len(columns[_PLACE]))
-                        for name, value in zip(schema, values, strict=True):
-                            columns[name].append(value)
-        return pl.DataFrame([pl.Series(name, columns[name], schema[name]) for name in schema])
+    def _add(
+        self,
+        key: tuple[Any, ...],
+        variable: Variable,
+        judge: Any,
+        of_judges: Mapping[Any, Group],
+    ) -> None:
+        """Add the rows of a judge."""
+        some = next(iter(of_judges.values()))
+        runs, nothing = len(some.rows), some.frame.clear()
+        counts = pl.col(variable.name).is_not_null()
+        if self.source.weight is not None:
+            counts &= pl.col(self.source.weight) > 0
+        order = [str(self.source.run), *self.source.query]
+        known = [
+            of_judges[name].frame.filter(counts).sort(order) if name in of_judges else nothing
+            for name in (self.reference, judge)
+        ]
+        of_query = pl.len().over(self.source.query)
+        common = pl.concat(known).filter(of_query == 2 * runs)
+        queries = common.height // (2 * runs)
+        names_ = (*key, variable.name, str(judge), str(self.reference))
+        total = known[0].select(self.source.query).n_unique()
+        if total - queries > _MOST_DROPPED * total:
+            (text,) = labels([*self.source.by, "metric"], [(*key, judge, variable.name)])
+            self.dropped.append(f"{text} ({total - queries:,} of {total:,})")
+        for statistic, value, low, high, note in self._statistics(common, variable, runs):
+            self.rows.append((*names_, statistic, value, low, high, runs, queries, note))
 
-    def _statistics(self, variable: Variable, matrix: Matrix) -> Iterator[tuple[Any, ...]]:
-        """Yield the statistic, the numbers and the note of each row of a judge."""
-        np = numpy()
-        used = matrix.weights > 0
-        values, weights, keys = matrix.values[used], matrix.weights[used], matrix.keys[used]
-        runs = values.shape[1] // 2
-        queries = len(values) if runs else 0
-        note = None
-        if not queries:
-            positive = "" if self.weight is None else " and a weight above 0"
-            note = f"no query has values of both judges for all runs{positive}"
-        elif runs < 2:
+    def _statistics(
+        self, common: pl.DataFrame, variable: Variable, runs: int
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield each statistic with its value, bounds and note.
+
+        `common` has the same queries for each judge and run, in this order.
+        """
+        if not common.height or runs < 2:
             note = "there is only one run"
-        if note is not None:
-            for statistic in (*OF_LEADERBOARDS, *_VERDICTS):
-                yield statistic, None, None, None, runs, queries, note
+            if not common.height:
+                positive = "" if self.source.weight is None else " and a weight above 0"
+                note = f"no query has values of both judges for all runs{positive}"
+            yield from ((name, None, None, None, note) for name in (*CORRELATIONS, *_WINNERS))
             return
-        of_queries = np.column_stack([values * weights[:, None], weights])
-        of_clusters, cluster = clusters(keys, of_queries.shape[1])
-        sums = np.zeros((len(of_clusters), of_queries.shape[1]))
-        np.add.at(sums, cluster, of_queries)
-        estimates = self.bootstrap.estimates(
-            of_clusters, sums,
-            lambda sums: leaderboard_statistics(
-                sums, p=self.p, lower_is_better=variable.lower_is_better
-            ),
-        )  # fmt: skip
-        for statistic, numbers in zip(OF_LEADERBOARDS, estimates.T.tolist(), strict=True):
-            value, low, high, share_undefined = (None if isnan(each) else each for each in numbers)
-            if value is None:
-                note = "all runs are tied under one of the judges"
-            elif low is None:
-                note = "no interval: all resamples have the same value"
-            else:
-                note = _note_of_undefined(share_undefined)
-            yield statistic, value, low, high, runs, queries, note
-        shares, note = self._verdicts(values, weights, keys)
-        for statistic, value in zip(_VERDICTS, shares, strict=True):
-            yield statistic, value, None, None, runs, queries, note
-
-    def _verdicts(
-        self, values: Array, weights: Array, keys: Array
-    ) -> tuple[Sequence[float | None], str]:
-        """Return the shares of pairs by their verdicts, and a note."""
         np = numpy()
-        runs = values.shape[1] // 2
-        winners = []
-        for half in (values[:, :runs], values[:, runs:]):
-            sums, units = units_of(half, weights / weights.max(), keys)
-            tests = max_t_tests(
-                sums, units, confidence=self.bootstrap.confidence,
-                n_resamples=self.bootstrap.n_resamples, seed=self.bootstrap.seed,
-            )  # fmt: skip
-            if unknown := int(np.isnan(tests.p_values).sum()):
-                pairs = number_of(unknown, "pair")
-                return [None] * len(_VERDICTS), f"the tests of {pairs} of runs are undefined"
-            is_significant = tests.p_values < 1 - self.bootstrap.confidence
-            winners.append(np.sign(tests.differences) * is_significant)
-        reference, judge = winners
-        shares = [
-            reference * judge > 0, reference * judge < 0,
-            (reference != 0) & (judge == 0), (reference == 0) & (judge != 0),
-        ]  # fmt: skip
-        return [float(each.mean()) for each in shares], "shares of pairs have no interval"
+        group = Group(self.source, (), common)
+        blocks = np.arange(common.height).reshape(2 * runs, -1)
+        texts = common.select(self.judge, str(self.source.run))[blocks[:, 0]].rows()
+        for block, text in zip(blocks, texts, strict=True):
+            group.check_equal(blocks[0], block, texts[0], text)
+        weights = np.ones(len(blocks[0])) if group.weights is None else group.weights[blocks[0]]
+        values = group.column(variable.name)[blocks] * weights
+        units = blocks[0] if group.units is None else group.units[blocks[0]]
+        keys, cluster = clusters(units, 2 * runs + 1)
+        sums = np.zeros((len(keys), 2 * runs + 1))
+        np.add.at(sums, cluster, np.vstack([values, weights]).T)
+        if len(blocks[0]) > 1:
+            self.fewest = min(self.fewest, len(keys))
+        estimates = self.bootstrap.estimates(
+            keys, sums, lambda sums: correlations(sums, lower_is_better=variable.lower_is_better)
+        )
+        for name, numbers in zip(CORRELATIONS, estimates.T.tolist(), strict=True):
+            yield name, *noted(numbers, "all runs are tied under one of the judges")
+        shares, note = self._winners(common, variable)
+        for name, value in zip(_WINNERS, shares, strict=True):
+            yield name, value, None, None, note
 
-    def _with_warnings(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows; warn of queries that are not compared, and of few queries."""
-        labels = row_labels(rows, [*self.keys["by"], "metric", "judge"])
-        columns = (rows.get_column(name) for name in (_DROPPED, _OF_REFERENCE, _UNITS, "queries"))
-        examples, fewest = [], None
-        for label, dropped, known, units, queries in zip(labels, *columns, strict=True):
-            if dropped > _MOST_DROPPED * known:
-                examples.append(f"{label} ({dropped:,} of {known:,})")
-            if queries > 1 and (fewest is None or units < fewest):
-                fewest = units
-        if examples:
+    def _winners(
+        self, common: pl.DataFrame, variable: Variable
+    ) -> tuple[Sequence[float | None], str]:
+        """Return the shares of pairs of runs with the same and opposite winners, and a note."""
+        np = numpy()
+        source = replace(
+            self.source, table=common.lazy(), metrics=[variable._replace(fill=None)],
+            by=(self.judge,),
+        )  # fmt: skip
+        rows = rows_of_pairs(source, every=True)
+        comparison = Comparison(
+            rows, self.bootstrap.confidence, Margin(0.0),
+            is_lower=np.full(len(rows.keys), variable.lower_is_better),
+            weighted=source.is_weighted, correction=True, repeated=False, min_queries=0,
+        )  # fmt: skip
+        signs = np.array([_SIGNS[each] for each in comparison.verdicts]).reshape(2, -1)
+        if unknown := int(np.isnan(signs).any(axis=0).sum()):
+            return (None, None), f"no interval for {number_of(unknown, 'pair')} of runs"
+        product = signs[0] * signs[1]
+        shares = (product > 0).mean(), (product < 0).mean()
+        return [*map(float, shares)], "shares of pairs have no interval"
+
+    def warn(self) -> None:
+        """Warn of queries that are not compared, and of few queries."""
+        if self.dropped:
             warn(
-                f"queries with values of the judge {str(self.reference)!r} are not compared, "
-                f"because a run has no value of one of the judges: {first_few(examples)}"
+                f"queries with values of the judge {self.reference!r} are not compared, because a "
+                f"run has no value of one of the judges: {first_few(self.dropped)}"
             )
-        if fewest is not None:
-            warn_of_few(fewest, "clusters" if self.keys["cluster"] else "queries")
-        return rows
-
-
-def _of_pair(numbers: Array, runs: int, judge: int) -> Array | None:
-    """Return the places of the runs of the reference, then those of a judge.
-
-    There are none if one of them has no values in the group. The result is None if their runs
-    differ, for which `_check` raises.
-    """
-    np = numpy()
-    places = [np.flatnonzero(numbers // runs == each) for each in (0, judge)]
-    if not all(map(len, places)):
-        return places[0][:0]
-    of_reference, of_judge = (numbers[each] % runs for each in places)
-    return np.concatenate(places) if np.array_equal(of_reference, of_judge) else None
-
-
-def _note_of_undefined(share_undefined: float | None) -> str | None:
-    return (
-        f"undefined in {100 * share_undefined:.2g}% of the resamples" if share_undefined else None
-    )
+        warn_of_few(self.fewest, "clusters" if self.source.cluster else "queries")

@@ -22,6 +22,8 @@ from polars_rank.plot.drawing import (
     tooltip,
 )
 from polars_rank.plot.runs import groups, labeled, run_columns
+from polars_rank.stats._arrays import numpy
+from polars_rank.stats.inference import wilson
 
 if TYPE_CHECKING:
     import altair as alt
@@ -109,9 +111,12 @@ def click_through(
     )  # fmt: skip
     table = non_empty(collected(counts), "x", f"position in {position!r} of documents shown")
     _check(table, position, click)
-    low, high = _wilson(pl.col("clicks"), pl.col("shown"), confidence)
+    table = table.with_columns(y=pl.col("clicks") / pl.col("shown"))
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    shares, numbers = (numpy().asarray(table.get_column(name)) for name in ("y", "shown"))
+    low, high = wilson(shares, numbers, z)
     table, runs = labeled(
-        table.with_columns(y=pl.col("clicks") / pl.col("shown"), low=low, high=high),
+        table.with_columns(low=pl.Series(low), high=pl.Series(high)),
         baseline=baseline, colors=colors, needed=True,
     )  # fmt: skip
     rows = table.select("run", pl.col("x").cast(pl.Int64), "y", "low", "high", "shown", "clicks")
@@ -129,16 +134,6 @@ def click_through(
         rows, lines(rows, runs, x, y, tips), title="Click-through rate by position",
         subtitle=[f"{number} at positions 1 to {last} · {confidence_text([confidence])} (Wilson)"],
     )  # fmt: skip
-
-
-def _wilson(hits: pl.Expr, number: pl.Expr, confidence: float) -> tuple[pl.Expr, pl.Expr]:
-    """Return the bounds of the Wilson score interval of a proportion."""
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    whole = 1 + z * z / number
-    middle = (hits / number + z * z / (2 * number)) / whole
-    rate = hits / number
-    margin = (rate * (1 - rate) / number + (z / (2 * number)) ** 2).sqrt() * z / whole
-    return (middle - margin).clip(0, 1), (middle + margin).clip(0, 1)
 
 
 def _check(table: pl.DataFrame, position: str, click: str) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, free, one_of, public, share, whole_number
-from polars_rank.conventions import POLARS_RANK, named, read_metrics
+from polars_rank._params import OWN, free, public, share, whole_number
+from polars_rank.conventions import POLARS_RANK, counted_as, named, read_metrics
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import curves
 from polars_rank.evaluation.evaluate import per_query
@@ -37,7 +37,6 @@ from polars_rank.plot.drawing import (
 )
 from polars_rank.plot.runs import LABEL, NEUTRAL, Runs, groups, labeled, run_columns
 from polars_rank.plot.statistics_tables import column_of
-from polars_rank.stats.intervals import Interval
 from polars_rank.stats.summary import summarize
 
 if TYPE_CHECKING:
@@ -54,14 +53,8 @@ if TYPE_CHECKING:
 
 #: Columns of the mean and of that of the ideal ranking.
 _Y, _IDEAL = OWN + "y", OWN + "ideal"
-_INTERVALS = {
-    "t": "Student's t",
-    "wilson": "Wilson's",
-    "normal": "normal",
-    "bootstrap": "bootstrap",
-    "studentized": "studentized bootstrap",
-    "sequence": "confidence sequence",
-}
+#: Methods of intervals as in subtitles.
+_METHODS = {"t": "Student's t", "wilson": "Wilson's"}
 
 
 @public
@@ -72,7 +65,6 @@ def at_k(
     ks: Iterable[int] | None = None,
     run: str | None = "run",
     baseline: Any = None,
-    interval: Interval = "auto",
     confidence: float = 0.95,
     colors: Colors | None = None,
     **options: Unpack[EvaluateOptions],
@@ -93,11 +85,8 @@ def at_k(
         Column of runs; None for one series. A table without the column "run" has one series.
     baseline
         The run that is drawn first, in gray.
-    interval
-        Method for the confidence interval, as in `summarize`: "auto", "t", "normal", "bootstrap",
-        "studentized" or "sequence"; "none" for lines without bands.
     confidence
-        Confidence level of the intervals, between 0 and 1.
+        Confidence level of the intervals of `summarize`, between 0 and 1.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
     **options
@@ -146,7 +135,7 @@ def at_k(
         longest = _longest(log, run, options)
         within = [k for k in points if k <= longest] or points[:1]
         at = {k: measure.at(k) for k in within}
-        table, subtitle = _estimated(log, at, run, interval, confidence, options)
+        table, subtitle = _estimated(log, at, run, confidence, options)
     return by_cutoff(table, name, subtitle, baseline=baseline, colors=colors)
 
 
@@ -261,7 +250,6 @@ def interpolated(
     recalls: Iterable[float] | None = None,
     run: str | None = "run",
     baseline: Any = None,
-    interval: Interval = "auto",
     confidence: float = 0.95,
     colors: Colors | None = None,
     **options: Unpack[EvaluateOptions],
@@ -280,11 +268,8 @@ def interpolated(
         Column of runs; None for one series. A table without the column "run" has one series.
     baseline
         The run that is drawn first, in gray.
-    interval
-        Method for the confidence interval, as in `summarize`: "auto", "t", "normal", "bootstrap",
-        "studentized" or "sequence"; "none" for lines without bands.
     confidence
-        Confidence level of the intervals, between 0 and 1.
+        Confidence level of the intervals of `summarize`, between 0 and 1.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
     **options
@@ -315,9 +300,8 @@ def interpolated(
     for point in points:
         share("recalls", point, ends=True)
     requested = {point: interpolated_precision(recall=point) for point in points}
-    table, subtitle = _estimated(
-        lazy(frame, collects=True), requested, run, interval, confidence, options
-    )
+    log = lazy(frame, collects=True)
+    table, subtitle = _estimated(log, requested, run, confidence, options)
     name = "interpolated precision"
     table, runs = labeled(
         non_empty(table, "y", name), baseline=baseline, colors=colors, needed=True
@@ -384,11 +368,10 @@ def _lines(
 ) -> alt.LayerChart:  # fmt: skip
     """Return the chart of means by "x"."""
     _check_rows(table)
-    has_bounds = table.get_column("low").is_not_null().any()
-    ends = [("low", "low", ".4f"), ("high", "high", ".4f")] if has_bounds else []
     tips = tooltip(
-        ("x", *of_x), ("y", y["title"], ".4f"), *ends, ("queries", "queries", ",d"), of=runs
-    )
+        ("x", *of_x), ("y", y["title"], ".4f"), ("low", "low", ".4f"), ("high", "high", ".4f"),
+        ("queries", "queries", ",d"), of=runs, data=table,
+    )  # fmt: skip
     rows = table.select("run", "x", "y", "low", "high", "queries").sort("run", "x")
     return layered(rows, lines(rows, runs, x, y, tips), title=title, subtitle=subtitle)
 
@@ -397,40 +380,39 @@ def _estimated(
     log: pl.LazyFrame,
     metrics: Mapping[Any, Metric],
     run: str | None,
-    interval: Interval,
     confidence: float,
     options: Mapping[str, Any],
 ) -> tuple[pl.DataFrame, list[str]]:
     """Return the mean of each metric with its interval, by run; and the subtitle."""
-    one_of("interval", interval, get_args(Interval))
     share("confidence", confidence)
     if not metrics:
         raise ArgumentError("nothing to draw: `ks` is empty; pass at least one cutoff")
-    columns = _columns(log, run, options)
-    requested = [*metrics.values()]
+    columns, requested = _columns(log, run, options), [*metrics.values()]
     conventions = named(options.get("conventions", POLARS_RANK))
-    undefined = options.get("undefined")
-    options = {name: value for name, value in options.items() if name != "undefined"}
-    values = per_query(log, requested, **_by(columns, options))
+    counting = conventions.but(undefined=options.get("undefined"))
+    by = _by(columns, {**options, "undefined": "null"})
+    values = collected(per_query(log, requested, **by))
+    fills = {output_name(each): counted_as(each, counting) for each in requested}
+    parts = values.partition_by(columns) if columns else [values]
+    undefined = max(max(part.select(*fills).null_count().row(0)) for part in parts or [values])
+    # Names that are no metrics: null values do not count in `summarize`.
+    names = {name: f"point {place}" for place, name in enumerate(fills)}
+    counted_values = values.with_columns(
+        pl.col(name).fill_null(fill) for name, fill in fills.items() if isinstance(fill, float)
+    ).rename(names)
     summary = summarize(
-        values, requested, run=columns[0] if columns else None, query=options.get("query", "query"),
-        undefined=undefined, conventions=conventions, interval=interval, confidence=confidence,
+        counted_values, [*names.values()], run=columns[0] if columns else None,
+        query=options.get("query", "query"), confidence=confidence, details=True,
     )  # fmt: skip
-    at = {output_name(metric): point for point, metric in metrics.items()}
-    point = pl.col("metric").replace_strict(at)
-    table = collected(
-        summary.select(
-            *groups(columns), "queries", "undefined", "interval", "low", "high", x=point, y="mean"
-        )
-    )
-    notes = [
+    point = pl.col("metric").replace_strict(dict(zip(names.values(), metrics, strict=True)))
+    table = summary.select(*groups(columns), "queries", "low", "high", x=point, y="mean")
+    fill = fills[output_name(requested[-1])]
+    methods = [_METHODS[each] for each in _METHODS if each in summary.get_column("method")]
+    return table, [
         _description(requested[-1], options, table.get_column("queries"))
-        + _undefined(table.get_column("undefined").max(), undefined, conventions, requested[-1])
+        + undefined_note(undefined, fill if isinstance(fill, float) else None),
+        f"{confidence_text([confidence])} of the mean ({', '.join(methods)})" if methods else "",
     ]
-    if interval != "none":
-        methods = [_INTERVALS[each] for each in table.get_column("interval").unique().sort()]
-        notes.append(f"{confidence_text([confidence])} of the mean ({', '.join(methods)})")
-    return table, notes
 
 
 def _columns(log: pl.LazyFrame, run: str | None, options: Mapping[str, Any]) -> list[str]:
@@ -461,11 +443,6 @@ def _description(metric: Metric, options: Mapping[str, Any], queries: pl.Series)
         f" · {name}={options[name]}" for name in _CHOICES if options.get(name) is not None
     )
     return f"{written}{preset}{choices} · mean of {counted(queries)}"
-
-
-def _undefined(number: Any, undefined: Any, conventions: Any, metric: Metric) -> str:
-    rule = conventions.but(undefined=undefined).counts_as(metric)
-    return undefined_note(int(number or 0), rule)
 
 
 def _only_of_logs(options: Mapping[str, Any]) -> None:

@@ -8,7 +8,6 @@ import polars as pl
 
 from polars_rank._params import one_of, public, whole_number
 from polars_rank.errors import ArgumentError
-from polars_rank.frames.tables import collected
 from polars_rank.plot.drawing import (
     FILLED,
     ROWS,
@@ -20,15 +19,12 @@ from polars_rank.plot.drawing import (
     metric_title,
     tooltip,
 )
-from polars_rank.plot.runs import grouped, labeled
+from polars_rank.plot.runs import groups, labeled
 from polars_rank.plot.values import TINY, VALUE, Values, extent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import altair as alt
 
-    from polars_rank.conventions import Conventions, Undefined
     from polars_rank.metrics.metric import Metric
     from polars_rank.plot.runs import Colors, Runs
 
@@ -44,8 +40,6 @@ def distribution(
     run: str | None = "run",
     baseline: Any = None,
     bins: int = 20,
-    undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions | str | None = None,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
     """Draw the distribution of a metric over queries, by run.
@@ -65,12 +59,6 @@ def distribution(
     bins
         Number of bins of a histogram, of equal width: from 0 to 1 for values in this range,
         otherwise from the smallest to the largest value.
-    undefined
-        Value of undefined metrics: "zero", "one" or "skip"; or a mapping from metrics to these.
-        Default: as in `conventions`.
-    conventions
-        Metric definitions to use, as a preset or its name. None: those that the column
-        `conventions` of the table names, as `per_query` returns it; else the default.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
@@ -85,10 +73,6 @@ def distribution(
     DataError
         If there is nothing to draw.
 
-    Notes
-    -----
-    The table is read twice, so collect a LazyFrame first if its plan ranks a log.
-
     Examples
     --------
     >>> values = pr.per_query(pr.datasets.search_log(200), "ndcg@10", by="run")
@@ -98,8 +82,8 @@ def distribution(
     altair()
     one_of("kind", kind, ("histogram", "ecdf"))
     whole_number("bins", bins)
-    data = Values.of(values, metric, run, None, undefined, conventions)
-    name = metric_title(data.name)
+    data = Values.of(values, metric, run)
+    name = metric_title(data.metric.name)
     spread = data.spread()
     subtitle = [data.description(spread) + " · vertical line: mean"]
     spread, runs = labeled(spread, baseline=baseline, colors=colors, needed=True)
@@ -110,24 +94,24 @@ def distribution(
         )
     ends = extent(min(spread.get_column("low")), max(spread.get_column("high")))
     if kind == "ecdf":
-        counts = _counts(data.known, ends, max_cells)
+        counts = _counts(data, ends, max_cells)
         table, layers = _ecdf(counts, spread, runs, name, ends)
         title = f"Cumulative distribution of {name} over queries"
     else:
-        counts = _counts(data.known, ends, bins)
+        counts = _counts(data, ends, bins)
         table, layers = _histogram(counts, spread, runs, name, ends, bins)
         title = f"Distribution of {name} over queries"
     return layered(table, layers, title=title, subtitle=subtitle)
 
 
-def _counts(values: pl.LazyFrame, ends: tuple[float, float], cells: int) -> pl.DataFrame:
+def _counts(data: Values, ends: tuple[float, float], cells: int) -> pl.DataFrame:
     """Return the number of values of each run in each cell, and the largest of them."""
     low, high = ends
     place = (pl.col(VALUE) - low) / (high - low) * cells
     cell = (place + TINY).floor().clip(0, cells - 1).cast(pl.Int64).alias("cell")
-    by = [*grouped(values.collect_schema()), cell]
-    counts = values.group_by(by).agg(pl.len().alias("number"), pl.col(VALUE).max().alias("x"))
-    return labeled(collected(counts))[0]
+    known = data.rows.filter(pl.col(VALUE).is_not_null())
+    counts = known.group_by(*groups(data.run), cell).agg(number=pl.len(), x=pl.col(VALUE).max())
+    return labeled(counts)[0]
 
 
 def _histogram(

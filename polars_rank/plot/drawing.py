@@ -205,14 +205,21 @@ def axis(
     )  # fmt: skip
 
 
-def tooltip(*fields: tuple[str, str] | tuple[str, str, str], of: Runs | None = None) -> list[Any]:
+def tooltip(
+    *fields: tuple[str, str] | tuple[str, str, str],
+    of: Runs | None = None,
+    data: pl.DataFrame | None = None,
+) -> list[Any]:
     """Return the fields of a tooltip, from columns, titles and number formats.
 
-    The name of the run comes first, if runs have names.
+    The name of the run comes first, if runs have names. Columns of `data` without values are
+    omitted.
     """
     alt = altair()
     channels = [alt.Tooltip(field="run", type="nominal", title="run")] if of and of.named else []
     for field, title, *form in fields:
+        if data is not None and data.get_column(field).null_count() == data.height:
+            continue
         known = {"type": "quantitative", "format": form[0]} if form else {"type": "nominal"}
         channels.append(alt.Tooltip(field=field, title=escaped(title), **known))
     return channels
@@ -290,20 +297,21 @@ def lines(table: pl.DataFrame, runs: Runs, x: Any, y: Any, tips: Sequence[Any]) 
     return [*layers, line.encode(x=x, y=y, **of_lines), points]
 
 
-def cutoffs(title: str, ks: Iterable[int]) -> Any:
+def cutoffs(title: str, ks: Iterable[int], **options: Any) -> Any:
     """Return the axis "x" of ranks, logarithmic if there are few and sparse cutoffs."""
     ranks = sorted(set(ks))
     first, last = ranks[0], ranks[-1]
     if first == last:
-        return axis("X", "x", title, format=",d", values=ranks, scale={"zero": False})
+        scale: dict[str, Any] = {"zero": False}
+        return axis("X", "x", title, format=",d", values=ranks, scale=scale, **options)
     if last - first > _SPARSE * len(ranks) and len(ranks) <= _TICKS:
         scale = {"type": "log", "domain": [first, last], "nice": False, "padding": _MARGIN}
-        return axis("X", "x", title, format=",d", values=ranks, scale=scale)
+        return axis("X", "x", title, format=",d", values=ranks, scale=scale, **options)
     step = next(step for step in _STEPS if last - first < _TICKS * step)
     values = sorted({first, *range(step * (first // step + 1), last + 1, step)})
     # The points and intervals of several runs are side by side, also at the ends.
     scale = {"domain": [first, last], "nice": False, "zero": False, "padding": _MARGIN}
-    return axis("X", "x", title, format=",d", values=values, scale=scale)
+    return axis("X", "x", title, format=",d", values=values, scale=scale, **options)
 
 
 def means(
@@ -358,9 +366,9 @@ def counted(numbers: Iterable[int | None], what: str = "queries") -> str:
     return f"{low:,} {what}" if low == high else f"{low:,} to {high:,} {what}"
 
 
-def undefined_note(number: int, rule: str) -> str:
-    """Return a note on how undefined values count; empty if there are none."""
-    treatment = {"zero": "counted as 0", "one": "counted as 1"}.get(rule, "skipped")
+def undefined_note(number: int, fill: float | None) -> str:
+    """Return a note on the value that undefined ones count as; empty if there are none."""
+    treatment = "skipped" if fill is None else f"counted as {fill:g}"
     return f" · {number:,} undefined, {treatment}" if number else ""
 
 

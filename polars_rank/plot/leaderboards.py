@@ -9,12 +9,14 @@ import polars as pl
 from polars_rank._params import one_of, public
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
+from polars_rank.metrics.names import direction_note, direction_of
 from polars_rank.plot.drawing import (
     aggregate_title,
     altair,
     axis,
     confidence_text,
     counted,
+    cutoffs,
     layered,
     mean_title,
     non_empty,
@@ -22,7 +24,6 @@ from polars_rank.plot.drawing import (
     with_field,
 )
 from polars_rank.plot.runs import (
-    LABEL,
     NEUTRAL,
     PALETTE,
     columns_of_runs,
@@ -30,7 +31,6 @@ from polars_rank.plot.runs import (
     run_labels,
 )
 from polars_rank.plot.statistics_tables import only_metric, result
-from polars_rank.stats.leaderboard_rows import direction_in_title
 
 if TYPE_CHECKING:
     import altair as alt
@@ -41,10 +41,8 @@ Kind: TypeAlias = Literal["means", "ranks"]
 
 #: Maximum number of runs of a chart, and pixels of a run.
 _MAX_RUNS, _STEP = 60, 22
-_COLUMNS = (
-    *("rank", "rank_low", "rank_high", "mean", "low", "high", "best", "letters", "confidence"),
-    "direction",
-)
+_COLUMNS = ("rank", "rank_low", "rank_high", "best", "mean", "low", "high")
+_OPTIONAL = ("queries", "confidence")
 
 
 @public
@@ -60,7 +58,7 @@ def leaderboard(
     Parameters
     ----------
     table
-        The table that `stats.leaderboard` returns.
+        The table that `leaderboard` returns.
     metric
         Metric of the table to draw. Not needed for a table with one metric.
     kind
@@ -72,8 +70,7 @@ def leaderboard(
     Returns
     -------
     altair.LayerChart
-        A row per run. Runs that cannot be told apart from the best one are shaded and colored. The
-        letters on the right are those of the table: runs that share one cannot be told apart.
+        A row per run. Runs than which no run is significantly better are shaded and colored.
 
     Raises
     ------
@@ -86,7 +83,7 @@ def leaderboard(
     --------
     >>> log = pr.datasets.search_log(200, runs=["bm25", "dense", "hybrid"])
     >>> values = pr.per_query(log, "ndcg@10", by="run").collect()
-    >>> board = pr.stats.leaderboard(values)
+    >>> board = pr.leaderboard(values)
     >>> ranks = pr.plot.leaderboard(board, kind="ranks")
     >>> chart = pr.plot.leaderboard(board) | ranks
     >>> chart.save("leaderboard.png")  # doctest: +SKIP
@@ -95,16 +92,14 @@ def leaderboard(
     one_of("kind", kind, get_args(Kind))
     rows = lazy(table, "table")
     schema = schema_of(rows)
-    rows = result(rows, ("metric", *_COLUMNS), "pr.stats.leaderboard")
+    rows = result(rows, ("metric", *_COLUMNS), "pr.leaderboard", optional=_OPTIONAL)
     name, rows = only_metric(rows, metric)
-    units = next((each for each in ("queries", "tasks") if each in schema), None)
     drawn = {"x": "mean", "low": "low", "high": "high"}
     if kind == "ranks":
         drawn = {"x": "rank", "low": "rank_low", "high": "rank_high"}
     (names,) = columns_of_runs("run", [run], schema)
-    columns = [pl.col(names).alias("run"), pl.col(_COLUMNS)]
-    data = collected(rows.select(*columns, *([] if units is None else [pl.col(units)])))
-    data = harmless_texts(non_empty(data, drawn["x"], f"{drawn['x']}s"))
+    data = collected(rows.select(pl.col(names).alias("run"), *_COLUMNS, *_OPTIONAL))
+    data = harmless_texts(non_empty(data, drawn["low" if kind == "ranks" else "x"], kind))
     if data.height > _MAX_RUNS:
         raise ArgumentError(
             f"the chart would have {data.height:,} rows, more than {_MAX_RUNS}; filter the table"
@@ -113,17 +108,16 @@ def leaderboard(
         run_labels(data.get_column("run")).alias("run"),
         pl.col("best").fill_null(value=False),
     )
-    ranks = {"format": ",d", "tickMinStep": 1, "scale": {"domain": [1, data.height], "padding": 9}}
-    means = {"scale": {"zero": False}}
-    x = axis("X", drawn["x"], kind[:-1], grid=True, **(ranks if kind == "ranks" else means))
+    x = axis("X", "mean", "mean", grid=True, scale={"zero": False})
+    if kind == "ranks":
+        x = with_field(cutoffs("rank", range(1, data.height + 1), grid=True), "rank")
     order = data.get_column("run").to_list()
     bands = {"type": "band", "paddingInner": 0, "paddingOuter": 0}
     y = axis("Y", "run", None, type="nominal", grid=False, sort=order, labelPadding=8, scale=bands)
     tips = tooltip(
         ("run", "run"), ("mean", "mean", ".4f"), ("low", "low", ".4f"), ("high", "high", ".4f"),
         ("rank", "rank", ",d"), ("rank_low", "best rank", ",d"),
-        ("rank_high", "worst rank", ",d"), ("letters", "letters"),
-        *([] if units is None else [(units, units, ",d")]),
+        ("rank_high", "worst rank", ",d"), ("queries", "queries", ",d"), data=data,
     )  # fmt: skip
     both = {"y": y, "tooltip": tips}
     color = alt.ColorValue(NEUTRAL, condition={"test": "datum.best", "value": PALETTE[0]})
@@ -137,18 +131,23 @@ def leaderboard(
         alt.Chart()
         .mark_point(filled=True, size=64, opacity=1)
         .encode(x=x, color=color, **both),
-        alt.Chart()
-        .mark_text(x="width", dx=8, align="left", color=LABEL, fontSize=11)
-        .encode(y=y, text=alt.Text(field="letters", type="nominal")),
     ]  # fmt: skip
     level = confidence_text(data.get_column("confidence"))
-    direction = direction_in_title(name, data.get_column("direction")[0])
+    direction = _direction(name, data)
     title = f"{mean_title(name, capital=True)}{direction}, with {level}s"
     if kind == "ranks":
         title = f"Ranks by {aggregate_title(name)}{direction}, with simultaneous {level}s"
-    notes = []
-    if data.get_column("letters").is_not_null().any():
-        notes = ["shaded: cannot be told apart from the best", "same letter: cannot be told apart"]
-    subtitle = [" · ".join([*([] if units is None else [counted(data[units], units)]), *notes])]
+    notes = [counted(data.get_column("queries"))]
+    if data.get_column("best").any():
+        notes.append("shaded: no run is significantly better")
+    subtitle = [" · ".join(filter(None, notes))]
     height = max(56, _STEP * data.height)
     return layered(data, layers, title=title, subtitle=subtitle, height=height)
+
+
+def _direction(name: str, data: pl.DataFrame) -> str:
+    """Return what a title says of the direction, which the ranks show if the name does not."""
+    means = data.sort("rank").get_column("mean").drop_nulls()
+    if not direction_of(name) and len(means) and means[0] < means[-1]:
+        return " (lower is better)"
+    return direction_note(name)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, public
-from polars_rank.frames.tables import collected
 from polars_rank.plot.drawing import (
     ROWS,
     altair,
@@ -24,12 +23,9 @@ from polars_rank.plot.runs import NEUTRAL, Runs, groups, label_of, labeled
 from polars_rank.plot.values import BASELINE, DIFFERENCE, TINY, VALUE, Values, extent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import altair as alt
 
     from polars_rank._params import Names
-    from polars_rank.conventions import Conventions, Undefined
     from polars_rank.metrics.metric import Metric
     from polars_rank.plot.runs import Colors
 
@@ -50,8 +46,6 @@ def differences(
     baseline: Any,
     run: str = "run",
     query: Names = "query",
-    undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions | str | None = None,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
     """Draw the difference from the baseline for each query, in descending order.
@@ -67,16 +61,7 @@ def differences(
     run
         Column of runs.
     query
-        Columns that identify the query. If there is no column "query": the one column that
-        identifies the rows of each run, besides runs, metrics, counts and constant columns; if
-        there is none or several, name the columns. Queries that one of the runs does not have are
-        omitted.
-    undefined
-        Value of undefined metrics: "zero", "one" or "skip"; or a mapping from metrics to these.
-        Default: as in `conventions`.
-    conventions
-        Metric definitions to use, as a preset or its name. None: those that the column
-        `conventions` of the table names, as `per_query` returns it; else the default.
+        Columns that identify the query. Queries that one of the runs does not have are omitted.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
@@ -92,10 +77,6 @@ def differences(
     DataError
         If there is nothing to draw.
 
-    Notes
-    -----
-    The table is read twice.
-
     Examples
     --------
     >>> values = pr.per_query(pr.datasets.search_log(200), "ndcg@10", by="run")
@@ -103,19 +84,18 @@ def differences(
     >>> chart.save("differences.png")  # doctest: +SKIP
     """
     alt = altair()
-    data = Values.of(values, metric, run, query, undefined, conventions)
-    name = metric_title(data.name)
-    compared = {"baseline": baseline}
-    data.check_runs(compared)
+    data = Values.of(values, metric, run, query)
+    name = metric_title(data.metric.name)
+    data.check_runs({"baseline": baseline})
     pairs = data.pairs(baseline)
-    spread, runs = labeled(data.statistics_of(pairs, compared), colors=colors)
+    spread, runs = labeled(data.statistics_of(pairs), colors=colors)
     single = spread.get_column("counted").sum() <= _MAX_POINTS
     if single:
-        plan = _queries(pairs, data)
+        bars = _queries(pairs, data)
     else:
         highest = max(map(abs, [*spread.get_column("low"), *spread.get_column("high")]))
-        plan = _cells(pairs, data, highest, (ROWS // 2) // len(runs.labels))
-    bars = _bar_positions(labeled(collected(plan))[0])
+        bars = _cells(pairs, data, highest, (ROWS // 2) // len(runs.labels))
+    bars = _bar_positions(labeled(bars)[0])
     x = axis(
         "X", "start", "queries, sorted by difference", format=",d", scale={"nice": False},
         tickMinStep=1,
@@ -133,11 +113,11 @@ def differences(
         bars,
         [*_layers(runs, x, y, tips, data.colors_of_change), zero],
         title=f"{name}{data.direction}: {others} vs. {label_of(baseline)}, per query",
-        subtitle=_counts(spread, data.rule),
+        subtitle=_counts(spread, data.metric.fill),
     )
 
 
-def _queries(pairs: pl.LazyFrame, values: Values) -> pl.LazyFrame:
+def _queries(pairs: pl.DataFrame, values: Values) -> pl.DataFrame:
     """Return one bar per query."""
     return (
         pairs.filter(pl.col(DIFFERENCE).is_not_null())
@@ -146,7 +126,7 @@ def _queries(pairs: pl.LazyFrame, values: Values) -> pl.LazyFrame:
     )
 
 
-def _cells(pairs: pl.LazyFrame, values: Values, highest: float, cells: int) -> pl.LazyFrame:
+def _cells(pairs: pl.DataFrame, values: Values, highest: float, cells: int) -> pl.DataFrame:
     """Return one bar per cell of differences; 0 has its own cell."""
     width = 2 * (highest or 1.0) / (cells - 1)
     difference = pl.col(DIFFERENCE)
@@ -191,7 +171,7 @@ def _layers(runs: Runs, x: Any, y: Any, tips: list[Any], colors: tuple[str, str]
     return [*parts, under_the_pointer.encode(**bar, tooltip=tips)]
 
 
-def _counts(spread: pl.DataFrame, rule: str) -> list[str]:
+def _counts(spread: pl.DataFrame, fill: float | None) -> list[str]:
     """Return the numbers of higher, equal and lower queries by run, and the number of queries."""
     rows = spread.sort("run").iter_rows(named=True)
     subtitle = [
@@ -201,7 +181,7 @@ def _counts(spread: pl.DataFrame, rule: str) -> list[str]:
     ]
     few = 4
     other_runs = [f"and {len(subtitle) - few} more runs"] if len(subtitle) > few else []
-    undefined = undefined_note(max(spread.get_column("undefined")), rule)
+    undefined = undefined_note(max(spread.get_column("undefined")), fill)
     return [*subtitle[:few], *other_runs, counted(spread.get_column("queries")) + undefined]
 
 
@@ -214,8 +194,6 @@ def scatter(
     y: Any = None,
     run: str = "run",
     query: Names = "query",
-    undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions | str | None = None,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
     """Draw a scatter plot of two runs, with one point per query.
@@ -231,16 +209,7 @@ def scatter(
     run
         Column of runs.
     query
-        Columns that identify the query. If there is no column "query": the one column that
-        identifies the rows of each run, besides runs, metrics, counts and constant columns; if
-        there is none or several, name the columns. Queries that one of the runs does not have are
-        omitted.
-    undefined
-        Value of undefined metrics: "zero", "one" or "skip"; or a mapping from metrics to these.
-        Default: as in `conventions`.
-    conventions
-        Metric definitions to use, as a preset or its name. None: those that the column
-        `conventions` of the table names, as `per_query` returns it; else the default.
+        Columns that identify the query. Queries that one of the runs does not have are omitted.
     colors
         Mapping from runs to colors, such as `{"neural": "#0072B2"}`. Points have the color of y.
 
@@ -264,11 +233,11 @@ def scatter(
     >>> chart.save("runs.png")  # doctest: +SKIP
     """
     alt = altair()
-    data = Values.of(values, metric, run, query, undefined, conventions)
-    name = metric_title(data.name)
+    data = Values.of(values, metric, run, query)
+    name = metric_title(data.metric.name)
     first, second = data.two_runs(x, y)
     pairs = data.pairs(first, second)
-    spread, _ = labeled(data.statistics_of(pairs, {"x": first, "y": second}))
+    spread, _ = labeled(data.statistics_of(pairs))
     low, high = extent(*spread.select("least", "most").row(0))
     a, b = label_of(first), label_of(second)
     color = Runs.of([a, b], a, colors).colors[-1]
@@ -309,13 +278,13 @@ def scatter(
             diagonal.encode(x=across, y=up),
         ],
         title=f"{name}{data.direction}: {b} vs. {a}",
-        subtitle=_counts(spread, data.rule),
+        subtitle=_counts(spread, data.metric.fill),
         width=340,
         height=340,
     )
 
 
-def _points(queries: pl.LazyFrame) -> pl.DataFrame:
+def _points(queries: pl.DataFrame) -> pl.DataFrame:
     """Return one row per point with the number of its queries and the name of the first."""
     points = queries.group_by("x", "y").agg(
         number=pl.len(), query=pl.col("query").min(), rest=pl.len() - 1
@@ -324,7 +293,7 @@ def _points(queries: pl.LazyFrame) -> pl.DataFrame:
     name = pl.when(pl.col("rest") > 0).then(more).otherwise("query")
     points = points.select("x", "y", "number", query=name)
     # Large points are behind small ones.
-    return collected(points).sort("number", "x", "y", descending=[True, False, False])
+    return points.sort("number", "x", "y", descending=[True, False, False])
 
 
 def _size(most: int) -> Any:
@@ -349,7 +318,7 @@ def _shaded_halves(low: float, high: float, x: Any, y: Any, colors: tuple[str, s
     ]
 
 
-def _grid(both: pl.LazyFrame, low: float, high: float) -> pl.DataFrame:
+def _grid(both: pl.DataFrame, low: float, high: float) -> pl.DataFrame:
     """Return the number of queries in each cell of the two values."""
     width = (high - low) / _CELLS_PER_SIDE
 
@@ -358,7 +327,7 @@ def _grid(both: pl.LazyFrame, low: float, high: float) -> pl.DataFrame:
 
     counts = both.group_by(i=cell(BASELINE), j=cell(VALUE)).agg(pl.len().alias("number"))
     x, y = low + pl.col("i") * width, low + pl.col("j") * width
-    return collected(counts).sort("i", "j").select("number", x=x, x2=x + width, y=y, y2=y + width)
+    return counts.sort("i", "j").select("number", x=x, x2=x + width, y=y, y2=y + width)
 
 
 def _shade(most: int, color: str) -> Any:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, public
+from polars_rank._params import check_column, positive, public
 from polars_rank.errors import ArgumentError, DataError
-from polars_rank.frames.tables import collected, lazy
+from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.plot.drawing import (
     FILLED,
     altair,
@@ -20,21 +20,18 @@ from polars_rank.plot.drawing import (
     metric_title,
     tooltip,
 )
-from polars_rank.plot.runs import NEUTRAL, groups, label_of, labeled
-from polars_rank.stats.pilots import Plan
+from polars_rank.plot.runs import NEUTRAL, groups, labeled_pairs
+from polars_rank.plot.statistics_tables import name_of
+from polars_rank.stats._arrays import numpy
+from polars_rank.stats.designs import Design
+from polars_rank.stats.planning import Power, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import altair as alt
 
     from polars_rank._params import Names
-    from polars_rank.conventions import Conventions, Undefined
     from polars_rank.metrics.metric import Metric
     from polars_rank.plot.runs import Colors, Runs
-    from polars_rank.stats.designs import Design
-    from polars_rank.stats.intervals import Alternative
-    from polars_rank.stats.pilots import Pilot
 
 #: Points of a curve.
 _POINTS = 60
@@ -44,7 +41,6 @@ _FIRST, _LAST = 1 / 8, 2
 _MOST = 1_000
 #: Fewer units than this have no variance.
 _FEWEST = 2
-_PLACE = OWN + "place"
 
 
 @public
@@ -52,7 +48,7 @@ def power(
     values: Any,
     metric: str | Metric | None = None,
     *,
-    baseline: Any,
+    baseline: Any = None,
     difference: float | None = None,
     run: str = "run",
     query: Names = "query",
@@ -60,10 +56,6 @@ def power(
     cluster: Names | None = None,
     power: float = 0.8,
     confidence: float = 0.95,
-    alternative: Alternative = "two-sided",
-    margin: float = 0.0,
-    undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions | str | None = None,
     colors: Colors | None = None,
 ) -> alt.LayerChart:
     """Draw the power to detect a difference by the number of queries, one curve for each run.
@@ -71,19 +63,17 @@ def power(
     Parameters
     ----------
     values
-        Per-query values or moments of several runs, as for `stats.power`.
+        Per-query values or moments of several runs, as for `power`.
     metric
         The metric; None if there is only one.
     baseline
-        The run that the others are compared with.
+        The run that the others are compared with. Default: all pairs of runs.
     difference
-        The difference of means to detect, above 0. None for the observed difference. With the
-        alternative "equivalent", the true difference, from 0 to below `margin`; None for 0.
+        The difference of means to detect, above 0. Default: the observed one.
     run
         Column of runs.
     query
-        Columns that identify the query. If there is no column "query": the one column that
-        identifies the rows of each run, besides runs, metrics, counts and constant columns.
+        Columns that identify the query.
     weight
         Column of query weights, 0 or more.
     cluster
@@ -92,10 +82,6 @@ def power(
         Power that is drawn as a dashed line, between 1 - `confidence` and 1.
     confidence
         1 - the significance level of the test, and confidence level of the bands.
-    alternative, margin
-        Alternative hypothesis, and the margin of "equivalent".
-    undefined, conventions
-        How undefined values count, and metric definitions to use, as in `evaluate`.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
@@ -104,7 +90,7 @@ def power(
     altair.LayerChart
         The points are the power of the queries in `values`. The bands are confidence intervals:
         `values` are a sample of queries, and the queries that `power` needs are uncertain as
-        `needed_low` and `needed_high` of `stats.power` show.
+        `needed_low` and `needed_high` of `power` show.
 
     Raises
     ------
@@ -120,67 +106,70 @@ def power(
     >>> chart.save("power.png")  # doctest: +SKIP
     """
     altair()
-    plan = Plan.of(
-        lazy(values, "values"), None if metric is None else [metric], "metric", baseline=baseline,
-        difference=difference, run=run, by=None, query=query, weight=weight, cluster=cluster,
-        power=power, confidence=confidence, alternative=alternative, margin=margin,
-        undefined=undefined, conventions=conventions,
+    design = Design.of(power, confidence)
+    if difference is not None:
+        positive("difference", difference)
+    table = lazy(values, "values")
+    if metric is not None:
+        check_column("metric", name_of(metric), schema_of(table))
+    source, rows_of = planned(
+        table, None if metric is None else [metric], baseline, is_pairs=True, query=query, run=run,
+        by=None, weight=weight, cluster=cluster, predictions=None,
     )  # fmt: skip
-    observed = collected(plan.observed)
-    names = observed.get_column("metric").unique(maintain_order=True).to_list()
+    with numpy().errstate(all="ignore"):
+        plan = Power(rows_of(), design, difference)
+    keys = plan.rows.keys
+    names = list(dict.fromkeys(key.metric for key in keys))
     if len(names) > 1:
         raise ArgumentError(f"a chart shows one metric; set `metric` to one of {names}")
-    pilots = plan.pilots(observed)
-    if not any(pilots):
-        raise DataError(
-            "nothing to draw: all differences from the baseline are equal, or there is none to "
-            "detect; set `difference`"
+    if len({key.group for key in keys}) > 1:
+        raise ArgumentError(
+            f"a chart shows the values of one judge; filter the table to one value of {source.by}"
         )
-    data, runs = labeled(_curves(plan, pilots, observed, run), colors=colors)
+    points = _points(plan)
+    if not points.height:
+        raise DataError(
+            "nothing to draw: all differences are equal, or there is none to detect; set "
+            "`difference`"
+        )
+    drawn = [keys[place] for place in points.get_column("place")]
+    compared = pl.DataFrame({"run": [key.run for key in drawn]}).select(groups(["run"]))
+    data, runs, versus = labeled_pairs(
+        pl.concat([points.drop("place"), compared], how="horizontal"),
+        pl.Series([key.baseline for key in drawn]), colors,
+    )  # fmt: skip
     data = data.sort("run", "x")
-    has_bands = len(runs.labels) <= FILLED
+    size = "the observed difference" if difference is None else f"a difference of {difference:g}"
     return layered(
         data,
         _layers(data, runs, power),
-        title=_title(plan.design, metric_title(names[0]), label_of(baseline), difference),
+        title=f"Power to detect {size} in {metric_title(names[0])}"
+        + ("" if versus is None else f" from {versus}"),
         subtitle=[
             f"points: the queries of the table · dashed line: power of {100 * power:g}%",
-            f"bands: {confidence_text([confidence])}s" if has_bands else "",
+            f"bands: {confidence_text([confidence])}s" if len(runs.labels) <= FILLED else "",
         ],
     )
 
 
-def _curves(
-    plan: Plan, pilots: Sequence[Pilot | None], observed: pl.DataFrame, run: str
-) -> pl.DataFrame:
-    """Return the power of each run, and its interval, by the number of queries."""
-    queries = observed.get_column("queries").to_list()
-    needed = [plan.solution(pilot)["needed"] for pilot in pilots]
-    most = max(queries)
-    ends = [min(each, _MOST * most) for each in (*needed, *queries) if each]
+def _points(plan: Power) -> pl.DataFrame:
+    """Return the power of each row, and its interval, by the number of queries."""
+    queries = [int(each) for each in plan.queries]
+    needed = [each["needed"] for each in plan.solutions]
+    ends = [min(each, _MOST * max(queries)) for each in (*needed, *queries) if each]
     first, last = max(min(ends) * _FIRST, 2.0), max(ends) * _LAST
     ratio = (last / first) ** (1 / (_POINTS - 1))
     numbers = {round(first * ratio**step) for step in range(_POINTS)}
     rows = []
-    for place, (pilot, own) in enumerate(zip(pilots, queries, strict=True)):
-        if pilot is None:
-            continue
-        for number in sorted({*numbers, own}):
-            units = number / pilot.queries_per_unit
+    for place, own in enumerate(queries):
+        effects = plan.effects(place)
+        for number in sorted({*numbers, own}) if effects else ():
+            units = number * float(plan.units[place]) / own
             if units >= _FEWEST:
-                powers = [plan.design.power_of(units, *case) for case in plan.cases(pilot)]
+                powers = [plan.design.power_of(units, each) for each in effects or ()]
                 rows.append((place, number, *powers, number == own))
-    columns = [_PLACE, "x", "high", "y", "low", "own"]
-    table = pl.DataFrame(rows, schema=columns, orient="row")
-    of_runs = observed.select(*groups([run])).with_columns(pl.int_range(pl.len()).alias(_PLACE))
-    return table.join(of_runs, on=_PLACE).drop(_PLACE)
-
-
-def _title(design: Design, metric: str, baseline: str, difference: float | None) -> str:
-    if design.margin is not None:
-        return f"Power to show that {metric} is within {design.margin:g} of {baseline}"
-    size = "the observed difference" if difference is None else f"a difference of {difference:g}"
-    return f"Power to detect {size} in {metric} from {baseline}"
+    columns = ["place", "x", "high", "y", "low", "own"]
+    return pl.DataFrame(rows, schema=columns, orient="row")
 
 
 def _layers(data: pl.DataFrame, runs: Runs, power: float) -> list[Any]:

@@ -11,7 +11,7 @@ import polars as pl
 from polars_rank._params import OWN, check_column, check_distinct, public
 from polars_rank._texts import visible, visible_text
 from polars_rank.errors import ArgumentError, DataError, SchemaError, short
-from polars_rank.stats.per_query_tables import run_column
+from polars_rank.stats.values import run_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -214,11 +214,12 @@ def labeled(
     baseline: Any = None,
     colors: Colors | None = None,
     needed: bool = False,
+    separator: str = " · ",
 ) -> tuple[pl.DataFrame, Runs]:
     """Return the table with the names of its runs in the column "run", and the runs.
 
-    Runs are identified by the columns from `groups`; without them, there is one run without a name.
-    With `needed`, a missing baseline is an error.
+    Runs are identified by the columns from `groups`, whose values are joined with a separator;
+    without them, there is one run without a name. With `needed`, a missing baseline is an error.
     """
     columns = grouped(table.columns)
     if not columns:
@@ -228,7 +229,8 @@ def labeled(
             )
         named = table.with_columns(pl.lit("").alias("run"))
         return named, Runs.of([""], None, {"": PALETTE[0]})
-    label = pl.concat_str([run_labels(table.get_column(name)) for name in columns], separator=" · ")
+    parts = [run_labels(table.get_column(name)) for name in columns]
+    label = pl.concat_str(parts, separator=separator)
     order = table.select(*columns, label.alias("run")).unique()
     order = order.sort(columns, nulls_last=True)
     runs = Runs.of(order.get_column("run"), baseline, colors)
@@ -236,6 +238,20 @@ def labeled(
         available = ", ".join(map(repr, runs.labels[:10])) or "none"
         raise DataError(f"run {baseline!r} (`baseline`) not found; available: {available}")
     return table.with_columns(label.alias("run")).drop(columns), runs
+
+
+def labeled_pairs(
+    table: pl.DataFrame, baselines: pl.Series, colors: Colors | None = None
+) -> tuple[pl.DataFrame, Runs, str | None]:
+    """Return the table with the names of its runs, the runs, and the name of the one baseline.
+
+    If there are several baselines, there is none, and the names are those of pairs.
+    """
+    names = run_labels(baselines.drop_nulls().unique())
+    if len(names) > 1 and (columns := grouped(table.columns)):
+        table = table.with_columns(baselines.alias(f"{_GROUP}{len(columns)}"))
+    table, runs = labeled(table, colors=colors, separator=" vs. ")
+    return table, runs, names[0] if len(names) == 1 else None
 
 
 def run_labels(names: pl.Series) -> pl.Series:

@@ -2,87 +2,63 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_rank._params import check_column
 from polars_rank.errors import ArgumentError, SchemaError, hint
-from polars_rank.frames.results import COUNT, FLAG, NUMBER, TEXT, typed
+from polars_rank.frames.results import COUNT, NUMBER, TEXT, typed
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import listed, output_name
-from polars_rank.stats.differences import COLUMNS as COMPARISON_COLUMNS
-from polars_rank.stats.summary import COLUMNS as SUMMARY_COLUMNS
+from polars_rank.stats.comparison import COMPARISON
+from polars_rank.stats.leaderboards import LEADERBOARD
+from polars_rank.stats.results import schema_of_result
+from polars_rank.stats.summary import SUMMARY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 #: Columns of `summarize`, `compare`, `tie_bands` and `judgment_bounds` other than their keys.
-RESULTS = frozenset({
-    *SUMMARY_COLUMNS, *COMPARISON_COLUMNS,
-    *("expected", "tied_rankings", "tied_documents", "judged"),
+_RESULTS = frozenset({
+    "metric", "baseline", *schema_of_result((*SUMMARY, *COMPARISON)),
+    "expected", "tied_rankings", "tied_documents", "judged",
 })  # fmt: skip
 #: Types of the columns of results that charts read; the others are numbers.
 _TYPES = {
-    **dict.fromkeys(("metric", "column", "value", "letters", "parameters", "procedure"), TEXT),
-    **dict.fromkeys(("candidate", "judge", "reference", "direction"), TEXT),
-    **dict.fromkeys(("small", "best"), FLAG),
-    **dict.fromkeys(("queries", "tasks", "pairs", "rank", "rank_low", "rank_high"), COUNT),
+    **schema_of_result((*SUMMARY, *COMPARISON, *LEADERBOARD)),
+    **dict.fromkeys(("metric", "candidate", "procedure", "parameters"), TEXT),
+    **dict.fromkeys(("baseline", "judge", "reference"), TEXT),
+    "pairs": COUNT,
 }
-#: Columns that charts read if a table has them.
-_OPTIONAL = ("queries", "tasks", "confidence", "p_corrected", "low_corrected", "high_corrected")
-#: Columns of intervals that are corrected for the number of rows.
-_CORRECTED = ("low_corrected", "high_corrected")
 
 
-def check_columns(
-    schema: pl.Schema, columns: Iterable[str], function: str, parameter: str = "table"
-) -> None:
-    """Raise `SchemaError` for a table without the required columns."""
+def result(
+    rows: pl.LazyFrame,
+    columns: Iterable[str],
+    function: str,
+    parameter: str = "table",
+    optional: Iterable[str] = (),
+) -> pl.LazyFrame:
+    """Return the table of a function, with its types; raise `SchemaError` for another table.
+
+    Optional columns that the table does not have are null.
+    """
+    schema = schema_of(rows)
     missing = [name for name in columns if name not in schema]
     if missing:
         raise SchemaError(
             f"column {missing[0]!r} (`{parameter}`) not found; pass the table that {function} "
             f"returns; available: {', '.join(map(repr, schema)) or 'none'}"
         )
-
-
-def result(
-    rows: pl.LazyFrame, columns: Iterable[str], function: str, parameter: str = "table"
-) -> pl.LazyFrame:
-    """Return the table of a function, with its types; raise `SchemaError` for another table."""
-    check_columns(schema_of(rows), columns, function, parameter)
-    names = (*columns, *_OPTIONAL)
-    return typed(rows, parameter, {name: _TYPES.get(name, NUMBER) for name in names})
+    types = {name: _TYPES.get(name, NUMBER) for name in (*columns, *optional)}
+    nothing = (pl.lit(None, types[name]).alias(name) for name in optional if name not in schema)
+    return typed(rows, parameter, types).with_columns(nothing)
 
 
 def keys_of(schema: pl.Schema, runs: Sequence[str]) -> list[str]:
     """Return the group columns of a table, other than those of runs."""
-    own = {*RESULTS, *runs}
-    return [name for name in schema if name not in own and not re.fullmatch(r"q[\d.]+", name)]
-
-
-def with_level(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the table with the column "confidence", null if it does not have it."""
-    if "confidence" in schema_of(rows):
-        return rows
-    return rows.with_columns(confidence=pl.lit(None, pl.Float64))
-
-
-def bounds_of(schema: pl.Schema) -> list[str]:
-    """Return the columns of intervals of a table, with those that are corrected if it has them."""
-    corrected = [*_CORRECTED] if {*_CORRECTED} <= {*schema} else []
-    return ["low", "high", *corrected]
-
-
-def with_corrected_bounds(rows: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
-    """Return the table with corrected intervals as "low" and "high", and whether they differ."""
-    if not {*_CORRECTED} <= {*rows.columns}:
-        return rows, False
-    low, high = map(pl.col, _CORRECTED)
-    differ = rows.select(((pl.col("low") > low) | (pl.col("high") < high)).any()).item()
-    return rows.with_columns(low=low, high=high).drop(_CORRECTED), bool(differ)
+    return [name for name in schema if name not in {*_RESULTS, *runs}]
 
 
 def name_of(metric: str | pl.Expr) -> str:
@@ -94,9 +70,7 @@ def column_of(schema: pl.Schema, metric: Any, taken: Sequence[str]) -> str:
     """Return the column of the metric, by name or as the only float column."""
     if metric is not None:
         name = name_of(metric)
-        check_column("metric", name, schema)
-        if not (schema[name].is_numeric() or schema[name] == pl.Null):
-            raise SchemaError(f"column {name!r} (`metric`) must be numeric; found {schema[name]}")
+        check_column("metric", name, schema, "number")
         return name
     float_columns = [
         name for name, dtype in schema.items() if dtype.is_float() and name not in taken

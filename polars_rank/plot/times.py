@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import public
+from polars_rank._params import check_column, public
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot.drawing import (
@@ -26,12 +26,10 @@ from polars_rank.plot.drawing import (
 )
 from polars_rank.plot.runs import groups, harmless_texts, labeled, run_columns
 from polars_rank.plot.statistics_tables import (
-    check_columns,
     column_of,
     keys_of,
     only_metric,
     result,
-    with_level,
 )
 from polars_rank.plot.thinning import thinned
 
@@ -62,8 +60,7 @@ def over_time(
     Parameters
     ----------
     table
-        The table that `summarize` returns by time (and run), with any kind of interval, or the
-        table of `evaluate`, without intervals.
+        The table that `summarize` returns by time, or the table of `evaluate`, without intervals.
     metric
         The metric to draw; None if there is only one.
     time
@@ -102,8 +99,8 @@ def over_time(
     altair()
     rows = lazy(table, "table")
     schema = schema_of(rows)
-    check_columns(schema, (time,), f"pr.summarize(by={time!r})", "time")
-    rows = result(rows, ("queries",), f"pr.summarize(by={time!r})")
+    check_column("time", time, schema)
+    rows = result(rows, ("queries",), f"pr.summarize(by={time!r})", optional=("confidence",))
     columns = run_columns(schema, run, time=time)
     nothing = pl.lit(None, dtype=pl.Float64)
     ends, value = {"low": nothing, "high": nothing}, ""
@@ -116,7 +113,7 @@ def over_time(
         name = value = column_of(schema, metric, ("queries", time, *columns))
         others = []
     selected = collected(
-        with_level(rows).select(
+        rows.select(
             *groups(columns), "queries", "confidence", x=time, y=pl.col(value).cast(pl.Float64),
             **ends,
         )
@@ -134,11 +131,11 @@ def over_time(
     data, kind = _with_times(data)
     data = _thinned(data, runs, kind).sort("run", "x")
     has_bounds = data.get_column("low").is_not_null().any()
-    bounds = [("low", "low", ".4f"), ("high", "high", ".4f")] if has_bounds else []
     tips = [
         _moment(kind, time),
         *tooltip(
-            ("y", mean_title(name), ".4f"), *bounds, ("queries", "queries", ",d"), of=runs
+            ("y", mean_title(name), ".4f"), ("low", "low", ".4f"), ("high", "high", ".4f"),
+            ("queries", "queries", ",d"), of=runs, data=data,
         ),
     ]  # fmt: skip
     x = axis("X", "x", time, type=kind, **_ticks(data, kind))

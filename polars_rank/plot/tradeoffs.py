@@ -21,7 +21,7 @@ from polars_rank.plot.drawing import (
     tooltip,
     with_field,
 )
-from polars_rank.plot.runs import NEUTRAL, label_of, labeled, run_columns
+from polars_rank.plot.runs import NEUTRAL, groups, label_of, labeled, run_columns
 from polars_rank.plot.statistics_tables import (
     check_metric,
     keys_of,
@@ -29,9 +29,7 @@ from polars_rank.plot.statistics_tables import (
     name_of,
     result,
     rows_of_metrics,
-    with_level,
 )
-from polars_rank.plot.values import by_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,8 +55,8 @@ def tradeoff(
     Parameters
     ----------
     table
-        The table that `summarize` returns by run, with any kind of interval; or a table with one
-        row per run and one column per metric, without intervals, such as that of `evaluate`.
+        The table that `summarize` returns; or a table with one row per run and one column per
+        metric, without intervals, such as that of `evaluate`.
     x, y
         The metrics. Default for a table of `summarize` with two metrics: x is the first.
     run
@@ -93,8 +91,10 @@ def tradeoff(
     rows = lazy(table, "table")
     schema = schema_of(rows)
     columns = run_columns(schema, run)
+    function = "pr.summarize" if "metric" in schema else "pr.evaluate"
+    rows = result(rows, ("queries",), function, optional=("confidence",))
     if "metric" in schema:
-        rows = result(rows, ("mean", "low", "high", "queries"), "pr.summarize")
+        rows = result(rows, ("mean", "low", "high"), function)
         x, y = _two_metrics(rows, x, y)
         rows, others = rows_of_metrics(rows, [x, y]), keys_of(schema, columns)
         ends = ("low", "mean", "high")
@@ -103,10 +103,11 @@ def tradeoff(
         )
     else:
         x, y = (_column(parameter, each, schema) for parameter, each in (("x", x), ("y", y)))
-        rows = result(rows, ("queries",), "pr.evaluate")
         others, nothing = [], pl.lit(None, dtype=pl.Float64)
         across, up = ([nothing, pl.col(name).cast(pl.Float64), nothing] for name in (x, y))
-    values = collected(by_run(with_level(rows), columns, _points(across, up)))
+    facts = _points(across, up)
+    by_run = rows.group_by(groups(columns)).agg(**facts) if columns else rows.select(**facts)
+    values = collected(by_run)
     if (values.get_column("rows") > 1).any():
         raise ArgumentError(
             "several rows for one run; set `run`"
@@ -180,10 +181,9 @@ def _layers(data: pl.DataFrame, runs: Runs, x: str, y: str, baseline: str | None
         (name, f"{metric}, {end}", ".4f")
         for metric, ends in ((x, ("x_low", "x_high")), (y, ("low", "high")))
         for name, end in zip(ends, ("low", "high"), strict=True)
-        if data.get_column(name).is_not_null().any()
     ]
     tips = tooltip(
-        ("x", x, ".4f"), ("y", y, ".4f"), *bounds, ("queries", "queries", ",d"), of=runs
+        ("x", x, ".4f"), ("y", y, ".4f"), *bounds, ("queries", "queries", ",d"), of=runs, data=data
     )  # fmt: skip
     line = alt.Chart().mark_rule(strokeWidth=2)
     color = looks(runs, "color")

@@ -6,205 +6,159 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, check_column
-from polars_rank.errors import ArgumentError, DataError, number_of
+from polars_rank._params import OWN, find_columns
+from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.checks import with_run_warning
-from polars_rank.frames.tables import collected, lazy, schema_of
+from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.metrics.names import direction_note
 from polars_rank.plot.drawing import counted, non_empty, undefined_note
 from polars_rank.plot.runs import HIGHER, LOWER, groups, harmless_text, run_columns
-from polars_rank.stats.per_query_tables import (
-    key_columns,
-    known_query,
-    query_columns,
-    variables,
-    with_definitions,
-)
-from polars_rank.stats.run_pairs import PAIRED, Pairs, baseline_of, check_run, is_run, unknown_run
+from polars_rank.stats import values as of_queries
+from polars_rank.stats.run_pairs import is_run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from polars_rank._params import Names
-    from polars_rank.conventions import Conventions
 
 #: The value of a ranking, the value of the baseline, and their difference.
 VALUE, BASELINE, DIFFERENCE = OWN + "value", OWN + "baseline", OWN + "difference"
 #: Rounding error of a value on the edge of two cells.
 TINY = 1e-9
-_UNDEFINED = OWN + "undefined"
+_UNDEFINED, _EITHER = OWN + "undefined", OWN + "either"
 
 
 class Values(NamedTuple):
     """The values of one metric, with undefined ones replaced, and the keys of rankings."""
 
-    rows: pl.LazyFrame
-    name: str
+    group: of_queries.Group
+    metric: of_queries.Variable
     run: list[str]
-    query: list[str]
-    rule: str
-    #: Whether a lower value is better, and what titles say of it.
-    lower_is_better: bool
+    #: What titles say of the direction of the metric.
     direction: str
-    #: The column that replaces a missing column "query", if there is one.
-    default_query: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls,
-        values: Any,
-        metric: Any,
-        run: str | None,
-        query: Names | None,
-        undefined: Any,
-        conventions: Conventions | str | None,
-    ) -> Values:
+    def of(cls, values: Any, metric: Any, run: str | None, query: Names | None = None) -> Values:
         """Return the values of a per-query table, after checks of its columns.
 
         `query` is None if the queries do not matter; otherwise runs are compared.
         """
-        rows, definitions = with_definitions(lazy(values, "values"), conventions, undefined)
-        schema = schema_of(rows)
+        table = lazy(values, "values")
+        schema = schema_of(table)
+        if query is not None:
+            of_queries.run_column(schema, run, required=True)
+            query = of_queries.query_columns(schema, query, required=True)
+        runs = run_columns(schema, run)
+        column = next(iter(runs), None)
+        columns = find_columns(schema, {"by": None, "run": runs, "query": query})
         metrics = None if metric is None else [metric]
-        if query is not None:
-            if run is None:
-                raise ArgumentError("`run` must name the column of runs; found None")
-            check_column("run", run, schema)
-        columns = run_columns(schema, run)
-        keys = key_columns(schema, run=columns)
-        queries: tuple[str, ...] = ()
-        default_query: tuple[str, ...] = ()
-        if query is not None:
-            queries = query_columns(rows, query, metrics, keys)
-            default_query = () if known_query(schema, query) else queries
-        keys = key_columns(schema, run=columns, query=queries)
-        taken = [*columns, *queries]
-        requested = variables(schema, metrics, definitions, keys, "metric", undefined)
+        by = of_queries.with_judge(schema, columns, metrics)
+        taken = {name: parameter for parameter, named in columns.items() for name in named}
+        taken |= dict.fromkeys(by, "by")
+        table, conventions = of_queries.with_conventions(table, schema)
+        requested = of_queries.variables(schema, metrics, conventions, taken, "metric")
         if len(requested) > 1:
             names = ", ".join(repr(each.name) for each in requested)
             raise ArgumentError(f"a chart shows one metric; set `metric` to one of {names}")
-        (variable,) = requested
-        undefined_there = pl.col(variable.name).is_null().alias(_UNDEFINED)
-        selected = rows.select(*taken, variable.value.alias(VALUE), undefined_there)
-        selected = with_run_warning(selected, rows, run, keys)
-        given = metric if isinstance(metric, pl.Expr) else variable.name
-        return cls(
-            selected, variable.name, columns, [*queries], variable.counts_as,
-            variable.lower_is_better, direction_note(given, definitions.name), default_query,
-        )  # fmt: skip
+        table = with_run_warning(table, table, run, columns)
+        source = of_queries.Values(table, requested, by, column, columns["query"])
+        _, found = source.facts_and_groups()
+        if len(found) > 1:
+            raise ArgumentError(
+                f"a chart shows the values of one judge; filter the table to one value of {by[0]!r}"
+            )
+        (group,) = found
+        if query is not None:
+            group.check_unique()
+        given = metric if isinstance(metric, pl.Expr) else requested[0].name
+        return cls(group, requested[0], runs, direction_note(given, conventions.name))
 
     @property
-    def known(self) -> pl.LazyFrame:
-        """The rows with a value, with runs under internal names."""
-        return self.rows.filter(pl.col(VALUE).is_not_null()).select(*groups(self.run), VALUE)
+    def rows(self) -> pl.DataFrame:
+        """The values of all rankings."""
+        name = self.metric.name
+        undefined = pl.col(of_queries.UNDEFINED + name).alias(_UNDEFINED)
+        keys = self.group.source.keys
+        return self.group.frame.select(*keys, pl.col(name).alias(VALUE), undefined)
 
     @property
     def colors_of_change(self) -> tuple[str, str]:
         """The colors of higher and lower values: green for better ones."""
-        return (LOWER, HIGHER) if self.lower_is_better else (HIGHER, LOWER)
+        return (LOWER, HIGHER) if self.metric.lower_is_better else (HIGHER, LOWER)
 
     @property
     def query_name(self) -> pl.Expr:
         """The query id as text."""
-        parts = [pl.col(name).cast(pl.String).fill_null("null") for name in self.query]
+        parts = [pl.col(name).cast(pl.String).fill_null("null") for name in self.group.source.query]
         return harmless_text(pl.concat_str(parts, separator=" · "))
 
     def spread(self) -> pl.DataFrame:
         """Return the number and range of values by run; raise `DataError` if there are none."""
         value = pl.col(VALUE)
-        facts = {**_facts(value), "low": value.min(), "high": value.max(), "mean": value.mean()}
-        statistics = collected(by_run(self.rows, self.run, facts))
-        self._check(statistics)
-        return statistics
+        return self._statistics(self.rows, value)
 
     def description(self, spread: pl.DataFrame) -> str:
         """Return the number of queries and the treatment of undefined values."""
         undefined = max(spread.get_column("undefined"), default=0)
-        return counted(spread.get_column("queries")) + undefined_note(undefined, self.rule)
+        return counted(spread.get_column("queries")) + undefined_note(undefined, self.metric.fill)
 
     def two_runs(self, x: Any, y: Any) -> tuple[Any, Any]:
         """Return the two runs to draw, completing those that are not given."""
-        self.check_runs({"x": x, "y": y})
-        if x is not None and y is not None:
-            return x, y
-        names = self.names_of_runs()
-        requested_runs = [each for each in (x, y) if each is not None]
-        others = [each for each in names if each not in requested_runs]
-        if len(requested_runs) + len(others) != 2:
-            raise ArgumentError(f"set `x` and `y` to two of the runs; available: {names[:10]}")
-        if y is None:
-            return (x, others[0]) if x is not None else (others[0], others[1])
-        return others[0], y
+        given = {name: run for name, run in (("x", x), ("y", y)) if run is not None}
+        self.check_runs(given)
+        others = [each for each in self.group.rows if each not in given.values()]
+        if len(given) + len(others) != 2 and len(given) < 2:
+            names = [*self.group.rows][:10]
+            raise ArgumentError(f"set `x` and `y` to two of the runs; available: {names}")
+        first, second = (others.pop(0) if each is None else each for each in (x, y))
+        return first, second
 
-    def check_runs(self, compared: Mapping[str, Any]) -> None:
-        """Raise `ArgumentError` unless the values of parameters can be in the column of runs."""
-        for parameter, run in compared.items():
-            if run is not None:
-                check_run(parameter, run, self.run[0], schema_of(self.rows)[self.run[0]])
-
-    def names_of_runs(self) -> list[Any]:
-        """Return the sorted names of the runs."""
+    def check_runs(self, compared: dict[str, Any]) -> None:
+        """Raise an error unless the runs that parameters name have rows."""
         (run,) = self.run
-        return collected(self.rows.select(pl.col(run).unique().sort())).to_series().to_list()
+        dtype, names = self.group.frame.schema[run], [*self.group.rows]
+        for parameter, value in compared.items():
+            of_queries.check_run(parameter, value, run, dtype)
+            if names and value not in names:
+                raise of_queries.unknown_run(run, names, parameter, value)
 
-    def pairs(self, baseline: Any, other: Any = None) -> pl.LazyFrame:
+    def pairs(self, baseline: Any, other: Any = None) -> pl.DataFrame:
         """Return the values of all other runs, or of `other`, paired with those of the baseline."""
-        (run,) = self.run
-        schema = schema_of(self.rows)
-        pairs = Pairs(
-            run=run, query=(*self.query,), baseline=baseline, schema=schema,
-            default_query=self.default_query,
-        )  # fmt: skip
-        drawn = ~pairs.is_baseline if other is None else is_run(run, schema[run], other)
-        base, undefined = baseline_of(VALUE), baseline_of(_UNDEFINED)
-        rows = pairs.joined(self.rows, [VALUE, _UNDEFINED]).filter(PAIRED & drawn)
-        rows = rows.select(
-            run,
-            *self.query,
-            VALUE,
-            base.alias(BASELINE),
-            (pl.col(VALUE) - base).alias(DIFFERENCE),
-            pl.any_horizontal(_UNDEFINED, undefined).alias(_UNDEFINED),
+        (run,), rows, query = self.run, self.rows, self.group.source.query
+        is_baseline = is_run(run, rows.schema[run], baseline)
+        drawn = ~is_baseline if other is None else is_run(run, rows.schema[run], other)
+        names = {VALUE: BASELINE, _UNDEFINED: _EITHER}
+        base = rows.filter(is_baseline).drop(run).rename(names)
+        paired = rows.filter(drawn).join(
+            base, on=query, how="inner", nulls_equal=True, maintain_order="left"
         )
-        return pairs.checked(rows, self.rows)
+        return paired.with_columns(
+            (pl.col(VALUE) - pl.col(BASELINE)).alias(DIFFERENCE),
+            pl.any_horizontal(_UNDEFINED, _EITHER).alias(_UNDEFINED),
+        )
 
-    def statistics_of(self, pairs: pl.LazyFrame, compared: Mapping[str, Any]) -> pl.DataFrame:
-        """Return statistics of the differences by run; raise `DataError` if there are none.
-
-        `compared` are the runs that parameters name.
-        """
+    def statistics_of(self, pairs: pl.DataFrame) -> pl.DataFrame:
+        """Return statistics of the differences by run; raise `DataError` if there are none."""
+        if not pairs.height:
+            raise DataError("nothing to draw: no query has a ranking in both runs")
         difference, both = pl.col(DIFFERENCE), pl.col(VALUE, BASELINE)
-        facts = {
-            **_facts(difference),
-            "low": difference.min(),
-            "high": difference.max(),
-            "mean": difference.mean(),
-            "higher": (difference > 0).sum(),
-            "equal": (difference == 0).sum(),
-            "lower": (difference < 0).sum(),
-            "least": pl.min_horizontal(both.min()),
-            "most": pl.max_horizontal(both.max()),
-        }
-        statistics = collected(by_run(pairs, self.run, facts))
-        if not statistics.height:
-            names = self.names_of_runs()
-            for parameter, run in compared.items():
-                if run not in names:
-                    raise unknown_run(self.run[0], names, parameter, run)
-            both_runs = " and ".join(f"the run {run!r}" for run in compared.values())
-            other = " and another" * (len(compared) == 1)
-            raise DataError(f"nothing to draw: no query has a ranking in both {both_runs}{other}")
-        self._check(statistics)
-        return statistics
+        return self._statistics(
+            pairs,
+            difference,
+            higher=(difference > 0).sum(),
+            equal=(difference == 0).sum(),
+            lower=(difference < 0).sum(),
+            least=pl.min_horizontal(both.min()),
+            most=pl.max_horizontal(both.max()),
+        )
 
-    def _check(self, spread: pl.DataFrame) -> None:
-        bad = int(spread.get_column("bad").sum())
-        if bad:
-            raise DataError(
-                f"{number_of(bad, 'row')}: NaN or infinite values in the column {self.name!r}; use "
-                "null for undefined values"
-            )
-        non_empty(spread, "low", f"value of {self.name!r}")
+    def _statistics(self, rows: pl.DataFrame, value: pl.Expr, **more: pl.Expr) -> pl.DataFrame:
+        """Return statistics of values by run, with runs under internal names."""
+        facts = {
+            "queries": pl.len(), "counted": value.count(), "undefined": pl.col(_UNDEFINED).sum(),
+            "low": value.min(), "high": value.max(), "mean": value.mean(), **more,
+        }  # fmt: skip
+        by = groups(self.run)
+        table = rows.group_by(by).agg(**facts).sort(pl.first()) if by else rows.select(**facts)
+        return non_empty(table, "low", f"value of {self.metric.name!r}")
 
 
 def extent(low: float, high: float) -> tuple[float, float]:
@@ -212,19 +166,3 @@ def extent(low: float, high: float) -> tuple[float, float]:
     if low >= 0 and high <= 1:
         return 0.0, 1.0
     return (low, high) if low < high else (low - 0.5, high + 0.5)
-
-
-def _facts(value: pl.Expr) -> dict[str, pl.Expr]:
-    return {
-        "queries": pl.len(),
-        "counted": value.count(),
-        "undefined": pl.col(_UNDEFINED).sum(),
-        "bad": (~value.is_finite()).sum(),
-    }
-
-
-def by_run(rows: pl.LazyFrame, columns: list[str], facts: dict[str, pl.Expr]) -> pl.LazyFrame:
-    """Return aggregates by run, with runs under internal names."""
-    if not columns:
-        return rows.select(**facts)
-    return rows.group_by(groups(columns)).agg(**facts)

@@ -12,7 +12,6 @@ from polars_rank.frames.tables import collected
 from polars_rank.reporting.evidence import compared_again
 from polars_rank.reporting.formats import count, number, percent, text
 from polars_rank.reporting.headline import headline as headline_of
-from polars_rank.stats.decisions import is_skewed
 from polars_rank.stats.run_pairs import is_run
 
 if TYPE_CHECKING:
@@ -68,30 +67,29 @@ def _undefined_alerts(
 def _result(evidence: Evidence, question: Question, rule: str) -> str:
     """Return the result of the headline if undefined values count by another rule."""
     other = replace(question, undefined=rule)
-    changed = headline_of(compared_again(evidence, other).estimates, other)
+    changed = headline_of(compared_again(evidence, other), other)
     return _sentence(changed.comparison)
 
 
 def _sentence(comparison: Comparison | None) -> str:
     """Return the result of a comparison in words."""
-    if comparison is None or comparison.standing == "unknown" or comparison.is_skewed:
+    if comparison is None or comparison.verdict == "too few":
         return "there is no conclusion"
-    if comparison.standing == "open":
+    if comparison.verdict == "unclear":
         return "there is no clear difference"
-    run, other = text(comparison.run), text(comparison.other)
-    return f"{run} is {comparison.standing} than {other}"
+    return f"{text(comparison.run)} is {comparison.verdict} than {text(comparison.other)}"
 
 
 def _unjudged_alerts(
     evidence: Evidence, question: Question, headline: Headline, comparison: Comparison
 ) -> Iterator[str]:
     """Yield a warning if labels of unjudged documents may reverse the result."""
-    if evidence.bounds is None or comparison.standing not in ("better", "worse"):
+    if evidence.bounds is None or comparison.verdict not in ("better", "worse"):
         return
     run = str(question.run)
     bounds = {row[run]: (row["low"], row["high"]) for row in evidence.bounds.rows(named=True)}
     better, worse = comparison.run, comparison.other
-    if comparison.standing == "worse":
+    if comparison.verdict == "worse":
         better, worse = worse, better
     if better not in bounds or worse not in bounds or None in bounds[better] + bounds[worse]:
         return
@@ -116,7 +114,6 @@ def cautions(evidence: Evidence, question: Question) -> list[str]:
     """Return the cautions, the most important first."""
     return [
         *_run_cautions(evidence, question),
-        *_skewness_cautions(evidence, question),
         *_row_cautions(evidence, question),
     ]
 
@@ -126,7 +123,7 @@ def _run_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
     if question.run is None:
         return
     rankings = evidence.contents.get_column("rankings")
-    compared = evidence.comparison if evidence.comparison is not None else evidence.pairs
+    compared = evidence.comparison
     missing: Any = None if compared is None else compared.get_column("missing").max()
     low: Any
     high: Any
@@ -141,20 +138,6 @@ def _run_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
         yield (
             f"Runs were evaluated on different queries: they have {count(low)} to {count(high)} "
             "rankings."
-        )
-
-
-def _skewness_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
-    """Return a caution about differences that are too skewed for a t test."""
-    if evidence.comparison is None:
-        return
-    alpha = 1 - question.confidence
-    rows = evidence.comparison.filter(pl.col("p_corrected") < alpha).rows(named=True)
-    if skewed := [row for row in rows if is_skewed(row, "difference")]:
-        yield (
-            f"{number_of(len(skewed), 'significant difference')} may be wrong, because the "
-            f"differences are too skewed for a t test of so few queries, e.g. of "
-            f"{skewed[0]['metric']}, with a skewness of {number(skewed[0]['skewness'], 1)}."
         )
 
 

@@ -17,6 +17,7 @@ from polars_rank.metrics.names import output_name
 from polars_rank.plot.cutoff_curves import by_cutoff
 from polars_rank.plot.drawing import HEIGHT, confidence_text, config
 from polars_rank.plot.runs import MAX_RUNS, PALETTE, groups
+from polars_rank.reporting.estimates import Values
 from polars_rank.stats.run_pairs import is_run
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ KINDS = {
     "cutoffs": "Means by cutoff",
     "distribution": "Distribution over queries",
     "scatter": "Comparison of two runs by query",
-    "over-time": "Means over time",
     "slices": "Differences by slice",
 }
 
@@ -72,7 +72,8 @@ def pictures(evidence: Evidence, question: Question) -> Pictures:
     drawn_runs = runs[:_MAX_RUNS]
     result = Pictures(_config(), [], drawn_runs[1:] if len(drawn_runs) > 1 else [])
     result.other_runs = len(runs) - len(drawn_runs)
-    values = _rows_of_runs(evidence.values, question, drawn_runs)
+    counted = Values(evidence.values).counted(question).table
+    values = _rows_of_runs(counted, question, drawn_runs)
     size = 0
     for metric in question.metrics:
         if size > _MAX_CHARACTERS:
@@ -123,31 +124,25 @@ def _charts(
         "baseline": question.baseline,
         "colors": colors,
     }
-    common: dict[str, Any] = {
-        "undefined": question.undefined_of(metric),
-        "conventions": question.conventions,
-    }
     if evidence.curves is not None:
         yield "cutoffs", "", partial(_by_cutoff, evidence.curves, question, runs, name, colors)
-    if (table := evidence.over_time) is not None:
-        yield "over-time", "", partial(_over_time, table, question, runs, name, colors)
     # With predicted labels, the queries that people judged have other means than the tables.
     by_query = question.predicted_label is None
     if len(runs) <= _MAX_DISTRIBUTIONS and by_query:
-        draw = partial(plot.distribution, values, metric, **run_options, **common)
+        draw = partial(plot.distribution, values, metric, **run_options)
         yield "distribution", "", draw
     for number, run in enumerate(runs[1:]):
-        if question.baseline is not None and evidence.slices is not None:
-            of_metric = evidence.slices.filter(pl.col("metric") == name).lazy()
-            slice_table = _rows_of_runs(of_metric, question, [run])
-            of_slices = {**run_options, "overall": evidence.comparison, "n": _MAX_SLICES}
-            yield "slices", str(number), partial(plot.slices, slice_table, **of_slices)
+        if question.baseline is not None and question.slices:
+            tables = [each for each in (evidence.comparison, evidence.slices) if each is not None]
+            rows = _rows_of_runs(pl.concat(tables, how="diagonal").lazy(), question, [run])
+            of_slices: dict[str, Any] = {"run": question.run, "colors": colors, "n": _MAX_SLICES}
+            yield "slices", str(number), partial(plot.slices, rows, metric, **of_slices)
         if not by_query:
             continue
         pair = _rows_of_runs(values, question, [runs[0], run])
-        options = {"query": question.queries, **common}
+        options: dict[str, Any] = {"query": question.queries}
         if len(runs) > _MAX_DISTRIBUTIONS:
-            draw = partial(plot.distribution, pair, metric, **run_options, **common)
+            draw = partial(plot.distribution, pair, metric, **run_options)
             yield "distribution", str(number), draw
         both = {"x": runs[0], "y": run, "run": question.run, "colors": colors}
         yield "scatter", str(number), partial(plot.scatter, pair, metric, **both, **options)
@@ -172,25 +167,6 @@ def _by_cutoff(
     subtitle = [f"{confidence_text([question.confidence])} of the mean"]
     name = metric.partition("@")[0]
     return by_cutoff(points, name, subtitle, baseline=question.baseline, colors=colors)
-
-
-def _over_time(
-    table: pl.DataFrame,
-    question: Question,
-    runs: list[Any],
-    metric: str,
-    colors: dict[Any, str] | None,
-) -> Any:
-    """Return the chart of the means of a metric over time, of the runs of the page."""
-    rows = table.lazy().filter(pl.col("metric") == metric)
-    has_runs = question.run in table.columns
-    return plot.over_time(
-        _rows_of_runs(rows, question, runs) if has_runs else rows,
-        time=question.time,
-        run=question.run if has_runs else None,
-        baseline=question.baseline if has_runs else None,
-        colors=colors if has_runs else None,
-    )
 
 
 def _specification(draw: Callable[[], Any]) -> dict[str, Any] | None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polars_rank.metrics.names import lower_is_better, output_name
+from polars_rank.metrics.names import output_name
 from polars_rank.reporting.formats import listed, text
-from polars_rank.reporting.headline import reversed_row, standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +31,7 @@ def contradictions(
         rows = [
             (name, row["metric"])
             for name, row in _differences(evidence, question, comparison)
-            if comparison.standing != result and _standing(row, question) == result
+            if comparison.verdict != result == row["verdict"]
         ]
         # If a metric is worse in all queries, its parts say no more.
         whole = {metric for name, metric in rows if name == metric}
@@ -45,25 +44,16 @@ def contradictions(
     return ", and ".join(parts)
 
 
-def _standing(row: Mapping[str, Any], question: Question) -> str:
-    lower = lower_is_better(question.named(row["metric"]))
-    return standing(row, question.confidence, lower=lower)
-
-
 def _differences(
     evidence: Evidence, question: Question, comparison: Comparison
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the names and rows of other differences of the two runs of the headline."""
     run, first = str(question.run), output_name(question.first)
-    compared = evidence.pairs if evidence.comparison is None else evidence.comparison
+    compared = evidence.comparison
     for row in [] if compared is None else compared.rows(named=True):
-        other = row.get("other", question.baseline)
-        if row["metric"] == first:
-            continue
-        if (row[run], other) == (comparison.run, comparison.other):
+        runs = row[run], row["baseline"]
+        if runs == (comparison.run, comparison.other) and row["metric"] != first:
             yield row["metric"], row
-        elif (other, row[run]) == (comparison.run, comparison.other):
-            yield row["metric"], reversed_row(row, run)
     if question.baseline is None:
         return
     parts = [] if evidence.groups is None else evidence.groups.rows(named=True)
@@ -74,7 +64,7 @@ def _differences(
     parts = [] if evidence.slices is None else evidence.slices.rows(named=True)
     for row in parts:
         if row[run] == comparison.run:
-            yield _named(row, f"{row['column']}={text(row['value'])}", question), row
+            yield _named(row, f"{row['slice']}={text(row['value'])}", question), row
 
 
 def _named(row: Mapping[str, Any], part: str, question: Question) -> str:

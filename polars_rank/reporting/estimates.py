@@ -9,24 +9,38 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 from polars import selectors
 
-from polars_rank.errors import RankWarning
+from polars_rank._params import free
+from polars_rank.conventions import POLARS_RANK, counted_as, stated_name
+from polars_rank.errors import RankWarning, number_of, warn
+from polars_rank.evaluation.means import CONVENTIONS
 from polars_rank.frames.tables import collected
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.names import output_name
-from polars_rank.stats.all_pairs import compare_all
+from polars_rank.metrics.names import lower_is_better, output_name
+from polars_rank.reporting.question import names_of
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.run_pairs import is_run
 from polars_rank.stats.summary import summarize
+from polars_rank.stats.values import variables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from polars_rank.reporting.question import Question
 
 #: Columns of bounds of means and of differences.
-_BOUNDS = ("low", "high", "low_corrected", "high_corrected")
+_BOUNDS = ("low", "high", "low_uncorrected", "high_uncorrected")
+#: Columns of slices in tables of means and of comparisons.
+_OF_SLICES = ("slice", "value", "contribution")
 #: Maximum number of runs for all pairwise comparisons.
-MAX_RUNS = 10
+_MAX_RUNS = 10
+#: A preset in which null values do not count.
+_SKIPPING = "RecTools"
+_OPPOSITE = {"better": "worse", "worse": "better"}
+#: Columns of which those of the opposite comparison are the negative numbers.
+_NEGATED = {
+    "difference": "difference", "low": "high", "high": "low",
+    "low_uncorrected": "high_uncorrected", "high_uncorrected": "low_uncorrected",
+}  # fmt: skip
 
 
 class Values(NamedTuple):
@@ -40,83 +54,169 @@ class Values(NamedTuple):
         """The values of all queries: by predicted labels, if there are some."""
         return self.table if self.predictions is None else self.predictions
 
+    def counted(self, question: Question) -> Values:
+        """Return the values as `evaluate` counts them, null only where they do not count."""
+        predictions = None if self.predictions is None else _counted(self.predictions, question)
+        return Values(_counted(self.table, question), predictions)
+
 
 class Estimates(NamedTuple):
     """The means of runs and their comparisons; None if a table does not apply."""
 
     summary: pl.DataFrame
+    #: The comparisons with the baseline, or of all pairs, with the better run by the first metric
+    #: as the run.
     comparison: pl.DataFrame | None
-    pairs: pl.DataFrame | None
+    #: The means of slices, if they are needed, and with a baseline their comparisons.
+    slices: Sequence[pl.DataFrame]
+
+
+def _counted(values: pl.LazyFrame, question: Question) -> pl.LazyFrame:
+    if stated_name(question.conventions) is not None:
+        values = values.drop(CONVENTIONS)
+    schema = values.collect_schema()
+    filled = variables(schema, question.metrics, question.counting, {})
+    values = values.with_columns(each.value for each in filled)
+    if all(
+        each.fill is not None or not isinstance(counted_as(metric, POLARS_RANK), float)
+        for each, metric in zip(filled, question.metrics, strict=True)
+    ):
+        return values
+    free(schema.names(), [CONVENTIONS], "keep")
+    return values.with_columns(pl.lit(_SKIPPING, pl.Enum([_SKIPPING])).alias(CONVENTIONS))
 
 
 def estimates(values: Values, question: Question) -> Estimates:
     """Return the means and comparisons over all groups."""
-    summary = means(values, question)
-    runs = runs_of(summary, question)
-    compared = comparisons(values, question)
-    return Estimates(summary, compared, all_pairs(values, question, runs))
+    # Beside differences, means of slices are for rules only.
+    of_slices = question.slices if question.baseline is None or question.rules else ()
+    summary, slices = _divided(means(values, question, slices=of_slices))
+    summary = _with_undefined(summary, values, question)
+    tables = [slices]
+    comparison = None
+    if question.baseline is not None:
+        comparison, slices = _divided(comparisons(values, question, slices=question.slices))
+        tables.append(slices)
+    elif question.predicted_label is None and 1 < len(runs_of(summary, question)) <= _MAX_RUNS:
+        comparison = _oriented(comparisons(values, question), summary, question)
+    return Estimates(summary, comparison, [each for each in tables if each is not None])
 
 
-def means(values: Values, question: Question, by: Sequence[str] = ()) -> pl.DataFrame:
-    """Return the means of each run and group."""
-    table = collected(
-        summarize(
-            values.table, question.metrics, run=question.run, by=by, query=question.queries,
-            predictions=values.predictions, **question.statistics_options,
-        )
-    )  # fmt: skip
-    return within_range(table, values, question)
+def means(
+    values: Values, question: Question, by: Sequence[str] = (), slices: Sequence[str] = ()
+) -> pl.DataFrame:
+    """Return the means of each run and group, and of its slices."""
+    counted = values.counted(question)
+    options = {"run": question.run, **_options(counted, question, by, slices)}
+    table = summarize(counted.table, question.metrics, **options)
+    return _within_range(collected(table), counted, question)
 
 
-def comparisons(values: Values, question: Question, by: Sequence[str] = ()) -> pl.DataFrame | None:
-    """Return the comparisons with the baseline, if there is one."""
-    if question.baseline is None:
-        return None
-    query = [name for name in question.queries if name not in by]
-    table = collected(
-        compare(
-            values.table, question.metrics, baseline=question.baseline, run=str(question.run),
-            by=by, query=query, predictions=values.predictions, **question.statistics_options,
-        )
-    )  # fmt: skip
-    return within_range(table, values, question)
+def comparisons(
+    values: Values, question: Question, by: Sequence[str] = (), slices: Sequence[str] = ()
+) -> pl.DataFrame:
+    """Return the comparisons with the baseline, or of all pairs without one."""
+    counted = values.counted(question)
+    options = {"run": question.run, **_options(counted, question, by, slices)}
+    table = compare(counted.table, question.metrics, baseline=question.baseline, **options)
+    return _within_range(collected(table), counted, question)
 
 
-def all_pairs(values: Values, question: Question, runs: Sequence[Any]) -> pl.DataFrame | None:
-    """Return all pairwise comparisons if there is no baseline, and no predicted labels."""
-    if question.baseline is not None or question.predicted_label is not None:
-        return None
-    if not 1 < len(runs) <= MAX_RUNS or not question.means:
-        return None
-    table = collected(
-        compare_all(
-            values.table, question.means, run=str(question.run), query=question.queries,
-            **question.statistics_options,
-        )
-    )  # fmt: skip
-    return within_range(table, values, question)
+def _options(
+    values: Values, question: Question, by: Sequence[str], slices: Sequence[str]
+) -> dict[str, Any]:
+    """Return the parameters that `summarize` and `compare` have in common."""
+    return {
+        "by": by, "query": [name for name in question.queries if name not in by],
+        "slices": slices or None, "predictions": values.predictions, "details": True,
+        **question.statistics_options,
+    }  # fmt: skip
 
 
-def within_range(table: pl.DataFrame, values: Values, question: Question) -> pl.DataFrame:
+def _divided(table: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+    """Return the rows of all queries, and those of slices if there are some."""
+    if "slice" not in table.columns:
+        return table, None
+    is_whole = pl.col("slice").is_null()
+    return table.filter(is_whole).drop(_OF_SLICES, strict=False), table.filter(~is_whole)
+
+
+def _oriented(pairs: pl.DataFrame, summary: pl.DataFrame, question: Question) -> pl.DataFrame:
+    """Return pairs with the better run by the first metric as the run, the best runs first."""
+    run = str(question.run)
+    best_first = ranked(summary, question).get_column(run)
+    order = {name: place for place, name in enumerate(best_first)}
+    rows = [
+        row if order[row[run]] < order[row["baseline"]] else _exchanged(row, run)
+        for row in pairs.iter_rows(named=True)
+    ]
+    rows.sort(key=lambda row: (order[row[run]], order[row["baseline"]]))
+    return pl.DataFrame(rows, pairs.schema)
+
+
+def _exchanged(row: Mapping[str, Any], run: str) -> dict[str, Any]:
+    """Return the row of a pair with the two runs exchanged."""
+    exchanged = {
+        **row, run: row["baseline"], "baseline": row[run], "mean": row["baseline_mean"],
+        "baseline_mean": row["mean"], "wins": row["losses"], "losses": row["wins"],
+        "verdict": _OPPOSITE.get(row["verdict"], row["verdict"]),
+        "relative_difference": None, "relative_low": None, "relative_high": None,
+    }  # fmt: skip
+    for name, other in _NEGATED.items():
+        exchanged[name] = None if row[other] is None else -row[other]
+    if row["mean"] and row["difference"] is not None:
+        exchanged["relative_difference"] = exchanged["difference"] / abs(row["mean"])
+    return exchanged
+
+
+def ranked(summary: pl.DataFrame, question: Question) -> pl.DataFrame:
+    """Return the means of the first metric, the best first."""
+    return summary.filter(pl.col("metric") == output_name(question.first)).sort(
+        "mean", descending=not lower_is_better(question.first), nulls_last=True, maintain_order=True
+    )
+
+
+def _with_undefined(summary: pl.DataFrame, values: Values, question: Question) -> pl.DataFrame:
+    """Return means with the numbers of undefined values, some of which may count."""
+    run, metrics = [] if question.run is None else [question.run], names_of(question.metrics)
+    undefined = values.table.select(*run, pl.col(metrics).is_null())
+    counts = collected(undefined.group_by(run).sum() if run else undefined.sum())
+    counts = counts.unpivot(metrics, index=run, variable_name="metric", value_name="undefined")
+    for metric in question.metrics:
+        name = output_name(metric)
+        number = sum(counts.filter(pl.col("metric") == name).get_column("undefined"))
+        if number and question.counting.counts_as(metric) == "null":
+            warn(
+                f"{name} is undefined for {number_of(number, 'ranking')}, which the report leaves "
+                "out; `evaluate` returns null for their mean"
+            )
+    return summary.join(
+        counts, on=[*run, "metric"], how="left", nulls_equal=True, maintain_order="left"
+    )
+
+
+def _within_range(table: pl.DataFrame, values: Values, question: Question) -> pl.DataFrame:
     """Return a table of means or of differences, with its bounds clipped to the metrics' ranges.
 
     The range includes all values, which some labels and treatments of duplicates put outside of the
-    range of the definition.
+    range of the definition. The column of undefined values is left out: here, they are filled.
     """
     known = {
         output_name(each): (each.definition.low, each.definition.high)
-        for each in question.means
+        for each in question.metrics
         if isinstance(each, Metric) and each.definition is not None
     }
+    known = {name: ends for name, ends in known.items() if None not in ends}
+    table = table.drop("undefined")
+    if not known:
+        return table
+    every = pl.concat(each.select(*known) for each in values if each is not None)
+    extremes = pl.struct(pl.all().min()).alias("low"), pl.struct(pl.all().max()).alias("high")
+    found = collected(every.select(extremes)).row(0, named=True)
     bounds = selectors.by_name(*_BOUNDS, require_all=False)
     for metric, (least, most) in known.items():
-        if least is None or most is None:
-            continue
-        ends = [pl.min(metric).alias("min"), pl.max(metric).alias("max")]
-        tables = [each for each in values if each is not None]
-        found = collected(pl.concat(each.select(ends) for each in tables))
-        low = min([least, *found.get_column("min").drop_nulls()])
-        high = max([most, *found.get_column("max").drop_nulls()])
+        low = min(each for each in (least, found["low"][metric]) if each is not None)
+        high = max(each for each in (most, found["high"][metric]) if each is not None)
         if "difference" in table.columns:
             low, high = low - high, high - low
         clipped = pl.when(pl.col("metric") == metric).then(bounds.clip(low, high))

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from polars import selectors
 
 from polars_rank import catalog
 from polars_rank._params import OWN
@@ -16,48 +15,41 @@ from polars_rank.errors import DataError
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.evaluation.means import NUM_RETRIEVED
 from polars_rank.evaluation.per_ranking import TIES
-from polars_rank.frames.tables import collected, schema_of
+from polars_rank.frames.tables import collected
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.reporting.estimates import (
-    Estimates,
     Values,
-    all_pairs,
     comparisons,
     estimates,
     is_baseline,
     means,
     no_warnings,
     runs_of,
-    within_range,
 )
 from polars_rank.reporting.fusion import Fusion, fusion_of
 from polars_rank.reporting.judge import Judge, judge_of
 from polars_rank.reporting.query_changes import QueryChange, queries_of_slices, selected_queries
 from polars_rank.reporting.units import units_of
 from polars_rank.stats.gates import check
-from polars_rank.stats.per_query_tables import with_undefined
-from polars_rank.stats.slicing import slices
-from polars_rank.stats.summary import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from polars_rank.reporting.estimates import Estimates
     from polars_rank.reporting.question import Question
     from polars_rank.reporting.units import Units
-    from polars_rank.stats.gates import Rule
 
 _GROUPS = OWN + "groups"
 #: Cutoffs of curves, in addition to that of the metric.
 _CUTOFFS = (1, 3, 5, 10, 20)
-#: Columns of means that decide rules, in addition to the mean and its bounds.
-_OF_INTERVALS = selectors.by_name(
-    "confidence", "interval", "used", "effective", "skewness", require_all=False
-)
-#: Columns of intervals of a comparison.
-_BOUNDS = ("low", "high", "low_corrected", "high_corrected")
-_NO_VALUE = dict.fromkeys(("value", "low", "high"), pl.lit(None, pl.Float64))
+#: The columns of verdicts on nothing.
+_NOTHING = {
+    "where": pl.lit(""), "queries": pl.lit(0), "verdict": pl.lit("fail"),
+    "reason": pl.lit("no queries"),
+    **dict.fromkeys(("value", "low", "high"), pl.lit(None, pl.Float64)),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +66,9 @@ class Evidence:
     runs: list[Any]
     #: The sampling units of the tables over all groups.
     units: Units
-    summary: pl.DataFrame
-    comparison: pl.DataFrame | None
-    pairs: pl.DataFrame | None
+    #: The means and comparisons over all groups.
+    estimates: Estimates
     groups: pl.DataFrame | None
-    slices: pl.DataFrame | None
     verdicts: pl.DataFrame | None
     contents: pl.DataFrame
     #: Whether no judged document has a label below the lowest relevant one, as for purchases.
@@ -88,8 +78,6 @@ class Evidence:
     labels: pl.DataFrame
     #: Means of metrics with a cutoff by run, `metric` and `k`, with intervals.
     curves: pl.DataFrame | None
-    #: Means by time, and by run if the moments have runs.
-    over_time: pl.DataFrame | None
     #: The summary of the catalog by run, if there are attributes of documents.
     catalog: pl.DataFrame | None
     moved: list[QueryChange]
@@ -97,9 +85,19 @@ class Evidence:
     slice_queries: dict[tuple[str, Any, Any], dict[str, list[dict[str, Any]]]]
 
     @property
-    def estimates(self) -> Estimates:
-        """The means and comparisons over all groups."""
-        return Estimates(self.summary, self.comparison, self.pairs)
+    def summary(self) -> pl.DataFrame:
+        """The means over all groups."""
+        return self.estimates.summary
+
+    @property
+    def comparison(self) -> pl.DataFrame | None:
+        """The comparisons with the baseline, or of all pairs of runs, over all groups."""
+        return self.estimates.comparison
+
+    @property
+    def slices(self) -> pl.DataFrame | None:
+        """The slices: differences from the baseline, or means without one."""
+        return self.estimates.slices[-1] if self.estimates.slices else None
 
 
 def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
@@ -108,12 +106,9 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
     units = units_of(values.of_all_queries, question)
     overall = replace(question, cluster=units.cluster)
     run = [] if question.run is None else [question.run]
-    summary, compared, pairs = estimates(values, overall)
-    runs = runs_of(summary, question)
-    groups = means(values, question, question.by) if question.by else None
-    by_group = comparisons(values, question, question.by) if question.by else compared
-    slice_tables = _slices(values, overall)
-    tables_of_means = summary if groups is None else groups
+    found = estimates(values, overall)
+    runs = runs_of(found.summary, question)
+    groups, by_group = _groups(values, question)
     columns = question.columns_of_all_queries
     contents = collected(log_counts(question.log, columns, question.definitions.rel, run))
     labels = collected(label_counts(question.log, columns, run))
@@ -125,17 +120,13 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         fusion=fusion_of(question, runs, units.cluster),
         runs=runs,
         units=units,
-        summary=summary,
-        comparison=compared,
-        pairs=pairs,
+        estimates=found,
         groups=_with_differences(groups, by_group, question),
-        slices=None if slice_tables is None else pl.concat(slice_tables, how="diagonal_relaxed"),
-        verdicts=_verdicts(question, tables_of_means, by_group, slice_tables or []),
+        verdicts=_verdicts(question, found, groups, by_group),
         contents=contents,
         only_relevant=only_relevant,
         bounds=None if only_relevant else _bounds(frame, question, contents),
         curves=_curves(frame, values.table, contents, overall),
-        over_time=_over_time(question),
         catalog=_catalog(question, run),
         labels=labels,
         moved=selected_queries(values.table, question, runs),
@@ -165,46 +156,11 @@ def _written(frame: pl.LazyFrame, question: Question, path: Path) -> Values:
     return Values(*both.split(values))
 
 
-def compared_again(evidence: Evidence, question: Question) -> Evidence:
-    """Return the evidence with the comparisons of another question."""
-    overall = replace(question, cluster=evidence.units.cluster)
-    values = Values(evidence.values, evidence.predictions)
+def compared_again(evidence: Evidence, question: Question) -> Estimates:
+    """Return the means and comparisons of another question."""
+    overall = replace(question, cluster=evidence.units.cluster, slices=())
     with no_warnings():
-        return replace(
-            evidence,
-            comparison=comparisons(values, overall),
-            pairs=all_pairs(values, overall, evidence.runs),
-        )
-
-
-def _slices(values: Values, question: Question) -> list[pl.DataFrame] | None:
-    """Return the slices of each metric: differences from the baseline, or means without one."""
-    if not question.slices:
-        return None
-    if question.baseline is not None:
-        options: dict[str, Any] = {
-            "slices": question.slices, "run": str(question.run), "baseline": question.baseline,
-            "query": question.queries, "predictions": values.predictions,
-            **question.statistics_options,
-        }  # fmt: skip
-        of_metrics = [(each, question.undefined_of(each)) for each in question.means]
-        return [
-            within_range(
-                collected(slices(values.table, metric, **{**options, "undefined": undefined})),
-                values, question,
-            )
-            for metric, undefined in of_metrics
-        ]  # fmt: skip
-    run = [] if question.run is None else [question.run]
-    tables = []
-    for column in question.slices:
-        table = means(values, question, [column])
-        value = pl.col(column).cast(pl.String)
-        tables.append(
-            table.select(pl.lit(column).alias("column"), value.alias("value"), "metric", *run,
-                         "queries", "mean", "low", "high", _OF_INTERVALS)
-        )  # fmt: skip
-    return tables
+        return estimates(Values(evidence.values, evidence.predictions), overall)
 
 
 def _has_only_relevant(labels: pl.DataFrame, question: Question) -> bool:
@@ -251,8 +207,7 @@ def _curves(
     at: dict[str, tuple[str, int]] = {}
     requested: list[pl.Expr] = []
     undefined = {}
-    conventions = with_undefined(question.conventions, question.undefined)
-    for metric in question.means:
+    for metric in question.metrics:
         if not isinstance(metric, Metric) or not metric.has_cutoff:
             continue
         for k in sorted({*_CUTOFFS, metric.arguments.get("k") or 1}):
@@ -260,14 +215,15 @@ def _curves(
                 name = f"curve {len(requested)}"
                 at[name] = output_name(metric), k
                 requested.append(metric.at(k).alias(name))
-                undefined[name] = conventions.counts_as(metric)
+                undefined[name] = question.counting.counts_as(metric)
     if not requested:
         return None
     both = question.both_labels
     options = dict(question.options) if both is None else both.applied(question.options)
-    values_at = per_query(
-        frame, requested, by=question.grouped_by, keep=question.kept_units, **options
-    )
+    # Means and ranges are both computed from these values.
+    values_at = collected(
+        per_query(frame, requested, by=question.grouped_by, keep=question.kept_units, **options)
+    ).lazy()
     at_cutoffs = Values(values_at) if both is None else Values(*both.split(values_at))
     other = replace(question, metrics=requested, undefined=undefined)
     with no_warnings():
@@ -294,63 +250,58 @@ def _catalog(question: Question, run: Sequence[str]) -> pl.DataFrame | None:
     )  # fmt: skip
 
 
-def _over_time(question: Question) -> pl.DataFrame | None:
-    """Return the means of earlier logs by time, and by run if the moments have runs."""
-    if question.moments is None:
-        return None
-    run = question.run if question.run in schema_of(question.moments) else None
-    by = [question.time]
-    return collected(summarize(question.moments, run=run, by=by, confidence=question.confidence))
+def _groups(values: Values, question: Question) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+    """Return the means of groups, and their comparisons with the baseline.
+
+    A run without rankings in a group of the baseline has a row without a mean.
+    """
+    if not question.by:
+        return None, None
+    groups = means(values, question, question.by)
+    if question.baseline is None:
+        return groups, None
+    comparison = comparisons(values, question, question.by)
+    keys = [*question.splits, "metric"]
+    lost = comparison.filter(queries=0).join(groups, on=keys, how="anti", nulls_equal=True)
+    groups = pl.concat([groups, lost.select(*keys, "queries")], how="diagonal_relaxed")
+    return groups.sort(question.splits, maintain_order=True), comparison
 
 
 def _with_differences(
     groups: pl.DataFrame | None, comparison: pl.DataFrame | None, question: Question
 ) -> pl.DataFrame | None:
-    """Return the means of groups joined with their differences from the baseline.
-
-    A run without rankings in a group has a row without a mean.
-    """
+    """Return the means of groups joined with their differences from the baseline."""
     if groups is None or comparison is None:
         return groups
     keys = [*question.splits, "metric"]
-    without_rankings = comparison.filter(queries=0).join(
-        groups, on=keys, how="anti", nulls_equal=True
-    )
-    groups = pl.concat(
-        [groups, without_rankings.select(*keys, "queries", "undefined")], how="diagonal_relaxed"
-    )
-    groups = groups.sort(question.splits, maintain_order=True)
     differences = comparison.select(
-        *keys, "difference", "relative_difference", "p_corrected",
-        *(pl.col(name).alias(f"difference_{name}") for name in _BOUNDS),
+        *keys, "difference", "p_value", "verdict",
+        *(pl.col(name).alias(f"difference_{name}") for name in ("low", "high")),
     )  # fmt: skip
     return groups.join(differences, on=keys, how="left", nulls_equal=True, maintain_order="left")
 
 
 def _verdicts(
     question: Question,
-    summary: pl.DataFrame,
-    comparison: pl.DataFrame | None,
-    slice_tables: Sequence[pl.DataFrame],
+    found: Estimates,
+    groups: pl.DataFrame | None,
+    by_group: pl.DataFrame | None,
 ) -> pl.DataFrame | None:
-    """Return the verdicts of rules. With a baseline, rules on means exclude it."""
+    """Return the verdicts of rules about groups, or else all queries, and about slices.
+
+    With a baseline, rules on means exclude it.
+    """
     if question.rules is None:
         return None
-    if comparison is not None:
-        summary = summary.filter(~is_baseline(summary.get_column(str(question.run)), question))
-    if summary.is_empty():  # a gate must not pass because nothing was measured
-        return pl.DataFrame({"rule": [rule.text for rule in question.rules]}).with_columns(
-            where=pl.lit(""), queries=pl.lit(0), verdict=pl.lit("fail"), **_NO_VALUE
-        )
-    if comparison is not None:
-        return check([summary, comparison, *slice_tables], question.rules, on_fail="return")
-    tables = [summary, *slice_tables]
-    verdicts_by_rule = [
-        check(_tables_of_rule(rule, tables), [rule], on_fail="return") for rule in question.rules
-    ]
-    return pl.concat(verdicts_by_rule).unique(["rule", "where"], keep="first", maintain_order=True)
-
-
-def _tables_of_rule(rule: Rule, tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
-    """Return the tables that a rule applies to; a rule on means needs `where` for slices."""
-    return [*tables[:1]] if rule.is_of_mean and {*rule.where} <= {*tables[0].columns} else [*tables]
+    tables = [found.summary if groups is None else groups, *found.slices]
+    compared = found.comparison if by_group is None else by_group
+    if question.baseline is not None and compared is not None:
+        run = str(question.run)
+        tables = [
+            each.filter(~is_baseline(each.get_column(run), question))
+            for each in (*tables, compared)
+        ]
+    if tables[0].is_empty():  # a gate must not pass because nothing was measured
+        rules = pl.DataFrame({"rule": [rule.text for rule in question.rules]})
+        return rules.with_columns(**_NOTHING)
+    return check(tables, question.rules, on_fail="return")

@@ -16,7 +16,6 @@ from polars_rank.fusion.procedures import PROCEDURE, TUNED
 from polars_rank.fusion.tuning import fusion_curve, tune_fusion
 from polars_rank.metrics.names import direction_note, lower_is_better, output_name
 from polars_rank.plot.fusion_curves import names_that_differ, parameters_text
-from polars_rank.reporting.headline import standing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,10 +129,8 @@ def fusion_context(fusion: Fusion | None, question: Question) -> dict[str, Any]:
     if fusion is None:
         return {"fusion": None}
     lower = lower_is_better(question.first)
-    rows = [
-        {**row, "standing": standing(row, question.confidence, lower=lower)}
-        for row in fusion.tuning.iter_rows(named=True)
-    ]
+    table = fusion.tuning.iter_rows(named=True)
+    rows = [{**row, "verdict": _verdict(row, lower=lower)} for row in table]
     tuned = next(row for row in rows if row[PROCEDURE] == TUNED)
     singles = [row for row in rows if row["parameters"] is None]
     best = min(
@@ -159,6 +156,16 @@ def fusion_context(fusion: Fusion | None, question: Question) -> dict[str, Any]:
             "without_weight": [run for run, weight in weights.items() if not weight],
         }
     }
+
+
+def _verdict(row: Mapping[str, Any], *, lower: bool) -> str:
+    """Return the verdict of `compare` on the difference of a procedure."""
+    low, high = row["difference_low"], row["difference_high"]
+    if low is None:
+        return "too few"
+    if low <= 0 <= high:
+        return "unclear"
+    return "better" if (low > 0) is not lower else "worse"
 
 
 def fusion_alerts(fusion: Fusion | None) -> list[str]:

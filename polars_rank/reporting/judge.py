@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.conventions import fixed_rel
 from polars_rank.frames.tables import collected
 from polars_rank.judges.agreements import agreement
 from polars_rank.judges.confusions import confusion
 from polars_rank.judges.labels import MOST_GRADES
 from polars_rank.reporting.estimates import Estimates, Values, estimates, no_warnings
-from polars_rank.reporting.formats import number, percent, signed, text
-from polars_rank.reporting.headline import headline, with_corrected_bounds
+from polars_rank.reporting.formats import number, percent, signed
+from polars_rank.reporting.headline import headline
 from polars_rank.reporting.question import names_of
 
 if TYPE_CHECKING:
@@ -46,9 +45,10 @@ def judge_of(values: Values, question: Question) -> Judge | None:
     """Return the statistics of the labels of a judge, if there are predicted labels."""
     if values.predictions is None:
         return None
+    whole = replace(question, slices=())
     with no_warnings():
-        human = estimates(Values(values.table), question)
-        predicted = estimates(Values(values.predictions), question)
+        human = estimates(Values(values.table), whole)
+        predicted = estimates(Values(values.predictions), whole)
     queries = pl.struct(question.queries).n_unique()
     counts = [collected(each.select(queries)).item() for each in (values.table, values.predictions)]
     tables: dict[str, Any] = dict.fromkeys(("agreement", "confusion"))
@@ -101,9 +101,8 @@ def _tables(
         "labels": columns, "reference": columns[0], "query": question.columns.query,
         "doc": str(question.columns.doc), "categories": grades,
     }  # fmt: skip
-    rel, confidence = fixed_rel(question.definitions), question.confidence
     return {
-        "agreement": agreement(labels, rel=rel, confidence=confidence, **options),
+        "agreement": agreement(labels, confidence=question.confidence, **options),
         "confusion": confusion(labels, **options),
     }
 
@@ -122,7 +121,7 @@ def judge_context(judge: Judge | None, question: Question, corrected: Estimates)
             "claim": headline(judge.predicted, question),
             "human_claim": headline(judge.human, question),
             "estimates": _estimate_rows(judge, question, corrected),
-            "agreement": _agreement_rows(judge.agreement, question),
+            "agreement": _agreement_rows(judge.agreement),
             "confusion": _confusion_rows(judge.confusion),
             "note": judge.note,
         }
@@ -152,28 +151,22 @@ def _by_metric_and_run(
     value = "mean" if table.comparison is None else "difference"
     return {
         (row["metric"], None if question.run is None else row[question.run]): {
-            **with_corrected_bounds(row), "value": row[value]
+            **row, "value": row[value]
         }
         for row in rows.iter_rows(named=True)
     }  # fmt: skip
 
 
-def _agreement_rows(table: pl.DataFrame | None, question: Question) -> list[dict[str, Any]]:
+def _agreement_rows(table: pl.DataFrame | None) -> list[dict[str, Any]]:
     """Return the statistics of agreement that are shown, as texts."""
     if table is None:
         return []
-    relevant = f"labels of at least {text(fixed_rel(question.definitions))}"
     shown: dict[str, tuple[str, str, Callable[[float | None], str]]] = {
         "agreement": ("Equal labels", "", percent),
-        "agreement_constant": (
-            "Equal labels at best", "if all documents had the same predicted label", percent
-        ),
         "kappa_quadratic": ("Cohen's kappa", "quadratic weights", number),
         "alpha_ordinal": ("Krippendorff's alpha", "ordinal", number),
         "bias": ("Bias", "mean of the predicted label minus the label of people", signed),
-        "precision": ("Precision", relevant, percent),
-        "recall": ("Recall", relevant, percent),
-    }  # fmt: skip
+    }
     rows = {row["statistic"]: row for row in table.iter_rows(named=True)}
     return [
         {

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.errors import DataError, RankWarning
+from polars_rank.errors import DataError
 from polars_rank.frames.tables import collected
 from polars_rank.metrics.names import output_name
+from polars_rank.reporting.estimates import Values, no_warnings
 from polars_rank.reporting.formats import listed, text
 from polars_rank.stats.leaderboards import leaderboard
-from polars_rank.stats.letters import groups_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,31 +34,19 @@ class Board:
 
     @property
     def best(self) -> list[Any]:
-        """The runs that cannot be told apart from the best one."""
+        """The runs that no run is significantly better than."""
         return [row["run"] for row in self.rows if row["best"]]
 
     @property
     def result(self) -> str:
-        """The best runs and those that are worse, as a sentence."""
-        groups = groups_of([row["letters"] for row in self.rows])
-        names = [text(row["run"]) for row in self.rows]
-        best = [place for place, row in enumerate(self.rows) if row["best"]]
-        others = [place for place, row in enumerate(self.rows) if not row["best"]]
-        alike = all(groups[i] & groups[j] for i in best for j in best)
-        if not others and alike:
-            return f"The {len(names)} runs cannot be told apart."
-        sentence = f"Best: {listed([names[place] for place in best])}"
-        if len(best) > 1:
-            sentence += " (cannot be told apart" + ("" if alike else f" from {names[0]}") + ")"
-        worse = [i for i in others if not any(groups[i] & groups[j] for j in best)]
-        than_first = [i for i in others if i not in worse]
-        of_all = {1: names[0], 2: "both"}.get(len(best), "all of them")
-        for places, of in ((worse, of_all), (than_first, names[0])):
-            if places:
-                verb = "is" if len(places) == 1 else "are"
-                of_places = listed([names[place] for place in places])
-                sentence += f"; {of_places} {verb} worse than {of}"
-        return sentence + "."
+        """The best runs, as a sentence."""
+        best, number = [text(run) for run in self.best], len(self.rows)
+        if len(best) == number:
+            return f"The {number} runs cannot be told apart."
+        if len(best) == 1 and self.rows[0]["rank_high"] == 1:
+            return f"Best: {best[0]}, which is better than all others."
+        alike = ", which cannot be told apart" if len(best) > 1 else ""
+        return f"Best: {listed(best)}{alike}; each other run is worse than at least one run."
 
 
 def boards(evidence: Evidence, question: Question) -> Mapping[str, Board]:
@@ -73,16 +60,15 @@ def boards(evidence: Evidence, question: Question) -> Mapping[str, Board]:
     if question.predicted_label is not None:
         return {}
     overall = replace(question, cluster=evidence.units.cluster)
+    values = Values(evidence.values).counted(question).table
     result = {}
-    for metric in question.means:
-        undefined = question.undefined_of(metric)
+    for metric in question.metrics:
         try:
-            with warnings.catch_warnings():  # the other statistics give the same warnings
-                warnings.simplefilter("ignore", RankWarning)
+            with no_warnings():
                 table = collected(
                     leaderboard(
-                        evidence.values, [metric], run=question.run, query=question.queries,
-                        **overall.statistics_options | {"undefined": undefined},
+                        values, [metric], run=question.run, query=question.queries,
+                        **overall.statistics_options,
                     )
                 )  # fmt: skip
         except DataError:  # no query has a value in all runs, as the table of means shows

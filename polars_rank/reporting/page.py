@@ -33,7 +33,7 @@ from polars_rank.reporting.formats import FILTERS
 from polars_rank.reporting.fusion import check_fusion
 from polars_rank.reporting.question import Question
 from polars_rank.reporting.sections import context
-from polars_rank.stats.intervals import special
+from polars_rank.stats._arrays import special
 
 if TYPE_CHECKING:
     import os
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from polars_rank.conventions import Conventions, Duplicates, QuerySet, Ties, Undefined, Unjudged
     from polars_rank.frames.tables import Table
     from polars_rank.metrics.names import Metrics
-    from polars_rank.stats.gates import Rules
+    from polars_rank.stats.rules import Rules
 
 
 # Before Python 3.12, `Path` itself cannot have subclasses.
@@ -107,8 +107,6 @@ def report(
     show: Names | None = None,
     url: str | None = None,
     meta: Mapping[str, Any] | None = None,
-    moments: Any = None,
-    time: str = "day",
     fusion: Mapping[str, Any] | None = None,
     n: int = 5,
     k: int = 10,
@@ -125,8 +123,8 @@ def report(
     frame
         The log, one row per document of a ranking, as in `evaluate`.
     metrics
-        One or more metrics, by name or as metrics, as in `evaluate`. The first one determines the
-        headline.
+        One or more metrics, by name or as metrics, as in `evaluate`, which are summarized by their
+        means over rankings. The first one determines the headline.
     by
         Columns that split the log into groups. The page has a section with the means of each
         group. The rows with the same (run, by..., query) are a ranking. If a query is in several
@@ -147,8 +145,9 @@ def report(
         Columns that identify the sampling unit if it is not the query, such as user, constant
         within a ranking. Used by all intervals and p-values.
     rules
-        Rules as in `check`. Their verdicts are shown, and a failed rule does not raise. With a
-        baseline, rules on means apply to the other runs.
+        Rules as in `check`, about all queries or the groups of `by`, and about slices. Their
+        verdicts are shown, and a failed rule does not raise. With a baseline, rules on means apply
+        to the other runs.
     path
         The file to write.
     overwrite
@@ -177,9 +176,8 @@ def report(
         coverage, inequality of exposure and personalization, at the cutoff of the first metric
         that has one, otherwise at `k`.
     confidence
-        Confidence level of all intervals, between 0 and 1. A difference is significant if its
-        corrected p-value is below 1 - confidence. The intervals of several differences from the
-        baseline are corrected, too, as `low_corrected` and `high_corrected` of `compare`.
+        Confidence level of all intervals, between 0 and 1. Differences have the verdicts of
+        `compare`, whose intervals and p-values are corrected for the number of comparisons.
     undecided
         Verdict if the interval contains the threshold of a rule: "pass" or "fail" (default).
     keep
@@ -192,11 +190,6 @@ def report(
         "https://example.org/items/{doc}".
     meta
         Names and values to show on the page, such as `{"commit": "1a2b3c"}`.
-    moments
-        Moments of earlier logs by run and time, as `pr.stats.scan_moments` reads them: the page has
-        a chart of each metric over time.
-    time
-        Column of the time in `moments`, as in `pr.plot.over_time`.
     fusion
         Parameters of `tune_fusion` for the first metric, such as
         `{"method": "sum", "normalize": "min_max", "candidates": 0.1}`, or `{}` for its defaults:
@@ -268,13 +261,12 @@ def report(
     log = lazy(frame, collects=True)
     question = Question.of(
         log, metrics, by=by, run=run, baseline=baseline, slices=slices, weight=weight,
-        cluster=cluster, keep=keep, show=show, url=url, meta=meta, moments=moments, time=time,
+        cluster=cluster, keep=keep, show=show, url=url, meta=meta,
         predicted_label=predicted_label, options=options, undefined=undefined, rules=rules,
-        undecided=undecided, fusion=fusion,
-        confidence=confidence, n=n, k=k,
+        undecided=undecided, fusion=fusion, confidence=confidence, n=n, k=k,
     )  # fmt: skip
     check_fusion(question)
-    inputs = [log, items, history, moments, rules]
+    inputs = [log, items, history, rules]
     with new_file(path, overwrite=overwrite, inputs=inputs) as part:
         with temporary_folder() as folder, _captured_warnings() as messages:
             evidence = gather(log, question, folder / "values.parquet")

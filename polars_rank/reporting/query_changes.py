@@ -16,8 +16,8 @@ from polars_rank.frames.tables import collected
 from polars_rank.metrics.names import lower_is_better
 from polars_rank.reporting.formats import whole_text
 from polars_rank.reporting.question import FIELD
-from polars_rank.stats.per_query_tables import variables, with_undefined
 from polars_rank.stats.run_pairs import PAIRED, baseline_of, is_run, with_baseline
+from polars_rank.stats.values import variables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,9 +134,8 @@ def queries_of_slices(
 
 def _with_values(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.LazyFrame:
     """Return the rankings of the runs with their values and those of the baseline."""
-    conventions = with_undefined(question.conventions, question.undefined)
     schema = values.collect_schema()
-    (variable,) = variables(schema, [question.first], conventions, {"query": question.columns.keys})
+    (variable,) = variables(schema, [question.first], question.counting, {})
     keys = question.queries
     # Without a baseline, rankings with an undefined metric are neither best nor worst.
     value = pl.col(variable.name) if question.baseline is None else variable.value

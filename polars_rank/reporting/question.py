@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, check_column, names, used_twice
-from polars_rank.conventions import POLARS_RANK, Conventions, named, read_metrics
+from polars_rank._params import check_column, names, used_twice
+from polars_rank.conventions import POLARS_RANK, Conventions, named, read_metrics, with_undefined
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.evaluation.parameters import Evaluation
-from polars_rank.frames.tables import lazy, schema_of
+from polars_rank.frames.tables import schema_of
 from polars_rank.judges.both_labels import BothLabels
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
-from polars_rank.stats.differences import COLUMNS as COMPARISON_COLUMNS
-from polars_rank.stats.gates import read_rules
-from polars_rank.stats.per_query_tables import run_column, with_undefined
-from polars_rank.stats.run_pairs import Pairs
-from polars_rank.stats.summary import COLUMNS as SUMMARY_COLUMNS
+from polars_rank.stats.comparison import COMPARISON
+from polars_rank.stats.rules import read_rules
+from polars_rank.stats.summary import SUMMARY
+from polars_rank.stats.values import check_run, run_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from polars_rank._params import Names
     from polars_rank.columns import Columns
     from polars_rank.metrics.names import Metrics
-    from polars_rank.stats.gates import Rule, Rules
+    from polars_rank.stats.rules import Rule, Rules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +49,6 @@ class Question:
     show: Sequence[str]
     url: str | None
     meta: Mapping[str, Any]
-    #: Moments of earlier logs, and their column of times.
-    moments: pl.LazyFrame | None
-    time: str
     rules: Sequence[Rule] | None
     #: The verdict of undecided rules: "pass" or "fail".
     undecided: str
@@ -83,8 +79,6 @@ class Question:
         show: Names | None,
         url: str | None,
         meta: Mapping[str, Any] | None,
-        moments: Any,
-        time: str,
         options: Mapping[str, Any],
         rules: Rules | None,
         undecided: str | None,
@@ -107,37 +101,43 @@ class Question:
             for name in requested_columns:
                 check_column(parameter, name, columns.schema)
         if baseline is not None:  # raise for a wrong type before the evaluation
-            user_columns = {
-                n: dtype for n, dtype in columns.schema.items() if not n.startswith(OWN)
-            }
-            Pairs.of(
-                pl.LazyFrame(schema=user_columns), by=groups, run=str(run), query=columns.query,
-                baseline=baseline, metrics=(),
-            )  # fmt: skip
+            check_run("baseline", baseline, str(run), columns.schema[str(run)])
         for parameter in ("slices", "weight", "cluster"):
             if run in {**extra, **units}[parameter]:
                 raise ArgumentError(
                     f"`{parameter}` contains the column of runs, {run!r}; name another column"
                 )
         requested = read_metrics(metrics, options.get("conventions"))
+        conventions = named(options.get("conventions", POLARS_RANK))
+        for metric in requested:
+            if conventions.aggregate(metric) == "geometric":
+                raise ArgumentError(
+                    f"`metrics` has {output_name(metric)!r}, a geometric mean, and a report is "
+                    "about means; name other metrics, such as 'ap'"
+                )
         if predicted_label is not None:
             BothLabels.of(
-                columns.schema, requested, named(options.get("conventions", POLARS_RANK)),
-                label=columns.label, predicted_label=predicted_label,
+                columns.schema, requested, conventions, label=columns.label,
+                predicted_label=predicted_label,
             )  # fmt: skip
-        parsed, undecided = _gates(rules, undecided, requested, baseline, extra["slices"])
+        parsed, undecided = _gates(rules, undecided, requested, baseline)
         return cls(
             log=long, columns=columns, metrics=requested, by=groups, run=run, rules=parsed,
             undecided=undecided, baseline=baseline, slices=extra["slices"], weight=weight,
             cluster=units["cluster"], keep=extra["keep"], show=shown,
-            url=_url(url, columns, shown), meta=_meta(meta), moments=_moments(moments, time),
-            time=time, predicted_label=predicted_label, options=options, **others,
+            url=_url(url, columns, shown), meta=_meta(meta), predicted_label=predicted_label,
+            options=options, **others,
         )  # fmt: skip
 
     @property
     def conventions(self) -> Conventions:
-        """The conventions for undefined values."""
+        """The conventions of the evaluation."""
         return named(self.options.get("conventions", POLARS_RANK))
+
+    @property
+    def counting(self) -> Conventions:
+        """The conventions with the treatment of undefined values."""
+        return with_undefined(self.conventions, self.undefined)
 
     @property
     def definitions(self) -> Conventions:
@@ -197,33 +197,23 @@ class Question:
         """The first metric, which determines the headline."""
         return self.metrics[0]
 
-    def named(self, name: str) -> pl.Expr:
-        """Return the metric with this name."""
-        return next(each for each in self.metrics if output_name(each) == name)
-
     @property
     def depth(self) -> int:
         """The cutoff of the first metric that has one, otherwise the number of documents shown."""
         cutoffs = (each.arguments.get("k") for each in self.metrics if isinstance(each, Metric))
         return next((k for k in cutoffs if k is not None), self.k)
 
-    @property
-    def means(self) -> list[pl.Expr]:
-        """The metrics that are means over rankings, and therefore sums of differences."""
-        return [each for each in self.metrics if self.conventions.aggregate(each) == "mean"]
-
     def undefined_of(self, metric: pl.Expr) -> Any:
         """Return how undefined values of one of the metrics count."""
         if not isinstance(self.undefined, Mapping):
             return self.undefined
-        return with_undefined(self.conventions, self.undefined).counts_as(metric)
+        return self.counting.counts_as(metric)
 
     @property
     def statistics_options(self) -> dict[str, Any]:
         """Parameters that the statistics functions have in common."""
         return {
             "weight": self.weight, "cluster": self.cluster or None, "confidence": self.confidence,
-            "undefined": self.undefined, "conventions": self.conventions,
         }  # fmt: skip
 
 
@@ -257,26 +247,17 @@ def _meta(meta: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return meta or {}
 
 
-def _moments(moments: Any, time: str) -> pl.LazyFrame | None:
-    """Return the moments of earlier logs; raise if they do not have the column of times."""
-    if moments is None:
-        return None
-    table = lazy(moments, "moments")
-    check_column("time", time, schema_of(table))
-    return table
-
-
 def _gates(
     rules: Rules | None,
     undecided: str | None,
     metrics: Sequence[pl.Expr],
     baseline: Any,
-    slices: Sequence[str],
 ) -> tuple[list[Rule] | None, str]:
     """Return the rules and the verdict of undecided ones; raise if a rule cannot apply."""
     if rules is None:
         return None, "fail"
     parsed, undecided = read_rules(rules, undecided)
+    of_comparisons = {each.name for each in COMPARISON} - {each.name for each in SUMMARY}
     for rule in parsed:
         available = names_of(metrics)
         if rule.metric is not None and rule.metric not in available:
@@ -284,13 +265,8 @@ def _gates(
                 f"metric {rule.metric!r} of the rule {rule.text!r} not found; available: "
                 f"{available}.{hint(rule.metric, available)}"
             )
-        if baseline is None and rule.column in {*COMPARISON_COLUMNS} - {*SUMMARY_COLUMNS}:
+        if baseline is None and rule.column in of_comparisons:
             raise ArgumentError(f"the rule {rule.text!r} needs a comparison; set `baseline`")
-        if baseline is not None and rule.is_of_mean and {*rule.where} & {*slices}:
-            raise ArgumentError(
-                f"the rule {rule.text!r} (`rules`) is about a mean, and slices have no interval of "
-                "means; name the columns in `by` instead of `slices`"
-            )
     return parsed, undecided
 
 

@@ -15,7 +15,7 @@ from polars_rank._params import OWN
 from polars_rank.conventions import POLARS_RANK
 from polars_rank.explanation import explain
 from polars_rank.metrics.metric import Metric
-from polars_rank.metrics.names import lower_is_better, output_name
+from polars_rank.metrics.names import output_name
 from polars_rank.plot.runs import NEUTRAL
 from polars_rank.reporting.bars import Scale
 from polars_rank.reporting.cautions import alerts, cautions
@@ -24,13 +24,7 @@ from polars_rank.reporting.contradictions import contradictions
 from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.formats import count, number, percent, whole_text
 from polars_rank.reporting.fusion import fusion_alerts, fusion_context
-from polars_rank.reporting.headline import (
-    headline,
-    number_of_tests,
-    reversed_row,
-    standing,
-    with_corrected_bounds,
-)
+from polars_rank.reporting.headline import headline
 from polars_rank.reporting.judge import judge_context
 from polars_rank.reporting.leaderboard import boards
 from polars_rank.reporting.question import names_of
@@ -47,7 +41,8 @@ if TYPE_CHECKING:
 
 #: Maximum rows of slices, groups and verdicts, and columns of labels, of a page.
 _SLICES, _GROUPS, _VERDICTS, _LABELS = 2_000, 1_000, 300, 12
-_ORDER = {"better": 0, "open": 1, "unknown": 2, "worse": 3}
+#: Verdicts in the order of sorted tables.
+_ORDER = ("better", "unclear", "too few", "worse")
 _PACKAGES = ("polars_rank", "polars", "altair", "scipy")
 
 Row = dict[str, Any]
@@ -73,12 +68,10 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         **fusion_context(evidence.fusion, question),
         **_means(evidence, question),
         "catalog": _catalog(evidence, question),
-        "comparison": _comparison_rows(evidence.comparison, question),
+        "comparison": _rows(evidence.comparison, question, "difference"),
         "counted": "Rankings" if evidence.units.repeated else "Queries",
         "unit": ("ranking", "rankings") if evidence.units.repeated else ("query", "queries"),
-        "group_tests": number_of_tests(evidence.groups),
         "boards": boards(evidence, question),
-        "pairs": _pair_rows(evidence.pairs, question, first),
         **_groups(evidence, question),
         **_slices(evidence, question),
         "gates": gates,
@@ -178,32 +171,11 @@ def _catalog(evidence: Evidence, question: Question) -> list[Row]:
 def _row(row: Mapping[str, Any], question: Question) -> Row:
     """Return a row with its run in the key "run", and the result of its comparison."""
     run = None if question.run is None else row.get(question.run)
-    row = with_corrected_bounds(row)
     result = {**row, "run": run, "group": {name: row.get(name) for name in question.by}}
     result["is_baseline"] = question.baseline is not None and run == question.baseline
-    if "difference" in row:
-        lower = lower_is_better(question.named(row["metric"]))
-        result["standing"] = standing(row, question.confidence, lower=lower)
-        result["order"] = _ORDER[result["standing"]]
+    if row.get("verdict") is not None:
+        result["order"] = _ORDER.index(row["verdict"])
     return result
-
-
-def _pair_rows(table: pl.DataFrame | None, question: Question, first: Headline) -> list[Row]:
-    """Return the pairs of runs; as in the headline, the better run by the first metric is first."""
-    if table is None:
-        return []
-    run = str(question.run)
-    order = {row[run]: place for place, row in enumerate(first.means)}
-    rows = [
-        row if order[row[run]] < order[row["other"]] else reversed_row(row, run)
-        for row in table.iter_rows(named=True)
-    ]
-    rows.sort(key=lambda row: (order[row[run]], order[row["other"]]))
-    return _comparison_rows(pl.DataFrame(rows, table.schema), question)
-
-
-def _comparison_rows(table: pl.DataFrame | None, question: Question) -> list[Row]:
-    return _rows(table, question, "difference")
 
 
 def _groups(evidence: Evidence, question: Question) -> dict[str, Any]:
@@ -226,7 +198,7 @@ def _slices(evidence: Evidence, question: Question) -> dict[str, Any]:
     shown = shown.head(_SLICES).sort(place).drop(place)
     rows = _rows(shown, question, "difference" if number_of_runs else "mean")
     for row in rows:
-        key = row["column"], row["value"], row["run"]
+        key = row["slice"], row["value"], row["run"]
         of_first = row["metric"] == output_name(question.first)
         row["parts"] = evidence.slice_queries.get(key, {}) if of_first else {}
     return {
@@ -333,10 +305,9 @@ def _data(evidence: Evidence, question: Question) -> dict[str, Any]:
 
 def _downloads(evidence: Evidence) -> dict[str, Any]:
     """Return the links to the tables as CSV."""
-    compared = evidence.pairs if evidence.comparison is None else evidence.comparison
     tables = {
         "means": evidence.summary,
-        "comparison": compared,
+        "comparison": evidence.comparison,
         "gates": evidence.verdicts,
         "groups": evidence.groups,
         "slices": evidence.slices,

@@ -78,7 +78,7 @@ def sample_text(
 
     The sample is that of the queries that all of `runs` have, with its statistics in `row`.
     """
-    rankings, effective = row["queries"], row.get("effective")
+    rankings, effective = row["queries"], row["effective"]
     if not units.cluster:
         clusters = rankings
         text = number_of(rankings, *_QUERY)
@@ -90,7 +90,8 @@ def sample_text(
         text = f"{number_of(clusters, *_QUERY)}, {number_of(rankings, 'ranking')}"
     if question.predicted_label is not None:
         return f"{text} judged by people"
-    if effective is not None and round(effective, 1) < clusters:
+    is_weighted = question.weight is not None or units.cluster
+    if is_weighted and effective is not None and round(effective, 1) < clusters:
         text += f", effective number {effective:,.1f}"
     return text
 

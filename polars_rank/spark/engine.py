@@ -42,7 +42,7 @@ from polars_rank.spark import dataframes
 from polars_rank.spark.joins import joined
 from polars_rank.spark.query_chunks import Packed, Sorted, Unpacked
 from polars_rank.spark.tasks import CheckTask, MergeTask, PartsTask, RankingsTask, packed
-from polars_rank.stats.moment_tables import merge, merged, moments
+from polars_rank.stats.moments import merge, merged, moments, sum_of_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -174,22 +174,20 @@ def _in_parts(
 
 def _moments(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     call = partial(moments, **arguments)
-    compares = arguments.get("baseline") is not None or arguments.get("all_pairs")
-    query = _queries(arguments) if compares else ()
+    schema = dataframes.schema_of(frame)
+    query = _queries(arguments)
+    if query == ("query",) and "query" not in schema:
+        query = ()
     clusters = names("cluster", arguments.get("cluster"))
-    find_columns(dataframes.schema_of(frame), {"query": query, "cluster": clusters})
+    find_columns(schema, {"query": query, "cluster": clusters})
     # Each cluster, with all runs of its queries, must be in one part.
-    return _Log.of(frame, call).parts(call, _sum_of_moments, clusters or query, arguments)
-
-
-def _sum_of_moments(parts: pl.DataFrame) -> pl.DataFrame:
-    return collected(merged([parts.lazy()], None, disjoint=False), few=True)
+    return _Log.of(frame, call).parts(call, sum_of_parts, clusters or query, arguments)
 
 
 def _merge(frame: Any, arguments: dict[str, Any]) -> DataFrame:
     several = frame if isinstance(frame, (list, tuple)) else [frame]
     schemas = [dataframes.schema_of(part) for part in several]
-    merged([pl.LazyFrame(schema=each) for each in schemas], None)  # raises if columns differ
+    merged([pl.LazyFrame(schema=each) for each in schemas])  # raises if columns differ
     union = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), several)
     return _Log.of(union, merge).parts(merge, merge, (), arguments)
 

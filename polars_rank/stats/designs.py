@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING
 
-from polars_rank._params import number, one_of, positive, share
+from polars_rank._params import share
 from polars_rank.errors import ArgumentError
-from polars_rank.stats.intervals import Alternative, special, stats
-from polars_rank.stats.resampling import numpy
+from polars_rank.stats._arrays import special, stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,96 +17,56 @@ if TYPE_CHECKING:
 _SLACK = 1e-9
 #: More queries than this do not fit the column `needed`.
 _MAX_QUERIES = 2.0**62
-
 #: Above it, scipy's series may not converge, and the normal part of T is negligible.
 _LARGE = 5_000
-#: Above these degrees of freedom, the standard deviation is known.
-_KNOWN = 1e6
-#: Points of the numerical integral over standard deviations.
-_POINTS = 200
-#: A probability that can be ignored.
-_NEGLIGIBLE = 1e-18
 
 
 @dataclass(frozen=True)
 class Design:
-    """A test of a difference: its level and its power."""
+    """A two-sided t test: its power, and its confidence level."""
 
-    #: Probability of a significant result.
     power: float
-    #: Probability above the critical value under the null hypothesis.
-    tail: float
-    two_sided: bool
-    #: The margin of equivalence; None for a test of a difference.
-    margin: float | None = None
+    confidence: float
 
     @classmethod
-    def of(
-        cls,
-        alternative: Alternative,
-        difference: float | None,
-        margin: float,
-        power: float,
-        confidence: float,
-    ) -> Design:
+    def of(cls, power: float, confidence: float) -> Design:
         """Return the design of checked parameters."""
         share("power", power)
         share("confidence", confidence)
-        alpha = 1 - confidence
-        if power <= alpha:
+        if power <= 1 - confidence:
             raise ArgumentError(
-                f"`power` must be above 1 - `confidence` = {alpha:g}, the power for no difference; "
-                f"found {power!r}"
+                f"`power` must be above 1 - `confidence` = {1 - confidence:g}, the power for no "
+                f"difference; found {power!r}"
             )
-        one_of("alternative", alternative, get_args(Alternative))
-        number("margin", margin, "0 or above")
         stats()
-        if alternative != "equivalent":
-            if difference is not None:
-                positive("difference", difference)
-            if margin:
-                raise ArgumentError(
-                    f"`margin` needs `alternative` 'equivalent'; found {alternative!r}; for "
-                    "non-inferiority, pass the margin as `difference`"
-                )
-            two_sided = alternative == "two-sided"
-            return cls(power, alpha / 2 if two_sided else alpha, two_sided)
-        positive("margin", margin)
-        share("confidence", confidence, 0.5)
-        if difference is not None and not 0 <= number("difference", difference) < margin:
-            raise ArgumentError(
-                f"`difference` must be from 0 to below `margin` = {margin:g} for `alternative` "
-                f"'equivalent'; found {difference!r}"
-            )
-        return cls(power, alpha, two_sided=False, margin=float(margin))
+        return cls(power, confidence)
 
-    def power_of(self, units: float, std: float, target: float) -> float:
-        """Return the power with a number of units, if the true difference is the target."""
-        if self.margin is None:
-            return t_power(units, target / std, self.tail, two_sided=self.two_sided)
-        return equivalence_power(units, target / std, self.margin / std, self.tail)
+    def power_of(self, units: float, effect: float) -> float:
+        """Return the power for an effect: a difference in standard deviations of a unit."""
+        distributions = stats()
+        degrees, noncentral = units - 1, effect * math.sqrt(units)
+        critical = distributions.t.isf((1 - self.confidence) / 2, degrees)
+        if noncentral > _LARGE:
+            return float(distributions.chi2.cdf(degrees * (noncentral / critical) ** 2, degrees))
+        other = float(distributions.nct.cdf(-critical, degrees, noncentral))
+        other = 0.0 if math.isnan(other) else other  # scipy returns NaN for tiny values
+        return float(distributions.nct.sf(critical, degrees, noncentral)) + other
 
-    def needed(self, std: float, target: float) -> float | None:
+    def needed(self, effect: float) -> float | None:
         """Return the number of units with this power, at least 2; None above 2^62."""
         least = most = 2.0
-        while self.power_of(most, std, target) < self.power and most < _MAX_QUERIES:
+        while self.power_of(most, effect) < self.power and most < _MAX_QUERIES:
             least, most = most, most * 2
-        if self.power_of(most, std, target) < self.power:
+        if self.power_of(most, effect) < self.power:
             return None
-        return _root(lambda n: self.power_of(n, std, target) - self.power, least, most)
+        return _root(lambda n: self.power_of(n, effect) - self.power, least, most)
 
-    def detectable(self, units: float, std: float, target: float) -> float:
-        """Return the difference, or the margin of equivalence, that units detect."""
-
-        def power(size: float) -> float:
-            if self.margin is None:
-                return t_power(units, size, self.tail, two_sided=self.two_sided)
-            return equivalence_power(units, target / std, size, self.tail)
-
+    def detectable(self, units: float) -> float:
+        """Return the effect that units detect."""
         largest = 1.0
-        while power(largest) < self.power:
+        while self.power_of(units, largest) < self.power:
             largest *= 2
-        return _root(lambda size: power(size) - self.power, 0.0, largest) * std
+        return _root(lambda effect: self.power_of(units, effect) - self.power, 0.0, largest)
 
 
 def whole(units: float | None, queries_per_unit: float) -> int | None:
@@ -120,59 +78,7 @@ def _root(distance: Callable[[float], float], low: float, high: float) -> float:
     """Return where an increasing function is 0."""
     from scipy.optimize import brentq  # noqa: PLC0415  (an extra)
 
-    if low == high:
-        return low
-    return float(brentq(distance, low, high, xtol=1e-15, rtol=1e-14))
-
-
-def t_power(queries: float, effect: float, tail: float, *, two_sided: bool) -> float:
-    """Return the power of the t test for an effect (difference / standard deviation)."""
-    distributions = stats()
-    degrees, noncentral = queries - 1, effect * math.sqrt(queries)
-    critical = distributions.t.isf(tail, degrees)
-    if noncentral > _LARGE:
-        return float(distributions.chi2.cdf(degrees * (noncentral / critical) ** 2, degrees))
-    likely = float(distributions.nct.sf(critical, degrees, noncentral))
-    if two_sided:
-        other = float(distributions.nct.cdf(-critical, degrees, noncentral))
-        likely += 0.0 if math.isnan(other) else other  # scipy returns NaN for tiny values
-    return likely
-
-
-def equivalence_power(queries: float, effect: float, margin: float, tail: float) -> float:
-    """Return the power of two one-sided t tests; effect and margin in standard deviations.
-
-    Both tests reject if the mean is within the margins less t standard errors. Given the sample's
-    standard deviation, the probability is normal; the integral is over the standard deviations
-    for which that interval is not empty (Phillips, Power of the two one-sided tests procedure in
-    bioequivalence, 1990).
-    """
-    np, functions = numpy(), special()
-    degrees, root = queries - 1, math.sqrt(queries)
-    critical = float(-functions.stdtrit(degrees, tail))
-    if degrees > _KNOWN:
-        spread, weights = np.ones(1), np.ones(1)
-    else:
-        # The ratio of sample and true standard deviation, within its range.
-        half = degrees / 2
-        low = math.sqrt(float(functions.gammaincinv(half, _NEGLIGIBLE)) / half)
-        high = math.sqrt(float(functions.gammainccinv(half, _NEGLIGIBLE)) / half)
-        high = max(min(high, margin * root / critical), low)
-        points, weights = _quadrature()
-        spread = low + (high - low) * (points + 1) / 2
-        logarithm = half * np.log(half * spread**2) - half * spread**2 - functions.gammaln(half)
-        weights = weights * (high - low) * np.exp(logarithm) / spread
-    inside = functions.ndtr((margin - effect) * root - critical * spread) - functions.ndtr(
-        critical * spread - (margin + effect) * root
-    )
-    return float((weights * np.maximum(inside, 0.0)).sum())
-
-
-@cache
-def _quadrature() -> tuple[Any, Any]:
-    """Return the points and weights of Gauss and Legendre's quadrature, which take long."""
-    points, weights = numpy().polynomial.legendre.leggauss(_POINTS)
-    return points, weights
+    return low if low == high else float(brentq(distance, low, high, xtol=1e-15, rtol=1e-14))
 
 
 def spread_interval(

@@ -2,195 +2,128 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import polars as pl
 
-from polars_rank._params import (
-    OWN,
-    Names,
-    integer,
-    names,
-    one_of,
-    share,
-    some_names,
-    whole_number,
-)
-from polars_rank.conventions import Conventions
-from polars_rank.errors import ArgumentError
+from polars_rank._docstrings import described_by
+from polars_rank._params import Names, free, names, one_of, share
+from polars_rank.errors import ArgumentError, DataError, number_of, warn
 from polars_rank.frames.tables import framed_table, schema_of
-from polars_rank.metrics.names import listed, lower_is_better, output_name
-from polars_rank.stats.intervals import special
-from polars_rank.stats.leaderboard_rows import COLUMNS, Leaderboard, Population
-from polars_rank.stats.moment_tables import is_moments
-from polars_rank.stats.per_query_tables import (
-    known_query,
-    refuse_definitions,
-    refuse_with_moments,
-    with_definitions,
+from polars_rank.stats._arrays import Array, numpy, special
+from polars_rank.stats.comparison import MANY_MISSING, Comparison, Margin
+from polars_rank.stats.inference import NONE
+from polars_rank.stats.moments import FEW_TASKS, Context, is_moments, moments_source
+from polars_rank.stats.results import (
+    BOUND,
+    COUNT,
+    ESTIMATE,
+    ResultColumn,
+    chosen,
+    returning,
+    schema_of_result,
+    series_of,
 )
-from polars_rank.stats.run_sources import run_matrices, run_moments
-from polars_rank.stats.task_means import with_tasks
+from polars_rank.stats.rows import Rows, rows_of_pairs, rows_of_runs
+from polars_rank.stats.summary import Summary, summarize
+from polars_rank.stats.values import LOW, PLACE, Values, Variable, deferred
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Sequence
 
-    from polars_rank.conventions import Undefined
     from polars_rank.metrics.names import Metrics
-    from polars_rank.stats.pair_moments import RunMoments
-    from polars_rank.stats.run_matrices import RunMatrices
 
-_ROW = OWN + "row"
+Population: TypeAlias = Literal["queries", "tasks"]
+
+
+@dataclass
+class Board:
+    """The runs of a metric, best first."""
+
+    metric: str
+    runs: list[Any]
+    rank: Array
+    rank_low: Array
+    rank_high: Array
+    best: Array
+    better_than: Array
+    worse_than: Array
+    mean: Array
+    low: Array
+    high: Array
+    queries: Array
+    missing: int
+    tasks: int | None
+    effective: Array
+    confidence: float
+    #: Whether two runs are significantly different.
+    differ: Array
+
+
+def _of(name: str) -> Any:
+    """Return a function from boards to a column."""
+
+    def column(boards: Sequence[Board]) -> list[Any]:
+        found = []
+        for board in boards:
+            value = getattr(board, name)
+            found += [value] * len(board.runs) if numpy().ndim(value) == 0 else [*value]
+        return found
+
+    return column
+
+
+LEADERBOARD = (
+    ResultColumn("rank", "1 + the number of runs with a better mean; equal means share a rank",
+                 _of("rank"), pl.Int64()),
+    ResultColumn("rank_low", "1 + the number of runs that are significantly better",
+                 _of("rank_low"), pl.Int64(), BOUND),
+    ResultColumn("rank_high", "number of runs that are not significantly worse, itself included",
+                 _of("rank_high"), pl.Int64(), BOUND),
+    ResultColumn("best", "whether no run is significantly better", _of("best"), pl.Boolean()),
+    ResultColumn("mean", "mean over the queries that all runs have, or mean of the task means",
+                 _of("mean"), kind=ESTIMATE, bounds=("low", "high")),
+    ResultColumn("low", "lower bound of its confidence interval, as in `summarize`", _of("low"),
+                 kind=BOUND),
+    ResultColumn("high", "upper bound", _of("high"), kind=BOUND),
+    ResultColumn("queries", "number of queries with a value in all runs", _of("queries"),
+                 pl.Int64(), COUNT),
+    ResultColumn("better_than", "number of runs that are significantly worse", _of("better_than"),
+                 pl.Int64(), COUNT, is_detail=True),
+    ResultColumn("worse_than", "number of runs that are significantly better", _of("worse_than"),
+                 pl.Int64(), COUNT, is_detail=True),
+    ResultColumn("missing", "number of queries that some run lacks, or that do not count",
+                 _of("missing"), pl.Int64(), COUNT, is_detail=True),
+    ResultColumn("tasks", "number of tasks, with `by`", _of("tasks"), pl.Int64(), COUNT,
+                 is_detail=True),
+    ResultColumn("effective", "Kish's effective number of units", _of("effective"), is_detail=True),
+    ResultColumn("confidence", "confidence level", _of("confidence"), is_detail=True),
+)  # fmt: skip
 
 
 @framed_table
+@described_by(summarize)
+@returning(LEADERBOARD)
 def leaderboard(
     values: pl.LazyFrame,
     metrics: Metrics | None = None,
     *,
     run: str = "run",
-    by: Names | None = None,
     query: Names = "query",
+    by: Names | None = None,
     weight: str | None = None,
     cluster: Names | None = None,
     population: Population = "queries",
     confidence: float = 0.95,
-    undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions | str | None = None,
-    n_resamples: int = 10_000,
-    seed: int = 0,
+    details: bool = False,
 ) -> pl.LazyFrame:
-    r"""Rank runs by their means, with intervals of ranks and groups of runs that may be equal.
+    r"""Rank runs by their means, with intervals of ranks.
 
     $$\mathrm{rank\_low}_i = 1 + |\{j : j \succ i\}|, \qquad
     \mathrm{rank\_high}_i = N - |\{j : i \succ j\}|$$
 
-    $j \succ i$ means that j is significantly better than i: the simultaneous interval of their
-    difference excludes 0. These intervals are those of `compare_all`, for all pairs of the N runs
-    together, so with the probability `confidence`, the intervals of ranks contain the true ranks
-    of all runs together.
-
-    Parameters
-    ----------
-    values
-        Per-query values of several runs, as `per_query` returns them: one row per query and run,
-        one column per metric, null where a metric is undefined. Also the result of `moments` with
-        the same `run` and `all_pairs=True`, or of `merge`. With `population` "tasks", also one row
-        per task and run.
-    metrics
-        Names of columns, or metrics such as `pr.ndcg(10)`. None for all columns of floats. The run
-        with the highest mean is first, or the lowest for a metric of which lower is better, such as
-        `pr.fall_out(10)`. An alias, a multiple or a sum is known by the metric, not by the name of
-        its column: `pr.fall_out(10).alias("noise")`. For other columns, higher is better: negate a
-        column such as the latency.
-    run
-        Column of runs.
-    by
-        Columns of tasks, such as the data set or the language. Runs are then ranked by the mean of
-        their task means.
-    query
-        Columns that identify the query within a task. If there is no column "query": the one
-        column that identifies the rows of each run, besides runs, tasks, metrics, counts and
-        constant columns; if there is none or several, name the columns. With `population` "tasks",
-        a table without the column "query" has one row per task and run, without nulls.
-    weight
-        Column of query weights, or with `by` of task weights, 0 or more. A query has one weight in
-        all runs, and a task in all of its rows. By default, each task has the same weight, whatever
-        its number of queries.
-    cluster
-        Columns that identify the sampling unit if it is not the query, e.g. user. A query with a
-        null cluster forms its own cluster. If tasks share their queries, such as translations of
-        the same queries, ``cluster="query"``. From moments, clusters must not span tasks.
-    population
-        With `by`, what the intervals are about:
-
-        - "queries": which runs are best on these tasks? New queries of the same tasks would change
-          the means this much. The tasks are given, and their queries are a sample;
-        - "tasks": which runs are best on tasks like these? New tasks would change the means this
-          much. The tasks are a sample, and there should be many: below 10, there are no ranks.
-    confidence
-        Confidence level of the interval of each mean, and of all intervals of ranks together,
-        between 0 and 1.
-    undefined, conventions
-        How undefined values count, and metric definitions to use, as in `evaluate`. None: those
-        that the column `conventions` of the table names, as `per_query` returns it; else the
-        default.
-    n_resamples
-        Number of resamples for three or more runs.
-    seed
-        Random seed. The same seed gives the same result for any order of rows.
-
-    Returns
-    -------
-    LazyFrame or DataFrame
-        Same type as `values`. One row per metric and run, best first, with
-
-        - `metric`, the column of the run;
-        - `direction`: "higher is better" or "lower is better";
-        - `rank`: 1 + the number of runs with a better mean, so that equal means share a rank;
-        - `mean`, `low`, `high`, `confidence`: mean over the queries that all runs have, or mean of
-          the task means; its interval from the t distribution as in `summarize`, for each run on
-          its own; and the confidence level. The interval is null for fewer than two queries,
-          clusters or effective units, or if all values are equal;
-        - `missing`, `queries`: number of queries without and with a value in all runs. Only the
-          latter are compared;
-        - `tasks`: with `by`, number of tasks;
-        - `effective`: with `weight` or `cluster`, Kish's effective number of queries, clusters or
-          tasks, (Σw)² / Σw²;
-        - `better_than`, `worse_than`: number of runs that the run is significantly better and
-          worse than;
-        - `best`: whether the run cannot be told apart from a run with the best mean;
-        - `rank_low`, `rank_high`: interval of the rank;
-        - `letters`: groups of the run. Two runs share a letter if and only if they cannot be told
-          apart; "a" is a group with the best run. After "z" come "aa", "ab", ..., and the letters
-          of a run are separated by commas.
-
-    Raises
-    ------
-    ArgumentError
-        A metric is a sum or a geometric mean (for moments, a DataError).
-    SchemaError
-        Moments have no sums of all pairs of runs.
-    DataError
-        There is only one run, no query has a value in all runs, a task has no rankings of a run,
-        a query occurs twice in a run, its weights or clusters differ between runs, or weights
-        differ within a task. Raised when the result is collected.
-    MissingExtraError
-        scipy is not installed (extra "stats").
-
-    Warns
-    -----
-    RankWarning
-        More than 5% of the queries have a value in some of the runs only, and are not compared (not
-        from moments, which do not tell them from undefined values); there are too few tasks
-        for ranks; the differences of a pair are equal in all queries, or there are too few queries
-        or resamples, so that a pair has no interval and counts as not significantly different; all
-        values of a run are equal; there are fewer than 30 effective units with `weight` or
-        `cluster`; or moments of groups with the same queries are pooled.
-
-    Notes
-    -----
-    Two runs whose own intervals overlap can be significantly different, because their values for
-    the same query are alike. Use `letters` or `compare_all` for pairs, not `low` and `high`. Two
-    runs can have a significant difference in `compare_all`, with a p-value below 1 - `confidence`,
-    but the same letter here, because the step-down tests of `compare_all` find more differences.
-
-    For given tasks, the variance of a difference is the sum of the variances within tasks, and the
-    t distribution has the smallest of the Satterthwaite degrees of freedom of all pairs, and at
-    most the effective number of queries minus 1.
-
-    In simulations with 2 to 50 runs and 50 queries, the 95% intervals of ranks contained all true
-    ranks in 93% to 100% of logs: 95% for equal means, more for different ones. With few queries in
-    some tasks or skewed values, they do in fewer: 92% for five runs and tasks of 10, 20 and 100
-    queries of which the smallest varies most.
-
-    References
-    ----------
-    Mogstad, Romano, Shaikh & Wilhelm, Inference for ranks with applications to mobility across
-    neighbourhoods and academic achievement across countries, 2024.
-    Piepho, An algorithm for a letter-based representation of all-pairwise comparisons, 2004.
-    Gramm et al., Algorithms for compact letter displays: comparison and evaluation, 2007.
-    Satterthwaite, An approximate distribution of estimates of variance components, 1946.
+    $j \succ i$ means that j is significantly better than i.
 
     Examples
     --------
@@ -200,77 +133,277 @@ def leaderboard(
     ...     "run": ["a"] * 8 + ["b"] * 8 + ["c"] * 8, "query": [*range(8)] * 3,
     ...     "rr": [0.2, 0.3, 0.4, 0.5, 0.2, 0.3, 0.1, 0.5]
     ...     + [0.3, 0.3, 0.5, 0.5, 0.5, 0.3, 0.3, 0.5]
-    ...     + [0.9, 0.9, 1.0, 0.5, 1.0, 0.8, 0.5, 1.0],
+    ...     + [0.9, 0.9, 1.0, 0.9, 1.0, 0.8, 0.9, 1.0],
     ... })
-    >>> board = pr.stats.leaderboard(values)
-    >>> board.select("run", "mean", "rank", "rank_low", "rank_high", "letters")
+    >>> board = pr.leaderboard(values)
+    >>> board.select("run", "rank", "rank_low", "rank_high", "best", "mean")
     shape: (3, 6)
-    ┌─────┬────────┬──────┬──────────┬───────────┬─────────┐
-    │ run ┆ mean   ┆ rank ┆ rank_low ┆ rank_high ┆ letters │
-    │ --- ┆ ---    ┆ ---  ┆ ---      ┆ ---       ┆ ---     │
-    │ str ┆ f64    ┆ i64  ┆ i64      ┆ i64       ┆ str     │
-    ╞═════╪════════╪══════╪══════════╪═══════════╪═════════╡
-    │ c   ┆ 0.825  ┆ 1    ┆ 1        ┆ 1         ┆ a       │
-    │ b   ┆ 0.4    ┆ 2    ┆ 2        ┆ 3         ┆ b       │
-    │ a   ┆ 0.3125 ┆ 3    ┆ 2        ┆ 3         ┆ b       │
-    └─────┴────────┴──────┴──────────┴───────────┴─────────┘
+    ┌─────┬──────┬──────────┬───────────┬───────┬────────┐
+    │ run ┆ rank ┆ rank_low ┆ rank_high ┆ best  ┆ mean   │
+    │ --- ┆ ---  ┆ ---      ┆ ---       ┆ ---   ┆ ---    │
+    │ str ┆ i64  ┆ i64      ┆ i64       ┆ bool  ┆ f64    │
+    ╞═════╪══════╪══════════╪═══════════╪═══════╪════════╡
+    │ c   ┆ 1    ┆ 1        ┆ 1         ┆ true  ┆ 0.925  │
+    │ b   ┆ 2    ┆ 2        ┆ 3         ┆ false ┆ 0.4    │
+    │ a   ┆ 3    ┆ 2        ┆ 3         ┆ false ┆ 0.3125 │
+    └─────┴──────┴──────────┴───────────┴───────┴────────┘
+
+    Parameters
+    ----------
+    values
+        Per-query values of several runs, as `per_query` returns them. Or the result of `moments`
+        without `baseline`, or of `merge`.
+    metrics
+        Names of columns, or metrics such as `pr.ndcg(10)`. Default: all columns of floats. The run
+        with the highest mean is first, or the lowest for a metric of which lower is better.
+    run
+        Column of runs.
+    query
+        Columns that identify a query within a task.
+    by
+        Columns of tasks, such as the data set or the language. Runs are then ranked by the mean of
+        their task means.
+    weight
+        Column of query weights, or with `by` of task weights, 0 or more.
+    cluster
+        Columns that identify the sampling unit if it is not the query, such as user. Use
+        ``cluster="query"`` if tasks share their queries, as in several languages.
+    population
+        With `by`, what the table has a sample of: "queries" of these tasks, or "tasks". Intervals
+        are then about other queries of the same tasks, or about other tasks.
+    confidence
+        Confidence level of the interval of each mean, and of all intervals of ranks together.
+    details
+        As in `summarize`.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Same type as `values`. One row per metric and run, best first, with `metric`, the column of
+        the run, and
+
+        {columns}
+
+    Raises
+    ------
+    DataError
+        There is only one run, a task lacks a run, or a query is repeated. Raised when the result is
+        collected.
+    MissingExtraError
+        scipy is not installed (extra "stats").
+
+    Warns
+    -----
+    RankWarning
+        More than 5% of the queries have a value in some of the runs only, and are not compared; or
+        there are fewer than 10 sampled tasks, which give no ranks.
+
+    Notes
+    -----
+    The ranks follow from the intervals of all pairs, as in `compare`: with probability
+    `confidence`, the intervals of ranks contain the true ranks of all runs together. Two runs whose
+    intervals `low` to `high` overlap can be significantly different, because the same queries are
+    difficult for both. Use `compare` for differences of runs.
+
+    References
+    ----------
+    Mogstad, Romano, Shaikh & Wilhelm, Inference for ranks with applications to mobility across
+    neighbourhoods and academic achievement across countries, 2024.
     """
+    source, boards_of = ranked(
+        values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
+        population=population, confidence=confidence,
+    )  # fmt: skip
+    columns = chosen(LEADERBOARD, (), details=details)
+    name = str(source.run)
+    free([name], ["metric", *schema_of_result(columns)])
+    keys = {"metric": pl.String(), name: schema_of(values)[name]}
+
+    def result() -> pl.DataFrame:
+        boards = boards_of()
+        head = [
+            pl.Series("metric", [b.metric for b in boards for _ in b.runs], pl.String),
+            pl.Series(name, [r for b in boards for r in b.runs], keys[name]),
+        ]
+        return pl.DataFrame([*head, *series_of(columns, boards)])
+
+    return deferred(result, {**keys, **schema_of_result(columns)})
+
+
+def ranked(
+    values: pl.LazyFrame, metrics: Metrics | None, *, run: str, query: Names, by: Names | None,
+    weight: str | None, cluster: Names | None, population: Population, confidence: float,
+) -> tuple[Any, Callable[[], list[Board]]]:  # fmt: skip
+    """Return the values or moments of a table, and a function that returns their leaderboards."""
     one_of("population", population, get_args(Population))
     share("confidence", confidence)
-    whole_number("n_resamples", n_resamples)
-    integer("seed", seed)
     special()
     tasks = names("by", by)
     if population == "tasks" and not tasks:
         raise ArgumentError("`population` 'tasks' needs `by`, the columns of the tasks")
     if population == "tasks" and cluster is not None:
         raise ArgumentError("`cluster` needs `population` 'queries'; found 'tasks'")
-    values, definitions = with_definitions(values, conventions, undefined)
     schema = schema_of(values)
-    has_queries = True
-    source: RunMatrices | RunMoments
+    source: Any
     if is_moments(schema):
-        refuse_definitions(undefined, conventions)
-        refuse_with_moments({"weight": weight, "cluster": cluster})
-        source = run_moments(values, metrics, tasks, run)
-        lower = _lower(metrics)
+        source = moments_source(values, metrics, run=run, by=by, weight=weight, cluster=cluster)
+        lower = source.lower_is_better
     else:
-        queries = some_names("query", query)
-        has_queries = population == "queries" or bool(known_query(schema, queries))
-        source = run_matrices(
-            values, metrics, definitions, undefined, run=run, by=tasks if has_queries else None,
-            query=queries if has_queries else tasks, weight=weight, cluster=cluster, added=COLUMNS,
-        )  # fmt: skip
-        lower = {each.name: each.lower_is_better for each in source.selected}
-        if not has_queries:
-            source = _one_row_per_task(source, fills=undefined is not None)
-    board = Leaderboard(
-        with_tasks(source) if tasks else source, population, has_queries, lower, confidence,
-        n_resamples, seed,
-    )  # fmt: skip
-    return board.table()
+        source = Values.of(
+            values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster
+        )
+        lower = source.lower_is_better
+
+    def boards() -> list[Board]:
+        parts = source.boards(population) if is_moments(schema) else _parts(source, population)
+        with numpy().errstate(all="ignore"):
+            return [
+                _board(
+                    *part, is_lower=lower.get(part[0].keys[0].metric, False), confidence=confidence
+                )
+                for part in parts
+            ]
+
+    return source, boards
 
 
-def _lower(metrics: Metrics | None) -> dict[str, bool]:
-    """Return whether lower is better, for metrics that are not given by name."""
-    given = () if metrics is None else listed(metrics)
-    return {output_name(each): lower_is_better(each) for each in given if not isinstance(each, str)}
+def _parts(source: Values, population: Population) -> Iterator[tuple[Rows, Rows, Context]]:
+    """Yield the rows of runs and of pairs of each metric, over the queries that all runs have."""
+    frame = source.collected(source.table)
+    run, tasks, query = str(source.run), list(source.by), [*source.by, *source.query]
+    if frame.select(*query, run).is_duplicated().any():
+        Values(source.table, source.metrics, source.by, run, source.query).facts_and_groups()[1][
+            0
+        ].check_unique()
+    runs = frame.get_column(run).n_unique()
+    if runs < 2 and frame.height:
+        raise DataError(
+            f"the column {run!r} has only the run {frame.get_column(run)[0]!r}; put the per-query "
+            "values of all runs in one table"
+        )
+    if tasks:
+        number = frame.group_by(tasks).agg(pl.col(run).n_unique().alias(PLACE))
+        if (lacking := number.filter(pl.col(PLACE) < runs).sort(tasks)).height:
+            raise DataError(
+                f"{number_of(lacking.height, 'task')} without rankings of some runs, e.g. "
+                f"{lacking.drop(PLACE).row(0, named=True)}; evaluate all runs on all tasks"
+            )
+    for variable in source.metrics:
+        value = pl.col(variable.name)
+        counts = value.is_not_null()
+        if source.weight is not None:
+            counts &= pl.col(source.weight) > 0
+        known = frame.filter(counts).with_columns(pl.len().over(query).alias(PLACE))
+        common = known.filter(pl.col(PLACE) == runs).drop(PLACE)
+        if not common.height:
+            raise DataError(f"no query has a value of {variable.name!r} in all {runs} runs")
+        total = frame.select(query).n_unique()
+        queries, partial = (
+            common.height // runs,
+            known.select(query).n_unique() - common.height // runs,
+        )
+        if partial > MANY_MISSING * (partial + queries):
+            warn(
+                f"{partial:,} of {partial + queries:,} queries are not compared in "
+                f"{variable.name!r}, because only some of the runs have a value: evaluate all "
+                "runs on the same queries"
+            )
+        context = Context(weighted=source.is_weighted, queries=queries, missing=total - queries)
+        of_metric = replace(
+            source, metrics=[Variable(variable.name, None, variable.lower_is_better)]
+        )
+        if tasks:
+            common, context.tasks = (
+                _of_tasks(common, of_metric, population),
+                common.select(tasks).n_unique(),
+            )
+            context.weighted = True
+            context.has_ranks = population == "queries" or context.tasks >= FEW_TASKS
+            of_metric = replace(
+                of_metric, by=(), weight=LOW,
+                query=tuple(query) if population == "queries" else source.by,
+            )  # fmt: skip
+        of_metric = replace(of_metric, table=common.lazy())
+        yield rows_of_runs(of_metric), rows_of_pairs(of_metric, every=True), context
 
 
-def _one_row_per_task(source: RunMatrices, *, fills: bool) -> RunMatrices:
-    """Return tasks with one query each, from rows that tasks and runs identify.
+def _of_tasks(common: pl.DataFrame, source: Values, population: Population) -> pl.DataFrame:
+    """Return values whose mean is the mean of the task means, with weights in the column `LOW`.
 
-    A null is a missing mean rather than an undefined value, unless `fills` is true.
+    For given tasks, queries vary around the mean of their task, and a query of a task with weight a
+    and n queries has the weight a / n. For sampled tasks, there is a row for each task.
     """
-    tasks, run = source.query, source.run
-    keys = ", ".join(map(repr, (*tasks, run)))
-    return source._replace(
-        rows=source.rows.with_columns(pl.lit(0).alias(_ROW)),
-        selected=[each if fills else each._replace(fill=None) for each in source.selected],
-        groups=tasks,
-        query=[_ROW],
-        duplicates=(
-            f"several rows with the same {keys}; for per-query values, name the columns of the "
-            "query with `query`; otherwise, pass one row per task and run"
-        ),
+    tasks, run = list(source.by), str(source.run)
+    value = pl.col(source.metrics[0].name)
+    own = pl.lit(1.0) if source.weight is None else pl.col(source.weight)
+    if source.weight is not None and common.select((own != own.first().over(tasks)).any()).item():
+        raise DataError(
+            f"the rows of a task have different weights (column {source.weight!r}); with `by`, "
+            "`weight` is the weight of the task"
+        )
+    if population == "tasks":
+        return common.group_by([*tasks, run], maintain_order=True).agg(
+            value.mean(), own.first().alias(LOW)
+        )
+    number = pl.len().over([*tasks, run])
+    of_task = value.mean().over([*tasks, run])
+    # The sum of a / n over the queries of a task is a.
+    mean = ((of_task * own / number).sum() / (own / number).sum()).over(run)
+    if common.select((number < 2).any()).item():
+        warn(
+            "a task has only one query with values of all runs, which does not show how queries "
+            "vary: intervals are too narrow"
+        )
+    spread = pl.when(number > 1).then((number / (number - 1)).sqrt()).otherwise(1.0)
+    return common.with_columns(
+        (mean + (value - of_task) * spread).alias(source.metrics[0].name), (own / number).alias(LOW)
     )
+
+
+def _board(own: Rows, pairs: Rows, context: Context, *, is_lower: bool, confidence: float) -> Board:
+    """Return the leaderboard of a metric."""
+    np = numpy()
+    summary = Summary(own, confidence, weighted=context.weighted, repeated=False)
+    comparison = Comparison(
+        pairs, confidence, Margin(0.0), is_lower=np.full(len(pairs.keys), is_lower),
+        weighted=context.weighted, correction=True, repeated=False, min_queries=0,
+    )  # fmt: skip
+    runs = [key.run for key in own.keys]
+    number = len(runs)
+    better = np.zeros((number, number), dtype=bool)
+    low, high = comparison.bounds
+    for key, below, above in zip(pairs.keys, low, high, strict=True):
+        first, second = runs.index(key.run), runs.index(key.baseline)
+        higher, lower = (below > 0, above < 0) if not is_lower else (above < 0, below > 0)
+        better[first, second], better[second, first] = higher, lower
+    mean = summary.mean
+    size = np.where(np.isnan(mean), -np.inf, -mean if is_lower else mean)
+    # Means that differ by a rounding error share a rank.
+    tolerance = 1e-14 * np.abs(mean[~np.isnan(mean)]).max(initial=0.0)
+    rank = 1 + (size[None, :] > size[:, None] + tolerance).sum(axis=1)
+    order = np.lexsort((np.arange(number), rank))
+    worse_than, better_than = better.sum(axis=0), better.sum(axis=1)
+    rank_low, rank_high = (1.0 + worse_than), (number - better_than).astype(float)
+    best = (worse_than == 0).astype(object)
+    if not context.has_ranks:
+        warn(
+            f"fewer than {FEW_TASKS} sampled tasks ({context.tasks}) in {own.keys[0].metric!r}: "
+            "they do not show which runs are better on new tasks, so ranks have no intervals"
+        )
+        rank_low = rank_high = np.full(number, np.nan)
+        best = np.full(number, None, dtype=object)
+    unknown = (comparison.inference.method == NONE).any()
+    if context.has_ranks and unknown and len(pairs.keys):
+        warn(
+            f"some pairs of runs have no interval in {own.keys[0].metric!r}, because there are too "
+            "few queries, and count as not significantly different"
+        )
+    bounds = summary.bounds
+    queries = own.count("queries") if context.queries is None else np.full(number, context.queries)
+    return Board(
+        own.keys[0].metric, [runs[place] for place in order], rank[order], rank_low[order],
+        rank_high[order], best[order], better_than[order], worse_than[order], mean[order],
+        bounds[0][order], bounds[1][order], queries[order], context.missing, context.tasks,
+        summary.moments.effective()[order], confidence,
+        (better | better.T)[np.ix_(order, order)],
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Ranks of means, and the compact letter display of runs that cannot be told apart."""
+"""The compact letter display of runs that cannot be told apart."""
 
 from __future__ import annotations
 
@@ -10,24 +10,6 @@ if TYPE_CHECKING:
 
 #: Between the letters of a run, if some groups have two letters.
 _SEPARATOR = ","
-
-
-def ranks(scores: Sequence[float], tolerance: float) -> list[int]:
-    """Return 1 + the number of higher scores of each score; differences up to a tolerance are ties.
-
-    Examples
-    --------
-    >>> from polars_rank.stats.letters import ranks
-    >>> ranks([0.2, 0.4, 0.4, 0.1], 0.0)
-    [3, 1, 1, 4]
-    """
-    order = sorted(range(len(scores)), key=lambda place: -scores[place])
-    result = [0] * len(scores)
-    for number, place in enumerate(order):
-        before = order[number - 1]
-        is_tie = number > 0 and scores[before] - scores[place] <= tolerance
-        result[place] = result[before] if is_tie else number + 1
-    return result
 
 
 def letters(differ: Sequence[Sequence[bool]]) -> list[str]:
@@ -71,20 +53,6 @@ def letters(differ: Sequence[Sequence[bool]]) -> list[str]:
             names[member].append(_letter(number))
     separator = _SEPARATOR if len(groups) > len(ascii_lowercase) else ""
     return [separator.join(each) for each in names]
-
-
-def groups_of(labels: Sequence[str]) -> list[set[str]]:
-    """Return the groups of each run, from the letters of all runs.
-
-    Examples
-    --------
-    >>> from polars_rank.stats.letters import groups_of
-    >>> [sorted(groups) for groups in groups_of(["ab", "b"])]
-    [['a', 'b'], ['b']]
-    """
-    # The letters of a run increase, so that "aa" is the name of a group.
-    are_separated = any("aa" in each.split(_SEPARATOR) for each in labels)
-    return [{*(each.split(_SEPARATOR) if are_separated else each)} for each in labels]
 
 
 def _members(group: int) -> list[int]:

@@ -127,6 +127,7 @@ TYPES = {
     "high": NUMBER,
     "queries": COUNT,
     "verdict": TEXT,
+    "reason": TEXT,
 }
 #: Verdicts, from the worst to the best.
 WORST_FIRST = ("fail", "undecided", "pass")

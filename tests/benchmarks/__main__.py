@@ -20,7 +20,12 @@ from .report import Run
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    others = {"memory", *(path.stem for path in Path(__file__).parent.glob("*.md"))}
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks",
+        description=__doc__,
+        epilog=f"Other programs: python -m tests.benchmarks.NAME, of {', '.join(sorted(others))}.",
+    )
     add = parser.add_argument
     add("--rows", type=int, nargs="+", default=[10_000_000], help="one or more sizes")
     add("--layout", choices=["sorted", "adjacent", "shuffled"], default="sorted")

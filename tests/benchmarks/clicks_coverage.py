@@ -20,7 +20,6 @@ import numpy as np
 import polars as pl
 
 import polars_rank as pr
-from polars_rank.clicks.interleaving_results import difference_interval
 from tests.benchmarks.pages import publish
 
 Random = np.random.Generator
@@ -52,17 +51,25 @@ def interleaving(random: Random, logs: int) -> list[str]:
             for share in shares:
                 wins, losses = decided * share, decided * (1 - share)
                 counts = random.multinomial(lists, [wins, losses, 1 - decided], size=logs)
-                found = {
-                    pair: difference_interval(*pair, lists, 0.95)
-                    for pair in {(int(won), int(lost)) for won, lost, _ in counts}
-                }
-                covered = [
-                    low - 1e-12 <= wins - losses <= high + 1e-12
-                    for low, high in (found[int(won), int(lost)] for won, lost, _ in counts)
-                ]
+                pairs, of_log = np.unique(counts, axis=0, return_inverse=True)
+                found = pr.clicks.interleaving_result(decided_rankings(pairs), by="log")
+                difference = pl.lit((wins - losses) / 2)
+                slack = pl.lit(1e-12)
+                inside = difference.is_between(pl.col("low") - slack, pl.col("high") + slack)
+                covered = found.select(inside).to_series().to_numpy()[of_log]
                 cells.append(f"{np.mean(covered):.3f}")
             rows.append([f"{lists:,}", f"{decided:.0%}", *cells])
     return table(["lists", "decided", *(f"winner {share:.0%}" for share in shares)], rows)
+
+
+def decided_rankings(counts: np.ndarray) -> pl.DataFrame:
+    """Return logs with numbers of wins, losses and ties of the ranker "a"."""
+    log = np.repeat(np.arange(len(counts)), counts.sum(axis=1))
+    winner = np.concatenate([np.repeat(["a", "b", ""], each) for each in counts])
+    columns = {"log": log, "query": np.arange(len(log))}
+    return pl.concat(
+        pl.DataFrame({**columns, "team": team, "click": winner == team}) for team in "ab"
+    )
 
 
 def interleaved(
@@ -263,50 +270,6 @@ def differences(random: Random, logs: int) -> list[str]:
     return table(["log", "old ranker", "logs", *head, "effective clusters"], rows)
 
 
-def slates(random: Random, logs: int) -> list[str]:
-    """Cover the value over users of slates of two documents, drawn from two by each policy."""
-    logs //= 2
-    users, each, chance = 300, 10, 0.8
-    truth = 2 * 0.25 * (1.5 * chance + 0.5 * (1 - chance))
-    names = ("sips", "iips", "rips")
-    covered: dict[tuple[str, str | None], list[bool]] = {}
-    for start in range(0, logs, AT_ONCE):
-        size = min(AT_ONCE, logs - start) * users
-        rate = np.repeat(0.5 * random.beta(1, 1, size), each)
-        parts = []
-        for position in (1, 2):
-            better = random.random(len(rate)) < 0.5
-            parts.append(
-                pl.DataFrame(
-                    {
-                        "user": np.repeat(np.arange(size), each),
-                        "slate": np.arange(len(rate)),
-                        "position": position,
-                        "reward": random.random(len(rate)) < rate * np.where(better, 1.5, 0.5),
-                        "logged_probability": 0.5,
-                        "new_probability": np.where(better, chance, 1 - chance),
-                    }
-                )
-            )
-        rows = pl.concat(parts).with_columns(
-            pl.col("reward").cast(pl.Float64), log=pl.col("user") // users
-        )
-        for name in names:
-            for cluster in (None, "user"):
-                found = getattr(pr.clicks, name)(rows, by="log", cluster=cluster)
-                inside = found.select(pl.lit(truth).is_between("low", "high")).to_series()
-                covered.setdefault((name, cluster), []).extend(inside)
-    rows_of = [
-        [
-            f"`{name}`",
-            f"{logs:,}",
-            *(f"{np.mean(covered[name, cluster]):.3f}" for cluster in (None, "user")),
-        ]
-        for name in names
-    ]
-    return table(["300 users with 10 slates each", "logs", "slates", "`cluster`"], rows_of)
-
-
 def sizes(random: Random, logs: int) -> list[str]:
     """Cover with clusters, by the effective sample size that the log has."""
     found = pl.concat(
@@ -314,7 +277,7 @@ def sizes(random: Random, logs: int) -> list[str]:
         for relevance in (0.8, 0.2, 0.05)
         for queries in (10, 20, 30, 50, 100, 300)
     )
-    edges = [0, 5, 10, 20, 30, 50, 100, 300]
+    edges = [0, 2, 3, 5, 10, 20, 50, 100, 300]
     size = pl.col("effective_sample_size")
     rows = []
     for low, high in zip(edges, edges[1:], strict=False):
@@ -435,34 +398,26 @@ SECTIONS: dict[str, tuple[str, Callable[[Random, int], list[str]]]] = {
         "Share of intervals that contain the true difference, 0, over the population of queries. "
         "Of each query, users prefer one ranker with a probability from the given distribution; "
         "half of the rankings have no click. Without `cluster`, intervals are for other sessions "
-        "of the same queries. Below 30 effective clusters, `interleaving_result` warns.",
+        "of the same queries. Below 5 effective clusters, `interleaving_result` warns.",
         clusters_of_interleaving,
     ),
     "`clicks.estimate`: the population of queries": (
         "Share of intervals that contain the value over the population of queries. Each query has "
         "its own relevance, beta(0.5, 1.5); documents were shown at random positions with "
         "propensities 1 / position. Without `cluster`, intervals are for other sessions of the "
-        "same queries. In the last row, few queries have most of the sessions: the effective "
-        "sample "
-        "size is below 30, and `estimate` warns.",
+        "same queries. In the last row, few queries have most of the sessions.",
         populations,
     ),
     "`clicks.estimate` with `baseline`": (
         "Share of intervals that contain the true difference of two rankers over the population of "
         "queries, as in the previous table. The new ranker puts one document on top, the old one "
-        "another, whose relevance has the same distribution, or 60% of it. Below an effective "
-        "sample size of 30, `estimate` warns.",
+        "another, whose relevance has the same distribution, or 60% of it.",
         differences,
-    ),
-    "Slates: the population of users": (
-        "Share of intervals that contain the value over the population of users, each with its "
-        "own rate of rewards.",
-        slates,
     ),
     "The effective sample size": (
         "Share of intervals that contain the value over the population of queries, with `cluster`, "
         "for 10 to 300 queries of 5 sessions and for many to few clicks. Below an effective sample "
-        "size of 30, `estimate` warns.",
+        "size of 5, `estimate` warns.",
         sizes,
     ),
     '`position_bias`, "pivot": few pairs': (

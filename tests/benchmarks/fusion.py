@@ -127,9 +127,12 @@ def simulated(
         expected = truth[chosen] @ sizes / queries
         corrected = correction(count) * quantile
         if pool.log is not None and number < CHECKED:
-            error = corrected * held_out.std(ddof=1) / np.sqrt(queries)
-            expectation = (held_out.mean() - error, held_out.mean(), held_out.mean() + error)
-            check(pool.log, drawn, expectation, [pool.candidates[each] for each in chosen])
+            # Its skewness is that of the values, so `summarize` of wider values has its bounds.
+            mean = held_out.mean()
+            wider = pl.DataFrame({"x": mean + correction(count) * (held_out - mean)})
+            low, high = pr.summarize(wider).select("low", "high").row(0)
+            choices = [pool.candidates[each] for each in chosen]
+            check(pool.log, drawn, (low, mean, high), choices)
         rows.append([
             log[:, winner].mean() - truth[winner],
             held_out.mean() - expected,
@@ -346,11 +349,12 @@ def coverage(given: argparse.Namespace) -> list[str]:
         "means of the weights that the folds chose.\n",
         'Coverage is the share of 95% intervals of "tuned" that contain this mean, and its '
         "difference from the mean of the best run: with the correction for training queries that "
-        'folds have in common, as `tune_fusion` returns them, and without it. "unweighted" is the '
-        "reference: nothing is chosen, so its coverage is that of the intervals of `summarize` and "
-        "`compare` for such values. The standard error of a coverage of 95% is "
+        'folds have in common, as in `tune_fusion`, and without it. "unweighted" is the reference: '
+        "nothing is chosen. The simulated intervals are those of t, which the intervals of "
+        "`tune_fusion`, `summarize` and `compare` contain. The standard error of a coverage of 95% is "
         f"{np.sqrt(0.95 * 0.05 / given.logs):.1%}. The first {CHECKED} logs of each row are also "
-        "passed to `tune_fusion`, whose means, intervals and choices are equal. The last rows are an "
+        "passed to `tune_fusion`, whose means and choices are equal, and whose intervals are those "
+        "of `summarize` for values that are wider by the correction. The last rows are an "
         f"extreme case: {INDEPENDENT} candidates with independent normal values, all equally good."
         "\n",
         "| runs | queries | folds | bias of the highest mean | bias of the held-out mean | tuned | "

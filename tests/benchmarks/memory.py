@@ -192,9 +192,9 @@ add(
     ),
 )
 add(
-    "`stats.moments` of `per_query`",
-    "nothing",
-    collected(lambda f: pr.stats.moments(pl.scan_parquet(f.path("values")), METRICS, run="run")),
+    "`moments` of `per_query`",
+    "queries",
+    collected(lambda f: pr.moments(pl.scan_parquet(f.path("values")), METRICS)),
 )
 add(
     "`diagnostics.tie_bands`",

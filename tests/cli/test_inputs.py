@@ -154,7 +154,7 @@ def test_every_input_may_be_a_pipe(tmp_path: Path) -> None:
                 writer.write((tmp_path / name).read_bytes())
             return f"/dev/fd/{end}"
 
-        summarize = ["summarize", "-m", "rr", "--interval", "none", "--format", "json"]
+        summarize = ["summarize", "-m", "rr", "--format", "json"]
         code, out, _ = run(*summarize, "--values", pipe("values"))
         assert (code, json.loads(out)[0]["mean"]) == (0, RR)
         convert = ["convert", "-", "--qrels", pipe("qrels"), "-o", tmp_path / "log.parquet"]
@@ -214,7 +214,7 @@ def test_options_of_a_named_file(here: Path) -> None:
     code, out, err = run(*arguments)
     assert (code, err, json.loads(out)[0]["rr"]) == (0, "", (1 / 2) / 3)
     # Of the file, what the command has no option for is not for it.
-    code, _, err = run(*config, "summarize", "log.parquet", "--interval", "none")
+    code, _, err = run(*config, "summarize", "log.parquet")
     assert (code, err) == (0, "")
     # What is for logs does not keep per-query values from being read.
     lists = pr.per_query(LOG, "rr")
@@ -395,7 +395,7 @@ def test_ids_are_text(tmp_path: Path, ending: str) -> None:
     assert lines("evaluate", log, *rr, "--by", "run country") == ["1,03,1,0.5", "1,3,1,1.0"]
     listed = ["01,03,0.5", "1,3,1.0"]
     assert lines("evaluate", log, *rr, "--per-query", "--keep", "country") == listed
-    actual = lines("summarize", log, *rr, "--by", "country", "--run", "", "--interval", "none")
+    actual = lines("summarize", log, *rr, "--by", "country", "--run", "")
     assert [line.split(",")[:3] for line in actual] == [["03", "rr", "0.5"], ["3", "rr", "1.0"]]
 
 

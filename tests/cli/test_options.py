@@ -30,13 +30,12 @@ CALLED = {
     "inspect": READ,
     "summarize": [pr.summarize, pr.compare, *READ],
     "compare": [pr.compare, *READ],
-    "leaderboard": [pr.stats.leaderboard, *READ],
+    "leaderboard": [pr.leaderboard, *READ],
     "movers": [pr.diagnostics.movers, *READ],
-    "slices": [pr.slices, *READ],
-    "check": [pr.check, pr.summarize, pr.compare, pr.slices, *READ],
+    "check": [pr.check, pr.summarize, pr.compare, *READ],
     "plot": [
         *(getattr(pr.plot, name) for name in plots),
-        *(pr.summarize, pr.slices, pr.diagnostics.judgment_bounds, *READ),
+        *(pr.summarize, pr.compare, pr.diagnostics.judgment_bounds, *READ),
     ],
     "report": [pr.report, *READ],
     "demo": [pr.datasets.search_log],
@@ -48,15 +47,14 @@ CALLED = {
 #: What files a command reads and writes, and how.
 FILES = {
     "ctx", "logs", "values", "qrels", "input_format", "missing_columns", "extra_columns",
-    "engine", "master", "remote", "format", "output", "overwrite", "progress", "wide",
-    "keep_formulas",
+    "engine", "master", "remote", "format", "output", "overwrite", "keep_formulas", "progress",
+    "wide",
 }  # fmt: skip
 #: Options for which there is no parameter of the same name, and why.
 _PREDICTED = {"predicted_label": "computes the values of `predictions` from the log"}
 OWN = {
     "summarize": _PREDICTED,
     "compare": _PREDICTED,
-    "slices": _PREDICTED,
     "evaluate": {"per_query": "the command is `per_query`, too"},
     "curve": {"kind": "the command is `pr_curve`, too"},
     "explain": {"versus": "the conventions `b`"},
@@ -65,7 +63,6 @@ OWN = {
     "check": {
         "baseline": "of the comparison that is checked",
         "rule": "a single one of the rules",
-        "slices": "of the comparison that is checked",
         "junit": "`write_junit`",
         "markdown": "`write_markdown`",
         **_PREDICTED,
@@ -92,10 +89,9 @@ COMPLETE = {
     "metrics": [pr.list_metrics],
     "summarize": [pr.summarize, pr.evaluate],
     "compare": [pr.compare, pr.evaluate],
-    "leaderboard": [pr.stats.leaderboard, pr.evaluate],
+    "leaderboard": [pr.leaderboard, pr.evaluate],
     "movers": [pr.diagnostics.movers],
-    "slices": [pr.slices, pr.evaluate],
-    "check": [pr.check, pr.summarize, pr.compare, pr.slices, pr.evaluate],
+    "check": [pr.check, pr.summarize, pr.compare, pr.evaluate],
     "plot": [getattr(pr.plot, name) for name in plots if name != "run_colors"],
     "report": [pr.report],
     "generate": [pr.datasets.search_log],
@@ -114,7 +110,7 @@ EXCEPTIONS = {
     ("explain", "b"): "--versus",
     **{
         (command, parameter): reason
-        for command in ("summarize", "compare", "leaderboard", "slices", "check", "plot")
+        for command in ("summarize", "compare", "leaderboard", "check", "plot")
         for parameter, reason in {
             "scores": "`evaluate --per-query --scores` writes a table of values",
             "labels": "`evaluate --per-query --labels` writes a table of values",
@@ -123,12 +119,10 @@ EXCEPTIONS = {
     },
     ("check", "result"): _LOG,
     ("check", "on_fail"): "the exit code",
-    ("check", "quantiles"): "no default rule is about quantiles",
-    ("slices", "by"): "--slices",
+    ("check", "details"): "columns about estimates can be in rules",
     ("plot", "weight"): "charts of logs show means of queries that count alike",
     ("plot", "cluster"): "charts of logs show queries as the sampling unit",
     ("plot", "gain"): "the metric with its conventions",
-    ("plot", "overall"): "the result of `compare`",
     ("plot", "chart"): "the chart that the command draws",
     **{("plot", name): "computed from the log with --fusion" for name in ("curve", "tuning")},
     **{
@@ -148,11 +142,6 @@ DEFAULTS = {
     ("curve", "ks"): ["1-20"],
     ("plot", "position"): None,  # --score, except for clicks
     ("check", "rules"): None,  # there may be --rule
-    # None is the same, as a table of values may name its conventions.
-    **{
-        (command, "conventions"): "polars_rank"
-        for command in ("summarize", "compare", "leaderboard", "slices", "check", "plot")
-    },
 }
 
 

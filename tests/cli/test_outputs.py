@@ -67,28 +67,13 @@ def test_data_is_the_same_in_pipes_and_files(here: Path, form: str) -> None:
 
 
 def test_infinite_numbers_are_not_null(here: Path) -> None:
-    rows = pl.concat([LOG, LOG.with_columns(run=pl.lit("new"), label=pl.lit(0, pl.Int64))])
-    rows.write_parquet("runs.parquet")
-    one_sided = [
-        "compare",
-        "runs.parquet",
-        "-m",
-        "rr",
-        "--baseline",
-        "bm25",
-        "--alternative",
-        "less",
-    ]
-    _, out, _ = run(*one_sided, "--format", "json")
-    (row,) = json.loads(out)
-    assert (row["low"], row["run"]) == ("-Infinity", "new")
-    assert math.isfinite(row["high"])
-    assert float(row["low"]) == -math.inf
-    _, lines, _ = run(*one_sided, "--format", "ndjson")
-    # Threads add up in any order.
-    assert json.loads(lines) == pytest.approx(row)
-    _, out, _ = run(*one_sided, "--format", "csv")
-    assert pl.read_csv(out.encode())["low"].item() == -math.inf
+    table = pl.DataFrame({"x": [-math.inf, None, 0.5]})
+    for form in ("json", "ndjson", "csv"):
+        put(table.lazy(), form, Path(f"out.{form}"))
+    rows = [{"x": "-Infinity"}, {"x": None}, {"x": 0.5}]
+    assert json.loads(Path("out.json").read_text()) == rows
+    assert [json.loads(line) for line in Path("out.ndjson").read_text().splitlines()] == rows
+    assert pl.read_csv("out.csv")["x"].to_list() == [-math.inf, None, 0.5]
     lists = ["evaluate", "log.parquet", "-m", "rr", "--per-query", "--format", "json"]
     assert [row["rr"] for row in json.loads(run(*lists)[1])].count(None) == 1
 
@@ -138,13 +123,13 @@ def test_numbers_of_any_size() -> None:
 
 
 def test_p_values_are_never_printed_as_zero() -> None:
-    table = pl.DataFrame({"p_value": [0.0, 1.2e-9], "p_corrected": [0.04, 0.0], "x": [0.0, 0.0]})
+    table = pl.DataFrame({"p_value": [0.0, 1.2e-9, 0.04], "x": [0.0, 0.0, 0.0]})
     for write, tiny in {
         printing.plain: "< 0.001", printing.markdown: "&lt; 0.001",
         printing.latex: r"\textless{} 0.001",
     }.items():  # fmt: skip
         text = write(table)
-        assert (text.count(tiny), text.count("0.0000"), "0.0400" in text) == (3, 2, True)
+        assert (text.count(tiny), text.count("0.0000"), "0.0400" in text) == (2, 3, True)
 
 
 def test_differences_shares_and_intervals() -> None:
@@ -157,35 +142,25 @@ def test_differences_shares_and_intervals() -> None:
         }
     )
     assert printing.plain(table).splitlines() == [
-        "    diff  relative       [low, high]",
-        " +0.1000    +14.5%  [0.0689, 0.0981]",
-        "-0.00012     -2.0%    [-inf, 0.5000]",
-        "  0.0000",
+        "difference  relative_difference       [low, high]",
+        "   +0.1000               +14.5%  [0.0689, 0.0981]",
+        "  -0.00012                -2.0%    [-inf, 0.5000]",
+        "    0.0000",
     ]
     narrow = pl.DataFrame({"low": [0.01234567, 0.0], "high": [0.01235678, 1.0]})
     assert "[0.012346, 0.012357]" in printing.plain(narrow)
 
 
-@pytest.mark.parametrize("rows", [1, 2])
-def test_several_rows_show_the_corrected_interval(
-    rows: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An interval above 0 is never beside a corrected p-value above 0.05."""
-    monkeypatch.setenv("COLUMNS", "80")
-    gains = [0.3, 0.3, 0.2, -0.1, 0.15, 0.05] * 2
+def test_relative_intervals_of_a_margin_in_percent() -> None:
     values = pl.DataFrame({
-        "run": ["old"] * 12 + ["new"] * 12, "query": [*range(12)] * 2,
-        "ap": [0.5] * 12 + [0.5 + gain for gain in gains],
-        "rr": [0.5] * 12 + [0.5 + gain / 2 for gain in gains],
+        "run": ["old"] * 4 + ["new"] * 4, "query": [0, 1, 2, 3] * 2,
+        "rr": [0.5, 0.4, 0.6, 0.5, 0.6, 0.6, 0.7, 0.7],
     })  # fmt: skip
-    comparison = pr.compare(values, ["ap", "rr"][:rows], baseline="old")
-    assert comparison["low"][0] > 0
-    printing.on_terminal(comparison, wide=False)
-    head = capsys.readouterr().out.splitlines()[0]
-    interval = "[low, high] corr" if rows > 1 else "[low, high]"
-    names = ["metric", "run", "mean", "diff", "relative", "queries", interval, "p_corr"]
-    assert re.split(r"\s{2,}", head) == names
-    assert "[low, high] corr" in printing.plain(comparison).splitlines()[0]
+    comparison = pr.compare(values, baseline="old", margin="2%")
+    low, high = comparison.select("relative_low", "relative_high").row(0)
+    head, row = printing.plain(comparison).splitlines()
+    assert "relative [low, high]" in head
+    assert f"[{low:+.1%}, {high:+.1%}]" in row
 
 
 def test_counts_among_verdicts_have_no_decimals() -> None:
@@ -291,7 +266,7 @@ def test_a_very_narrow_terminal_shows_several_lines_per_row(
     lines = [line.rstrip() for line in shown.splitlines()]
     assert lines[0].startswith("1 of 2 ───")
     assert ["metric", "rr"] in [line.split() for line in lines]
-    assert ["baseline", "0.8333"] in [line.split() for line in lines]
+    assert ["baseline_mean", "0.8333"] in [line.split() for line in lines]
     assert all(len(line) <= 60 for line in lines)
 
 
@@ -302,19 +277,22 @@ def test_a_terminal_of_80_columns_shows_a_line_per_row(
     options = ["runs.parquet", "-m", "ndcg@10", "--baseline", "bm25"]
     shown = on_terminal(monkeypatch, 80, "compare", *options)
     head, row, _, hint = shown.splitlines()
-    assert head.split()[:5] == ["metric", "run", "mean", "diff", "relative"]
-    assert "[low, high]" in head and "p_corr" in head
+    names = ["metric", "run", "mean", "difference", "[low, high]", "p_value", "verdict"]
+    assert re.split(r"\s{2,}", head) == names
     assert row.startswith("ndcg@10  neural  0.") and len(row) <= 80
     assert re.fullmatch(r"\d+ columns hidden; use --wide to show all columns.", hint)
-    for command in (["slices", *options, "--slices", "country"], ["movers", *options, "--n", "3"],
-                    ["summarize", *options[:3]]):  # fmt: skip
+    rules = ["--rule", "difference(ndcg@10) >= -0.03", "--undecided", "pass"]
+    for command in (["compare", *options, "--slices", "country"], ["compare", *options, "--margin", "2%"],
+                    ["compare", *options, "--details"], ["movers", *options, "--n", "3"],
+                    ["check", *options, *rules], ["leaderboard", *options[:3]],
+                    ["summarize", *options[:3], "--details"]):  # fmt: skip
         shown = on_terminal(monkeypatch, 80, *command)
         assert all(len(line) <= 80 for line in shown.splitlines())
         assert "───" not in shown
     everything = on_terminal(monkeypatch, 300, "compare", *options)
-    assert "hidden" not in everything and "effect_size" in everything
+    assert "hidden" not in everything and "baseline_mean" in everything
     shown = on_terminal(monkeypatch, 80, "evaluate", *options[:3], "--by", "run")
-    assert shown.splitlines()[-1].endswith("polars-rank summarize")
+    assert shown.splitlines()[-1].endswith("polars-rank summarize --details")
 
 
 def test_metrics_are_filtered_and_paged(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,7 +154,7 @@ def test_charts_of_values_and_of_tables(log: Path, tmp_path: Path) -> None:
         "at-k": ["curve", log, "-m", "ndcg", "--by", "run"],
         "pr-curve": ["curve", log, "--kind", "pr"],
         "intervals": ["summarize", log, "-m", "ap"],
-        "slices": ["slices", log, *ASKED["slices"]],
+        "slices": ["compare", log, *ASKED["slices"]],
         "tradeoff": ["summarize", log, "-m", "ap rr"],
         "leaderboard": ["leaderboard", log, "-m", "ap"],
     }
@@ -222,16 +222,12 @@ def test_a_chart_never_replaces_its_log(log: Path, tmp_path: Path) -> None:
 def test_report(log: Path, tmp_path: Path) -> None:
     needs.package("jinja2", "report")
     page = tmp_path / "page.html"
-    by = ["run", "day"]
-    earlier = pr.stats.moments(pr.per_query(pl.read_parquet(log), "ap", by=by), by="day")
-    pr.stats.write_moments(earlier, tmp_path / "moments.parquet")
     (tmp_path / "gate.toml").write_text('undecided = "pass"\n[[rules]]\nrule = "queries >= 7"\n')
     arguments = [
         "report", log, "--metrics", "ndcg@10 ap", "--run", "run", "--baseline", "old",
         "--slices", "country", "--rule", "ap >= 0.123", "--rules", tmp_path / "gate.toml",
         "--title", "Ours & theirs", "--conventions", "lightgbm", "--output", page,
         "--meta", "commit=1a2b3c", "--url", "https://x.org/{doc}",
-        "--moments", tmp_path / "moments.parquet",
         "--fusion", '{"candidates": 0.5, "folds": 2}',
     ]  # fmt: skip
     code, out, err = run(*arguments)
@@ -246,7 +242,6 @@ def test_report(log: Path, tmp_path: Path) -> None:
         str(log),
         "<dt>commit</dt><dd><bdi>1a2b3c</bdi>",
         'href="https://x.org/',
-        "MAP over time",
         "ndcg@10</bdi> of the tuned fusion is",
     ):
         assert part in text

@@ -375,7 +375,7 @@ def test_result_by_hand() -> None:
     assert (row["team"], row["other"]) == ("a", "b")
     assert [row[name] for name in ("queries", "wins", "ties", "losses")] == [8, 5, 2, 1]
     assert row["delta"] == (5 + 2 / 2) / 8 - 1 / 2
-    assert row["p_value"] == pytest.approx(2 * (comb(6, 5) + comb(6, 6)) / 2**6)
+    assert row["p_value"] == pytest.approx(2 * stats.norm.sf((5 - 1) / (5 + 1) ** 0.5))
     assert row["low"] < 0 < row["high"]
 
 
@@ -446,43 +446,47 @@ def users(*results: str) -> pl.DataFrame:
 
 
 FEW_CLUSTERS = pytest.mark.filterwarnings(
-    "ignore:the effective number of clusters is:polars_rank.errors.RankWarning"
+    "ignore:the effective sample size is:polars_rank.errors.RankWarning"
 )
 
 
 def test_clusters_by_hand() -> None:
     log = users("aaab", "a.", "bb", "a")
-    with pytest.warns(pr.errors.RankWarning, match="number of clusters is 3.24, below 30, e.g. in"):
+    with pytest.warns(pr.errors.RankWarning, match="sample size is 3.24, below 5, e.g. in"):
         row = pr.clicks.interleaving_result(log, cluster="user").row(0, named=True)
     assert [row[name] for name in ("queries", "wins", "ties", "losses")] == [9, 5, 1, 3]
-    delta, units = (5 - 3) / 2 / 9, 9**2 / (4**2 + 2**2 + 2**2 + 1**2)
-    clusters = [((3 - 1) / 2, 4), (1 / 2, 2), (-2 / 2, 2), (1 / 2, 1)]
-    squares = sum((won - delta * size) ** 2 for won, size in clusters)
-    error = (units / (units - 1) * squares) ** 0.5 / 9
-    assert (row["delta"], row["effective"]) == pytest.approx((delta, units))
-    width = stats.t.ppf(0.975, units - 1) * error
-    assert (row["low"], row["high"]) == pytest.approx((delta - width, delta + width))
-    assert row["p_value"] == pytest.approx(2 * stats.t.sf(delta / error, units - 1))
+    share, units = (5 - 3) / 9, 9**2 / (4**2 + 2**2 + 2**2 + 1**2)
+    clusters = [(3 - 1, 4), (1, 2), (-2, 2), (1, 1)]
+    squares = sum((won - share * size) ** 2 for won, size in clusters)
+    square_error = units / (units - 1) * squares / 9**2
+    assert (row["delta"], row["effective"]) == pytest.approx((share / 2, units))
+    # Independent rankings with this standard error, and the share of those without a tie.
+    rankings, decided = ((5 + 3) / 9 - share**2) / square_error, (5 + 3) / 9
+    assert units < rankings < 9
+    statistic = rankings**0.5 * share / decided**0.5
+    assert row["p_value"] == pytest.approx(2 * stats.t.sf(statistic, units - 1))
+    values = pl.DataFrame([
+        {"query": query, "user": user, "run": team, "win": float(team == winner)}
+        for query, (user, winner) in enumerate([*zip("0000112233"[:9], "aaaba.bba", strict=True)])
+        for team in "ab"
+    ])  # fmt: skip
+    with pytest.warns(pr.errors.RankWarning, match="fewer than 5 degrees of freedom"):
+        expected = pr.compare(values, baseline="b", cluster="user", correction=False)
+    assert (2 * row["low"], 2 * row["high"]) == pytest.approx(expected.select("low", "high").row(0))
 
 
 @FEW_CLUSTERS
-def test_one_ranking_per_cluster_is_a_t_test_over_rankings() -> None:
+def test_a_cluster_of_its_own() -> None:
     log = users("aaab", "a.", "bb", "a").with_columns(nobody=pl.lit(None, pl.Int64))
-    test = stats.ttest_1samp([0.5, 0.5, 0.5, -0.5, 0.5, 0, -0.5, -0.5, 0.5], 0)
-    interval = test.confidence_interval()
-    expected = (interval.low, interval.high, test.pvalue, 9)
-    for options in (
-        {"cluster": "nobody"},
-        {"cluster": ["user", "nobody"]},
-        {"cluster": "query"},
-        {"cluster": "user", "query": ["user", "query"], "by": None},
-    ):
-        row = pr.clicks.interleaving_result(log, **options).row(0, named=True)
-        if options["cluster"] == "user":
-            expected = pr.clicks.interleaving_result(log, cluster="user").row(0)[-4:]
-        assert (row["low"], row["high"], row["p_value"], row["effective"]) == pytest.approx(
-            expected
-        )
+    alone = pr.clicks.interleaving_result(log, cluster="query")
+    row = alone.row(0, named=True)
+    assert row["effective"] == 9
+    assert row["p_value"] == pytest.approx(2 * stats.t.sf((5 - 3) / (5 + 3) ** 0.5, 9 - 1))
+    for cluster in ("nobody", ["user", "nobody"]):
+        assert_frame_equal(pr.clicks.interleaving_result(log, cluster=cluster), alone)
+    clustered = pr.clicks.interleaving_result(log, cluster="user")
+    both = pr.clicks.interleaving_result(log, query=["user", "query"], cluster="user")
+    assert_frame_equal(both, clustered)
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
@@ -511,14 +515,14 @@ def test_clusters_of_groups_and_of_ranks(engine: Engine) -> None:
 
 @FEW_CLUSTERS
 def test_clusters_that_are_equal_or_alone() -> None:
-    same = "delta is the same in all clusters.*'team': 'a'.*interval is unknown"
-    for log, delta, p_value in ((users("aa", "a"), 0.5, None), (users("ab", "."), 0.0, 1.0)):
-        with pytest.warns(pr.errors.RankWarning, match=same):
-            row = pr.clicks.interleaving_result(log, cluster="user").row(0, named=True)
-        assert (row["delta"], row["p_value"]) == (delta, p_value)
-        assert (row["low"], row["high"]) == (None, None)
-    row = pr.clicks.interleaving_result(users("aab"), cluster="user").row(0, named=True)
-    assert [row[name] for name in ("low", "high", "p_value", "effective")] == [None, None, None, 1]
+    names = ["delta", "low", "high", "p_value", "effective"]
+    row = pr.clicks.interleaving_result(users("aa", "a"), cluster="user").row(0, named=True)
+    assert (row["delta"], row["high"]) == (0.5, 0.5)
+    assert row["p_value"] == pytest.approx(2 * stats.t.sf(1.8**0.5, 1.8 - 1))
+    row = pr.clicks.interleaving_result(users("ab", "."), cluster="user").row(0, named=True)
+    assert (row["delta"], row["p_value"], -row["low"]) == (0, 1, pytest.approx(row["high"]))
+    alone = pr.clicks.interleaving_result(users("aab"), cluster="user")
+    assert alone.select(names).row(0)[1:] == (None, None, None, 1)
 
 
 def test_errors_of_clusters() -> None:

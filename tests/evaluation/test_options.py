@@ -9,7 +9,6 @@ import polars as pl
 import polars_rank as pr
 import pytest
 
-from polars_rank.clicks.estimates import EstimateOptions
 from polars_rank.evaluation.parameters import EvaluateOptions, RankingOptions
 
 
@@ -28,8 +27,6 @@ def parameters(function: Any, *omitted: str) -> dict[str, str]:
 def test_options_are_those_of_evaluate() -> None:
     assert typed(EvaluateOptions) == parameters(pr.evaluate)
     assert typed(RankingOptions) == parameters(pr.per_query, "keep")
-    own = {name: each for name, each in parameters(pr.clicks.estimate).items()}
-    assert typed(EstimateOptions) == {**parameters(pr.evaluate), **own}
 
 
 LOG = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0], "label": [0, 1]})
@@ -49,9 +46,6 @@ LOG = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0], "label":
             LOG.with_columns(run=pl.lit("a")), "rr", baseline="a", **wrong
         ),
         lambda **wrong: pr.clicks.estimate(LOG, "dcg@1", **wrong),
-        lambda **wrong: pr.clicks.propensity_sweep(
-            LOG.with_columns(click=1, propensity=1.0), "dcg@1", **wrong
-        ),
     ],
 )
 def test_an_unknown_option_has_a_hint(function: Any) -> None:

@@ -21,9 +21,7 @@ VALUES = pr.per_query(LOG, ["ndcg@10", "rr"], by="run", keep="country")
 SUMMARY = pr.summarize(VALUES)
 DAY = pl.date(2026, 1, 1 + pl.col("query") % 4)
 COMPARISON = pr.compare(VALUES, baseline="a")
-SLICES = pr.slices(VALUES, "rr", slices="country", baseline="a", min_queries=30)
-#: Without the sample of rankings, a column of lists, which CSV files cannot have.
-MOMENTS = pr.stats.moments(VALUES, by="country", baseline="a").drop("sampled_rankings")
+SLICES = pr.compare(VALUES, "rr", slices="country", baseline="a", min_queries=30)
 
 
 def from_files(table: pl.DataFrame) -> list[Any]:
@@ -57,23 +55,12 @@ def test_verdicts_from_files(tmp_path: Path, write: Callable[..., None]) -> None
         assert (tmp_path / str(number)).read_text() == (tmp_path / "expected").read_text()
 
 
-def test_moments_from_files() -> None:
-    merged, summary = pr.stats.merge(MOMENTS), pr.summarize(MOMENTS)
-    compared = pr.compare(MOMENTS, baseline="a", by="country")
-    for again in from_files(MOMENTS):
-        result = pr.stats.merge(again)
-        assert_frame_equal(result.lazy().collect(), merged)
-        assert_frame_equal(pr.summarize(again).lazy().collect(), summary)
-        of_file = pr.compare(again, baseline="a", by="country")
-        assert_frame_equal(of_file.lazy().collect(), compared)
-
-
 @pytest.mark.parametrize(
     ("draw", "table"),
     [
         ("intervals", SUMMARY), ("intervals", COMPARISON), ("slices", SLICES),
         ("tradeoff", SUMMARY),
-        ("leaderboard", pr.stats.leaderboard(VALUES, "rr")),
+        ("leaderboard", pr.leaderboard(VALUES, "rr")),
         ("bounds", pr.diagnostics.tie_bands(LOG, "rr", by="run")),
         ("fusion", pr.fusion_curve(LOG, "rr")),
         ("over_time", pr.summarize(VALUES.with_columns(day=DAY), "rr", by="day")),
@@ -112,21 +99,6 @@ BAD: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         lambda: pr.plot.intervals(SUMMARY.with_columns(low=pl.lit("low"))),
         pr.errors.SchemaError,
         r"column 'low' \(`table`\) must have numbers; found String, e.g. 'low'",
-    ),
-    "words in moments": (
-        lambda: pr.stats.merge([MOMENTS.lazy().with_columns(mean=pl.lit("x"))]).collect(),
-        pr.errors.SchemaError,
-        r"column 'mean' \(`tables`\) must have numbers; found String, e.g. 'x'",
-    ),
-    "no counts in moments": (
-        lambda: pr.stats.merge(MOMENTS.with_columns(queries=pl.lit(None, pl.Int64))),
-        pr.errors.DataError,
-        "moments have null in the column 'queries'",
-    ),
-    "text instead of lists in moments": (
-        lambda: pr.stats.merge(MOMENTS.with_columns(sampled_rankings=pl.lit("[1]"))),
-        pr.errors.SchemaError,
-        r"column 'sampled_rankings' \(`tables`\) must have lists or structures; found String",
     ),
 }  # fmt: skip
 

@@ -257,8 +257,6 @@ def test_an_object_that_was_replaced(store: Store, kept: int) -> None:
 def test_options_that_are_no_mapping() -> None:
     with pytest.raises(pr.errors.ArgumentError, match="`storage_options` must be a mapping"):
         pr.scan_log("s3://logs/a.parquet", storage_options="key")
-    with pytest.raises(pr.errors.ArgumentError, match="`storage_options` must be a mapping"):
-        pr.stats.scan_moments("s3://logs/a.parquet", storage_options="key")
 
 
 def test_results_go_to_the_store(store: Store) -> None:
@@ -396,35 +394,6 @@ def test_silence_is_not_waited_out_for_ever() -> None:
     assert with_timeout("s3://logs/a.parquet", None) == {"read_timeout": "30s"}
     assert with_timeout("s3://logs/a.parquet", {"read_timeout": "5s"}) == {"read_timeout": "5s"}
     assert with_timeout("file:///a.parquet", None) is None
-
-
-def test_moments_in_the_store(store: Store) -> None:
-    lists = pr.per_query(LOG, METRICS)
-    options = {"storage_options": store.options()}
-    for index, part in enumerate((lists[:40], lists[40:])):
-        pr.stats.write_moments(
-            pr.stats.moments(part), f"s3://logs/moments/{index}.parquet", **options
-        )
-    found = pr.stats.scan_moments("s3://logs/moments/*.parquet", **options).collect()
-    assert_frame_equal(found, pr.stats.moments(lists), rel_tol=1e-12)
-    for url in ("s3://logs/moments/", "s3://logs/moments"):
-        assert_frame_equal(pr.stats.scan_moments(url, **options).collect(), found)
-    pr.stats.write_moments(pr.stats.moments(lists[20:80]), "s3://logs/moments/2.parquet", **options)
-    with pytest.raises(
-        pr.errors.DataError, match="s3://logs/moments/0.parquet' and 's3://logs/moments/2"
-    ):
-        pr.stats.scan_moments("s3://logs/moments/*.parquet", **options).collect()
-    with pytest.raises(pr.errors.SourceError, match="2.parquet' already exists"):
-        pr.stats.write_moments(pr.stats.moments(lists), "s3://logs/moments/2.parquet", **options)
-    pr.stats.write_moments(
-        pr.stats.moments(lists), "s3://logs/moments/2.parquet", overwrite=True, **options
-    )
-    with pytest.raises(pr.errors.SourceError, match="no file matches"):
-        pr.stats.scan_moments("s3://logs/none/*.parquet", **options)
-    with pytest.raises(pr.errors.SourceError, match="cannot be read: object '.*' not found"):
-        pr.stats.scan_moments("s3://logs/none.parquet", **options)
-    with pytest.raises(pr.errors.SourceError, match="cannot be written: bucket not found"):
-        pr.stats.write_moments(pr.stats.moments(lists), "s3://nobody/a.parquet", **options)
 
 
 def test_runs_in_the_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

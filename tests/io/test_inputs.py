@@ -75,11 +75,6 @@ def test_pipes_are_read_once(pipe: Any) -> None:
     log = pr.scan_log(pipe(parquet(LOG)))
     for _ in range(2):
         assert pr.evaluate(log, "rr").collect()["rr"].item() == RR
-    moments = pr.stats.moments(pr.per_query(LOG, "rr"))
-    pr.stats.write_moments(moments, (file := Path(tempfile.gettempdir(), "moments")))
-    stored = pr.stats.scan_moments(pipe(file.read_bytes()))
-    file.unlink()
-    assert_frame_equal(stored.collect(), moments)
     ubi = pr.clicks.scan_ubi(*map(pipe, UBI))
     assert ubi.select("query", "doc").collect().rows() == [("1", "a")]
 
@@ -107,7 +102,6 @@ def test_errors_name_the_pipe(pipe: Any) -> None:
 READERS = {
     "scan_log": pr.scan_log,
     "scan_run": pr.trec.scan_run,
-    "scan_moments": pr.stats.scan_moments,
     "scan_ubi": lambda path: pr.clicks.scan_ubi(path, path),
     "check": lambda path: pr.check(pl.DataFrame({"metric": ["ap"], "queries": [1]}), path),
 }
@@ -240,9 +234,8 @@ def test_invalid_urls(url: str) -> None:
 
 
 def test_web_servers_are_not_written(root: str) -> None:
-    moments = pr.stats.moments(pr.per_query(LOG, "rr"))
     with pytest.raises(SourceError, match=f"cannot write '{root}/a': web servers are only read"):
-        pr.stats.write_moments(moments, f"{root}/a", overwrite=True)
+        pr.trec.write_run(LOG, f"{root}/a", overwrite=True)
     assert not Server.requests
 
 

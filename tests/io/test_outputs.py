@@ -134,13 +134,8 @@ def report(log: pl.LazyFrame, path: Path) -> None:
     pr.report(log, "ap", path=path, overwrite=True)
 
 
-def write_moments(log: pl.LazyFrame, path: Path) -> None:
-    pr.stats.write_moments(pr.stats.moments(pr.per_query(log, "ap")), path, overwrite=True)
-
-
 WRITERS: dict[str, Callable[[pl.LazyFrame, Path], None]] = {
     "report": report,
-    "write_moments": write_moments,
     "write_run": lambda log, path: pr.trec.write_run(log, path, overwrite=True),
     "write_qrels": lambda log, path: pr.trec.write_qrels(log, path, overwrite=True),
 }

@@ -18,12 +18,12 @@ def beyond_chance(observed: float | None, expected: float | None) -> float | Non
     return None if not expected or observed is None else 1 - observed / expected
 
 
-def distances() -> dict[str, Callable[[float, float], float]]:
-    return {
-        "nominal": lambda a, b: float(a != b),
-        "linear": lambda a, b: abs(a - b),
-        "quadratic": lambda a, b: (a - b) ** 2,
-    }
+def differs(a: float, b: float) -> float:
+    return float(a != b)
+
+
+def square(a: float, b: float) -> float:
+    return (a - b) ** 2
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -39,16 +39,10 @@ def of_pair(documents: Sequence[Labels], first: str, second: str, grades: Sequen
     ]
     pairs = [(each[first], each[second]) for each in both]
     result = of_all(both, grades)
-    shares = Counter(a for a, _ in pairs)
-    result["agreement_constant"] = ratio(max(shares.values(), default=0), len(pairs))
-    for name, distance in distances().items():
+    for name, distance in {"kappa": differs, "kappa_quadratic": square}.items():
         observed = mean([distance(a, b) for a, b in pairs])
         expected = mean([distance(a, b) for a, _ in pairs for _, b in pairs])
-        suffix = "" if name == "nominal" else f"_{name}"
-        result[f"kappa{suffix}"] = beyond_chance(observed, expected)
-    hits = sum(a >= 1 and b >= 1 for a, b in pairs)
-    result["precision"] = ratio(hits, sum(b >= 1 for _, b in pairs))
-    result["recall"] = ratio(hits, sum(a >= 1 for a, _ in pairs))
+        result[name] = beyond_chance(observed, expected)
     result["bias"] = mean([b - a for a, b in pairs])
     return result
 
@@ -67,32 +61,17 @@ def of_all(documents: Sequence[Labels], grades: Sequence[float]) -> dict:
         between = sum(number[grade] for grade in grades if low <= grade <= high)
         return (between - (number[a] + number[b]) / 2) ** 2
 
-    share = {grade: mean([unit.count(grade) / len(unit) for unit in units]) for grade in grades}
-    result = {"agreement": mean([within(lambda a, b: float(a == b), unit) for unit in units])}
-    result["agreement_constant"] = max(share.values()) if units else None
-    for name, distance in {
-        "nominal": distances()["nominal"],
-        "ordinal": ordinal,
-        "interval": distances()["quadratic"],
-    }.items():
-        observed = ratio(sum(len(unit) * within(distance, unit) for unit in units), len(every))
-        expected = mean([distance(a, b) for a, b in permutations(every, 2)])
-        result[f"alpha_{name}"] = beyond_chance(observed, expected)
-    q, largest = len(grades), max(grades) - min(grades)
-    for name, key in (("nominal", "ac1"), ("linear", "ac2_linear"), ("quadratic", "ac2_quadratic")):
-        distance = distances()[name]
-        most = {"nominal": 1, "linear": largest, "quadratic": largest**2}[name]
-        if q == 1 or not units:
-            result[key] = None
-            continue
-        weights = sum(1 - distance(a, b) / most for a in grades for b in grades)
+    observed = ratio(sum(len(unit) * within(ordinal, unit) for unit in units), len(every))
+    expected = mean([ordinal(a, b) for a, b in permutations(every, 2)])
+    q, largest = len(grades), square(max(grades), min(grades))
+    ac2 = None
+    if q > 1 and units:
+        share = {grade: mean([unit.count(grade) / len(unit) for unit in units]) for grade in grades}
+        weights = sum(1 - square(a, b) / largest for a in grades for b in grades)
         chance = weights / (q * (q - 1)) * sum(each * (1 - each) for each in share.values())
-        observed = mean([within(distance, unit) for unit in units]) / most
-        result[key] = beyond_chance(observed, 1 - chance)
-    result["fleiss_kappa"] = None
-    if units:
-        result["fleiss_kappa"] = beyond_chance(
-            mean([within(distances()["nominal"], unit) for unit in units]),
-            sum(share[a] * share[b] for a in grades for b in grades if a != b),
-        )
-    return result
+        ac2 = beyond_chance(mean([within(square, unit) for unit in units]) / largest, 1 - chance)
+    return {
+        "agreement": mean([1 - within(differs, unit) for unit in units]),
+        "alpha_ordinal": beyond_chance(observed, expected),
+        "ac2_quadratic": ac2,
+    }

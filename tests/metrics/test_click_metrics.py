@@ -61,12 +61,11 @@ def test_the_mean_ignores_rankings_without_clicks(name: str) -> None:
     assert named == pytest.approx((first + 1) / 2)
 
 
-@pytest.mark.filterwarnings("ignore:.*intervals exceed")
 def test_stored_values_have_the_mean_of_evaluate() -> None:
     names = list(VALUES)
     means = pr.evaluate(LOG, names, position="position").select(names).row(0)
     lists = pr.per_query(LOG, names, position="position")
-    stored = {row["metric"]: row["mean"] for row in pr.summarize(lists, interval="none").to_dicts()}
+    stored = {row["metric"]: row["mean"] for row in pr.summarize(lists).to_dicts()}
     assert [stored[name] for name in names] == pytest.approx(means)
     filled = pr.per_query(LOG, "pskip", position="position", undefined="zero")
     assert filled["pskip"].to_list() == [0.5, 0.0]

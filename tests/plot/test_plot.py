@@ -23,10 +23,6 @@ from tables import by_query
 if TYPE_CHECKING:
     import altair
 
-#: Charts of few queries, whose intervals are wide.
-pytestmark = pytest.mark.filterwarnings("ignore:.* intervals exceed")
-
-
 #: Text that would be a path, a formula or markup, if anything read it as more than a name.
 ODD = "a.b[0]:'\"\\"
 MARKUP = "<!--<script></script><b><img src=x onerror=alert(1)>ü\0\u2028\u202e"
@@ -103,12 +99,12 @@ def every_chart(
     )
     daily = pr.per_query(daily, "ndcg@10", by=[run, "day"], query=query)
     named = {"run": run, "baseline": base}
-    sliced = pr.slices(one, "ndcg@10", slices="country", min_queries=5, query=query, **named)
+    sliced = pr.compare(one, baseline=base, slices="country", min_queries=5, run=run, query=query)
     labeled = log.unique([query, "doc"])
     labeled = labeled.with_columns(llm=(pl.col("label") + 1) % 5)
     counts = pr.judges.confusion(labeled, labels=["label", "llm"], query=query)
     unjudged = pr.diagnostics.judgment_bounds(log, ["ndcg@10", "ap"], **by)
-    board = pr.stats.leaderboard(lists, run=run, query=query)
+    board = pr.leaderboard(lists, run=run, query=query)
     fused = {"run": run, "query": query, "candidates": 0.5}
     named_runs = log.with_columns(pl.col(run).fill_null("null"))
     return {
@@ -123,7 +119,7 @@ def every_chart(
         "scatter": pr.plot.scatter(one, query=query, run=run, x=base, y=lists[run].max()),
         "means": pr.plot.intervals(pr.summarize(lists, run=run, query=query), **named),
         "comparison": pr.plot.intervals(pr.compare(lists, query=query, **named), **named),
-        "slices": pr.plot.slices(sliced, **named),
+        "slices": pr.plot.slices(sliced, run=run),
         "over_time": pr.plot.over_time(
             pr.summarize(daily, run=run, by="day", query=query), **named
         ),
@@ -213,7 +209,7 @@ class TestValues:
         assert sorted(len(rows) for rows in dashed) == [1, 2]
 
     def test_interpolated_precision_is_that_of_trec_eval(self, log: pl.DataFrame) -> None:
-        chart = pr.plot.interpolated(log, conventions="trec_eval", ties="doc", interval="none")
+        chart = pr.plot.interpolated(log, conventions="trec_eval", ties="doc")
         names = [f"iprec_at_recall_{tenth / 10:.2f}" for tenth in range(11)]
         expected = pr.evaluate(log, names, by="run", conventions="trec_eval", ties="doc")
         result = rows_of(chart, "run", "x", "y").filter(run="neural")
@@ -298,7 +294,7 @@ class TestValues:
         means = [rows for rows in datasets(chart) if len(rows) == 1][0]
         assert means[0]["x"] == mean([0, 0.5, 0.5, 1, 0])
         assert "5 queries · 1 undefined, counted as 0" in subtitle(chart)
-        skipped = pr.plot.distribution(lists, bins=4, undefined="skip")
+        skipped = pr.plot.distribution(lists.rename({"rr": "other"}), bins=4)
         assert rows_of(skipped, "number")["number"].to_list() == [1, 0, 2, 1, 1]
         assert "1 undefined, skipped" in subtitle(skipped)
 
@@ -373,7 +369,7 @@ class TestValues:
 
     def test_many_differences_keep_sum_outcomes_and_order(self, lists: pl.DataFrame) -> None:
         one = many_times(lists.select("run", "query", "rr"))
-        exact = pr.compare(one, baseline="bm25")
+        exact = pr.compare(one, baseline="bm25", details=True)
         chart = pr.plot.differences(one, baseline="bm25")
         result = rows_of(chart, "run", "start", "end", "number", "y").filter(
             pl.col("start") < pl.col("end")
@@ -475,64 +471,89 @@ class TestValues:
         result = rows_of(pr.plot.intervals(summary), "run", "metric", "x", "low", "high")
         assert_frame_equal(result, summary.select("run", "metric", "mean", "low", "high").rename(
             {"mean": "x"}), check_row_order=False)  # fmt: skip
-        table = pr.compare(lists, baseline="bm25")
-        assert "empty" in table.columns
+        table = pr.compare(lists, baseline="bm25", details=True)
         assert set(rows_of(pr.plot.intervals(table), "label")["label"]) == set(table["metric"])
         chart = pr.plot.intervals(table, metrics=pr.reciprocal_rank().alias("rr"))
         assert rows_of(chart, "label", "x")["x"].to_list() == (
             table.filter(metric="rr")["difference"].to_list()
         )
-        assert title(chart) == "Difference in MRR, with 95% confidence intervals"
+        assert title(chart) == "Difference in MRR from bm25, with 95% confidence intervals"
 
     @pytest.mark.filterwarnings("ignore:all values are equal")
     def test_groups_are_rows_of_a_forest_plot(self, lists: pl.DataFrame) -> None:
         summary = pr.summarize(lists, "rr", by="country")
         labels = rows_of(pr.plot.intervals(summary), "label")["label"]
         assert labels.unique().sort().to_list() == ["BR", "DE", "FR", "GB", "IN", "US"]
-        summary = pr.summarize(lists.filter(run="bm25"), by="country", quantiles=[0.5])
+        summary = pr.summarize(lists.filter(run="bm25"), by="country", details=True)
         labels = rows_of(pr.plot.intervals(summary), "label")["label"]
         assert "ndcg@10 · DE" in labels
 
-    @pytest.mark.filterwarnings("ignore:all (values|differences) are equal")
     def test_slices_are_sorted_by_difference_after_the_overall_one(
         self, lists: pl.DataFrame
     ) -> None:
         one = lists.filter(pl.col("run") != "mixed")
-        table = pr.slices(one, "rr", slices="country", baseline="bm25", min_queries=12)
-        compared = pr.compare(one, baseline="bm25")
-        overall = compared.filter(metric="rr").select(
-            "difference", "low_corrected", "high_corrected"
-        ).row(0)  # fmt: skip
-        chart = pr.plot.slices(table, baseline="bm25")
-        result = rows_of(chart, "label", "x", "low", "contribution", "small")
-        ordered = table.sort("difference", descending=True)
-        assert result["label"].to_list() == ["overall", *ordered["value"]]
-        assert result["x"].to_list() == pytest.approx([overall[0], *ordered["difference"]])
-        assert result["small"].any() and result["low"][0] is None
+        table = pr.compare(one, slices="country", baseline="bm25", min_queries=12)
+        of_metric = table.filter(metric="rr")
+        chart = pr.plot.slices(table, "rr")
+        result = rows_of(chart, "label", "x", "low", "high", "contribution", "verdict")
+        whole, parts = of_metric.head(1), of_metric[1:]
+        ordered = pl.concat([whole, parts.sort("difference", descending=True)])
+        assert result["label"].to_list() == ["overall", *ordered["value"].drop_nulls()]
+        fields = ("difference", "low", "high", "contribution", "verdict")
+        assert result.drop("label").rows() == ordered.select(fields).rows()
+        assert "too few" in result["verdict"] and "hollow: no interval" in subtitle(chart)
         assert title(chart) == "Difference in MRR by slice: neural vs. bm25"
-        largest = table.sort(pl.col("contribution").abs(), descending=True).head(2)["value"]
-        few = pr.plot.slices(table, n=2, overall=compared)
+        largest = parts.sort(pl.col("contribution").abs(), descending=True).head(2)["value"]
+        few = pr.plot.slices(of_metric, n=2)
         assert set(rows_of(few, "label")["label"]) == {"overall", *largest}
-        assert rows_of(few, "x", "low", "high").row(0) == pytest.approx(overall)
         assert "2 of 6 slices" in subtitle(few)
-        assert datasets(pr.plot.intervals(table)) == datasets(pr.plot.slices(table))
+        with pytest.raises(pr.errors.ArgumentError, match="a chart shows one metric"):
+            pr.plot.slices(table)
+        with pytest.raises(pr.errors.ArgumentError, match="`n` must be at most 59; found 60"):
+            pr.plot.slices(table, "rr", n=60)
 
-    @pytest.mark.filterwarnings("ignore:all differences are equal")
-    def test_intervals_of_several_differences_are_corrected(self, lists: pl.DataFrame) -> None:
-        several = pr.compare(lists, baseline="bm25")
-        chart = pr.plot.intervals(several, "rr", baseline="bm25")
-        expected = several.filter(metric="rr").select("low_corrected", "high_corrected").rows()
-        assert rows_of(chart, "low", "high").rows() == expected
-        assert "intervals corrected for multiple comparisons" in subtitle(chart)
-        one = pr.compare(lists.filter(pl.col("run") != "mixed"), "rr", baseline="bm25")
-        chart = pr.plot.intervals(one)
-        assert rows_of(chart, "low", "high").rows() == one.select("low", "high").rows()
-        assert "corrected" not in subtitle(chart)
-        table = pr.slices(lists, "rr", slices="country", baseline="bm25", min_queries=2)
-        chart = pr.plot.slices(table)
-        low = rows_of(chart, "low")["low"].drop_nulls().sort()
-        assert low.to_list() == table["low_corrected"].drop_nulls().sort().to_list()
-        assert "intervals corrected for multiple comparisons" in subtitle(chart)
+    @pytest.mark.filterwarnings("ignore:all values are equal")
+    def test_slices_are_rows_of_a_forest_plot(self, lists: pl.DataFrame) -> None:
+        values = lists.select("run", "query", "rr", "country", half=pl.col("query") % 2)
+        summary = pr.summarize(values, "rr", slices=["country", "half"])
+        chart = pr.plot.intervals(summary, "rr")
+        assert rows_of(chart, "label")["label"].unique(maintain_order=True).to_list() == [
+            "overall", *(f"country: {each}" for each in ["BR", "DE", "FR", "GB", "IN", "US"]),
+            "half: 0", "half: 1",
+        ]  # fmt: skip
+        odd = values.with_columns(
+            country=pl.col("country").replace({"BR": None, "DE": "null", "FR": "overall"})
+        )
+        table = pr.compare(odd, "rr", baseline="bm25", slices="country", min_queries=2)
+        assert {*rows_of(pr.plot.slices(table), "label")["label"]} == {
+            "overall", "null", '"null"', '"overall"', "GB", "IN", "US",
+        }  # fmt: skip
+
+    def test_several_baselines_give_pairs_of_runs(self, lists: pl.DataFrame) -> None:
+        table = pr.compare(lists, "rr")
+        chart = pr.plot.intervals(table)
+        result = rows_of(chart, "run", "x", "low", "high", "p_value", "verdict")
+        names = table.select(pl.format("{} vs. {}", "run", "baseline")).to_series().to_list()
+        assert names == ["mixed vs. bm25", "neural vs. bm25", "neural vs. mixed"]
+        fields = ("difference", "low", "high", "p_value", "verdict")
+        assert result.rows() == [
+            (name, *row) for name, row in zip(names, table.select(fields).rows(), strict=True)
+        ]
+        assert title(chart) == "Difference in MRR, with confidence intervals"
+        with pytest.raises(pr.errors.DataError, match="run 'x' .`baseline`. not found.*'bm25'"):
+            pr.plot.intervals(table, baseline="x")
+
+    @pytest.mark.filterwarnings("ignore:all values are equal")
+    def test_tables_from_text_files_have_the_types_of_results(self, lists: pl.DataFrame) -> None:
+        one = lists.filter(pl.col("run") != "mixed")
+        compared = pr.compare(one, "rr", baseline="bm25", slices="country", min_queries=12)
+        for draw, table in (
+            (pr.plot.slices, compared),
+            (pr.plot.intervals, pr.summarize(one, "rr", slices="country")),
+            (pr.plot.leaderboard, pr.leaderboard(one, "rr")),
+        ):
+            text = io.StringIO(table.write_csv())
+            assert datasets(draw(pl.read_csv(text, infer_schema=False))) == datasets(draw(table))
 
     def test_leaderboards_have_the_rows_of_the_table(self) -> None:
         noise = [0.1, -0.1, -0.1, 0.1] * 10
@@ -546,17 +567,21 @@ class TestValues:
             )
             for n, (run, rr) in enumerate([("b", 0.3), ("best", 0.5), ("a", 0.52)])
         )
-        board = pr.stats.leaderboard(values)
-        fields = ("run", "mean", "low", "high", "rank", "rank_low", "rank_high", "letters", "best")
+        board = pr.leaderboard(values)
+        fields = ("run", "mean", "low", "high", "rank", "rank_low", "rank_high", "best")
         for kind in ("means", "ranks"):
             chart = pr.plot.leaderboard(board.lazy(), kind=kind)
-            rows = rows_of(chart, *fields)
-            assert_frame_equal(rows.drop("best"), board.select(fields[:-1]))
-            assert rows["best"].to_list() == [True, True, False]
-        assert title(chart) == "Ranks by MRR, with simultaneous 95% confidence intervals"
-        assert "40 queries" in subtitle(chart)
-        for name, words in {"x": "higher", "fall_out@5": "lower"}.items():
-            board = pr.stats.leaderboard(values.rename({"rr": name}))
+            assert_frame_equal(rows_of(chart, *fields), board.select(fields))
+        assert board["best"].to_list() == [True, True, False]
+        ticks = [layer["encoding"].get("x", {}).get("axis") for layer in spec_of(chart)["layer"]]
+        assert [each["values"] for each in ticks if each] == [[1, 2, 3]] * 2
+        assert title(chart) == "Ranks by MRR, with simultaneous confidence intervals"
+        assert subtitle(chart) == "40 queries · shaded: no run is significantly better"
+        for name, metric, words in (
+            ("x", "x", "higher"), ("fall_out@5", "fall_out@5", "lower"),
+            ("x", pr.fall_out(5).alias("x"), "lower"),
+        ):  # fmt: skip
+            board = pr.leaderboard(values.rename({"rr": name}), metric)
             assert f"Mean {name} ({words} is better), with" in title(pr.plot.leaderboard(board))
         two = board.with_columns(metric=pl.lit("ap")).vstack(board)
         with pytest.raises(pr.errors.ArgumentError, match="a chart shows one metric"):
@@ -564,7 +589,7 @@ class TestValues:
         with pytest.raises(pr.errors.ArgumentError, match="63 rows, more than 60"):
             pr.plot.leaderboard(pl.concat([board] * 21))
         with pytest.raises(pr.errors.DataError, match="all values of ranks are null"):
-            pr.plot.leaderboard(board.with_columns(rank=None), kind="ranks")
+            pr.plot.leaderboard(board.with_columns(rank_low=None), kind="ranks")
 
     def test_bounds(self, log: pl.DataFrame) -> None:
         bands = pr.diagnostics.tie_bands(log, ["rr", "ndcg@5"], by="run")
@@ -623,7 +648,7 @@ class TestValues:
     def test_power_is_that_of_stats(self, lists: pl.DataFrame) -> None:
         options = {"baseline": "bm25", "difference": 0.05}
         chart = pr.plot.power(lists, "rr", **options)
-        table = pr.stats.power(lists, "rr", **options).row(0, named=True)
+        table = pr.power(lists, "rr", **options).row(0, named=True)
         curve = rows_of(chart, "run", "x", "low", "y", "high", "own")
         assert {*curve["run"]} == {*lists["run"]} - {"bm25"}
         of_run = curve.filter(run=table["run"])
@@ -638,10 +663,11 @@ class TestValues:
             assert before.max() < 0.8
             assert not after.len() or after.min() >= 0.8
         assert title(chart) == "Power to detect a difference of 0.05 in RR from bm25"
-        equal = pr.plot.power(lists, "rr", baseline="bm25", alternative="equivalent", margin=0.1)
-        assert title(equal) == "Power to show that RR is within 0.1 of bm25"
-        observed = pr.plot.power(pr.stats.moments(lists, "rr", baseline="bm25"), baseline="bm25")
+        observed = pr.plot.power(pr.moments(lists, "rr", baseline="bm25"), baseline="bm25")
         assert title(observed) == "Power to detect the observed difference in RR from bm25"
+        pairs = pr.plot.power(lists, "rr", difference=0.05)
+        assert [*scales(pairs)] == ["mixed vs. bm25", "neural vs. bm25", "neural vs. mixed"]
+        assert title(pairs) == "Power to detect a difference of 0.05 in RR"
         with pytest.raises(pr.errors.ArgumentError, match="a chart shows one metric"):
             pr.plot.power(lists, baseline="bm25")
         with pytest.raises(pr.errors.DataError, match="nothing to draw"):
@@ -649,7 +675,7 @@ class TestValues:
 
     def test_tradeoff_has_two_rows_of_summarize_per_point(self, lists: pl.DataFrame) -> None:
         lists = lists.with_columns(recall=pl.col("rr") / 2)
-        table = pr.summarize(lists, confidence=0.9)
+        table = pr.summarize(lists, confidence=0.9, details=True)
         chart = pr.plot.tradeoff(table, "rr", "ndcg@10", baseline="bm25")
         ends = {"low": "low", "mean": "y", "high": "high"}
         result = rows_of(chart, "run", "queries", "x_low", "x", "x_high", "low", "y", "high")
@@ -699,9 +725,8 @@ class TestTimes:
         assert chart.to_dict()["layer"][0]["encoding"]["x"]["type"] == kind
         svg(chart)
 
-    @pytest.mark.filterwarnings("ignore:the sequence may exclude the true value")
     def test_sequence_and_one_day(self, lists: pl.DataFrame) -> None:
-        table = pr.summarize(lists, "rr", interval="sequence").with_columns(day=1)
+        table = pr.summarize(lists, "rr", repeated=True).with_columns(day=1)
         spec = pr.plot.over_time(table).to_dict()
         assert rows_of(spec, "low")["low"].null_count() == 0
         svg(spec)  # a rule where a band would have no width
@@ -727,7 +752,7 @@ class TestLimits:
             pr.plot.distribution(noisy, kind="ecdf"),
             pr.plot.differences(noisy, baseline="run1"),
             pr.plot.scatter(noisy, x="run1", y="run2"),
-            pr.plot.at_k(big, ks=range(1, 41), interval="none"),
+            pr.plot.at_k(big, ks=range(1, 41)),
         ):
             assert 0 < size(chart) <= drawing.ROWS
 
@@ -896,7 +921,7 @@ class TestNames:
         assert result["y"].to_list() == pytest.approx(there["y"].to_list())
         assert set(result["run"]) == {ODD, "null", runs.label_of(MARKUP)}
 
-    @pytest.mark.filterwarnings("ignore:all (values|differences) are equal")
+    @pytest.mark.filterwarnings("ignore:all values are equal")
     def test_no_text_of_data_ends_the_script_of_a_page(self, log: pl.DataFrame) -> None:
         lists = pr.per_query(log, "rr", by=["run", "country"]).with_columns(
             pl.col("query").cast(pl.String) + MARKUP, pl.col("country") + MARKUP,
@@ -904,14 +929,14 @@ class TestNames:
         ).rename({"rr": MARKUP})  # fmt: skip
         base, other = "bm25" + MARKUP, "neural" + MARKUP
         summary = pr.summarize(lists, by="country")
-        sliced = pr.slices(lists, MARKUP, slices="country", baseline=base)
+        sliced = pr.compare(lists, MARKUP, slices="country", baseline=base)
         table = pl.DataFrame({MARKUP: ["a" + MARKUP, "b"], "queries": 3, "rr": [0.5, 0.6]})
         for chart in (
             pr.plot.differences(lists, baseline=base),
             pr.plot.scatter(lists, x=base, y=other),
             pr.plot.distribution(lists, baseline=base, colors={other: "red"}),
             pr.plot.intervals(summary),
-            pr.plot.slices(sliced, baseline=base),
+            pr.plot.slices(sliced),
             pr.plot.over_time(table, time=MARKUP),
             pr.plot.tradeoff(table.with_columns(ap=0.2), "ap", "rr", run=MARKUP),
         ):
@@ -991,7 +1016,7 @@ class TestDegenerate:
         with nothing:
             pr.plot.distribution(rr.clear())
         with nothing:
-            pr.plot.distribution(null, undefined="skip")
+            pr.plot.distribution(null.rename({"rr": "other"}))
         with pytest.raises(pr.errors.DataError, match="run 'BM25' .`baseline`. not found"):
             pr.plot.differences(rr, baseline="BM25")
         with pytest.raises(pr.errors.DataError, match="run 'other' .`y`. not found"):
@@ -1001,7 +1026,7 @@ class TestDegenerate:
         with nothing:
             pr.plot.over_time(pr.summarize(rr).clear(), time="run", run=None)
         with nothing:
-            pr.plot.tradeoff(pr.summarize(null, undefined="skip"), "rr", "rr")
+            pr.plot.tradeoff(pr.summarize(null.rename({"rr": "other"})), "other", "other")
         with nothing:
             pr.plot.bounds(pr.diagnostics.tie_bands(log, "rr", by="run").clear())
         with nothing:
@@ -1043,11 +1068,11 @@ class TestDegenerate:
             pr.plot.distribution(rr, "ap")
         with pytest.raises(pr.errors.SchemaError, match="column 'metric' .`table`. not found"):
             pr.plot.intervals(rr)
-        with pytest.raises(pr.errors.SchemaError, match="column 'column' .`table`. not found"):
+        with pytest.raises(pr.errors.SchemaError, match="column 'slice' .`table`. not found"):
             pr.plot.slices(pr.compare(rr, baseline="bm25"))
         with pytest.raises(pr.errors.SchemaError, match="column 'runs' .`run`. not found"):
             pr.plot.distribution(rr, run="runs")
-        with pytest.raises(pr.errors.DataError, match="480 rows: duplicate rankings"):
+        with pytest.raises(pr.errors.DataError, match="duplicate rankings in `values`.*160 rows"):
             pr.plot.differences(pl.concat([rr, rr]), baseline="bm25")
         with pytest.raises(pr.errors.DataError, match="240 rows: NaN"):
             pr.plot.distribution(rr.with_columns(rr=float("nan")))

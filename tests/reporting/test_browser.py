@@ -330,7 +330,6 @@ def test_a_laptop_shows_all_columns_and_a_phone_all_sections(driver, tmp_path):
     assert all(link.rect["x"] + link.rect["width"] <= 390 for link in links)
 
 
-@pytest.mark.filterwarnings("ignore:.* intervals exceed")
 @pytest.mark.parametrize(
     "options",
     [

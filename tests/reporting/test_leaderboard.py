@@ -6,47 +6,43 @@ import polars as pl
 import polars_rank as pr
 import pytest
 
-from polars_rank.reporting.leaderboard import Board
+
+def labels(**values):
+    """A log with one document per ranking, whose label is the value of DCG, by run."""
+    return pl.concat(
+        pl.DataFrame({"run": run, "query": range(len(of_run)), "label": of_run})
+        for run, of_run in values.items()
+    ).with_columns(doc=1, score=1.0)
 
 
-def sentence(*rows: tuple[str, str]) -> str:
-    """Return the result of runs with these letters; the first one is the best."""
-    first = {*rows[0][1]}
-    board = [{"run": run, "letters": each, "best": bool({*each} & first)} for run, each in rows]
-    return Board("ap", board).result
-
-
+@pytest.mark.usefixtures("_no_charts")
 @pytest.mark.parametrize(
-    ("rows", "expected"),
+    ("values", "expected"),
     [
+        ({"a": [1, 0], "b": [0, 1], "c": [1, 1]}, "Best: c, which is better than all others."),
+        ({"a": [1, 0], "b": [0, 1], "c": [1, 0]}, "The 3 runs cannot be told apart."),
         (
-            [("hybrid", "a"), ("neural", "a"), ("bm25", "b")],
-            "Best: hybrid and neural (cannot be told apart); bm25 is worse than both.",
+            {"a": [4, 3], "b": [3, 4], "c": [0, 1]},
+            "Best: a and b, which cannot be told apart; each other run is worse than at least one run.",
         ),
-        ([("a", "a"), ("b", "b"), ("c", "b")], "Best: a; b and c are worse than a."),
-        ([("a", "a"), ("b", "a"), ("c", "a")], "The 3 runs cannot be told apart."),
+        # No run is better than b, and b is better than c only.
         (
-            [("a", "a"), ("b", "a"), ("c", "a"), ("d", "b")],
-            "Best: a, b and c (cannot be told apart); d is worse than all of them.",
+            {"a": [4, 4, 4, 0], "b": [9, 9, 0, 0], "c": [0, 1, 0, 0]},
+            "Best: b and a, which cannot be told apart; each other run is worse than at least one run.",
         ),
-        # b and c differ from each other, but not from a.
+        # b is better than c, which cannot be told apart from a.
         (
-            [("a", "ab"), ("b", "a"), ("c", "b")],
-            "Best: a, b and c (cannot be told apart from a).",
-        ),
-        # c differs from a, but not from b.
-        (
-            [("a", "a"), ("b", "ab"), ("c", "b")],
-            "Best: a and b (cannot be told apart); c is worse than a.",
-        ),
-        (
-            [(str(number), "a") for number in range(1, 9)] + [("x", "b")],
-            "Best: 1, 2, 3, 4, 5, 6 and 2 more (cannot be told apart); x is worse than all of them.",
+            {"a": [0, 0, 0, 0, 10], "b": [3, 3, 3, 3, 2], "c": [1, 1, 1, 1, 3]},
+            "Best: b and a, which cannot be told apart; each other run is worse than at least one run.",
         ),
     ],
 )  # fmt: skip
-def test_the_result_in_one_sentence(rows, expected):
-    assert sentence(*rows) == expected
+def test_the_result_in_one_sentence(tmp_path, values, expected):
+    log = labels(**{run: each * (40 // len(each)) for run, each in values.items()})
+    page = pr.report(log, pr.dcg(1), path=tmp_path / "r.html").read_text("utf-8")
+    text = re.sub(r"<[^>]+>", "", page[page.index('<section id="leaderboard"') :])
+    assert expected in text
+    assert text.count(expected) == 1
 
 
 @pytest.mark.parametrize("baseline", [None, "old"])
@@ -57,13 +53,15 @@ def test_reports_of_more_than_two_runs_have_a_leaderboard(tmp_path, baseline):
     section = text[text.index('<section id="leaderboard"') :].partition("</section>")[0]
     rows = re.findall(r"<tr><th scope=\"row\">(.*?)</tr>", section, re.DOTALL)
     values = pr.per_query(log, ["ndcg@10", "ap"], by="run")
-    board = pr.stats.leaderboard(values, ["ndcg@10", "ap"])
+    board = pr.leaderboard(values, ["ndcg@10", "ap"])
     assert len(rows) == board.height
     for row, expected in zip(rows, board.iter_rows(named=True), strict=True):
         assert f"<bdi>{expected['run']}</bdi>" in row
         assert ('<span class="tag">best</span>' in row) == expected["best"]
-        assert f'<td class="num">{expected["letters"]}</td>' in row
-        assert f"{expected['mean']:.4f}" in row
+        low, high = expected["rank_low"], expected["rank_high"]
+        assert f">{low} to {high}</td>" in row if low < high else f">{low}</td>" in row
+        for number in ("mean", "low", "high"):
+            assert f"{expected[number]:.4f}" in row
     # Comparisons have filters, and no chart has the distributions of four runs.
     assert 'data-filter="compared"' in text
     of_two = log.filter(pl.col("run").is_in(["old", "new"]))

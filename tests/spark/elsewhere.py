@@ -38,8 +38,8 @@ def equal(spark: Any) -> None:
     same(pr.rank(LOG, by="run"), pr.rank(rows, by="run"), ["run", "query", "doc"])
     some = ["ap", "rr"]
     same(
-        pr.stats.moments(lists, some),
-        pr.stats.moments(there, some),
+        pr.moments(lists, some),
+        pr.moments(there, some),
         ["run", "metric"],
     )
     run, judged = LOG.drop("label"), LOG.group_by("query", "doc").agg(pl.col("label").max())

@@ -143,10 +143,8 @@ def test_columns_named_as_those_of_our_own(spark: Any) -> None:
 
 def test_moments_of_other_columns(spark: Any) -> None:
     lists = pr.per_query(on_spark(spark, LOG), FEW, by="run")
-    with pytest.raises(
-        pr.errors.SchemaError, match="moments with different columns cannot be merged"
-    ):
-        pr.stats.merge([pr.stats.moments(lists), pr.stats.moments(lists, run=None)])
+    with pytest.raises(pr.errors.DataError, match="have moments of other groups, metrics"):
+        pr.merge([pr.moments(lists), pr.moments(lists, run=None)])
 
 
 def test_documents_and_labels_of_other_types(spark: Any) -> None:
@@ -237,36 +235,28 @@ def test_gains_metrics_and_expressions_of_users(spark: Any) -> None:
     same(pr.evaluate(LOG, asked, **options), there)
 
 
+def same_statistics(here: pl.DataFrame, there: Any) -> None:
+    """Compare what statistics read in moments."""
+    table = pl.DataFrame(there.toArrow())
+    assert table.columns == here.columns
+    options = {"check_row_order": False, "check_dtypes": False, "rel_tol": 1e-9}
+    for statistic in (pr.summarize, pr.compare):
+        expected = statistic(here, details=True)
+        assert_frame_equal(statistic(table, details=True), expected, **options)
+
+
 @pytest.mark.filterwarnings("ignore:more than 5% of the queries")
 def test_moments_and_their_merge(spark: Any) -> None:
     here = pr.per_query(LOG, FEW, by="run")
     there = pr.per_query(on_spark(spark, LOG, 5), FEW, by="run")
-    keys = ["run", "metric"]
-    same(pr.stats.moments(here), pr.stats.moments(there), keys)
-    same(
-        pr.stats.moments(here, ["ap", "rr"], run="run", baseline="bm25"),
-        pr.stats.moments(there, ["ap", "rr"], run="run", baseline="bm25"),
-        keys,
-    )
-    both = pr.per_query(LOG, FEW, query=["query", "run"])
-    same(
-        pr.stats.moments(both),
-        pr.stats.moments(pr.per_query(on_spark(spark, LOG, 5), FEW, query=["query", "run"])),
-    )
+    same_statistics(pr.moments(here), pr.moments(there))
+    options = {"metrics": ["ap", "rr"], "baseline": "bm25"}
+    same_statistics(pr.moments(here, **options), pr.moments(there, **options))
     days = [there.where("query % 2 = 0"), there.where("query % 2 = 1")]
-    same(
-        pr.stats.moments(here),
-        pr.stats.merge([pr.stats.moments(day) for day in days]),
-        keys,
-    )
-    small = pr.stats.moments(there, run="run", baseline="bm25").toArrow()
-    expected = pr.compare(here, run="run", baseline="bm25", test="t")
-    assert_frame_equal(
-        pr.compare(small, run="run", baseline="bm25", test="t"), expected,
-        check_row_order=False, check_dtypes=False, rel_tol=1e-9,
-    )  # fmt: skip
+    same_statistics(pr.moments(here), pr.merge([pr.moments(day) for day in days]))
 
 
+@pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
 def test_moments_of_clusters_and_weights(spark: Any) -> None:
     """Each cluster is in one task, with both runs of its queries."""
     query = pl.col("query").cast(pl.Int64)
@@ -275,19 +265,12 @@ def test_moments_of_clusters_and_weights(spark: Any) -> None:
         "run", query, "ap", "rr", user=user, w=query % 3 + 1.0
     )
     there = on_spark(spark, here, 5)
-    options = {"weight": "w", "cluster": "user"}
-    for more in ({}, {"baseline": "bm25"}, {"all_pairs": True}):
-        same(
-            pr.stats.moments(here, ["ap", "rr"], **options, **more),
-            pr.stats.moments(there, ["ap", "rr"], **options, **more),
-            ["run", "metric"],
-        )
+    options = {"metrics": ["ap", "rr"], "weight": "w", "cluster": "user"}
+    for more in ({}, {"baseline": "bm25"}):
+        same_statistics(pr.moments(here, **options, **more), pr.moments(there, **options, **more))
     parts = [there.where("user is null"), there.where("user is not null")]
-    same(
-        pr.stats.moments(here, ["ap", "rr"], **options),
-        pr.stats.merge([pr.stats.moments(part, ["ap", "rr"], **options) for part in parts]),
-        ["run", "metric"],
-    )
+    merged = pr.merge([pr.moments(part, **options) for part in parts])
+    same_statistics(pr.moments(here, **options), merged)
 
 
 def test_joins_of_judgments(spark: Any) -> None:
@@ -384,7 +367,5 @@ def test_values_name_their_conventions(spark: Any) -> None:
     assert_frame_equal(
         pr.summarize(there.toArrow()), pr.summarize(here), check_row_order=False, rel_tol=1e-9
     )
-    with pytest.raises(pr.errors.SchemaError, match="pass `conventions`"):
-        pr.stats.moments(there)
-    given = pr.stats.moments(there, conventions="lightgbm")
-    same(pr.stats.moments(here), given, ["run", "metric"])
+    with pytest.raises(pr.errors.SchemaError, match="are not known before it is read; cast"):
+        pr.moments(there)

@@ -36,7 +36,7 @@ def test_nothing_runs_before_an_action(spark: Any) -> None:
 
     def plan() -> None:
         lists = pr.per_query(bad, "ap", by="run")
-        pr.stats.moments(lists)
+        pr.moments(lists)
         pr.evaluate(bad, "ap", **OF_RUN)
         pr.rank(bad, by="run")
         pr.join_judgments(rows.drop("label"), rows.select("query", "doc", "label").distinct())

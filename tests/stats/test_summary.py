@@ -1,473 +1,213 @@
-"""summarize: the means of evaluate, and intervals that are right."""
+"""`summarize`: means, their errors, and the methods of their intervals."""
 
-import itertools
+from __future__ import annotations
+
 import math
-import sys
-import warnings
 
 import numpy as np
-import needs
 import polars as pl
-import polars_rank as pr
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
-from polars_rank.stats.query_hash import query_key
-import scipy
+from scipy.stats import t as student
+from statsmodels.stats.proportion import proportion_confint
 
-METRICS = ["ndcg@10", "ap", "rr@3", "num_rel", "gm_map", "p@5"]
-#: Some of these tests are about a few rankings.
-pytestmark = pytest.mark.filterwarnings("ignore:.* intervals exceed")
-
-LOG = pr.datasets.search_log(300, runs=2, seed=5).collect()
-LISTS = pr.per_query(LOG, METRICS, by=["run", "country"])
+import polars_rank as pr
+from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaError
 
 
-@pytest.mark.parametrize(
-    "conventions", [pr.conventions.POLARS_RANK, pr.conventions.LIGHTGBM, pr.conventions.CATBOOST]
-)
-def test_means_are_those_of_evaluate(conventions):
-    log = LOG.filter(pl.col("query") < 100)
-    lists = pr.per_query(log, METRICS, by="run", conventions=conventions)
-    for undefined in (None, "zero", "skip", "one", "null", {"ap": "one"}):
-        options = {"undefined": undefined, "conventions": conventions}
-        result = pr.summarize(lists, interval="none", **options)
-        wide = pr.evaluate(log, METRICS, by="run", **options)
-        expected = wide.unpivot(METRICS, index="run", variable_name="metric", value_name="mean")
-        assert_frame_equal(
-            result.select("run", "metric", "mean").sort("run", "metric"),
-            expected.sort("run", "metric"),
-            rel_tol=1e-12,
-        )
-        assert result["queries"].unique().to_list() == [100]
+def table(values: list[float | None], **columns: list[object]) -> pl.DataFrame:
+    return pl.DataFrame({"query": range(len(values)), "x": values, **columns}, strict=False)
 
 
-def test_expressions_of_ones_own_are_skipped():
-    lists = pl.DataFrame({"query": [1, 2], "mine": [0.5, None]})
-    assert pr.summarize(lists)["mean"].to_list() == [0.5]
-    assert pr.summarize(lists, undefined="zero")["mean"].to_list() == [0.25]
+def hall(mean: float, error: float, a: float, q: float) -> float:
+    """The bound of Hall (1992) for a quantile q, written independently."""
+    inner = 1 + 6 * a * (q - a)
+    root = math.copysign(abs(inner) ** (1 / 3), inner)
+    return mean - error * (root - 1) / (2 * a)
 
 
-@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
-def test_t_interval_is_that_of_scipy(engine):
-    result = pr.summarize(LISTS.lazy(), ["ap"], run=None, by="country", confidence=0.9).collect(
-        engine=engine
+def test_each_bound_is_the_wider_of_t_and_hall() -> None:
+    x = np.array([0.0] * 16 + [0.1, 0.4, 0.9, 1.0])
+    row = pr.summarize(table(list(x))).row(0, named=True)
+    mean, error = x.mean(), x.std(ddof=1) / math.sqrt(20)
+    e = x - mean
+    a = (e**3).sum() / (6 * (e**2).sum() ** 1.5)
+    q = student.ppf(0.975, 19)
+    assert a > 0
+    assert row["low"] == pytest.approx(min(mean - q * error, hall(mean, error, a, q)))
+    assert row["high"] == pytest.approx(max(mean + q * error, hall(mean, error, a, -q)))
+    # Values that are skewed to the right have a longer interval above.
+    assert row["high"] > mean + q * error
+    assert row["low"] == pytest.approx(mean - q * error)
+
+
+def test_symmetric_values_have_the_t_interval() -> None:
+    row = pr.summarize(table([0.1, 0.5, 0.9, 0.3, 0.7]), confidence=0.9).row(0, named=True)
+    x = np.array([0.1, 0.5, 0.9, 0.3, 0.7])
+    low, high = student.interval(0.9, 4, x.mean(), x.std(ddof=1) / math.sqrt(5))
+    assert (row["low"], row["high"]) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize("dtype", [pl.Float64, pl.Int64, pl.Boolean])
+def test_values_of_0_and_1_have_wilsons_interval(dtype: pl.DataType) -> None:
+    values = table([1.0] * 19 + [0.0]).with_columns(pl.col("x").cast(dtype))
+    row = pr.summarize(values, "x", details=True).row(0, named=True)
+    assert row["method"] == "wilson"
+    assert (row["low"], row["high"]) == pytest.approx(proportion_confint(19, 20, method="wilson"))
+
+
+def test_one_method_for_all_groups_of_a_metric() -> None:
+    values = table([1.0, 0.0, 1.0, 1.0, 0.5, 0.2, 1.0, 0.0], part=["a"] * 4 + ["b"] * 4)
+    methods = pr.summarize(values, "x", by="part", details=True)["method"].to_list()
+    assert methods == ["t", "t"]
+
+
+def test_all_values_are_1() -> None:
+    row = pr.summarize(table([1.0] * 10)).row(0, named=True)
+    assert (row["low"], row["high"]) == pytest.approx(proportion_confint(10, 10, method="wilson"))
+
+
+def test_wilson_with_clusters_has_the_variance_of_the_clusters() -> None:
+    # Two users per value, each with queries that are alike: m = .5, and the users' sums vary.
+    values = table([1.0] * 10 + [0.0] * 10, user=[query // 5 for query in range(20)])
+    row = pr.summarize(values, "x", cluster="user", details=True).row(0, named=True)
+    # se² = 4/3 · Σ(5(m_u - .5))² / 20² = 4/3 · 25 / 400 = 1/12, and n = .25 · 12 = 3, below Kish's 4.
+    n, q = 4, student.ppf(0.975, 3)
+    center = (0.5 + q**2 / (2 * n)) / (1 + q**2 / n)
+    half = q * math.sqrt(0.25 / n + q**2 / (4 * n * n)) / (1 + q**2 / n)
+    assert (row["low"], row["high"]) == pytest.approx((center - half, center + half))
+
+
+def test_unequal_weights_have_fewer_degrees_of_freedom() -> None:
+    values = table([0.2, 0.4, 0.9, 0.1, 0.3, 0.6], w=[10.0, 1, 1, 1, 1, 1])
+    with pytest.warns(RankWarning, match="fewer than 5 degrees of freedom"):
+        row = pr.summarize(values, "x", weight="w", details=True).row(0, named=True)
+    x, w = values["x"].to_numpy(), values["w"].to_numpy()
+    mean = (w * x).sum() / w.sum()
+    kish = w.sum() ** 2 / (w**2).sum()
+    e = w * (x - mean)
+    degrees = min((e**2).sum() ** 2 / (e**4).sum(), kish) - 1
+    error = math.sqrt(kish / (kish - 1) * (e**2).sum()) / w.sum()
+    assert row["std_error"] == pytest.approx(error)
+    half = student.ppf(0.975, degrees) * error
+    assert row["low"] <= mean - half + 1e-12 or row["high"] >= mean + half - 1e-12
+    assert row["high"] - row["low"] >= 2 * half - 1e-12
+
+
+def test_equal_clusters_have_their_number_of_degrees_of_freedom() -> None:
+    values = table([float(i % 7) for i in range(100)], day=[i // 10 for i in range(100)])
+    row = pr.summarize(values, "x", cluster="day").row(0, named=True)
+    days = values.group_by("day").agg(pl.col("x").mean())["x"].to_numpy()
+    half = student.ppf(0.975, 9) * days.std(ddof=1) / math.sqrt(10)
+    assert row["high"] - row["low"] >= 2 * half - 1e-9
+
+
+def test_nulls_count_by_the_name_of_the_metric() -> None:
+    values = pl.DataFrame({"query": [1, 2], "rr": [1.0, None], "mine": [1.0, None]})
+    means = dict(pr.summarize(values).select("metric", "mean").rows())
+    assert means == {"rr": 0.5, "mine": 1.0}
+    skipped = values.with_columns(conventions=pl.lit("ranx", pl.Enum(["ranx"])))
+    assert pr.summarize(skipped, "rr")["mean"].item() == 0.5
+
+
+def test_equal_values_have_no_interval() -> None:
+    with pytest.warns(RankWarning, match="all values are equal in 1 row"):
+        row = pr.summarize(table([0.5] * 9)).row(0, named=True)
+    assert (row["mean"], row["low"], row["high"]) == (0.5, None, None)
+
+
+def test_repeated_queries_are_an_error() -> None:
+    values = pl.DataFrame({"query": [1, 2, 1], "day": [1, 1, 2], "x": [0.1, 0.2, 0.3]})
+    with pytest.raises(DataError, match=r"duplicate rankings.*cluster"):
+        pr.summarize(values, "x")
+
+
+def test_queries_that_recur_need_a_cluster() -> None:
+    values = pl.DataFrame({"query": [1, 2, 1, 2], "day": [1, 1, 2, 2], "x": [0.1, 0.2, 0.3, 0.4]})
+    with pytest.warns(RankWarning, match='cluster="query"'):
+        pr.summarize(values, "x", query=["query", "day"])
+    pr.summarize(values, "x", query=["query", "day"], cluster="query")
+    pr.summarize(values, "x", query=["query", "day"], cluster=["query", "day"])
+    new = values.with_columns(query=pl.Series([1, 2, 3, 4]))
+    pr.summarize(new, "x", query=["query", "day"])
+
+
+def test_without_queries_each_row_is_one() -> None:
+    with pytest.warns(RankWarning, match="each row counts as a query"):
+        row = pr.summarize(pl.DataFrame({"x": [0.0, 0.2, 0.9]})).row(0, named=True)
+    assert row["queries"] == 3
+
+
+def test_judges_are_groups() -> None:
+    values = pl.DataFrame(
+        {"query": [1, 2, 1, 2], "judge": ["a", "a", "b", "b"], "x": [0.1, 0.2, 0.3, 0.5]}
     )
-    for row in result.iter_rows(named=True):
-        values = LISTS.filter(country=row["country"])["ap"].fill_null(0).to_numpy()
-        assert row["std"] == pytest.approx(values.std(ddof=1), rel=1e-9)
-        assert row["std_error"] == pytest.approx(scipy.stats.sem(values), rel=1e-9)
-        expected = scipy.stats.ttest_1samp(values, 0).confidence_interval(0.9)
-        assert (row["low"], row["high"]) == pytest.approx(tuple(expected), rel=1e-9)
+    assert pr.summarize(values).select("judge", "mean").rows() == [
+        ("a", pytest.approx(0.15)),
+        ("b", pytest.approx(0.4)),
+    ]
 
 
-def test_normal_interval():
-    row = pr.summarize(LISTS, ["ap"], run=None, interval="normal").row(0, named=True)
-    low, high = scipy.stats.norm.interval(0.95, row["mean"], row["std_error"])
-    assert (row["low"], row["high"]) == pytest.approx((low, high), rel=1e-9)
+def test_slices_stand_beside_all_queries() -> None:
+    values = table([0.1, 0.3, 0.8, 0.6], country=["DE", "DE", None, None])
+    result = pr.summarize(values, "x", slices="country")
+    assert result.select("slice", "value", "mean", "queries").rows() == [
+        (None, None, pytest.approx(0.45), 4),
+        ("country", None, pytest.approx(0.7), 2),
+        ("country", "DE", pytest.approx(0.2), 2),
+    ]
 
 
-def test_sequence_is_the_formula():
-    row = pr.summarize(LISTS, ["ap"], run=None, interval="sequence").row(0, named=True)
-    n, alpha = row["queries"], 0.05
-    rho2 = (-2 * math.log(alpha) + math.log(-2 * math.log(alpha) + 1)) / 1000
-    sigma = row["std_error"] * math.sqrt(n)
-    width = sigma * math.sqrt(
-        2 * (n * rho2 + 1) / (n**2 * rho2) * math.log(math.sqrt(n * rho2 + 1) / alpha)
-    )
-    assert row["high"] - row["mean"] == pytest.approx(width, rel=1e-9)
-    assert row["mean"] - row["low"] == pytest.approx(width, rel=1e-9)
+def test_repeated_looks_have_wider_intervals() -> None:
+    values = table(list(np.random.default_rng(0).normal(0, 1, 1000)))
+    one = pr.summarize(values, "x").row(0, named=True)
+    many = pr.summarize(values, "x", repeated=True).row(0, named=True)
+    # The sequence of Waudby-Smith et al. (2021) at the number of units where it is narrowest.
+    alpha = 0.05
+    ahead = -2 * math.log(alpha) + math.log(1 - 2 * math.log(alpha))
+    width = math.sqrt(2 * (ahead + 1) / ahead * math.log(math.sqrt(ahead + 1) / alpha))
+    error = np.std(values["x"].to_numpy(), ddof=1) / math.sqrt(1000)
+    assert many["high"] - many["low"] == pytest.approx(2 * width * error)
+    assert many["high"] - many["low"] > one["high"] - one["low"]
 
 
-def test_weights_are_repeated_lists_but_for_the_number_of_units():
-    weighed = LISTS.with_columns(w=(pl.col("p@5") * 5 + 1).cast(pl.Int64))
-    mean = pr.summarize(weighed, ["ap"], run=None, weight="w").row(0, named=True)["mean"]
-    repeated = weighed.select(pl.col("ap").repeat_by("w").explode())
-    assert mean == pytest.approx(repeated["ap"].fill_null(0).mean(), rel=1e-12)
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20), st.randoms(use_true_random=False))
+def test_lazy_streaming_and_shuffled_tables_give_the_same(
+    values: list[float], random: object
+) -> None:
+    rows = table(values)
+    shuffled = rows.sample(fraction=1.0, shuffle=True, seed=1)
+    import warnings
 
-
-def test_cluster_robust_error_is_that_of_statsmodels():
-    sm = needs.package("statsmodels.api", "test")
-    lists = LISTS.with_columns(user=pl.col("query") % 37, w=1.0 + pl.col("query") % 4)
-    y = lists["ap"].fill_null(0).to_numpy()
-    users = lists["user"].to_numpy()
-    for weight in (None, "w"):
-        weights = np.ones(len(y)) if weight is None else lists["w"].to_numpy()
-        model = sm.WLS(y, np.ones((len(y), 1)), weights=weights)
-        fit = model.fit(
-            cov_type="cluster", cov_kwds={"groups": users, "use_correction": False}, use_t=True
-        )
-        result = pr.summarize(lists, ["ap"], run=None, weight=weight, cluster="user")
-        result = result.row(0, named=True)
-        # statsmodels without its correction divides by the clusters, not by one less.
-        sizes = np.bincount(users, weights=weights)
-        effective = sizes.sum() ** 2 / (sizes**2).sum()
-        assert result["effective"] == pytest.approx(effective, rel=1e-12)
-        expected = fit.bse[0] * math.sqrt(effective / (effective - 1))
-        assert result["std_error"] == pytest.approx(expected, rel=1e-9)
-        assert result["mean"] == pytest.approx(fit.params[0], rel=1e-9)
-        width = scipy.stats.t.ppf(0.975, effective - 1) * expected
-        assert result["high"] - result["mean"] == pytest.approx(width, rel=1e-9)
-
-
-def test_sums_and_geometric_means_have_intervals_of_their_own_scale():
-    rows = {row["metric"]: row for row in pr.summarize(LISTS, run=None).iter_rows(named=True)}
-    total = LISTS["num_rel"]
-    low, high = scipy.stats.ttest_1samp(total, 0).confidence_interval()
-    assert rows["num_rel"]["mean"] == total.sum()
-    assert (rows["num_rel"]["low"], rows["num_rel"]["high"]) == pytest.approx(
-        (low * 600, high * 600), rel=1e-9
-    )
-    logs = LISTS["gm_map"].fill_null(math.log(1e-5))
-    low, high = scipy.stats.ttest_1samp(logs, 0).confidence_interval()
-    assert (rows["gm_map"]["low"], rows["gm_map"]["high"]) == pytest.approx(
-        (math.exp(low), math.exp(high)), rel=1e-9
-    )
-
-
-def test_keys_of_queries_depend_on_the_order_of_columns():
-    rows = pl.DataFrame({"a": [1, 2], "b": [2, 1]})
-    assert rows.select(query_key(rows.columns, rows.dtypes)).to_series().n_unique() == 2
-
-
-@pytest.mark.parametrize("interval", ["bootstrap", "studentized"])
-@pytest.mark.parametrize("options", [{}, {"cluster": "user"}, {"weight": "w"}])
-def test_bootstrap_depends_on_queries_alone(interval, options):
-    lists = LISTS.filter(pl.col("query") < 100).with_columns(
-        user=pl.format("u{}", pl.col("query") % 50), w=1.0 + pl.col("query") % 3
-    )
-    options = {"metrics": ["ap", "rr@3"], "interval": interval, **options}
-    options["n_resamples"] = 100
-    whole = pr.summarize(lists, **options)
-    turned = lists.sample(fraction=1, shuffle=True, seed=3)
-    pieces = pl.concat([part.lazy() for part in turned.iter_slices(77)], rechunk=False)
-    for engine in ("in-memory", "streaming"):
-        again = pr.summarize(pieces, **options).collect(engine=engine)
-        assert_frame_equal(again, whole, rel_tol=1e-11)
-    other = pr.summarize(lists, **options, seed=1)
-    assert other["low"].to_list() != whole["low"].to_list()
-    narrow = pr.summarize(lists.with_columns(pl.col("query").cast(pl.Int32)), **options)
-    assert_frame_equal(narrow, whole, rel_tol=1e-11)
-
-
-def test_bootstrap_is_that_of_scipy_within_chance():
-    values = LISTS.filter(run="run2" if "run2" in LISTS["run"] else LISTS["run"][0])
-    x = values["ap"].fill_null(0).to_numpy()
-    n = 4000
-    result = pr.summarize(values, ["ap"], interval="bootstrap", n_resamples=n).row(0, named=True)
-    theirs = scipy.stats.bootstrap(
-        (x,), np.mean, n_resamples=n, method="percentile", rng=np.random.default_rng(0)
-    ).confidence_interval
-    # The standard error of a quantile of n draws from about a normal distribution, twice.
-    chance = (
-        scipy.stats.sem(x)
-        * math.sqrt(0.025 * 0.975 / n)
-        / scipy.stats.norm.pdf(1.96)
-        * math.sqrt(2)
-    )
-    assert abs(result["low"] - theirs.low) < 3 * chance
-    assert abs(result["high"] - theirs.high) < 3 * chance
-
-
-def test_poisson_draws_have_the_right_distribution():
-    from polars_rank.stats.resampling import _hashes, _poisson_counts
-
-    bits = _hashes(np, np.arange(500, dtype=np.uint64), 500, 7)
-    counts = _poisson_counts(np)[bits.view(np.uint16)]
-    observed = np.bincount(counts.astype(int).ravel(), minlength=6)[:6]
-    expected = scipy.stats.poisson.pmf(range(6), 1) * counts.size
-    assert (abs(observed - expected) < 4 * np.sqrt(expected)).all()
-    # Neither neighbouring queries nor neighbouring replicates go together.
-    assert abs(np.corrcoef(counts[:-1].ravel(), counts[1:].ravel())[0, 1]) < 4 / 1000
-    assert abs(np.corrcoef(counts[:, :-1].ravel(), counts[:, 1:].ravel())[0, 1]) < 4 / 1000
-
-
-def test_keys_of_strings_do_not_change():
-    from polars_rank.stats.query_hash import query_key
-
-    frame = pl.DataFrame({"a": ["x", "y"], "b": [1, 2]})
-    key = query_key(["a", "b"], [pl.String(), pl.Int64()])
-    assert frame.select(key).to_series().n_unique() == 2
-    categories = frame.with_columns(pl.col("a").cast(pl.Categorical))
-    other = query_key(["a", "b"], [pl.Categorical(), pl.Int64()])
-    assert categories.select(other).to_series().to_list() == frame.select(key).to_series().to_list()
-
-
-def test_quantiles():
-    result = pr.summarize(LISTS, ["ap"], quantiles=[0.1, 0.5])
-    for row in result.iter_rows(named=True):
-        values = LISTS.filter(run=row["run"])["ap"].fill_null(0)
-        assert row["q0.5"] == pytest.approx(values.median())
-        assert row["q0.1"] == pytest.approx(np.quantile(values, 0.1))
-
-
-def test_moments_give_the_same():
-    whole = pr.summarize(LISTS)
-    merged = pr.stats.merge(
-        [pr.stats.moments(part, by="country") for part in LISTS.iter_slices(50)]
-    )
-    result = pr.summarize(merged)
-    assert_frame_equal(result, whole, rel_tol=1e-11)
-    assert_frame_equal(pr.summarize(merged, "ap"), pr.summarize(LISTS, "ap"), rel_tol=1e-11)
-    paired = pr.stats.moments(LISTS, run="run", baseline=LISTS["run"][0], by="country")
-    assert_frame_equal(pr.summarize(paired), whole, rel_tol=1e-11)
-
-
-def test_no_lists():
-    empty = LISTS.clear()
-    nothing = pr.summarize(empty, ["ap"], run=None).row(0, named=True)
-    assert (nothing["queries"], nothing["undefined"], nothing["mean"]) == (0, 0, None)
-    assert pr.summarize(empty, ["ap"]).is_empty()
-    one = pr.summarize(LISTS.head(1), ["p@5"]).row(0, named=True)
-    assert one["mean"] is not None
-    assert [one[name] for name in ("std", "std_error", "low", "high")] == [None] * 4
-    weightless = LISTS.with_columns(w=pl.lit(0.0))
-    assert pr.summarize(weightless, ["ap"], run=None, weight="w")["mean"].to_list() == [None]
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        (
-            {"confidence": 95},
-            pr.errors.ArgumentError,
-            "`confidence` must be a number between 0 and 1",
-        ),
-        ({"interval": "z"}, pr.errors.ArgumentError, "`interval` must be one of 'auto'"),
-        ({"metrics": "map"}, pr.errors.SchemaError, "column 'map' .`metrics`. not found"),
-        ({"metrics": []}, pr.errors.ArgumentError, "`metrics` is empty"),
-        ({"metrics": ["ap", "ap"]}, pr.errors.ArgumentError, "`metrics` has the column 'ap' twice"),
-        ({"metrics": ["country"]}, pr.errors.SchemaError, "must be numeric"),
-        (
-            {"by": "ap", "metrics": "ap"},
-            pr.errors.ArgumentError,
-            "'ap' is used for both `by` and `metrics`",
-        ),
-        ({"quantiles": [5]}, pr.errors.ArgumentError, "numbers from 0 to 1; found 5"),
-        (
-            {"quantiles": [0.5], "cluster": "country"},
-            pr.errors.ArgumentError,
-            "`quantiles` does not support `weight`",
-        ),
-        (
-            {"interval": "bootstrap", "query": "user"},
-            pr.errors.SchemaError,
-            "column 'user' .`query`. not found",
-        ),
-        ({"interval": "bootstrap", "n_resamples": 0}, pr.errors.ArgumentError, "`n_resamples`"),
-        (
-            {"interval": "bootstrap", "query": []},
-            pr.errors.ArgumentError,
-            "`query` must name at least",
-        ),
-        ({"weight": "traffic"}, pr.errors.SchemaError, "column 'traffic' .`weight`. not found"),
-    ],
-)
-def test_misuse(options, error, message):
-    with pytest.raises(error, match=message):
-        pr.summarize(LISTS, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"weight": "queries"}, "`weight` needs per-query values"),
-        ({"cluster": "run"}, "`cluster` needs per-query values"),
-        ({"interval": "bootstrap"}, "needs per-query values; got moments"),
-        ({"undefined": "skip"}, "cannot be changed for moments"),
-        ({"by": "metric"}, "not split by 'metric'"),
-    ],
-)
-def test_misuse_with_moments(options, message):
-    with pytest.raises(pr.errors.ArgumentError, match=message):
-        pr.summarize(pr.stats.moments(LISTS), **options)
-
-
-def test_moments_of_other_metrics():
-    with pytest.raises(
-        pr.errors.DataError, match="metric 'rr' not found in the moments; available: 'ndcg@10'"
-    ):
-        pr.summarize(pr.stats.moments(LISTS), ["rr"])
-
-
-@pytest.mark.parametrize("interval", ["normal", "bootstrap", "studentized", "sequence"])
-def test_one_ranking_has_no_interval(interval):
-    one = pl.DataFrame({"query": [1], "ap": [0.5]})
-    with pytest.warns(pr.errors.RankWarning, match="is null in 1 row: it needs at least two"):
-        result = pr.summarize(one, interval=interval)
-    assert result.select("mean", "low", "high").row(0) == (0.5, None, None)
-
-
-def test_few_lists_are_warned_of():
-    with pytest.warns(pr.errors.RankWarning, match="'normal'. is too narrow in 1 row"):
-        pr.summarize(LISTS.head(20), ["ap"], interval="normal")
-
-
-@pytest.mark.parametrize("missing", ["scipy", "numpy"])
-def test_without_the_extra(missing, monkeypatch):
-    monkeypatch.setitem(sys.modules, missing, None)
-    interval = {"scipy": "t", "numpy": "bootstrap"}[missing]
-    with pytest.raises(pr.errors.MissingExtraError, match=r"polars_rank\[stats\]"):
-        pr.summarize(LISTS, interval=interval)
-    for plain in ("normal", "sequence", "none"):
-        assert pr.summarize(LISTS, interval=plain).height == 2 * len(METRICS)
-
-
-def test_streams_in_flat_memory():
-    for interval in ("t", "normal"):
-        plan = pr.summarize(LISTS.lazy(), interval=interval).show_graph(
-            engine="streaming", plan_stage="physical", raw_output=True, show=False
-        )
-        assert "in-memory-map" not in plan
-
-
-def per_query(x, **columns):
-    return pl.DataFrame({"query": range(len(x)), "x": [float(each) for each in x], **columns})
-
-
-@pytest.mark.parametrize("options", [{"weight": "w"}, {"cluster": "user"}, {"by": "g"}])
-def test_nothing_cancels_for_large_values(options):
-    small = np.random.default_rng(0).normal(size=400)
-    columns = {
-        "w": 1.0 + np.arange(400) % 3,
-        "user": np.arange(400) // 4,
-        "g": ["a", None] * 200,
-    }
-    options = {"metrics": ["x"], **options}
-    for more in ({}, {"weight": "w", "cluster": "user"}):
-        near = pr.summarize(per_query(small, **columns), **options | more)
-        far = pr.summarize(per_query(small + 1e7, **columns), **options | more)
-        spreads = ["std", "std_error"]
-        assert_frame_equal(far.select(spreads), near.select(spreads), rel_tol=1e-6)
-        assert_frame_equal(
-            far.select(pl.col("mean", "low", "high") - 1e7),
-            near.select("mean", "low", "high"),
-            abs_tol=1e-7,
-        )
-
-
-@pytest.mark.filterwarnings("ignore:fewer than 30 effective")
-def test_null_clusters_are_units_of_their_own():
-    x = np.random.default_rng(0).random(60)
-    some = per_query(x, user=[*[None] * 40, *np.repeat([1, 2, 3, 4], 5)])
-    own = some.with_columns(pl.col("user").fill_null(100 + pl.col("query")))
-    with_null = pr.summarize(some, ["x"], cluster="user")
-    assert_frame_equal(with_null, pr.summarize(own, ["x"], cluster="user"), rel_tol=1e-12)
-    none = some.with_columns(user=pl.lit(None, dtype=pl.Int64), day=1)
-    for cluster in ("user", ["user", "day"]):
-        for more in ({}, {"interval": "bootstrap"}, {"interval": "studentized"}):
-            result = pr.summarize(none, ["x"], cluster=cluster, **more)
-            plain = pr.summarize(none, ["x"], **more)
-            assert_frame_equal(result.drop("effective"), plain, rel_tol=1e-12)
-
-
-@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
-def test_studentized_bounds_are_not_rounding_residue(order):
-    with pytest.warns(pr.errors.RankWarning, match="'studentized'. is null in 1 row"):
-        result = pr.summarize(per_query([1 / 3] * 38 + [1.0] * 2)[order], interval="studentized")
-    assert result.select("low", "high").row(0) == (None, None)
-    more = per_query([1 / 3] * 30 + [1.0] * 10)[order]
-    row = pr.summarize(more, interval="studentized").row(0, named=True)
-    # Without rounding: thirds of integers.
-    exact = pr.summarize(more.with_columns(pl.col("x") * 3), interval="studentized")
-    assert 3 * row["low"] == pytest.approx(exact["low"].item(), rel=1e-9)
-    assert 3 * row["high"] == pytest.approx(exact["high"].item(), rel=1e-9)
-
-
-def test_values_without_spread_have_no_studentized_interval():
-    for x in ([0.1] * 50, [0.0] * 50):
-        with pytest.warns(pr.errors.RankWarning, match="all values are equal in 1 row"):
-            result = pr.summarize(per_query(x), interval="studentized")
-        assert result.select("std_error", "low", "high").row(0) == (0.0, None, None)
-
-
-def test_a_studentized_interval_is_not_wider_than_the_range():
-    """It was -0.02 to 38.9: hardly any value varies in many resamples."""
-    values = per_query([0.0] * 26 + [0.001] * 3 + [1.0])
-    with pytest.warns(pr.errors.RankWarning, match="null in 1 row: too many resamples have little"):
-        result = pr.summarize(values, interval="studentized", n_resamples=2000)
-    assert result.select("low", "high").row(0) == (None, None)
-    # A metric that is not in [0, 1] has no such range.
-    wide = pr.summarize(values.with_columns(pl.col("x") * 10), interval="studentized")
-    assert wide["high"].item() > 10
-
-
-def test_intervals_that_leave_the_range_are_warned_of():
-    message = r"1 of 1 intervals exceed \[0, 1\], .*, e.g. 'x': -5.726 to 6.726; there are"
-    for lists in (per_query([0.01, 0.99]), pr.stats.moments(per_query([0.01, 0.99]))):
-        with pytest.warns(pr.errors.RankWarning, match=message):
-            pr.summarize(lists)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        pr.summarize(per_query([0, 5]))  # no metric of [0, 1]
-        pr.summarize(per_query([0.5, 0.52]))  # within the range
-        pr.summarize(per_query([0] * 50 + [1]))  # enough lists
+        warnings.simplefilter("ignore", RankWarning)
+        eager = pr.summarize(rows)
+        for engine in ("in-memory", "streaming"):
+            lazy = pr.summarize(rows.lazy()).collect(engine=engine)
+            assert_frame_equal(lazy, eager)
+        assert_frame_equal(pr.summarize(shuffled), eager, rel_tol=1e-6, abs_tol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:fewer than 30 effective")
-def test_rows_that_stand_twice_are_refused():
-    lists = pr.per_query(LOG.lazy(), ["ap"], by="run")
-    twice = pl.concat([lists, lists.head(3)])
-    with pytest.raises(pr.errors.DataError, match="6 rows: duplicate rows.*drop duplicates"):
-        pr.summarize(twice.collect())
-    with pytest.raises(pr.errors.DataError, match="duplicate rows"):
-        pr.summarize(twice).collect(engine="streaming")
-    # Lists of the same query and the same value, told apart by the user, or as a cluster.
-    sessions = pl.DataFrame({"query": [1, 1, 2], "user": [1, 2, 1], "x": [0.5, 0.5, 0.6]})
-    assert pr.summarize(sessions)["queries"].item() == 3
-    assert pr.summarize(sessions.drop("user"), cluster="query")["queries"].item() == 3
-    assert pr.summarize(sessions.select("x"))["queries"].item() == 3
-
-
-def test_runs_are_summarized_each():
-    lists = pr.per_query(LOG.lazy(), ["ap"], by=["run", "country"])
-    for table in (lists, pr.stats.moments(lists, by="country")):
-        for by in ([], ["country"]):
-            result = pr.summarize(table, by=by).collect()
-            assert result.columns[: len(by) + 3] == [*by, "metric", "run", "mean"]
-            each = [
-                pr.summarize(table.filter(run=name), run=None, by=by).collect()
-                for name in LOG["run"].unique().sort()
-            ]
-            alone = pl.concat(each)
-            assert_frame_equal(result.drop("run"), alone, check_row_order=False, rel_tol=1e-12)
-        assert pr.summarize(table, run=None).collect()["queries"].item() == 600
-    with pytest.raises(pr.errors.SchemaError, match="column 'model' .`run`. not found"):
-        pr.summarize(lists, run="model")
-    with pytest.raises(
-        pr.errors.ArgumentError, match="'run' .`by`. is the column of runs; .*`run`"
-    ):
-        pr.summarize(lists, by="run")
-    renamed = lists.rename({"run": "model"})
-    with pytest.warns(pr.errors.RankWarning, match="pass run='model'"):
-        assert pr.summarize(renamed).collect().height == 1
-    assert pr.summarize(renamed, run="model").collect()["model"].n_unique() == 2
-
-
-def test_rows_are_in_the_order_of_groups_metrics_and_runs():
-    values = pr.per_query(LOG, ["rr", "ap"], by=["run", "country"])
-    tables = {
-        "summarize": pr.summarize(values, ["rr", "ap"], by="country"),
-        "moments": pr.stats.moments(values, ["rr", "ap"], by="country"),
-        "merge": pr.stats.merge(
-            [
-                pr.stats.moments(part, ["rr", "ap"], by="country")
-                for part in (
-                    values.filter(pl.col("query") < 99),
-                    values.filter(pl.col("query") >= 99),
-                )
-            ]
-        ),
-    }
-    countries, runs = (values[name].unique().sort() for name in ("country", "run"))
-    expected = [*itertools.product(countries, ["rr", "ap"], runs)]
-    for name, table in tables.items():
-        assert table.columns[:3] == ["country", "metric", "run"], name
-        assert table.select("country", "metric", "run").rows() == expected, name
-
-
-@pytest.mark.parametrize("name", ["*", "^.*$", "^x"])
-def test_further_columns_may_have_names_that_polars_reads_as_patterns(name):
-    table = pl.DataFrame({"query": [1, 2, 3], "x": [0.2, 0.3, 0.5], name: ["a", "b", "b"]})
-    assert pr.summarize(table, "x")["mean"].item() == pytest.approx((0.2 + 0.3 + 0.5) / 3)
-    with pytest.raises(pr.errors.DataError, match="duplicate rows"):
-        pr.summarize(pl.concat([table, table]), "x")
+@pytest.mark.parametrize(
+    ("columns", "options", "error", "message"),
+    [
+        ({"x": [1.0, float("nan")]}, {}, DataError, "1 row: NaN or infinite values in the column 'x'"),
+        ({"x": [1.0, 1e200]}, {}, DataError, "values above 1e\\+150"),
+        ({"w": [1.0, -1.0]}, {"weight": "w"}, DataError, "null, negative"),
+        ({"w": [1.0, None]}, {"weight": "w"}, DataError, "null, negative"),
+        ({"w": [1.0, 1e-200]}, {"weight": "w"}, DataError, "overflow or underflow"),
+        ({}, {"slices": "county"}, SchemaError, "column 'county' \\(`slices`\\) not found"),
+        ({}, {"by": "query"}, ArgumentError, "'query'"),
+        ({}, {"confidence": 1.0}, ArgumentError, "confidence"),
+        ({"score": [1.0, 2.0], "label": [1, 0]}, {"metrics": None}, SchemaError, "it is a log"),
+    ],
+)  # fmt: skip
+def test_bad_input(columns: dict, options: dict, error: type, message: str) -> None:
+    rows = pl.DataFrame({"query": [1, 2], "x": [0.1, 0.2], **columns})
+    options = {"metrics": "x", **options}
+    with pytest.raises(error, match=message):
+        pr.summarize(rows, **options)
+    with pytest.raises(error, match=message):
+        pr.summarize(rows.lazy(), **options).collect()

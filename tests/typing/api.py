@@ -47,8 +47,6 @@ assert_type(pr.catalog.summary(eager, items=lazy), pl.DataFrame)
 assert_type(pr.catalog.awrf(eager, doc_groups=eager), pl.DataFrame)
 assert_type(pr.judges.agreement(lazy, reference="human"), pl.LazyFrame)
 assert_type(pr.judges.confusion(eager, labels=["human", "llm"]), pl.DataFrame)
-assert_type(pr.judges.from_pairs(lazy, by="judge"), pl.LazyFrame)
-assert_type(pr.judges.plan(eager, lazy, n=[0, 100]), pl.DataFrame)
 assert_type(
     pr.judges.corrected(lazy, "dcg@10", judge="llm", human="human", probability="p", by="run"),
     pl.LazyFrame,
@@ -71,11 +69,6 @@ assert_type(pr.clicks.position_bias(lazy, "adjacent", by="device"), pl.LazyFrame
 assert_type(pr.clicks.position_bias(eager), pl.DataFrame)
 assert_type(pr.clicks.inverse_propensity("click", eager, clip=20), pl.Expr)
 assert_type(pr.clicks.estimate(lazy, "dcg@10", normalize="snips"), pl.LazyFrame)
-assert_type(pr.clicks.propensity_sweep(eager, "dcg@10", clips=[10, None]), pl.DataFrame)
-assert_type(pr.clicks.sips(lazy, joint=True), pl.LazyFrame)
-assert_type(pr.clicks.iips(eager), pl.DataFrame)
-assert_type(pr.clicks.rips(eager, slate=["user", "time"]), pl.DataFrame)
-assert_type(pr.clicks.cascade_dr(lazy, estimate="q"), pl.LazyFrame)
 assert_type(pr.datasets.click_log(10), pl.LazyFrame)
 assert_type(pr.clicks.clicked(), pl.Expr)
 assert_type(pr.ctr(10), pr.Metric)
@@ -88,22 +81,20 @@ assert_type(pr.join_judgments(eager, lazy), pl.LazyFrame)
 assert_type(pr.join_judgments(eager, eager), pl.DataFrame)
 
 assert_type(pr.summarize(lazy), pl.LazyFrame)
-assert_type(pr.summarize(eager, pr.ndcg(10), interval="none"), pl.DataFrame)
-assert_type(pr.compare(lazy, baseline="bm25", test="sign"), pl.LazyFrame)
+assert_type(pr.summarize(eager, pr.ndcg(10), slices="country"), pl.DataFrame)
+assert_type(pr.compare(lazy, baseline="bm25", margin="2%"), pl.LazyFrame)
 assert_type(pr.compare(Stream(), run="system", baseline="bm25"), pl.DataFrame)
-assert_type(pr.stats.compare_all(eager, run="run"), pl.DataFrame)
-assert_type(pr.stats.leaderboard(eager), pl.DataFrame)
+assert_type(pr.compare(eager, run="run", margin=0.01, slices=["country"]), pl.DataFrame)
+assert_type(pr.leaderboard(eager), pl.DataFrame)
 assert_type(pr.plot.at_k(lazy, "ndcg", baseline="bm25"), alt.LayerChart)
 assert_type(pr.plot.differences(eager, baseline="bm25", colors={"b": "red"}), alt.LayerChart)
-assert_type(pr.slices(lazy, "ndcg@10", baseline="bm25", slices=["country"]), pl.LazyFrame)
-assert_type(pr.stats.power(eager, baseline="bm25"), pl.DataFrame)
-assert_type(pr.stats.moments(lazy, by="day"), pl.LazyFrame)
-assert_type(pr.stats.moments(eager), pl.DataFrame)
-assert_type(pr.stats.merge([lazy, lazy]), pl.LazyFrame)
-assert_type(pr.stats.merge(eager), pl.DataFrame)
-assert_type(pr.stats.merge([eager, Stream()]), pl.DataFrame)
-assert_type(pr.stats.merge([lazy, eager]), pl.LazyFrame | pl.DataFrame)
-assert_type(pr.stats.scan_moments("moments/*.parquet"), pl.LazyFrame)
+assert_type(pr.power(eager, baseline="bm25"), pl.DataFrame)
+assert_type(pr.moments(lazy, by="day"), pl.LazyFrame)
+assert_type(pr.moments(eager), pl.DataFrame)
+assert_type(pr.merge([lazy, lazy]), pl.LazyFrame)
+assert_type(pr.merge(eager), pl.DataFrame)
+assert_type(pr.merge([eager, Stream()]), pl.DataFrame)
+assert_type(pr.merge([lazy, eager]), pl.LazyFrame | pl.DataFrame)
 assert_type(pr.diagnostics.movers(lazy, "ndcg@10", baseline="bm25"), pl.LazyFrame)
 assert_type(pr.diagnostics.churn(eager, baseline="bm25"), pl.DataFrame)
 assert_type(pr.diagnostics.headroom(lazy, ["ndcg@10"]), pl.LazyFrame)
@@ -111,7 +102,7 @@ assert_type(pr.list_metrics(), pl.DataFrame)
 
 assert_type(pr.evaluate(on_spark, "ndcg@10", by="run"), OnSpark)
 assert_type(pr.per_query(on_spark, "ndcg@10"), OnSpark)
-assert_type(pr.stats.merge([pr.stats.moments(on_spark)]), OnSpark)
+assert_type(pr.merge([pr.moments(on_spark)]), OnSpark)
 assert_type(pr.clicks.estimate(on_spark, "dcg@10"), OnSpark)
 assert_type(pr.join_judgments(on_spark, on_spark), OnSpark)
 
@@ -124,8 +115,8 @@ pr.diagnostics.judgment_bounds(lazy, "rr", rel="1")  # type: ignore[call-overloa
 pr.diagnostics.headroom(lazy, "rr", byy="run")  # type: ignore[call-overload]  # pyright: ignore
 pr.diagnostics.movers(lazy, "rr", baseline="a", weight="w")  # type: ignore[call-overload]  # pyright: ignore
 pr.grouped_auc(lazy, align="all")  # type: ignore[call-overload]  # pyright: ignore
+pr.compare(lazy, test="sign")  # type: ignore[call-overload]  # pyright: ignore
 pr.clicks.estimate(lazy, "dcg@10", runs="run")  # type: ignore[call-overload]  # pyright: ignore
-pr.clicks.propensity_sweep(lazy, "dcg@10", cluster=1)  # type: ignore[call-overload]  # pyright: ignore
 pr.explain_difference(lazy, "rr", "a", "b", rel=2)  # type: ignore[call-arg]  # pyright: ignore
 pr.plot.at_k(lazy, "ndcg", group_by="run")  # type: ignore[call-arg]  # pyright: ignore
 

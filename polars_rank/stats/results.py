@@ -1,0 +1,111 @@
+"""Result tables: lists of columns, from which the table, its documentation and rules follow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+import polars as pl
+
+from polars_rank.stats._arrays import numpy
+
+if TYPE_CHECKING:
+    from polars_rank.stats._arrays import Array
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: The kinds of numbers that decide rules: a count or a bound decides by itself, an estimate by its
+#: interval; other columns cannot be in rules.
+COUNT, BOUND, ESTIMATE, OTHER = "count", "bound", "estimate", "other"
+
+
+class ResultColumn(NamedTuple):
+    """A column of a result: its name, what it says, and how it follows from the estimates."""
+
+    name: str
+    text: str
+    value: Callable[[Any], Any]
+    dtype: pl.DataType = pl.Float64()
+    #: How rules use the column.
+    kind: str = OTHER
+    #: The columns of the confidence interval of an estimate.
+    bounds: tuple[str, str] | None = None
+    #: The format of its numbers for readers.
+    format: Literal["number", "signed", "percent", "p_value"] = "number"
+    #: Whether only `details=True` shows the column.
+    is_detail: bool = False
+    #: The feature of a call with which the column exists; None for always.
+    only: str | None = None
+
+
+def schema_of_result(columns: Iterable[ResultColumn]) -> dict[str, pl.DataType]:
+    """Return the types of result columns."""
+    return {each.name: each.dtype for each in columns}
+
+
+def chosen(
+    columns: Sequence[ResultColumn], features: Iterable[str], *, details: bool
+) -> list[ResultColumn]:
+    """Return the columns that a call shows; `features` are those of `ResultColumn.only`."""
+    known = {*features}
+    return [
+        each
+        for each in columns
+        if (each.only is None or each.only in known) and (details or not each.is_detail)
+    ]
+
+
+def series_of(columns: Iterable[ResultColumn], result: Any) -> list[pl.Series]:
+    """Return the columns of a result, with null for NaN."""
+    series = []
+    for each in columns:
+        values = each.value(result)
+        if each.dtype.is_numeric():
+            column = pl.Series(each.name, numpy().asarray(values, dtype=float), nan_to_null=True)
+            series.append(column.cast(each.dtype))
+        else:
+            series.append(pl.Series(each.name, values, each.dtype))
+    return series
+
+
+def returns(columns: Iterable[ResultColumn]) -> list[str]:
+    """Return the list of columns for the section Returns of a docstring."""
+    plain = [f"- `{each.name}`: {each.text};" for each in columns if not each.is_detail]
+    more = [f"- `{each.name}`: {each.text};" for each in columns if each.is_detail]
+    if more:
+        plain[-1] = plain[-1][:-1] + "."
+        plain += ["", "With ``details=True``, also", "", *more]
+    plain[-1] = plain[-1][:-1] + "."
+    return plain
+
+
+_PLACE = re.compile(r"^( *)\{columns\}$", re.MULTILINE)
+
+
+def returning(columns: Sequence[ResultColumn]) -> Callable[[F], F]:
+    """Return a decorator that writes the list of columns where a docstring has {columns}."""
+
+    def decorate(function: F) -> F:
+        if function.__doc__:  # python -OO removes docstrings
+
+            def lines(place: re.Match[str]) -> str:
+                return "\n".join(place[1] + line if line else "" for line in returns(columns))
+
+            function.__doc__ = _PLACE.sub(lines, function.__doc__)
+        return function
+
+    return decorate
+
+
+def labels(names: Sequence[str], keys: Iterable[Sequence[Any]]) -> list[str]:
+    """Return the values of some columns as text, for messages."""
+    return [
+        ", ".join(f"{name} = {value!r}" for name, value in zip(names, key, strict=True))
+        for key in keys
+    ]
+
+
+def first(mask: Array, texts: Sequence[str]) -> str:
+    """Return the text of the first row of a mask."""
+    return texts[int(numpy().flatnonzero(mask)[0])]

@@ -1,0 +1,308 @@
+"""Rows of results: moments of each run, or of each pair of runs, in each group and slice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats.estimates import Predicted, inference_of, predicted
+from polars_rank.stats.families import Bonferroni, Family, Influences
+from polars_rank.stats.inference import NONE, ZERO, Inference
+from polars_rank.stats.kernel import PAIR, PREDICTED, Moments
+from polars_rank.stats.predictions import HUMAN
+from polars_rank.stats.values import Facts, Group, Values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Key(NamedTuple):
+    """What a row is about."""
+
+    group: tuple[Any, ...]
+    metric: str
+    run: Any
+    baseline: Any = None
+    slice: str | None = None
+    value: str | None = None
+
+
+@dataclass
+class Rows:
+    """The rows of a result, and the families whose intervals hold together."""
+
+    keys: list[Key] = field(default_factory=list)
+    sums: list[Mapping[str, float]] = field(default_factory=list)
+    #: Numbers of queries, undefined values, wins and so on.
+    counts: list[dict[str, int | None]] = field(default_factory=list)
+    facts: list[Facts] = field(default_factory=list)
+    predictions: list[Predicted] = field(default_factory=list)
+    #: The rows of each family, and how to get the family of some of them.
+    families: list[tuple[list[int], Callable[[Array], Family]]] = field(default_factory=list)
+
+    def count(self, name: str) -> Array:
+        """Return a count of all rows, NaN where it is unknown."""
+        values = [each[name] for each in self.counts]
+        return numpy().array([float("nan") if v is None else v for v in values], dtype=float)
+
+    @property
+    def moments(self) -> Moments:
+        """The moments of all rows."""
+        return Moments(self.sums)
+
+    def inference(self, *, differences: bool, weighted: bool, known: Array) -> Inference:
+        """Return the estimates of all rows."""
+        return inference_of(
+            self.moments, self.facts, differences=differences, weighted=weighted, known=known,
+            predictions=self.predictions or None,
+        )  # fmt: skip
+
+    def with_bonferroni(self) -> Rows:
+        """Return the rows with families whose correlations are unknown."""
+        families: list[tuple[list[int], Callable[[Array], Family]]] = [
+            (rows, lambda tested: Bonferroni(int(tested.sum()))) for rows, _ in self.families
+        ]
+        return replace(self, families=families)
+
+    def levels(self, inference: Inference, alpha: float) -> tuple[Array, Array]:
+        """Return the corrected p-values, and the α at which each row's interval is computed."""
+        np = numpy()
+        p_values, levels = inference.p_values(alpha), np.full(len(self.keys), alpha)
+        for rows, family_of in self.families:
+            places = np.array(rows, dtype=int)
+            tested = np.isin(inference.method[places], (NONE, ZERO), invert=True)
+            if tested.any():
+                family = family_of(tested)
+                levels[places] = family.level(alpha)
+                p_values[places] = family.corrected(p_values[places])
+        return p_values, levels
+
+
+def rows_of_runs(source: Values) -> Rows:
+    """Return a row for each group, metric and run, and for each of its slices."""
+    rows = Rows()
+    facts, groups = source.facts_and_groups()
+    for group in groups:
+        if source.query:
+            group.check_unique()
+        for variable in source.metrics:
+            for run, of_run in group.rows.items():
+                key = Key(group.key, variable.name, run)
+                for each, places in _parts(key, group, of_run):
+                    _add_run(rows, group, each, of_run[places], facts[variable.name])
+    return rows
+
+
+def _parts(key: Key, group: Group, rows: Array) -> Iterator[tuple[Key, Any]]:
+    """Yield the whole and each slice of some rows, with their places."""
+    yield key, slice(None)
+    for name, text, places in group.slices(rows):
+        yield key._replace(slice=name, value=text), places
+
+
+def _add_run(rows: Rows, group: Group, key: Key, of_run: Array, facts: Facts) -> None:
+    undefined = group.undefined(key.metric)
+    counts = {"queries": len(of_run), "empty": group.empty(of_run)}
+    if group.has_predictions:
+        is_human = group.column(HUMAN)[of_run] == 1
+        sums, letters = _predicted_moments(
+            group.column(HUMAN + key.metric)[of_run], group.column(key.metric)[of_run], ~is_human,
+            of_rows(group.weights, of_run), of_rows(group.units, of_run),
+        )  # fmt: skip
+        counts["queries"] = int(is_human.sum())
+        rows.predictions.append(predicted(sums, letters))
+        of_run = of_run[is_human]
+    else:
+        sums, _ = moments_of_run(group, key.metric, of_run)
+    counts["undefined"] = 0 if undefined is None else int(undefined[of_run].sum())
+    _add(rows, key, sums, counts, facts)
+
+
+def of_rows(array: Array | None, rows: Array) -> Array | None:
+    """Return an array at some rows; None if there is no array."""
+    return None if array is None else array[rows]
+
+
+def moments_of_run(
+    group: Group, metric: str, of_run: Array
+) -> tuple[dict[str, float], dict[str, Array]]:
+    """Return the moments of a metric in some rows, and the letters of the units."""
+    (rows,) = group.counted(metric, of_run)
+    values = {"d": group.column(metric)[rows], "x": numpy().broadcast_to(0.0, len(rows))}
+    return PAIR.of(values, {"w": of_rows(group.weights, rows)}, of_rows(group.units, rows))
+
+
+def _add(
+    rows: Rows, key: Key, sums: Mapping[str, float], counts: dict[str, int | None], facts: Facts
+) -> None:
+    rows.keys.append(key)
+    rows.sums.append(sums)
+    rows.counts.append(counts)
+    rows.facts.append(facts)
+
+
+def rows_of_pairs(
+    source: Values,
+    baseline: Any = None,
+    *,
+    every: bool = False,
+    groups: Sequence[Group] | None = None,
+) -> Rows:
+    """Return a row for each group, metric and pair of runs, and for each of its slices.
+
+    `every` compares all pairs of runs, each later one with each earlier one in sorted order.
+    """
+    rows = Rows()
+    facts = dict.fromkeys((each.name for each in source.metrics), Facts.of(None, None, None))
+    if groups is None:
+        facts, groups = source.facts_and_groups()
+    pairs = source.compared(groups, baseline, every=every)
+    for group in groups:
+        present = {*group.rows}
+        of_group = [
+            (run, other)
+            for run, other in pairs
+            if other in present and (run in present or not every)
+        ]
+        compared = [_Pair.of(group, *pair) for pair in of_group]
+        number, slices = len(source.metrics) * len(compared), 0
+        if compared and source.slices:
+            slices = sum(1 for _ in group.slices(compared[0].rows))
+        families = [Influences(group.n_units, number), Influences(group.n_units, number * slices)]
+        members: list[list[int]] = [[], []]
+        for variable in source.metrics:
+            for pair in compared:
+                key = Key(group.key, variable.name, pair.run, pair.baseline)
+                for each, places in _parts(key, group, pair.rows):
+                    kind = each.slice is not None
+                    members[kind].append(len(rows.keys))
+                    part = pair.part(places)
+                    families[kind].add(*_add_pair(rows, group, each, part, facts[variable.name]))
+        rows.families += [
+            (of_family, family.family)
+            for of_family, family in zip(members, families, strict=True)
+            if of_family
+        ]
+    return rows
+
+
+class _Pair(NamedTuple):
+    """The rows of the queries that two runs have in common."""
+
+    run: Any
+    baseline: Any
+    rows: Array
+    of_baseline: Array
+    #: Numbers of queries that only one of the runs has, and of empty rankings of the run.
+    missing: int
+    empty: int | None
+    #: The query of each row.
+    queries: Array
+
+    @classmethod
+    def of(cls, group: Group, run: Any, baseline: Any) -> _Pair:
+        """Return the pair; raise if weights, clusters or slices of a query differ."""
+        np = numpy()
+        none = np.full(len(group.aligned[baseline]), -1)
+        rows, base = group.aligned.get(run, none), group.aligned[baseline]
+        of_run, of_base = rows >= 0, base >= 0
+        if group.has_predictions:
+            is_human = group.column(HUMAN) == 1
+            missing = int((of_run & is_human[rows]).sum() + (of_base & is_human[base]).sum())
+            both = of_run & of_base
+            missing -= 2 * int((both & is_human[rows] & is_human[base]).sum())
+        else:
+            both = of_run & of_base
+            missing = int(of_run.sum() + of_base.sum() - 2 * both.sum())
+        empty = group.empty(rows[of_run])
+        queries = np.flatnonzero(both)
+        if len(queries) < len(both):
+            rows, base = rows[queries], base[queries]
+        pair = cls(run, baseline, rows, base, missing, empty, queries)
+        group.check_equal(pair.rows, pair.of_baseline, run, baseline)
+        return pair
+
+    def part(self, places: Any) -> _Pair:
+        """Return the pair at some places."""
+        if isinstance(places, slice):
+            return self
+        return self._replace(
+            rows=self.rows[places], of_baseline=self.of_baseline[places], missing=0, empty=None,
+            queries=self.queries[places],
+        )  # fmt: skip
+
+
+def _add_pair(rows: Rows, group: Group, key: Key, pair: _Pair, facts: Facts) -> tuple[Array, Array]:
+    """Add a row, and return the numbers of units and their influence values."""
+    np = numpy()
+    name, run, base = key.metric, pair.rows, pair.of_baseline
+    if group.has_predictions:
+        differences, units, influence = _add_predicted_pair(rows, group, name, pair)
+        sums = rows.sums[-1]
+        judged = group.column(HUMAN)[run] + group.column(HUMAN)[base] == 2
+        run, base = run[judged], base[judged]
+    else:
+        counted, of_baseline, queries = group.counted(name, run, base, places=pair.queries)
+        values = group.column(name)[counted]
+        differences = values - group.column(name)[of_baseline]
+        units = of_rows(group.units, counted)
+        sums, letters = PAIR.of(
+            {"d": differences, "x": values}, {"w": of_rows(group.weights, counted)}, units
+        )
+        influence = letters["d"]
+        units = queries if units is None else np.unique(units)
+        rows.sums.append(sums)
+    higher, lower = int((differences > 0).sum()), int((differences < 0).sum())
+    wins, losses = (lower, higher) if group.source.lower_is_better[name] else (higher, lower)
+    undefined = group.undefined(name)
+    count = {
+        "queries": len(run), "wins": wins, "losses": losses,
+        "ties": len(differences) - wins - losses, "missing": pair.missing, "empty": pair.empty,
+        "undefined": 0 if undefined is None else int((undefined[run] | undefined[base]).sum()),
+    }  # fmt: skip
+    rows.keys.append(key)
+    rows.counts.append(count)
+    rows.facts.append(facts)
+    return units, influence
+
+
+def _add_predicted_pair(
+    rows: Rows, group: Group, name: str, pair: _Pair
+) -> tuple[Array, Array, Array]:
+    """Add the moments of a pair with predictions; return differences, units and influence."""
+    np = numpy()
+    run, base = pair.rows, pair.of_baseline
+    values, human = group.column(name), group.column(HUMAN + name)
+    judged = [group.column(HUMAN)[each] == 1 for each in (run, base)]
+    is_other, both = ~(judged[0] | judged[1]), judged[0] & judged[1]
+    of_people = np.where(both, human[run] - human[base], np.nan)
+    units, weights = of_rows(group.units, run), of_rows(group.weights, run)
+    sums, letters = _predicted_moments(
+        of_people, values[run] - values[base], is_other, weights, units
+    )
+    own = np.where(both, human[run], np.nan)
+    of_run = predicted(*_predicted_moments(own, values[run], is_other, weights, units))
+    estimate = predicted(sums, letters)
+    rows.predictions.append(estimate)
+    rows.sums.append({**sums, "mx": of_run.value})
+    present = pair.queries if units is None else np.unique(units)
+    return of_people[both & ~np.isnan(of_people)], present, estimate.influence
+
+
+def _predicted_moments(
+    human: Array, judge: Array, other: Array, weights: Array | None, units: Array | None
+) -> tuple[dict[str, float], dict[str, Array]]:
+    """Return the moments of `PREDICTED`; `human` is NaN where people did not judge the query."""
+    np = numpy()
+    known = ~np.isnan(judge)
+    both, others = known & ~np.isnan(human), known & other
+    values = {
+        "d": np.where(both, human, 0.0), "j": np.where(both, judge, 0.0),
+        "o": np.where(others, judge, 0.0),
+    }  # fmt: skip
+    weights = 1.0 if weights is None else weights
+    weight = {"w": np.where(both, weights, 0.0), "v": np.where(others, weights, 0.0)}
+    sums, letters = PREDICTED.of(values, weight, units)
+    return {**sums, "mx": 0.0, "rxx": 0.0}, letters

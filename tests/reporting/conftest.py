@@ -1,0 +1,6 @@
+import pytest
+
+
+@pytest.fixture
+def _no_charts(monkeypatch):
+    monkeypatch.setattr("polars_rank.reporting.charts._charts", lambda *_: iter(()))
