@@ -95,8 +95,7 @@ def tables() -> dict[str, Any]:
             ),
             "plot.tradeoff.table": summary,
             "plot.style.chart": alt.Chart(alt.Data(values=[])).mark_point(),
-            "stats.merge.tables": pr.stats.moments(VALUES_OF_QUERIES),
-            "stats.write_moments.table": pr.stats.moments(VALUES_OF_QUERIES),
+            "merge.tables": pr.moments(VALUES_OF_QUERIES),
             "verdicts": pr.check(summary, ["rr >= 0"], on_fail="return"),
         }
 
@@ -164,7 +163,6 @@ ARGUMENTS: dict[str, Any] = {
     "plot.power.values": VALUES_OF_QUERIES.with_columns(rr=pl.int_range(pl.len()) ** 2 / 100),
     "rank_curve.metrics": "ndcg",
     "report.frame": LOG,
-    "stats.scan_moments.path": "moments.parquet",
     "trec.scan_qrels.path": "qrels.txt",
     "trec.scan_run.path": "run.txt",
 }
@@ -187,10 +185,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "datasets.click_log": {"queries": 2},
     "datasets.search_log": {"queries": 2},
     "report": {"overwrite": True},
-    "summarize": {"interval": "normal"},
     **dict.fromkeys(
-        ("stats.write_junit", "stats.write_markdown", "stats.write_moments", "trec.write_qrels",
-         "trec.write_run"), {"overwrite": True},
+        ("stats.write_junit", "stats.write_markdown", "trec.write_qrels", "trec.write_run"),
+        {"overwrite": True},
     ),
 }  # fmt: skip
 
@@ -227,7 +224,7 @@ MORE = {
     **dict.fromkeys(("report.source", "report.time", "report.title"), "'' text"),
     "plot.run_colors.runs": "[]",
     # A part of a log may have no ranking of the baseline.
-    "stats.moments.baseline": "'' text",
+    "moments.baseline": "'' text",
     "plot.gain.gain": "lambda",
 }
 
@@ -312,7 +309,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     needs.package("jinja2", "report")
     with contextlib.chdir(tmp_path_factory.mktemp("arguments")):
         ONE.write_parquet("log.parquet")
-        pr.stats.write_moments(tables()["stats.write_moments.table"], "moments.parquet")
         Path("run.txt").write_text("1 Q0 d 1 0.5 tag\n")
         Path("qrels.txt").write_text("1 0 d 1\n")
         yield

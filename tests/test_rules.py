@@ -60,13 +60,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         )
     },
     ("plot.click_through", "position"): _LOG_OF_CLICKS,
-    **{
-        (name, "conventions"): "None: those that the table of values names"
-        for name in (
-            *("summarize", "compare", "slices"),
-            *("stats.compare_all", "stats.leaderboard", "stats.moments", "stats.power"),
-        )
-    },
     ("stats.write_junit", "undecided"): "verdicts have no TOML file with another default",
 }
 
@@ -133,8 +126,7 @@ def test_metrics_are_the_second_parameter() -> None:
             assert names[1].kind is names[1].POSITIONAL_OR_KEYWORD, name
             of_values[name] = names[1].name
     assert {*of_values} == {
-        *("summarize", "compare", "slices"),
-        *("stats.compare_all", "stats.leaderboard", "stats.moments", "stats.power"),
+        *("summarize", "compare", "leaderboard", "moments", "power"),
         *("plot.differences", "plot.distribution", "plot.power", "plot.scatter"),
         "judges.system_agreement",
     }
@@ -147,10 +139,9 @@ def test_the_column_of_runs_is_not_a_group() -> None:
     for call in (
         lambda: pr.summarize(values, by="run"),
         lambda: pr.compare(values, **named),
-        lambda: pr.stats.moments(values, by=["run"]),
-        lambda: pr.stats.compare_all(values, by="run"),
-        lambda: pr.stats.leaderboard(values, by="run"),
-        lambda: pr.stats.power(values, **named),
+        lambda: pr.moments(values, by=["run"]),
+        lambda: pr.leaderboard(values, by="run"),
+        lambda: pr.power(values, **named),
         lambda: pr.report(log, "ap", by="run"),
     ):
         with pytest.raises(pr.errors.ArgumentError, match="is the column of runs; name it with"):
@@ -162,7 +153,7 @@ SESSIONS = pr.datasets.click_log(20).with_columns(device=pl.lit("phone")).collec
 CLICKS = {"query": ["query", "session"], "by": "device"}
 BOTH = ["country", "run"]
 VALUES = pr.per_query(LOG, ["ap", "rr"], by=["run", "country"])
-MOMENTS = pr.stats.moments(VALUES, by="country")
+MOMENTS = pr.moments(VALUES, by="country")
 JUDGMENTS = LOG.unique(["query", "doc"]).select("query", "doc", "label")
 GROUPED = {"baseline": "bm25", "by": "country"}
 EXPOSURES = pr.catalog.exposure(LOG, 5, by=BOTH)
@@ -191,13 +182,11 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "explain_difference": lambda: pr.explain_difference(LEFT, "ap", "polars_rank", "lightgbm"),
     "summarize": lambda: pr.summarize(VALUES, by="country"),
     "compare": lambda: pr.compare(VALUES, **GROUPED),
-    "slices": lambda: pr.slices(VALUES, "ap", slices="country", baseline="bm25", min_queries=2),
     "check": lambda: pr.check(pr.summarize(VALUES, by="country"), ["ap >= 0"], on_fail="return"),
-    "stats.compare_all": lambda: pr.stats.compare_all(VALUES, by="country"),
-    "stats.leaderboard": lambda: pr.stats.leaderboard(VALUES, by="country"),
-    "stats.moments": lambda: MOMENTS,
-    "stats.merge": lambda: pr.stats.merge([MOMENTS]),
-    "stats.power": lambda: pr.stats.power(VALUES, **GROUPED),
+    "leaderboard": lambda: pr.leaderboard(VALUES, by="country"),
+    "moments": lambda: MOMENTS,
+    "merge": lambda: pr.merge([MOMENTS]),
+    "power": lambda: pr.power(VALUES, **GROUPED),
     "catalog.awrf": lambda: pr.catalog.awrf(LOG, doc_groups=GROUPS, by=BOTH),
     "catalog.exclude_seen": lambda: pr.catalog.exclude_seen(LOG, JUDGMENTS.head(1), by=BOTH),
     "catalog.expected_exposure": lambda: pr.catalog.expected_exposure(LOG, by=BOTH),
@@ -258,8 +247,8 @@ OTHERS = {
         *("datasets.click_log", "datasets.search_log"),
     },
     "files": {
-        *("report", "stats.scan_moments", "stats.write_junit", "stats.write_markdown"),
-        *("stats.write_moments", "trec.write_qrels", "trec.write_run"),
+        *("report", "stats.write_junit", "stats.write_markdown", "trec.write_qrels"),
+        "trec.write_run",
     },
     "text": {"explain"},
     "decorators": {"define_metric"},
@@ -278,7 +267,7 @@ def test_results_begin_with_groups_metric_and_run(name: str) -> None:
     parameters = {*inspect.signature(FUNCTIONS[name]).parameters}
     groups = ["column", "value"] if name == "slices" else ["device", "country"]
     # Without a parameter `run`, the runs are groups of `by`. Moments have the order of `moments`.
-    has_runs = "run" in parameters or name == "stats.merge"
+    has_runs = "run" in parameters or name == "merge"
     last = ["metric", "run"] if has_runs else ["run", "metric"]
     first = [each for each in (*groups, *last) if each in columns]
     assert (columns[: len(first)] == first) is (name not in OTHER_ORDER)

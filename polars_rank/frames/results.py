@@ -46,7 +46,9 @@ def typed(rows: pl.LazyFrame, parameter: str, types: Mapping[str, pl.DataType]) 
             columns += [pl.col(name).fill_nan(None)] if dtype == NUMBER else []
         elif wanted == NESTED and (dtype == pl.Null or dtype.is_nested()):
             continue
-        elif dtype == pl.Null or (wanted == NUMBER and dtype.is_numeric()):
+        elif dtype == pl.Null:
+            columns.append(pl.col(name).cast(wanted))
+        elif wanted == NUMBER and dtype.is_numeric():
             columns.append(pl.col(name).cast(wanted).fill_nan(None))
         elif (
             wanted == NESTED

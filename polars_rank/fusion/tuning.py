@@ -270,8 +270,8 @@ def tune_fusion(
     │ str        ┆ f64      ┆ f64        ┆ f64      │
     ╞════════════╪══════════╪════════════╪══════════╡
     │ tuned      ┆ 0.736025 ┆ 0.008745   ┆ 0.034887 │
-    │ unweighted ┆ 0.730653 ┆ 0.003373   ┆ 0.50939  │
-    │ bm25       ┆ 0.704835 ┆ -0.022446  ┆ 0.009624 │
+    │ unweighted ┆ 0.730653 ┆ 0.003373   ┆ 0.509899 │
+    │ bm25       ┆ 0.704835 ┆ -0.022446  ┆ 0.010236 │
     │ dense      ┆ 0.72728  ┆ null       ┆ null     │
     └────────────┴──────────┴────────────┴──────────┘
     >>> table["parameters"][0]
@@ -382,10 +382,10 @@ def fusion_curve(
     │ ---       ┆ ---      ┆ ---      ┆ ---      │
     │ u32       ┆ f64      ┆ f64      ┆ f64      │
     ╞═══════════╪══════════╪══════════╪══════════╡
-    │ 7         ┆ 0.737746 ┆ 0.710352 ┆ 0.765139 │
-    │ 8         ┆ 0.737764 ┆ 0.710273 ┆ 0.765254 │
-    │ 9         ┆ 0.737551 ┆ 0.710008 ┆ 0.765094 │
-    │ 10        ┆ 0.730108 ┆ 0.702755 ┆ 0.757462 │
+    │ 7         ┆ 0.737746 ┆ 0.70843  ┆ 0.765139 │
+    │ 8         ┆ 0.737764 ┆ 0.708359 ┆ 0.765254 │
+    │ 9         ┆ 0.737551 ┆ 0.708093 ┆ 0.765094 │
+    │ 10        ┆ 0.730108 ┆ 0.700886 ┆ 0.757462 │
     └───────────┴──────────┴──────────┴──────────┘
     """
     parameters = {name: value for name, value in locals().items() if name != "frame"}
@@ -530,7 +530,7 @@ def _differences(folds: Folds, values: pl.DataFrame, best: str, confidence: floa
         values = folds.corrected(values, best)
     tested = compare(
         _counted(values, tuning), _VALUE, baseline=best, run=PROCEDURE, query=tuning.keys,
-        cluster=tuning.cluster or None, confidence=confidence,
+        cluster=tuning.cluster or None, confidence=confidence, correction=False,
     ).select(PROCEDURE, "difference", "low", "high", "p_value")  # fmt: skip
     return tested.rename({"low": "difference_low", "high": "difference_high"})
 
@@ -604,7 +604,7 @@ def _counted(values: pl.DataFrame, tuning: Tuning) -> pl.DataFrame:
     """Return the values that count as the column `_VALUE`, with the columns of runs and queries."""
     kept = [run for run in (PROCEDURE, CANDIDATE) if run in values.columns]
     value = tuning.variable(values).value.alias(_VALUE)
-    return values.select(*kept, *tuning.keys, *tuning.cluster, value)
+    return values.select(*dict.fromkeys((*kept, *tuning.keys, *tuning.cluster)), value)
 
 
 def _clustered(values: pl.DataFrame, log: Log) -> pl.DataFrame:

@@ -64,6 +64,8 @@ def new_file(
     """
     name = os.fspath(path)
     check_path(name)
+    if "://" in name:
+        raise SourceError(f"cannot write '{name}': only local files are written; name a file")
     if _is_stream(Path(name)):
         with temporary_folder() as folder:
             with _reading():

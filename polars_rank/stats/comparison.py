@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank._docstrings import described_by
-from polars_rank._params import Names, free, number, share, whole_number
+from polars_rank._params import Names, free, names, number, share, whole_number
 from polars_rank.errors import ArgumentError, number_of, short, warn
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats._arrays import Array, numpy, special
@@ -369,8 +369,8 @@ def compare(
     -----
     RankWarning
         More than 5% of the queries are in only one of the runs; few units have most of the weight;
-        most rankings of a run have no retrieved document; or judged queries are not a random sample
-        of all.
+        most rankings of a run have no retrieved document; judged queries are not a random sample
+        of all; or there are too few queries for `repeated`.
 
     Notes
     -----
@@ -431,17 +431,16 @@ def compare(
             return rows_of_pairs(table, baseline, every=every)
 
     given = {
-        "slices": slices, "predictions": predictions,
-        "relative": of_margin.is_relative or details or None,
+        "slices": bool(names("slices", slices)), "predictions": predictions is not None,
+        "relative": of_margin.is_relative or details,
     }  # fmt: skip
-    columns = chosen(
-        COMPARISON, [n for n, value in given.items() if value is not None], details=details
-    )
-    names = [*groups, "metric", run, "baseline"]
+    used = [name for name, is_used in given.items() if is_used]
+    columns = chosen(COMPARISON, used, details=details)
+    of_rows = [*groups, "metric", run, "baseline"]
     free([*groups, run], ["metric", "baseline", *schema_of_result(columns)])
     keys = {
         name: types[run if name == "baseline" else name] if name != "metric" else pl.String()
-        for name in names
+        for name in of_rows
     }
 
     def result() -> pl.DataFrame:
@@ -475,8 +474,6 @@ def _warn(comparison: Comparison, groups: Any, run: str) -> None:
             f"{missing[place]:,.0f} of {missing[place] + queries[place]:,.0f} of {texts[place]}: "
             "evaluate all runs on the same queries"
         )
-    warn_of_degrees(
-        comparison.inference.degrees, comparison.moments, comparison.inference.method, texts
-    )
+    warn_of_degrees(comparison.inference, comparison.moments, texts)
     warn_of_empty(rows, groups, run)
     warn_of_sampling(rows, texts)

@@ -351,8 +351,13 @@ def _with_exact_bounds(rule: Rule, row: Mapping[str, Any]) -> Mapping[str, Any]:
 def _rows(rule: Rule, table: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of a table with the metric and the values that a rule names."""
     rows = table.filter(pl.col("metric") == rule.metric) if rule.metric else table
+    column, values = _SLICE
     for name, value in rule.where.items():
-        rows = rows.filter(_row_matches(table.schema, name, value))
+        if name in _sliced(table):
+            is_about = (pl.col(column) == name) & _value_matches(table.schema, values, value)
+            rows = rows.filter(is_about)
+        else:
+            rows = rows.filter(_value_matches(table.schema, name, value))
     return rows
 
 
@@ -404,14 +409,6 @@ def _text(value: Any) -> str:
     return '"null"' if value == "null" else str(value)
 
 
-def _row_matches(schema: pl.Schema, name: str, value: Any) -> pl.Expr:
-    """Return whether a row is about a value of a column, or about a slice."""
-    column, values = _SLICE
-    if name in schema and not (name in _SLICE and column in schema):
-        return _value_matches(schema, name, value)
-    return (pl.col(column) == name) & _value_matches(schema, values, value)
-
-
 def _value_matches(schema: pl.Schema, name: str, value: Any) -> pl.Expr:
     """Return whether a column has a value of `where`."""
     column = pl.col(name)
@@ -444,8 +441,13 @@ def _column(rule: Rule, table: pl.DataFrame) -> str | None:
 
 def _names(table: pl.DataFrame) -> set[str]:
     """Return the columns of a table, and those that its slices are values of."""
-    sliced = table.get_column(_SLICE[0]).drop_nulls().unique() if _SLICE[0] in table.columns else ()
-    return {*table.columns, *sliced}
+    return {*table.columns, *_sliced(table)}
+
+
+def _sliced(table: pl.DataFrame) -> set[str]:
+    """Return the columns of which slices have the values."""
+    column = _SLICE[0]
+    return {*table.get_column(column).drop_nulls()} if column in table.columns else set()
 
 
 def _unmatched_rule(rule: Rule, tables: Iterable[pl.DataFrame]) -> ArgumentError:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import Names, free, share
+from polars_rank._params import Names, free, names, share
 from polars_rank.errors import number_of, warn
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats._arrays import Array, numpy, special
-from polars_rank.stats.inference import NONE
+from polars_rank.stats.inference import NONE, SEQUENCE
 from polars_rank.stats.moments import is_moments, run_rows
 from polars_rank.stats.results import (
     BOUND,
@@ -32,9 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from polars_rank.metrics.names import Metrics
+    from polars_rank.stats.inference import Inference
+    from polars_rank.stats.kernel import Moments
 
 #: Below these degrees of freedom, intervals with unequal weights are unreliable.
 FEW_DEGREES = 5
+#: Below these numbers of queries and of clusters, confidence sequences are unreliable.
+_FIRST_LOOK = (30, 10)
 
 
 class Summary:
@@ -220,7 +224,8 @@ def summarize(
     RankWarning
         The table has no column of queries; several columns identify a query, and the values of one
         of them recur, without `cluster`; all values are equal, so that there is no interval; few
-        units have most of the weight; or most rankings have no retrieved document.
+        units have most of the weight; most rankings have no retrieved document; or there are too
+        few queries for `repeated`.
 
     Notes
     -----
@@ -267,15 +272,11 @@ def summarize(
         def rows_of() -> Rows:
             return rows_of_runs(table)
 
-    features = [
-        name
-        for name, given in (("slices", slices), ("predictions", predictions))
-        if given is not None
-    ]
-    columns = chosen(SUMMARY, features, details=details)
-    names = [*groups, "metric", *([] if runs is None else [runs])]
-    free([name for name in names if name != "metric"], schema_of_result(columns))
-    keys = {name: pl.String() if name == "metric" else types[name] for name in names}
+    given = {"slices": bool(names("slices", slices)), "predictions": predictions is not None}
+    columns = chosen(SUMMARY, [name for name, is_used in given.items() if is_used], details=details)
+    of_rows = [*groups, "metric", *([] if runs is None else [runs])]
+    free([name for name in of_rows if name != "metric"], schema_of_result(columns))
+    keys = {name: pl.String() if name == "metric" else types[name] for name in of_rows}
 
     def result() -> pl.DataFrame:
         rows = rows_of()
@@ -326,7 +327,7 @@ def _warn(summary: Summary, groups: Sequence[str], run: str | None) -> None:
         "all values are equal in {}: they do not show how much queries vary, so there is no "
         "interval",
     )
-    warn_of_degrees(inference.degrees, summary.moments, inference.method, texts)
+    warn_of_degrees(inference, summary.moments, texts)
     warn_of_empty(rows, groups, run)
     warn_of_sampling(rows, texts)
 
@@ -337,14 +338,23 @@ def warn_rows(mask: Array, texts: Sequence[str], message: str) -> None:
         warn(message.format(f"{number_of(count, 'row')}, e.g. of {first(mask, texts)}"))
 
 
-def warn_of_degrees(degrees: Array, moments: Any, method: Array, texts: Sequence[str]) -> None:
-    """Warn of intervals in which few units have most of the weight."""
-    few = (degrees < FEW_DEGREES) & (moments.effective() < 0.9 * moments["uw"]) & (method != NONE)
+def warn_of_degrees(inference: Inference, moments: Moments, texts: Sequence[str]) -> None:
+    """Warn of intervals in which few units have most of the weight, and of too early looks."""
+    units, method = moments["uw"], inference.method
+    few = (inference.degrees < FEW_DEGREES) & (moments.effective() < 0.9 * units)
     warn_rows(
-        few,
+        few & (method != NONE),
         texts,
         f"fewer than {FEW_DEGREES} degrees of freedom in {{}}: few queries or clusters have most "
         "of the weight, and the interval is unreliable",
+    )
+    queries, clusters = _FIRST_LOOK
+    enough = numpy().where(units < moments["nw"], clusters, queries)
+    warn_rows(
+        (method == SEQUENCE) & (units < enough),
+        texts,
+        f"fewer than {queries} queries, or {clusters} clusters, in {{}}: intervals of "
+        "`repeated=True` are approximations for more; wait before you decide",
     )
 
 

@@ -121,7 +121,8 @@ class Values:
         for column in schema:
             if column.startswith(OWN):
                 raise own_name(column)
-        groups = with_judge(schema, columns, metrics)
+        # With predictions, the judges of the two tables differ.
+        groups = columns["by"] if predictions is not None else with_judge(schema, columns, metrics)
         taken = {name: parameter for parameter, each in columns.items() for name in each}
         taken |= dict.fromkeys(groups, "by")
         table, conventions = with_conventions(table, schema)
@@ -184,7 +185,8 @@ class Values:
         ]
         if self.weight is not None and self.weight not in kept:
             columns.append(pl.col(self.weight).cast(pl.Float64))
-        if NUM_RETRIEVED in schema and NUM_RETRIEVED not in kept:
+        used = {*kept, self.weight, *(each.name for each in self.metrics)}
+        if NUM_RETRIEVED in schema and NUM_RETRIEVED not in used:
             columns.append(pl.col(NUM_RETRIEVED))
         return collected(table.select(columns))
 

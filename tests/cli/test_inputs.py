@@ -557,7 +557,7 @@ def test_rows_with_missing_or_extra_fields(tmp_path: Path, separator: str) -> No
     [
         *("evaluate -m rr", "evaluate -m rr --per-query", "curve -m rr", "curve --kind pr"),
         *("summarize -m rr", "compare -m rr --baseline a", "leaderboard -m rr", "inspect"),
-        *("movers -m rr --baseline a", "slices -m rr --baseline a --slices query"),
+        *("movers -m rr --baseline a", "compare -m rr --baseline a --slices query"),
         *(
             "explain rr --versus ranx",
             "plot leaderboard -m rr -o out.svg",

@@ -99,10 +99,14 @@ def test_compare(given: list[object], lists: pl.DataFrame) -> None:
     )
     same(
         actual("compare", *given, *ASKED, "--baseline", "new", "--margin", "2%", "--no-correction",
-               "--slices", "country traffic", "--min-queries", 2, "--repeated", "--details"),
+               "--slices", "country traffic", "--min-queries", 2, "--details"),
         pr.compare(lists, METRICS, baseline="new", margin="2%", correction=False,
-                   slices=["country", "traffic"], min_queries=2, repeated=True, details=True),
+                   slices=["country", "traffic"], min_queries=2, details=True),
     )  # fmt: skip
+    same(
+        actual("compare", *given, "-m", "ap", "--baseline", "new", "--repeated"),
+        pr.compare(lists, "ap", baseline="new", repeated=True),
+    )
     same(
         actual("compare", *given, "-m", "ap", "--margin", 0.3, "--weight", "traffic", "--cluster",
                "user"),

@@ -131,10 +131,6 @@ def test_undefined_values_of_some_metrics() -> None:
         ({"*": "one", "ndcg": "zero", "main": "one", "top": "skip"}, [2]),
         ({"*": "one", "main": "zero"}, [0, 1]),
     ):
-        lists = pr.per_query(THREE, asked, undefined=undefined)
-        assert pr.summarize(lists, asked, undefined=undefined)["mean"].to_list() == [
-            pytest.approx(mean) for mean in means(undefined)
-        ]
         assert means(undefined) == pytest.approx(
             [mean + (index in changed) / 3 for index, mean in enumerate(zero)]
         )
@@ -151,14 +147,11 @@ NO_METRIC = {
 
 @pytest.mark.parametrize("name", NO_METRIC)
 def test_undefined_values_of_no_metric(name: object) -> None:
-    lists = pr.per_query(THREE, ["ndcg@1", "rr"])
     for call in (
         lambda **options: pr.evaluate(THREE.lazy(), ["ndcg@1", "rr"], **options),
         lambda **options: pr.per_query(THREE, ["ndcg@1", "rr"], **options),
         lambda **options: pr.diagnostics.tie_bands(THREE, ["ndcg@1", "rr"], **options),
         lambda **options: pr.diagnostics.judgment_bounds(THREE, ["ndcg@1", "rr"], **options),
-        lambda **options: pr.summarize(lists, **options),
-        lambda **options: pr.summarize(lists, ["ndcg@1"], **options),
     ):
         with pytest.raises(pr.errors.ArgumentError, match=NO_METRIC[name]):
             call(undefined={name: "one"})

@@ -156,7 +156,6 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
     "compare": lambda m, _: pr.compare(m(LISTS), **PAIRED),
     "leaderboard": lambda m, _: pr.leaderboard(m(LISTS), metrics="rr"),
     "power": lambda m, _: pr.power(m(LISTS), **PAIRED, difference=0.1),
-    "slices": lambda m, _: pr.compare(m(LISTS), "rr", slices=["site"], **PAIRED),
     "moments": lambda m, _: pr.moments(m(LISTS), **PAIRED),
     "merge": lambda m, _: pr.merge(
         [m(pr.moments(part)) for part in (ONE_LISTS[:9], ONE_LISTS[9:])]
@@ -222,7 +221,7 @@ OTHERS = {
     ),
     *("exp2", "linear", "log2", "reciprocal"),
     *("clicked", "satisfied", "graded", "graded_dwell", "inverse_propensity"),
-    *("scan_log", "scan_moments", "scan_qrels", "scan_run"),
+    *("scan_log", "scan_qrels", "scan_run"),
 }
 
 

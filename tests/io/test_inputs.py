@@ -234,7 +234,7 @@ def test_invalid_urls(url: str) -> None:
 
 
 def test_web_servers_are_not_written(root: str) -> None:
-    with pytest.raises(SourceError, match=f"cannot write '{root}/a': web servers are only read"):
+    with pytest.raises(SourceError, match=f"cannot write '{root}/a': only local files are"):
         pr.trec.write_run(LOG, f"{root}/a", overwrite=True)
     assert not Server.requests
 

@@ -72,7 +72,7 @@ def test_a_pipe_stays_a_pipe(tmp_path: Path, overwrite: bool) -> None:
     reader.start()
     verdicts = pl.DataFrame(
         {"rule": ["ap >= 0"], "where": [""], "verdict": ["pass"], "value": [1.0],
-         "low": [0.5], "high": [1.5], "queries": [1]}
+         "low": [0.5], "high": [1.5], "queries": [1], "reason": [None]}
     )  # fmt: skip
     pr.stats.write_markdown(verdicts, pipe, overwrite=overwrite)
     reader.join(timeout=60)

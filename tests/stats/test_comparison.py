@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import polars as pl
@@ -254,6 +255,30 @@ def test_repeated_looks() -> None:
     assert many["p_value"] > one["p_value"]
     excludes = many["low"] > 0 or many["high"] < 0
     assert excludes == (many["p_value"] < 0.05)
+
+
+@pytest.mark.parametrize(("queries", "cluster", "warns"), [
+    (29, None, True), (30, None, False), (90, 10, True), (100, 10, False),
+])  # fmt: skip
+def test_early_looks_warn(queries: int, cluster: int | None, warns: bool) -> None:
+    values = normal_runs(0, 0.05, queries=queries)
+    options = {}
+    if cluster:
+        values = values.with_columns(day=pl.col("query") // cluster)
+        options = {"cluster": "day"}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        pr.compare(values, baseline="a", repeated=True, **options)
+    assert any("fewer than 30 queries, or 10 clusters" in str(w.message) for w in caught) == warns
+
+
+def test_columns_with_two_uses() -> None:
+    values = normal_runs(0, 1).with_columns(num_retrieved=pl.lit(10))
+    rows = pr.compare(values, ["x", "num_retrieved"], baseline="a")
+    assert rows["mean"].to_list()[1] == 10
+    weighted = pr.compare(values, "x", baseline="a", weight="num_retrieved")
+    assert weighted["difference"].item() == pytest.approx(rows["difference"][0])
+    assert pr.compare(values, "x", slices=[]).equals(pr.compare(values, "x"))
 
 
 def test_familywise_error_is_not_above_its_level() -> None:

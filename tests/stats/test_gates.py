@@ -183,6 +183,7 @@ def test_where_names_slices():
     for where, shown in (
         ("flag=true, run=b", "run=b, flag=true"),
         ("level=3.5", "run=b, level=3.5"),
+        ("slice=level, value=3.5", "run=b, level=3.5"),
     ):
         assert pr.check(table, [f"queries(x) >= 1 where({where})"])["where"].to_list() == [shown]
     with pytest.raises(pr.errors.GateFailed, match="flag=no.: fail, no such rows"):
