@@ -73,10 +73,10 @@ def test_counts() -> None:
     assert_close(means, sums.with_columns(per_query))
     weighted = pr.evaluate(LOG.with_columns(w=2), metrics, conventions=averaged, weight="w")
     assert_close(weighted, means)
-    table = pr.per_query(LOG, metrics)
-    for each in (averaged, pr.Conventions()):
-        found = pr.summarize(table, metrics, conventions=each)["mean"].to_list()
-        assert found == pytest.approx(pr.evaluate(LOG, metrics, conventions=each).row(0)[1:])
+    values = pr.per_query(LOG, metrics)
+    metrics.remove("gm_map")
+    found = pr.summarize(values, metrics)["mean"].to_list()
+    assert found == pytest.approx(means.select(metrics).row(0))
     assert "aggregation: mean over queries" in pr.explain("num_ret", averaged)
     why = pr.explain_difference(LOG, "num_ret", pr.conventions.POLARS_RANK, averaged)
     assert why.select("choice", "a", "b", "mean").row(0) == (

@@ -27,8 +27,8 @@ from polars_rank.evaluation.means import CONVENTIONS
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.judges.both_labels import BothLabels
-from polars_rank.stats.moments import is_moments
-from polars_rank.stats.values import variables
+from polars_rank.stats.moment_tables import is_moments
+from polars_rank.stats.value_columns import variables
 
 #: Options for the evaluation of a log, which do not apply to per-query values.
 _LOG_OPTIONS = (

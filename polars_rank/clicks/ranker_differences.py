@@ -15,7 +15,7 @@ from polars_rank.evaluation.means import ratio
 from polars_rank.frames.tables import schema_of
 from polars_rank.stats.ratios import ratio_estimates
 from polars_rank.stats.run_pairs import PAIRED, baseline_of, is_run, with_baseline
-from polars_rank.stats.values import check_run, unknown_run
+from polars_rank.stats.value_columns import check_run, unknown_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

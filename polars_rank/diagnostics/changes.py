@@ -37,7 +37,7 @@ from polars_rank.stats.run_pairs import (
     with_baseline,
     with_known_baseline,
 )
-from polars_rank.stats.values import check_run, variables
+from polars_rank.stats.value_columns import check_run, variables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

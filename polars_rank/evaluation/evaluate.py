@@ -323,7 +323,7 @@ def per_query(
     not, because it processes one ranking at a time.
 
     **Large logs.** Polars counts rows up to 2^32. Evaluate larger logs in parts, with
-    `pr.stats.moments` and `pr.stats.merge`.
+    `pr.moments` and `pr.merge`.
 
     **Streams.** The result of another engine, such as a DuckDB query or a pyarrow
     RecordBatchReader, is read batch by batch in flat memory if the rows of each ranking are

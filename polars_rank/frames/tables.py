@@ -243,7 +243,7 @@ def as_table(frame: Any, parameter: str = "frame") -> pl.LazyFrame | pl.DataFram
     if is_spark(frame):
         raise ArgumentError(
             "this function does not support Spark DataFrames; compute a small table with "
-            "pr.evaluate, pr.per_query or pr.stats.moments, and pass its .toArrow()"
+            "pr.evaluate, pr.per_query or pr.moments, and pass its .toArrow()"
         )
     if not _has_rows(frame):
         raise ArgumentError(

@@ -21,7 +21,7 @@ from polars_rank.fusion.methods import POINTS, RANK, WEIGHT, total
 from polars_rank.fusion.plan import LABEL, Plan
 from polars_rank.metrics.names import lower_is_better
 from polars_rank.stats.query_hash import mixed, query_key
-from polars_rank.stats.values import Variable, variables
+from polars_rank.stats.value_columns import Variable, variables
 
 if TYPE_CHECKING:
     from polars_rank.columns import Columns

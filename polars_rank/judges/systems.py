@@ -16,10 +16,12 @@ from polars_rank.judges.bootstrap import FEW, Bootstrap, clusters, noted, warn_o
 from polars_rank.judges.rank_correlations import CORRELATIONS, correlations
 from polars_rank.stats._arrays import numpy
 from polars_rank.stats.comparison import Comparison, Margin
+from polars_rank.stats.groups import Group
 from polars_rank.stats.results import labels
 from polars_rank.stats.rows import rows_of_pairs
 from polars_rank.stats.summary import summarize
-from polars_rank.stats.values import Group, Values, Variable, check_run, deferred, first_few
+from polars_rank.stats.value_columns import Variable, check_run
+from polars_rank.stats.values import Values, deferred, first_few
 
 if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics

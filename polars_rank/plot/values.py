@@ -13,7 +13,9 @@ from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.metrics.names import direction_note
 from polars_rank.plot.drawing import counted, non_empty, undefined_note
 from polars_rank.plot.runs import HIGHER, LOWER, groups, harmless_text, run_columns
+from polars_rank.stats import value_columns
 from polars_rank.stats import values as of_queries
+from polars_rank.stats.groups import UNDEFINED, Group
 from polars_rank.stats.run_pairs import is_run
 
 if TYPE_CHECKING:
@@ -29,8 +31,8 @@ _UNDEFINED, _EITHER = OWN + "undefined", OWN + "either"
 class Values(NamedTuple):
     """The values of one metric, with undefined ones replaced, and the keys of rankings."""
 
-    group: of_queries.Group
-    metric: of_queries.Variable
+    group: Group
+    metric: value_columns.Variable
     run: list[str]
     #: What titles say of the direction of the metric.
     direction: str
@@ -44,22 +46,22 @@ class Values(NamedTuple):
         table = lazy(values, "values")
         schema = schema_of(table)
         if query is not None:
-            of_queries.run_column(schema, run, required=True)
-            query = of_queries.query_columns(schema, query, required=True)
+            value_columns.run_column(schema, run, required=True)
+            query = value_columns.query_columns(schema, query, required=True)
         runs = run_columns(schema, run)
         column = next(iter(runs), None)
         columns = find_columns(schema, {"by": None, "run": runs, "query": query})
         metrics = None if metric is None else [metric]
-        by = of_queries.with_judge(schema, columns, metrics)
+        by = value_columns.with_judge(schema, columns, metrics)
         taken = {name: parameter for parameter, named in columns.items() for name in named}
         taken |= dict.fromkeys(by, "by")
-        table, conventions = of_queries.with_conventions(table, schema)
-        requested = of_queries.variables(schema, metrics, conventions, taken, "metric")
+        table, conventions = value_columns.with_conventions(table, schema)
+        requested = value_columns.variables(schema, metrics, conventions, taken, "metric")
         if len(requested) > 1:
             names = ", ".join(repr(each.name) for each in requested)
             raise ArgumentError(f"a chart shows one metric; set `metric` to one of {names}")
         table = with_run_warning(table, table, run, columns)
-        source = of_queries.Values(table, requested, by, column, columns["query"])
+        source = of_queries.Values(requested, by, column, columns["query"], table=table)
         _, found = source.facts_and_groups()
         if len(found) > 1:
             raise ArgumentError(
@@ -75,7 +77,7 @@ class Values(NamedTuple):
     def rows(self) -> pl.DataFrame:
         """The values of all rankings."""
         name = self.metric.name
-        undefined = pl.col(of_queries.UNDEFINED + name).alias(_UNDEFINED)
+        undefined = pl.col(UNDEFINED + name).alias(_UNDEFINED)
         keys = self.group.source.keys
         return self.group.frame.select(*keys, pl.col(name).alias(VALUE), undefined)
 
@@ -116,9 +118,9 @@ class Values(NamedTuple):
         (run,) = self.run
         dtype, names = self.group.frame.schema[run], [*self.group.rows]
         for parameter, value in compared.items():
-            of_queries.check_run(parameter, value, run, dtype)
+            value_columns.check_run(parameter, value, run, dtype)
             if names and value not in names:
-                raise of_queries.unknown_run(run, names, parameter, value)
+                raise value_columns.unknown_run(run, names, parameter, value)
 
     def pairs(self, baseline: Any, other: Any = None) -> pl.DataFrame:
         """Return the values of all other runs, or of `other`, paired with those of the baseline."""

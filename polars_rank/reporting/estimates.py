@@ -20,7 +20,7 @@ from polars_rank.reporting.question import names_of
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.run_pairs import is_run
 from polars_rank.stats.summary import summarize
-from polars_rank.stats.values import variables
+from polars_rank.stats.value_columns import variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -17,7 +17,7 @@ from polars_rank.metrics.names import lower_is_better
 from polars_rank.reporting.formats import whole_text
 from polars_rank.reporting.question import FIELD
 from polars_rank.stats.run_pairs import PAIRED, baseline_of, is_run, with_baseline
-from polars_rank.stats.values import variables
+from polars_rank.stats.value_columns import variables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import COMPARISON
 from polars_rank.stats.rules import read_rules
 from polars_rank.stats.summary import SUMMARY
-from polars_rank.stats.values import check_run, run_column
+from polars_rank.stats.value_columns import check_run, run_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

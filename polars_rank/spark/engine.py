@@ -42,7 +42,8 @@ from polars_rank.spark import dataframes
 from polars_rank.spark.joins import joined
 from polars_rank.spark.query_chunks import Packed, Sorted, Unpacked
 from polars_rank.spark.tasks import CheckTask, MergeTask, PartsTask, RankingsTask, packed
-from polars_rank.stats.moments import merge, merged, moments, sum_of_parts
+from polars_rank.stats.moment_tables import sum_of_parts
+from polars_rank.stats.moments import merge, merged, moments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -14,7 +14,8 @@ from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats._arrays import Array, numpy, special
 from polars_rank.stats.inference import NONE, ZERO
 from polars_rank.stats.kernel import quantile
-from polars_rank.stats.moments import is_moments, pair_rows
+from polars_rank.stats.moment_rows import pair_rows
+from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.results import (
     BOUND,
     COUNT,
@@ -24,6 +25,7 @@ from polars_rank.stats.results import (
     returning,
     schema_of_result,
     series_of,
+    table_of,
 )
 from polars_rank.stats.rows import Rows, rows_of_pairs
 from polars_rank.stats.summary import (
@@ -37,7 +39,8 @@ from polars_rank.stats.summary import (
     warn_of_empty,
     warn_of_sampling,
 )
-from polars_rank.stats.values import Values, check_run, deferred
+from polars_rank.stats.value_columns import check_run
+from polars_rank.stats.values import Values, deferred
 
 if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
@@ -454,7 +457,7 @@ def compare(
         )  # fmt: skip
         _warn(comparison, groups, run)
         series = [*key_series(rows, groups, {run: "run"}, keys), *series_of(columns, comparison)]
-        return pl.DataFrame(series)
+        return table_of(series)
 
     return deferred(result, {**keys, **schema_of_result(columns)})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats.groups import Facts
 from polars_rank.stats.inference import NONE, SAME, TANGO, WILSON, ZERO, Inference, T
 from polars_rank.stats.kernel import (
     ONE_UNIT,
@@ -14,7 +15,6 @@ from polars_rank.stats.kernel import (
     degrees_of_freedom,
     two_sided,
 )
-from polars_rank.stats.values import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

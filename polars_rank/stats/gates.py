@@ -24,7 +24,7 @@ from polars_rank.errors import (
 from polars_rank.frames.results import COUNT, NUMBER, TEXT, typed
 from polars_rank.frames.tables import collected, is_path, lazy, schema_of
 from polars_rank.stats.inference import WILSON, clopper_pearson
-from polars_rank.stats.moments import is_moments
+from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.rules import COLUMNS, Rule, Rules, read_rules
 from polars_rank.stats.verdicts import TYPES, WORST_FIRST, failing, in_words
 
@@ -327,9 +327,12 @@ def _with_exact_bounds(rule: Rule, row: Mapping[str, Any]) -> Mapping[str, Any]:
         return row
     if "method" in row and row["method"] != WILSON:
         return row
+    if low < -_ROUNDING or high > 1 + _ROUNDING:
+        return row
     inside = [b for b in (low, high) if _ROUNDING < b < 1 - _ROUNDING and b != share]
     found = [(share - b) ** 2 / (b * (1 - b)) for b in inside]
-    if not found or not 0 <= share <= 1 or max(found) - min(found) > _ROUNDING * max(found):
+    number = 1 + (_ROUNDING < share < 1 - _ROUNDING)
+    if len(found) != number or max(found) - min(found) > _ROUNDING * max(found):
         return row
     confidence, n = row.get("confidence"), row["queries"]
     if confidence is None:

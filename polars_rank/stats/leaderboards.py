@@ -13,8 +13,10 @@ from polars_rank.errors import ArgumentError, DataError, number_of, warn
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats._arrays import Array, numpy, special
 from polars_rank.stats.comparison import MANY_MISSING, Comparison, Margin
+from polars_rank.stats.groups import LOW, PLACE
 from polars_rank.stats.inference import NONE
-from polars_rank.stats.moments import FEW_TASKS, Context, is_moments, moments_source
+from polars_rank.stats.moment_rows import FEW_TASKS, Context, moments_source
+from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.results import (
     BOUND,
     COUNT,
@@ -24,10 +26,12 @@ from polars_rank.stats.results import (
     returning,
     schema_of_result,
     series_of,
+    table_of,
 )
 from polars_rank.stats.rows import Rows, rows_of_pairs, rows_of_runs
 from polars_rank.stats.summary import Summary, summarize
-from polars_rank.stats.values import LOW, PLACE, Values, Variable, deferred
+from polars_rank.stats.value_columns import Variable
+from polars_rank.stats.values import Values, deferred
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -225,7 +229,7 @@ def leaderboard(
             pl.Series("metric", [b.metric for b in boards for _ in b.runs], pl.String),
             pl.Series(name, [r for b in boards for r in b.runs], keys[name]),
         ]
-        return pl.DataFrame([*head, *series_of(columns, boards)])
+        return table_of([*head, *series_of(columns, boards)])
 
     return deferred(result, {**keys, **schema_of_result(columns)})
 
@@ -272,9 +276,8 @@ def _parts(source: Values, population: Population) -> Iterator[tuple[Rows, Rows,
     frame = source.collected(source.table)
     run, tasks, query = str(source.run), list(source.by), [*source.by, *source.query]
     if frame.select(*query, run).is_duplicated().any():
-        Values(source.table, source.metrics, source.by, run, source.query).facts_and_groups()[1][
-            0
-        ].check_unique()
+        values = Values(source.metrics, source.by, run, source.query, table=source.table)
+        values.facts_and_groups()[1][0].check_unique()
     runs = frame.get_column(run).n_unique()
     if runs < 2 and frame.height:
         raise DataError(

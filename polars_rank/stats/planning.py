@@ -15,11 +15,20 @@ from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats._arrays import numpy, special
 from polars_rank.stats.designs import Design, effect_interval, spread_interval, whole
 from polars_rank.stats.kernel import PREDICTED, ROUNDING
-from polars_rank.stats.moments import is_moments, pair_rows, run_rows
-from polars_rank.stats.results import COUNT, ResultColumn, returning, schema_of_result, series_of
+from polars_rank.stats.moment_rows import pair_rows, run_rows
+from polars_rank.stats.moment_tables import is_moments
+from polars_rank.stats.results import (
+    COUNT,
+    ResultColumn,
+    returning,
+    schema_of_result,
+    series_of,
+    table_of,
+)
 from polars_rank.stats.rows import Rows, rows_of_pairs, rows_of_runs
 from polars_rank.stats.summary import key_series, row_texts, summarize, warn_of_sampling
-from polars_rank.stats.values import Values, check_run, deferred
+from polars_rank.stats.value_columns import check_run
+from polars_rank.stats.values import Values, deferred
 from polars_rank.stats.widths import MOST, Pilot, Planned
 
 if TYPE_CHECKING:
@@ -200,7 +209,7 @@ def power(
         if is_width:
             _warn(rows, source)
         head = key_series(plan.rows, source.by, {source.run: "run"}, keys)
-        return pl.DataFrame([*head, *series_of(columns, plan)])
+        return table_of([*head, *series_of(columns, plan)])
 
     return deferred(result, {**keys, **schema_of_result(columns)})
 

@@ -17,8 +17,8 @@ from polars_rank._params import OWN
 from polars_rank.evaluation.means import ratio
 from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.estimates import inference_of
+from polars_rank.stats.groups import Facts
 from polars_rank.stats.kernel import ROUNDING, Moments
-from polars_rank.stats.values import Facts
 
 _UNITS = OWN + "units"
 #: The powers of v and d in each product.

@@ -69,6 +69,11 @@ def series_of(columns: Iterable[ResultColumn], result: Any) -> list[pl.Series]:
     return series
 
 
+def table_of(series: Iterable[pl.Series]) -> pl.DataFrame:
+    """Return a table of columns, which may have empty names."""
+    return pl.DataFrame({each.name: each for each in series})
+
+
 def returns(columns: Iterable[ResultColumn]) -> list[str]:
     """Return the list of columns for the section Returns of a docstring."""
     plain = [f"- `{each.name}`: {each.text};" for each in columns if not each.is_detail]

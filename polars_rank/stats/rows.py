@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.estimates import Predicted, inference_of, predicted
 from polars_rank.stats.families import Bonferroni, Family, Influences
+from polars_rank.stats.groups import Facts, Group
 from polars_rank.stats.inference import NONE, ZERO, Inference
 from polars_rank.stats.kernel import PAIR, PREDICTED, Moments
 from polars_rank.stats.predictions import HUMAN
-from polars_rank.stats.values import Facts, Group, Values
+from polars_rank.stats.values import Values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank.evaluation.checks import with_check
 from polars_rank.frames.ids import is_text
-from polars_rank.stats.values import unknown_run
+from polars_rank.stats.value_columns import unknown_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,8 @@ from polars_rank.errors import number_of, warn
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats._arrays import Array, numpy, special
 from polars_rank.stats.inference import NONE, SEQUENCE
-from polars_rank.stats.moments import is_moments, run_rows
+from polars_rank.stats.moment_rows import run_rows
+from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.results import (
     BOUND,
     COUNT,
@@ -24,6 +25,7 @@ from polars_rank.stats.results import (
     returning,
     schema_of_result,
     series_of,
+    table_of,
 )
 from polars_rank.stats.rows import Rows, rows_of_runs
 from polars_rank.stats.values import Values, deferred, first_few
@@ -282,9 +284,8 @@ def summarize(
         rows = rows_of()
         summary = Summary(rows, confidence, weighted=weighted, repeated=repeated)
         _warn(summary, groups, runs)
-        return pl.DataFrame(
-            [*key_series(rows, groups, {runs: "run"}, keys), *series_of(columns, summary)]
-        )
+        own = key_series(rows, groups, {runs: "run"}, keys)
+        return table_of([*own, *series_of(columns, summary)])
 
     return deferred(result, {**keys, **schema_of_result(columns)})
 

@@ -181,7 +181,9 @@ def test_intervals_account_for_training_queries_in_common(cluster: str | None, f
                 single.join(held_out.select("query", "user"), on="query").select(held_out.columns),
             ]
         )
-        paired = pr.compare(both, baseline=best, cluster=cluster, correction=False).row(0, named=True)
+        paired = pr.compare(both, baseline=best, cluster=cluster, correction=False).row(
+            0, named=True
+        )
     # The variance of independent values times 1 + (folds - 1) / folds.
     factor = math.sqrt(1 + (folds - 1) / folds)
     assert row(table)["mean"] == pytest.approx(of_tuned["mean"])

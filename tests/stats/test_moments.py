@@ -70,6 +70,16 @@ def test_merging_is_associative() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:more than 5%")
+def test_rows_of_parts_in_any_order() -> None:
+    parts = [pr.moments(part.drop_nulls("x"), "x") for part in parts_of(table(), 1)]
+    expected = pr.compare(pr.merge(parts))
+    for seed in range(5):
+        rows = pl.concat(parts).sample(fraction=1, shuffle=True, seed=seed)
+        assert_frame_equal(pr.compare(pr.merge(rows)), expected, **EQUAL)
+        assert_frame_equal(pr.compare(rows), expected, **EQUAL)
+
+
+@pytest.mark.filterwarnings("ignore:more than 5%")
 def test_the_correction_is_that_of_values() -> None:
     values = table().drop_nulls("x")
     values = values.filter(pl.len().over("query") == 3)

@@ -1,0 +1,281 @@
+"""The rows of a group of per-query values, as arrays: those of each run and of each query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from polars_rank._params import OWN
+from polars_rank.errors import DataError, number_of
+from polars_rank.evaluation.means import NUM_RETRIEVED
+from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats.predictions import HUMAN
+
+if TYPE_CHECKING:
+    from polars_rank.stats.value_columns import Variable
+
+
+#: Prefix of columns: whether a value is undefined.
+UNDEFINED = OWN + "undefined "
+
+PLACE, LOW, HIGH = OWN + "place", OWN + "low", OWN + "high"
+
+
+class Facts(NamedTuple):
+    """What all values of a metric in a table have in common."""
+
+    #: Whether all values are 0 or 1.
+    is_binary: bool
+    #: The range of the values; 1 if all are in [0, 1].
+    range: float
+
+    @classmethod
+    def of(cls, low: float | None, high: float | None, between: float | None) -> Facts:
+        """Return the facts of the lowest and highest value, and of the sum of |x (1 - x)|."""
+        if low is None or high is None:
+            return cls(is_binary=False, range=1.0)
+        is_share = low >= 0 and high <= 1
+        return cls(is_binary=between == 0, range=1.0 if is_share else high - low)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of each role."""
+
+    metrics: Sequence[Variable]
+    by: tuple[str, ...]
+    run: str | None
+    query: tuple[str, ...]
+    weight: str | None = None
+    cluster: tuple[str, ...] = ()
+    slices: tuple[str, ...] = ()
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether there are weights or clusters."""
+        return self.weight is not None or bool(self.cluster)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that identify a row: those of groups, runs and queries."""
+        runs = () if self.run is None else (self.run,)
+        return tuple(dict.fromkeys((*self.by, *runs, *self.query)))
+
+    @property
+    def lower_is_better(self) -> dict[str, bool]:
+        """Whether a lower mean is better, by metric."""
+        return {each.name: each.lower_is_better for each in self.metrics}
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The rows of one value of `by`."""
+
+    source: Roles
+    key: tuple[Any, ...]
+    frame: pl.DataFrame
+    _arrays: dict[str, Array] = field(default_factory=dict)
+
+    def column(self, name: str) -> Array:
+        """Return a column of numbers, NaN where it is null."""
+        if name not in self._arrays:
+            self._arrays[name] = self.frame.get_column(name).cast(pl.Float64).to_numpy()
+        return self._arrays[name]
+
+    @cached_property
+    def rows(self) -> dict[Any, Array]:
+        """The numbers of the rows of each run, in the order of the runs."""
+        np = numpy()
+        if self.source.run is None:
+            return {None: np.arange(self.frame.height)}
+        codes, runs = coded(self.frame, (self.source.run,))
+        return {run[0]: np.flatnonzero(codes == code) for code, run in enumerate(runs)}
+
+    @cached_property
+    def weights(self) -> Array | None:
+        """The weight of each row; None if all are 1."""
+        return None if self.source.weight is None else self.column(self.source.weight)
+
+    def has_nulls(self, metric: str) -> bool:
+        """Return whether a value of a metric does not count."""
+        return self.frame.get_column(metric).null_count() > 0
+
+    @cached_property
+    def units(self) -> Array | None:
+        """The number of the cluster of each row; a row without a cluster has its query's own."""
+        if not self.source.cluster:
+            return None
+        np = numpy()
+        codes, clusters = coded(self.frame, self.source.cluster)
+        lone = np.array([None in each for each in clusters], dtype=bool)[codes]
+        own = (
+            coded(self.frame, self.source.query)[0] if self.source.query else np.arange(len(codes))
+        )
+        return np.where(lone, len(clusters) + own, codes)
+
+    @cached_property
+    def queries(self) -> Array:
+        """The number of the query of each row."""
+        np = numpy()
+        numbers = np.zeros(self.frame.height, dtype=int)
+        for rows in self.aligned.values():
+            present = np.flatnonzero(rows >= 0)
+            numbers[rows[present]] = present
+        return numbers
+
+    @property
+    def n_units(self) -> int:
+        """The number of queries, or an upper bound of the numbers of clusters."""
+        if self.units is not None:
+            return int(self.units.max(initial=-1)) + 1
+        return len(next(iter(self.aligned.values()), ()))
+
+    @property
+    def has_predictions(self) -> bool:
+        """Whether the rows are those of predictions, beside values by people."""
+        return HUMAN in self.frame.columns
+
+    def undefined(self, metric: str) -> Array | None:
+        """Return whether the value of each row is undefined; None if none is."""
+        column = self.frame.get_column(UNDEFINED + metric)
+        return column.to_numpy() if column.any() else None
+
+    def check_equal(self, rows: Array, others: Array, run: Any, baseline: Any) -> None:
+        """Raise `DataError` if a query has different weights, clusters or slices in two runs."""
+        weight = () if self.source.weight is None else (self.source.weight,)
+        roles: dict[str, tuple[str, ...]] = {
+            "weight": weight, "cluster": self.source.cluster, "slice": self.source.slices,
+        }  # fmt: skip
+        for role, columns in roles.items():
+            for name in columns:
+                if name in self.source.query:
+                    continue
+                column = self.frame.get_column(name)
+                left, right = column[rows], column[others]
+                differ = left.ne_missing(right)
+                if differ.any():
+                    place = int(differ.arg_max() or 0)
+                    query = self.frame.select(self.source.query).row(int(rows[place]), named=True)
+                    raise DataError(
+                        f"a query has different {role}s in two runs (column {name!r}) in "
+                        f"{number_of(int(differ.sum()), 'query', 'queries')}, e.g. {query}: "
+                        f"{left[place]!r} in {run!r} and {right[place]!r} in {baseline!r}; use one "
+                        f"{role} per query"
+                    )
+
+    @cached_property
+    def aligned(self) -> dict[Any, Array]:
+        """The numbers of the rows of each run, by query; -1 where a run does not have the query.
+
+        Raise `DataError` for a query that a run has twice.
+        """
+        np = numpy()
+        queries = self.frame.select(self.source.query)
+        blocks = [queries[rows] for rows in self.rows.values()]
+        self.check_unique()
+        if all(block.equals(blocks[0]) for block in blocks[1:]):
+            return self.rows
+        codes, ids = coded(self.frame, self.source.query, values=False)
+        result = {}
+        for run, rows in self.rows.items():
+            result[run] = np.full(len(ids), -1)
+            result[run][codes[rows]] = rows
+        return result
+
+    def check_unique(self) -> None:
+        """Raise `DataError` for a query that a run has twice."""
+        queries = self.frame.select(self.source.query)
+        for rows in self.rows.values():
+            block = queries[rows]
+            if has_duplicates(block):
+                twice = block.filter(block.is_duplicated()).sort(self.source.query)
+                ranking = {**dict(zip(self.source.by, self.key, strict=True))}
+                if self.source.run is not None:
+                    ranking[self.source.run] = self.frame.get_column(self.source.run)[int(rows[0])]
+                ranking |= twice.row(0, named=True)
+                raise DataError(
+                    f"duplicate rankings in `values`: "
+                    f"{', '.join(map(repr, self.source.keys))} do not identify a row in "
+                    f"{number_of(twice.height, 'row')}, e.g. {ranking}; average the rows of each "
+                    "query, or name all columns that identify a ranking in `query` or `by`; if the "
+                    "same queries recur, such as every day, also pass "
+                    f'cluster="{self.source.query[0]}"'
+                )
+
+    def counted(self, metric: str, *runs: Array, places: Array | None = None) -> list[Array]:
+        """Return the given rows of runs, without queries that do not count in one of them.
+
+        `places` are numbers that are left out with them.
+        """
+        np = numpy()
+        kept = runs if places is None else (*runs, places)
+        unknown = (
+            [np.isnan(self.column(metric)[rows]) for rows in runs] if self.has_nulls(metric) else []
+        )
+        if self.weights is not None:
+            unknown.append(self.weights[runs[0]] == 0)
+        if not unknown:
+            return list(kept)
+        counts = ~np.logical_or.reduce(unknown)
+        return list(kept) if counts.all() else [each[counts] for each in kept]
+
+    def slices(self, rows: Array) -> Iterator[tuple[str, str | None, Array]]:
+        """Yield the column, the value as text, and the places among `rows` of each slice."""
+        np = numpy()
+        for name in self.source.slices:
+            codes, values = coded(self.frame, (name,))
+            of_rows = codes[rows]
+            order = np.argsort(of_rows, kind="stable")
+            ends = np.searchsorted(of_rows[order], np.arange(len(values) + 1))
+            texts = pl.Series([each[0] for each in values], dtype=self.frame.schema[name])
+            for code, text in enumerate(texts.cast(pl.String)):
+                places = order[ends[code] : ends[code + 1]]
+                if len(places):
+                    yield name, text, places
+
+    def empty(self, rows: Array) -> int | None:
+        """Return the number of rankings without a retrieved document, if the table tells."""
+        if NUM_RETRIEVED not in self.frame.columns:
+            return None
+        return int((self.column(NUM_RETRIEVED)[rows] == 0).sum())
+
+
+def coded(frame: pl.DataFrame, columns: Sequence[str], *, values: bool = True) -> tuple[Array, Any]:
+    """Return a number for each row, equal for equal values, and the values in sorted order."""
+    np = numpy()
+    if len(columns) == 1 and frame.schema[columns[0]] in (pl.String, pl.Int64, pl.Int32, pl.UInt32):
+        column = frame.get_column(columns[0])
+        encoded = column.to_arrow(compat_level=pl.CompatLevel.oldest()).dictionary_encode("encode")
+        found = pl.Series(encoded.dictionary, dtype=column.dtype)
+        order = found.arg_sort(nulls_last=False).to_numpy()
+        place_of = np.empty(len(order), dtype="int64")
+        place_of[order] = np.arange(len(order))
+        codes = place_of[encoded.indices.to_numpy(zero_copy_only=False)]
+        return codes, [(each,) for each in found[order]] if values else range(len(order))
+    number = OWN + "number"
+    different = frame.select(columns).unique().sort(columns, nulls_last=False)
+    numbered = different.with_row_index(number)
+    joined = frame.select(columns).join(
+        numbered, on=list(columns), how="left", nulls_equal=True, maintain_order="left"
+    )
+    codes = joined.get_column(number).to_numpy().astype("int64")
+    return codes, different.rows() if values else range(different.height)
+
+
+def has_duplicates(frame: pl.DataFrame) -> bool:
+    """Return whether two rows are equal."""
+    if frame.width == 1:
+        column = frame.to_series()
+        if not column.dtype.is_nested() and not column.null_count() and column.is_sorted():
+            return bool((column == column.shift(1)).any())
+    return frame.n_unique() < frame.height
+
+
+def sorted_runs(groups: Sequence[Group], schema: pl.Schema, run: str) -> list[Any]:
+    """Return the runs of all groups, in sorted order."""
+    names = list(dict.fromkeys(name for group in groups for name in group.rows))
+    return pl.Series(names, dtype=schema[run]).sort().to_list()

@@ -1,0 +1,208 @@
+"""The columns of per-query values: runs, queries, judges, conventions and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from polars_rank._params import Names, check_column, find_columns, names, used_twice
+from polars_rank._polars import is_in_memory
+from polars_rank.columns import default_column
+from polars_rank.conventions import POLARS_RANK, Conventions, counted_as, preset_of
+from polars_rank.errors import ArgumentError, DataError, SchemaError, short, warn
+from polars_rank.evaluation.means import CONVENTIONS
+from polars_rank.frames.ids import is_text
+from polars_rank.metrics.names import listed, lower_is_better, output_name, read
+
+if TYPE_CHECKING:
+    from polars_rank.metrics.names import Metrics
+
+
+#: The column of judges that `per_query` adds.
+JUDGE = "judge"
+
+
+class Variable(NamedTuple):
+    """A column of per-query values."""
+
+    name: str
+    #: The value that an undefined (null) value counts as; None if it does not count.
+    fill: float | None = None
+    lower_is_better: bool = False
+
+    @property
+    def value(self) -> pl.Expr:
+        """The values as floats, null where they do not count."""
+        return self.of(pl.col(self.name))
+
+    def of(self, column: pl.Expr) -> pl.Expr:
+        """Return the values of another column, filled in the same way."""
+        value = column.cast(pl.Float64)
+        return value if self.fill is None else value.fill_null(self.fill)
+
+
+def run_column(schema: pl.Schema, run: str | None, *, required: bool = False) -> str | None:
+    """Return the column of runs; the default, "run", may be missing if it is not required."""
+    if run is None and required:
+        raise ArgumentError("`run` must name the column of the runs; found None")
+    column = run if required else default_column(run, "run", schema)
+    if column is not None:
+        check_column("run", column, schema)
+    return column
+
+
+def query_columns(schema: pl.Schema, query: Names, *, required: bool) -> tuple[str, ...]:
+    """Return the columns of the query; the default, "query", may be missing if not required."""
+    columns = names("query", query)
+    if not columns:
+        raise ArgumentError("`query` must name at least one column")
+    if columns == ("query",) and "query" not in schema and not required:
+        warn(
+            "column 'query' (`query`) not found, so each row counts as a query; name the columns "
+            "that identify a query with `query`"
+        )
+        return ()
+    return find_columns(schema, {"query": columns})["query"]
+
+
+def with_judge(
+    schema: pl.Schema, columns: Mapping[str, Sequence[str]], metrics: Any
+) -> tuple[str, ...]:
+    """Return the columns of groups: those of `by`, after the column of judges if there is one."""
+    taken = {name for named in columns.values() for name in named}
+    given = [] if metrics is None else [each for each in listed(metrics) if isinstance(each, str)]
+    free = JUDGE in schema and JUDGE not in taken and JUDGE not in given and is_text(schema[JUDGE])
+    return ((JUDGE,) if free else ()) + tuple(columns["by"])
+
+
+def check_run(parameter: str, value: Any, run: str, dtype: pl.DataType) -> None:
+    """Raise an error unless the value of a parameter can be in the column of runs."""
+    if isinstance(dtype, (pl.List, pl.Array)):
+        raise SchemaError(
+            f"column {run!r} (`run`) must have one run per row; found {dtype}; convert it to text"
+        )
+    try:
+        if is_text(dtype):
+            valid = isinstance(value, str)
+        else:
+            valid = pl.Series([value], dtype=dtype, strict=True).null_count() == 0
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        valid = False
+    if not valid:
+        raise ArgumentError(
+            f"`{parameter}` must be a value of the column {run!r} of type {dtype}; "
+            f"found {short(value)}"
+            + "; call the function for each of the runs"
+            * isinstance(value, (list, tuple, set))
+        )
+
+
+def unknown_run(run: str, runs: Sequence[Any], parameter: str, value: Any) -> DataError:
+    """Return the error for a run that a parameter names and the column of runs does not have."""
+    available = ", ".join(map(repr, runs[:10])) + (", ..." if len(runs) > 10 else "")
+    return DataError(
+        f"run {value!r} (`{parameter}`) not found in the column {run!r}; available: {available}"
+    )
+
+
+def with_conventions(table: pl.LazyFrame, schema: pl.Schema) -> tuple[pl.LazyFrame, Conventions]:
+    """Return the table and the conventions that its column states, by which undefined values count.
+
+    Collecting the table raises `DataError` if only some of the rows state conventions.
+    """
+    dtype = schema.get(CONVENTIONS)
+    if dtype is None or not is_text(dtype):
+        return table, POLARS_RANK
+    if is_in_memory(table, CONVENTIONS):
+        stated = table.select(pl.col(CONVENTIONS).unique()).collect().to_series().to_list()
+    elif isinstance(dtype, pl.Enum) and len(dtype.categories) == 1:
+        stated = dtype.categories.to_list()
+    else:
+        raise SchemaError(
+            f"the conventions in the column {CONVENTIONS!r} are not known before it is read; cast "
+            f"it, as in pl.col({CONVENTIONS!r}).cast(pl.Enum(['trec_eval'])), or drop it"
+        )
+    if len(stated) > 1:
+        raise _different(stated)
+    if not stated or stated[0] is None:
+        return table, POLARS_RANK
+    conventions = preset_of(stated[0])
+    if conventions is None:
+        raise ArgumentError(
+            f"the table has values of the conventions {stated[0]!r} (column {CONVENTIONS!r}), "
+            "whose settings are not known; fill the undefined (null) values that count, and drop "
+            "the column"
+        )
+
+    def check(column: pl.Series) -> pl.Series:
+        if column.null_count():
+            raise _different([stated[0], None])
+        return column
+
+    checked = pl.col(CONVENTIONS).map_batches(check, return_dtype=dtype, is_elementwise=True)
+    return table.with_columns(checked), conventions
+
+
+def _different(stated: Sequence[str | None]) -> DataError:
+    found = ", ".join(sorted("none" if name is None else repr(str(name)) for name in stated))
+    return DataError(
+        f"the table has values of different conventions in the column {CONVENTIONS!r}: {found}; "
+        "compute all values with the same conventions"
+    )
+
+
+def variables(
+    schema: pl.Schema,
+    metrics: Metrics | None,
+    conventions: Conventions,
+    taken: Mapping[str, str],
+    parameter: str = "metrics",
+) -> list[Variable]:
+    """Return the given metrics, or all columns of floats; raise if they are not numbers.
+
+    `taken` maps the columns that are not metrics to their parameters.
+    """
+    given: Iterable[str | pl.Expr]
+    if metrics is None:
+        _check_no_log(schema)
+        given = [n for n, dtype in schema.items() if dtype.is_float() and n not in taken]
+        if not given:
+            raise SchemaError(
+                "the table has no per-query values (columns of floats); pass the result of "
+                f"`per_query`, or name the columns with `{parameter}`"
+            )
+    else:
+        given = listed(metrics, parameter)
+    selected: list[Variable] = []
+    for each in given:
+        name = each if isinstance(each, str) else output_name(each)
+        if name not in schema:
+            _check_no_log(schema)
+        check_column(parameter, name, schema, "number")
+        if name in taken:
+            raise used_twice(name, taken[name], parameter)
+        if name in [variable.name for variable in selected]:
+            raise ArgumentError(f"`{parameter}` has the column {name!r} twice")
+        metric = metric_of(name, conventions.name) if isinstance(each, str) else each
+        counted = counted_as(metric, conventions)
+        fill = counted if isinstance(counted, float) else None
+        selected.append(Variable(name, fill, lower_is_better(metric)))
+    return selected
+
+
+def metric_of(name: str, tool: str = POLARS_RANK.name) -> pl.Expr:
+    """Return the metric with the name of a column, or the column."""
+    try:
+        return read(name, tool)
+    except ArgumentError:
+        return pl.col(name)
+
+
+def _check_no_log(schema: pl.Schema) -> None:
+    if "score" in schema and "label" in schema:
+        raise SchemaError(
+            "the table has the columns 'score' and 'label', so it is a log with one row per "
+            "document; pass the result of `per_query`"
+        )
