@@ -198,7 +198,7 @@ class Group:
                     ranking[self.source.run] = self.frame.get_column(self.source.run)[int(rows[0])]
                 ranking |= twice.row(0, named=True)
                 raise DataError(
-                    f"duplicate rankings in `values`: "
+                    f"duplicate rankings: "
                     f"{', '.join(map(repr, self.source.keys))} do not identify a row in "
                     f"{number_of(twice.height, 'row')}, e.g. {ranking}; average the rows of each "
                     "query, or name all columns that identify a ranking in `query` or `by`; if the "

@@ -188,8 +188,6 @@ class Vector(NamedTuple):
 
 #: A difference d from a baseline and the value x of the run; for one run alone, d is its value.
 PAIR = Vector({"d": "w", "x": "w"})
-#: A ratio of two sums: a value and its divisor.
-RATIO = Vector({"d": "w", "v": "w"})
 #: Values by people and predicted values of queries that people judged, and predicted values of
 #: other queries.
 PREDICTED = Vector({"d": "w", "j": "w", "o": "v"})

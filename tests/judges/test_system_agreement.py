@@ -372,7 +372,7 @@ VALUES = table(random_values(8))
             VALUES.filter(~((pl.col("judge") == "llm") & (pl.col("run") == "b"))), {},
             pr.errors.DataError, "1 run, e.g. 'b', with values of only one of the judges 'human' a",
         ),
-        (pl.concat([VALUES, VALUES.head(1)]), {}, pr.errors.DataError, "duplicate rankings in .*'judge'"),
+        (pl.concat([VALUES, VALUES.head(1)]), {}, pr.errors.DataError, "duplicate rankings.*'judge'"),
         (VALUES.with_columns(rr=float("nan")), {}, pr.errors.DataError, "NaN or infinite"),
         (
             VALUES.with_columns(w=pl.when(judge="llm").then(2).otherwise(1)), {"weight": "w"},

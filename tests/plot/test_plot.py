@@ -1072,7 +1072,7 @@ class TestDegenerate:
             pr.plot.slices(pr.compare(rr, baseline="bm25"))
         with pytest.raises(pr.errors.SchemaError, match="column 'runs' .`run`. not found"):
             pr.plot.distribution(rr, run="runs")
-        with pytest.raises(pr.errors.DataError, match="duplicate rankings in `values`.*160 rows"):
+        with pytest.raises(pr.errors.DataError, match="duplicate rankings.*160 rows"):
             pr.plot.differences(pl.concat([rr, rr]), baseline="bm25")
         with pytest.raises(pr.errors.DataError, match="240 rows: NaN"):
             pr.plot.distribution(rr.with_columns(rr=float("nan")))
