@@ -380,7 +380,8 @@ class Estimates:
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over several parts of a log."""
         keys = [*self.evaluation.by, *self._unit_keys]
-        return grouped(parts, keys, [pl.col(_HIGHEST).max(), pl.exclude(*keys, _HIGHEST).sum()])
+        sums = [pl.col(_HIGHEST).max(), pl.exclude(*keys, _HIGHEST).sum()]
+        return grouped(parts, keys, sums).select(schema_of(parts).names())
 
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the result of `estimate` from the sums."""

@@ -129,7 +129,7 @@ class Shape:
             lists[code] += [] if each is None else each.to_list()
         columns["parts"] = lists
         for name in texts:
-            columns[name] = [table.get_column(name)[0]] * size
+            columns[name] = table.get_column(name).head(1).to_list() * size
         for name in self.metrics:
             columns[name] = self._added_metric(table, name, codes, groups, by, pooled=pooled)
         kept = [n for n in self.schema if n in columns]

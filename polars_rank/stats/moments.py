@@ -242,7 +242,7 @@ def _pair_table(pairs: Rows, source: Values) -> list[dict[str, Any]]:
             },
         )  # fmt: skip
         row[key.metric] = {
-            **sums, **dict.fromkeys(FACTS), **{name: counts[name] for name in COUNTS},
+            **sums, "low": None, "high": None, "between": 0.0, **{name: counts[name] for name in COUNTS},
             "lower_is_better": source.lower_is_better[key.metric], "cross": [],
         }  # fmt: skip
     return [*rows.values()]
@@ -302,6 +302,10 @@ def merge(tables: Any) -> Any:
     if not parts:
         raise ArgumentError("`tables` is empty; pass at least one result of `moments`")
     if any(map(is_spark, parts)):
+        if not all(map(is_spark, parts)):
+            raise ArgumentError(
+                "`tables`: cannot merge Spark DataFrames with other tables; pass their .toArrow()"
+            )
         return run_on_spark(merge, parts)
     frames = [lazy(each, "tables") for each in parts]
     result = merged(frames)

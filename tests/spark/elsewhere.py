@@ -37,11 +37,8 @@ def equal(spark: Any) -> None:
              pr.evaluate(table, ["ndcg@10", "ap"], conventions=preset))  # fmt: skip
     same(pr.rank(LOG, by="run"), pr.rank(rows, by="run"), ["run", "query", "doc"])
     some = ["ap", "rr"]
-    same(
-        pr.moments(lists, some),
-        pr.moments(there, some),
-        ["run", "metric"],
-    )
+    keys = ["baseline", "run"]
+    same(pr.moments(lists, some), pr.moments(there, some), keys)
     run, judged = LOG.drop("label"), LOG.group_by("query", "doc").agg(pl.col("label").max())
     same(pr.join_judgments(run, judged),
          pr.join_judgments(on_spark(spark, run), on_spark(spark, judged)),
