@@ -225,7 +225,7 @@ COMPARISON = (
     ResultColumn("low", "lower bound of the confidence interval of the difference; null if "
                  "there is none", lambda r: r.bounds[0], kind=BOUND),
     ResultColumn("high", "upper bound", lambda r: r.bounds[1], kind=BOUND),
-    ResultColumn("relative_difference", "difference / |baseline_mean|",
+    ResultColumn("relative_difference", "difference / abs(baseline_mean)",
                  lambda r: r.relative_difference, kind=ESTIMATE,
                  bounds=("relative_low", "relative_high"), format="percent", is_detail=True),
     ResultColumn("relative_low", "lower bound of the relative difference, by Fieller; null if the "
@@ -392,9 +392,9 @@ def compare(
 
     The correction is single-step. Let Z be normal with the correlations of the rows, which follow
     from what each query contributes to them, and z(p) the normal quantile of 1 - p/2. A p-value p
-    becomes P(max |Z| ≥ z(p)), and intervals have the level 1 - α with
-    P(max |Z| ≥ z(α)) = 1 - `confidence`. Between the metrics of moments, and with `repeated`, the
-    correction is Bonferroni's.
+    becomes P(max abs(Z) ≥ z(p)), and intervals have the level 1 - α with
+    P(max abs(Z) ≥ z(α)) = 1 - `confidence`. Between the metrics of moments, and with `repeated`,
+    the correction is Bonferroni's.
 
     References
     ----------

@@ -242,7 +242,8 @@ def _pair_table(pairs: Rows, source: Values) -> list[dict[str, Any]]:
             },
         )  # fmt: skip
         row[key.metric] = {
-            **sums, "low": None, "high": None, "between": 0.0, **{name: counts[name] for name in COUNTS},
+            **sums, "low": None, "high": None, "between": 0.0,
+            **{name: counts[name] for name in COUNTS},
             "lower_is_better": source.lower_is_better[key.metric], "cross": [],
         }  # fmt: skip
     return [*rows.values()]
