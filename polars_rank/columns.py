@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import polars as pl
 
@@ -24,10 +23,6 @@ from polars_rank.frames.batches import NUMBERED
 from polars_rank.frames.tables import own_name, schema_of
 
 Score: TypeAlias = "str | pl.Expr"
-
-#: The lowest relevant label, or the rule by which the labels of a ranking determine it.
-Rel: TypeAlias = "float | Literal['opensearch']"
-
 
 #: The columns that the ranked table adds to a log.
 RANKED = ("rank", "ideal_rank", "relevant", "hits")
@@ -53,10 +48,6 @@ IDS = frozenset({
 
 #: Names of columns, in lower case, that hold positions; the most likely first.
 POSITIONS = ("position", "rank", "pos", "place")
-
-
-#: The smallest number above 0.
-_SMALLEST = math.nextafter(0, 1)
 
 
 def default_column(name: str | None, default: str, schema: pl.Schema) -> str | None:
@@ -218,26 +209,13 @@ def scored(
     return log.with_columns(score.alias(OWN + "score")), OWN + "score"
 
 
-def is_relevant(label: pl.Expr, lowest: float | pl.Expr) -> pl.Expr:
+def is_relevant(label: pl.Expr, lowest: float) -> pl.Expr:
     """Return whether a document is relevant; unjudged documents are not.
 
     Labels of all types are compared as Float64: for Float32 labels, Polars would round the lowest
     relevant label.
     """
     return (label.cast(pl.Float64) >= lowest).fill_null(value=False)
-
-
-def lowest_label(rel: Rel, labels: pl.Expr) -> float | pl.Expr:
-    """Return the lowest relevant label of rankings, given the labels of each of them.
-
-    It is an aggregation if it depends on the labels.
-    """
-    if rel != "opensearch":
-        return rel
-    labels = labels.cast(pl.Float64)
-    # Nearest rank; the smallest number above 0 makes only labels above 0 relevant.
-    percentile = labels.quantile(0.9, "equiprobable")
-    return pl.max_horizontal(labels.max() / 2, percentile, pl.lit(_SMALLEST))
 
 
 def labeled(log: pl.LazyFrame, label: str | None) -> tuple[pl.LazyFrame, str]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from polars_rank._params import check_types, integer, number, one_of, public, threshold
-from polars_rank.columns import Rel
+from polars_rank._params import check_types, number, one_of, public, threshold
 from polars_rank.discounts import jarvelin
 from polars_rank.errors import ArgumentError, hint, short, warn
 from polars_rank.gains import at_least
@@ -21,7 +20,8 @@ from polars_rank.metrics.metric import (
     checked_parameter,
     parameters_of,
 )
-from polars_rank.metrics.names import find, output_name, resolve
+from polars_rank.metrics.names import output_name, resolve
+from polars_rank.metrics.spellings import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -34,16 +34,11 @@ __all__ = [
     "CATBOOST",
     "ELASTICSEARCH",
     "EVIDENTLY",
-    "HAYSTACK",
     "IR_MEASURES",
     "LENSKIT",
     "LIGHTGBM",
-    "LLAMA_INDEX",
-    "MLFLOW",
     "NDEVAL",
-    "OPENSEARCH",
     "POLARS_RANK",
-    "RAGAS",
     "RANX",
     "RECTOOLS",
     "REPLAY",
@@ -55,7 +50,7 @@ __all__ = [
 ]
 
 Ties: TypeAlias = Literal["doc", "doc_ascending", "best", "worst", "input", "expected"]
-Duplicates: TypeAlias = Literal["error", "max", "first", "credit_once", "credit_each", "distinct"]
+Duplicates: TypeAlias = Literal["error", "max", "first"]
 Undefined: TypeAlias = Literal["zero", "skip", "one", "null"]
 QuerySet: TypeAlias = Literal["all", "judged", "retrieved", "both"]
 Unjudged: TypeAlias = Literal["nonrelevant", "removed"]
@@ -63,9 +58,6 @@ Counts: TypeAlias = Literal["sum", "mean"]
 
 TIES = get_args(Ties)
 DUPLICATES = get_args(Duplicates)
-
-#: Treatments by which all copies of a document keep their ranks, but not all count as documents.
-CREDITED = ("credit_once", "credit_each")
 
 _CHOICES: dict[str, tuple[object, ...]] = {
     "ties": (None, *TIES),
@@ -90,9 +82,7 @@ class Conventions:
         Order of documents with tied scores; see `rank`. None: by document id, descending, if
         there are document ids, otherwise "worst".
     rel
-        Lowest relevant label. Or "opensearch", for each ranking the larger of half the highest
-        label and the 90th percentile of the labels, by nearest rank; labels of 0 or less are not
-        relevant.
+        Lowest relevant label.
     undefined
         Value of an undefined metric in the mean: "zero", "one", "skip" (leave the query out), or
         "null" (the mean is null). Or a mapping to these from names of metrics, such as "ndcg" for
@@ -108,8 +98,8 @@ class Conventions:
         Retrieved documents without a label are "nonrelevant", or "removed" before documents are
         ranked (condensed rankings).
     duplicates
-        Treatment of a document that occurs more than once in a ranking: "error", "max", "first",
-        "credit_once", "credit_each" or "distinct"; see `evaluate`.
+        Treatment of a document that occurs more than once in a ranking: "error", "max" (keep the
+        row with the highest score) or "first" (keep the first row).
     counts
         Aggregate of counts, such as `num_retrieved`, over the queries: "sum" or "mean".
     float32_scores
@@ -118,10 +108,6 @@ class Conventions:
         If document ids break ties, compare them as text, byte by byte, whatever their type: "9"
         is greater than "10", as in trec_eval. False: compare them by their type, for example
         numerically.
-    decimals
-        Number of decimals to which metrics of each ranking are rounded, half up, before means.
-        None: no rounding. Logarithms, of which geometric means are computed, and values of
-        expressions are not rounded.
     gain_from
         Lowest label with a gain; labels below it have the gain 0. None: all labels have their
         gain, and negative labels are a penalty.
@@ -162,7 +148,7 @@ class Conventions:
 
     name: str = "polars_rank"
     ties: Ties | None = None
-    rel: Rel = 1
+    rel: float = 1
     undefined: Undefined | Mapping[str, Undefined] = "zero"
     own: Undefined = "skip"
     query_set: QuerySet = "all"
@@ -171,7 +157,6 @@ class Conventions:
     counts: Counts = "sum"
     float32_scores: bool = False
     text_ids: bool = False
-    decimals: int | None = None
     gain_from: float | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     exceptions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -182,10 +167,7 @@ class Conventions:
             several = choice == "undefined" and isinstance(value, Mapping)
             for each in value.values() if several else (value,):
                 one_of(choice, each, allowed)
-        if not (isinstance(self.rel, str) and self.rel == "opensearch"):
-            number("rel", self.rel, "the lowest relevant label, or 'opensearch'")
-        if self.decimals is not None:
-            integer("decimals", self.decimals, 0, 15)
+        number("rel", self.rel, "the lowest relevant label")
         if self.gain_from is not None:
             number("gain_from", self.gain_from, "the lowest label with a gain, or None")
         for key, value in self.parameters.items():
@@ -496,17 +478,7 @@ POLARS_RANK = Conventions()
 
 def lowest_relevant(rel: float | None) -> float:
     """Return the lowest relevant label, by default that of polars_rank."""
-    return fixed_rel(POLARS_RANK) if rel is None else threshold("rel", rel)
-
-
-def fixed_rel(conventions: Conventions) -> float:
-    """Return the lowest relevant label; raise `ArgumentError` if it differs between rankings."""
-    if conventions.rel == "opensearch":
-        raise ArgumentError(
-            f"the lowest relevant label of {conventions.name} depends on the labels of the query; "
-            "pass a number as `rel`"
-        )
-    return conventions.rel
+    return POLARS_RANK.rel if rel is None else threshold("rel", rel)
 
 
 #: trec_eval 10 with `-c`: topics missing from the run count as 0.
@@ -700,57 +672,11 @@ EVIDENTLY = Conventions(
     },
 )
 
-#: Haystack, whose evaluators credit a document once, at the rank of its first copy.
-HAYSTACK = Conventions(name="Haystack", ties="input", duplicates="credit_once")
-
-#: ragas: context precision and context recall by ids, which are of sets of documents. Values that
-#: are NaN are left out of its means.
-RAGAS = Conventions(name="ragas", ties="input", duplicates="max", undefined="skip")
-
-#: MLflow, for binary labels. The ideal ranking of NDCG has as many documents as are retrieved.
-MLFLOW = Conventions(
-    name="MLflow",
-    ties="input",
-    duplicates="distinct",
-    parameters={"precision.depth": "retrieved", "ndcg.depth": "retrieved"},
-    exceptions={"recall": {"duplicates": "credit_once"}},
-)
-
-#: LlamaIndex, for binary labels. Only sums over ranks, such as AP and NDCG, credit every copy;
-#: precision is that of the set of documents.
-LLAMA_INDEX = Conventions(
-    name="LlamaIndex",
-    ties="input",
-    duplicates="credit_each",
-    parameters={"precision.depth": "retrieved"},
-    exceptions={
-        "precision": {"duplicates": "max"},
-        "set_precision": {"duplicates": "max"},
-        "recall": {"duplicates": "credit_once"},
-        "set_recall": {"duplicates": "credit_once"},
-        "hit_rate": {"duplicates": "credit_once"},
-        "reciprocal_rank": {"duplicates": "credit_once"},
-    },
-)
-
 #: The ranking evaluation API of Elasticsearch, `_rank_eval`, for hits down to the given cutoff.
 ELASTICSEARCH = Conventions(
     name="Elasticsearch",
     ties="input",
     parameters={"gain": "exp2", "ndcg.depth": "retrieved", "precision.depth": "retrieved"},
-)
-
-#: The search relevance workbench of OpenSearch, 3.6 and later, for hits down to the given cutoff.
-OPENSEARCH = Conventions(
-    name="OpenSearch",
-    ties="input",
-    rel="opensearch",
-    decimals=2,
-    parameters={
-        "gain": "exp2",
-        "judged.depth": "retrieved",
-        "precision.depth": "retrieved",
-    },
 )
 
 PRESETS = (
@@ -768,12 +694,7 @@ PRESETS = (
     REPLAY,
     LENSKIT,
     EVIDENTLY,
-    HAYSTACK,
-    RAGAS,
-    MLFLOW,
-    LLAMA_INDEX,
     ELASTICSEARCH,
-    OPENSEARCH,
 )
 
 _PRESET_OF = {each.name: each for each in (POLARS_RANK, *PRESETS)}

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Unpack
 
-    from polars_rank.columns import Rel
     from polars_rank.conventions import Duplicates
     from polars_rank.evaluation.parameters import ColumnOptions
 
@@ -52,21 +51,12 @@ _UNJUDGED_TEXTS = {
 _DUPLICATES_TEXTS = {
     "max": "the row with the highest score is kept",
     "first": "the first row is kept",
-    "credit_once": "later copies keep their ranks, without gain",
-    "credit_each": "each copy is credited at its rank and judged once",
-    "distinct": "each copy is a document of its own",
 }
 _UNDEFINED_TEXTS = {
     "skip": "excluded from the mean",
     "null": "makes the mean null",
     "zero": "counts as 0",
     "one": "counts as 1",
-}
-#: Rules of relevance that depend on the labels of the query.
-_REL_TEXTS: dict[str, str] = {
-    "opensearch": (
-        "above 0, of at least half the highest label and the 90th percentile of the query's labels"
-    ),
 }
 _AGGREGATE_TEXTS = {
     "mean": "mean over queries",
@@ -201,7 +191,7 @@ def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]
             text = _VALUE_TEXTS.get((key, word), word) + (without_gain if key == "gain" else "")
             yield _TITLES.get(key, key), text
     if "rel" in values:
-        rel: Rel = conventions.rel if values["rel"] is None else values["rel"]
+        rel = conventions.rel if values["rel"] is None else values["rel"]
         yield "relevant", f"label {_threshold_text(rel)}"
     by_id = conventions.text_ids and conventions.ties in (None, "doc", "doc_ascending")
     ties = _TIES_TEXTS[conventions.ties]
@@ -217,7 +207,7 @@ def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]
 
 
 def _lines_of_means(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]]:
-    """Yield the titles and texts about undefined values, rounding and means."""
+    """Yield the titles and texts about undefined values and means."""
     undefined = REGISTER[metric.function.__name__].undefined
     if metric.arguments.get("irrelevant"):
         undefined = ", or ".join(filter(None, (undefined, "no document is relevant")))
@@ -227,9 +217,6 @@ def _lines_of_means(metric: Metric, conventions: Conventions) -> Iterator[tuple[
         if metric.aggregate == "geometric" and isinstance(value, float):
             effect = f"counts as {math.exp(value):g}"
         yield f"undefined where {undefined}", effect
-    if conventions.decimals is not None and metric.aggregate != "geometric":
-        decimals = number_of(conventions.decimals, "decimal")
-        yield "values", f"rounded to {decimals} for each query, before means"
     yield "queries", _QUERY_SET_TEXTS[conventions.query_set]
     yield "aggregation", _AGGREGATE_TEXTS[conventions.aggregate(metric)]
 
@@ -385,7 +372,6 @@ def _choices(metric: Metric, conventions: Conventions, ids: pl.DataType | None) 
             if key not in ("k", "rel") and value is not Parameter.empty
         },
         **({"gain_from": conventions.gain_from} if "gain" in accepted else {}),
-        **({} if metric.aggregate == "geometric" else {"decimals": conventions.decimals}),
         "undefined": conventions.counts_as(metric),
         "query_set": conventions.query_set,
         **({"counts": conventions.counts} if metric.aggregate == "sum" else {}),
@@ -442,15 +428,13 @@ def _difference(value: float | None, other: float | None) -> float | None:
 
 
 def _value_text(choice: str, value: Any) -> str:
-    if choice == "rel" and isinstance(value, (int, float)):
+    if choice == "rel":
         return _threshold_text(value).removeprefix("of ")
     return written(value).strip("'")
 
 
-def _threshold_text(lowest: Rel) -> str:
+def _threshold_text(lowest: float) -> str:
     """Return a threshold in words: "of 1 or more", or "above 0.5" for the next float after 0.5."""
-    if isinstance(lowest, str):
-        return _REL_TEXTS[lowest]
     below = math.nextafter(lowest, -math.inf)
     short = len(repr(below)) + 5 < len(repr(lowest))
     return f"above {below}" if short else f"of {lowest} or more"

@@ -88,6 +88,12 @@ def test_counts() -> None:
         pr.Conventions(exceptions={"num_retrieved": {"counts": "mean"}})
 
 
+@pytest.mark.parametrize("rel", ["top", True, float("nan")])
+def test_the_lowest_relevant_label_is_a_number(rel: Any) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match="`rel` must be"):
+        pr.Conventions(rel=rel)
+
+
 def test_exceptions_that_do_not_exist() -> None:
     with pytest.raises(pr.errors.ArgumentError, match=r"invalid choice 'tie'.*Did you mean 'ties'"):
         pr.Conventions(exceptions={"ndcg": {"tie": "best"}})

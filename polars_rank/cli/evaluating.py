@@ -16,7 +16,6 @@ from polars_rank.cli.writing import choose, put, put_text
 from polars_rank.clicks import estimates
 from polars_rank.clicks.estimates import Normalize
 from polars_rank.columns import default_column
-from polars_rank.conventions import fixed_rel
 from polars_rank.errors import hint
 from polars_rank.evaluation import curves
 from polars_rank.evaluation import evaluate as evaluation
@@ -147,7 +146,7 @@ def curve(
         column = default_column("run" if run is None else run, "run", schema_of(table))
         result = curves.pr_curve(
             table, run=column or None, by=by, score=log.score, label=log.label,
-            rel=fixed_rel(conventions_of(options["conventions"]).but(rel=options["rel"])),
+            rel=conventions_of(options["conventions"]).but(rel=options["rel"]).rel,
             query=log.keys, doc=log.columns["doc"],
         )  # fmt: skip
     else:

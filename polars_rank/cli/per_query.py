@@ -14,9 +14,8 @@ from polars_rank.cli.logs import Log, definitions
 from polars_rank.cli.messages import misused
 from polars_rank.cli.sources import scan_table
 from polars_rank.conventions import (
-    RAGAS,
+    RECTOOLS,
     Conventions,
-    fixed_rel,
     preset_of,
     read_metrics,
     stated_name,
@@ -93,7 +92,7 @@ class Source(Log):
     def rel(self) -> float:
         """The lowest relevant label."""
         conventions: Conventions = self.definitions["conventions"]
-        return fixed_rel(conventions.but(rel=self.definitions["rel"]))
+        return conventions.but(rel=self.definitions["rel"]).rel
 
     @property
     def files(self) -> list[str]:
@@ -163,7 +162,7 @@ class Source(Log):
         if stated is None or preset_of(stated) is not None:
             return values
         filled = variables(schema_of(values), metrics, counting, {})
-        skipping = pl.lit(RAGAS.name, pl.Enum([RAGAS.name])).alias(CONVENTIONS)
+        skipping = pl.lit(RECTOOLS.name, pl.Enum([RECTOOLS.name])).alias(CONVENTIONS)
         return values.with_columns(*(each.value for each in filled), skipping)
 
     def table(self) -> pl.LazyFrame:

@@ -31,7 +31,6 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank.conventions import CREDITED, fixed_rel
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.parameters import MetricColumn
 from polars_rank.gains import Gain, Refusals, linear
@@ -55,7 +54,7 @@ def label_of_relevant(column: MetricColumn, grade: float | None) -> float:
 
     Raise `ArgumentError` if the metric has no bounds for this label.
     """
-    metric, rel = column.metric, fixed_rel(column.conventions)
+    metric, rel = column.metric, column.conventions.rel
     _check_conventions(column)
     if not isinstance(metric, Metric) or metric.function.__name__ not in _BOUNDED:
         raise _no_bounds(column)
@@ -82,11 +81,6 @@ def _check_conventions(column: MetricColumn) -> None:
         raise ArgumentError(
             f"{column.name} removes unjudged documents by the conventions {conventions.name!r}, so "
             "it has no bounds over their labels; use other conventions"
-        )
-    if conventions.duplicates in (*CREDITED, "distinct"):
-        raise ArgumentError(
-            f"bounds do not support `duplicates={conventions.duplicates!r}`, by which a document "
-            "counts several times; pass 'error', 'max' or 'first'"
         )
 
 

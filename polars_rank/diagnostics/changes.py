@@ -19,7 +19,7 @@ from polars_rank._params import (
     whole_number,
 )
 from polars_rank.columns import Score, scored
-from polars_rank.conventions import POLARS_RANK, named, read_metrics, with_undefined
+from polars_rank.conventions import POLARS_RANK, read_metrics, with_undefined
 from polars_rank.diagnostics.overlaps import LEFT, RIGHT, overlap_value, rbo_value
 from polars_rank.diagnostics.similarity import of_pairs, retrieved
 from polars_rank.errors import ArgumentError
@@ -456,14 +456,9 @@ def headroom(
         "reordered": pl.when(retrieved).then(last),
         "complete": pl.when(retrieved).then(last).otherwise(relevance),
     }
-    conventions = named(options.get("conventions") or POLARS_RANK)
-    conventions = conventions.but(duplicates=options.get("duplicates"))
-    has_uncredited = any(conventions.of(each).duplicates == "credit_once" for each in given)
     wide = []
     for step, order in orders.items():
         options["score"] = order
-        if step != "value" and has_uncredited:
-            options["ties"] = "best"  # copies without gain follow documents with the same label
         means = evaluate(log, given, **options)
         head = [*groups, "queries"] if step == "value" else []
         wide.append(

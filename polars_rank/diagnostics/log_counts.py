@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.columns import Columns, Rel, is_relevant, lowest_label
+from polars_rank.columns import Columns, is_relevant
 from polars_rank.evaluation.means import ratio
 from polars_rank.frames.tables import number_column
 
@@ -22,7 +22,7 @@ _RANKING, _LENGTH = OWN + "ranking", OWN + "length"
 
 
 def log_counts(
-    log: pl.LazyFrame, columns: Columns, rel: Rel, groups: Sequence[str]
+    log: pl.LazyFrame, columns: Columns, rel: float, groups: Sequence[str]
 ) -> pl.LazyFrame:
     """Count rows, rankings, labels, ties and invalid rows of a log, by group.
 
@@ -31,7 +31,7 @@ def log_counts(
     log, columns
         The log, and its columns.
     rel
-        The lowest relevant label, or its rule.
+        The lowest relevant label.
     groups
         Columns that split the log.
 
@@ -73,7 +73,9 @@ def log_counts(
     return whole.select(*groups, *(name for name in _ORDER if name in known))
 
 
-def by_length(log: pl.LazyFrame, columns: Columns, rel: Rel, groups: Sequence[str]) -> pl.LazyFrame:
+def by_length(
+    log: pl.LazyFrame, columns: Columns, rel: float, groups: Sequence[str]
+) -> pl.LazyFrame:
     """Return counts by the length of rankings."""
     rankings = _by_ranking(log, columns, rel, groups)
     sums = [name for name in rankings.collect_schema() if name not in {*groups, _RANKING, "hits"}]
@@ -128,7 +130,7 @@ _ORDER = (
 
 
 def _by_ranking(
-    log: pl.LazyFrame, columns: Columns, rel: Rel, groups: Sequence[str]
+    log: pl.LazyFrame, columns: Columns, rel: float, groups: Sequence[str]
 ) -> pl.LazyFrame:
     """Return the counts of each ranking."""
     score, label = columns.number(columns.score), columns.number(columns.label)
@@ -149,7 +151,7 @@ def _by_ranking(
         "unlabelled": row & ~labelled,
         "unjudged": retrieved & ~labelled,
         "tied": retrieved & score.is_duplicated(),
-        "hits": is_relevant(label, lowest_label(rel, label)),
+        "hits": is_relevant(label, rel),
         "null_query": pl.any_horizontal(pl.col(name).is_null() for name in columns.query),
         "bad_score": ~score.cast(pl.Float64).is_finite(),
         "bad_label": ~label.cast(pl.Float64).is_finite(),

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import MAX_DOCUMENTS, OWN
-from polars_rank.evaluation.order import LATER
 from polars_rank.evaluation.stages import (
     LogFacts,
     Needs,
@@ -78,9 +77,6 @@ _FIELDS = {
     "end": pl.col(TIE_COLUMNS["end"]),
     "reverse": pl.col(TIE_COLUMNS["reverse"]),
 }
-
-#: Fields of the label, which later copies of a document do not have.
-_LABELS = {Field("label"), Field("exact_label")}
 
 #: The message if two documents of a ranking have the same position.
 _SEVERAL = (
@@ -232,15 +228,6 @@ class _Names:
 
     def _leaf(self, leaf: Term, order: Order | None) -> pl.Expr:
         """Return the column of what a term reads, in rows in rank order."""
-        column = self._column(leaf, order)
-        if order == "any" and self.log.credits_copies:  # later copies are not judged
-            if leaf == Field("judged") or isinstance(leaf, Relevant):
-                return column & ~pl.col(LATER)
-            if leaf in _LABELS or isinstance(leaf, Gain):
-                return pl.when(~pl.col(LATER)).then(column)
-        return column
-
-    def _column(self, leaf: Term, order: Order | None) -> pl.Expr:
         label = _IDEAL_LABEL if order == "ideal" else pl.col("label")
         match leaf:
             case Field("label"):

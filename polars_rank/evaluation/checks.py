@@ -10,7 +10,7 @@ import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import polars as pl
 
@@ -18,10 +18,7 @@ from polars_rank._params import OWN, described
 from polars_rank._polars import run_number
 from polars_rank.columns import RUNS, Columns, is_relevant
 from polars_rank.errors import DataError, Finding, number_of, warn
-from polars_rank.evaluation.order import CONFLICT, LATER, ORDER_LABEL, TIED_COPY
-
-if TYPE_CHECKING:
-    from polars_rank.conventions import Duplicates
+from polars_rank.evaluation.order import CONFLICT
 
 Scope: TypeAlias = Literal["row", "ranking", "group"]
 
@@ -43,9 +40,7 @@ def duplicates_remedy(keys: str = "`by` or `query`", choice: str = "") -> str:
     )
 
 
-DUPLICATES_REMEDY = duplicates_remedy(
-    choice=", or set `duplicates` to 'max', 'first' or another treatment"
-)
+DUPLICATES_REMEDY = duplicates_remedy(choice=", or set `duplicates` to 'max' or 'first'")
 
 
 class Check(NamedTuple):
@@ -133,24 +128,16 @@ def duplicate_check(
     )
 
 
-def conflict_check(columns: Columns, duplicates: Duplicates) -> Check:
-    """Return the check for rankings in which the labels of a document contradict each other."""
-    column, label = described("label", columns.label), pl.col(columns.label)
-    if duplicates in ("max", "first"):
-        scored, labeled = pl.col(columns.score).is_not_null(), label.is_not_null()
-        conflict = (scored & ~labeled).any() & (labeled & ~scored).any()
-        message = (
-            f"{column} has the labels of documents in rows without a score, and their scores are "
-            "in rows without a label, of which `duplicates` keeps one; join the judgments with "
-            "pr.join_judgments"
-        )
-    else:
-        conflict = label.n_unique() > 1
-        message = (
-            f"{column} has different labels, or a label and a null, for copies of a document in a "
-            f"ranking, and `duplicates` {duplicates!r} needs one label for all; join the judgments "
-            "with pr.join_judgments, or keep one label per document"
-        )
+def conflict_check(columns: Columns) -> Check:
+    """Return the check for documents with the score in one row and the label in another one."""
+    scored = pl.col(columns.score).is_not_null()
+    labeled = pl.col(columns.label).is_not_null()
+    conflict = (scored & ~labeled).any() & (labeled & ~scored).any()
+    message = (
+        f"{described('label', columns.label)} has the labels of documents in rows without a score, "
+        "and their scores are in rows without a label, of which `duplicates` keeps one; join the "
+        "judgments with pr.join_judgments"
+    )
     count = partial(label_conflicts, columns.pair, columns.label, message, conflict)
     return Check("ranking", pl.col(CONFLICT).any(), message, count_failures=count)
 
@@ -173,27 +160,6 @@ def label_conflicts(
         return None
     example = conflicts.sort(pair).row(0, named=True)
     return Finding(problem, conflicts.height, example, unit="document")
-
-
-def copy_checks(columns: Columns, duplicates: Duplicates, *, expected: bool) -> list[Check]:
-    """Return the checks of rankings whose later copies of a document are marked.
-
-    `expected` says whether a metric is a mean over all orders of tied documents.
-    """
-    if duplicates == "credit_each":
-        copy = pl.col(LATER) & pl.col("score").is_not_null()
-        message = (
-            f"column {columns.doc!r} (`doc`) has duplicates: a document occurs more than once in a "
-            "ranking, and each copy is credited, so values can exceed 1"
-        )
-        return [Check("ranking", copy.any(), message, warns=True)]
-    message = (
-        f"column {columns.doc!r} (`doc`) has duplicates with equal scores, and the mean over all "
-        "orders of tied documents has no closed form if only the first copy is credited "
-        "(`duplicates`); set `ties` to one order, such as 'doc', or drop the duplicates"
-    )
-    tied = pl.col(TIED_COPY) & pl.col(ORDER_LABEL).is_not_null()
-    return [Check("ranking", tied.any(), message)] * expected
 
 
 def length_check(longest: int) -> Check:

@@ -9,7 +9,7 @@ import polars as pl
 from polars_rank._docstrings import described_by
 from polars_rank._params import Names, free
 from polars_rank._polars import source_of_rows
-from polars_rank.columns import Rel, Score
+from polars_rank.columns import Score
 from polars_rank.conventions import (
     POLARS_RANK,
     Conventions,
@@ -47,7 +47,7 @@ def evaluate(
     labels: Sequence[str] | None = None,
     by: Names | None = None,
     ties: Ties | None = None,
-    rel: Rel | None = None,
+    rel: float | None = None,
     unjudged: Unjudged | None = None,
     query_set: QuerySet | None = None,
     duplicates: Duplicates | None = None,
@@ -104,8 +104,8 @@ def evaluate(
         tied documents (McSherry & Najork, 2008), which is exact and has a closed form for most
         metrics; the others raise `ArgumentError`.
     rel
-        Lowest relevant label, or "opensearch" (see `Conventions`). Default: 1. Labels are compared
-        as Float64: 0.7 as Float32 is 0.699999988, and below 0.7.
+        Lowest relevant label. Default: 1. Labels are compared as Float64: 0.7 as Float32 is
+        0.699999988, and below 0.7.
     unjudged
         Treatment of retrieved documents without a label: "nonrelevant" (default), or "removed"
         from the ranking before ranks are computed.
@@ -118,27 +118,11 @@ def evaluate(
 
         - "error" (default): raise `DataError`;
         - "max": keep the row with the highest score, or of equal scores the first row;
-        - "first": keep the first row;
-        - "credit_once" (as in Haystack): keep the ranks of all copies, and credit the first one.
-          Later copies count as unjudged documents: not relevant, without gain, not in the ideal
-          ranking, and not among the relevant or judged documents;
-        - "credit_each" (as in LlamaIndex): credit every copy at its rank by its label, in gains,
-          hits and precision. The ideal ranking and the numbers of relevant and judged documents
-          have the first copy only, so values can exceed 1, and a `RankWarning` says so;
-        - "distinct" (as in MLflow): every copy is a document of its own, with its label, at its
-          rank, in the ideal ranking, and among the relevant and judged documents. The ideal ranking
-          of `ndcg(k, depth="retrieved")` has the copies down to k only.
+        - "first": keep the first row.
 
-        The first copy is the one with the highest score; of copies with equal scores, it is the
-        first row. With "credit_once" and a copy that has the score of the first one, `ties="worst"`
-        is not always the lowest value, because the place of a copy without gain depends on the
-        discount, and `ties="expected"` raises `DataError`. Without document ids, rows have no
-        copies.
-
-        With "max" and "first", a document has the label of the row that is kept; `DataError` if one
-        row of a document has only a score and another one only a label, as in judgments that were
-        not joined. With "credit_once" and "credit_each", `DataError` if copies have different
-        labels; null is one of them.
+        A document has the label of the row that is kept; `DataError` if one row of a document has
+        only a score and another one only a label, as in judgments that were not joined. Without
+        document ids, rows have no copies.
     undefined
         Value of a metric that is undefined for a ranking: "zero" (default, as in trec_eval and
         scikit-learn), "one" (as in LightGBM), "skip" to leave the ranking out of the mean, "null"
@@ -260,7 +244,7 @@ def per_query(
     labels: Sequence[str] | None = None,
     by: Names | None = None,
     ties: Ties | None = None,
-    rel: Rel | None = None,
+    rel: float | None = None,
     unjudged: Unjudged | None = None,
     query_set: QuerySet | None = None,
     duplicates: Duplicates | None = None,

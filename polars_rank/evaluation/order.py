@@ -31,45 +31,17 @@ class Order(TypedDict, total=False):
     maintain_order: bool
 
 
-#: Whether a row is a later copy of a document. The first copy has the highest score; of copies with
-#: equal scores, it is the first row.
-LATER = OWN + "later copy"
-#: Whether a row is a later copy with the score of the first copy.
-TIED_COPY = OWN + "tied copy"
-#: Whether the label of a row contradicts that of another copy of the document.
-CONFLICT = OWN + "conflict of labels"
-#: The label that orders tied documents, if it is not the label of the document.
-ORDER_LABEL = OWN + "label of the order"
+#: Whether one copy of a document has only a score, and another one only a label.
+CONFLICT = OWN + "score and label apart"
 
 
-def labels_of_copies(
-    label: pl.Expr, duplicates: Duplicates, ties: Ties | None
-) -> tuple[pl.Expr, pl.Expr]:
-    """Return the label of a row at its rank, and the label that orders it among tied documents.
+def conflict_with(other: Callable[[pl.Expr], pl.Expr], columns: Columns) -> pl.Expr:
+    """Return whether a row has only a score and another copy of its document only a label.
 
-    With "credit_once", later copies count as unjudged documents. In the worst order, they rank
-    below a first copy with the same score: otherwise, they would be the first.
+    `other` returns the value of the other copy.
     """
-    if duplicates != "credit_once":
-        return label, label
-    credited = pl.when(~pl.col(LATER)).then(label)
-    if ties != "worst":
-        return credited, credited
-    return credited, pl.when(~pl.col(LATER) | pl.col(TIED_COPY)).then(label)
-
-
-def conflict_with(
-    other: Callable[[pl.Expr], pl.Expr], columns: Columns, duplicates: Duplicates
-) -> pl.Expr:
-    """Return whether the label of a row contradicts that of another copy of the document.
-
-    `other` returns the value of the other copy. If one row of a document is kept, its label counts,
-    unless one copy has only a score and the other only a label.
-    """
-    score, label = pl.col(columns.score), pl.col(columns.label)
-    if duplicates not in ("max", "first"):
-        return label.ne_missing(other(label))
-    scored, labeled = score.is_not_null(), label.is_not_null()
+    scored = pl.col(columns.score).is_not_null()
+    labeled = pl.col(columns.label).is_not_null()
     return (scored != labeled) & (scored == other(labeled)) & (labeled == other(scored))
 
 
@@ -84,13 +56,11 @@ def rank_order(
     *,
     only_label: bool = False,
     text_ids: bool = False,
-    stable: bool = False,
 ) -> Order:
     """Return the order of one ranking: by score, then by the rule for ties.
 
     With `only_label`, metrics read only labels and scores, so documents with equal labels and
-    scores may have any order. With `text_ids`, ids are compared as text. With `stable`, copies of a
-    document with equal scores keep the order of their rows.
+    scores may have any order. With `text_ids`, ids are compared as text.
     """
     if ties == "expected":
         raise ArgumentError(
@@ -106,7 +76,7 @@ def rank_order(
         )
     packed = packed_key(ties, columns, only_label=only_label, text_ids=text_ids)
     if packed is not None:
-        return Order(by=[packed.number], descending=[True], maintain_order=stable)
+        return Order(by=[packed.number], descending=[True])
     score, label = columns.number(columns.score), columns.number(columns.label)
     by_score = (score, True, True)
     if columns.schema[columns.score].is_float():
@@ -133,7 +103,7 @@ def rank_order(
         by=by,
         descending=descending,
         nulls_last=nulls_last,
-        maintain_order=stable or ties == "input",
+        maintain_order=ties == "input",
     )
 
 

@@ -18,7 +18,7 @@ from polars_rank._params import (
     one_of,
     public,
 )
-from polars_rank.columns import RUNS, Columns, Rel, Score, labeled, scored
+from polars_rank.columns import RUNS, Columns, Score, labeled, scored
 from polars_rank.conventions import (
     POLARS_RANK,
     Conventions,
@@ -65,7 +65,7 @@ class DefinitionOptions(TypedDict, total=False):
     """The options of `evaluate` that define what is computed, and how."""
 
     ties: Ties | None
-    rel: Rel | None
+    rel: float | None
     unjudged: Unjudged | None
     query_set: QuerySet | None
     duplicates: Duplicates | None
@@ -164,7 +164,7 @@ class Evaluation(NamedTuple):
         history: Table | None = None,
         conventions: Conventions | str = POLARS_RANK,
         ties: Ties | None = None,
-        rel: Rel | None = None,
+        rel: float | None = None,
         unjudged: Unjudged | None = None,
         query_set: QuerySet | None = None,
         undefined: Undefined | Mapping[str, Undefined] | None = None,

@@ -17,8 +17,8 @@ from functools import partial
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.columns import Columns, is_relevant, lowest_label
-from polars_rank.conventions import CREDITED, Conventions
+from polars_rank.columns import Columns, is_relevant
+from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.by_columns import ColumnStages, by_columns
 from polars_rank.evaluation.by_rows import (
@@ -38,7 +38,7 @@ from polars_rank.evaluation.checks import (
     raise_failed,
 )
 from polars_rank.evaluation.judges import of_judges
-from polars_rank.evaluation.order import INTEGERS, LATER, ORDER_LABEL, key_of_columns, rank_order
+from polars_rank.evaluation.order import INTEGERS, key_of_columns, rank_order
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.evaluation.rows import (
     TIED,
@@ -46,7 +46,6 @@ from polars_rank.evaluation.rows import (
     Rules,
     canonical_columns,
     checks,
-    copies_depth,
     facts_of,
     rows,
 )
@@ -71,7 +70,7 @@ from polars_rank.metrics.nodes import Value
 from polars_rank.metrics.ties import has_reverse, reverse
 
 _LABEL, _SCORE = pl.col("label"), pl.col("score")
-_ROW, _ROWS, _LOWEST = OWN + "row", OWN + "rows", OWN + "lowest relevant label"
+_ROW, _ROWS = OWN + "row", OWN + "rows"
 _ROW_NUMBER, _RETRIEVED = OWN + "number of the row", OWN + "is retrieved"
 
 # Columns that all plans share.
@@ -104,17 +103,11 @@ def _of_label(
 ) -> pl.LazyFrame:
     """Return the per-query table of a log with one column of labels."""
     metrics: dict[Rules, list[MetricColumn]] = {}
-    every = [Rules.of_metric(each) for each in evaluation.metrics]
+    every = [Rules.of(each.conventions) for each in evaluation.metrics]
     for rules, column in zip(every, evaluation.metrics, strict=True):
         # The best order of tied documents is the reverse of the worst one.
         worst = rules._replace(ties="worst")
-        reverse = (
-            rules.ties == "best"
-            and worst in every
-            and rules.duplicates not in CREDITED
-            and rules.copies_depth is None
-            and has_reverse(column.metric)
-        )
+        reverse = rules.ties == "best" and worst in every and has_reverse(column.metric)
         metrics.setdefault(worst if reverse else rules, []).append(column)
     tables: list[pl.LazyFrame] = []
     for rules, alike in metrics.items():
@@ -147,17 +140,11 @@ def _table(
         whole_labels=canonical.schema[canonical.label] in INTEGERS,
         placed=columns.placed,
         attributes=[] if evaluation.items is None else schema_of(evaluation.items).names(),
-        credits_copies=rules.marks_copies(columns) and rules.duplicates == "credit_each",
     )
     values = [_value(column, rules, about) for column in evaluation.metrics]
-    # Attributes, copies of documents, and lowest relevant labels of rankings are read by rows.
-    fits = evaluation.items is None and not rules.keeps_copies and all(map(fits_columns, values))
-    if (
-        lengths is not None
-        and columns_are_faster(lengths)
-        and fits
-        and not isinstance(rules.rel, str)
-    ):
+    # Attributes are read by rows.
+    fits = evaluation.items is None and all(map(fits_columns, values))
+    if lengths is not None and columns_are_faster(lengths) and fits:
         key = key_of_columns(rules.ties, canonical, text_ids=rules.text_ids, row=ROW)
         if key is not None:
             columns_by_position = by_columns(values, lengths.longest, rules.rel, about)
@@ -182,30 +169,9 @@ def _by_columns(plan: Plan, stages: ColumnStages, documents: Documents) -> pl.La
 
 
 def _named(plan: Plan, values: Sequence[pl.Expr]) -> list[pl.Expr]:
-    """Return values under the names of their metrics, rounded by their conventions."""
+    """Return values under the names of their metrics."""
     metrics = plan.evaluation.metrics
-    return [
-        _rounded(value, column).alias(column.name)
-        for value, column in zip(values, metrics, strict=True)
-    ]
-
-
-def _rounded(value: pl.Expr, column: MetricColumn) -> pl.Expr:
-    """Return a value, rounded half up if its conventions round it."""
-    decimals = column.conventions.decimals
-    if decimals is None or not _is_rounded(column.metric, column.conventions):
-        return value
-    scale: float = 10.0**decimals
-    below = (value * scale).floor()
-    half_up = (below + (value * scale - below >= 0.5)) / scale
-    rounded = half_up.round(decimals)  # Polars divides by a number with an error in the last digit
-    return pl.when(value.abs() < 2.0**52 / scale).then(rounded).otherwise(value)
-
-
-def _is_rounded(metric: pl.Expr, conventions: Conventions) -> bool:
-    """Return whether conventions round a metric; expressions and logarithms are not rounded."""
-    is_metric = isinstance(metric, Metric) and metric.aggregate != "geometric"
-    return is_metric and conventions.decimals is not None
+    return [value.alias(column.name) for value, column in zip(values, metrics, strict=True)]
 
 
 def _by_rows(plan: Plan, stages: RowStages) -> pl.LazyFrame:
@@ -228,7 +194,7 @@ def _by_rows(plan: Plan, stages: RowStages) -> pl.LazyFrame:
         of_ranking = {name: pl.col(name).first() for name in plan.facts}
     else:
         # No metric reads the order of documents: rankings are not sorted.
-        relevant = is_relevant(_LABEL, _lowest(plan)).alias("relevant")
+        relevant = is_relevant(_LABEL, plan.rules.rel).alias("relevant")
         rank = pl.when(_SCORE.is_not_null()).then(1).alias("rank")
         documents = documents.with_columns(relevant, rank).with_columns(**stages.rows)
     table = documents.group_by(keys.group, maintain_order=True).agg(
@@ -259,44 +225,28 @@ def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Mapping[str, pl.Exp
     """Return one row per ranking with its documents in rank order, up to the depth of metrics."""
     depth, rules = plan.needs.depth, plan.rules
     reads = {*plan.reads, "score"} if _reads_ties(plan) else plan.reads
-    document = [name for name in ("score", "doc", DOCUMENT, LATER) if name in reads] + plan.extras
+    document = [name for name in ("score", "doc", DOCUMENT) if name in reads] + plan.extras
     canonical = canonical_columns(plan.columns, rules)
     only_label = {*document} <= {"score"}
-    ideal_label = _LABEL
-    if rules.marks_copies(plan.columns):
-        if "ideal_rank" in reads and LATER not in document:
-            document.append(LATER)
-        ideal_label = pl.when(~pl.col(LATER)).then(_LABEL)
-        labels = pl.Schema({**canonical.schema, ORDER_LABEL: canonical.schema["label"]})
-        canonical = canonical._replace(label=ORDER_LABEL, schema=labels)
-    order = rank_order(
-        rules.ties, canonical,
-        only_label=only_label, text_ids=rules.text_ids, stable=rules.keeps_copies,
-    )  # fmt: skip
+    order = rank_order(rules.ties, canonical, only_label=only_label, text_ids=rules.text_ids)
     row = pl.struct("label", *document, _IS_RETRIEVED)
     parts = {_ROW: row.sort_by(**order)}
     if IDEAL_LABEL in plan.reads:
-        parts[IDEAL_LABEL] = ideal_label.sort(descending=True, nulls_last=True)
+        parts[IDEAL_LABEL] = _LABEL.sort(descending=True, nulls_last=True)
     number = pl.len()
     if depth is not None:
         parts = {name: values.head(depth) for name, values in parts.items()}
         number = number.clip(upper_bound=depth)
     parts[_ROWS] = number
-    lowest = lowest_label(rules.rel, ideal_label)
-    if isinstance(lowest, pl.Expr):
-        parts[_LOWEST] = lowest
     # Numbers of relevant documents, which give the running count at the start of each ranking.
     for name, rel in plan.hits.items():
-        parts[name] = is_relevant(_LABEL, lowest if rel is None else rel).sum()
+        parts[name] = is_relevant(_LABEL, rules.rel if rel is None else rel).sum()
     rankings = documents.group_by(plan.keys.group, maintain_order=True).agg(
         *plan.carried, **of_ranking, **parts
     )
     if "ideal_rank" not in plan.reads:
         return rankings
-    label = pl.element().struct.field("label")
-    if LATER in document:
-        label = pl.when(~pl.element().struct.field(LATER)).then(label)
-    ideal_rank = label.rank("ordinal", descending=True)
+    ideal_rank = pl.element().struct.field("label").rank("ordinal", descending=True)
     return rankings.with_columns(pl.col(_ROW).list.eval(ideal_rank).alias("ideal_rank"))
 
 
@@ -306,7 +256,7 @@ def _ranked_table(rankings: pl.LazyFrame, plan: Plan, stages: RowStages) -> pl.L
     Hits are running counts over all rows minus the counts at the start of the ranking. A count per
     ranking would take three times as long for short rankings.
     """
-    hits, reads, lowest = plan.hits, plan.reads, _lowest(plan)
+    hits, reads, lowest = plan.hits, plan.reads, plan.rules.rel
     nested = [_ROW, *(name for name in (IDEAL_LABEL, "ideal_rank") if name in reads), POSITION]
     columns = [_RANK]
     if "relevant" in reads:
@@ -331,11 +281,6 @@ def _ranked_table(rankings: pl.LazyFrame, plan: Plan, stages: RowStages) -> pl.L
     if stages.ties:
         ranked = ranked.with_columns(**stages.ties)
     return ranked.with_columns(**stages.rows)
-
-
-def _lowest(plan: Plan) -> float | pl.Expr:
-    """Return the lowest relevant label, which may be a column of the ranked table."""
-    return pl.col(_LOWEST) if isinstance(plan.rules.rel, str) else plan.rules.rel
 
 
 def _with_ties(rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -392,16 +337,10 @@ def _check_expression(column: MetricColumn) -> None:
 
 def _changes(conventions: Conventions, name: str) -> bool:
     """Return whether conventions change a metric that an expression over the ranked table reads."""
-    if conventions.duplicates == "credit_each":  # one label per row cannot express it
-        return True
-    reads_copies = conventions.duplicates == "distinct"
-    changes = conventions.parameters or conventions.gain_from is not None or reads_copies
-    if not changes and conventions.decimals is None:
+    if not conventions.parameters and conventions.gain_from is None:
         return False
     try:
         metric = read_metric(name)
     except ArgumentError:  # a parameter has no representation as text
-        return True
-    if copies_depth(metric, conventions) is not None or _is_rounded(metric, conventions):
         return True
     return conventions.apply(metric).arguments != metric.arguments

@@ -13,13 +13,11 @@ from polars_rank.columns import (
     EXCLUDED,
     RANKED,
     Columns,
-    Rel,
     Score,
     is_relevant,
-    lowest_label,
 )
 from polars_rank.conventions import POLARS_RANK, Conventions, Duplicates, Ties, Unjudged
-from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.errors import SchemaError
 from polars_rank.evaluation.attributes import IN_ITEMS, unknown_check, unless_excluded
 from polars_rank.evaluation.checks import (
     FAILED,
@@ -36,18 +34,14 @@ from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.evaluation.order import (
     CONFLICT,
-    LATER,
-    ORDER_LABEL,
-    TIED_COPY,
     Order,
     best_of_each,
     conflict_with,
-    labels_of_copies,
     position,
     rank_order,
 )
 from polars_rank.evaluation.parameters import Evaluation
-from polars_rank.evaluation.rows import Rules, scored_schema
+from polars_rank.evaluation.rows import Rules
 from polars_rank.frames.batches import NUMBERED, by_ranking
 from polars_rank.frames.tables import Table, framed, schema_of
 
@@ -57,7 +51,7 @@ if TYPE_CHECKING:
 #: Column of the score that ranks documents.
 _SCORE = OWN + "ranked score"
 #: Columns that are not in the result.
-_INTERNAL = (FAILED, _SCORE, EXCLUDED, IN_ITEMS, CONFLICT, LATER, TIED_COPY, ORDER_LABEL)
+_INTERNAL = (FAILED, _SCORE, EXCLUDED, IN_ITEMS, CONFLICT)
 
 
 @described_by(evaluate)
@@ -73,7 +67,7 @@ def rank(
     scores: Sequence[str] | None = None,
     by: Names | None = None,
     ties: Ties | None = None,
-    rel: Rel | None = None,
+    rel: float | None = None,
     unjudged: Unjudged | None = None,
     duplicates: Duplicates | None = None,
     items: Table | None = None,
@@ -124,9 +118,6 @@ def rank(
           seen documents that are dropped and for the row of a ranking without documents.
         - `hits`: the number of relevant documents at this rank or above; null if the rank is null.
 
-        With `duplicates="credit_once"`, the labels of later copies are null: they are not relevant,
-        and have no ideal rank.
-
         Documents that are dropped or removed are not retrieved, but their rows remain, because a
         ranking that loses all its documents still counts. With `exclude_seen`, all columns of seen
         documents are null except keys and ids. With `unjudged="removed"`, scores of unjudged
@@ -137,19 +128,16 @@ def rank(
     SchemaError
         If a column is missing or has a wrong type, or has the name of an added column.
     DataError
-        For null queries, NaN or infinite scores or labels, duplicate documents, and copies of a
-        document whose labels contradict each other (see `duplicates`). A lazy result raises it when
-        it is collected.
+        For null queries, NaN or infinite scores or labels, and duplicate documents (see
+        `duplicates`). A lazy result raises it when it is collected.
     ArgumentError
-        For an invalid parameter; for conventions with `ties="expected"`, which is a mean over many
-        orders; and for `duplicates="credit_each"`, by which a copy has a gain at its rank, but is
-        not one of the judged documents.
+        For an invalid parameter, and for conventions with `ties="expected"`, which is a mean over
+        many orders.
 
     Notes
     -----
     Metrics as expressions over the ranked table equal those of `per_query` with the same options,
-    unless the conventions change a parameter of the metric or have an exception for it, and except
-    `ndcg(k, depth="retrieved")` with `duplicates="distinct"`.
+    unless the conventions change a parameter of the metric or have an exception for it.
 
     Unless `ties` is "input", the order of rows does not affect any value. Integers and decimals
     are compared exactly.
@@ -208,7 +196,8 @@ def rank(
     if exclude_seen:
         numbers = [name for name, dtype in columns.schema.items() if dtype == NUMBERED]
         log = log.with_columns(unless_excluded(pl.exclude(*columns.pair, *numbers, EXCLUDED)))
-    rules = _rules(evaluation.conventions)
+    # Unlike an evaluation, a ranked table has one order: "expected" is an error.
+    rules = Rules.of(evaluation.conventions)._replace(ties=evaluation.conventions.ties)
     checks = _checks(columns, rules)
     if items is not None:
         unknown = (pl.col(IN_ITEMS).is_null() & pl.col(_SCORE).is_not_null()).any()
@@ -230,19 +219,8 @@ def _checks(columns: Columns, rules: Rules) -> list[Check]:
     if columns.doc is not None and rules.duplicates == "error":
         checks.append(duplicate_check(columns, columns.doc))
     if rules.merges_copies(columns):
-        checks.append(conflict_check(columns, rules.duplicates))
+        checks.append(conflict_check(columns))
     return [*checks, *unnamed_checks(columns)]
-
-
-def _rules(conventions: Conventions) -> Rules:
-    """Return the rules of a ranked table; raise for those that it cannot express."""
-    if conventions.duplicates == "credit_each":
-        raise ArgumentError(
-            "`duplicates='credit_each'` is not available here: a copy has a gain at its rank, but "
-            "does not count among the judged documents, which the one label of a row cannot "
-            "express. Use per_query or evaluate, or 'credit_once' or 'distinct'"
-        )
-    return Rules.of(conventions)._replace(ties=conventions.ties)
 
 
 def _as_runs(
@@ -285,37 +263,20 @@ def _with_ranks(
 ) -> pl.LazyFrame:
     """Return the ranked table of complete rankings, with the number of a failed check."""
     label = columns.number(columns.label)
-    own = columns._replace(score=_SCORE, schema=scored_schema(columns, rules, _SCORE))
-    judgment, labels = label, {}
+    schema = pl.Schema({**columns.schema, _SCORE: rules.score_type(columns)})
+    own = columns._replace(score=_SCORE, schema=schema)
     if rules.merges_copies(columns):
-        conflict = conflict_with(
-            lambda value: value.first().over(columns.pair), columns, rules.duplicates
-        )
-        log = log.with_columns(conflict.alias(CONFLICT))
-    if rules.marks_copies(columns):
-        log = _with_marks(log, columns, rules)
-        at_rank, of_order = labels_of_copies(label, rules.duplicates, rules.ties)
-        labels = {columns.label: at_rank, ORDER_LABEL: of_order}
-        judgment = pl.when(~pl.col(LATER)).then(label)
-        schema = pl.Schema({**own.schema, ORDER_LABEL: columns.number_type(columns.label)})
-        own = own._replace(label=ORDER_LABEL, schema=schema)
-    else:
-        log = _without_duplicates(log, columns, rules)
+        log = _without_copies(log, columns, rules.duplicates)
     unnamed = {OWN + name: pl.col(name) for name in columns.unnamed}
-    retrieved, judged = pl.col(_SCORE).is_not_null(), judgment.is_not_null()
-    by_score = rank_order(rules.ties, own, text_ids=rules.text_ids, stable=rules.keeps_copies)
-    by_label = Order(
-        by=[judgment, pl.col("rank")], descending=[True, False], nulls_last=[True, True]
-    )
-    own_columns = {_SCORE: rules.score(columns), **labels, **unnamed}
-    lowest = lowest_label(rules.rel, judgment)
-    if isinstance(lowest, pl.Expr):
-        lowest = lowest.over(columns.keys)
+    retrieved, judged = pl.col(_SCORE).is_not_null(), label.is_not_null()
+    by_score = rank_order(rules.ties, own, text_ids=rules.text_ids)
+    by_label = Order(by=[label, pl.col("rank")], descending=[True, False], nulls_last=[True, True])
+    own_columns = {_SCORE: rules.score(columns), **unnamed}
     return (
         log.with_columns(failed(checks, "row"), **own_columns)
         .with_columns(
             position(by_score).over(columns.keys).alias("rank"),
-            pl.when(columns.is_document).then(is_relevant(label, lowest)).alias("relevant"),
+            pl.when(columns.is_document).then(is_relevant(label, rules.rel)).alias("relevant"),
             failed_in_ranking(checks).over(columns.keys),
         )
         .with_columns(
@@ -353,31 +314,14 @@ def ranked_documents(
     return _ranked(rows, own, rules).drop(OWN + "score")
 
 
-def _without_duplicates(log: pl.LazyFrame, columns: Columns, rules: Rules) -> pl.LazyFrame:
-    """Return the log with the first or highest-scored row of each document in a ranking.
+def _without_copies(log: pl.LazyFrame, columns: Columns, duplicates: Duplicates) -> pl.LazyFrame:
+    """Return one row of each document: the one with the highest score, or the first one.
 
-    Rows that a check refuses remain.
+    A row in `CONFLICT` with another copy is not dropped.
     """
-    if not rules.merges_copies(columns):
-        return log
-    return log.filter(_is_best(columns, rules.duplicates) | pl.col(CONFLICT))
-
-
-def _with_marks(log: pl.LazyFrame, columns: Columns, rules: Rules) -> pl.LazyFrame:
-    """Return the log with the columns `LATER` and `TIED_COPY`."""
-    scored = columns._replace(score=_SCORE, schema=scored_schema(columns, rules, _SCORE))
-    score, later = pl.col(_SCORE), pl.col(LATER)
-    tied = (later & (score == score.max().over(columns.pair))).fill_null(value=False)
-    return (
-        log.with_columns(rules.score(columns).alias(_SCORE))
-        .with_columns((~_is_best(scored, rules.duplicates)).alias(LATER))
-        .with_columns(tied.alias(TIED_COPY))
-    )
-
-
-def _is_best(columns: Columns, duplicates: Duplicates) -> pl.Expr:
-    """Return whether a row is the first or highest-scored row of its document in a ranking."""
     order = best_of_each(columns, duplicates)
     row = pl.int_range(pl.len()).sort_by(**order)
     is_best = pl.col(str(columns.doc)).sort_by(**order).is_first_distinct().sort_by(row)
-    return is_best.over(columns.keys)
+    conflict = conflict_with(lambda value: value.first().over(columns.pair), columns)
+    conflicting = log.with_columns(conflict.alias(CONFLICT))
+    return conflicting.filter(is_best.over(columns.keys) | pl.col(CONFLICT))

@@ -13,9 +13,9 @@ import polars as pl
 
 from polars_rank._params import OWN, check_column, missing_column
 from polars_rank._progress import known_rows, watch
-from polars_rank.columns import EXCLUDED, RANKED, Columns, Rel
-from polars_rank.conventions import CREDITED, Conventions, Duplicates, Ties, Unjudged
-from polars_rank.errors import ArgumentError, SchemaError, hint
+from polars_rank.columns import EXCLUDED, RANKED, Columns
+from polars_rank.conventions import Conventions, Duplicates, Ties, Unjudged
+from polars_rank.errors import SchemaError, hint
 from polars_rank.evaluation.attributes import IN_ITEMS, UNKNOWN, unless_excluded
 from polars_rank.evaluation.by_columns import ColumnStages
 from polars_rank.evaluation.by_rows import DOCUMENT, RowStages
@@ -24,7 +24,6 @@ from polars_rank.evaluation.checks import (
     checks_of,
     conflict_check,
     constant_check,
-    copy_checks,
     duplicate_check,
     failed,
     row_checks,
@@ -34,25 +33,15 @@ from polars_rank.evaluation.checks import (
 )
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.corrections import CORRECTION_COLUMNS
-from polars_rank.evaluation.order import (
-    CONFLICT,
-    LATER,
-    ORDER_LABEL,
-    TIED_COPY,
-    Order,
-    best_of_each,
-    conflict_with,
-    labels_of_copies,
-    rank_order,
-)
-from polars_rank.evaluation.parameters import Evaluation, MetricColumn
+from polars_rank.evaluation.order import CONFLICT, best_of_each, conflict_with
+from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.stages import Needs
 from polars_rank.metrics.analyses import of_scored_documents
 from polars_rank.metrics.metric import Metric, parameters_of
 from polars_rank.metrics.user_columns import invalid_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 #: The largest 32-bit float.
 _LARGEST_32 = (2 - 2**-23) * 2.0**127
@@ -85,21 +74,19 @@ _SOURCES = {
 _ROW = OWN + "row"
 #: Column of the number of a row in its ranking, in the order of the log.
 _ROW_NUMBER = OWN + "place"
-#: Column of the score that ranks documents, before rows are selected.
-_SCORE = OWN + "score of the copy"
+#: Column that says whether a row is not the first one of its document.
+_LATER = OWN + "later copy"
 
 
 class Rules(NamedTuple):
     """The rules that order the documents of a ranking and interpret their labels."""
 
     ties: Ties | None
-    rel: Rel
+    rel: float
     unjudged: Unjudged = "nonrelevant"
     float32_scores: bool = False
     text_ids: bool = False
     duplicates: Duplicates = "error"
-    #: The rank below which later copies of a document are dropped, if there is one.
-    copies_depth: int | None = None
 
     @classmethod
     def of(cls, own: Conventions) -> Rules:
@@ -111,26 +98,9 @@ class Rules(NamedTuple):
             own.duplicates,
         )  # fmt: skip
 
-    @classmethod
-    def of_metric(cls, column: MetricColumn) -> Rules:
-        """Return the rules of a column of the per-query table."""
-        rules = cls.of(column.conventions)
-        if column.conventions.ties == "expected":  # no copy is above another one
-            return rules
-        return rules._replace(copies_depth=copies_depth(column.metric, column.conventions))
-
-    @property
-    def keeps_copies(self) -> bool:
-        """Whether all copies of a document are retrieved."""
-        return self.duplicates in (*CREDITED, "distinct")
-
-    def marks_copies(self, columns: Columns) -> bool:
-        """Whether rows have the columns `LATER` and `TIED_COPY`."""
-        return columns.doc is not None and self.duplicates in CREDITED
-
     def merges_copies(self, columns: Columns) -> bool:
-        """Whether copies of a document count as one, so that rows have the column `CONFLICT`."""
-        return columns.doc is not None and self.duplicates not in ("error", "distinct")
+        """Whether one row of each document is kept, so that rows have the column `CONFLICT`."""
+        return columns.doc is not None and self.duplicates != "error"
 
     @property
     def changes_scores(self) -> bool:
@@ -151,27 +121,6 @@ class Rules(NamedTuple):
     def score_type(self, columns: Columns) -> pl.DataType:
         """Return the type of `score`."""
         return pl.Float32() if self.float32_scores else columns.number_type(columns.score)
-
-
-def copies_depth(metric: pl.Expr, conventions: Conventions) -> int | None:
-    """Return the rank below which a metric does not read copies that are documents of their own.
-
-    An ideal ranking that is as long as the ranking, down to a cutoff, has the copies above it.
-    """
-    if conventions.duplicates != "distinct" or not isinstance(metric, Metric):
-        return None
-    depths = [
-        leaf.arguments.get("k")
-        for leaf in metric.leaves
-        if leaf.arguments.get("depth") == "retrieved" and "ideal" in parameters_of(leaf)
-    ]
-    depth: int | None = next((each for each in depths if each is not None), None)
-    if depth is not None and len(metric.leaves) > 1:
-        raise ArgumentError(
-            f"{metric} has `depth='retrieved'`, for which `duplicates='distinct'` judges the "
-            "copies down to the cutoff; evaluate the metric itself"
-        )
-    return depth
 
 
 class Plan(NamedTuple):
@@ -212,8 +161,6 @@ class Plan(NamedTuple):
     ) -> Plan:
         """Return the plan of the metrics that have these stages, with some of the facts."""
         keys, kept, needs = Keys.of(columns), evaluation.kept, stages.needs
-        if isinstance(rules.rel, str):  # the plan that sorts rankings has all labels of each
-            needs = needs._replace(ordered=True)
         reads: set[str] = set()
         lowest: dict[str, float | None] = {}
         if isinstance(stages, RowStages):
@@ -283,28 +230,19 @@ def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:
         all_checks += evaluation.correction.checks(plan.needs.refused)
     if columns.doc is not None and plan.rules.duplicates == "error":
         all_checks.append(duplicate_check(columns, "doc", repeated=repeated))
-    if columns.doc is not None and any(
-        each.conventions.ties == "expected"
-        and copies_depth(each.metric, each.conventions) is not None
-        for each in evaluation.metrics
-    ):
-        remedy = (
-            "`depth='retrieved'` judges copies down to the cutoff, for which `ties='expected'` has "
-            "no closed form; set `ties` to one order, such as 'doc'"
-        )
-        all_checks.append(duplicate_check(columns, "doc", remedy=remedy))
     if plan.rules.merges_copies(columns):
-        all_checks.append(conflict_check(columns, plan.rules.duplicates))
-    if plan.rules.marks_copies(columns):
-        expected = any(each.conventions.ties == "expected" for each in evaluation.metrics)
-        all_checks += copy_checks(columns, plan.rules.duplicates, expected=expected)
+        all_checks.append(conflict_check(columns))
     all_checks += [
-        unscored_check(str(leaf), lowest, columns.score_parameter, columns.score)
+        unscored_check(
+            str(leaf),
+            column.conventions.rel if rel is None else rel,
+            columns.score_parameter,
+            columns.score,
+        )
         for column in evaluation.metrics
         if isinstance(column.metric, Metric)
         for leaf in column.metric.leaves
         for rel in of_scored_documents(leaf.tree)
-        if not isinstance(lowest := column.conventions.rel if rel is None else rel, str)
     ]
     all_checks += [constant_check(name, own) for own, name in evaluation.kept.items()]
     return [*all_checks, *unnamed_checks(columns)]
@@ -313,22 +251,15 @@ def checks(plan: Plan, repeated: pl.Expr | None = None) -> list[Check]:
 def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
     """Return the rows of the log, ranking by ranking, with the number of a failed check."""
     columns, evaluation, rules, keys = plan.columns, plan.evaluation, plan.rules, plan.keys
-    score, label = rules.score(columns), columns.number(columns.label)
-    order_label: list[pl.Expr] = []
-    copies = [CONFLICT] * rules.merges_copies(columns)
-    if rules.marks_copies(columns):
-        copies += [LATER, TIED_COPY]
-        label, of_order = labels_of_copies(label, rules.duplicates, rules.ties)
-        order_label = [of_order.alias(ORDER_LABEL)]
+    merges_copies = rules.merges_copies(columns)
     extras = [pl.col(name) for name in plan.extras]
     if evaluation.exclude_seen:
         extras = [unless_excluded(column) for column in extras]
     selected: list[pl.Expr | str] = [
         *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
-        score.alias("score"),
-        label.alias("label"),
-        *order_label,
-        *copies,
+        rules.score(columns).alias("score"),
+        columns.number(columns.label).alias("label"),
+        *([CONFLICT] if merges_copies else []),
         *(pl.col(name).alias(own) for own, name in evaluation.kept.items()),
         *(pl.col(name).alias(OWN + name) for name in columns.unnamed),
         *extras,
@@ -336,9 +267,7 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
         *([columns.is_document.alias(DOCUMENT)] if DOCUMENT in plan.reads else []),
         failed(checked, "row"),
     ]
-    change: Callable[[pl.LazyFrame], pl.LazyFrame] | None = None
-    if rules.merges_copies(columns) or (columns.doc is not None and rules.copies_depth is not None):
-        change = partial(_by_document, plan)
+    change = partial(_without_copies, plan) if merges_copies else None
     adjacent = keys.rows(plan.log, selected, change)
     if evaluation.progress:  # after the sort: the bar hides from Polars that a log is sorted
         return watch(adjacent, known_rows(plan.log)).set_sorted(keys.group)
@@ -380,12 +309,11 @@ def _missing(name: str, plan: Plan) -> SchemaError:
     )
 
 
-def _by_document(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the rows of each ranking by document, its first copy first.
+def _without_copies(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
+    """Return one row of each document: the one with the highest score, or the first one.
 
-    Later copies are marked in `LATER` and `TIED_COPY`, or dropped: the rules keep the row with the
-    highest score, or the first row. A copy whose label contradicts that of another one is marked in
-    `CONFLICT` and not dropped. With `ties="input"`, the rows keep their order.
+    A row in `CONFLICT` with another copy is not dropped. With `ties="input"`, the rows keep their
+    order; otherwise, they are by document.
     """
     columns, keys, rules = plan.columns, plan.keys, plan.rules
     used = [*columns.keys, str(columns.doc), columns.score, columns.label]
@@ -396,66 +324,29 @@ def _by_document(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
     others = [name for name in dict.fromkeys(used) if name not in keys.order]
     is_input = rules.ties == "input"
     number = [pl.int_range(pl.len()).alias(_ROW_NUMBER)] * is_input
-    row = pl.struct(*others, *number)
-    rows = log.select(*keys.order, *others)
-    conflict = conflict_with(pl.Expr.shift, columns, rules.duplicates)
-    if rules.marks_copies(columns):
-        own = columns._replace(score=_SCORE, schema=scored_schema(columns, rules, _SCORE))
-        order = best_of_each(own, rules.duplicates)
-        marks = copies_in_order(order, str(columns.doc), _SCORE)
-        rows = rows.with_columns(rules.score(columns).alias(_SCORE))
-        documents = _of_each_ranking(rows, {_ROW: row.sort_by(**order), **marks}, keys)
-        documents = documents.with_columns((pl.col(LATER) & conflict).alias(CONFLICT))
-        others += [*marks, CONFLICT]
-    elif rules.copies_depth is not None:
-        own = columns._replace(score=_SCORE, schema=scored_schema(columns, rules, _SCORE))
-        order = rank_order(rules.ties, own, text_ids=rules.text_ids, stable=True)
-        is_later = ~pl.col(str(columns.doc)).sort_by(**order).is_first_distinct()
-        is_below = pl.int_range(pl.len()) >= rules.copies_depth
-        rows = rows.with_columns(rules.score(columns).alias(_SCORE))
-        parts = {_ROW: row.sort_by(**order), LATER: is_later & is_below}
-        documents = _of_each_ranking(rows, parts, keys).filter(~pl.col(LATER))
-    else:
-        order = best_of_each(columns, rules.duplicates)
-        same = [
-            pl.col(name).eq_missing(pl.col(name).shift(1))
-            for name in (*keys.order, str(columns.doc))
-        ]
-        later = pl.all_horizontal(same).fill_null(value=False)
-        documents = (
-            _of_each_ranking(rows, {_ROW: row.sort_by(**order)}, keys)
-            .with_columns(later.alias(LATER), (later & conflict).alias(CONFLICT))
-            .filter(~pl.col(LATER) | pl.col(CONFLICT))
-        )
-        others.append(CONFLICT)
+    row = pl.struct(*others, *number).sort_by(**best_of_each(columns, rules.duplicates))
+    same = [
+        pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*keys.order, str(columns.doc))
+    ]
+    later = pl.all_horizontal(same).fill_null(value=False)
+    conflict = conflict_with(pl.Expr.shift, columns)
+    documents = (
+        _of_each_ranking(log.select(*keys.order, *others), row, keys)
+        .with_columns(later.alias(_LATER), (later & conflict).alias(CONFLICT))
+        .filter(~pl.col(_LATER) | pl.col(CONFLICT))
+    )
     if is_input:
-        in_order = pl.struct(others).sort_by(_ROW_NUMBER)
-        documents = _of_each_ranking(documents, {_ROW: in_order}, keys)
+        in_order = pl.struct(*others, CONFLICT).sort_by(_ROW_NUMBER)
+        documents = _of_each_ranking(documents, in_order, keys)
     return documents.set_sorted(keys.order)
 
 
-def scored_schema(columns: Columns, rules: Rules, score: str) -> pl.Schema:
-    """Return the schema of a log with the column `score`, which ranks documents."""
-    return pl.Schema({**columns.schema, score: rules.score_type(columns)})
-
-
-def copies_in_order(order: Order, doc: str, score: str) -> dict[str, pl.Expr]:
-    """Return the marks of the rows of a ranking, in an order by document, best score first."""
-    docs, scores = (pl.col(name).sort_by(**order) for name in (doc, score))
-    later = docs.eq_missing(docs.shift(1)) & (pl.int_range(pl.len()) > 0)
-    best = pl.when(~later).then(scores).forward_fill()
-    return {LATER: later, TIED_COPY: (later & (scores == best)).fill_null(value=False)}
-
-
-def _of_each_ranking(log: pl.LazyFrame, parts: dict[str, pl.Expr], keys: Keys) -> pl.LazyFrame:
-    """Return the keys and the rows of each ranking; `parts` aggregates their columns to lists.
-
-    The list `_ROW` has structs.
-    """
+def _of_each_ranking(log: pl.LazyFrame, row: pl.Expr, keys: Keys) -> pl.LazyFrame:
+    """Return the keys and the rows of each ranking; `row` aggregates their columns to structs."""
     return (
         log.set_sorted(keys.order)
         .group_by(keys.order, maintain_order=True)
-        .agg(**parts)
-        .explode(*parts)
+        .agg(row.alias(_ROW))
+        .explode(_ROW)
         .unnest(_ROW)
     )

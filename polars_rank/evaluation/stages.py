@@ -31,8 +31,6 @@ class LogFacts(NamedTuple):
     placed: bool = False
     #: The columns of `items`.
     attributes: Collection[str] = ()
-    #: Whether each copy of a document is credited at its rank, and judged once.
-    credits_copies: bool = False
 
 
 class Needs(NamedTuple):

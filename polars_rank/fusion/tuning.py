@@ -21,7 +21,6 @@ from polars_rank._params import (
     used_twice,
     whole_number,
 )
-from polars_rank.columns import Rel
 from polars_rank.conventions import (
     POLARS_RANK,
     Conventions,
@@ -110,7 +109,7 @@ def tune_fusion(
     max_candidates: int = 1000,
     cluster: Names | None = None,
     confidence: float = 0.95,
-    rel: Rel | None = None,
+    rel: float | None = None,
     unjudged: Unjudged | None = None,
     query_set: QuerySet | None = None,
     undefined: Undefined | Mapping[str, Undefined] | None = None,
@@ -165,7 +164,7 @@ def tune_fusion(
     confidence
         Confidence level of the intervals, between 0 and 1.
     rel
-        Lowest relevant label, or "opensearch" (see `Conventions`). Default: 1.
+        Lowest relevant label. Default: 1.
     unjudged
         Treatment of retrieved documents without a label: "nonrelevant" (default), or "removed"
         from the ranking before ranks are computed.
@@ -315,7 +314,7 @@ def fusion_curve(
     max_candidates: int = 1000,
     cluster: Names | None = None,
     confidence: float = 0.95,
-    rel: Rel | None = None,
+    rel: float | None = None,
     unjudged: Unjudged | None = None,
     query_set: QuerySet | None = None,
     undefined: Undefined | Mapping[str, Undefined] | None = None,

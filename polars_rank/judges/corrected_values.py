@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names
-from polars_rank.conventions import CREDITED, POLARS_RANK, fixed_rel
+from polars_rank.conventions import POLARS_RANK
 from polars_rank.errors import ArgumentError, DataError, number_of, warn
 from polars_rank.evaluation.checks import with_check
 from polars_rank.evaluation.corrections import Correction, corrected_metric
@@ -182,12 +182,7 @@ def _corrected(column: MetricColumn, labels: set[str], *, has_ids: bool) -> Metr
             f"{column.name} (`metrics`) reads the labels as a column, which is not corrected; use "
             "t.LABEL, t.gain and t.relevant"
         )
-    if has_ids and conventions.duplicates in CREDITED:
-        raise ArgumentError(
-            f"`duplicates={conventions.duplicates!r}` is not supported: it counts a label at one "
-            "rank and not at another, and corrected labels do not; use 'max' or 'distinct'"
-        )
-    changed = corrected_metric(metric, column.name, fixed_rel(conventions))
+    changed = corrected_metric(metric, column.name, conventions.rel)
     if conventions.unjudged != "nonrelevant":
         raise ArgumentError(
             "`unjudged` must be 'nonrelevant': if documents without a label are removed, ranks "

@@ -137,15 +137,6 @@ TOOL_ALIASES: dict[tuple[str, str], str] = {
     ("Evidently", "arp"): "popularity",
     ("Evidently", "diversity"): "intra_list_diversity",
     ("LensKit", "recall"): "recall_capped",
-    ("Haystack", "documentmapevaluator"): "average_precision",
-    ("Haystack", "documentmrrevaluator"): "reciprocal_rank",
-    ("Haystack", "documentndcgevaluator"): "ndcg",
-    ("ragas", "context_precision"): "set_precision",
-    ("ragas", "id_based_context_precision"): "set_precision",
-    ("ragas", "idbasedcontextprecision"): "set_precision",
-    ("ragas", "context_recall"): "recall",
-    ("ragas", "id_based_context_recall"): "recall",
-    ("ragas", "idbasedcontextrecall"): "recall",
 }
 
 #: Other meanings of the name of a metric.
@@ -198,7 +189,7 @@ OF_GENERATION = {
             *("contextprecision", "contextutilization", "llmcontextprecisionwithreference"),
             *("llmcontextprecisionwithoutreference", "nonllmcontextprecisionwithreference"),
         ),
-        "use \"average_precision(norm='hits')\", or by ids 'set_precision', as in the preset ragas",
+        "use \"average_precision(norm='hits')\", or by ids 'set_precision'",
     ),
     "idbasedcontextprecision": "use 'set_precision'",
     **dict.fromkeys(

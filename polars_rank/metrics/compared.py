@@ -57,10 +57,5 @@ COMPARED = {
         "average_precision dcg hit_rate intra_list_diversity ndcg popularity precision rbp "
         "recall_capped reciprocal_rank"
     ),
-    "Haystack": "average_precision hit_rate ndcg recall reciprocal_rank",
-    "ragas": "recall set_precision",
-    "MLflow": "ndcg precision recall",
-    "LlamaIndex": "average_precision hit_rate ndcg precision recall reciprocal_rank",
     "Elasticsearch": "dcg err ndcg precision recall reciprocal_rank",
-    "OpenSearch": "average_precision dcg judged ndcg precision recall reciprocal_rank",
 }

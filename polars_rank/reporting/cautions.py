@@ -188,13 +188,10 @@ def _row_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
     has_duplicates = "repeated" in evidence.contents.columns
     duplicates: Any = evidence.contents.get_column("repeated").sum() if has_duplicates else 0
     if duplicates:
-        was, has = ("was", "has") if duplicates == 1 else ("were", "have")
+        was = "was" if duplicates == 1 else "were"
         effects = {
             "max": f"{was} removed; the row with the highest score was kept",
             "first": f"{was} removed; the row that came first was kept",
-            "credit_once": f"{has} ranks but no gain; the first copy was credited",
-            "credit_each": f"{was} credited at each rank, so values can exceed 1",
-            "distinct": f"{was} evaluated as documents of their own",
         }
         choice = question.definitions.of(question.first).duplicates
         yield (

@@ -171,9 +171,7 @@ def _has_only_relevant(labels: pl.DataFrame, question: Question) -> bool:
     first, rel = question.first, question.definitions.of(question.first).rel
     own = first.arguments.get("rel") if isinstance(first, Metric) else None
     lowest = rel if own is None else own
-    # The rule of OpenSearch makes only labels above 0 relevant.
-    relevant = known > 0 if isinstance(lowest, str) else known >= lowest
-    return bool(relevant.all())
+    return bool((known >= lowest).all())
 
 
 def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> pl.DataFrame | None:

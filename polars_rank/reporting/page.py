@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from polars_rank._params import Names
-    from polars_rank.columns import Rel, Score
+    from polars_rank.columns import Score
     from polars_rank.conventions import Conventions, Duplicates, QuerySet, Ties, Undefined, Unjudged
     from polars_rank.frames.tables import Table
     from polars_rank.metrics.names import Metrics
@@ -93,7 +93,7 @@ def report(
     position: str | None = None,
     scores: Sequence[str] | None = None,
     ties: Ties | None = None,
-    rel: Rel | None = None,
+    rel: float | None = None,
     unjudged: Unjudged | None = None,
     query_set: QuerySet | None = None,
     duplicates: Duplicates | None = None,

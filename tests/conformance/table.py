@@ -18,7 +18,7 @@ import polars_rank as pr
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import read
 
-from . import test_differences, test_engines, test_rag, test_recommenders, test_trec_eval
+from . import test_differences, test_engines, test_recommenders, test_trec_eval
 from .pairs import PEERS, Peer
 
 ROOT = Path(__file__).parents[2]
@@ -87,8 +87,7 @@ published source, which computes with 32 bits, within 1e-6: neural-search 3.8.0,
 RAG = """\
 ## Names in retrieval for language models
 
-With binary labels, 1 for an expected document or chunk. With the preset RAGAS, `context_precision` and
-`context_recall` are those by ids:
+With binary labels, 1 for an expected document or chunk:
 
 | name | tool | definition | metric |
 | --- | --- | --- | --- |
@@ -97,19 +96,37 @@ With binary labels, 1 for an expected document or chunk. With the preset RAGAS, 
 | context recall by ids | ragas | share of the expected documents that are retrieved | `recall` |
 | hit rate | LlamaIndex | 1 if an expected document is retrieved | `hit_rate` |
 | `DocumentRecallEvaluator` | Haystack | `single_hit`: 1 if an expected document is retrieved; `multi_hit`: share of them | `hit_rate`, `recall` |
+| `DocumentMAPEvaluator` | Haystack | average precision | `average_precision` |
+| `DocumentNDCGEvaluator` | Haystack | NDCG with linear gain | `ndcg` |
 | MRR | Haystack, LlamaIndex | 1 / rank of the first expected document; 0 if none is retrieved | `reciprocal_rank` |
+| precision, `precision_at_10` | LlamaIndex, MLflow | share of the retrieved documents, or of the first 10, that are expected | `precision(depth='retrieved')` |
+| `ndcg_at_10` | MLflow | NDCG; the ideal ranking has as many documents as are retrieved | `ndcg(depth='retrieved')@10` |
 | `ndcg_at_10` | MTEB, BEIR | NDCG with linear gain, as in trec_eval; no copies | `ndcg@10` |
 
-A document that is retrieved more than once counts differently. For the ranking b, b, c with the
-expected documents b and c, average precision is (1 + 2/2 + 3/3) / 2 = 1.5 in LlamaIndex, which credits
-every copy; (1 + 2/3) / 2 = 0.833 in Haystack, which credits the first copy and keeps the ranks of all;
-and 1 if copies are removed. MLflow makes every copy a document of its own. The presets set `duplicates`
-accordingly. Their values equal those of Haystack 3.4.1, ragas 0.4.3, MLflow 3.17.2 and LlamaIndex
-0.14.25 on random rankings with copies, except for the differences below; those of `ELASTICSEARCH` equal
-plain Python after the source of `modules/rank-eval` of Elasticsearch 8 (commit d04e400), and those of
-`OPENSEARCH` after that of the plugin `search-relevance` of OpenSearch 3.6 (commit 0b75cf8). Its search
-relevance workbench has a threshold of relevance for each query, the larger of half the highest label
-and the 90th percentile, and rounds the values of queries to two decimals.
+For rankings without repeated documents, the values of these metrics equal those of Haystack 3.4.1, ragas
+0.4.3, MLflow 3.17.2 and LlamaIndex 0.14.25, except for the differences below. Tools count a document that is
+retrieved more than once differently. These are their values for the ranking b, b, c with the expected
+documents b and c:
+
+| tool | rule | average precision | NDCG | recall |
+| --- | --- | --- | --- | --- |
+| Haystack | the first copy is credited, and all keep their ranks | (1 + 2/3) / 2 = 0.833 | 0.920 | 1 |
+| ragas | copies are removed | | | 1 |
+| MLflow | each copy is a relevant document of its own; in recall, the first one is credited | | 1 | 1 |
+| LlamaIndex | each copy is credited, but is one relevant document; precision and recall are of sets | (1 + 2/2 + 3/3) / 2 = 1.5 | 1.307 | 1 |
+
+Only two of the rules have no fault: to remove copies, with `duplicates="max"`, or to credit the first copy,
+with [ids of their own for the others](tasks/rag_retrieval.md#why-tools-differ). Values of ragas and Haystack
+are compared with them on random rankings with copies.
+
+## Search engines
+
+The values of `ELASTICSEARCH` equal plain Python after the source of `modules/rank-eval` of Elasticsearch 8
+(commit d04e400).
+
+The search relevance workbench of OpenSearch (plugin `search-relevance` 3.6, commit 0b75cf8) has a threshold
+of relevance for each query, and rounds the values of queries to two decimals before the mean. There is no
+preset for it; a [recipe](conventions.md#thresholds-of-queries) gives its numbers without the rounding.
 """
 
 DIFFERENCES = """\
@@ -136,7 +153,6 @@ SPELLED = {
     "llamaindex": "LlamaIndex",
     "mlflow": "MLflow",
     "elasticsearch": "Elasticsearch",
-    "opensearch": "OpenSearch",
     "lenskit": "LensKit",
     " ild ": " ILD ",
     "arp ": "ARP ",
@@ -162,7 +178,6 @@ SPELLED = {
 METRICS: dict[tuple[str, str], str | pr.Metric] = {
     **test_trec_eval.METRICS,
     **test_recommenders.METRICS,
-    **test_rag.METRICS,
     **test_engines.METRICS,
 }
 
@@ -185,12 +200,7 @@ PRESETS = {
     "RePlay": "REPLAY",
     "Evidently": "EVIDENTLY",
     "LensKit": "LENSKIT",
-    "Haystack": "HAYSTACK",
-    "ragas": "RAGAS",
-    "MLflow": "MLFLOW",
-    "LlamaIndex": "LLAMA_INDEX",
     "Elasticsearch": "ELASTICSEARCH",
-    "OpenSearch": "OPENSEARCH",
 }
 
 

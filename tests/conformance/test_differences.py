@@ -635,7 +635,7 @@ def test_irrcac_has_ordinal_weights_of_its_own() -> None:
 def test_llamaindex_rejects_queries_without_documents() -> None:
     """It needs retrieved and relevant documents. In polars_rank, undefined values count as 0."""
     values = FOUND["values"]["LlamaIndex"]["recall"]
-    ours = pr.per_query(rag_log(), "recall", conventions="llama_index")["recall"].to_list()
+    ours = pr.per_query(rag_log(), "recall", duplicates="max")["recall"].to_list()
     rejected = [own for own, theirs in zip(ours, values, strict=True) if theirs is None]
     assert set(rejected) == {0, None}
 
@@ -644,7 +644,7 @@ def test_mlflow_counts_queries_without_documents_as_1() -> None:
     """These have neither retrieved nor relevant documents. In polars_rank, they count as 0."""
     names = ["recall_at_3", "ndcg_at_3"]
     empty = [i for i, each in enumerate(RANKINGS) if not each["retrieved"] and not each["relevant"]]
-    ours = pr.per_query(rag_log(), names, conventions="mlflow").filter(pl.col("query").is_in(empty))
+    ours = pr.per_query(rag_log(), names, duplicates="max").filter(pl.col("query").is_in(empty))
     assert ours.select(names).null_count().row(0) == (len(empty), len(empty))
     assert {FOUND["values"]["MLflow"][name][query] for name in names for query in empty} == {1}
 

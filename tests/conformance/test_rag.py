@@ -3,38 +3,50 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import polars as pl
 import polars_rank as pr
 import pytest
-from polars_rank.conventions import counted_as, named
-from polars_rank.metrics.names import read
+from tables import with_own_ids
 
 from .write_rag import FIXTURE
 
 FOUND = json.loads(FIXTURE.read_text(encoding="utf-8"))
 RANKINGS = FOUND["rankings"]
 
-#: The metric for each name in each tool, under the preset of the tool.
+#: The metric that has the value of each name in each tool.
 METRICS = {
-    ("Haystack", "DocumentMAPEvaluator"): "DocumentMAPEvaluator",
-    ("Haystack", "DocumentMRREvaluator"): "DocumentMRREvaluator",
-    ("Haystack", "DocumentNDCGEvaluator"): "DocumentNDCGEvaluator",
-    ("Haystack", "DocumentRecallEvaluator(mode='single_hit')"): "hit_rate",
-    ("Haystack", "DocumentRecallEvaluator(mode='multi_hit')"): "recall",
-    ("ragas", "id_based_context_precision"): "id_based_context_precision",
-    ("ragas", "id_based_context_recall"): "id_based_context_recall",
-    **{
-        ("MLflow", f"{name}_at_{k}"): f"{name}_at_{k}"
-        for name in ("precision", "recall", "ndcg")
+    "Haystack": {
+        "DocumentMAPEvaluator": "ap",
+        "DocumentMRREvaluator": "rr",
+        "DocumentNDCGEvaluator": "ndcg",
+        "DocumentRecallEvaluator(mode='single_hit')": "hit_rate",
+        "DocumentRecallEvaluator(mode='multi_hit')": "recall",
+    },
+    "ragas": {
+        "id_based_context_precision": "set_precision",
+        "id_based_context_recall": "recall",
+    },
+    "MLflow": {
+        f"{name}_at_{k}": f"{metric}@{k}"
+        for name, metric in (
+            ("precision", "precision(depth='retrieved')"),
+            ("recall", "recall"),
+            ("ndcg", "ndcg(depth='retrieved')"),
+        )
         for k in (3, 8)
     },
-    **{
-        ("LlamaIndex", name): name
-        for name in ("hit_rate", "mrr", "precision", "recall", "ap", "ndcg")
+    "LlamaIndex": {
+        "hit_rate": "hit_rate",
+        "mrr": "rr",
+        "precision": "precision(depth='retrieved')",
+        "recall": "recall",
+        "ap": "ap",
+        "ndcg": "ndcg",
     },
 }
-pytestmark = pytest.mark.filterwarnings("ignore:column 'doc' .*each copy is credited")
+NAMES = [(tool, name) for tool, names in METRICS.items() for name in names]
 
 
 def log() -> pl.DataFrame:
@@ -49,37 +61,41 @@ def log() -> pl.DataFrame:
     return pl.DataFrame(rows, schema, orient="row")
 
 
-def is_different(tool: str, name: str, query: int) -> bool:
-    """Return whether a value is one of the differences in `test_differences`."""
-    retrieved, relevant = RANKINGS[query]["retrieved"], RANKINGS[query]["relevant"]
-    return tool == "MLflow" and not name.startswith("precision") and not (retrieved or relevant)
-
-
-@pytest.mark.parametrize(("tool", "name"), METRICS)
-def test_value_of_every_query(tool: str, name: str) -> None:
-    metric = read(METRICS[tool, name], tool)
-    conventions = named(tool)
-    found = pr.per_query(log(), metric, conventions=tool)[metric.output_name].to_list()
-    undefined = counted_as(metric, conventions)
-    expected = FOUND["values"][tool][name]
+def compare(tool: str, name: str, log: pl.DataFrame, **options: Any) -> int:
+    """Compare the values of queries with a tool; return how many are compared."""
+    metric = METRICS[tool][name]
+    found = pr.per_query(log, metric, ties="input", **options)
     compared = 0
-    for query, (own, theirs) in enumerate(zip(found, expected, strict=True)):
-        if is_different(tool, name, query) or (tool == "LlamaIndex" and theirs is None):
-            continue
-        value = undefined if own is None else own
-        if value == "skip":
-            assert theirs is None
-            continue
-        assert value == pytest.approx(theirs, rel=1e-7), query
-        compared += theirs is not None
-    assert compared > 30
+    for query, own in found.select("query", metric).iter_rows():
+        theirs = FOUND["values"][tool][name][query]
+        if theirs is not None and own is not None:
+            assert own == pytest.approx(theirs, rel=1e-7), query
+            compared += 1
+    return compared
 
 
-@pytest.mark.parametrize("tool", FOUND["versions"])
+@pytest.mark.parametrize(("tool", "name"), NAMES)
+def test_rankings_without_copies(tool: str, name: str) -> None:
+    unique = pl.struct("query", "doc").is_unique().all().over("query")
+    assert compare(tool, name, log().filter(unique)) >= 10
+
+
+@pytest.mark.parametrize("name", METRICS["Haystack"])
+def test_copies_with_ids_of_their_own_count_as_in_haystack(name: str) -> None:
+    """Copies keep their ranks, and the first one is credited."""
+    assert compare("Haystack", name, with_own_ids(log())) > 30
+
+
+@pytest.mark.parametrize("name", METRICS["ragas"])
+def test_copies_that_are_removed_count_as_in_ragas(name: str) -> None:
+    assert compare("ragas", name, log(), duplicates="max") > 30
+
+
+@pytest.mark.parametrize("tool", ["Haystack", "ragas"])
 def test_means(tool: str) -> None:
-    if tool not in ("Haystack", "ragas"):
-        return
+    """Haystack counts undefined values as 0. The means of ragas are over the known values."""
+    own, undefined = (with_own_ids(log()), "zero") if tool == "Haystack" else (log(), "skip")
     for name, values in FOUND["values"][tool].items():
         known = [value for value in values if value is not None]
-        found = pr.evaluate(log(), METRICS[tool, name], conventions=tool)
+        found = pr.evaluate(own, METRICS[tool][name], duplicates="max", undefined=undefined)
         assert found.item(0, -1) == pytest.approx(sum(known) / len(known)), name

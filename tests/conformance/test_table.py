@@ -63,9 +63,8 @@ def test_names_on_the_page_mean_their_metric_or_nothing() -> None:
             assert read(pair.name, preset).function is pair.metric.function, pair
     # Names with the syntax of another tool, and measures that are not one metric.
     assert {tool for tool, _ in table.other_names()} == {
-        *("scikit-learn", "CatBoost", "RecTools", "RePlay", "LensKit", "Haystack", "Elasticsearch"),
-        "OpenSearch",
-    }  # fmt: skip
+        *("scikit-learn", "CatBoost", "RecTools", "RePlay", "LensKit", "Elasticsearch"),
+    }
 
 
 def test_metrics_page_is_up_to_date() -> None:

@@ -333,16 +333,6 @@ def test_misuse_of_churn():
 METRICS = ["ndcg@5", "ap", "rr", "recall@5", "p@5"]
 
 
-def test_headroom_with_copies_that_are_not_credited():
-    log = pl.DataFrame({
-        "query": 1, "doc": [*"ccbba"], "score": [5.0, 4.0, 3.0, 2.0, 1.0], "label": [0, 0, 1, 1, 1],
-    })  # fmt: skip
-    for options in ({"duplicates": "credit_once"}, {"conventions": "haystack"}):
-        result = pr.diagnostics.headroom(log, ["p@2", "ap"], **options)
-        assert result["value"].to_list() == pytest.approx([0, (1 / 3 + 2 / 5) / 2])
-        assert result["reordered"].to_list() == result["complete"].to_list() == [1, 1]  # a, b, ...
-
-
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_headroom(engine):
     result = pr.diagnostics.headroom(LOG.lazy(), METRICS, by="run").collect(engine=engine)

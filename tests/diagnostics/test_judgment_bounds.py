@@ -227,7 +227,6 @@ def test_conventions_without_bounds() -> None:
     own = pr.Conventions(name="own", exceptions={"precision": {"unjudged": "removed"}})
     assert bounds(small_log(0), "p@1", by="run", conventions=own)["high"].max() == 1
     for options, message in (
-        ({"duplicates": "distinct"}, "`duplicates='distinct'`.* counts several times"),
         ({"labels": ["label"]}, "`labels` is not supported"),
         ({"grade": -1}, "`grade` must be 0 or more; found -1"),
     ):

@@ -404,15 +404,6 @@ def test_values_of_the_metric_may_be_integers() -> None:
     assert_frame_equal(table, expected)
 
 
-def test_lowest_relevant_labels_of_queries_have_no_bounds() -> None:
-    options: dict[str, Any] = {"candidates": [{"k": 1}, {"k": 60}], "conventions": "opensearch"}
-    table = pr.tune_fusion(log(2), "ap@3", ties="doc", **options)
-    assert table["reversible"].null_count() == table.height
-    assert table["unjudged"].sum() > 0
-    fixed = pr.tune_fusion(log(2), "ap@3", ties="doc", rel=1, **options)
-    assert fixed["reversible"].null_count() == 0
-
-
 MISUSES: list[tuple[dict[str, Any], str]] = [
     ({"candidates": 0.3}, "step of weights that divides 1"),
     ({"candidates": 0}, "step of weights that divides 1"),

@@ -236,7 +236,6 @@ def test_own_metrics_by_their_form() -> None:
         (LOG, {"ties": "best"}, "ranking must not depend on labels, but ties='best'"),
         (LOG.drop("doc"), {}, "ranking must not depend on labels, but ties='worst'"),
         (LOG, {"unjudged": "removed"}, "`unjudged` must be 'nonrelevant'"),
-        (LOG, {"duplicates": "credit_once"}, "`duplicates='credit_once'` is not supported"),
         (LOG, {"human": "llm"}, "column 'llm' is used for both `judge` and `human`"),
         (LOG, {"probability": "llm"}, "column 'llm' is used for both `judge` and `probability`"),
         (LOG, {"probability": "human"}, "'human' is used for both `human` and `probability`"),

@@ -1118,14 +1118,6 @@ def test_what_was_evaluated_and_how(page, log, tmp_path):
     assert "from the moon" in read(ONE, tmp_path, "p@1", source=["from the moon"]).text
 
 
-@without_charts
-def test_lowest_relevant_labels_of_queries(log, tmp_path):
-    """Unjudged documents have no bounds then, because their labels would change the lowest one."""
-    page = read(log, tmp_path, "p@10", baseline="bm25", conventions="opensearch")
-    assert "label above 0, of at least half the highest label" in page.text
-    assert "rounded to 2 decimals for each query" in page.text
-
-
 @pytest.mark.filterwarnings("ignore:more than 5% of the queries")
 @without_charts
 def test_cautions_say_what_matters(page, log, tmp_path):
