@@ -89,7 +89,6 @@ def tune_fusion(
     For example:
       polars-rank tune-fusion log.parquet -m ndcg@10
       polars-rank tune-fusion log.parquet -m rr --candidates borda --step 0.05
-      polars-rank tune-fusion log.parquet -m rr --candidates rrf --candidates "rrf(k=10)"
     """
     arguments = {**locals(), **options}
     log = Log.of(arguments).opened

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -33,8 +32,7 @@ class Choices:
     def of(cls, candidates: Candidates, step: float | None) -> Choices:
         """Return the candidates; raise `ArgumentError` for invalid ones."""
         if isinstance(candidates, (str, Fusion)):
-            with _named("`candidates`"):
-                method = read_fusion(candidates)
+            method = read_fusion(candidates, "`candidates`")
             if not _is_tuned(method):
                 problem = "already has weights" if method.weights else "has no weights"
                 raise ArgumentError(
@@ -50,12 +48,11 @@ class Choices:
         if not candidates:
             raise ArgumentError("`candidates` is empty; pass methods, such as 'rrf(k=10)'")
         steps = None if step is None else _steps(step)
-        methods = []
-        for index, candidate in enumerate(candidates):
-            with _named(f"`candidates`[{index}]"):
-                methods.append(read_fusion(candidate))
-                if steps is None:
-                    methods[-1].check_weights()
+        arguments = [f"`candidates`[{index}]" for index in range(len(candidates))]
+        methods = [*map(read_fusion, candidates, arguments)]
+        for argument, method in zip(arguments, methods, strict=True):
+            if steps is None:
+                method.check_weights(argument)
         choices = cls(methods, steps)
         _check_count(choices.count(1), "pass fewer methods")
         return choices
@@ -95,15 +92,6 @@ class Choices:
                 )
             candidates.append(method)
         return candidates
-
-
-@contextmanager
-def _named(argument: str) -> Iterator[None]:
-    """Add the name of an argument to errors about it."""
-    try:
-        yield
-    except ArgumentError as error:
-        raise ArgumentError(f"{argument}: {error}") from None
 
 
 def _is_tuned(method: Fusion) -> bool:

@@ -272,11 +272,12 @@ class Fusion:
         missing = self.missing or self.rule.missing
         return {"zero": pl.lit(0.0), "lowest": POINTS, "ignore": None}[missing]
 
-    def check_weights(self) -> None:
+    def check_weights(self, argument: str = "`method`") -> None:
         """Raise `ArgumentError` if the method needs weights and has none."""
         if self.rule.needs_weights and self.weights is None:
             raise ArgumentError(
-                f"`method` {self.method!r} needs `weights`, such as {{'bm25': 0.3, 'dense': 0.7}}"
+                f"{argument}: {self.method!r} needs `weights`, such as "
+                "{'bm25': 0.3, 'dense': 0.7}"
             )
 
     def _check_owners(self) -> None:
@@ -323,14 +324,23 @@ class Fusion:
 Fusion.__init__ = public(Fusion.__init__)  # type: ignore[method-assign]
 
 
-def read_fusion(method: str | Fusion) -> Fusion:
+def read_fusion(method: str | Fusion, argument: str = "`method`") -> Fusion:
     """Return a method of fusion, such as "rrf(k=60)"; raise `ArgumentError` if it is invalid."""
     if isinstance(method, Fusion):
         return method
     if not isinstance(method, str):
         raise ArgumentError(
-            f"a method must be a text, such as {_EXAMPLE}, or a pr.Fusion; found {short(method)}"
+            f"{argument} must be a text, such as {_EXAMPLE}, or a pr.Fusion; found {short(method)}"
         )
+    try:
+        return _read(method)
+    except ArgumentError as error:
+        if str(error).startswith(argument):
+            raise
+        raise ArgumentError(f"{argument}: {error}") from None
+
+
+def _read(method: str) -> Fusion:
     name, arguments = call_in(method, _EXAMPLE)
     one_of("method", name, METHODS)
     available = [each.name for each in fields(Fusion) if each.name != "method"]

@@ -224,12 +224,12 @@ def test_streams_of_other_engines() -> None:
     ("method", "message"),
     [
         ("condorcet", "`method` must be one of 'rrf'"),
-        ("rrf(k=-1)", "`k` must be a number of 0 or more; found -1"),
+        ("rrf(k=-1)", "`method`: `k` must be a number of 0 or more; found -1"),
         ("sum(k=60)", "`k` is for `method` 'rrf'; found `method` 'sum'"),
         ("gmnz", "`method` 'gmnz' needs `gamma`"),
         ("rrf(phi=0.5)", "`phi` is for `method` 'rbc'"),
         ("rbc(phi=1)", "`phi` must be a number between 0 and 1"),
-        ("wmnz", "`method` 'wmnz' needs `weights`"),
+        ("wmnz", "`method`: 'wmnz' needs `weights`"),
         ("min(weights={'a': 1, 'b': 1})", "`method` 'min' has no weights"),
         ("rrf(weights={'a': 1, 'b': -1})", "0 or more; found -1 for the run 'b'"),
         ("rrf(weights={'a': 1, 'b': 1e999})", "0 or more; found inf for the run 'b'"),
@@ -247,7 +247,7 @@ def test_streams_of_other_engines() -> None:
         ("rrf(k=1, k=2)", "`k` is given twice"),
         ("rrf@10", "invalid text 'rrf@10'; write it like"),
         ("", "invalid text ''"),
-        (60, "must be a text, such as .*or a pr.Fusion; found 60"),
+        (60, "`method` must be a text, such as .*or a pr.Fusion; found 60"),
     ],
 )
 def test_invalid_methods(method: Any, message: str) -> None:
