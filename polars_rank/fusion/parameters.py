@@ -150,8 +150,8 @@ class Fusion:
 
     Examples
     --------
-    >>> method = pr.Fusion("sum", normalize="min_max", weights={"bm25": 0.3, "dense": 0.7})
-    >>> str(method)
+    >>> weights = {"bm25": 0.3, "dense": 0.7}
+    >>> str(pr.Fusion("sum", normalize="min_max", weights=weights))
     "sum(normalize='min_max', weights={'bm25': 0.3, 'dense': 0.7})"
     """
 

@@ -213,7 +213,8 @@ def tune_fusion(
     >>> names = ["tfidf", "lm", "bm25", "dense"]
     >>> log = pr.datasets.search_log(400, 30, runs=names, seed=3)
     >>> runs = log.filter(pl.col("run").is_in(["bm25", "dense"])).collect()
-    >>> table = pr.tune_fusion(runs, "ndcg@10", "sum(normalize='min_max')")
+    >>> method = "sum(normalize='min_max')"
+    >>> table = pr.tune_fusion(runs, "ndcg@10", method)
     >>> table.select("procedure", "mean", "difference", "p_value")
     shape: (4, 4)
     ┌────────────┬──────────┬────────────┬──────────┐
@@ -231,7 +232,7 @@ def tune_fusion(
 
     Means of all candidates on the same queries:
 
-    >>> curve = pr.tune_fusion(runs, "ndcg@10", "sum(normalize='min_max')", curve=True)
+    >>> curve = pr.tune_fusion(runs, "ndcg@10", method, curve=True)
     >>> curve.select("candidate", "mean", "low", "high").tail(4)
     shape: (4, 4)
     ┌───────────┬──────────┬──────────┬──────────┐

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.metadata import version
 from itertools import groupby
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.conventions import POLARS_RANK
+from polars_rank.conventions import POLARS_RANK, Conventions, preset_of
+from polars_rank.errors import short
 from polars_rank.explanation import explain
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
@@ -311,14 +312,23 @@ def _method(question: Question) -> dict[str, Any]:
     ]
     return {
         "roles": [(part, column) for part, column in roles if column],
-        "conventions": _conventions(question.conventions.name),
+        "conventions": _conventions(question.conventions),
         "explained": [*_definitions(question)],
         "versions": _versions(),
     }
 
 
-def _conventions(name: str) -> str:
-    return f"{name} defaults" if name == POLARS_RANK.name else name
+def _conventions(conventions: Conventions) -> str:
+    """Return the name of conventions, and how they differ from the preset with this name."""
+    name = conventions.name
+    preset = preset_of(name) or POLARS_RANK
+    changes = [
+        f"{each.name}={short(getattr(conventions, each.name))}"
+        for each in fields(conventions)
+        if each.name != "name" and getattr(conventions, each.name) != getattr(preset, each.name)
+    ]
+    named = f"{name} defaults" if name == POLARS_RANK.name else name
+    return f"{named}, with {', '.join(changes)}" if changes else named
 
 
 @cache

@@ -1028,6 +1028,7 @@ def test_cautions_say_what_matters(page, log, tmp_path):
     assert "tied documents were ordered by document id, descending" in page.text
     twice = pl.concat([log, log.head(7)])
     page = read(twice, tmp_path, "ap", conventions=pr.Conventions(duplicates="max"))
+    assert "Conventions polars_rank defaults, with duplicates='max'" in page.text
     assert (
         "rows are duplicates of a document in the same ranking and were removed" in page.text
         and "highest score" in page.text
