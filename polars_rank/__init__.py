@@ -17,8 +17,7 @@ Comparison and reports:
 - `leaderboard`: runs in the order of their means, with intervals of ranks.
 - `power`: number of queries that a difference, or the width of an interval, needs.
 - `moments`, `merge`: sums of per-query values that can be merged over days and files.
-- `tune_fusion`, `fusion_curve`: weights of a fusion, with its mean on held-out queries; the mean of
-  each candidate.
+- `tune_fusion`: method or weights of a fusion, with its mean on held-out queries.
 - `check`: verdicts of rules, such as a quality gate.
 - `report`: HTML report.
 
@@ -28,7 +27,7 @@ Input:
 - `from_arrays`, `from_lists`, `from_dicts`: long table from arrays, list columns or dictionaries.
 - `join_judgments`: long table from rankings and judgments.
 - `collapse`: rankings of documents from rankings of chunks.
-- `fuse`: one run from the rankings of several runs.
+- `fuse`, `Fusion`: one run from the rankings of several runs; a method of fusion.
 
 Definitions:
 
@@ -81,7 +80,8 @@ if TYPE_CHECKING:
     from polars_rank.evaluation.curves import pr_curve, rank_curve
     from polars_rank.explanation import explain, explain_difference
     from polars_rank.fusion.fuse import fuse
-    from polars_rank.fusion.tuning import fusion_curve, tune_fusion
+    from polars_rank.fusion.parameters import Fusion
+    from polars_rank.fusion.tuning import tune_fusion
     from polars_rank.io.arrays import from_arrays
     from polars_rank.io.chunks import collapse
     from polars_rank.io.dicts import from_dicts
@@ -103,6 +103,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Conventions",
+    "Fusion",
     "Metric",
     "Ranking",
     "catalog",
@@ -123,7 +124,6 @@ __all__ = [
     "from_dicts",
     "from_lists",
     "fuse",
-    "fusion_curve",
     "gains",
     "grouped_auc",
     "join_judgments",
@@ -152,6 +152,7 @@ __all__ += metrics.__all__
 #: Modules of public names that are imported on first use, so that a program that only evaluates
 #: does not import the other half of the package.
 _MODULES = {
+    "Fusion": "fusion.parameters",
     "Ranking": "namespace",
     "check": "stats.gates",
     "collapse": "io.chunks",
@@ -162,7 +163,6 @@ _MODULES = {
     "from_dicts": "io.dicts",
     "from_lists": "io.lists",
     "fuse": "fusion.fuse",
-    "fusion_curve": "fusion.tuning",
     "grouped_auc": "evaluation.auc",
     "join_judgments": "io.judgments",
     "leaderboard": "stats.leaderboards",

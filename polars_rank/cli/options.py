@@ -6,8 +6,7 @@ to a command, which receives their values as keyword arguments.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import Parameter, signature
 from pathlib import Path
@@ -22,9 +21,6 @@ from polars_rank.cli import completion, sources, writing
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.evaluation import parameters
 from polars_rank.frames import layouts
-from polars_rank.fusion import methods as fusion_methods
-from polars_rank.fusion import parameters as fusion_parameters
-from polars_rank.fusion import scales as fusion_scales
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import is_metric, split
 
@@ -187,34 +183,17 @@ Details = Annotated[
     bool, option("Add columns about the estimates, such as standard errors.", None, "--details")
 ]
 Queries = Annotated[int, option("Number of queries.")]
-FusionMethod = Annotated[fusion_methods.Method, option("How scores or ranks are combined.")]
-RankConstant = Annotated[float, option("Rank constant of rrf.")]
-Normalization = Annotated[
-    fusion_scales.Normalization | None, option("Normalization of scores (default: none).")
-]
-MissingDocuments = Annotated[
-    fusion_methods.Missing | None,
-    option("What a run counts as for a document that it lacks (default: by method)."),
-]
-ConstantScore = Annotated[
-    float | None, option("Normalized score, from 0 to 1, of documents with equal scores.")
-]
-Gamma = Annotated[float | None, option("Exponent of gmnz.")]
-Phi = Annotated[float | None, option("Persistence of rbc.")]
-Ddof = Annotated[int, option("0 for the population standard deviation of zscore, 1 for a sample.")]
-Window = Annotated[
-    int | None, option("Number of documents per run and query that count (default: all).")
-]
-FusionEngine = Annotated[
-    fusion_parameters.Engine | None, option("Tool whose choices are the defaults.")
-]
-Fusion = Annotated[
-    str | None,
+Candidates = Annotated[
+    list[str],
     option(
-        """Tune a fusion of the runs: parameters as JSON, e.g. '{"normalize": "min_max", """
-        """"method": "sum"}', or '{}'.""",
-        metavar="JSON",
+        """Method of fusion whose weights are tuned, e.g. "sum(normalize='min_max')"; or several """
+        "methods (repeatable).",
+        metavar="METHOD",
     ),
+]
+Step = Annotated[
+    float | None,
+    option("Step of the weights of runs (default: 0.1 for one method, none for several)."),
 ]
 FusedScore = Annotated[str, column("Column of the score, higher is better.", COLUMNS)]
 Seed = Annotated[int, option("Random seed.")]
@@ -401,22 +380,6 @@ class ColumnsOfRuns:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FusionOptions:
-    """How runs are fused."""
-
-    method: FusionMethod = "rrf"
-    k: RankConstant = fusion_parameters.RANK_CONSTANT
-    normalize: Normalization = None
-    missing: MissingDocuments = None
-    constant: ConstantScore = None
-    gamma: Gamma = None
-    phi: Phi = None
-    ddof: Ddof = 0
-    window: Window = None
-    engine: FusionEngine = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Attributes:
     """Tables of document attributes, and of documents that users have already seen."""
 
@@ -511,18 +474,9 @@ def number(name: str, text: str) -> float:
     return value
 
 
-def parameters_of_fusion(text: str) -> dict[str, Any]:
-    """Return the parameters in JSON; raise `ArgumentError` if the text is not a JSON object."""
-    try:
-        given = json.loads(text)
-    except ValueError:
-        given = None
-    if not isinstance(given, dict):
-        raise ArgumentError(
-            """`fusion` must be JSON, e.g. '{"method": "sum", "normalize": "min_max"}'; """
-            f"found {text!r}"
-        )
-    return given
+def candidates_of(methods: Sequence[str]) -> str | list[str]:
+    """Return one method, whose weights are tuned, or several."""
+    return methods[0] if len(methods) == 1 else [*methods]
 
 
 def undefined_of(texts: Iterable[str]) -> str | Mapping[str, str] | None:

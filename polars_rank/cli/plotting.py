@@ -11,12 +11,13 @@ import typer
 from polars_rank import plot as charts
 from polars_rank._params import one_of
 from polars_rank.cli import options as o
+from polars_rank.cli.logs import changed_conventions
 from polars_rank.cli.messages import misused, say
 from polars_rank.cli.per_query import PerQuery, Source
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.frames.tables import schema_of
+from polars_rank.fusion.tuning import tune_fusion
 from polars_rank.io.outputs import new_file
-from polars_rank.reporting.fusion import fusion_plans
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.leaderboards import leaderboard
 from polars_rank.stats.summary import summarize
@@ -83,10 +84,8 @@ class Chart:
     ] = None
     power: Annotated[float, o.option("power: probability of a significant result.", OPTIONS)] = 0.8
     click: Annotated[str, o.column("click-through: column of clicks.", OPTIONS)] = "click"
-    fusion: Annotated[
-        str,
-        o.option("fusion: parameters of tune-fusion as JSON.", OPTIONS, metavar="JSON"),
-    ] = "{}"
+    candidates: o.Candidates = field(default_factory=lambda: ["rrf"])
+    step: o.Step = None
 
 
 @o.takes(Chart, o.Files, o.Columns, o.Attributes, o.Definitions)
@@ -216,10 +215,12 @@ def _fusion(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) ->
     metric = _metric(source) or misused(_NO_METRIC)
     if run is None:
         misused("a chart of a fusion needs the column of the run; name it with --run")
-    options = {**source.columns, **source.definitions, "confidence": chart.confidence}
-    del options["position"], options["duplicates"]
-    tuning, curve = fusion_plans(
-        log, metric, o.parameters_of_fusion(chart.fusion), run=run, **options
+    options = {**source.columns, "conventions": changed_conventions(source.definitions)}
+    del options["position"]
+    candidates = o.candidates_of(chart.candidates)
+    tuning, curve = (
+        tune_fusion(log, metric, candidates, step=chart.step, curve=each, run=run, **options)
+        for each in (False, True)
     )
     return charts.fusion(curve, tuning)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from polars_rank.cli import options as o
-from polars_rank.cli.logs import Log, definitions
+from polars_rank.cli.logs import Log, changed_conventions, definitions
 from polars_rank.cli.messages import misused, say, show
 from polars_rank.cli.per_query import run_value
 from polars_rank.cli.statistics import rules_of
@@ -21,7 +21,6 @@ def report(
     logs: o.Logs = [],
     metrics: o.Metrics = [],
     run: o.Run = None,
-    predicted_label: o.PredictedLabel = None,
     baseline: o.AnyBaseline = None,
     by: o.By = [],
     slices: o.Slices = [],
@@ -29,28 +28,15 @@ def report(
     cluster: o.Cluster = [],
     rule: o.Rule = [],
     rules: o.Rules = None,
-    undecided: o.Undecided = None,
-    confidence: o.Confidence = 0.95,
-    keep: o.Keep = [],
-    show: Annotated[list[str], o.columns("Columns of documents to show, e.g. their titles.")] = [],
-    url: Annotated[
-        str | None,
-        o.option("Template of document addresses, e.g. https://example.org/{doc}.", metavar="URL"),
-    ] = None,
-    meta: Annotated[
-        list[str], o.option("Value to show on the page, e.g. commit=1a2b3c.", metavar="NAME=VALUE")
-    ] = [],
-    fusion: o.Fusion = None,
-    n: o.N = 5,
-    k: Annotated[int, o.option("Number of documents to show for each query.")] = 10,
-    title: Annotated[str | None, o.option("Page title.", metavar="TEXT")] = None,
-    items: o.Items = None,
-    history: o.History = None,
-    scores: o.Scores = [],
+    predicted_label: o.PredictedLabel = None,
     output: Annotated[Path, o.file("Write to this HTML file.", o.OUTPUT, "--output", "-o")] = Path(
         "report.html"
     ),
     overwrite: o.Overwrite = False,
+    title: Annotated[str | None, o.option("Page title.", metavar="TEXT")] = None,
+    show: Annotated[
+        list[str], o.columns("Columns to show with queries and documents, e.g. their titles.")
+    ] = [],
     **options: Any,
 ) -> None:
     """Write a report as one HTML file that works offline.
@@ -65,28 +51,17 @@ def report(
         misused(f"--output must end in .html; found '{output}'")
     schema = schema_of(log.scan_as_is())
     column = "run" if run is None else run
-    value: Any = baseline
-    if baseline is not None and not scores:
-        value = run_value(baseline, column, schema)
-    checks, verdict = rules_of(rule, rules, undecided) if rule or rules else (None, None)
-    path = page.report(
-        log.scan([*([column] if column in schema else []), *by]), metrics, by=by or None,
-        run=column or None, baseline=value, slices=slices or None, weight=weight,
-        cluster=cluster or None, rules=checks, undecided=verdict, scores=scores or None, keep=keep,
-        show=show, url=url, meta=_meta(meta), confidence=confidence, n=n, k=k, title=title,
-        source=given.files, path=output, overwrite=overwrite, progress=log.progress,
-        predicted_label=predicted_label,
-        fusion=None if fusion is None else o.parameters_of_fusion(fusion),
-        **log.columns, **log.attributes, **definitions(arguments),
+    value: Any = None if baseline is None else run_value(baseline, column, schema)
+    checks, verdict = rules_of(rule, rules, None) if rule or rules else (None, None)
+    path = page.write_report(
+        log.scan([*([column] if column in schema else []), *by]), metrics, run=column or None,
+        baseline=value, by=by or None, slices=slices or None, weight=weight,
+        cluster=cluster or None, rules=checks, undecided=verdict, predicted_label=predicted_label,
+        path=output, overwrite=overwrite, title=title, show=show, source=given.files,
+        conventions=changed_conventions(definitions(arguments)), columns=log.columns,
+        progress=log.progress,
     )  # fmt: skip
     say(f"Wrote {path}")
-
-
-def _meta(values: list[str]) -> dict[str, str]:
-    for value in values:
-        if "=" not in value:
-            misused(f"--meta must be NAME=VALUE; found '{value}'")
-    return {name: text for name, _, text in (value.partition("=") for value in values)}
 
 
 #: The commands that `demo` runs.

@@ -1,160 +1,115 @@
-"""The parameters of `fuse` among which `tune_fusion` chooses."""
+"""The methods among which `tune_fusion` chooses."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from polars_rank._params import is_number
-from polars_rank.errors import ArgumentError, DataError, hint, short
-from polars_rank.fusion.methods import RULES
-from polars_rank.fusion.parameters import Fusion
+from polars_rank.errors import ArgumentError, DataError, short
+from polars_rank.fusion.parameters import Fusion, read_fusion
 
-#: A step of weights, or dictionaries of parameters of `fuse`.
-Candidates: TypeAlias = "float | Sequence[Mapping[str, Any]]"
+#: One method, whose weights are tuned, or several methods.
+Candidates: TypeAlias = "str | Fusion | Sequence[str | Fusion]"
 
-
-class Candidate(NamedTuple):
-    """Parameters of `fuse`."""
-
-    #: The checked parameters without weights.
-    fusion: Fusion
-    weights: Mapping[str, float] | None
-    #: The parameters as JSON.
-    text: str
-
-    @classmethod
-    def of(cls, parameters: Mapping[str, Any]) -> Candidate:
-        """Return a candidate; raise `ArgumentError` for invalid parameters."""
-        fusion = Fusion.of(**parameters)
-        without_effect = {name for name, value in parameters.items() if value is None}
-        without_effect |= {"k"} if fusion.method != "rrf" else set()
-        without_effect |= {"ddof"} if fusion.numbers.ddof == 0 else set()
-        given: dict[str, Any] = {"weights": fusion.weights} if fusion.weights else {}
-        given |= {
-            name: value
-            for name, value in parameters.items()
-            if name not in {*without_effect, "weights"}
-        }
-        if "k" in given and float(given["k"]).is_integer():
-            given["k"] = int(given["k"])
-        return cls(replace(fusion, weights=None), fusion.weights, json.dumps(given, default=float))
+#: The default step of the weights of a method.
+_STEP = 0.1
+#: The maximum number of candidates.
+_MOST = 1000
 
 
 @dataclass(frozen=True)
 class Choices:
-    """The candidates of a call, which depend on the runs of the table if they are a step."""
+    """The candidates of a call, which depend on the runs of the table if weights are tuned."""
 
-    #: The parameters of the call, to which those of a candidate are added.
-    parameters: Mapping[str, Any]
-    #: The number of steps from 0 to 1, or candidates.
-    candidates: int | Sequence[Candidate]
-    max_candidates: int
+    methods: Sequence[Fusion]
+    #: The number of steps of weights from 0 to 1; None if no weights are tuned.
+    steps: int | None
 
     @classmethod
-    def of(
-        cls, candidates: Candidates, max_candidates: int, parameters: Mapping[str, Any]
-    ) -> Choices:
+    def of(cls, candidates: Candidates, step: float | None) -> Choices:
         """Return the candidates; raise `ArgumentError` for invalid ones."""
-        if isinstance(candidates, (int, float)) and is_number(candidates):
-            Fusion.of(**parameters, weights={"": 1.0})
-            return cls(parameters, _steps(candidates), max_candidates)
-        if isinstance(candidates, (str, Mapping)) or not isinstance(candidates, Sequence):
-            raise _invalid(candidates)
-        _check_count(len(candidates), max_candidates, "pass fewer candidates")
+        if isinstance(candidates, (str, Fusion)):
+            method = read_fusion(candidates, "`candidates`")
+            if not _is_tuned(method):
+                problem = "already has weights" if method.weights else "has no weights"
+                raise ArgumentError(
+                    f"`candidates` is one method, whose weights would be tuned, but "
+                    f"{str(method)!r} {problem}; pass a list of methods"
+                )
+            return cls([method], _steps(_STEP if step is None else step))
+        if not isinstance(candidates, Sequence):
+            raise ArgumentError(
+                "`candidates` must be a method, such as \"sum(normalize='min_max')\", or a list "
+                f"of methods; found {short(candidates)}"
+            )
         if not candidates:
-            raise ArgumentError("`candidates` is empty; pass dictionaries of parameters of `fuse`")
-        Fusion.of(**parameters, weights=_ones(parameters, [""]))
-        return cls(
-            parameters,
-            [_candidate(index, each, parameters) for index, each in enumerate(candidates)],
-            max_candidates,
-        )
+            raise ArgumentError("`candidates` is empty; pass methods, such as 'rrf(k=10)'")
+        steps = None if step is None else _steps(step)
+        arguments = [f"`candidates`[{index}]" for index in range(len(candidates))]
+        methods = [*map(read_fusion, candidates, arguments)]
+        for argument, method in zip(arguments, methods, strict=True):
+            if steps is None:
+                method.check_weights(argument)
+        choices = cls(methods, steps)
+        _check_count(choices.count(1), "pass fewer methods")
+        return choices
 
-    def unweighted(self, runs: Sequence[str]) -> Candidate:
-        """Return the parameters of the call, with the same weight for each run."""
-        return Candidate.of({**self.parameters, "weights": _ones(self.parameters, runs)})
+    def unweighted(self, runs: Sequence[str]) -> Fusion:
+        """Return the first method, with the same weight for each run."""
+        method = self.methods[0]
+        weights = dict.fromkeys(runs, 1.0) if method.rule.needs_weights else None
+        return replace(method, weights=weights)
 
-    def list(self, runs: Sequence[str]) -> list[Candidate]:
+    def count(self, runs: int) -> int:
+        """Return the number of candidates for a number of runs."""
+        if self.steps is None:
+            return len(self.methods)
+        tuned = sum(_is_tuned(method) for method in self.methods)
+        return tuned * math.comb(self.steps + runs - 1, self.steps) + len(self.methods) - tuned
+
+    def list(self, runs: Sequence[str]) -> list[Fusion]:
         """Return the candidates for the runs of a table.
 
         Raise `ArgumentError` if they are too many, and `DataError` if a run has no weight.
         """
-        if isinstance(self.candidates, int):
-            steps = self.candidates
-            count = math.comb(steps + len(runs) - 1, steps)
-            remedy = f"choose a larger step of weights for {len(runs)} runs"
-            _check_count(count, self.max_candidates, remedy)
-            return [
-                Candidate.of(
-                    {
-                        **self.parameters,
-                        "weights": {
-                            run: part / steps for run, part in zip(runs, parts, strict=True)
-                        },
-                    }
-                )
-                for parts in _parts(steps, len(runs))
-            ]
-        for index, candidate in enumerate(self.candidates):
-            missing = [run for run in runs if run not in (candidate.weights or runs)]
+        _check_count(self.count(len(runs)), f"choose a larger `step` for {len(runs)} runs")
+        candidates: list[Fusion] = []
+        for index, method in enumerate(self.methods):
+            if self.steps is not None and _is_tuned(method):
+                for parts in _parts(self.steps, len(runs)):
+                    shares = [part / self.steps for part in parts]
+                    weights = dict(zip(runs, shares, strict=True))
+                    candidates.append(replace(method, weights=weights))
+                continue
+            missing = [run for run in runs if run not in (method.weights or runs)]
             if missing:
                 raise DataError(
                     f"`candidates`[{index}] has no weight for the run {missing[0]!r}; add it to "
                     "its `weights`, or drop the rows of the run"
                 )
-        return [*self.candidates]
+            candidates.append(method)
+        return candidates
 
 
-def _ones(parameters: Mapping[str, Any], runs: Sequence[str]) -> dict[str, float] | None:
-    """Return weights of 1 if the method needs weights."""
-    rule = RULES.get(parameters["method"])
-    return dict.fromkeys(runs, 1.0) if rule is not None and rule.needs_weights else None
+def _is_tuned(method: Fusion) -> bool:
+    """Return whether the weights of a method can be tuned."""
+    return method.rule.is_weighted and method.weights is None
 
 
-def _candidate(index: int, given: Any, parameters: Mapping[str, Any]) -> Candidate:
-    if not isinstance(given, Mapping):
-        raise _invalid(given)
-    available = [*parameters, "weights"]
-    for name in given:
-        if name not in available:
-            raise ArgumentError(
-                f"`candidates`[{index}] has the unknown parameter {name!r}; available: "
-                f"{', '.join(available)}.{hint(str(name), available)}"
-            )
-    try:
-        return Candidate.of({"weights": None, **parameters, **given})
-    except ArgumentError as error:
-        raise ArgumentError(f"`candidates`[{index}]: {error}") from None
-
-
-def _invalid(value: Any) -> ArgumentError:
-    return ArgumentError(
-        "`candidates` must be a step of weights, such as 0.1, or a list of dictionaries of "
-        f"parameters of `fuse`; found {short(value)}"
-    )
-
-
-def _steps(step: float) -> int:
+def _steps(step: Any) -> int:
     """Return the number of steps from 0 to 1."""
-    count = round(1 / step) if 0 < step <= 1 else 0
+    count = round(1 / step) if is_number(step) and 0 < step <= 1 else 0
     if not count or not math.isclose(count * step, 1, rel_tol=1e-9):
-        raise ArgumentError(
-            "`candidates` must be a step of weights that divides 1, such as 0.1, 0.05 or 0.25; "
-            f"found {step!r}"
-        )
+        raise ArgumentError(f"`step` must divide 1, such as 0.1, 0.05 or 0.25; found {short(step)}")
     return count
 
 
-def _check_count(count: int, most: int, remedy: str) -> None:
-    if count > most:
-        raise ArgumentError(
-            f"there are {count:,} candidates, more than `max_candidates` ({most:,}); {remedy}, or "
-            "increase `max_candidates`"
-        )
+def _check_count(count: int, remedy: str) -> None:
+    if count > _MOST:
+        raise ArgumentError(f"{count:,} candidates are more than {_MOST:,}; {remedy}")
 
 
 def _parts(total: int, count: int) -> Iterator[tuple[int, ...]]:

@@ -1,17 +1,18 @@
-"""The parameters of a fusion, and what engines set them to."""
+"""A method of fusion with its parameters, and what engines set them to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, Literal, TypeAlias, get_args
 
 import polars as pl
 
-from polars_rank._params import integer, is_number, number, one_of, share, whole_number
-from polars_rank.errors import ArgumentError, short
-from polars_rank.fusion.methods import METHODS, POINTS, RULES, SCORE, Missing, Numbers, Rule
-from polars_rank.fusion.scales import NORMALIZATIONS, SCALES
+from polars_rank._params import integer, is_number, number, one_of, public, share, whole_number
+from polars_rank.errors import ArgumentError, hint, short
+from polars_rank.fusion.methods import METHODS, POINTS, RULES, SCORE, Method, Missing, Numbers, Rule
+from polars_rank.fusion.scales import NORMALIZATIONS, SCALES, Normalization
+from polars_rank.metrics.names import call_in
 
 Engine: TypeAlias = Literal["ranx", "opensearch", "elasticsearch"]
 
@@ -30,28 +31,209 @@ _OF_SCORES: Mapping[str, Mapping[str, Any]] = {
 #: What OpenSearch replaces a min-max normalized score of 0 with.
 _FLOOR = 0.001
 #: The default of `k`, the rank constant of reciprocal rank fusion.
-RANK_CONSTANT = 60
+_RANK_CONSTANT = 60
+_EXAMPLE = "\"rrf(k=60)\" or \"sum(normalize='min_max', weights={'bm25': 0.3, 'dense': 0.7})\""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, repr=False)
 class Fusion:
-    """The checked parameters of a fusion."""
+    r"""A method of `fuse` with its parameters.
 
-    method: str
-    numbers: Numbers
-    #: Weights by the text of the run.
-    weights: Mapping[str, float] | None
-    normalize: str | None
-    missing: str
-    constant: float | None
-    window: int | None
-    #: What replaces a normalized score of 0.
-    floor: float | None
+    Its text, such as "sum(normalize='min_max', weights={'bm25': 0.3, 'dense': 0.7})", means the
+    same in `fuse` and `tune_fusion`.
+
+    Parameters
+    ----------
+    method
+        How scores or ranks are combined. With the weight $w_r$ of a run (1 without `weights`), the
+        score $s_r$ of the document in the run after `normalize`, and the number m of runs that
+        count for the document, its fused score is
+
+        - "rrf": $\sum w_r / (k + \mathrm{rank}_r)$;
+        - "sum", "weighted_sum": $\sum w_r s_r$;
+        - "mnz": $m \sum s_r$; "gmnz": $m^\gamma \sum s_r$; "wmnz": $\sum w_r \sum s_r$;
+          "mixed": $\sqrt{m} \sum w_r s_r$; "anz": $\sum s_r / m$;
+        - "min", "max", "median": of the scores $s_r$;
+        - "arithmetic_mean": $\sum w_r s_r / \sum w_r$;
+        - "geometric_mean": $\exp(\sum w_r \ln s_r / \sum w_r)$ and "harmonic_mean":
+          $\sum w_r / \sum (w_r / s_r)$, both over scores above 0; 0 if there are none;
+        - "isr": $m \sum w_r / \mathrm{rank}_r^2$; "log_isr" and "logn_isr" have $\ln m$ and
+          $\ln(m + 0.01)$ instead of m;
+        - "rbc": $\sum w_r (1 - \phi) \phi^{\mathrm{rank}_r - 1}$;
+        - "borda", "weighted_borda": $\sum w_r (c - \mathrm{rank}_r + 1)$, where c is the number of
+          documents that any run retrieved for the query. A run that retrieved n documents gives
+          each of the others $(c - n + 1) / 2$ points, half of the remaining ones.
+    k
+        Rank constant of "rrf", 0 or more. Default: 60.
+    normalize
+        What is done with the scores of each run and query before they are combined, for methods
+        that read scores. Default: nothing.
+
+        - "min_max": $(s - \min) / (\max - \min)$;
+        - "max": $s / \max$; the highest score must be above 0;
+        - "sum": $(s - \min) / \sum (s - \min)$;
+        - "zscore": $(s - \mathrm{mean}) / \mathrm{sd}$;
+        - "rank": $1 - (\mathrm{rank} - 1) / n$ for a run that retrieved n documents;
+        - "borda": $1 - (\mathrm{rank} - 1) / c$. Documents that the run did not retrieve have
+          $(c - n + 1) / (2 c)$.
+    missing
+        What a run counts as for a document that other runs retrieved, for methods that read scores:
+        "ignore" leaves it out, "zero" gives the document a normalized score of 0, and "lowest" the
+        lowest normalized score that the run gave for the query. Default: "zero" for
+        "arithmetic_mean", "ignore" for other methods. Runs that count are part of m.
+    constant
+        Normalized score, from 0 to 1, of the documents of a run whose scores for a query are all
+        equal, as with one document. Default: 1 with "min_max" and "sum", 0 with "zscore".
+    gamma
+        Exponent of "gmnz".
+    phi
+        Persistence of "rbc", between 0 and 1.
+    ddof
+        0 for the population standard deviation of "zscore", 1 for that of a sample.
+    window
+        Number of documents per run and query that count; the others are not retrieved. Default:
+        all documents.
+    engine
+        Tool whose choices are the defaults of `normalize`, `constant` and `window`; see Notes.
+    weights
+        Weight of each run, such as `{"bm25": 0.3, "dense": 0.7}`: numbers of 0 or more. Each run
+        of the table must have a weight. "weighted_sum", "wmnz", "mixed" and "weighted_borda" need
+        weights; "mnz", "gmnz", "anz", "min", "max" and "median" have none. Weights are not scaled
+        to a sum of 1.
+
+    Raises
+    ------
+    ArgumentError
+        For an invalid parameter, or one that has no effect with the method.
+
+    Notes
+    -----
+    Methods read ranks or scores; scores of runs with different scales need `normalize`.
+
+    A document that occurs twice in a ranking counts once, at its best rank. A run takes part in the
+    queries for which it has rows: in a query that one run has alone, the others count neither as
+    missing nor with their weight. A row without a document says that a run found nothing.
+
+    A run with weight 0 takes part, as in ranx and OpenSearch: it counts in m, and its documents
+    remain candidates. If no other run retrieved them, their fused score is 0 (for Borda counts,
+    that of missing documents). With "rrf", they follow all documents of the other runs; with
+    "zscore", they precede documents with negative scores. To leave a run out, drop its rows.
+
+    Engines differ as follows. A parameter that is not None overrides the choice of the engine.
+
+    - "ranx" (0.3.21): "min_max" for methods that read scores, and `constant=0`. With `ties="input"`
+      of `fuse` and rows in the order of the runs, scores are equal within 1e-9. ranx has no means.
+      It fails if a query is missing in a run, its "max" normalization divides scores of 0 or less
+      by 1e-9, and the order of its Condorcet methods, which are not available here, depends on the
+      hash seed.
+    - "opensearch" (neural-search 3.8.0): for the three means, "min_max" with a lowest score of
+      0.001 instead of 0, and `constant=1`. OpenSearch needs weights that add up to 1, for RRF, too.
+      It computes with 32 bits, so fused scores agree within 1e-6 if all scores of runs are above 0,
+      as they are in OpenSearch. It replaces z-scores of 0 or less by 0.001; `normalize="zscore"`
+      does not.
+    - "elasticsearch" (9.1, `RRFRetrieverBuilder` at commit 0050ad5): RRF with `window=10`, the
+      default of `rank_window_size`. It returns at most that many documents, as a metric "@10"
+      reads, and computes with 32 bits. It has weights since version 9.2.
+
+    References
+    ----------
+    Fox & Shaw, Combination of multiple searches, 1994 ("sum", "mnz", "anz", "min", "max",
+    "median"); Lee, Analyses of multiple evidence combination, 1997 ("gmnz", "min_max", "rank");
+    Aslam & Montague, Models for metasearch, 2001 ("borda"); Montague & Aslam, Relevance score
+    normalization for metasearch, 2001 ("sum", "zscore"); Wu & Crestani, Data fusion with estimated
+    weights, 2002 ("wmnz", "mixed"); Renda & Straccia, Web metasearch: rank vs. score based rank
+    aggregation methods, 2003 ("borda" normalization); Cormack, Clarke & Büttcher, Reciprocal rank
+    fusion outperforms Condorcet and individual rank learning methods, 2009; Mourão, Martins &
+    Magalhães, Multimodal medical information retrieval with unsupervised rank fusion, 2015 ("isr",
+    "log_isr", "logn_isr"); Bailey et al., Retrieval consistency in the presence of query
+    variations, 2017 ("rbc").
+
+    Examples
+    --------
+    >>> weights = {"bm25": 0.3, "dense": 0.7}
+    >>> str(pr.Fusion("sum", normalize="min_max", weights=weights))
+    "sum(normalize='min_max', weights={'bm25': 0.3, 'dense': 0.7})"
+    """
+
+    method: Method = "rrf"
+    _: KW_ONLY
+    k: float | None = None
+    normalize: Normalization | None = None
+    missing: Missing | None = None
+    constant: float | None = None
+    gamma: float | None = None
+    phi: float | None = None
+    ddof: int = 0
+    window: int | None = None
+    engine: Engine | None = None
+    weights: Mapping[Any, float] | None = field(default=None, hash=False)
+
+    def __post_init__(self) -> None:
+        one_of("method", self.method, METHODS)
+        one_of("normalize", self.normalize, (None, *NORMALIZATIONS))
+        one_of("missing", self.missing, (None, *get_args(Missing)))
+        one_of("engine", self.engine, (None, *get_args(Engine)))
+        if self.k is not None and (not is_number(self.k) or self.k < 0):
+            raise ArgumentError(f"`k` must be a number of 0 or more; found {short(self.k)}")
+        integer("ddof", self.ddof, 0, 1)
+        if self.constant is not None:
+            share("constant", self.constant, ends=True)
+        if self.window is not None:
+            whole_number("window", self.window)
+        self._check_owners()
+        if self.engine is not None and self.method not in _METHODS[self.engine]:
+            raise ArgumentError(
+                f"`engine` {self.engine!r} has no `method` {self.method!r}; it has "
+                f"{', '.join(map(repr, _METHODS[self.engine]))}"
+            )
+        self._check_scores()
+        if self.method == "rrf" and self.k is None:
+            object.__setattr__(self, "k", _RANK_CONSTANT)
+        object.__setattr__(self, "weights", _weights(self.weights, self.method, self.rule))
+
+    def __str__(self) -> str:
+        given = {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if each.name not in ("method", "k") and getattr(self, each.name) != each.default
+        }
+        if self.k not in (None, _RANK_CONSTANT):
+            given = {"k": self.k, **given}
+        texts = [f"{name}={_written(value)}" for name, value in given.items()]
+        return f"{self.method}({', '.join(texts)})" if texts else self.method
+
+    def __repr__(self) -> str:
+        return f"<Fusion {self}>"
 
     @property
     def rule(self) -> Rule:
         """The definition of the method."""
         return RULES[self.method]
+
+    @property
+    def numbers(self) -> Numbers:
+        """The parameters in formulas."""
+        return Numbers(self.k or 0.0, self.gamma or 0.0, self.phi or 0.0, self.ddof)
+
+    @property
+    def scale(self) -> str | None:
+        """The normalization, which the engine may choose."""
+        chosen: str | None = self._chosen("normalize")
+        return chosen
+
+    @property
+    def depth(self) -> int | None:
+        """The number of documents per run and query that count, which the engine may choose."""
+        chosen: int | None = self._chosen("window")
+        return chosen
+
+    def _chosen(self, parameter: str) -> Any:
+        """Return a parameter, or the choice of the engine."""
+        own = getattr(self, parameter)
+        if own is not None or self.engine is None:
+            return own
+        of_scores = _OF_SCORES.get(self.engine, {}) if self.rule.reads_scores else {}
+        return {**_OF_METHODS.get(self.engine, {}), **of_scores}.get(parameter)
 
     def points(self, run: Sequence[str]) -> pl.Expr:
         """Return the points of a document that a run retrieved.
@@ -60,19 +242,20 @@ class Fusion:
         """
         if self.rule.points is not None:
             return self.rule.points(self.numbers)
-        if self.normalize is None:
+        if self.scale is None:
             return SCORE
-        scale = SCALES[self.normalize]
+        scale = SCALES[self.scale]
         if isinstance(scale.value, pl.Expr):
             return scale.value
         origin, unit = (each.over(run) for each in scale.value(self.numbers))
         value = (SCORE - origin) / unit
         if scale.constant is not None:
-            constant = scale.constant if self.constant is None else self.constant
+            constant = self._chosen("constant")
+            constant = scale.constant if constant is None else constant
             is_constant = SCORE.min().over(run) == SCORE.max().over(run)
             value = pl.when(is_constant).then(constant).otherwise(value)
-        if self.floor is not None:
-            value = pl.when(value == 0).then(self.floor).otherwise(value)
+        if self.engine == "opensearch" and self.scale == "min_max":
+            value = pl.when(value == 0).then(_FLOOR).otherwise(value)
         return value
 
     @property
@@ -81,111 +264,99 @@ class Fusion:
 
         The expression reads one row of the run for the query, with the lowest points of the run.
         """
-        scale = None if self.normalize is None else SCALES[self.normalize].of_missing
+        scale = None if self.scale is None else SCALES[self.scale].of_missing
         if self.rule.points_of_missing is not None:
             return self.rule.points_of_missing
         if scale is not None:
             return scale
-        return {"zero": pl.lit(0.0), "lowest": POINTS, "ignore": None}[self.missing]
+        missing = self.missing or self.rule.missing
+        return {"zero": pl.lit(0.0), "lowest": POINTS, "ignore": None}[missing]
 
-    @classmethod
-    def of(
-        cls,
-        method: str,
-        *,
-        k: float,
-        weights: Mapping[Any, float] | None,
-        normalize: str | None,
-        missing: str | None,
-        constant: float | None,
-        gamma: float | None,
-        phi: float | None,
-        ddof: int,
-        window: int | None,
-        engine: str | None,
-    ) -> Fusion:
-        """Return checked parameters; raise `ArgumentError` for invalid ones."""
-        one_of("method", method, METHODS)
-        one_of("normalize", normalize, (None, *NORMALIZATIONS))
-        one_of("missing", missing, (None, *get_args(Missing)))
-        one_of("engine", engine, (None, *get_args(Engine)))
-        rule = RULES[method]
-        if not is_number(k) or k < 0:
-            raise ArgumentError(f"`k` must be a number of 0 or more; found {short(k)}")
-        integer("ddof", ddof, 0, 1)
-        if constant is not None:
-            share("constant", constant, ends=True)
-        if window is not None:
-            whole_number("window", window)
-        _check_owners(method, k=k, gamma=gamma, phi=phi)
-        of_engine = {} if engine is None else _of_engine(engine, method, rule)
-        scale = of_engine.get("normalize") if normalize is None else normalize
-        _check_scores(method, rule, scale, missing, constant, ddof)
-        return cls(
-            method=method,
-            numbers=Numbers(k=k, gamma=gamma or 0.0, phi=phi or 0.0, ddof=ddof),
-            weights=_weights(weights, method, rule),
-            normalize=scale,
-            missing=missing or rule.missing,
-            constant=of_engine.get("constant") if constant is None else constant,
-            window=of_engine.get("window") if window is None else window,
-            floor=_FLOOR if engine == "opensearch" and scale == "min_max" else None,
-        )
-
-
-def _of_engine(engine: str, method: str, rule: Rule) -> Mapping[str, Any]:
-    """Return the parameters that an engine sets; raise `ArgumentError` if it lacks the method."""
-    if method not in _METHODS[engine]:
-        raise ArgumentError(
-            f"`engine` {engine!r} has no `method` {method!r}; it has "
-            f"{', '.join(map(repr, _METHODS[engine]))}"
-        )
-    of_scores = _OF_SCORES.get(engine, {}) if rule.reads_scores else {}
-    return {**_OF_METHODS.get(engine, {}), **of_scores}
-
-
-def _check_owners(method: str, *, k: float, gamma: float | None, phi: float | None) -> None:
-    """Raise `ArgumentError` if a parameter of one method is missing, or given for another one."""
-    rank_constant = None if k == RANK_CONSTANT else k
-    owners = (("k", rank_constant, "rrf"), ("gamma", gamma, "gmnz"), ("phi", phi, "rbc"))
-    for name, value, owner in owners:
-        if value is not None and method != owner:
-            raise ArgumentError(f"`{name}` is for `method` {owner!r}; found `method` {method!r}")
-        if value is None and method == owner and name != "k":
-            raise ArgumentError(f"`method` {owner!r} needs `{name}`")
-    if gamma is not None:
-        number("gamma", gamma)
-    if phi is not None:
-        share("phi", phi)
-
-
-def _check_scores(
-    method: str,
-    rule: Rule,
-    normalize: str | None,
-    missing: str | None,
-    constant: float | None,
-    ddof: int,
-) -> None:
-    """Raise `ArgumentError` for parameters of scores that would have no effect."""
-    for name, value in (("normalize", normalize), ("missing", missing)):
-        if value is not None and not rule.reads_scores:
+    def check_weights(self, argument: str = "`method`") -> None:
+        """Raise `ArgumentError` if the method needs weights and has none."""
+        if self.rule.needs_weights and self.weights is None:
             raise ArgumentError(
-                f"`{name}` is for methods that read scores; `method` {method!r} reads ranks"
+                f"{argument}: {self.method!r} needs `weights`, such as "
+                "{'bm25': 0.3, 'dense': 0.7}"
             )
-    if missing is not None and normalize == "borda":
+
+    def _check_owners(self) -> None:
+        """Raise `ArgumentError` if a parameter of one method is missing, or given for another."""
+        for name, owner in (("k", "rrf"), ("gamma", "gmnz"), ("phi", "rbc")):
+            value = getattr(self, name)
+            if value is not None and self.method != owner:
+                raise ArgumentError(
+                    f"`{name}` is for `method` {owner!r}; found `method` {self.method!r}"
+                )
+            if value is None and self.method == owner and name != "k":
+                raise ArgumentError(f"`method` {owner!r} needs `{name}`")
+        if self.gamma is not None:
+            number("gamma", self.gamma)
+        if self.phi is not None:
+            share("phi", self.phi)
+
+    def _check_scores(self) -> None:
+        """Raise `ArgumentError` for parameters of scores that would have no effect."""
+        for name in ("normalize", "missing"):
+            if getattr(self, name) is not None and not self.rule.reads_scores:
+                raise ArgumentError(
+                    f"`{name}` is for methods that read scores; `method` {self.method!r} reads "
+                    "ranks"
+                )
+        if self.missing is not None and self.scale == "borda":
+            raise ArgumentError(
+                "`normalize` 'borda' gives missing documents half of the remaining points; leave "
+                "out `missing`"
+            )
+        has_constant = [name for name, scale in SCALES.items() if scale.constant is not None]
+        if self.constant is not None and self.scale not in has_constant:
+            raise ArgumentError(
+                f"`constant` is for `normalize` {', '.join(map(repr, has_constant))}; found "
+                f"`normalize` {self.scale!r}"
+            )
+        if self.ddof != 0 and self.scale != "zscore":
+            raise ArgumentError(
+                f"`ddof` is for `normalize` 'zscore'; found `normalize` {self.scale!r}"
+            )
+
+
+# A dataclass writes the function itself.
+Fusion.__init__ = public(Fusion.__init__)  # type: ignore[method-assign]
+
+
+def read_fusion(method: str | Fusion, argument: str = "`method`") -> Fusion:
+    """Return a method of fusion, such as "rrf(k=60)"; raise `ArgumentError` if it is invalid."""
+    if isinstance(method, Fusion):
+        return method
+    if not isinstance(method, str):
         raise ArgumentError(
-            "`normalize` 'borda' gives missing documents half of the remaining points; leave out "
-            "`missing`"
+            f"{argument} must be a text, such as {_EXAMPLE}, or a pr.Fusion; found {short(method)}"
         )
-    has_constant = [name for name, scale in SCALES.items() if scale.constant is not None]
-    if constant is not None and normalize not in has_constant:
-        raise ArgumentError(
-            f"`constant` is for `normalize` {', '.join(map(repr, has_constant))}; found "
-            f"`normalize` {normalize!r}"
-        )
-    if ddof != 0 and normalize != "zscore":
-        raise ArgumentError(f"`ddof` is for `normalize` 'zscore'; found `normalize` {normalize!r}")
+    try:
+        return _read(method)
+    except ArgumentError as error:
+        if str(error).startswith(argument):
+            raise
+        raise ArgumentError(f"{argument}: {error}") from None
+
+
+def _read(method: str) -> Fusion:
+    name, arguments = call_in(method, _EXAMPLE)
+    one_of("method", name, METHODS)
+    available = [each.name for each in fields(Fusion) if each.name != "method"]
+    for parameter in arguments:
+        if parameter not in available:
+            raise ArgumentError(
+                f"methods of fusion have no parameter {parameter!r} (in {short(method)}); "
+                f"available: {', '.join(available)}.{hint(parameter, available)}"
+            )
+    return Fusion(name, **arguments)  # type: ignore[arg-type]
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{run!r}: {_written(each)}' for run, each in value.items())}}}"
+    return repr(float(value)).removesuffix(".0") if is_number(value) else repr(value)
 
 
 def _weights(
@@ -193,10 +364,6 @@ def _weights(
 ) -> Mapping[str, float] | None:
     """Return the weights of runs; raise `ArgumentError` unless they are valid for the method."""
     if weights is None:
-        if rule.needs_weights:
-            raise ArgumentError(
-                f"`method` {method!r} needs `weights`, such as {{'bm25': 0.3, 'dense': 0.7}}"
-            )
         return None
     if not rule.is_weighted:
         weighted = ", ".join(repr(name) for name, each in RULES.items() if each.is_weighted)

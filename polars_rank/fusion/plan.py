@@ -110,8 +110,8 @@ class Plan:
         """Add ranks, scores within the window, and properties of runs."""
         fusion, of_run = self.fusion, [*query, self.run]
         counts = pl.col(_ORIGINAL).is_not_null()
-        if fusion.window is not None:
-            counts &= RANK.le(fusion.window)
+        if fusion.depth is not None:
+            counts &= RANK.le(fusion.depth)
         return (
             documents.with_columns(
                 position(self._order()).over(of_run).cast(pl.Float64).alias(_RANK),

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.conventions import with_undefined
+from polars_rank.conventions import Conventions, named
 from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.evaluation.checks import raise_failed
 from polars_rank.evaluation.evaluate import per_query
-from polars_rank.fusion.candidates import Candidate, Choices
+from polars_rank.fusion.candidates import Choices
 from polars_rank.fusion.fuse import Runs, checks_of_log, fuse
 from polars_rank.fusion.methods import POINTS, RANK, WEIGHT, total
 from polars_rank.fusion.plan import LABEL, Plan
+from polars_rank.io.parquet import memory_bytes
 from polars_rank.metrics.names import lower_is_better
 from polars_rank.stats.query_hash import mixed, query_key
 from polars_rank.stats.value_columns import Variable, variables
 
 if TYPE_CHECKING:
     from polars_rank.columns import Columns
-    from polars_rank.conventions import Ties
     from polars_rank.fusion.parameters import Fusion
 
 CANDIDATE, PROCEDURE, TUNED, UNWEIGHTED = "candidate", "procedure", "tuned", "unweighted"
@@ -35,7 +35,6 @@ _ROW_BYTES = 300
 _FOLD, _KEY, _SUM, _COUNT, _DOCUMENT, _RUN, _BEST = (
     OWN + name for name in ("fold", "key", "sum", "count", "document", "run", "best")
 )
-_ODD = 0xD6E8FEB86659FD93
 
 
 @dataclass(frozen=True)
@@ -47,10 +46,7 @@ class Tuning:
     metric: pl.Expr
     choices: Choices
     cluster: tuple[str, ...]
-    ties: Ties | None
-    #: The options of `per_query` about definitions.
-    definitions: Mapping[str, Any]
-    memory: int
+    conventions: Conventions | str
 
     @property
     def keys(self) -> list[str]:
@@ -70,31 +66,30 @@ class Tuning:
     def values(self, documents: pl.DataFrame, by: str) -> pl.DataFrame:
         """Return the metric of each ranking. Documents are sorted by `by` and query."""
         ranked = documents.lazy().set_sorted([by, *self.keys])
-        return per_query(ranked, self.metric, by=by, **self.names, **self.options).collect()
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options of `per_query` about definitions and ties."""
-        return {**self.definitions, "ties": self.ties}
+        return per_query(
+            ranked, self.metric, by=by, **self.names, conventions=self.conventions
+        ).collect()
 
     def variable(self, values: pl.DataFrame) -> Variable:
         """Return the metric as a column of per-query values."""
-        return variable(values.schema, self.metric, self.definitions)
+        return variable(values.schema, self.metric, self.conventions)
 
 
-def variable(schema: pl.Schema, metric: pl.Expr, definitions: Mapping[str, Any]) -> Variable:
+def variable(schema: pl.Schema, metric: pl.Expr, conventions: Conventions | str) -> Variable:
     """Return the metric as a column of per-query values.
 
     Raise `ArgumentError` unless the metric has a mean.
     """
-    conventions = with_undefined(definitions["conventions"], definitions["undefined"])
+    conventions = named(conventions)
     (column,) = variables(schema, [metric], conventions, {}, "metric")
     aggregate = conventions.aggregate(metric)
     if aggregate != "mean":
         kind = {"geometric": "geometric mean"}.get(aggregate, aggregate)
         raise ArgumentError(f"`metric` must be a mean over queries; {column.name!r} is a {kind}")
     if conventions.counts_as(metric) == "null":
-        raise ArgumentError("`undefined` must be 'zero', 'one' or 'skip'; found 'null'")
+        raise ArgumentError(
+            "`undefined` of `conventions` must be 'zero', 'one' or 'skip'; found 'null'"
+        )
     return column
 
 
@@ -142,19 +137,12 @@ class Log:
                 f"column {self.tuning.run!r} (`run`) has a run {reserved[0]!r}, which is the name "
                 "of a procedure of the result; rename the run"
             )
-        for each in self._given_weights():
-            Runs(self.tuning.run, [*each], None)(names.to_frame())
+        for weights in ({}, *(each.weights for each in self.tuning.choices.methods)):
+            Runs(self.tuning.run, [*(weights or ())], None)(names.to_frame())
         return runs
 
-    def _given_weights(self) -> Iterator[Mapping[str, float]]:
-        """Yield the weights of runs that the call names; nothing for candidates without weights."""
-        candidates = self.tuning.choices.candidates
-        yield {}
-        for each in [] if isinstance(candidates, int) else candidates:
-            yield each.weights or {}
-
     @cached_property
-    def candidates(self) -> list[Candidate]:
+    def candidates(self) -> list[Fusion]:
         """The candidates."""
         return self.tuning.choices.list(self.runs)
 
@@ -162,10 +150,9 @@ class Log:
     def both(self) -> pl.DataFrame:
         """The documents of the runs and of their fusion without weights, after checks."""
         tuning, label = self.tuning, self.tuning.columns.label
-        unweighted = tuning.choices.unweighted(self.runs)
         both = fuse(
-            self.rows, **tuning.choices.parameters, run=tuning.run, **tuning.names,
-            weights=unweighted.weights, ties=tuning.ties, name=OWN + "fused", keep_runs=True,
+            self.rows, tuning.choices.unweighted(self.runs), run=tuning.run, **tuning.names,
+            name=OWN + "fused", keep_runs=True,
         )  # fmt: skip
         if both.get_column(label).null_count() == both.height:
             raise DataError(f"column {label!r} (`label`) has no labels; join the judgments first")
@@ -203,10 +190,10 @@ class Log:
         every = [*self.candidates, self.tuning.choices.unweighted(self.runs)]
         members: dict[Fusion, list[int]] = {}
         for number in numbers:
-            members.setdefault(every[number].fusion, []).append(number)
+            members.setdefault(replace(every[number], weights=None), []).append(number)
         for fusion, group in members.items():
             points = self._points(fusion)
-            size = max(1, self.tuning.memory // (_ROW_BYTES * max(1, points.documents.height)))
+            size = max(1, memory_bytes(None) // (_ROW_BYTES * max(1, points.documents.height)))
             for start in range(0, len(group), size):
                 batch = {number: every[number].weights for number in group[start : start + size]}
                 yield points.fused({
@@ -229,7 +216,7 @@ class Log:
         tuning, columns = self.tuning, self.tuning.columns
         pair = [*tuning.keys, str(columns.doc)]
         checks = checks_of_log(columns, tuning.run, fusion)
-        plan = Plan(fusion, columns, tuning.run, tuning.ties, checks, keeps_runs=False)
+        plan = Plan(fusion, columns, tuning.run, None, checks, keeps_runs=False)
         scored = plan.scored(self.rows.lazy().select(plan.inputs)).collect()
         checked = raise_failed(
             plan.combined(scored.lazy(), tuning.keys), checks,
@@ -262,17 +249,16 @@ class Folds:
 
     log: Log
     count: int
-    seed: int
 
     @cached_property
     def of_queries(self) -> pl.DataFrame:
         """The queries with their folds; queries of a cluster are in the same fold."""
         tuning, queries = self.log.tuning, self.log.queries
-        hashes = _seeded(queries, tuning.columns.query, self.seed)
+        hashes = _hash(queries, tuning.columns.query)
         if tuning.cluster:
             queries = queries.join(clusters(self.log), on=tuning.keys, nulls_equal=True)
             has_cluster = pl.all_horizontal(pl.col(each).is_not_null() for each in tuning.cluster)
-            of_cluster = _seeded(queries, tuning.cluster, self.seed)
+            of_cluster = _hash(queries, tuning.cluster)
             hashes = pl.when(has_cluster).then(of_cluster).otherwise(hashes)
         folds = queries.select(*tuning.keys, (hashes.rank("dense") - 1).cast(pl.UInt32).alias(_KEY))
         units = folds.get_column(_KEY).n_unique()
@@ -398,9 +384,9 @@ def clusters(log: Log) -> pl.DataFrame:
     return of_queries
 
 
-def _seeded(queries: pl.DataFrame, names: Sequence[str], seed: int) -> pl.Expr:
+def _hash(queries: pl.DataFrame, names: Sequence[str]) -> pl.Expr:
     key = query_key(names, [queries.schema.get(name) or pl.Null() for name in names])
-    hashes: pl.Expr = mixed(key + pl.lit(seed * _ODD % 2**64, dtype=pl.UInt64))
+    hashes: pl.Expr = mixed(key)
     return hashes
 
 

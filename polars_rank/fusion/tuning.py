@@ -1,4 +1,4 @@
-"""`tune_fusion` and `fusion_curve`: the choice of a fusion, and its mean on held-out queries."""
+"""`tune_fusion`: the choice of a fusion, and its mean on held-out queries."""
 
 from __future__ import annotations
 
@@ -9,28 +9,8 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from polars_rank._docstrings import described_by
-from polars_rank._params import (
-    OWN,
-    Names,
-    find_columns,
-    free,
-    integer,
-    names,
-    one_of,
-    share,
-    used_twice,
-    whole_number,
-)
-from polars_rank.conventions import (
-    POLARS_RANK,
-    Conventions,
-    QuerySet,
-    Ties,
-    Undefined,
-    Unjudged,
-    named,
-    read_metrics,
-)
+from polars_rank._params import OWN, Names, find_columns, free, integer, names, used_twice
+from polars_rank.conventions import POLARS_RANK, Conventions, named, read_metrics
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.evaluate import per_query
@@ -38,8 +18,6 @@ from polars_rank.frames.batches import requested
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.fusion.candidates import Candidates, Choices
 from polars_rank.fusion.fuse import columns_of_runs, fuse
-from polars_rank.fusion.methods import Method, Missing
-from polars_rank.fusion.parameters import RANK_CONSTANT, Engine
 from polars_rank.fusion.procedures import (
     CANDIDATE,
     PROCEDURE,
@@ -51,8 +29,6 @@ from polars_rank.fusion.procedures import (
     clusters,
     variable,
 )
-from polars_rank.fusion.scales import Normalization
-from polars_rank.io.parquet import memory_bytes
 from polars_rank.metrics.metric import cutoff
 from polars_rank.stats._arrays import special
 from polars_rank.stats.comparison import compare
@@ -69,7 +45,7 @@ _PROCEDURES: dict[str, Any] = {
     "queries": pl.Int64(),
     _UNJUDGED: pl.Int64(),
     "reversible": pl.Boolean(),
-    "parameters": pl.String(),
+    "method": pl.String(),
     "by_fold": pl.List(pl.String),
 }
 _CURVE: dict[str, Any] = {
@@ -77,47 +53,30 @@ _CURVE: dict[str, Any] = {
     CANDIDATE: pl.UInt32(),
     **dict.fromkeys(("mean", "low", "high"), pl.Float64()),
     "queries": pl.Int64(),
-    "parameters": pl.String(),
+    "method": pl.String(),
 }
 
 
 @described_by(fuse)
 @framed_table
 def tune_fusion(
-    frame: pl.LazyFrame,
+    log: pl.LazyFrame,
     metric: str | pl.Expr,
+    candidates: Candidates = "rrf",
     *,
-    candidates: Candidates = 0.1,
-    method: Method = "rrf",
+    step: float | None = None,
+    curve: bool = False,
     run: str = "run",
     query: Names = "query",
     doc: str = "doc",
     score: str = "score",
     label: str = "label",
     by: Names | None = None,
-    k: float = RANK_CONSTANT,
-    normalize: Normalization | None = None,
-    missing: Missing | None = None,
-    constant: float | None = None,
-    gamma: float | None = None,
-    phi: float | None = None,
-    ddof: int = 0,
-    window: int | None = None,
-    engine: Engine | None = None,
-    ties: Ties | None = None,
-    folds: int = 5,
-    max_candidates: int = 1000,
     cluster: Names | None = None,
-    confidence: float = 0.95,
-    rel: float | None = None,
-    unjudged: Unjudged | None = None,
-    query_set: QuerySet | None = None,
-    undefined: Undefined | Mapping[str, Undefined] | None = None,
+    folds: int = 5,
     conventions: Conventions | str = POLARS_RANK,
-    seed: int = 0,
-    memory: str | int | None = None,
 ) -> pl.LazyFrame:
-    r"""Choose the parameters of a fusion, and report its mean on held-out queries.
+    r"""Choose a method of fusion or its weights, and report its mean on held-out queries.
 
     The queries are divided into folds. For each fold, the candidate with the best mean over the
     queries of the other folds is chosen:
@@ -130,63 +89,49 @@ def tune_fusion(
 
     Parameters
     ----------
-    frame
+    log
         Long table of at least two runs, with a row per run, query and document. A document without
         a score was judged, but not retrieved. A label counts for the document in all runs.
     metric
         Metric to optimize: a name, a metric such as `pr.ndcg(10)`, or an expression. Higher is
         better, except for metrics of which a lower mean is better.
     candidates
-        What is tuned: a step of weights, such as 0.1, for all weights of the runs that are
-        multiples of the step and have the sum 1; or a list of dictionaries of parameters of `fuse`,
-        such as `[{"k": 10}, {"method": "sum", "normalize": "min_max"}]`, which override those of
-        the call. A step needs a method with weights. 0.1 is 11 candidates for two runs, 66 for
-        three, and 286 for four.
-    method, run, query, doc, score, label
+        What is tuned: one method of `fuse`, such as "sum(normalize='min_max')", whose weights of
+        the runs are tuned; or a list of methods, such as `["rrf(k=10)", "rrf(k=60)"]`. At most
+        1,000 candidates.
+    step
+        Step of the weights: a method without weights becomes one candidate for all weights of the
+        runs that are multiples of the step and have the sum 1. 0.1 is 11 candidates for two runs,
+        66 for three, and 286 for four. Default: 0.1 for one method; for a list of methods, weights
+        are not tuned.
+    curve
+        Return the mean of each candidate over all queries instead. The highest of these means is
+        too high: it is the mean of the candidate that fits these queries best, and other queries
+        will have a lower one. Report the held-out mean.
+    run, query, doc, score, label
         As in `fuse`.
     by
         Columns that split the table, such as the language. Each group is tuned by itself.
-    k, normalize, missing, constant, gamma, phi, ddof, window, engine
-        As in `fuse`.
-    ties
-        Order of documents with equal scores, in the runs and in their fusion: "doc" (id descending)
-        or "doc_ascending". Default: "doc" in the runs, and that of the conventions in rankings that
-        are evaluated.
-    folds
-        Number of folds, 2 or more. A hash of the query and of `seed` decides which queries are in
-        which fold.
-    max_candidates
-        Maximum number of candidates.
     cluster
         Columns that identify the sampling unit if it is not the query, e.g. user. The queries of a
         cluster are in the same fold, and intervals are about clusters. A query with a null cluster
         forms its own cluster.
-    confidence
-        Confidence level of the intervals, between 0 and 1.
-    rel
-        Lowest relevant label. Default: 1.
-    unjudged
-        Treatment of retrieved documents without a label: "nonrelevant" (default), or "removed"
-        from the ranking before ranks are computed.
-    query_set, undefined, conventions
-        Queries that count, how undefined values count, and metric definitions to use, as in
-        `evaluate`. `undefined` must not be "null".
-    seed
-        Random seed of the folds. The same seed gives the same folds for any order of rows.
-    memory
-        Memory for the rankings that are evaluated at the same time, in bytes or as text such as
-        "2GB". Default: 500 MB, or a quarter of the machine's memory if that is less. The table is
-        in memory, too.
+    folds
+        Number of folds, 2 or more. A hash of the query decides which queries are in which fold, so
+        the order of rows does not matter. Not used with `curve`.
+    conventions
+        Metric definitions to use, as in `evaluate`. Undefined values must not be "null". They are
+        about the evaluation; the documents of a run with equal scores are ordered by id, as in
+        `fuse`.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Same type as `frame`. For each group, one row per procedure: "tuned", "unweighted" (the
-        parameters of the call with equal weights), and each single run. The columns are those of
-        `by`, and
+        Same type as `log`. For each group, one row per procedure: "tuned", "unweighted" (the first
+        method with equal weights), and each single run. The columns are those of `by`, and
 
         - `metric`, `procedure`;
-        - `mean`, `low`, `high`: mean over the queries, which are held out for "tuned", and its
+        - `mean`, `low`, `high`: mean over the queries, which are held out for "tuned", and its 95%
           confidence interval, as in `summarize`, corrected for "tuned" (see Notes);
         - `difference`, `difference_low`, `difference_high`, `p_value`: difference from the best
           single run, paired by query, with its confidence interval and p-value, as in `compare`;
@@ -194,14 +139,24 @@ def tune_fusion(
           the interval is null, and the p-value 1;
         - `queries`: number of queries with a value;
         - `unjudged`: number of documents without a label up to the metric's cutoff, in all rankings
-          of the procedure; for "tuned", of the fusion with `parameters`;
+          of the procedure; for "tuned", of the fusion by `method`;
         - `reversible`: false if no labels of unjudged documents can reverse the order of the
           procedure and the best single run; for that run, of it and "tuned". Otherwise, their
           bounds overlap, as in `judgment_bounds` over the documents of all procedures. Null if the
           metric has no bounds, or if unjudged documents are removed;
-        - `parameters`: for "tuned", the parameters chosen on all queries, and for "unweighted" its
-          parameters, as JSON: `pr.fuse(frame, **json.loads(parameters))`. Null for single runs;
-        - `by_fold`: for "tuned", the parameters chosen for each fold, as JSON.
+        - `method`: for "tuned", the candidate chosen on all queries, and for "unweighted" its
+          method: `pr.fuse(log, method)`. Null for single runs;
+        - `by_fold`: for "tuned", the candidate chosen for each fold.
+
+        With `curve`, one row per group and candidate, with the columns of `by`, and
+
+        - `metric`;
+        - `candidate`: number of the candidate, from 0. Those of a step begin with all weight on
+          the first run, by name;
+        - `mean`, `low`, `high`: mean over all queries and its 95% confidence interval, as in
+          `summarize`, which does not account for the choice of a candidate by its mean;
+        - `queries`: number of queries with a value;
+        - `method`: the candidate.
 
     Raises
     ------
@@ -211,9 +166,8 @@ def tune_fusion(
         As for `fuse`, and if there are no labels, fewer queries or clusters than folds, or a query
         in several clusters. A lazy result raises it when it is collected.
     ArgumentError
-        For an invalid parameter, a metric that is no mean, and more candidates than
-        `max_candidates`. With a step of weights, a lazy result raises the latter when it is
-        collected, as the runs are then known.
+        For an invalid parameter, a metric that is no mean, and too many candidates. With a step of
+        weights, a lazy result raises the latter when it is collected, as the runs are then known.
     MissingExtraError
         scipy is not installed (extra "stats").
 
@@ -259,8 +213,8 @@ def tune_fusion(
     >>> names = ["tfidf", "lm", "bm25", "dense"]
     >>> log = pr.datasets.search_log(400, 30, runs=names, seed=3)
     >>> runs = log.filter(pl.col("run").is_in(["bm25", "dense"])).collect()
-    >>> options = {"method": "sum", "normalize": "min_max"}
-    >>> table = pr.tune_fusion(runs, "ndcg@10", **options)
+    >>> method = "sum(normalize='min_max')"
+    >>> table = pr.tune_fusion(runs, "ndcg@10", method)
     >>> table.select("procedure", "mean", "difference", "p_value")
     shape: (4, 4)
     ┌────────────┬──────────┬────────────┬──────────┐
@@ -273,107 +227,12 @@ def tune_fusion(
     │ bm25       ┆ 0.704835 ┆ -0.022446  ┆ 0.010236 │
     │ dense      ┆ 0.72728  ┆ null       ┆ null     │
     └────────────┴──────────┴────────────┴──────────┘
-    >>> table["parameters"][0]
-    '{"weights": {"bm25": 0.2, "dense": 0.8}, "method": "sum", "normalize": "min_max"}'
-    """
-    parameters = {name: value for name, value in locals().items() if name != "frame"}
-    integer("folds", folds, 2)
-    tuning, by_columns = _tuning(frame, parameters)
+    >>> table["method"][0]
+    "sum(normalize='min_max', weights={'bm25': 0.2, 'dense': 0.8})"
 
-    def table(log: Log) -> pl.DataFrame:
-        return _procedures(Folds(log, folds, seed), confidence)
+    Means of all candidates on the same queries:
 
-    return _by_group(frame, tuning, by_columns, table, _PROCEDURES)
-
-
-@described_by(tune_fusion)
-@framed_table
-def fusion_curve(
-    frame: pl.LazyFrame,
-    metric: str | pl.Expr,
-    *,
-    candidates: Candidates = 0.1,
-    method: Method = "rrf",
-    run: str = "run",
-    query: Names = "query",
-    doc: str = "doc",
-    score: str = "score",
-    label: str = "label",
-    by: Names | None = None,
-    k: float = RANK_CONSTANT,
-    normalize: Normalization | None = None,
-    missing: Missing | None = None,
-    constant: float | None = None,
-    gamma: float | None = None,
-    phi: float | None = None,
-    ddof: int = 0,
-    window: int | None = None,
-    engine: Engine | None = None,
-    ties: Ties | None = None,
-    folds: int = 5,
-    max_candidates: int = 1000,
-    cluster: Names | None = None,
-    confidence: float = 0.95,
-    rel: float | None = None,
-    unjudged: Unjudged | None = None,
-    query_set: QuerySet | None = None,
-    undefined: Undefined | Mapping[str, Undefined] | None = None,
-    conventions: Conventions | str = POLARS_RANK,
-    seed: int = 0,
-    memory: str | int | None = None,
-) -> pl.LazyFrame:
-    """Return the mean of each candidate for a fusion over all queries.
-
-    The highest of these means is too high: it is the mean of the candidate that fits these queries
-    best, and other queries will have a lower one. Report the held-out mean of `tune_fusion`.
-
-    Parameters
-    ----------
-    frame, metric, candidates, method, run, query, doc, score, label, by
-        As in `tune_fusion`.
-    k, normalize, missing, constant, gamma, phi, ddof, window, engine, ties
-        As in `tune_fusion`.
-    folds, seed
-        Not used, because no query is held out. They are accepted, so that the same arguments are
-        valid for `tune_fusion`.
-    max_candidates
-        As in `tune_fusion`.
-    cluster
-        Columns that identify the sampling unit if it is not the query, e.g. user. A query with a
-        null cluster forms its own cluster.
-    confidence, rel, unjudged, query_set, undefined, conventions, memory
-        As in `tune_fusion`.
-
-    Returns
-    -------
-    LazyFrame or DataFrame
-        Same type as `frame`. One row per group and candidate, with the columns of `by`, and
-
-        - `metric`;
-        - `candidate`: number of the candidate, from 0. Those of a step begin with all weight on
-          the first run, by name;
-        - `mean`, `low`, `high`: mean over all queries and its confidence interval, as in
-          `summarize`, which does not account for the choice of a candidate by its mean;
-        - `queries`: number of queries with a value;
-        - `parameters`: parameters of `fuse`, as JSON.
-
-    Raises
-    ------
-    SchemaError, DataError, ArgumentError, MissingExtraError
-        As for `tune_fusion`.
-
-    Warns
-    -----
-    RankWarning
-        As for `summarize`.
-
-    Examples
-    --------
-    >>> names = ["tfidf", "lm", "bm25", "dense"]
-    >>> log = pr.datasets.search_log(400, 30, runs=names, seed=3)
-    >>> runs = log.filter(pl.col("run").is_in(["bm25", "dense"])).collect()
-    >>> options = {"method": "sum", "normalize": "min_max"}
-    >>> curve = pr.fusion_curve(runs, "ndcg@10", **options)
+    >>> curve = pr.tune_fusion(runs, "ndcg@10", method, curve=True)
     >>> curve.select("candidate", "mean", "low", "high").tail(4)
     shape: (4, 4)
     ┌───────────┬──────────┬──────────┬──────────┐
@@ -387,61 +246,58 @@ def fusion_curve(
     │ 10        ┆ 0.730108 ┆ 0.700886 ┆ 0.757462 │
     └───────────┴──────────┴──────────┴──────────┘
     """
-    parameters = {name: value for name, value in locals().items() if name != "frame"}
     integer("folds", folds, 2)
-    tuning, by_columns = _tuning(frame, parameters)
-    return _by_group(frame, tuning, by_columns, lambda log: _curve(log, confidence), _CURVE)
+    roles = {"run": run, "query": query, "doc": doc, "score": score, "label": label}
+    choices = Choices.of(candidates, step)
+    tuning, groups = _tuning(log, metric, choices, roles, by, cluster, conventions)
+
+    def procedures(group: Log) -> pl.DataFrame:
+        return _procedures(Folds(group, folds))
+
+    if curve:
+        return _by_group(log, tuning, groups, _curve, _CURVE)
+    return _by_group(log, tuning, groups, procedures, _PROCEDURES)
 
 
-#: The parameters of `fuse` that a candidate may have, besides weights.
-_OF_FUSION = (
-    "method", "k", "normalize", "missing", "constant", "gamma", "phi", "ddof", "window", "engine"
-)  # fmt: skip
-_OF_METRIC = ("rel", "unjudged", "query_set", "undefined", "conventions")
-
-
-def _tuning(frame: pl.LazyFrame, given: Mapping[str, Any]) -> tuple[Tuning, tuple[str, ...]]:
+def _tuning(
+    log: pl.LazyFrame,
+    metric: str | pl.Expr,
+    choices: Choices,
+    roles: Mapping[str, Any],
+    by: Names | None,
+    cluster: Names | None,
+    conventions: Conventions | str,
+) -> tuple[Tuning, tuple[str, ...]]:
     """Return checked parameters, and the columns of groups; nothing is read."""
-    whole_number("max_candidates", given["max_candidates"])
-    integer("seed", given["seed"])
-    share("confidence", given["confidence"])
-    one_of("ties", given["ties"], (None, "doc", "doc_ascending"))
-    choices = Choices.of(
-        given["candidates"], given["max_candidates"], {name: given[name] for name in _OF_FUSION}
-    )
-    metrics = read_metrics(given["metric"], given["conventions"], "metric")
+    metrics = read_metrics(metric, conventions, "metric")
     if len(metrics) != 1:
         raise ArgumentError(f"`metric` must be one metric; found {len(metrics)}")
     special()
 
-    schema = schema_of(frame)
-    by, cluster = names("by", given["by"]), names("cluster", given["cluster"])
-    roles = {name: given[name] for name in ("run", "query", "doc", "score", "label")}
-    columns = columns_of_runs(schema, **roles, by=by)
-    find_columns(schema, {"cluster": cluster}, ids=["cluster"])
-    own = {"run": [given["run"]], "doc": [columns.doc], "score": [columns.score], "by": by}
+    schema = schema_of(log)
+    groups, units = names("by", by), names("cluster", cluster)
+    columns = columns_of_runs(schema, **roles, by=groups)
+    find_columns(schema, {"cluster": units}, ids=["cluster"])
+    own = {"run": [roles["run"]], "doc": [columns.doc], "score": [columns.score], "by": groups}
     for parameter, taken in {**own, "label": [columns.label]}.items():
-        for column in {*taken} & {*cluster}:
+        for column in {*taken} & {*units}:
             raise used_twice(str(column), parameter, "cluster")
-    free(by, [*_PROCEDURES, *_CURVE])
+    free(groups, [*_PROCEDURES, *_CURVE])
     others = [*columns.keys, str(columns.doc), columns.score, columns.label]
     free(others, [CANDIDATE, PROCEDURE], "query")
     # Groups are tuned one by one, without the columns of their keys, which may be null.
     columns = columns_of_runs(schema, **roles, by=None)
-    tuning = Tuning(
-        columns, given["run"], metrics[0], choices, cluster, given["ties"],
-        {name: given[name] for name in _OF_METRIC}, memory_bytes(given["memory"]),
-    )  # fmt: skip
+    tuning = Tuning(columns, roles["run"], metrics[0], choices, units, conventions)
     # The plans check the parameters that are left.
     read = [*columns.pair, columns.score, columns.label]
     empty = pl.LazyFrame(schema={CANDIDATE: pl.UInt32, **{name: schema[name] for name in read}})
-    values = per_query(empty, tuning.metric, by=CANDIDATE, **tuning.names, **tuning.options)
-    variable(schema_of(values), tuning.metric, tuning.definitions)
-    return tuning, by
+    values = per_query(empty, tuning.metric, by=CANDIDATE, **tuning.names, conventions=conventions)
+    variable(schema_of(values), tuning.metric, conventions)
+    return tuning, groups
 
 
 def _by_group(
-    frame: pl.LazyFrame,
+    log: pl.LazyFrame,
     tuning: Tuning,
     by: tuple[str, ...],
     table: Callable[[Log], pl.DataFrame],
@@ -451,14 +307,15 @@ def _by_group(
 
     They are a source and not a callback of a plan, because other plans are collected.
     """
-    columns, types = tuning.columns, schema_of(frame)
+    columns, types = tuning.columns, schema_of(log)
     read = [*by, *columns.pair, tuning.run, columns.score, columns.label, *tuning.cluster]
-    rows = frame.select([*dict.fromkeys(read)])
+    rows = log.select([*dict.fromkeys(read)])
     schema = pl.Schema({**{name: types[name] for name in by}, **schema})
 
     def tables() -> Iterator[pl.DataFrame]:
-        log = rows.collect(engine="streaming")
-        for group in log.sort(by, maintain_order=True).partition_by(by) if by else [log]:
+        everything = rows.collect(engine="streaming")
+        groups = everything.sort(by, maintain_order=True).partition_by(by) if by else [everything]
+        for group in groups:
             key = group.select(by).head(1)
             try:
                 of_group = table(Log(tuning, group.drop(by)))
@@ -479,27 +336,27 @@ def _by_group(
     return register_io_source(source, schema=schema, explain_name="TUNING OF A FUSION")
 
 
-def _procedures(folds: Folds, confidence: float) -> pl.DataFrame:
+def _procedures(folds: Folds) -> pl.DataFrame:
     """Return one row per procedure of a group."""
     log = folds.log
     tuning, runs = log.tuning, log.runs
     values = _clustered(folds.held_out(), log)
-    means = _summary(folds.corrected(values), tuning, PROCEDURE, confidence)
+    means = _summary(folds.corrected(values), tuning, PROCEDURE)
     lower = tuning.variable(values).lower_is_better
     singles = means.filter(pl.col(PROCEDURE).is_in(runs)).drop_nulls("mean")
     if singles.is_empty():
         raise DataError("`metric` is undefined for all queries of all runs")
     best = singles.sort("mean", PROCEDURE, descending=[not lower, False])[PROCEDURE][0]
-    differences = _differences(folds, values, best, confidence)
-    unweighted = tuning.choices.unweighted(runs).text
-    texts = [log.candidates[number].text for number in (folds.winner, *folds.chosen)]
+    differences = _differences(folds, values, best)
+    unweighted = str(tuning.choices.unweighted(runs))
+    texts = [str(log.candidates[number]) for number in (folds.winner, *folds.chosen)]
     order = pl.DataFrame(
         {
             PROCEDURE: [TUNED, UNWEIGHTED, *runs],
-            "parameters": [texts[0], unweighted, *[None] * len(runs)],
+            "method": [texts[0], unweighted, *[None] * len(runs)],
             "by_fold": [texts[1:], *[None] * (1 + len(runs))],
         },
-        {name: _PROCEDURES[name] for name in (PROCEDURE, "parameters", "by_fold")},
+        {name: _PROCEDURES[name] for name in (PROCEDURE, "method", "by_fold")},
     )
     return (
         order.join(means, on=PROCEDURE, how="left", maintain_order="left")
@@ -509,7 +366,7 @@ def _procedures(folds: Folds, confidence: float) -> pl.DataFrame:
     )
 
 
-def _differences(folds: Folds, values: pl.DataFrame, best: str, confidence: float) -> pl.DataFrame:
+def _differences(folds: Folds, values: pl.DataFrame, best: str) -> pl.DataFrame:
     """Return the differences of the procedures from the best single run.
 
     "tuned" often has all weight on one run. There is nothing to test then, or to warn about.
@@ -529,7 +386,7 @@ def _differences(folds: Folds, values: pl.DataFrame, best: str, confidence: floa
         values = folds.corrected(values, best)
     tested = compare(
         _counted(values, tuning), _VALUE, baseline=best, run=PROCEDURE, query=tuning.keys,
-        cluster=tuning.cluster or None, confidence=confidence, correction=False,
+        cluster=tuning.cluster or None, correction=False,
     ).select(PROCEDURE, "difference", "low", "high", "p_value")  # fmt: skip
     return tested.rename({"low": "difference_low", "high": "difference_high"})
 
@@ -539,19 +396,18 @@ def _unjudged(folds: Folds, best: str) -> pl.DataFrame:
     tuning, documents = folds.log.tuning, folds.documents()
     at = cutoff(tuning.metric)
     is_top = pl.col("rank").is_not_null() if at is None else pl.col("rank") <= at
-    options = {name: each for name, each in tuning.options.items() if name != "unjudged"}
-    of_count = {**options, "unjudged": "nonrelevant", "undefined": None}
+    conventions = named(tuning.conventions)
+    every = conventions.but(unjudged="nonrelevant")
     count = (pl.col(tuning.columns.label).is_null() & is_top).sum().alias(_UNJUDGED)
     counts = (
-        per_query(documents, count, by=PROCEDURE, **tuning.names, **of_count)
+        per_query(documents, count, by=PROCEDURE, **tuning.names, conventions=every)
         .group_by(PROCEDURE)
         .agg(pl.col(_UNJUDGED).sum())
     )
-    conventions = named(options["conventions"]).but(unjudged=tuning.options["unjudged"])
     bounds = None
     if conventions.unjudged != "removed":
         names = {"by": PROCEDURE, **tuning.names}
-        bounds = known_bounds(documents.lazy(), tuning.metric, **names, **options)
+        bounds = known_bounds(documents.lazy(), tuning.metric, **names, conventions=conventions)
     if bounds is None:
         return counts.with_columns(reversible=pl.lit(None, dtype=pl.Boolean))
     limits = {name: (low, high) for name, low, high in
@@ -571,16 +427,15 @@ def _unjudged(folds: Folds, best: str) -> pl.DataFrame:
     return counts.join(flags, on=PROCEDURE)
 
 
-def _curve(log: Log, confidence: float) -> pl.DataFrame:
+def _curve(log: Log) -> pl.DataFrame:
     """Return one row per candidate of a group."""
     numbers = range(len(log.candidates))
     means = pl.concat(
-        _summary(_clustered(values, log), log.tuning, CANDIDATE, confidence)
-        for values in log.values(numbers)
+        _summary(_clustered(values, log), log.tuning, CANDIDATE) for values in log.values(numbers)
     )
     texts = pl.DataFrame(
-        {CANDIDATE: numbers, "parameters": [each.text for each in log.candidates]},
-        {CANDIDATE: pl.UInt32, "parameters": pl.String},
+        {CANDIDATE: numbers, "method": [*map(str, log.candidates)]},
+        {CANDIDATE: pl.UInt32, "method": pl.String},
     )
     return (
         texts.join(means, on=CANDIDATE, how="left", maintain_order="left")
@@ -588,12 +443,12 @@ def _curve(log: Log, confidence: float) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _summary(values: pl.DataFrame, tuning: Tuning, run: str, confidence: float) -> pl.DataFrame:
+def _summary(values: pl.DataFrame, tuning: Tuning, run: str) -> pl.DataFrame:
     """Return the mean of each run with its interval."""
     name = tuning.variable(values).name
     return summarize(
         _counted(values, tuning), _VALUE, run=run, query=tuning.keys,
-        cluster=tuning.cluster or None, confidence=confidence, details=True,
+        cluster=tuning.cluster or None, details=True,
     ).select(
         run, pl.lit(name).alias("metric"), "mean", "low", "high", pl.col("used").alias("queries")
     )  # fmt: skip

@@ -320,10 +320,20 @@ def _at(name: str, function: str, text: str) -> tuple[str, Any]:
     return "k", whole(name, "k", text)
 
 
-def _arguments(name: str, text: str | None) -> dict[str, Any]:
+def call_in(text: str, example: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the parameters of a text without a cutoff, such as "rrf(k=60)"."""
+    match = re.fullmatch(_NAME, text.strip())
+    if match is None or match["at"] is not None or match["level"] is not None:
+        raise ArgumentError(f"invalid text {short(text)}; write it like {example}")
+    return match["name"].lower(), _arguments(text, match["arguments"], example)
+
+
+def _arguments(
+    name: str, text: str | None, example: str = "\"ndcg(gain='exp2')@10\""
+) -> dict[str, Any]:
     if not text:
         return {}
-    message = f"invalid parameters in {short(name)}; write them like \"ndcg(gain='exp2')@10\""
+    message = f"invalid parameters in {short(name)}; write them like {example}"
     try:
         call = ast.parse(f"dict({text})", mode="eval").body
         given = call.keywords if isinstance(call, ast.Call) and not call.args else []

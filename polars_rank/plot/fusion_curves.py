@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
@@ -12,6 +12,7 @@ import polars as pl
 from polars_rank._params import public
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
+from polars_rank.fusion.parameters import read_fusion
 from polars_rank.plot.drawing import (
     HEIGHT,
     altair,
@@ -28,12 +29,14 @@ from polars_rank.plot.runs import NEUTRAL, harmless
 from polars_rank.plot.statistics_tables import result
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import altair as alt
 
-_COLUMNS = ("candidate", "metric", "mean", "low", "high", "queries", "parameters")
-_OF_TUNING = ("procedure", "metric", "mean", "difference", "parameters")
+    from polars_rank.fusion.parameters import Fusion
+
+_COLUMNS = ("candidate", "metric", "mean", "low", "high", "queries", "method")
+_OF_TUNING = ("procedure", "metric", "mean", "difference", "method")
 _COLOR = "#0072B2"
 #: Maximum number of candidates of a dot plot, and the pixels of each.
 _MAX_ROWS, _STEP = 40, 16
@@ -49,7 +52,7 @@ def fusion(curve: Any, tuning: Any = None) -> alt.LayerChart:
     Parameters
     ----------
     curve
-        The table that `fusion_curve` returns, of one group.
+        The table that `tune_fusion` returns with `curve=True`, of one group.
     tuning
         The table that `tune_fusion` returns for the same runs; None to draw the curve only.
 
@@ -71,20 +74,21 @@ def fusion(curve: Any, tuning: Any = None) -> alt.LayerChart:
     Examples
     --------
     >>> runs = pr.datasets.search_log(200)
-    >>> curve = pr.fusion_curve(runs, "ndcg@10", method="sum", normalize="min_max")
-    >>> tuning = pr.tune_fusion(runs, "ndcg@10", method="sum", normalize="min_max")
+    >>> method = "sum(normalize='min_max')"
+    >>> curve = pr.tune_fusion(runs, "ndcg@10", method, curve=True)
+    >>> tuning = pr.tune_fusion(runs, "ndcg@10", method)
     >>> chart = pr.plot.fusion(curve, tuning)
     >>> chart.save("fusion.png")  # doctest: +SKIP
     """
     altair()
-    rows = _rows(curve, "curve", "candidate", _COLUMNS, "pr.fusion_curve")
+    rows = _rows(curve, "curve", "candidate", _COLUMNS, "pr.tune_fusion(curve=True)")
     metric = rows.get_column("metric")[0] if rows.height else None
     rows = non_empty(rows.rename({"mean": "y"}).drop_nulls("y"), "y", "candidates")
     levels = _levels(tuning, metric)
-    parameters = [json.loads(text) for text in rows.get_column("parameters")]
-    labels = [harmless(label) for label in _labels(parameters)]
-    weights = _weights_of_two(parameters)
-    data = rows.drop("metric", "parameters").with_columns(label=pl.Series(labels))
+    methods = [read_fusion(text) for text in rows.get_column("method")]
+    labels = [harmless(label) for label in _labels(methods)]
+    weights = _weights_of_two(methods)
+    data = rows.drop("metric", "method").with_columns(label=pl.Series(labels))
     notes = [f"{counted(data.get_column('queries'))}, none held out"]
     if weights is None:
         omitted = data.height - _MAX_ROWS
@@ -94,7 +98,7 @@ def fusion(curve: Any, tuning: Any = None) -> alt.LayerChart:
         notes.append("lines: confidence intervals")
     else:
         data = data.with_columns(x=pl.Series(weights, dtype=pl.Float64)).sort("x")
-        run = [*parameters[0]["weights"]][-1]
+        run = [*(methods[0].weights or ())][-1]
         layers, height = _line(data, metric, run, levels), HEIGHT
         notes.append("band: confidence intervals")
     lines = (f"{each.style}: {each.text}, {each.mean:.4f}" for each in levels)
@@ -141,7 +145,7 @@ def _levels(tuning: Any, metric: str | None) -> list[_Level]:
             f"`curve` and `tuning` must be about the same metric; found {metric!r} and {metrics}"
         )
     tuned = rows.filter(pl.col("procedure") == "tuned").get_column("mean")
-    best = rows.filter(pl.col("difference", "parameters").is_null(), pl.col("mean").is_not_null())
+    best = rows.filter(pl.col("difference", "method").is_null(), pl.col("mean").is_not_null())
     levels = [_Level("held-out mean", "dashed line", mean, [5, 3]) for mean in tuned]
     names = map(harmless, best.get_column("procedure"))
     return levels + [
@@ -150,52 +154,27 @@ def _levels(tuning: Any, metric: str | None) -> list[_Level]:
     ]
 
 
-def _weights_of_two(parameters: Sequence[Mapping[str, Any]]) -> list[float] | None:
+def _weights_of_two(methods: Sequence[Fusion]) -> list[float] | None:
     """Return the weights of the last run if the candidates are the weights of two runs."""
-    others = [{**each, "weights": None} for each in parameters]
-    weights = [each.get("weights") or {} for each in parameters]
-    is_grid = len(parameters) > 1 and all(
-        other == others[0] and len(of) == 2 and of.keys() == weights[0].keys()
-        for other, of in zip(others, weights, strict=True)
-    )
+    unweighted = {replace(each, weights=None) for each in methods}
+    weights = [each.weights or {} for each in methods]
+    is_grid = len(methods) > 1 and len(unweighted) == 1 and all(
+        len(each) == 2 and each.keys() == weights[0].keys() for each in weights
+    )  # fmt: skip
     sums_are_1 = all(math.isclose(sum(of.values()), 1, rel_tol=1e-9) for of in weights)
     return [[*of.values()][-1] for of in weights] if is_grid and sums_are_1 else None
 
 
-def _labels(parameters: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a text for each candidate, of the parameters by which candidates differ."""
-    differ = names_that_differ(parameters)
+def _labels(methods: Sequence[Fusion]) -> list[str]:
+    """Return a text for each candidate: its weights if only weights differ, else the method."""
+    if len({replace(each, weights=None) for each in methods}) > 1:
+        return [*map(str, methods)]
     return [
-        parameters_text({name: each[name] for name in differ if name in each}) or "default"
-        for each in parameters
+        ", ".join(f"{run} {weight:g}" for run, weight in each.weights.items())
+        if each.weights
+        else str(each)
+        for each in methods
     ]
-
-
-def names_that_differ(parameters: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the names of the parameters by which candidates differ; all if none differs."""
-    names = [*dict.fromkeys(name for each in parameters for name in each)]
-    first = parameters[0]
-    return [
-        name for name in names if any(each.get(name) != first.get(name) for each in parameters)
-    ] or names
-
-
-def parameters_text(parameters: Mapping[str, Any]) -> str:
-    """Return parameters of a fusion as text.
-
-    Examples
-    --------
-    >>> from polars_rank.plot.fusion_curves import parameters_text
-    >>> parameters_text({"weights": {"bm25": 0.2, "dense": 0.8}, "method": "rrf", "k": 60})
-    'bm25 0.2, dense 0.8 · rrf · k 60'
-    """
-    return " · ".join(_text(name, value) for name, value in parameters.items())
-
-
-def _text(name: str, value: Any) -> str:
-    if name == "weights":
-        return ", ".join(f"{run} {weight:g}" for run, weight in value.items())
-    return str(value) if name == "method" else f"{name} {value}"
 
 
 def _tips() -> list[Any]:

@@ -146,7 +146,7 @@ def _row_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
     totals = evidence.contents.select(
         "unjudged", "not_retrieved", "barren_rankings", "unretrieved_rankings", "rows", "rankings"
     ).sum().row(0, named=True)  # fmt: skip
-    conventions = question.definitions
+    conventions = question.conventions
     retrieved = totals["rows"] - totals["not_retrieved"]
     predicted = question.predicted_label is not None
     if totals["unjudged"]:
@@ -193,7 +193,7 @@ def _row_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
             "max": f"{was} removed; the row with the highest score was kept",
             "first": f"{was} removed; the row that came first was kept",
         }
-        choice = question.definitions.of(question.first).duplicates
+        choice = question.conventions.of(question.first).duplicates
         yield (
             f"{count(duplicates)} of {number_of(totals['rows'], 'row')} "
             f"{'is a duplicate' if duplicates == 1 else 'are duplicates'} of a document in the "

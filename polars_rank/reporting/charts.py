@@ -42,8 +42,8 @@ KINDS = {
     "slices": "Differences by slice",
 }
 
-#: The kinds of charts that are in other sections.
-CONFUSION, FUSION = "confusion", "fusion"
+#: The kind of a chart that is in another section.
+CONFUSION = "confusion"
 
 
 @dataclass
@@ -91,9 +91,6 @@ def pictures(evidence: Evidence, question: Question) -> Pictures:
     if evidence.judge is not None and evidence.judge.confusion is not None:
         spec = _specification(partial(plot.confusion, evidence.judge.confusion))
         result.kinds |= {} if spec is None else {CONFUSION: {"": {"": spec}}}
-    if (fusion := evidence.fusion) is not None:
-        spec = _specification(partial(plot.fusion, fusion.curve, fusion.tuning))
-        result.kinds |= {} if spec is None else {FUSION: {"": {"": spec}}}
     return result
 
 
@@ -213,7 +210,6 @@ def chart_context(result: Pictures, evidence: Evidence, question: Question) -> d
         "chart_metrics": result.metrics,
         "chart_runs": result.runs,
         "has_confusion": CONFUSION in result.kinds,
-        "has_fusion": FUSION in result.kinds,
         "charts_left_out": f"Without charts: {' and '.join(omitted)}." if omitted else "",
         "charts_note": " ".join(_notes(evidence, question)),
     }

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank import catalog
 from polars_rank._params import OWN
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
 from polars_rank.errors import DataError
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.evaluation.means import NUM_RETRIEVED
-from polars_rank.evaluation.per_ranking import TIES
 from polars_rank.frames.tables import collected
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
@@ -27,14 +25,12 @@ from polars_rank.reporting.estimates import (
     no_warnings,
     runs_of,
 )
-from polars_rank.reporting.fusion import Fusion, fusion_of
 from polars_rank.reporting.judge import Judge, judge_of
 from polars_rank.reporting.query_changes import QueryChange, queries_of_slices, selected_queries
 from polars_rank.reporting.units import units_of
 from polars_rank.stats.gates import check
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from polars_rank.reporting.estimates import Estimates
@@ -61,7 +57,6 @@ class Evidence:
     #: Per-query values by predicted labels, in the same file.
     predictions: pl.LazyFrame | None
     judge: Judge | None
-    fusion: Fusion | None
     #: The baseline, then the other runs, sorted; a single None if there are no runs.
     runs: list[Any]
     #: The sampling units of the tables over all groups.
@@ -78,8 +73,6 @@ class Evidence:
     labels: pl.DataFrame
     #: Means of metrics with a cutoff by run, `metric` and `k`, with intervals.
     curves: pl.DataFrame | None
-    #: The summary of the catalog by run, if there are attributes of documents.
-    catalog: pl.DataFrame | None
     moved: list[QueryChange]
     #: The queries of slices by column, value and run, as `queries_of_slices` returns them.
     slice_queries: dict[tuple[str, Any, Any], dict[str, list[dict[str, Any]]]]
@@ -110,14 +103,13 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
     runs = runs_of(found.summary, question)
     groups, by_group = _groups(values, question)
     columns = question.columns_of_all_queries
-    contents = collected(log_counts(question.log, columns, question.definitions.rel, run))
+    contents = collected(log_counts(question.log, columns, question.conventions.rel, run))
     labels = collected(label_counts(question.log, columns, run))
     only_relevant = _has_only_relevant(labels, question)
     return Evidence(
         values=values.table,
         predictions=values.predictions,
         judge=judge_of(values, overall),
-        fusion=fusion_of(question, runs, units.cluster),
         runs=runs,
         units=units,
         estimates=found,
@@ -127,7 +119,6 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         only_relevant=only_relevant,
         bounds=None if only_relevant else _bounds(frame, question, contents),
         curves=_curves(frame, values.table, contents, overall),
-        catalog=_catalog(question, run),
         labels=labels,
         moved=selected_queries(values.table, question, runs),
         slice_queries=queries_of_slices(values.table, question, runs),
@@ -138,7 +129,7 @@ def _written(frame: pl.LazyFrame, question: Question, path: Path) -> Values:
     """Write the per-query values to a file; return them by labels of people and predicted ones."""
     both = question.both_labels
     options: dict[str, Any] = {
-        "by": question.grouped_by, "keep": question.kept, **question.options
+        "by": question.splits, "keep": question.kept, **question.options
     }  # fmt: skip
     if both is None:
         plan = per_query(frame, question.metrics, **options)
@@ -168,7 +159,7 @@ def _has_only_relevant(labels: pl.DataFrame, question: Question) -> bool:
     known = labels.get_column("label").drop_nulls().cast(pl.Float64)
     if question.predicted_label is not None or known.is_empty():
         return False
-    first, rel = question.first, question.definitions.of(question.first).rel
+    first, rel = question.first, question.conventions.of(question.first).rel
     own = first.arguments.get("rel") if isinstance(first, Metric) else None
     lowest = rel if own is None else own
     return bool((known >= lowest).all())
@@ -177,20 +168,17 @@ def _has_only_relevant(labels: pl.DataFrame, question: Question) -> bool:
 def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> pl.DataFrame | None:
     """Return bounds of the first metric by run if runs have unjudged documents."""
     unjudged = contents.get_column("unjudged").sum()
-    if question.run is None or not unjudged or question.definitions.unjudged == "removed":
+    if question.run is None or not unjudged or question.conventions.unjudged == "removed":
         return None
     if question.predicted_label is not None:  # most queries have no labels of people
         return None
-    options = {name: value for name, value in question.options.items() if name != "unjudged"}
     query = [*question.columns.query]
     if question.by:  # a struct, because groups may be null and queries may not
         frame = frame.with_columns(pl.struct(question.by).alias(_GROUPS))
         query = [_GROUPS, *query]
-    undefined = question.undefined_of(question.first)
-    options |= {"query": query, "undefined": undefined, "weight": question.weight}
-    by = None if options.get("scores") else question.run
+    options = {**question.options, "query": query, "weight": question.weight}
     with no_warnings():
-        return known_bounds(frame, question.first, by=by, **options)
+        return known_bounds(frame, question.first, by=question.run, **options)
 
 
 def _curves(
@@ -220,7 +208,7 @@ def _curves(
     options = dict(question.options) if both is None else both.applied(question.options)
     # Means and ranges are both computed from these values.
     values_at = collected(
-        per_query(frame, requested, by=question.grouped_by, keep=question.kept_units, **options)
+        per_query(frame, requested, by=question.splits, keep=question.kept_units, **options)
     ).lazy()
     at_cutoffs = Values(values_at) if both is None else Values(*both.split(values_at))
     other = replace(question, metrics=requested, undefined=undefined)
@@ -231,21 +219,6 @@ def _curves(
         metric=column.replace_strict({name: metric for name, (metric, _) in at.items()}),
         k=column.replace_strict({name: k for name, (_, k) in at.items()}),
     )
-
-
-def _catalog(question: Question, run: Sequence[str]) -> pl.DataFrame | None:
-    """Return the coverage of the catalog and the exposure of its documents by run."""
-    items, columns = question.options.get("items"), question.columns
-    if items is None:
-        return None
-    ties = question.definitions.ties
-    return collected(
-        catalog.summary(
-            question.log, question.depth, items=items, query=question.queries,
-            doc=str(columns.doc), score=columns.score, by=run,
-            ties=ties if ties in TIES else "doc",
-        )
-    )  # fmt: skip
 
 
 def _groups(values: Values, question: Question) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 from polars_rank._texts import displayed
@@ -18,6 +19,7 @@ _MINUS = "\N{MINUS SIGN}"
 _MAX_NAMES = 6
 #: Numbers from this value on have two decimals.
 _LARGE = 100
+_LINK = re.compile(r"https?://\S+")
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -111,6 +113,18 @@ def whole_text(value: Any) -> str:
     return str(value)
 
 
+def is_link(value: Any) -> bool:
+    """Return whether a value is the address of a page.
+
+    Examples
+    --------
+    >>> from polars_rank.reporting.formats import is_link
+    >>> is_link("https://example.org/a?b=1"), is_link("javascript:alert(1)"), is_link(None)
+    (True, False, False)
+    """
+    return isinstance(value, str) and _LINK.fullmatch(value) is not None
+
+
 def listed(names: Sequence[str]) -> str:
     """Return the first names as text.
 
@@ -130,4 +144,5 @@ def listed(names: Sequence[str]) -> str:
 FILTERS = {
     "number": number, "signed": signed, "percent": percent, "count": count, "p_value": p_value,
     "text": text, "number_of": number_of, "listed": listed,
+    "is_link": is_link,
 }  # fmt: skip

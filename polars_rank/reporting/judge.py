@@ -102,7 +102,7 @@ def _tables(
         "doc": str(question.columns.doc), "categories": grades,
     }  # fmt: skip
     return {
-        "agreement": agreement(labels, confidence=question.confidence, **options),
+        "agreement": agreement(labels, **options),
         "confusion": confusion(labels, **options),
     }
 

@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from polars_rank._docstrings import described_by
-from polars_rank._params import one_of, public, share, whole_number
+from polars_rank._params import public
 from polars_rank._polars import files
 from polars_rank.conventions import POLARS_RANK
 from polars_rank.errors import RankWarning, missing_extra, warn
-from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.frames.tables import lazy
 from polars_rank.io.copies import first_names
 from polars_rank.io.outputs import new_file
@@ -30,7 +28,6 @@ from polars_rank.plot.runs import BRIGHTER
 from polars_rank.reporting.charts import chart_context, pictures
 from polars_rank.reporting.evidence import gather
 from polars_rank.reporting.formats import FILTERS
-from polars_rank.reporting.fusion import check_fusion
 from polars_rank.reporting.question import Question
 from polars_rank.reporting.sections import context
 from polars_rank.stats._arrays import special
@@ -42,9 +39,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from polars_rank._params import Names
-    from polars_rank.columns import Score
-    from polars_rank.conventions import Conventions, Duplicates, QuerySet, Ties, Undefined, Unjudged
-    from polars_rank.frames.tables import Table
+    from polars_rank.conventions import Conventions
     from polars_rank.metrics.names import Metrics
     from polars_rank.stats.rules import Rules
 
@@ -68,49 +63,25 @@ _DARKER = """
 """
 
 
-@described_by(evaluate)
 @public
 def report(
-    frame: Any,
+    log: Any,
     metrics: Metrics,
     *,
-    by: Names | None = None,
     run: str | None = "run",
     baseline: Any = None,
+    by: Names | None = None,
     slices: Names | None = None,
     weight: str | None = None,
     cluster: Names | None = None,
     rules: Rules | None = None,
+    predicted_label: str | None = None,
     path: str | os.PathLike[str] = "report.html",
     overwrite: bool = False,
     title: str | None = None,
-    source: str | Sequence[str] | None = None,
-    query: Names = "query",
-    doc: str | None = "doc",
-    score: Score = "score",
-    label: str = "label",
-    predicted_label: str | None = None,
-    position: str | None = None,
-    scores: Sequence[str] | None = None,
-    ties: Ties | None = None,
-    rel: float | None = None,
-    unjudged: Unjudged | None = None,
-    query_set: QuerySet | None = None,
-    duplicates: Duplicates | None = None,
-    undefined: Undefined | Mapping[str, Undefined] | None = None,
-    items: Table | None = None,
-    history: Table | None = None,
-    conventions: Conventions | str = POLARS_RANK,
-    confidence: float = 0.95,
-    undecided: str | None = None,
-    keep: Names | None = None,
     show: Names | None = None,
-    url: str | None = None,
-    meta: Mapping[str, Any] | None = None,
-    fusion: Mapping[str, Any] | None = None,
-    n: int = 5,
-    k: int = 10,
-    progress: bool = False,
+    conventions: Conventions | str = POLARS_RANK,
+    columns: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write an HTML report of a log: a single file that works offline.
 
@@ -120,21 +91,21 @@ def report(
 
     Parameters
     ----------
-    frame
+    log
         The log, one row per document of a ranking, as in `evaluate`.
     metrics
         One or more metrics, by name or as metrics, as in `evaluate`, which are summarized by their
         means over rankings. The first one determines the headline.
-    by
-        Columns that split the log into groups. The page has a section with the means of each
-        group. The rows with the same (run, by..., query) are a ranking. If a query is in several
-        groups, such as days, it is one unit of intervals and p-values over all groups, which are
-        about other queries like these for the same groups, and there is a warning.
     run
         Column of runs; None for a log of one run. A log without the column "run" has one run.
     baseline
         The run that the others are compared with. Without a baseline, all pairs of up to 10 runs
         are compared.
+    by
+        Columns that split the log into groups. The page has a section with the means of each
+        group. The rows with the same (run, by..., query) are a ranking. If a query is in several
+        groups, such as days, it is one unit of intervals and p-values over all groups, which are
+        about other queries like these for the same groups, and there is a warning.
     slices
         Columns whose values define slices, constant within a ranking. The page shows differences
         from the baseline by slice, or means without a baseline.
@@ -147,64 +118,34 @@ def report(
     rules
         Rules as in `check`, about all queries or the groups of `by`, and about slices. Their
         verdicts are shown, and a failed rule does not raise. With a baseline, rules on means apply
-        to the other runs.
+        to the other runs. A rule whose interval contains the threshold fails, unless a file of
+        rules says otherwise.
+    predicted_label
+        Column of labels predicted for all queries, such as by a language model, if the column of
+        labels has those of people for some. The means, comparisons, groups, slices and rules are
+        then estimates over all queries, from `predictions` as in `compare`, and the page has a
+        section with the agreement of both labels, and with what either would show alone. The
+        queries that people judged must be a random sample, and people must have judged all
+        documents that the metrics read. The metrics must be means over queries. Without a baseline,
+        runs are not compared. The page has no leaderboard and no charts by query, which have the
+        means of the queries that people judged.
     path
         The file to write.
     overwrite
         Whether to replace an existing file. A file that the report reads is never replaced.
     title
         Title of the page.
-    source
-        Names of the data sources, shown on the page. Default: the files that Polars or `scan_log`
-        read.
-    query, doc, score, label, position, scores
-        As in `evaluate`.
-    predicted_label
-        Column of labels predicted for all queries, such as by a language model, if `label` has
-        those of people for some. The means, comparisons, groups, slices and rules are then
-        estimates over all queries, from `predictions` as in `compare`, and the page has a section
-        with the agreement of both labels, and with what either would show alone. The queries that
-        people judged must be a random sample, and people must have judged all documents that the
-        metrics read. The metrics must be means over queries. Without a baseline, runs are not
-        compared. The page has no leaderboard and no charts by query, which have the means of the
-        queries that people judged.
-    ties, rel, unjudged, query_set, duplicates, undefined, conventions
-        As in `evaluate`.
-    items, history
-        Attributes of documents, and documents that each user has already seen, as in `evaluate`.
-        With `items`, the page has a table of the catalog by run, from `pr.catalog.summary`:
-        coverage, inequality of exposure and personalization, at the cutoff of the first metric
-        that has one, otherwise at `k`.
-    confidence
-        Confidence level of all intervals, between 0 and 1. Differences have the verdicts of
-        `compare`, whose intervals and p-values are corrected for the number of comparisons.
-    undecided
-        Verdict if the interval contains the threshold of a rule: "pass" or "fail" (default).
-    keep
-        Columns to show with a query, constant within a ranking, such as the text of the query.
     show
-        Columns to show with a document, such as its title.
-    url
-        Template of the addresses of documents, which makes their ids links: names of columns in
-        braces are the document, the query, and columns of `show`, such as
-        "https://example.org/items/{doc}".
-    meta
-        Names and values to show on the page, such as `{"commit": "1a2b3c"}`.
-    fusion
-        Parameters of `tune_fusion` for the first metric, such as
-        `{"method": "sum", "normalize": "min_max", "candidates": 0.1}`, or `{}` for its defaults:
-        the page has a section with the mean of the tuned fusion of the runs on held-out queries,
-        its difference from the best single run, and the mean by weights. Columns, definitions and
-        `confidence` are those of the report. A run of the log that is itself a fusion, as with
-        `keep_runs` of `fuse`, is not fused again: its name is "fused", or that in `name`, such as
-        `{"name": "hybrid"}`.
-    n
-        How many of the largest gains and of the largest losses to show per run; without a
-        baseline, how many of the best and of the worst queries.
-    k
-        Number of documents to show for each ranking.
-    progress
-        As in `evaluate`.
+        Columns to show with the best and worst queries, such as the text of the query and the title
+        of the document. Columns with one value per query are shown with the query, others with each
+        document. A column of addresses, such as "https://example.org/items/7", makes the ids of
+        documents links.
+    conventions
+        Metric definitions to use, as in `evaluate`.
+    columns
+        Columns of other roles: a mapping with the keys "query", "doc", "score", "label" and
+        "position", such as `{"query": "qid", "doc": "item"}`. They are those of `evaluate`, with
+        its defaults.
 
     Returns
     -------
@@ -223,13 +164,15 @@ def report(
 
     Notes
     -----
-    The log is read up to seven times: for per-query values, which are stored in a temporary file,
+    The log is read up to six times: for per-query values, which are stored in a temporary file,
     for metrics at several cutoffs, for statistics of the log, for its labels, for the documents of
-    the queries that are shown, for the effect of unjudged documents on the first metric or the
-    agreement with predicted labels, and for the table of the catalog; with `fusion`, it is read
-    twice more. Memory is flat if that of `evaluate` is; the table of the catalog needs memory in
-    proportion to its documents, agreement in proportion to the labels of people, and `fusion` in
-    proportion to the log. After an error, no file is written and an existing file is unchanged.
+    the queries that are shown, and for the effect of unjudged documents on the first metric or the
+    agreement with predicted labels. Memory is flat if that of `evaluate` is; agreement needs memory
+    in proportion to the labels of people. After an error, no file is written and an existing file
+    is unchanged.
+
+    All intervals have the confidence level 95%. Differences have the verdicts of `compare`, whose
+    intervals and p-values are corrected for the number of comparisons.
 
     The page escapes all text from the log, and its content security policy blocks all requests. In
     its CSV downloads, text that a spreadsheet would run as a formula has an apostrophe in front.
@@ -245,37 +188,42 @@ def report(
     >>> page.name
     'report.html'
     """
-    whole_number("n", n)
-    whole_number("k", k)
-    share("confidence", confidence)
-    one_of("undecided", undecided, (None, "pass", "fail"))
+    return write_report(**locals())
+
+
+def write_report(
+    log: Any,
+    metrics: Metrics,
+    *,
+    path: str | os.PathLike[str],
+    overwrite: bool = False,
+    title: str | None = None,
+    rules: Rules | None = None,
+    undecided: str | None = None,
+    source: Sequence[str] = (),
+    progress: bool = False,
+    **parameters: Any,
+) -> Path:
+    """Write a report.
+
+    The command also passes the verdict of undecided rules, the names of the files that it has
+    read, and whether to show a progress bar.
+    """
     _check_packages()
     environment = _environment()
-    options = {
-        "query": query, "doc": doc, "score": score, "label": label, "position": position,
-        "scores": scores, "ties": ties, "rel": rel, "unjudged": unjudged,
-        "query_set": query_set, "duplicates": duplicates, "conventions": conventions,
-        "progress": progress, "items": None if items is None else lazy(items, "items"),
-        "history": None if history is None else lazy(history, "history"),
-    }  # fmt: skip
-    log = lazy(frame, collects=True)
+    rows = lazy(log, "log", collects=True)
     question = Question.of(
-        log, metrics, by=by, run=run, baseline=baseline, slices=slices, weight=weight,
-        cluster=cluster, keep=keep, show=show, url=url, meta=meta,
-        predicted_label=predicted_label, options=options, undefined=undefined, rules=rules,
-        undecided=undecided, fusion=fusion, confidence=confidence, n=n, k=k,
-    )  # fmt: skip
-    check_fusion(question)
-    inputs = [log, items, history, rules]
-    with new_file(path, overwrite=overwrite, inputs=inputs) as part:
+        rows, metrics, rules=rules, undecided=undecided, progress=progress, **parameters
+    )
+    with new_file(path, overwrite=overwrite, inputs=[rows, rules]) as part:
         with temporary_folder() as folder, _captured_warnings() as messages:
-            evidence = gather(log, question, folder / "values.parquet")
+            evidence = gather(rows, question, folder / "values.parquet")
             charts = chart_context(pictures(evidence, question), evidence, question)
             content = {**context(evidence, question), **charts}
         for message in messages:
             warn(str(message), type(message))
         content["alerts"] = [*map(str, messages), *content["alerts"]]
-        content["files"] = _source_names(source) or sources(log)
+        content["files"] = [*source] or sources(rows)
         content["title"] = title or _title(question)
         content["generated"] = datetime.now().astimezone()
         content.update(_assets(with_charts=bool(content["charts"]["kinds"])))
@@ -315,12 +263,6 @@ def sources(log: pl.LazyFrame) -> list[str]:
     ['logs/a.csv']
     """
     return first_names(files(log))
-
-
-def _source_names(source: str | Sequence[str] | None) -> list[str]:
-    if source is None:
-        return []
-    return [source] if isinstance(source, str) else [str(each) for each in source]
 
 
 def _title(question: Question) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import polars as pl
 
@@ -14,8 +13,7 @@ from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.evaluation.rows import Rules
 from polars_rank.frames.tables import collected
 from polars_rank.metrics.names import lower_is_better
-from polars_rank.reporting.formats import whole_text
-from polars_rank.reporting.question import FIELD
+from polars_rank.reporting.formats import is_link
 from polars_rank.stats.run_pairs import PAIRED, baseline_of, is_run, with_baseline
 from polars_rank.stats.value_columns import variables
 
@@ -48,8 +46,44 @@ class Document:
     relevant: bool
     #: Rank in the baseline; None if not retrieved, 0 for rankings of the baseline or without one.
     previous: int | None = 0
-    #: The document's address, from the template `url`.
     url: str | None = None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The columns `show`, and the names that they have in tables of documents."""
+
+    #: The columns with one value per query, such as its text.
+    of_queries: dict[str, str]
+    #: The other columns.
+    of_documents: dict[str, str]
+    #: A column of addresses, which make the ids of documents links.
+    link: str | None
+
+    @classmethod
+    def of(cls, show: Sequence[str], rankings: Sequence[pl.DataFrame]) -> Shown:
+        """Return the columns by what they have in all rankings."""
+        columns = {name: f"shown {index}" for index, name in enumerate(show)}
+        has_several = any(each.height > 1 for each in rankings)
+        of_queries = {
+            name: column
+            for name, column in columns.items()
+            if has_several
+            and all(each.get_column(column).drop_nulls().n_unique() <= 1 for each in rankings)
+        }
+        others = {name: column for name, column in columns.items() if name not in of_queries}
+        has_ids = any("doc" in each.columns for each in rankings)
+        links = [
+            name for name, column in others.items() if has_ids and _has_links(column, rankings)
+        ]
+        link = others.pop(links[0]) if links else None
+        return cls(of_queries, others, link)
+
+
+def _has_links(column: str, rankings: Sequence[pl.DataFrame]) -> bool:
+    """Return whether all values of a column of rankings are addresses."""
+    values = [value for each in rankings for value in each.get_column(column).drop_nulls()]
+    return bool(values) and all(map(is_link, values))
 
 
 @dataclass(frozen=True)
@@ -57,6 +91,8 @@ class Side:
     """The top documents of a ranking of one run, and relevant documents below them."""
 
     run: Any
+    #: The columns that are shown of documents.
+    columns: Sequence[str]
     documents: list[Document]
     missed: list[Document]
     missed_count: int
@@ -70,6 +106,7 @@ class QueryChange:
     run: Any
     good: bool
     query: dict[str, Any]
+    #: The shown columns that have one value per query.
     kept: dict[str, Any]
     value: float
     baseline_value: float | None
@@ -93,8 +130,9 @@ def selected_queries(
     if selected.is_empty():
         return []
     documents = _documents(selected, question)
+    shown = Shown.of(question.show, [*documents.values()])
     return [
-        _query_change(number, row, question, documents, selected.height)
+        _query_change(number, row, question, documents, shown, selected.height)
         for number, row in enumerate(selected.iter_rows(named=True))
     ]
 
@@ -140,8 +178,7 @@ def _with_values(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) 
     # Without a baseline, rankings with an undefined metric are neither best nor worst.
     value = pl.col(variable.name) if question.baseline is None else variable.value
     name = pl.lit(None, pl.String) if question.run is None else pl.col(question.run)
-    named = dict.fromkeys((*question.keep, *question.slices))
-    extra = [each for each in named if each not in question.columns.keys]
+    extra = [each for each in question.slices if each not in question.columns.keys]
     values = values.select(name.alias(_RUN), *keys, *extra, value.alias(_VALUE)).drop_nulls(_VALUE)
     if question.run is None:
         return values.with_columns(pl.lit(None, pl.Float64).alias(_BASE))
@@ -212,7 +249,7 @@ def _documents(selected: pl.DataFrame, question: Question) -> dict[int, pl.DataF
     shown = [pl.col(name).alias(f"shown {index}") for index, name in enumerate(question.show)]
     ranked = ranked_documents(
         rows, columns._replace(by=(), query=(_RANKING,)),
-        Rules.of(question.definitions.of(question.first)),
+        Rules.of(question.conventions.of(question.first)),
         pl.col(columns.score).alias("score"), *shown,
     )  # fmt: skip
     table = collected(ranked).sort("rank", nulls_last=True)
@@ -224,21 +261,24 @@ def _query_change(
     row: dict[str, Any],
     question: Question,
     documents: dict[int, pl.DataFrame],
+    shown: Shown,
     total: int,
 ) -> QueryChange:
     query = {name: row[name] for name in question.queries}
     runs = {number: row[_RUN]}
+    rows = [documents[each] for each in (number, number + total) if each in documents]
     if question.baseline is not None:
         runs = {number + total: question.baseline, **runs}
     previous = _places(documents.get(number + total))
     sides = [
-        _side(run, query, documents[each], previous if each == number else {}, question)
+        _side(run, documents[each], previous if each == number else {}, question, shown)
         for each, run in runs.items()
         if each in documents
     ]
+    kept = {name: _value_of_query(rows, column) for name, column in shown.of_queries.items()}
     return QueryChange(
         run=row[_RUN], good=row[_GOOD], query=query,
-        kept={name: row[name] for name in question.keep if name not in query},
+        kept={name: value for name, value in kept.items() if name not in query},
         value=row[_VALUE], baseline_value=row[_BASE], total=row[_TOTAL], tied=row[_TIED],
         sides=sides,
     )  # fmt: skip
@@ -251,12 +291,18 @@ def _places(table: pl.DataFrame | None) -> dict[Any, int | None]:
     return dict(table.select("doc", "rank").iter_rows())
 
 
+def _value_of_query(rankings: Sequence[pl.DataFrame], column: str) -> Any:
+    """Return the value of a column that has one value per query."""
+    values = (each.get_column(column).drop_nulls() for each in rankings)
+    return next((each[0] for each in values if each.len()), None)
+
+
 def _side(
     run: Any,
-    query: dict[str, Any],
     table: pl.DataFrame,
     previous: dict[Any, int | None],
     question: Question,
+    shown: Shown,
 ) -> Side:
     rows = table.filter((pl.col("rank") <= question.k) | pl.col("relevant")).rows(named=True)
     top = [row for row in rows if row["rank"] is not None and row["rank"] <= question.k]
@@ -269,23 +315,22 @@ def _side(
                 doc=row.get("doc"),
                 label=row["label"],
                 score=row["score"],
-                shown=tuple(row[f"shown {index}"] for index, _ in enumerate(question.show)),
+                shown=tuple(row[column] for column in shown.of_documents.values()),
                 relevant=bool(row["relevant"]),
                 previous=previous.get(row["doc"]) if previous else 0,
-                url=_url(question, query, row),
+                url=_url(row, shown),
             )
             for row in rows
         ]
 
     retrieved = int(table.get_column("rank").count())
-    return Side(run, documents(top), documents(missed[:_MAX_MISSED]), len(missed), retrieved)
+    return Side(
+        run, [*shown.of_documents], documents(top), documents(missed[:_MAX_MISSED]), len(missed),
+        retrieved,
+    )  # fmt: skip
 
 
-def _url(question: Question, query: dict[str, Any], row: dict[str, Any]) -> str | None:
-    """Return the address of a document: the template with the quoted values of its columns."""
-    if question.url is None:
-        return None
-    values = {**query, **{name: row[f"shown {index}"] for index, name in enumerate(question.show)}}
-    if question.columns.doc is not None:
-        values[question.columns.doc] = row["doc"]
-    return FIELD.sub(lambda field: quote(whole_text(values[field[1]]), safe=""), question.url)
+def _url(row: dict[str, Any], shown: Shown) -> str | None:
+    """Return the address of a document: in a shown column, or its id."""
+    address = row.get("doc") if shown.link is None else row[shown.link]
+    return address if is_link(address) else None

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
 from polars_rank._params import check_column, names, used_twice
-from polars_rank.conventions import POLARS_RANK, Conventions, named, read_metrics, with_undefined
-from polars_rank.errors import ArgumentError, hint
+from polars_rank.conventions import Conventions, named, read_metrics, with_undefined
+from polars_rank.errors import ArgumentError, hint, short
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import schema_of
 from polars_rank.judges.both_labels import BothLabels
-from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import COMPARISON
 from polars_rank.stats.rules import read_rules
@@ -31,9 +29,22 @@ if TYPE_CHECKING:
     from polars_rank.stats.rules import Rule, Rules
 
 
+#: The roles of columns that `columns` names, and the default columns.
+_ROLES: Mapping[str, Any] = {
+    "query": "query", "doc": "doc", "score": "score", "label": "label", "position": None
+}  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class Question:
     """The checked parameters of a report."""
+
+    #: The number of queries with the largest gains, and with the largest losses, of each run.
+    n: ClassVar[int] = 5
+    #: The number of documents that are shown of each ranking.
+    k: ClassVar[int] = 10
+    #: The confidence level of all intervals.
+    confidence: ClassVar[float] = 0.95
 
     log: pl.LazyFrame
     columns: Columns
@@ -45,22 +56,15 @@ class Question:
     #: The column of query weights, and the columns of sampling units that are not queries.
     weight: str | None
     cluster: Sequence[str]
-    keep: Sequence[str]
     show: Sequence[str]
-    url: str | None
-    meta: Mapping[str, Any]
     rules: Sequence[Rule] | None
     #: The verdict of undecided rules: "pass" or "fail".
     undecided: str
-    confidence: float
-    n: int
-    k: int
     #: The column of predicted labels of all queries; `label` then has those of people.
-    predicted_label: str | None = None
-    #: Parameters of a fusion to tune.
-    fusion: Mapping[str, Any] | None = None
-    #: Parameters of `per_query` other than `by` and `keep`, and the value of undefined metrics.
-    options: Mapping[str, Any] = field(default_factory=dict)
+    predicted_label: str | None
+    #: Parameters of `per_query` other than `by` and `keep`.
+    options: Mapping[str, Any]
+    #: How undefined values count, if it is not by the conventions.
     undefined: Any = None
 
     @classmethod
@@ -75,64 +79,58 @@ class Question:
         slices: Names | None,
         weight: str | None,
         cluster: Names | None,
-        keep: Names | None,
         show: Names | None,
-        url: str | None,
-        meta: Mapping[str, Any] | None,
-        options: Mapping[str, Any],
         rules: Rules | None,
         undecided: str | None,
         predicted_label: str | None,
-        **others: Any,
+        conventions: Conventions | str,
+        columns: Mapping[str, Any] | None,
+        progress: bool,
     ) -> Question:
         """Check the parameters; raise for a missing column or one that is used twice."""
         schema = schema_of(log)
-        groups, run = _run_of(schema, names("by", by), run, baseline, options)
-        evaluation = Evaluation.of(
-            None,
-            by=[*([] if run is None or options.get("scores") else [run]), *groups],
-            **{key: value for key, value in options.items() if key in _EVALUATION_PARAMETERS},
-        )
-        long, columns = evaluation.read(log)
-        extra = {"slices": names("slices", slices), "keep": names("keep", keep)}
+        groups, run = _run_of(schema, names("by", by), run, baseline)
+        definitions = named(conventions)
+        options = {**_roles(columns), "conventions": definitions, "progress": progress}
+        evaluation = Evaluation.of(None, by=[*([] if run is None else [run]), *groups], **options)
+        long, found = evaluation.read(log)
+        extra = {"slices": names("slices", slices)}
         units = {"weight": names("weight", weight), "cluster": names("cluster", cluster)}
         shown = names("show", show)
         for parameter, requested_columns in {**extra, **units, "show": shown}.items():
             for name in requested_columns:
-                check_column(parameter, name, columns.schema)
+                check_column(parameter, name, found.schema)
         if baseline is not None:  # raise for a wrong type before the evaluation
-            check_run("baseline", baseline, str(run), columns.schema[str(run)])
+            check_run("baseline", baseline, str(run), found.schema[str(run)])
         for parameter in ("slices", "weight", "cluster"):
             if run in {**extra, **units}[parameter]:
                 raise ArgumentError(
                     f"`{parameter}` contains the column of runs, {run!r}; name another column"
                 )
-        requested = read_metrics(metrics, options.get("conventions"))
-        conventions = named(options.get("conventions", POLARS_RANK))
+        requested = read_metrics(metrics, definitions)
         for metric in requested:
-            if conventions.aggregate(metric) == "geometric":
+            if definitions.aggregate(metric) == "geometric":
                 raise ArgumentError(
                     f"`metrics` has {output_name(metric)!r}, a geometric mean, and a report is "
                     "about means; name other metrics, such as 'ap'"
                 )
         if predicted_label is not None:
             BothLabels.of(
-                columns.schema, requested, conventions, label=columns.label,
+                found.schema, requested, definitions, label=found.label,
                 predicted_label=predicted_label,
             )  # fmt: skip
         parsed, undecided = _gates(rules, undecided, requested, baseline)
         return cls(
-            log=long, columns=columns, metrics=requested, by=groups, run=run, rules=parsed,
+            log=long, columns=found, metrics=requested, by=groups, run=run, rules=parsed,
             undecided=undecided, baseline=baseline, slices=extra["slices"], weight=weight,
-            cluster=units["cluster"], keep=extra["keep"], show=shown,
-            url=_url(url, columns, shown), meta=_meta(meta), predicted_label=predicted_label,
-            options=options, **others,
+            cluster=units["cluster"], show=shown, predicted_label=predicted_label, options=options,
         )  # fmt: skip
 
     @property
     def conventions(self) -> Conventions:
         """The conventions of the evaluation."""
-        return named(self.options.get("conventions", POLARS_RANK))
+        conventions: Conventions = self.options["conventions"]
+        return conventions
 
     @property
     def counting(self) -> Conventions:
@@ -140,21 +138,9 @@ class Question:
         return with_undefined(self.conventions, self.undefined)
 
     @property
-    def definitions(self) -> Conventions:
-        """The conventions with the overrides of other parameters."""
-        choices = ("ties", "rel", "unjudged", "query_set", "duplicates")
-        given = {name: self.options.get(name) for name in choices}
-        return self.conventions.but(**given, undefined=self.undefined)
-
-    @property
     def splits(self) -> list[str]:
         """The columns of runs and groups."""
         return [*([] if self.run is None else [self.run]), *self.by]
-
-    @property
-    def grouped_by(self) -> Sequence[str]:
-        """The columns `by` of per-query values; `scores` add the column of runs."""
-        return self.by if self.options.get("scores") else self.splits
 
     @property
     def both_labels(self) -> BothLabels | None:
@@ -177,7 +163,7 @@ class Question:
     @property
     def kept(self) -> list[str]:
         """The columns of per-query values other than their keys."""
-        return self._other_columns([*self.slices, *self.units, *self.keep])
+        return self._other_columns([*self.slices, *self.units])
 
     @property
     def units(self) -> list[str]:
@@ -198,53 +184,25 @@ class Question:
         return self.metrics[0]
 
     @property
-    def depth(self) -> int:
-        """The cutoff of the first metric that has one, otherwise the number of documents shown."""
-        cutoffs = (each.arguments.get("k") for each in self.metrics if isinstance(each, Metric))
-        return next((k for k in cutoffs if k is not None), self.k)
-
-    def undefined_of(self, metric: pl.Expr) -> Any:
-        """Return how undefined values of one of the metrics count."""
-        if not isinstance(self.undefined, Mapping):
-            return self.undefined
-        return self.counting.counts_as(metric)
-
-    @property
     def statistics_options(self) -> dict[str, Any]:
         """Parameters that the statistics functions have in common."""
-        return {
-            "weight": self.weight, "cluster": self.cluster or None, "confidence": self.confidence,
-        }  # fmt: skip
+        return {"weight": self.weight, "cluster": self.cluster or None}
 
 
-#: A field of a URL template: the name of a column in braces.
-FIELD = re.compile(r"\{([^{}]*)\}")
-
-
-def _url(url: str | None, columns: Columns, show: Sequence[str]) -> str | None:
-    """Return the template of addresses; raise if it is not one."""
-    if url is None:
-        return None
-    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+def _roles(columns: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the columns of all roles; raise `ArgumentError` for unknown roles."""
+    if columns is not None and not isinstance(columns, Mapping):
         raise ArgumentError(
-            f"`url` must be a template such as 'https://example.org/{{doc}}'; found {url!r}"
+            f"`columns` must be a mapping such as {{'query': 'qid'}}; found {short(columns)}"
         )
-    available = [*columns.query, *([] if columns.doc is None else [columns.doc]), *show]
-    for name in FIELD.findall(url):
-        if name not in available:
+    given = {} if columns is None else columns
+    for role in given:
+        if role not in _ROLES:
             raise ArgumentError(
-                f"column {name!r} (`url`) not found; available: {available}."
-                f"{hint(name, available)} Add other columns of documents with `show`.",
+                f"invalid role {role!r} (`columns`); available: {', '.join(map(repr, _ROLES))}."
+                f"{hint(str(role), _ROLES)}"
             )
-    return url
-
-
-def _meta(meta: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    if meta is not None and not isinstance(meta, Mapping):
-        raise ArgumentError(
-            f"`meta` must be a mapping such as {{'commit': '1a2b3c'}}; found {meta!r}"
-        )
-    return meta or {}
+    return {**_ROLES, **given}
 
 
 def _gates(
@@ -275,26 +233,10 @@ def names_of(metrics: Sequence[pl.Expr]) -> list[str]:
     return [output_name(each) for each in metrics]
 
 
-_EVALUATION_PARAMETERS = {
-    *("query", "doc", "score", "label", "position", "scores", "ties", "rel", "unjudged"),
-    *("query_set", "duplicates", "conventions", "progress"),
-}
-
-
 def _run_of(
-    schema: pl.Schema,
-    groups: tuple[str, ...],
-    run: str | None,
-    baseline: Any,
-    options: Mapping[str, Any],
+    schema: pl.Schema, groups: tuple[str, ...], run: str | None, baseline: Any
 ) -> tuple[list[str], str | None]:
     """Return the groups, and the column of runs."""
-    if options.get("scores") is not None:
-        if run != "run":
-            raise ArgumentError(
-                f"`scores` defines the runs, in a column 'run'; omit `run`; found {run!r}"
-            )
-        return [*groups], "run"
     if baseline is None:
         run = run_column(schema, run)
     elif run is None:

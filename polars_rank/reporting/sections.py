@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.metadata import version
 from itertools import groupby
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.conventions import POLARS_RANK
+from polars_rank.conventions import POLARS_RANK, Conventions, preset_of
+from polars_rank.errors import short
 from polars_rank.explanation import explain
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
@@ -22,8 +23,7 @@ from polars_rank.reporting.cautions import alerts, cautions
 from polars_rank.reporting.charts import colors_of
 from polars_rank.reporting.contradictions import contradictions
 from polars_rank.reporting.csv_links import csv_link
-from polars_rank.reporting.formats import count, number, percent, whole_text
-from polars_rank.reporting.fusion import fusion_alerts, fusion_context
+from polars_rank.reporting.formats import percent, whole_text
 from polars_rank.reporting.headline import headline
 from polars_rank.reporting.judge import judge_context
 from polars_rank.reporting.leaderboard import boards
@@ -60,14 +60,12 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         "but": contradictions(evidence, question, first, failed),
         "only_relevant": evidence.only_relevant,
         "sample": _sample(evidence, question, first),
-        "alerts": [*alerts(evidence, question, first), *fusion_alerts(evidence.fusion)],
+        "alerts": alerts(evidence, question, first),
         "level": percent(question.confidence).replace(".0", ""),
         **counts,
         "metric_names": names_of(question.metrics),
         **judge_context(evidence.judge, question, evidence.estimates),
-        **fusion_context(evidence.fusion, question),
         **_means(evidence, question),
-        "catalog": _catalog(evidence, question),
         "comparison": _rows(evidence.comparison, question, "difference"),
         "counted": "Rankings" if evidence.units.repeated else "Queries",
         "unit": ("ranking", "rankings") if evidence.units.repeated else ("query", "queries"),
@@ -136,36 +134,6 @@ def _means(evidence: Evidence, question: Question) -> dict[str, Any]:
         for run in evidence.runs
     ]  # fmt: skip
     return {"means": rows, "metrics": metrics, "runs": runs}
-
-
-#: The measures of the catalog: column, title and format.
-_CATALOG = (
-    ("coverage", "Coverage: share of the catalog that is recommended", percent),
-    ("recommended", "Documents recommended", count),
-    ("gini", "Gini index of exposure (0: equal)", number),
-    ("normalized_entropy", "Entropy of exposure (1: equal)", number),
-    ("effective_documents", "Effective number of documents", count),
-    ("top_share", "Share of exposure of the top 10% of documents", percent),
-    ("long_tail_share", "Share of exposure of the long tail", percent),
-    ("personalization", "Personalization", number),
-    ("fill_rate", "Rankings with {k} documents", percent),
-    ("unknown", "Recommended documents that are not in the catalog", count),
-)
-
-
-def _catalog(evidence: Evidence, question: Question) -> list[Row]:
-    """Return the measures of the catalog with a cell per run; none without a catalog."""
-    table = evidence.catalog
-    if table is None:
-        return []
-    by_run = {row["run"]: row for row in (_row(each, question) for each in table.to_dicts())}
-    rows = []
-    for name, title, shown in _CATALOG:
-        values = [by_run.get(run, {}).get(name) for run in evidence.runs]
-        if any(value is not None for value in values):
-            cells = [{"value": value, "text": shown(value)} for value in values]
-            rows.append({"title": title.format(k=count(question.depth)), "cells": cells})
-    return rows
 
 
 def _row(row: Mapping[str, Any], question: Question) -> Row:
@@ -311,11 +279,9 @@ def _downloads(evidence: Evidence) -> dict[str, Any]:
         "gates": evidence.verdicts,
         "groups": evidence.groups,
         "slices": evidence.slices,
-        "catalog": evidence.catalog,
         "contents": evidence.contents,
         "labels": evidence.labels,
         "agreement": None if evidence.judge is None else evidence.judge.agreement,
-        "fusion": None if evidence.fusion is None else evidence.fusion.tuning.drop("by_fold"),
     }
     most = max(_SLICES, _GROUPS)
     return {
@@ -346,14 +312,23 @@ def _method(question: Question) -> dict[str, Any]:
     ]
     return {
         "roles": [(part, column) for part, column in roles if column],
-        "conventions": _conventions(question.conventions.name),
+        "conventions": _conventions(question.conventions),
         "explained": [*_definitions(question)],
         "versions": _versions(),
     }
 
 
-def _conventions(name: str) -> str:
-    return f"{name} defaults" if name == POLARS_RANK.name else name
+def _conventions(conventions: Conventions) -> str:
+    """Return the name of conventions, and how they differ from the preset with this name."""
+    name = conventions.name
+    preset = preset_of(name) or POLARS_RANK
+    changes = [
+        f"{each.name}={short(getattr(conventions, each.name))}"
+        for each in fields(conventions)
+        if each.name != "name" and getattr(conventions, each.name) != getattr(preset, each.name)
+    ]
+    named = f"{name} defaults" if name == POLARS_RANK.name else name
+    return f"{named}, with {', '.join(changes)}" if changes else named
 
 
 @cache
@@ -372,7 +347,7 @@ def _definitions(question: Question) -> Iterator[Row]:
         if not isinstance(metric, Metric) or metric.parts or metric.definition is None:
             yield {"name": output_name(metric), "lines": [], "expression": str(metric)}
             continue
-        lines = explain(metric, question.definitions).splitlines()[1:]
+        lines = explain(metric, question.conventions).splitlines()[1:]
         parts_of_lines = [line.removeprefix("- ").partition(": ") for line in lines]
         yield {
             "name": output_name(metric),

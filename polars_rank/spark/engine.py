@@ -35,7 +35,7 @@ from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.tables import FEW_ROWS, as_table, collected
 from polars_rank.fusion.fuse import Runs, fuse, fused
-from polars_rank.fusion.tuning import fusion_curve, tune_fusion
+from polars_rank.fusion.tuning import tune_fusion
 from polars_rank.io.chunks import collapse
 from polars_rank.io.judgments import join_judgments
 from polars_rank.spark import dataframes
@@ -476,5 +476,5 @@ _IMPLEMENTATIONS: dict[Callable[..., Any], Callable[..., Any]] = {
             catalog.expected_exposure,
         )
     },
-    **{function: partial(_of_groups, function) for function in (tune_fusion, fusion_curve)},
+    tune_fusion: partial(_of_groups, tune_fusion),
 }

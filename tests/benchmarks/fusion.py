@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
 import multiprocessing
 import resource
 import tempfile
@@ -25,18 +24,19 @@ import polars as pl
 from scipy.stats import t
 
 import polars_rank as pr
+from polars_rank.fusion.parameters import read_fusion
 from polars_rank.stats.query_hash import mixed
 from tests.benchmarks.pages import publish
 
 RUNS, DOCS, FOLDS, METRIC = 3, 20, 5, "ndcg@10"
 #: How much a score depends on the label: noise, and runs of different quality.
 QUALITY = {"noise": (0.0, 0.0, 0.0), "similar runs": (0.5, 0.6, 0.7)}
-OPTIONS = {"method": "sum", "normalize": "min_max"}
+METHOD = "sum(normalize='min_max')"
 STEP = 0.2
 #: Candidates whose values are independent of each other.
 INDEPENDENT = 100
 #: The fusion that ranx calls "wsum", with min-max normalization.
-WEIGHTED_SUM = {"method": "weighted_sum", "engine": "ranx"}
+WEIGHTED_SUM = "weighted_sum(engine='ranx')"
 #: Queries from which the queries of simulated logs are drawn.
 MANY = 20_000
 #: Simulated logs whose intervals are compared with those of `tune_fusion`.
@@ -91,16 +91,16 @@ class Pool(NamedTuple):
     values: np.ndarray
     #: The documents of the queries, and the parameters of candidates.
     log: pl.DataFrame | None = None
-    candidates: Sequence[dict[str, Any]] = ()
+    candidates: Sequence[str] = ()
 
     @classmethod
     def of(cls, random: np.random.Generator, quality: tuple[float, ...]) -> Pool:
         """Return the values of fusions of runs."""
         log = log_of(random, MANY, quality)
         few = log.filter(pl.col("query") < 2 * FOLDS)
-        curve = pr.fusion_curve(few, METRIC, candidates=STEP, **OPTIONS)
-        candidates = [json.loads(text) for text in curve["parameters"]]
-        fusions = [pr.fuse(log, **each) for each in [*candidates, OPTIONS]]
+        curve = pr.tune_fusion(few, METRIC, METHOD, step=STEP, curve=True)
+        candidates = curve["method"].to_list()
+        fusions = [pr.fuse(log, each) for each in [*candidates, METHOD]]
         best = log.filter(pl.col("run") == f"run{np.argmax(quality)}")
         values = [
             pr.per_query(each, METRIC, undefined="zero").sort("query")[METRIC]
@@ -157,15 +157,15 @@ def check(
     documents: pl.DataFrame,
     drawn: np.ndarray,
     expectation: tuple[float, float, float],
-    chosen: list[dict[str, Any]],
+    chosen: list[str],
 ) -> None:
     """Raise an error unless `tune_fusion` has the same mean, interval and choices."""
     queries = pl.DataFrame({"query": drawn, "number": range(len(drawn))})
     log = queries.join(documents, on="query").drop("query").rename({"number": "query"})
-    table = pr.tune_fusion(log, METRIC, candidates=STEP, folds=FOLDS, **OPTIONS)
+    table = pr.tune_fusion(log, METRIC, METHOD, step=STEP, folds=FOLDS)
     tuned = table.row(0, named=True)
     result = [tuned[name] for name in ("low", "mean", "high")]
-    if not np.allclose(result, expectation) or [*map(json.loads, tuned["by_fold"])] != chosen:
+    if not np.allclose(result, expectation) or tuned["by_fold"] != chosen:
         raise AssertionError(f"{tuned} is not {expectation} with the choices {chosen}")
 
 
@@ -196,18 +196,18 @@ def our_fuse(path: Path) -> tuple[float, Any]:
 def our_tuning(path: Path) -> tuple[float, Any]:
     log = pl.read_parquet(path)
     start = time.perf_counter()
-    table = pr.tune_fusion(log, METRIC, folds=FOLDS, **WEIGHTED_SUM)
+    table = pr.tune_fusion(log, METRIC, WEIGHTED_SUM, folds=FOLDS)
     seconds = time.perf_counter() - start
-    return seconds, json.loads(table["parameters"][0])["weights"]
+    return seconds, read_fusion(table["method"][0]).weights
 
 
 def our_curve(path: Path) -> tuple[float, Any]:
     log = pl.read_parquet(path)
     start = time.perf_counter()
-    curve = pr.fusion_curve(log, METRIC, **WEIGHTED_SUM)
+    curve = pr.tune_fusion(log, METRIC, WEIGHTED_SUM, curve=True)
     seconds = time.perf_counter() - start
-    best = curve.sort("mean", descending=True, maintain_order=True)["parameters"][0]
-    return seconds, json.loads(best)["weights"]
+    best = curve.sort("mean", descending=True, maintain_order=True)["method"][0]
+    return seconds, read_fusion(best).weights
 
 
 def ranx_runs(path: Path) -> tuple[Any, list[Any]]:
@@ -314,7 +314,7 @@ def times(given: argparse.Namespace) -> list[str]:
         "Ratios are to polars_rank, by the wall time of the same columns. Memory is the peak of "
         "the process. `tune_fusion` holds the table in memory: its largest table has 10 million rows in all.\n",
         "`ranx.optimize_fusion` reports the highest mean on the queries on which it chose the "
-        "weights, as `fusion_curve` shows it. `tune_fusion` adds held-out means, intervals, and "
+        "weights, as `tune_fusion(curve=True)` shows it. `tune_fusion` adds held-out means, intervals, and "
         "bounds for unjudged documents. The chosen weights: " + best + ".\n",
         "| | rows per run | seconds, all | seconds, without preparation | CPU seconds | "
         "memory, MB | ranx / polars_rank, all | without preparation |\n"

@@ -264,8 +264,7 @@ add(
     sunk(
         lambda f: pr.fuse(
             f.scan().with_columns(run=pl.col("doc") % 3, doc=pl.col("doc") // 3),
-            "sum",
-            normalize="min_max",
+            "sum(normalize='min_max')",
         )
     ),
 )

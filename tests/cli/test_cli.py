@@ -569,17 +569,16 @@ def test_fuse(tmp_path: Path) -> None:
     log = pr.datasets.search_log(30, runs=["a", "b"]).sort("query").collect()
     log.write_parquet(tmp_path / "log.parquet")
     source, output = tmp_path / "log.parquet", tmp_path / "fused.parquet"
-    options = ["--weights", "a=1", "--weights", "b=2.5", "--k", "10", "--keep-runs"]
-    assert run("fuse", source, "-o", output, *options)[0] == 0
-    expected = pr.fuse(log, weights={"a": 1, "b": 2.5}, k=10, keep_runs=True)
+    method = "rrf(k=10, weights={'a': 1, 'b': 2.5})"
+    assert run("fuse", source, "-o", output, "--method", method, "--keep-runs")[0] == 0
+    expected = pr.fuse(log, method, keep_runs=True)
     assert pl.read_parquet(output).equals(expected)
-    for weights, message in (
-        (["a"], "--weights must be a run and a number"),
-        (["a=1", "a=2"], "--weights has the run 'a' twice"),
-        (["a=1", "b=1", "c=1"], "run 'c' (`--weights`) not found in column 'run'"),
+    for method, message in (
+        ("rrf(a)", "invalid parameters in 'rrf(a)'; write them like \"rrf(k=60)\""),
+        ("rrf(weights={'a': 1, 'b': 1, 'c': 1})", "run 'c' (`weights`) not found in column 'run'"),
     ):
-        given = [part for text in weights for part in ("--weights", text)]
-        code, _, err = run("fuse", source, "-o", tmp_path / "none.parquet", *given)
+        arguments = ["fuse", source, "-o", tmp_path / "none.parquet", "--method", method]
+        code, _, err = run(*arguments)
         assert (code, message in err) == (2, True), err
     runs = [tmp_path / "bm25.run", tmp_path / "dense.run"]
     runs[0].write_text("q1 Q0 x 1 2.0 bm25\nq1 Q0 y 2 1.0 bm25\n")
@@ -596,22 +595,24 @@ def test_tune_fusion(tmp_path: Path) -> None:
     log = pr.datasets.search_log(30, runs=["a", "b"]).collect()
     source, output = tmp_path / "log.parquet", tmp_path / "tuned.parquet"
     log.write_parquet(source)
-    options = ["--candidates", "0.5", "--folds", "3", "--cluster", "country", "--undefined", "skip"]
+    options = ["--step", "0.5", "--folds", "3", "--cluster", "country", "--undefined", "skip"]
     arguments = ["tune-fusion", source, "-m", "ndcg@5", "-o", output, "--overwrite"]
     with warnings.catch_warnings(action="ignore"):  # of few countries
         assert run(*arguments, *options)[0] == 0
+        skipping = pr.Conventions(undefined="skip", own="skip")
         expected = pr.tune_fusion(
-            log, "ndcg@5", candidates=0.5, folds=3, cluster="country", undefined="skip"
+            log, "ndcg@5", step=0.5, folds=3, cluster="country", conventions=skipping
         )
     assert_frame_equal(pl.read_parquet(output), expected)
-    assert run(*arguments, "--candidates", '[{"k": 1}, {"method": "borda"}]')[0] == 0
-    assert pl.read_parquet(output)["parameters"][0] == '{"method": "rrf", "k": 1}'
-    _, shown, _ = run(*arguments[:4], "--candidates", '[{"k": 1}]', "--folds", 2, "--format", "csv")
-    by_fold = pl.read_csv(shown.encode())["by_fold"]
-    assert by_fold[0] == '{"method": "rrf", "k": 1}; {"method": "rrf", "k": 1}'
+    methods = ["--candidates", "rrf(k=1)", "--candidates", "borda"]
+    assert run(*arguments, *methods, "--curve")[0] == 0
+    assert pl.read_parquet(output)["method"].to_list() == ["rrf(k=1)", "borda"]
+    equal = ["--candidates", "rrf", "--candidates", "rrf(k=60)"]
+    _, shown, _ = run(*arguments[:4], *equal, "--folds", 2, "--format", "csv")
+    assert pl.read_csv(shown.encode())["by_fold"][0] == "rrf; rrf"
     for options, message in (
-        (["--candidates", "x"], "--candidates must be a step, such as 0.1, or a JSON list"),
-        (["--candidates", "0.3"], "must be a step of weights that divides 1"),
+        (["--candidates", "x"], "`--candidates`: `method` must be one of 'rrf'"),
+        (["--step", "0.3"], "`--step` must divide 1"),
         (["-m", "ap"], "tune-fusion needs one metric; found 2"),
         (["--run", ""], "tune-fusion needs the column of the run"),
         (["--run", "model"], "column 'model' (`--run`) not found"),

@@ -69,14 +69,15 @@ OWN = {
     },
     "plot": {
         "ecdf": "the kind of `distribution`",
-        "fusion": "the tables of `fusion`",
+        "candidates": "of the tables of `fusion`",
+        "step": "of the tables of `fusion`",
         "of": "the table of `bounds`",
         "ranks": "the kind of `leaderboard`",
         "values": "the table",
         "metrics": "the metric",
         "slices": "of the table of slices",
     },
-    "report": {"rule": "a single one of the rules", "meta": "pairs of names and values"},
+    "report": {"rule": "a single one of the rules"},
     "tune-fusion": {"metrics": "the metric"},
     "demo": {"folder": "the files of the demonstration"},
 }
@@ -102,7 +103,7 @@ COMPLETE = {
 #: Parameters that are no options of a command, or of any command, and why.
 _LOG = "the argument LOG"
 EXCEPTIONS = {
-    **{("", name): _LOG for name in ("frame", "table", "path")},
+    **{("", name): _LOG for name in ("frame", "log", "table", "path")},
     ("", "metric"): "--metrics",
     ("", "colors"): "a mapping from runs to colors",
     **{("estimate", name): "`estimate` does not support it" for name in ("align", "labels")},
@@ -124,13 +125,13 @@ EXCEPTIONS = {
     ("plot", "cluster"): "charts of logs show queries as the sampling unit",
     ("plot", "gain"): "the metric with its conventions",
     ("plot", "chart"): "the chart that the command draws",
-    **{("plot", name): "computed from the log with --fusion" for name in ("curve", "tuning")},
+    **{("plot", name): "computed from the log" for name in ("curve", "tuning")},
     **{
         ("plot", name): "the command has no chart of judges"
         for name in ("judge", "reference", "labels")
     },
     ("report", "path"): "--output",
-    ("report", "source"): _LOG,
+    ("report", "columns"): "--query, --doc, --score, --label, --position",
     ("convert", "diversity"): "subtopics are joined by `join_judgments(subtopic=)`",
 }
 #: None and [] stand for the default of the library, which can be told from the same value if given.
@@ -142,6 +143,7 @@ DEFAULTS = {
     ("curve", "ks"): ["1-20"],
     ("plot", "position"): None,  # --score, except for clicks
     ("check", "rules"): None,  # there may be --rule
+    ("tune-fusion", "candidates"): ["rrf"],  # one value is one method
 }
 
 

@@ -87,7 +87,7 @@ ASKED = {
     "tradeoff": ["-m", "ap rr", "--x", "rr", "--baseline", "old"],
     "leaderboard": ["-m", "ap", "--ranks"],
     "power": ["-m", "ap", "--baseline", "old", "--difference", 0.02, "--power", 0.9],
-    "fusion": ["-m", "ap", "--fusion", '{"candidates": 0.5, "folds": 2}'],
+    "fusion": ["-m", "ap", "--step", 0.5],
 }
 
 
@@ -133,14 +133,11 @@ def test_charts_have_the_numbers_of_the_library(log: Path, tmp_path: Path) -> No
     assert "#16181d" == drawn("gain", log, "--dark", output=tmp_path / "chart.json")["background"]
 
 
-def test_a_fused_run_is_not_fused_again(log: Path, tmp_path: Path) -> None:
-    frame = pl.read_parquet(log)
-    pr.fuse(frame, keep_runs=True).write_parquet(both := tmp_path / "both.parquet")
-    expected = pr.fusion_curve(frame, "ap", candidates=0.5)["mean"].to_list()
-    for source in (log, both):
-        chart = drawn("fusion", source, *ASKED["fusion"], output=tmp_path / "chart.json")
-        means = [row["y"] for row in rows_of(chart) if "label" in row]
-        assert means == pytest.approx(expected)
+def test_a_fusion_is_the_curve_with_the_held_out_mean(log: Path, tmp_path: Path) -> None:
+    expected = pr.tune_fusion(pl.read_parquet(log), "ap", step=0.5, curve=True)["mean"].to_list()
+    chart = drawn("fusion", log, *ASKED["fusion"], output=tmp_path / "chart.json")
+    means = [row["y"] for row in rows_of(chart) if "label" in row]
+    assert means == pytest.approx(expected)
 
 
 def test_charts_of_values_and_of_tables(log: Path, tmp_path: Path) -> None:
@@ -192,10 +189,7 @@ def test_formats_of_charts(log: Path, tmp_path: Path, ending: str) -> None:
         (["over-time", "LOG", "-m", "ap", "--time", "week", "-o", "x.png"], "(--time) not found"),
         (["fusion", "LOG", "-o", "x.png"], "name a metric"),
         (["fusion", "LOG", "-m", "ap", "--run", "", "-o", "x.png"], "needs the column of the run"),
-        (
-            ["fusion", "LOG", "-m", "ap", "--fusion", "sum", "-o", "x.png"],
-            "`--fusion` must be JSON",
-        ),
+        (["fusion", "LOG", "-m", "ap", "--candidates", "zum", "-o", "x.png"], "Did you mean 'sum'"),
         (
             ["click-through", "LOG", "--click", "buy", "-o", "x.png"],
             "column 'buy' (`--click`) not found",
@@ -227,8 +221,7 @@ def test_report(log: Path, tmp_path: Path) -> None:
         "report", log, "--metrics", "ndcg@10 ap", "--run", "run", "--baseline", "old",
         "--slices", "country", "--rule", "ap >= 0.123", "--rules", tmp_path / "gate.toml",
         "--title", "Ours & theirs", "--conventions", "lightgbm", "--output", page,
-        "--meta", "commit=1a2b3c", "--url", "https://x.org/{doc}",
-        "--fusion", '{"candidates": 0.5, "folds": 2}',
+        "--show", "country", "--unjudged", "removed",
     ]  # fmt: skip
     code, out, err = run(*arguments)
     assert (code, out) == (0, "")
@@ -240,9 +233,8 @@ def test_report(log: Path, tmp_path: Path) -> None:
         "queries &gt;= 7",
         "LightGBM",
         str(log),
-        "<dt>commit</dt><dd><bdi>1a2b3c</bdi>",
-        'href="https://x.org/',
-        "ndcg@10</bdi> of the tuned fusion is",
+        '<span class="key">country</span>',
+        "removed before ranking",
     ):
         assert part in text
     code, _, err = run(*arguments)
@@ -250,10 +242,8 @@ def test_report(log: Path, tmp_path: Path) -> None:
     for wrong, message in {
         ("--output", tmp_path / "page.pdf"): "must end in .html",
         ("--baseline", "older"): "'older'",
-        ("--meta", "commit"): "--meta must be NAME=VALUE",
         ("--run", "model"): "column 'model' (`--run`) not found",
         ("--slices", "county"): "column 'county' (`--slices`) not found",
-        ("--fusion", '{"folds": 1}'): "`--fusion`: `folds` must be",
     }.items():
         code, _, err = run(*arguments, *wrong, "--overwrite")
         assert (code, message in err) == (2, True), err

@@ -60,13 +60,13 @@ The following names are not accepted. Use the metric in the last column.
 FUSION = """\
 ## Fusion
 
-What tools do when they fuse runs, and the parameter of `fuse` that decides it. `engine="ranx"`,
-`engine="opensearch"` and `engine="elasticsearch"` set the parameters to the choices of the tool.
-Values of ranx 0.3.21 agree within 1e-9 with `ties="input"`. The others are compared with their
+What tools do when they fuse runs, and the parameter of a method of `fuse` that decides it. `engine="ranx"`,
+`engine="opensearch"` and `engine="elasticsearch"` set the parameters to the choices of the tool, as in
+`pr.fuse(log, "sum(engine='ranx')")`. Values of ranx 0.3.21 agree within 1e-9 with `ties="input"`. The others are compared with their
 published source, which computes with 32 bits, within 1e-6: neural-search 3.8.0, and
 `RRFRetrieverBuilder` of Elasticsearch 9.1 (commit 0050ad5). Elasticsearch has weights since version 9.2.
 
-| choice | `fuse` | default | ranx | OpenSearch | Elasticsearch |
+| choice | parameter | default | ranx | OpenSearch | Elasticsearch |
 | --- | --- | --- | --- | --- | --- |
 | methods | `method` | `"rrf"` | all except the three means; also Condorcet and trained methods | RRF, arithmetic, geometric and harmonic mean | RRF |
 | normalization of scores | `normalize` | none | min-max | min-max; L2 and its z-scores, of which those of 0 or less become 0.001, are not available here | none: RRF reads ranks |
@@ -81,7 +81,7 @@ published source, which computes with 32 bits, within 1e-6: neural-search 3.8.0,
 | rank constant of RRF | `k` | 60 | 60 | 60 | 60 |
 | query that a run lacks | | the run does not count | an error | counts as a run without documents | counts as a run without documents |
 | document that a run has twice | | once, at its best rank | the last score | cannot occur | cannot occur |
-| equal scores in a run | `ties` | by id, descending | order of an unstable sort | by shard and internal id | by shard and internal id |
+| equal scores in a run | `ties` of `fuse` | by id, descending | order of an unstable sort | by shard and internal id | by shard and internal id |
 """
 
 RAG = """\

@@ -76,7 +76,7 @@ def rows() -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_ranx(method: str, rows: pl.DataFrame) -> None:
+def test_ranx(method: Any, rows: pl.DataFrame) -> None:
     import ranx
 
     name, parameters = METHODS[method]
@@ -89,9 +89,10 @@ def test_ranx(method: str, rows: pl.DataFrame) -> None:
         expected = {
             (query, doc): score for query, docs in fused.items() for doc, score in docs.items()
         }
-        options = {"engine": "ranx", "ties": "input", **parameters}
-        table = pr.fuse(rows, method, normalize=normalize, **options)
+        fusion = pr.Fusion(method, normalize=normalize, engine="ranx", **parameters)
+        table = pr.fuse(rows, fusion, ties="input")
         scores = {tuple(row[:2]): row[2] for row in table.select("query", "doc", "score").rows()}
         assert scores == pytest.approx(expected, rel=1e-9, abs=1e-9), normalize
         if normalize == "min_max":  # the default of both
-            assert pr.fuse(rows, method, **options).equals(table)
+            by_default = pr.Fusion(method, engine="ranx", **parameters)
+            assert pr.fuse(rows, by_default, ties="input").equals(table)

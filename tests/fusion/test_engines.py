@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import polars as pl
 import polars_rank as pr
@@ -56,7 +57,7 @@ def min_max(score: float, scores: Sequence[float]) -> float:
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 @pytest.mark.parametrize("method", ["arithmetic_mean", "geometric_mean", "harmonic_mean"])
-def test_opensearch(method: str, weights: dict[str, float] | None) -> None:
+def test_opensearch(method: Any, weights: dict[str, float] | None) -> None:
     expected = {}
     for query in range(4):
         rankings = [RUNS[run][query] for run in WEIGHTS]
@@ -64,12 +65,12 @@ def test_opensearch(method: str, weights: dict[str, float] | None) -> None:
             scores = [min_max(r[doc], [*r.values()]) if doc in r else 0.0 for r in rankings]
             given = [*WEIGHTS.values()] if weights else [1.0, 1.0]
             expected[query, doc] = opensearch(method, scores, given)
-    table = pr.fuse(LOG, method, weights=weights, engine="opensearch")
+    table = pr.fuse(LOG, pr.Fusion(method, weights=weights, engine="opensearch"))
     assert scores_of(table) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(("engine", "window"), [("opensearch", None), ("elasticsearch", 10)])
-def test_reciprocal_rank_fusion(engine: str, window: int | None) -> None:
+def test_reciprocal_rank_fusion(engine: Any, window: int | None) -> None:
     expected: dict[tuple[int, int], float] = {}
     for run, weight in WEIGHTS.items():
         for query, scores in enumerate(RUNS[run]):
@@ -77,16 +78,16 @@ def test_reciprocal_rank_fusion(engine: str, window: int | None) -> None:
             ranking = sorted(scores, key=lambda doc: (scores[doc], doc), reverse=True)[:window]
             for rank, doc in enumerate(ranking, 1):
                 expected[query, doc] = expected.get((query, doc), 0) + weight / (60 + rank)
-    table = pr.fuse(LOG, weights=WEIGHTS, engine=engine)
+    table = pr.fuse(LOG, pr.Fusion(weights=WEIGHTS, engine=engine))
     assert scores_of(table) == pytest.approx(expected, rel=1e-6)
 
 
 def test_parameters_override_the_engine() -> None:
-    table = pr.fuse(LOG, engine="elasticsearch", window=3, k=1)
-    assert table.equals(pr.fuse(LOG, window=3, k=1))
-    table = pr.fuse(LOG, "sum", engine="ranx", normalize="zscore")
-    assert table.equals(pr.fuse(LOG, "sum", normalize="zscore"))
-    constant = pr.fuse(LOG, "sum", engine="ranx").filter(query=0)
+    table = pr.fuse(LOG, "rrf(engine='elasticsearch', window=3, k=1)")
+    assert table.equals(pr.fuse(LOG, "rrf(window=3, k=1)"))
+    table = pr.fuse(LOG, "sum(engine='ranx', normalize='zscore')")
+    assert table.equals(pr.fuse(LOG, "sum(normalize='zscore')"))
+    constant = pr.fuse(LOG, "sum(engine='ranx')").filter(query=0)
     assert constant["score"].unique().to_list() == [0.0]  # 1 without the engine
 
 

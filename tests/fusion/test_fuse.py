@@ -15,6 +15,7 @@ from fusion.oracle import Row, fused
 from plans import holding_nodes
 from polars.testing import assert_frame_equal
 from polars_rank.fusion.methods import METHODS, RULES, total
+from polars_rank.fusion.parameters import read_fusion
 from polars_rank.fusion.scales import NORMALIZATIONS
 from strategies import shuffled
 
@@ -73,9 +74,11 @@ def test_against_plain_python(method: str) -> None:
             if normalize == "zscore":
                 chosen["ddof"] = rng.choice([0, 1])
             expected = fused(log_rows, method, **chosen)
-            assert scores_of(pr.fuse(log, method, **chosen)) == pytest.approx(
-                expected, rel=1e-12, abs=1e-12
-            ), chosen
+            fusion = pr.Fusion(method, **chosen)
+            assert read_fusion(str(fusion)) == fusion
+            for given in (fusion, str(fusion)):
+                scores = scores_of(pr.fuse(log, given))
+                assert scores == pytest.approx(expected, rel=1e-12, abs=1e-12), given
 
 
 def test_by_hand() -> None:
@@ -87,9 +90,8 @@ def test_by_hand() -> None:
         # A document has the label of any run; w was judged, but no run retrieved it.
         "label": [1, 0, None, 2, 2],
     }
-    weighted = pr.fuse(
-        LOG.drop("label"), "weighted_sum", weights={"a": 3, "b": 1}, normalize="min_max", name="ab"
-    )
+    method = "weighted_sum(normalize='min_max', weights={'a': 3, 'b': 1})"
+    weighted = pr.fuse(LOG.drop("label"), method, name="ab")
     assert weighted.columns == ["run", "query", "doc", "score"]
     assert weighted.rows() == [
         ("ab", 1, "x", 3 * 1.0 + 1.0),
@@ -167,13 +169,14 @@ def test_a_run_takes_part_in_the_queries_for_which_it_has_rows() -> None:
 
 
 def test_ids_runs_and_scores_of_other_types() -> None:
-    expected = pr.fuse(LOG, weights={"a": 1, "b": 2}, keep_runs=True).select("doc", "score").rows()
+    method = "rrf(weights={'a': 1, 'b': 2})"
+    expected = pr.fuse(LOG, method, keep_runs=True).select("doc", "score").rows()
     numbers = LOG.with_columns(run=pl.col("run").replace_strict({"a": 1, "b": 2}))
-    table = pr.fuse(numbers, weights={1: 1, 2: 2}, keep_runs=True)
+    table = pr.fuse(numbers, pr.Fusion(weights={1: 1, 2: 2}), keep_runs=True)
     assert table.select("doc", "score").rows() == expected
     assert table["run"].unique().sort().to_list() == ["1", "2", "fused"]
     categories = LOG.cast({"run": pl.Categorical, "doc": pl.Categorical, "score": pl.Decimal(9, 1)})
-    table = pr.fuse(categories, weights={"a": 1, "b": 2}, keep_runs=True)
+    table = pr.fuse(categories, method, keep_runs=True)
     assert table.select(pl.col("doc").cast(pl.String), "score").rows() == expected
     # As Float64, the first two scores would be equal.
     large = pl.DataFrame({"run": ["a", "a", "b"], "query": 1, "doc": ["x", "y", "x"],
@@ -198,7 +201,7 @@ def test_logs_in_order_are_fused_in_batches(tmp_path: Path, layout: str) -> None
     place = pl.col("query") * 7 % 5 if layout == "adjacent" else pl.col("query")
     log = shuffled(log) if layout == "shuffled" else log.sort(place, maintain_order=True)
     log.write_parquet(tmp_path / "log.parquet")
-    options: Mapping[str, Any] = {"method": "mnz", "missing": "lowest", "keep_runs": True}
+    options: Mapping[str, Any] = {"method": "mnz(missing='lowest')", "keep_runs": True}
     plan = pr.fuse(pr.scan_log(tmp_path / "log.parquet"), **options)
     assert not holding_nodes(plan)
     if layout == "sorted":
@@ -218,26 +221,43 @@ def test_streams_of_other_engines() -> None:
 
 
 @pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("condorcet", "`method` must be one of 'rrf'"),
+        ("rrf(k=-1)", "`method`: `k` must be a number of 0 or more; found -1"),
+        ("sum(k=60)", "`k` is for `method` 'rrf'; found `method` 'sum'"),
+        ("gmnz", "`method` 'gmnz' needs `gamma`"),
+        ("rrf(phi=0.5)", "`phi` is for `method` 'rbc'"),
+        ("rbc(phi=1)", "`phi` must be a number between 0 and 1"),
+        ("wmnz", "`method`: 'wmnz' needs `weights`"),
+        ("min(weights={'a': 1, 'b': 1})", "`method` 'min' has no weights"),
+        ("rrf(weights={'a': 1, 'b': -1})", "0 or more; found -1 for the run 'b'"),
+        ("rrf(weights={'a': 1, 'b': 1e999})", "0 or more; found inf for the run 'b'"),
+        ("rrf(weights={'a': 0, 'b': 0})", "must not all be 0"),
+        ("rrf(weights=[1, 2])", "`weights` must be a mapping"),
+        ("rrf(normalize='min_max')", "`method` 'rrf' reads ranks"),
+        ("rrf(missing='zero')", "`method` 'rrf' reads ranks"),
+        ("sum(normalize='borda', missing='zero')", "half of the remaining"),
+        ("sum(normalize='max', constant=0.5)", "`constant` is for `normalize`"),
+        ("sum(ddof=1)", "`ddof` is for `normalize` 'zscore'"),
+        ("sum(engine='elasticsearch')", "has no `method` 'sum'; it has 'rrf'"),
+        ("rrf(window=0)", "`window` must be a positive integer"),
+        ("sum(normalise='max')", "have no parameter 'normalise' .* Did you mean 'normalize'"),
+        ("rrf(60)", r"invalid parameters in 'rrf\(60\)'; write them like .rrf\(k=60\)"),
+        ("rrf(k=1, k=2)", "`k` is given twice"),
+        ("rrf@10", "invalid text 'rrf@10'; write it like"),
+        ("", "invalid text ''"),
+        (60, "`method` must be a text, such as .*or a pr.Fusion; found 60"),
+    ],
+)
+def test_invalid_methods(method: Any, message: str) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match=message):
+        pr.fuse(LOG.lazy(), method)
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "condorcet"}, "`method` must be one of 'rrf'"),
-        ({"k": -1}, "`k` must be a number of 0 or more; found -1"),
-        ({"method": "sum", "k": 10}, "`k` is for `method` 'rrf'; found `method` 'sum'"),
-        ({"method": "gmnz"}, "`method` 'gmnz' needs `gamma`"),
-        ({"phi": 0.5}, "`phi` is for `method` 'rbc'"),
-        ({"method": "rbc", "phi": 1}, "`phi` must be a number between 0 and 1"),
-        ({"method": "wmnz"}, "`method` 'wmnz' needs `weights`"),
-        ({"method": "min", "weights": {"a": 1, "b": 1}}, "`method` 'min' has no weights"),
-        ({"weights": {"a": 1, "b": -1}}, "0 or more; found -1 for the run 'b'"),
-        ({"weights": {"a": 1, "b": float("nan")}}, "0 or more; found nan for the run 'b'"),
-        ({"weights": {"a": 0, "b": 0}}, "must not all be 0"),
-        ({"normalize": "min_max"}, "`method` 'rrf' reads ranks"),
-        ({"missing": "zero"}, "`method` 'rrf' reads ranks"),
-        ({"method": "sum", "normalize": "borda", "missing": "zero"}, "half of the remaining"),
-        ({"method": "sum", "normalize": "max", "constant": 0.5}, "`constant` is for `normalize`"),
-        ({"method": "sum", "ddof": 1}, "`ddof` is for `normalize` 'zscore'"),
-        ({"method": "sum", "engine": "elasticsearch"}, "has no `method` 'sum'; it has 'rrf'"),
-        ({"window": 0}, "`window` must be a positive integer"),
         ({"ties": "best"}, "`ties` must be one of None, 'doc'"),
         ({"run": "query"}, "used for both `query` and `run`"),
         ({"score": "label"}, "used for both `score` and `label`"),
@@ -248,6 +268,18 @@ def test_invalid_parameters(options: dict[str, Any], message: str) -> None:
         pr.fuse(LOG.lazy(), **options)
 
 
+def test_the_text_of_a_method() -> None:
+    weights = {"it's": 0.3, 'a "b"': 1, "c, d)@5": 1 / 3}
+    method = pr.Fusion("sum", normalize="min_max", weights=weights)
+    assert str(method) == (
+        "sum(normalize='min_max', weights={\"it's\": 0.3, 'a \"b\"': 1, 'c, d)@5': "
+        "0.3333333333333333})"
+    )
+    assert read_fusion(str(method)) == method
+    assert {*map(str, (pr.Fusion(), pr.Fusion("rrf", k=60), read_fusion("RRF(k=60.0)")))} == {"rrf"}
+    assert str(read_fusion(" rrf(k=0.5, window=10) ")) == "rrf(k=0.5, window=10)"
+
+
 X = pl.col("doc") == "x"
 OTHER_LABEL = pl.when(X & (pl.col("run") == "b")).then(7).otherwise("label")
 
@@ -255,14 +287,22 @@ OTHER_LABEL = pl.when(X & (pl.col("run") == "b")).then(7).otherwise("label")
 @pytest.mark.parametrize(
     ("log", "options", "message"),
     [
-        (LOG, {"weights": {"a": 1}}, "3 of 6 rows: column 'run' .`run`. has runs without a weight"),
-        (LOG, {"weights": {"a": 1, "b": 1, "bb": 1}}, "run 'bb' .*not found.*Did you mean 'b'"),
+        (
+            LOG,
+            {"method": "rrf(weights={'a': 1})"},
+            "3 of 6 rows: column 'run' .`run`. has runs without a weight",
+        ),
+        (
+            LOG,
+            {"method": "rrf(weights={'a': 1, 'b': 1, 'bb': 1})"},
+            "run 'bb' .*not found.*Did you mean 'b'",
+        ),
         (LOG.filter(run="a"), {}, "has only the run 'a'; pass the rankings of several runs"),
         (LOG.clear(), {}, "has no runs"),
         (LOG.with_columns(run=pl.when(~X).then("run")), {}, "3 of 6 rows: column 'run' .* nulls"),
         (
             LOG.with_columns(score=pl.when(X).then(float("nan")).otherwise("score")),
-            {"window": 1},
+            {"method": "rrf(window=1)"},
             "3 of 6 rows: column 'score' .* NaN or infinite",
         ),
         (
@@ -273,7 +313,7 @@ OTHER_LABEL = pl.when(X & (pl.col("run") == "b")).then(7).otherwise("label")
         (LOG, {"keep_runs": True, "name": "b"}, "has a run 'b'; choose another `name`"),
         (
             LOG.with_columns(pl.col("score") - 3),
-            {"method": "sum", "normalize": "max"},
+            {"method": "sum(normalize='max')"},
             "highest scores of 0 or less, by which `normalize` 'max' would divide",
         ),
     ],
@@ -288,6 +328,6 @@ def test_invalid_rows(log: pl.DataFrame, options: dict[str, Any], message: str) 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_the_first_rows_are_checked_too(engine: Any) -> None:
     runs = pr.datasets.search_log(3, 5, runs=["a", "b"])
-    fused = pr.fuse(runs, weights={"a": 1, "b": 1, "c": 1})
+    fused = pr.fuse(runs, "rrf(weights={'a': 1, 'b': 1, 'c': 1})")
     with pytest.raises(pr.errors.DataError, match="run 'c'"):
         fused.head(1).collect(engine=engine)

@@ -1,18 +1,18 @@
-"""`tune_fusion` and `fusion_curve`, compared with values by hand and with Python."""
+"""`tune_fusion`, compared with values by hand and with Python."""
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
+from polars_rank.fusion.parameters import read_fusion
 from strategies import shuffled
 
 #: In query 1, run a has the relevant document first and run b second; in query 2, vice versa.
@@ -56,9 +56,9 @@ def row(table: pl.DataFrame, procedure: str = "tuned") -> dict[str, Any]:
     return table.row(by_predicate=pl.col("procedure") == procedure, named=True)
 
 
-def values_of(frame: pl.DataFrame, parameters: str, metric: str = "ndcg@3") -> dict[int, float]:
-    """Return the metric of each query for parameters of `fuse`."""
-    values = pr.per_query(pr.fuse(frame, **json.loads(parameters)), metric, undefined="zero")
+def values_of(frame: pl.DataFrame, method: str, metric: str = "ndcg@3") -> dict[int, float]:
+    """Return the metric of each query for a method of fusion."""
+    values = pr.per_query(pr.fuse(frame, method), metric, undefined="zero")
     return dict(values.select("query", metric).iter_rows())
 
 
@@ -69,9 +69,13 @@ def mixed(bits: int) -> int:
     return bits
 
 
-def folds_of(queries: Iterable[int], count: int, seed: int) -> dict[int, int]:
+def weights_of(method: str) -> Mapping[str, float]:
+    return read_fusion(method).weights or {}
+
+
+def folds_of(queries: Iterable[int], count: int) -> dict[int, int]:
     """Return the folds of queries: the places of their hashes, modulo the number of folds."""
-    ordered = sorted(queries, key=lambda query: mixed((query + seed * 0xD6E8FEB86659FD93) % 2**64))
+    ordered = sorted(queries, key=mixed)
     return {query: place % count for place, query in enumerate(ordered)}
 
 
@@ -79,8 +83,8 @@ def folds_of(queries: Iterable[int], count: int, seed: int) -> dict[int, int]:
 def test_the_grid_has_all_weights_that_are_multiples_of_the_step(runs: str, count: int) -> None:
     frame = pl.DataFrame({"run": [*runs], "query": 1, "doc": "x", "score": 1.0, "label": 1})
     frame = pl.concat([frame, frame.with_columns(query=2)])
-    curve = pr.fusion_curve(frame, "rr")
-    weights = [json.loads(text)["weights"] for text in curve["parameters"]]
+    curve = pr.tune_fusion(frame, "rr", curve=True)
+    weights = [weights_of(text) for text in curve["method"]]
     tenths = [tuple(round(10 * weight) for weight in each.values()) for each in weights]
     assert len({*tenths}) == len(tenths) == count
     assert {sum(each) for each in tenths} == {10}
@@ -92,17 +96,16 @@ def test_the_grid_has_all_weights_that_are_multiples_of_the_step(runs: str, coun
 def test_by_hand() -> None:
     # k = 0: with weights (1, 0) and (0, 1), the fused ranking is that of a run; with equal weights,
     # documents are tied, and y is first.
-    options: dict[str, Any] = {"candidates": 1, "k": 0, "folds": 3}
     with warnings.catch_warnings(action="ignore"):  # of three queries
-        curve = pr.fusion_curve(PAIR, "rr", candidates=0.5, k=0)
-        table = pr.tune_fusion(PAIR, "rr", **options)
+        curve = pr.tune_fusion(PAIR, "rr", "rrf(k=0)", step=0.5, curve=True)
+        table = pr.tune_fusion(PAIR, "rr", "rrf(k=0)", step=1, folds=3)
     # a has reciprocal ranks 1, 1/2, 1; b has 1/2, 1, 1/2; the fusion with ties 1/2 for all.
     assert curve["mean"].to_list() == pytest.approx([2.5 / 3, 0.5, 2 / 3])
     assert table["procedure"].to_list() == ["tuned", "unweighted", "a", "b"]
     # Without query 1 or 3, a and b have 1 + 1/2 on the others, and a is the first. Without query 2,
     # a has 1 + 1. So a is chosen for all.
     assert row(table)["mean"] == pytest.approx(2.5 / 3)
-    weights = [json.loads(text)["weights"] for text in row(table)["by_fold"]]
+    weights = [weights_of(text) for text in row(table)["by_fold"]]
     assert weights == [{"a": 1, "b": 0}] * 3
     assert row(table, "b")["difference"] == pytest.approx((-0.5 + 0.5 - 0.5) / 3)
     assert row(table, "unweighted")["difference"] == pytest.approx((-0.5 + 0 - 0.5) / 3)
@@ -112,32 +115,33 @@ def test_by_hand() -> None:
 @pytest.mark.parametrize(
     ("metric", "options"),
     [
-        ("ndcg@3", {"candidates": 0.25}),
+        ("ndcg@3", {"step": 0.25}),
         (
             "ndcg@3",
             {
                 "candidates": [
-                    {"k": 0},
-                    {"method": "mnz", "normalize": "min_max", "missing": "lowest"},
-                    {"method": "weighted_sum", "weights": {"a": 1, "b": 2, "c": 0.5}},
-                    {"weights": {"a": 0, "b": 1, "c": 2}, "window": 3},
+                    "rrf(k=0)",
+                    "mnz(normalize='min_max', missing='lowest')",
+                    pr.Fusion("weighted_sum", weights={"a": 1, "b": 2, "c": 0.5}),
+                    "rrf(weights={'a': 0, 'b': 1, 'c': 2}, window=3)",
                 ]
             },
         ),
-        ("max_share(category='label')@3", {"candidates": 0.5, "method": "borda"}),
+        ("ndcg@3", {"candidates": ["rrf(k=0)", "mnz", "weighted_sum"], "step": 0.5}),
+        ("max_share(category='label')@3", {"candidates": "borda", "step": 0.5}),
     ],
 )
 def test_choices_and_held_out_values_against_python(metric: str, options: Any) -> None:
     frame = log(1)
-    table = pr.tune_fusion(frame, metric, folds=4, seed=3, **options)
-    curve = pr.fusion_curve(frame, metric, **options)
-    values = [values_of(frame, text, metric) for text in curve["parameters"]]
+    table = pr.tune_fusion(frame, metric, folds=4, **options)
+    curve = pr.tune_fusion(frame, metric, curve=True, **options)
+    values = [values_of(frame, text, metric) for text in curve["method"]]
     assert curve["mean"].to_list() == pytest.approx([sum(v.values()) / 30 for v in values])
 
     tuned = row(table)
-    chosen = [curve["parameters"].to_list().index(text) for text in tuned["by_fold"]]
+    chosen = [curve["method"].to_list().index(text) for text in tuned["by_fold"]]
     lower = pr.metric(metric).lower_is_better
-    folds = folds_of(range(30), 4, seed=3)
+    folds = folds_of(range(30), 4)
     for fold in range(4):
         means = [
             math.fsum(v for q, v in each.items() if folds[q] != fold)
@@ -149,18 +153,18 @@ def test_choices_and_held_out_values_against_python(metric: str, options: Any) -
     held_out = [values[chosen[fold]][query] for query, fold in folds.items()]
     assert tuned["mean"] == pytest.approx(sum(held_out) / len(held_out))
     means = [sum(each.values()) for each in values]
-    winner = curve["parameters"].to_list().index(tuned["parameters"])
+    winner = curve["method"].to_list().index(tuned["method"])
     assert means[winner] == pytest.approx(min(means) if lower else max(means))
 
 
 @pytest.mark.parametrize(("cluster", "folds"), [(None, 5), (None, 2), ("user", 3)])
 def test_intervals_account_for_training_queries_in_common(cluster: str | None, folds: int) -> None:
     frame = log(9)
-    options: dict[str, Any] = {"candidates": 0.25, "folds": folds, "cluster": cluster}
+    options: dict[str, Any] = {"step": 0.25, "folds": folds, "cluster": cluster}
     with warnings.catch_warnings(action="ignore"):  # of 15 clusters
         table = pr.tune_fusion(frame, "ndcg@3", **options)
     users = dict(frame.select("query", "user").unique().iter_rows())
-    units = folds_of({*(users.values() if cluster else users)}, folds, seed=0)
+    units = folds_of({*(users.values() if cluster else users)}, folds)
     texts = row(table)["by_fold"]
     values = {text: values_of(frame, text) for text in texts}
     held_out = pl.DataFrame(
@@ -199,35 +203,32 @@ def test_intervals_account_for_training_queries_in_common(cluster: str | None, f
 
 def test_candidates_that_differ_in_normalization() -> None:
     frame = log(1).with_columns(pl.col("score") * pl.col("query") + 1)
-    normalizations = [None, "min_max", "max", "sum", "zscore", "rank", "borda"]
+    normalizations: list[Any] = [None, "min_max", "max", "sum", "zscore", "rank", "borda"]
     frame = frame.with_columns(pl.col("score") - pl.col("score").min() + 1)
-    candidates = [{"normalize": each} for each in normalizations]
-    curve = pr.fusion_curve(frame, "ndcg@3", method="sum", candidates=candidates)
-    expected = [
-        sum(values_of(frame, json.dumps({"method": "sum", **each})).values()) / 30
-        for each in candidates
-    ]
+    candidates = [pr.Fusion("sum", normalize=each) for each in normalizations]
+    curve = pr.tune_fusion(frame, "ndcg@3", candidates, curve=True)
+    expected = [sum(values_of(frame, str(each)).values()) / 30 for each in candidates]
     assert len({*expected}) > 3
     assert curve["mean"].to_list() == pytest.approx(expected)
-    chosen = pr.tune_fusion(frame, "ndcg@3", method="sum", candidates=candidates)["parameters"][0]
-    winner = json.loads(chosen).get("normalize")
-    assert expected[normalizations.index(winner)] == max(expected)
+    chosen = pr.tune_fusion(frame, "ndcg@3", candidates)["method"][0]
+    assert expected[[*map(str, candidates)].index(chosen)] == max(expected)
 
 
 def test_weights_of_which_one_dominates() -> None:
     frame = log(2)
     weights = [{"a": 1, "b": 0, "c": 0}, {"a": 1e9, "b": 1e-9, "c": 1e-9}]
-    curve = pr.fusion_curve(frame, "rr", candidates=[{"weights": each} for each in weights])
-    expected = [values_of(frame, text, "rr") for text in curve["parameters"]]
+    candidates = [pr.Fusion(weights=each) for each in weights]
+    curve = pr.tune_fusion(frame, "rr", candidates, curve=True)
+    expected = [values_of(frame, text, "rr") for text in curve["method"]]
     assert curve["mean"].to_list() == pytest.approx([sum(v.values()) / 30 for v in expected])
 
 
 def test_one_query_in_each_fold() -> None:
     frame = log(3, queries=6)
     with warnings.catch_warnings(action="ignore"):  # of six queries
-        table = pr.tune_fusion(frame, "ndcg@3", candidates=0.5, folds=6)
-        curve = pr.fusion_curve(frame, "ndcg@3", candidates=0.5)
-    values = [values_of(frame, text) for text in curve["parameters"]]
+        table = pr.tune_fusion(frame, "ndcg@3", step=0.5, folds=6)
+        curve = pr.tune_fusion(frame, "ndcg@3", step=0.5, curve=True)
+    values = [values_of(frame, text) for text in curve["method"]]
     held_out = []
     for query in range(6):
         others = [sum(each[q] for q in range(6) if q != query) for each in values]
@@ -239,8 +240,8 @@ def test_one_query_in_each_fold() -> None:
 def test_queries_without_a_cluster_are_clusters() -> None:
     frame = log(4)
     nulls = frame.with_columns(user=pl.lit(None, pl.Int64))
-    alone = pr.tune_fusion(frame, "ndcg@3", candidates=0.5)
-    assert_frame_equal(pr.tune_fusion(nulls, "ndcg@3", candidates=0.5, cluster="user"), alone)
+    alone = pr.tune_fusion(frame, "ndcg@3", step=0.5)
+    assert_frame_equal(pr.tune_fusion(nulls, "ndcg@3", step=0.5, cluster="user"), alone)
     some = frame.with_columns(user=pl.when(pl.col("run") != "a").then("user"))
     with pytest.raises(pr.errors.DataError, match="several clusters"):
         pr.tune_fusion(some, "ndcg@3", cluster="user")
@@ -252,7 +253,7 @@ def test_a_run_without_judged_documents() -> None:
         run=pl.lit("d"), doc=pl.col("doc") + "!", label=pl.lit(None, pl.Int64)
     )
     with pytest.warns(pr.errors.RankWarning, match="all values are equal"):
-        table = pr.tune_fusion(pl.concat([frame, unjudged]), "ndcg@3", candidates=1)
+        table = pr.tune_fusion(pl.concat([frame, unjudged]), "ndcg@3", step=1)
     assert row(table, "d")["mean"] == 0
     assert row(table, "d")["queries"] == row(table)["queries"] == 30
     assert row(table, "d")["unjudged"] == unjudged.group_by("query").len()["len"].clip(0, 3).sum()
@@ -260,7 +261,7 @@ def test_a_run_without_judged_documents() -> None:
 
 def test_procedures_equal_the_functions_for_one_step() -> None:
     frame = log(2)
-    table = pr.tune_fusion(frame, "ndcg@3", candidates=0.5)
+    table = pr.tune_fusion(frame, "ndcg@3", step=0.5)
     both = pr.fuse(frame, keep_runs=True)
     values = pr.per_query(both, "ndcg@3", by="run")
     expected = pr.summarize(values).select("run", "mean", "low", "high")
@@ -279,18 +280,14 @@ def test_procedures_equal_the_functions_for_one_step() -> None:
     assert row(table, best)["difference"] is None
 
 
-def test_lazy_eager_order_of_rows_and_memory() -> None:
+def test_lazy_eager_order_of_rows_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = log(3)
-    table = pr.tune_fusion(frame, "ndcg@3", candidates=0.25)
-    options: dict[str, Any] = {"candidates": 0.25, "memory": "1MB"}
-    assert_frame_equal(
-        pr.tune_fusion(shuffled(frame, 1).lazy(), "ndcg@3", **options).collect(), table
-    )
-    curve = pr.fusion_curve(frame, "ndcg@3", candidates=0.25)
-    assert_frame_equal(pr.fusion_curve(frame.lazy(), "ndcg@3", **options).collect(), curve)
-    others = [pr.tune_fusion(frame, "ndcg@3", candidates=0.25, seed=seed) for seed in (1, 2, 3)]
-    assert {row(other)["parameters"] for other in others} == {row(table)["parameters"]}
-    assert {row(other)["mean"] for other in others} != {row(table)["mean"]}
+    table = pr.tune_fusion(frame, "ndcg@3", step=0.25)
+    curve = pr.tune_fusion(frame, "ndcg@3", step=0.25, curve=True)
+    monkeypatch.setattr("polars_rank.fusion.procedures.memory_bytes", lambda _: 10**6)
+    lazy = shuffled(frame, 1).lazy()
+    assert_frame_equal(pr.tune_fusion(lazy, "ndcg@3", step=0.25).collect(), table)
+    assert_frame_equal(pr.tune_fusion(lazy, "ndcg@3", step=0.25, curve=True).collect(), curve)
 
 
 def test_nothing_is_read_while_a_plan_is_built() -> None:
@@ -299,17 +296,17 @@ def test_nothing_is_read_while_a_plan_is_built() -> None:
 
     frame = log(1)
     unread = frame.lazy().map_batches(fail, schema=frame.schema)
-    for function in (pr.tune_fusion, pr.fusion_curve):
-        assert function(unread, "ndcg@3").collect_schema() == function(frame, "ndcg@3",
-                                                                      candidates=1).schema  # fmt: skip
+    for curve in (False, True):
+        plan = pr.tune_fusion(unread, "ndcg@3", curve=curve)
+        assert plan.collect_schema() == pr.tune_fusion(frame, "ndcg@3", step=1, curve=curve).schema
 
 
 def test_clusters_are_in_one_fold_and_widen_intervals() -> None:
     frame = log(4)
     doubled = pl.concat([frame, frame.with_columns(pl.col("query") + 100)])
     doubled = doubled.with_columns(user=pl.col("query") % 100)
-    once = pr.tune_fusion(frame, "ndcg@3", candidates=0.5)
-    twice = pr.tune_fusion(doubled, "ndcg@3", candidates=0.5, cluster="user")
+    once = pr.tune_fusion(frame, "ndcg@3", step=0.5)
+    twice = pr.tune_fusion(doubled, "ndcg@3", step=0.5, cluster="user")
     for procedure in ("unweighted", "a"):
         first, second = row(once, procedure), row(twice, procedure)
         assert second["queries"] == 2 * first["queries"]
@@ -324,9 +321,9 @@ def test_groups_are_tuned_by_themselves() -> None:
     frame = pl.concat(
         part.with_columns(lang=pl.lit(name, pl.String)) for name, part in parts.items()
     )
-    table = pr.tune_fusion(frame, "ndcg@3", candidates=0.5, by="lang")
+    table = pr.tune_fusion(frame, "ndcg@3", step=0.5, by="lang")
     for name, part in parts.items():
-        alone = pr.tune_fusion(part, "ndcg@3", candidates=0.5)
+        alone = pr.tune_fusion(part, "ndcg@3", step=0.5)
         of_group = table.filter(pl.col("lang").eq_missing(pl.lit(name)))
         assert_frame_equal(of_group.drop("lang"), alone)
     few = frame.filter(pl.col("lang").is_null() | (pl.col("query") < 3))
@@ -336,7 +333,7 @@ def test_groups_are_tuned_by_themselves() -> None:
 
 def test_runs_without_rows_for_a_query_have_retrieved_nothing() -> None:
     frame = log(7).filter(~((pl.col("run") == "c") & (pl.col("query") < 10)))
-    table = pr.tune_fusion(frame, "ndcg@3", candidates=1)
+    table = pr.tune_fusion(frame, "ndcg@3", step=1)
     values = pr.per_query(pr.fuse(frame, keep_runs=True).filter(run="c"), "ndcg@3")
     assert values.height == 20
     assert row(table, "c")["queries"] == 30
@@ -345,8 +342,8 @@ def test_runs_without_rows_for_a_query_have_retrieved_nothing() -> None:
 
 def test_unjudged_documents() -> None:
     frame = log(8)
-    table = pr.tune_fusion(frame, "ndcg@3", candidates=0.5)
-    winner = pr.fuse(frame, **json.loads(row(table)["parameters"]), name="tuned")
+    table = pr.tune_fusion(frame, "ndcg@3", step=0.5)
+    winner = pr.fuse(frame, row(table)["method"], name="tuned")
     for procedure, documents in {
         "tuned": winner,
         "a": pr.fuse(frame, keep_runs=True).filter(run="a"),
@@ -356,7 +353,7 @@ def test_unjudged_documents() -> None:
         assert row(table, procedure)["unjudged"] == count > 0
     assert row(table)["reversible"] is True
     judged = frame.with_columns(pl.col("label").fill_null(0))
-    table = pr.tune_fusion(judged, "ndcg@3", candidates=0.5)
+    table = pr.tune_fusion(judged, "ndcg@3", step=0.5)
     assert table["unjudged"].to_list() == [0] * 5
     assert table["reversible"].to_list() == [False] * 5
 
@@ -367,13 +364,14 @@ def test_labels_of_documents_that_only_the_other_run_retrieved_may_reverse_the_o
     a = {query: {"relevant": 1.0} for query in range(40)}
     b = {query: a[query] if query % 2 else dict.fromkeys("uvwxy", 1.0) for query in a}
     frame = pr.from_dicts({"a": a, "b": b}, {query: {"relevant": 1} for query in a})
-    table = pr.tune_fusion(frame, "recall@5", candidates=1)
+    table = pr.tune_fusion(frame, "recall@5", step=1)
     assert row(table, "a")["mean"] == 1
     assert row(table, "b")["mean"] == 0.5
     assert row(table, "b")["reversible"] is True
-    assert pr.tune_fusion(frame, "arp", candidates=1)["reversible"].null_count() == 0
-    for options in ({"metric": "bpref"}, {"metric": "recall@5", "unjudged": "removed"}):
-        table = pr.tune_fusion(frame, candidates=1, **options)
+    assert pr.tune_fusion(frame, "arp", step=1)["reversible"].null_count() == 0
+    removed = pr.Conventions(unjudged="removed")
+    for metric, conventions in (("bpref", "polars_rank"), ("recall@5", removed)):
+        table = pr.tune_fusion(frame, metric, step=1, conventions=conventions)
         assert table["reversible"].null_count() == table.height
 
 
@@ -381,9 +379,9 @@ def test_held_out_means_of_noise_are_not_above_those_of_runs() -> None:
     above, too_high = 0.0, 0.0
     for seed in range(6):
         frame = log(seed, queries=24, quality=-0.1)
-        table = pr.tune_fusion(frame, "ndcg@3", candidates=0.25, seed=seed)
+        table = pr.tune_fusion(frame, "ndcg@3", step=0.25)
         runs = table.filter(pl.col("procedure").is_in(["a", "b", "c"]))
-        fixed = pr.fusion_curve(frame, "ndcg@3", candidates=0.25)["mean"]
+        fixed = pr.tune_fusion(frame, "ndcg@3", step=0.25, curve=True)["mean"]
         above += row(table)["mean"] - fixed.mean()
         too_high += fixed.max() - fixed.mean()
         assert runs.height == 3
@@ -391,41 +389,61 @@ def test_held_out_means_of_noise_are_not_above_those_of_runs() -> None:
 
 
 def test_undefined_values_of_the_metric() -> None:
-    options: dict[str, Any] = {"candidates": [{"k": 1}, {"k": 60}]}
-    named = pr.tune_fusion(log(2), "rr", undefined={"rr": "skip"}, **options)
-    assert_frame_equal(named, pr.tune_fusion(log(2), "rr", undefined="skip", **options))
+    frame = log(2).with_columns(label=pl.when(pl.col("query") > 9).then("label").otherwise(0))
+    skipped, zero = (
+        pr.tune_fusion(frame, "rr", step=0.5, conventions=pr.Conventions(undefined=undefined))
+        for undefined in ({"rr": "skip"}, "zero")
+    )
+    assert (row(skipped, "a")["queries"], row(zero, "a")["queries"]) == (20, 30)
+    assert row(skipped, "a")["mean"] == pytest.approx(row(zero, "a")["mean"] * 30 / 20)
 
 
 def test_values_of_the_metric_may_be_integers() -> None:
     hits = pl.col("hits").max().alias("x")
-    options: dict[str, Any] = {"candidates": [{"k": 1}, {"k": 60}]}
+    options: dict[str, Any] = {"candidates": ["rrf(k=1)", "rrf"]}
     table = pr.tune_fusion(log(2), hits, **options)
     expected = pr.tune_fusion(log(2), hits.cast(pl.Float64), **options)
     assert_frame_equal(table, expected)
 
 
+def test_lowest_relevant_labels_of_queries_have_no_bounds() -> None:
+    candidates, by_doc = ["rrf(k=1)", "rrf"], pr.conventions.OPENSEARCH.but(ties="doc")
+    table = pr.tune_fusion(log(2), "ap@3", candidates, conventions=by_doc)
+    assert table["reversible"].null_count() == table.height
+    assert table["unjudged"].sum() > 0
+    fixed = pr.tune_fusion(log(2), "ap@3", candidates, conventions=by_doc.but(rel=1))
+    assert fixed["reversible"].null_count() == 0
+
+
+def test_the_fusion_without_weights_is_the_first_method() -> None:
+    candidates = ["sum(normalize='min_max', weights={'a': 1, 'b': 2, 'c': 3})", "rrf(k=1)"]
+    table = pr.tune_fusion(log(1), "rr", candidates)
+    assert row(table, "unweighted")["method"] == "sum(normalize='min_max')"
+    table = pr.tune_fusion(log(1), "rr", "weighted_sum(normalize='min_max')", step=0.5)
+    assert weights_of(row(table, "unweighted")["method"]) == {"a": 1, "b": 1, "c": 1}
+
+
 MISUSES: list[tuple[dict[str, Any], str]] = [
-    ({"candidates": 0.3}, "step of weights that divides 1"),
-    ({"candidates": 0}, "step of weights that divides 1"),
-    ({"candidates": float("nan")}, "`candidates` must be"),
-    ({"candidates": "0.1"}, "`candidates` must be"),
-    ({"candidates": [0.1]}, "`candidates` must be"),
+    ({"step": 0.3}, "`step` must divide 1"),
+    ({"step": 0}, "`step` must divide 1"),
+    ({"step": float("nan")}, "`step`"),
+    ({"candidates": 0.1}, "`candidates` must be"),
+    ({"candidates": [0.1]}, r"`candidates`.0. must be a text"),
     ({"candidates": []}, "empty"),
-    ({"candidates": [{"kk": 1}]}, "unknown parameter 'kk'"),
-    ({"candidates": [{"k": 1}, {"k": -1}]}, r"`candidates`\[1\]: `k`"),
-    ({"candidates": [{"weights": [1, 0, 0]}]}, r"`candidates`\[0\]: `weights` must be a mapping"),
-    ({"candidates": 0.01}, "5,151 candidates, more than `max_candidates`"),
-    ({"candidates": [{}] * 3, "max_candidates": 2}, "3 candidates"),
-    ({"method": "mnz"}, "has no weights"),
+    ({"candidates": ["rrf(kk=1)"]}, r"`candidates`.0.: .* no parameter 'kk'"),
+    ({"candidates": ["rrf", "rrf(k=-1)"]}, r"`candidates`.1.: `k`"),
+    ({"candidates": ["wmnz"]}, r"`candidates`.0.: 'wmnz' needs `weights`"),
+    ({"step": 0.01}, "5,151 candidates are more than 1,000; choose a larger `step` for 3 runs"),
+    ({"candidates": ["rrf"] * 1001}, "1,001 candidates are more than 1,000; pass fewer methods"),
+    ({"candidates": "mnz"}, "'mnz' has no weights; pass a list"),
+    ({"candidates": "rrf(weights={'a': 1})"}, "already has weights; pass a list"),
     ({"folds": 1}, "`folds`"),
     ({"metric": ["rr", "ap"]}, "metric"),
     ({"metric": "num_retrieved"}, "must be a mean"),
     ({"metric": "gmap"}, "'gmap' is a geometric mean"),
     ({"metric": "nope"}, "nope"),
-    ({"undefined": "null"}, "`undefined`"),
-    ({"ties": "input"}, "`ties`"),
+    ({"conventions": pr.Conventions(undefined="null")}, "`undefined` of `conventions`"),
     ({"cluster": "run"}, "used for both"),
-    ({"memory": "1"}, "`memory`"),
 ]
 
 
@@ -462,6 +480,6 @@ def test_weights_of_candidates_name_all_runs() -> None:
         ({"a": 1, "b": 1, "c": 1, "d": 1}, "run 'd' .* not found"),
     ):
         with pytest.raises(pr.errors.DataError, match=message):
-            pr.tune_fusion(log(1), "rr", candidates=[{"weights": weights}])
+            pr.tune_fusion(log(1), "rr", [pr.Fusion(weights=weights)])
     with pytest.raises(pr.errors.SchemaError, match="label"):
         pr.tune_fusion(log(1).drop("label"), "rr")

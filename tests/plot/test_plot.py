@@ -105,7 +105,7 @@ def every_chart(
     counts = pr.judges.confusion(labeled, labels=["label", "llm"], query=query)
     unjudged = pr.diagnostics.judgment_bounds(log, ["ndcg@10", "ap"], **by)
     board = pr.leaderboard(lists, run=run, query=query)
-    fused = {"run": run, "query": query, "candidates": 0.5}
+    fused = {"run": run, "query": query, "step": 0.5}
     named_runs = log.with_columns(pl.col(run).fill_null("null"))
     return {
         "at_k": pr.plot.at_k(log, query=query, **named),
@@ -132,7 +132,8 @@ def every_chart(
         "ranks": pr.plot.leaderboard(board, "rr", kind="ranks", run=run),
         "power": pr.plot.power(one, query=query, difference=0.05, **named),
         "fusion": pr.plot.fusion(
-            pr.fusion_curve(named_runs, "rr", **fused), pr.tune_fusion(named_runs, "rr", **fused)
+            pr.tune_fusion(named_runs, "rr", curve=True, **fused),
+            pr.tune_fusion(named_runs, "rr", **fused),
         ),
     }  # fmt: skip
 
@@ -627,17 +628,23 @@ class TestValues:
         assert result.rows() == [("2026-01-01T00:00:00", 0.25), ("2026-01-02T00:00:00", 0.5)]
 
     def test_fusion_is_the_curve_with_the_held_out_mean(self, log: pl.DataFrame) -> None:
-        two = log.filter(pl.col("run").is_in(sorted(log["run"].unique())[:2]))
-        curve = pr.fusion_curve(two, "ndcg@10", candidates=0.25)
-        tuning = pr.tune_fusion(two, "ndcg@10", candidates=0.25)
+        runs = sorted(log["run"].unique())[:2]
+        two = log.filter(pl.col("run").is_in(runs))
+        curve = pr.tune_fusion(two, "ndcg@10", step=0.25, curve=True)
+        tuning = pr.tune_fusion(two, "ndcg@10", step=0.25)
         chart = pr.plot.fusion(curve, tuning)
         points = rows_of(chart, "x", "y", "low", "high").sort("x")
         assert points["x"].to_list() == [0, 0.25, 0.5, 0.75, 1]
         assert points["y"].to_list() == curve["mean"].to_list()
         assert f"held-out mean, {tuning['mean'][0]:.4f}" in subtitle(chart)
-        candidates = [{"k": 10}, {"method": "borda"}]
-        dots = pr.plot.fusion(pr.fusion_curve(two, "ndcg@10", candidates=candidates))
-        assert {*rows_of(dots, "label", "y")["label"]} == {"rrf · k 10", "borda"}
+        candidates = ["rrf(k=10)", "borda"]
+        dots = pr.plot.fusion(pr.tune_fusion(two, "ndcg@10", candidates, curve=True))
+        assert {*rows_of(dots, "label", "y")["label"]} == {*candidates}
+        weights = [pr.Fusion(weights=dict(zip(runs, each))) for each in ((1, 2), (1, 0.5))]
+        dots = pr.plot.fusion(pr.tune_fusion(two, "ndcg@10", weights, curve=True))
+        assert {*rows_of(dots, "label", "y")["label"]} == {
+            f"{runs[0]} 1, {runs[1]} {weight}" for weight in ("2", "0.5")
+        }
         with pytest.raises(pr.errors.ArgumentError, match="several rows for one candidate"):
             pr.plot.fusion(pl.concat([curve, curve]))
         with pytest.raises(pr.errors.ArgumentError, match="same metric"):

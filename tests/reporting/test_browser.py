@@ -42,9 +42,7 @@ def page(log, tmp_path_factory):
         baseline="bm25",
         slices=["country", "device"],
         rules=["ndcg@10 >= 0.2", "ndcg@10 >= 0.99"],
-        keep="country",
-        show="click",
-        n=1,
+        show=["country", "click"],
         path=path,
         title="Title <b>not bold</b>",
     )
@@ -336,14 +334,13 @@ def test_a_laptop_shows_all_columns_and_a_phone_all_sections(driver, tmp_path):
         {"run": None, "by": "country"},
         {"by": ["country", "device"]},
         {"baseline": "bm25", "by": "country"},
-        {"fusion": {"candidates": 0.5, "folds": 2}},
     ],
-    ids=["groups of one run", "several groups", "groups with a baseline", "fusion"],
+    ids=["groups of one run", "several groups", "groups with a baseline"],
 )
 def test_axe_finds_no_violation_in_pages_of_other_kinds(driver, log, tmp_path, options):
     rows = log.filter(run="bm25").drop("run") if "run" in options else log
     rows = rows.filter(pl.col("country").is_in(["IN", "US"]), pl.col("device").is_in(["0", "1"]))
-    page = pr.report(rows, "ap", path=tmp_path / "report.html", n=1, **options)
+    page = pr.report(rows, "ap", path=tmp_path / "report.html", **options)
     found, kept = violations(opened(driver, page))
     assert found == [] and kept > 30
 

@@ -59,7 +59,7 @@ OF_RANKINGS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
     ),
     "fuse": (
         lambda rows: pr.fuse(
-            rows, "sum", label="traffic", engine="ranx", ties="input", keep_runs=True
+            rows, "sum(engine='ranx')", label="traffic", ties="input", keep_runs=True
         ),
         ["run", "query", "doc"],
     ),
@@ -76,10 +76,10 @@ def test_functions_of_each_ranking(spark: Any, name: str) -> None:
 def test_the_runs_of_the_whole_table_are_checked(spark: Any) -> None:
     rows = pl.DataFrame({"run": ["a", "b"], "query": [1, 2], "doc": [1, 2], "score": [1.0, 2.0]})
     table = on_spark(spark, rows, 2)
-    weights = {"a": 2.0, "b": 1.0}
-    same(pr.fuse(rows, weights=weights), pr.fuse(table, weights=weights), ["query"])
+    method = pr.Fusion(weights={"a": 2.0, "b": 1.0})
+    same(pr.fuse(rows, method), pr.fuse(table, method), ["query"])
     with pytest.raises(Exception, match="run 'c' .`weights`. not found in column 'run'"):
-        pr.fuse(table, weights={**weights, "c": 1.0}).toArrow()
+        pr.fuse(table, "rrf(weights={'a': 2, 'b': 1, 'c': 1})").toArrow()
 
 
 @pytest.mark.filterwarnings("ignore:.*intervals exceed", "ignore:.*skew")
@@ -88,20 +88,21 @@ def test_tuning_of_a_fusion(spark: Any, by: str | None) -> None:
     log = pr.datasets.search_log(90, 8, runs=["bm25", "dense"], seed=2).collect()
     rows = log.select("run", "query", "doc", "score", "label", third=pl.col("query") % 3)
     table = on_spark(spark, rows, 4)
-    options: dict[str, Any] = {"candidates": 0.5, "folds": 3, "by": by, "seed": 1}
-    options |= {"method": "sum", "normalize": "min_max"}
+    options: dict[str, Any] = {
+        "candidates": "sum(normalize='min_max')", "step": 0.5, "folds": 3, "by": by
+    }  # fmt: skip
     groups = [] if by is None else [by]
     here, there = (pr.tune_fusion(each, "ndcg@5", **options) for each in (rows, table))
     assert there.columns == here.columns
     same(here, there, [*groups, "procedure"])
-    curve = pr.fusion_curve(table, "ndcg@5", **options)
-    same(pr.fusion_curve(rows, "ndcg@5", **options), curve, [*groups, "candidate"])
+    here, there = (pr.tune_fusion(each, "ndcg@5", curve=True, **options) for each in (rows, table))
+    same(here, there, [*groups, "candidate"])
 
 
 def test_a_table_that_cannot_be_tuned(spark: Any) -> None:
     table = on_spark(spark, LOG, 4)
-    with pytest.raises(pr.errors.ArgumentError, match="step of weights that divides 1"):
-        pr.tune_fusion(table, "ndcg@5", candidates=0.3)
+    with pytest.raises(pr.errors.ArgumentError, match="`step` must divide 1"):
+        pr.tune_fusion(table, "ndcg@5", step=0.3)
     for rows, message in (
         (table.where("false"), "column 'run' .* has no runs"),
         (table.where("run = 'bm25'"), "has only the run 'bm25'"),
