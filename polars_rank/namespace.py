@@ -14,7 +14,7 @@ from polars_rank.clicks.interleaving_results import interleaving_result
 from polars_rank.clicks.preferences import last_click, skip_above
 from polars_rank.clicks.rates import click_through_rates, coec
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
-from polars_rank.diagnostics.changes import churn, headroom, movers
+from polars_rank.diagnostics.changes import headroom, movers
 from polars_rank.errors import hint
 from polars_rank.evaluation.auc import grouped_auc
 from polars_rank.evaluation.curves import pr_curve, rank_curve
@@ -82,7 +82,6 @@ class Ranking(Generic[Frame]):
     grouped_auc = _method(grouped_auc)
     pr_curve = _method(pr_curve)
     rank_curve = _method(rank_curve)
-    churn = _method(churn)
     compare = _method(compare)
     headroom = _method(headroom)
     leaderboard = _method(leaderboard)

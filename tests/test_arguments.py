@@ -118,7 +118,6 @@ ARGUMENTS: dict[str, Any] = {
     "ks": [1, 2],
     "label": pl.col("label"),
     "labels": [1, 0],
-    "left": RANKINGS,
     "lowest": 1,
     "max_grade": 1,
     "metric": "rr",
@@ -130,7 +129,6 @@ ARGUMENTS: dict[str, Any] = {
     "paths": "log.parquet",
     "rank": pl.col("rank"),
     "rankings": RANKINGS,
-    "right": RANKINGS,
     "rules": ["rr >= 0"],
     "runs": ["a", "b"],
     "scores": [0.5, 0.2],
@@ -141,7 +139,6 @@ ARGUMENTS: dict[str, Any] = {
     "catalog.sampled.metrics": "ndcg@2",
     "clicks.estimate.metrics": "dcg@2",
     "clicks.graded_dwell.grades": {30: 1},
-    "diagnostics.churn.frame": LOG,
     "diagnostics.movers.frame": LOG,
     "explain_difference.a": "trec_eval",
     "explain_difference.b": "sklearn",
@@ -169,6 +166,7 @@ ARGUMENTS: dict[str, Any] = {
 #: The same for optional parameters.
 OPTIONS: dict[str, dict[str, Any]] = {
     "clicks.balanced_interleaving": {"b": RANKINGS},
+    "diagnostics.overlap": {"b": RANKINGS},
     "clicks.estimate": {"scores": ["score", "propensity"]},
     "clicks.team_draft": {"b": RANKINGS},
     "from_arrays": {"groups": [2]},
@@ -245,8 +243,8 @@ FUNCTIONS = dict(public_functions())
 EMPTY = ("[]", "{}")
 #: Parameters of tables whose columns other parameters name.
 TABLES = (
-    *("a", "b", "doc_groups", "events", "exposures", "frame", "judgments", "left", "log", "pairs"),
-    *("rankings", "result", "right", "table", "tables", "values", "verdicts"),
+    *("a", "b", "doc_groups", "events", "exposures", "frame", "judgments", "log", "pairs"),
+    *("rankings", "result", "table", "tables", "values", "verdicts"),
 )
 #: Parameters that a function passes on under another name.
 PASSED_ON = {"diagnostics.movers.metric": "metrics"}
@@ -593,7 +591,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "the rows are chunks, .*; if judgments .*; if rankings .* or set `duplicates` to",
     ),
     "a run of another type": (
-        lambda: pr.diagnostics.churn(LOG, baseline=1),
+        lambda: pr.diagnostics.overlap(LOG, baseline=1),
         pr.errors.ArgumentError,
         "`baseline`",
     ),

@@ -24,7 +24,7 @@ VERDICTS = pr.check(pr.summarize(VALUES), ["rr > 0"], on_fail="return")
 UNGROUPED: dict[str, Callable[[Any], Any]] = {
     "rank": lambda by: pr.rank(ONE, by=by),
     "evaluate": lambda by: pr.evaluate(ONE, "rr", by=by),
-    "churn": lambda by: pr.diagnostics.churn(LOG, baseline="a", by=by),
+    "overlap": lambda by: pr.diagnostics.overlap(LOG, baseline="a", by=by),
     "exposure": lambda by: pr.catalog.exposure(ONE, by=by),
     "merge": lambda by: pr.catalog.merge(EXPOSURES, by=by),
     "summary": lambda by: pr.catalog.summary(EXPOSURES, by=by),

@@ -222,12 +222,10 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
         reference="label",
         by="country",
     ),
-    "diagnostics.churn": lambda: pr.diagnostics.churn(LOG, **GROUPED),
     "diagnostics.headroom": lambda: pr.diagnostics.headroom(LOG, "ap", by=BOTH),
     "diagnostics.judgment_bounds": lambda: pr.diagnostics.judgment_bounds(LOG, "ap", by=BOTH),
     "diagnostics.movers": lambda: pr.diagnostics.movers(LOG, "ap", **GROUPED),
-    "diagnostics.overlap": lambda: pr.diagnostics.overlap(LEFT, RIGHT),
-    "diagnostics.rbo": lambda: pr.diagnostics.rbo(LEFT, RIGHT),
+    "diagnostics.overlap": lambda: pr.diagnostics.overlap(LOG, **GROUPED),
     "diagnostics.tie_bands": lambda: pr.diagnostics.tie_bands(LOG, "ap", by=BOTH),
 }
 #: Results with another order of columns, and why.

@@ -136,15 +136,16 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
     "grouped_auc": lambda m, _: pr.grouped_auc(m(ONE)),
     "headroom": lambda m, _: pr.diagnostics.headroom(m(ONE), METRICS),
     "movers": lambda m, _: pr.diagnostics.movers(m(LOG), "rr", baseline="a"),
-    "churn": lambda m, _: pr.diagnostics.churn(m(LOG), baseline="a"),
+    "overlap of runs": lambda m, _: pr.diagnostics.overlap(m(LOG), baseline="a"),
     "pr_curve": lambda m, _: pr.pr_curve(m(ONE)),
     "collapse": lambda m, _: pr.collapse(m(ONE), doc="doc"),
     "fuse": lambda m, _: pr.fuse(m(LOG), keep_runs=True),
     "tune_fusion": lambda m, _: pr.tune_fusion(m(LOG), "rr", candidates=0.5, folds=2),
     "fusion_curve": lambda m, _: pr.fusion_curve(m(LOG), "rr", candidates=0.5),
     "rank_curve": lambda m, _: pr.rank_curve(m(ONE), "rr", [1, 2]),
-    "overlap": lambda m, _: pr.diagnostics.overlap(m(ONE), m(LOG.filter(run="b")), 5),
-    "rbo": lambda m, _: pr.diagnostics.rbo(m(ONE), m(LOG.filter(run="b"))),
+    "overlap": lambda m, _: pr.diagnostics.overlap(
+        m(ONE), m(LOG.filter(run="b")), ["overlap", "rbo"]
+    ),
     "explain_difference": lambda m, _: pr.explain_difference(
         m(ONE), "ndcg@5", "polars_rank", "lightgbm"
     ),
