@@ -10,8 +10,9 @@ import polars as pl
 
 from polars_rank._params import public, unknown_parameter
 from polars_rank.clicks.bias import position_bias
+from polars_rank.clicks.click_labels import labels
 from polars_rank.clicks.interleaving_results import interleaving_result
-from polars_rank.clicks.preferences import last_click, skip_above
+from polars_rank.clicks.preference_pairs import preferences
 from polars_rank.clicks.rates import click_through_rates, coec
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.diagnostics.changes import headroom, movers
@@ -73,8 +74,8 @@ class Ranking(Generic[Frame]):
     coec = _method(coec)
     interleaving_result = _method(interleaving_result)
     position_bias = _method(position_bias)
-    last_click = _method(last_click)
-    skip_above = _method(skip_above)
+    labels = _method(labels)
+    preferences = _method(preferences)
     per_query = _method(per_query)
     evaluate = _method(evaluate)
     tie_bands = _method(tie_bands)

@@ -29,7 +29,7 @@ UNGROUPED: dict[str, Callable[[Any], Any]] = {
     "merge": lambda by: pr.catalog.merge(EXPOSURES, by=by),
     "summary": lambda by: pr.catalog.summary(EXPOSURES, by=by),
     "click_through_rates": lambda by: pr.clicks.click_through_rates(ONE, by=by),
-    "skip_above": lambda by: pr.clicks.skip_above(ONE, by=by),
+    "preferences": lambda by: pr.clicks.preferences(ONE, by=by),
     "position_bias": lambda by: pr.clicks.position_bias(ONE, by=by),
     "interleaving_result": lambda by: pr.clicks.interleaving_result(ONE, by=by),
 }

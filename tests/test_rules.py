@@ -36,7 +36,10 @@ _LOG_OF_CLICKS = "documents of a log of clicks have positions instead of scores"
 #: Parameters that differ from the rules, and why.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("diagnostics.movers", "k"): "None: without documents, one row per query",
-    ("clicks.last_click", "time"): "None: the click at the last position is the last one",
+    **dict.fromkeys(
+        (("clicks.labels", "time"), ("clicks.preferences", "time")),
+        "None: the click at the last position is the last one",
+    ),
     ("clicks.scan_ubi", "click"): "names of actions, and not of a column",
     ("from_lists", "query"): "None: each row is a query",
     **dict.fromkeys(
@@ -47,16 +50,12 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         (f"clicks.{name}", "position"): _LOG_OF_CLICKS
         for name in (
             "click_through_rates",
-            "clicked",
             "coec",
-            "graded",
-            "graded_dwell",
             "interleaving_result",
             "inverse_propensity",
-            "last_click",
+            "labels",
             "position_bias",
-            "satisfied",
-            "skip_above",
+            "preferences",
         )
     },
     ("plot.click_through", "position"): _LOG_OF_CLICKS,
@@ -200,9 +199,9 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "clicks.coec": lambda: pr.clicks.coec(SESSIONS, by="device"),
     "clicks.estimate": lambda: pr.clicks.estimate(ONE.with_columns(label=1.0), "cg@1", by=BOTH),
     "clicks.interleaving_result": lambda: pr.clicks.interleaving_result(ONE, by=BOTH),
-    "clicks.last_click": lambda: pr.clicks.last_click(SESSIONS, **CLICKS),
+    "clicks.labels": lambda: pr.clicks.labels(SESSIONS),
     "clicks.position_bias": lambda: pr.clicks.position_bias(SESSIONS, by="device"),
-    "clicks.skip_above": lambda: pr.clicks.skip_above(SESSIONS, **CLICKS),
+    "clicks.preferences": lambda: pr.clicks.preferences(SESSIONS, **CLICKS),
     **{
         f"judges.{name}": partial(
             getattr(pr.judges, name), LABELED, labels=["label", "llm"], by=BOTH
@@ -230,15 +229,13 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
 }
 #: Results with another order of columns, and why.
 OTHER_ORDER = dict.fromkeys(
-    ("rank", "join_judgments", "catalog.exclude_seen"), "the columns of the log, and new ones"
+    ("rank", "join_judgments", "catalog.exclude_seen", "clicks.labels"),
+    "the columns of the log, and new ones",
 )
 #: Functions that do not compute such a table, by what they return or write.
 OTHERS = {
     "charts": {name for name in FUNCTIONS if name.startswith("plot.")},
-    "expressions": {
-        *("clicks.clicked", "clicks.graded", "clicks.graded_dwell", "clicks.inverse_propensity"),
-        *("clicks.satisfied", "catalog.leave_one_out"),
-    },
+    "expressions": {"clicks.inverse_propensity", "catalog.leave_one_out"},
     "logs": {
         *("from_arrays", "from_dicts", "from_lists", "scan_log", "trec.scan_qrels"),
         *("trec.scan_run", "clicks.scan_ubi", "clicks.balanced_interleaving", "clicks.team_draft"),

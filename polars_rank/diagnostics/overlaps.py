@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from polars_rank._params import OWN, share, whole_number
+from polars_rank._params import OWN
 from polars_rank.evaluation.means import ratio
 
 #: The rank of a document in both runs; null if the run does not have it. If ties have no order, it
@@ -43,7 +43,7 @@ def _within(rank: pl.Expr, k: int | None) -> pl.Expr:
     """Return whether a document is among the first k."""
     if k is None:
         return rank.is_not_null()
-    return (rank <= whole_number("k", k)).fill_null(value=False)
+    return (rank <= k).fill_null(value=False)
 
 
 def _both_within(k: int | None) -> pl.Expr:
@@ -59,7 +59,6 @@ def rbo_value(p: float, ties: str | None = None) -> pl.Expr:
     depends on `ties`. Beyond the shorter ranking, unknown documents contribute the mean of the
     documents that only the longer one has, times the agreement at the end of the shorter one.
     """
-    share("p", p)
     left, right = _Side(LEFT, ties), _Side(RIGHT, ties)
     shorter = pl.min_horizontal(left.length, right.length)
     longer = pl.max_horizontal(left.length, right.length)

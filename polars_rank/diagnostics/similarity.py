@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get
 
 import polars as pl
 
-from polars_rank._params import OWN, find_columns, free, one_of, some_names
+from polars_rank._params import OWN, find_columns, free, one_of, share, some_names, whole_number
 from polars_rank.columns import Columns, labeled, scored
 from polars_rank.diagnostics.overlaps import (
     LEFT,
@@ -188,6 +188,9 @@ def overlap(
     measures = some_names("measure", measure)
     for each in measures:
         one_of("measure", each, MEASURES)
+    share("p", p)
+    if k is not None:
+        whole_number("k", k)
     one_of("ties", ties, (None, *TIES, *(UNORDERED if measures == ("rbo",) else ())))
     given = _Given(doc, ties, [_value(each, k, p, ties) for each in measures])
     if b is None:
@@ -300,7 +303,7 @@ def with_runs(
         return log, score
     if run != "run":
         raise ArgumentError(f"columns of `score` are the runs; omit `run`; found {run!r}")
-    return runs_of(log, score)
+    return runs_of(log, some_names("score", score))
 
 
 def of_pairs(

@@ -285,9 +285,9 @@ add(
 )
 add("`clicks.position_bias`", "positions", collected(lambda f: pr.clicks.position_bias(f.scan())))
 add(
-    "`clicks.skip_above`, to a file",
+    "`clicks.preferences`, to a file",
     "nothing",
-    sunk(lambda f: pr.clicks.skip_above(f.scan())),
+    sunk(lambda f: pr.clicks.preferences(f.scan())),
 )
 
 

@@ -180,8 +180,11 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
         "query", "doc"
     ),
     "coec": lambda m, _: pr.clicks.coec(m(SHOWN)).sort("query", "doc"),
-    "skip_above": lambda m, _: pr.clicks.skip_above(m(SHOWN), query="session").sort("pair", "doc"),
-    "last_click": lambda m, _: pr.clicks.last_click(m(SHOWN), query="session").sort("pair", "doc"),
+    "labels": lambda m, _: pr.clicks.labels(m(SHOWN)),
+    "labels of rankings": lambda m, _: pr.clicks.labels(m(SHOWN), "last", query="session"),
+    "preferences": lambda m, _: pr.clicks.preferences(m(SHOWN), query="session").sort(
+        "pair", "doc"
+    ),
     "position_bias": lambda m, _: pr.clicks.position_bias(m(SHOWN)),
     "estimate": lambda m, _: pr.clicks.estimate(
         m(SHOWN.with_columns(label=pl.col("click").cast(pl.Float64))),
