@@ -16,7 +16,7 @@ Comparison and reports:
 - `compare`: differences between runs with confidence intervals, p-values and verdicts; by slice.
 - `leaderboard`: runs in the order of their means, with intervals of ranks.
 - `power`: number of queries that a difference, or the width of an interval, needs.
-- `moments`, `merge`: sums of per-query values that can be merged over days and files.
+- `moments`, `merge`: sums of per-query values, merged over days and files.
 - `tune_fusion`, `fusion_curve`: weights of a fusion, with its mean on held-out queries; the mean of
   each candidate.
 - `check`: verdicts of rules, such as a quality gate.
@@ -88,13 +88,14 @@ if TYPE_CHECKING:
     from polars_rank.io.judgments import join_judgments
     from polars_rank.io.lists import from_lists
     from polars_rank.io.parquet import scan_log
+    from polars_rank.merging import merge
     from polars_rank.metrics.listing import list_metrics
     from polars_rank.namespace import Ranking
     from polars_rank.reporting.page import report
     from polars_rank.stats.comparison import compare
     from polars_rank.stats.gates import check
     from polars_rank.stats.leaderboards import leaderboard
-    from polars_rank.stats.moments import merge, moments
+    from polars_rank.stats.moments import moments
     from polars_rank.stats.planning import power
     from polars_rank.stats.summary import summarize
 
@@ -167,7 +168,7 @@ _MODULES = {
     "join_judgments": "io.judgments",
     "leaderboard": "stats.leaderboards",
     "list_metrics": "metrics.listing",
-    "merge": "stats.moments",
+    "merge": "merging",
     "moments": "stats.moments",
     "power": "stats.planning",
     "pr_curve": "evaluation.curves",

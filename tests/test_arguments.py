@@ -84,7 +84,6 @@ def tables() -> dict[str, Any]:
         summary = pr.summarize(VALUES_OF_QUERIES)
         return {
             "check.result": summary,
-            "catalog.merge.exposures": pr.catalog.exposure(ONE, 1),
             "plot.bounds.table": pr.diagnostics.tie_bands(LOG, "rr", by="run"),
             "plot.fusion.curve": pr.fusion_curve(LOG, "rr", candidates=0.5),
             "plot.intervals.table": summary,
@@ -243,7 +242,7 @@ FUNCTIONS = dict(public_functions())
 EMPTY = ("[]", "{}")
 #: Parameters of tables whose columns other parameters name.
 TABLES = (
-    *("a", "b", "doc_groups", "events", "exposures", "frame", "judgments", "log", "pairs"),
+    *("a", "b", "doc_groups", "events", "frame", "judgments", "log", "pairs"),
     *("rankings", "result", "table", "tables", "values", "verdicts"),
 )
 #: Parameters that a function passes on under another name.

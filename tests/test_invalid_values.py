@@ -26,7 +26,6 @@ UNGROUPED: dict[str, Callable[[Any], Any]] = {
     "evaluate": lambda by: pr.evaluate(ONE, "rr", by=by),
     "overlap": lambda by: pr.diagnostics.overlap(LOG, baseline="a", by=by),
     "exposure": lambda by: pr.catalog.exposure(ONE, by=by),
-    "merge": lambda by: pr.catalog.merge(EXPOSURES, by=by),
     "summary": lambda by: pr.catalog.summary(EXPOSURES, by=by),
     "click_through_rates": lambda by: pr.clicks.click_through_rates(ONE, by=by),
     "preferences": lambda by: pr.clicks.preferences(ONE, by=by),

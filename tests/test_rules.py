@@ -191,7 +191,6 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "catalog.expected_exposure": lambda: pr.catalog.expected_exposure(LOG, by=BOTH),
     "catalog.exposure": lambda: EXPOSURES,
     "catalog.group_exposure": lambda: pr.catalog.group_exposure(LOG, 5, doc_groups=GROUPS, by=BOTH),
-    "catalog.merge": lambda: pr.catalog.merge(EXPOSURES, by=BOTH),
     "catalog.popularity": lambda: pr.catalog.popularity(JUDGMENTS),
     "catalog.sampled": lambda: pr.catalog.sampled(ONE, "rr@1", n_items=9, n_sampled=1, by=BOTH),
     "catalog.summary": lambda: pr.catalog.summary(LOG, 5, by=BOTH),
