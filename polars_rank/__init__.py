@@ -25,6 +25,7 @@ Comparison and reports:
 Input:
 
 - `scan_log`: lazy scan of a Parquet log of any size.
+- `scan_run`, `scan_judgments`: lazy scans of TREC files.
 - `from_arrays`, `from_lists`, `from_dicts`: long table from arrays, list columns or dictionaries.
 - `join_judgments`: long table from rankings and judgments.
 - `collapse`: rankings of documents from rankings of chunks.
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from polars_rank.io.judgments import join_judgments
     from polars_rank.io.lists import from_lists
     from polars_rank.io.parquet import scan_log
+    from polars_rank.io.trec import scan_judgments, scan_run
     from polars_rank.merging import merge
     from polars_rank.metrics.listing import list_metrics
     from polars_rank.namespace import Ranking
@@ -141,7 +143,9 @@ __all__ = [
     "rank",
     "rank_curve",
     "report",
+    "scan_judgments",
     "scan_log",
+    "scan_run",
     "stats",
     "summarize",
     "terms",
@@ -174,7 +178,9 @@ _MODULES = {
     "pr_curve": "evaluation.curves",
     "rank_curve": "evaluation.curves",
     "report": "reporting.page",
+    "scan_judgments": "io.trec",
     "scan_log": "io.parquet",
+    "scan_run": "io.trec",
     "summarize": "stats.summary",
     "tune_fusion": "fusion.tuning",
 }

@@ -159,8 +159,8 @@ ARGUMENTS: dict[str, Any] = {
     "plot.power.values": VALUES_OF_QUERIES.with_columns(rr=pl.int_range(pl.len()) ** 2 / 100),
     "rank_curve.metrics": "ndcg",
     "report.frame": LOG,
-    "trec.scan_qrels.path": "qrels.txt",
-    "trec.scan_run.path": "run.txt",
+    "scan_judgments.path": "qrels.txt",
+    "scan_run.path": "run.txt",
 }
 #: The same for optional parameters.
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -82,8 +82,8 @@ INVALID: list[tuple[str, Callable[[], Any]]] = [
     # Inputs
     ("paths", lambda: pr.scan_log("")),
     ("paths", lambda: pr.scan_log(["", "log.parquet"])),
-    ("path", lambda: pr.trec.scan_run("")),
-    ("diversity", lambda: pr.trec.scan_qrels("qrels", diversity="no")),
+    ("path", lambda: pr.scan_run("")),
+    ("diversity", lambda: pr.scan_judgments("qrels", diversity="no")),
     ("subtopic", lambda: pr.join_judgments(ONE.drop("label"), ONE, subtopic="")),
     ("retrieved", lambda: pr.from_lists(ONE, retrieved="", relevant="doc")),
     ("queries", lambda: pr.datasets.search_log(2**70)),

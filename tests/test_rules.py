@@ -236,8 +236,8 @@ OTHERS = {
     "charts": {name for name in FUNCTIONS if name.startswith("plot.")},
     "expressions": {"clicks.inverse_propensity", "catalog.leave_one_out"},
     "logs": {
-        *("from_arrays", "from_dicts", "from_lists", "scan_log", "trec.scan_qrels"),
-        *("trec.scan_run", "clicks.scan_ubi", "clicks.balanced_interleaving", "clicks.team_draft"),
+        *("from_arrays", "from_dicts", "from_lists", "scan_log", "scan_judgments"),
+        *("scan_run", "clicks.scan_ubi", "clicks.balanced_interleaving", "clicks.team_draft"),
         *("datasets.click_log", "datasets.search_log"),
     },
     "files": {

@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 import typer
 
 from polars_rank import conventions as definitions
-from polars_rank import trec
 from polars_rank._params import number_in
 from polars_rank.cli import completion, sources, writing
 from polars_rank.errors import ArgumentError, hint
@@ -25,6 +24,7 @@ from polars_rank.frames import layouts
 from polars_rank.fusion import methods as fusion_methods
 from polars_rank.fusion import parameters as fusion_parameters
 from polars_rank.fusion import scales as fusion_scales
+from polars_rank.io import trec
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import is_metric, split
 

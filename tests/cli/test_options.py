@@ -19,7 +19,7 @@ from polars_rank.evaluation import parameters  # noqa: E402
 from polars_rank.plot import __all__ as plots  # noqa: E402
 
 COMMANDS = {each.name: each.callback for each in app.registered_commands}
-READ = [pr.scan_log, pr.trec.scan_qrels, pr.evaluate]
+READ = [pr.scan_log, pr.scan_judgments, pr.evaluate]
 #: The functions of the library that a command calls; of a parameter of several, the first one's.
 CALLED = {
     "evaluate": [*READ, pr.per_query],
@@ -40,7 +40,7 @@ CALLED = {
     "report": [pr.report, *READ],
     "demo": [pr.datasets.search_log],
     "generate": [pr.datasets.search_log],
-    "convert": [pr.trec.scan_qrels],
+    "convert": [pr.scan_judgments],
     "fuse": [pr.fuse, *READ],
     "tune-fusion": [pr.tune_fusion, *READ],
 }
@@ -95,7 +95,7 @@ COMPLETE = {
     "plot": [getattr(pr.plot, name) for name in plots if name != "run_colors"],
     "report": [pr.report],
     "generate": [pr.datasets.search_log],
-    "convert": [pr.trec.scan_run, pr.trec.scan_qrels],
+    "convert": [pr.scan_run, pr.scan_judgments],
     "fuse": [pr.fuse],
     "tune-fusion": [pr.tune_fusion],
 }

@@ -224,8 +224,7 @@ OTHERS = {
         "log",
     ),
     *("exp2", "linear", "log2", "reciprocal"),
-    *("clicked", "satisfied", "graded", "graded_dwell", "inverse_propensity"),
-    *("scan_log", "scan_qrels", "scan_run"),
+    *("inverse_propensity", "scan_log", "scan_judgments", "scan_run"),
 }
 
 
@@ -237,7 +236,7 @@ def test_no_public_function_is_left_out() -> None:
         for name in dir(module)
         if isinstance(getattr(module, name), types.FunctionType) and name not in pr.metrics.__all__
     }
-    assert functions - OTHERS == set(CALLS)
+    assert functions - OTHERS == {name.partition(" ")[0] for name in CALLS}
 
 
 @pytest.fixture(scope="module")
@@ -297,7 +296,7 @@ def test_what_is_no_table(table: Any) -> None:
         ("log.parquet", "pr.scan_log('log.parquet')"),
         (Path("logs"), "pr.scan_log('logs')"),
         ("log.csv", "pl.scan_csv('log.csv')"),
-        (Path("bm25.run"), "pr.trec.scan_run('bm25.run')"),
+        (Path("bm25.run"), "pr.scan_run('bm25.run')"),
     ],
 )
 def test_a_path_is_no_table(path: Any, reader: str) -> None:
