@@ -78,7 +78,7 @@ EVENTS = pl.DataFrame({"action_name": ["click"], "query_id": ["q"], "object_id":
 @cache
 def tables() -> dict[str, Any]:
     """Return results of functions that other functions take as input."""
-    alt = needs.package("altair", "plot")
+    needs.package("altair", "plot")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         summary = pr.summarize(VALUES_OF_QUERIES)
@@ -92,8 +92,6 @@ def tables() -> dict[str, Any]:
             "plot.slices.table": pr.compare(
                 VALUES_OF_QUERIES, "rr", slices="country", baseline="a", min_queries=1
             ),
-            "plot.tradeoff.table": summary,
-            "plot.style.chart": alt.Chart(alt.Data(values=[])).mark_point(),
             "merge.tables": pr.moments(VALUES_OF_QUERIES),
             "verdicts": pr.check(summary, ["rr >= 0"], on_fail="return"),
         }
@@ -177,8 +175,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "plot.leaderboard": {"metric": "rr"},
     "plot.over_time": {"metric": "rr"},
     "plot.power": {"metric": "rr"},
-    "plot.scatter": {"metric": "rr", "x": "a", "y": "b"},
-    "plot.tradeoff": {"x": "rr", "y": "ndcg@2"},
     "datasets.click_log": {"queries": 2},
     "datasets.search_log": {"queries": 2},
     "report": {"overwrite": True},
@@ -219,10 +215,8 @@ MORE = {
     "meta": "{}",
     **{f"define_metric.{name}": "-1" for name in ("low", "high", "perfect")},
     **dict.fromkeys(("report.source", "report.time", "report.title"), "'' text"),
-    "plot.run_colors.runs": "[]",
     # A part of a log may have no ranking of the baseline.
     "moments.baseline": "'' text",
-    "plot.gain.gain": "lambda",
 }
 
 
@@ -248,7 +242,7 @@ TABLES = (
 #: Parameters that a function passes on under another name.
 PASSED_ON = {"diagnostics.movers.metric": "metrics"}
 #: Functions that are called with invalid values only, because they take long.
-SLOW = ("plot.at_k", "plot.gain", "plot.interpolated", "plot.slices", "report")
+SLOW = ("plot.at_k", "plot.slices", "report")
 
 
 @cache

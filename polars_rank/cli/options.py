@@ -503,14 +503,6 @@ def cutoffs(texts: Iterable[str]) -> list[int]:
     return numbers
 
 
-def number(name: str, text: str) -> float:
-    """Return the number in an option; raise `ArgumentError` if the text is not a number."""
-    value = number_in(text)
-    if value is None:
-        raise ArgumentError(f"`{name}` must be numbers; found {text!r}")
-    return value
-
-
 def parameters_of_fusion(text: str) -> dict[str, Any]:
     """Return the parameters in JSON; raise `ArgumentError` if the text is not a JSON object."""
     try:

@@ -67,8 +67,11 @@ def labels(
     >>> grades = {1: 0, 2: 10, 3: 120}
     >>> pr.clicks.labels(log, "dwell", grades=grades)["label"].to_list()
     [0, 2, 0, None]
-    >>> events = pl.DataFrame({"doc": ["a", "b", "b"], "action": ["view", "view", "buy"]})
-    >>> pr.clicks.labels(events, "graded", grades={"view": 0, "buy": 4}, event="action")
+    >>> events = pl.DataFrame({
+    ...     "doc": ["a", "b", "b"], "action": ["view", "view", "buy"],
+    ... })
+    >>> grades = {"view": 0, "buy": 4}
+    >>> pr.clicks.labels(events, "graded", grades=grades, event="action")
     shape: (3, 3)
     ┌─────┬────────┬───────┐
     │ doc ┆ action ┆ label │

@@ -92,8 +92,13 @@ def overlap(
     ╞═══════╪══════════╡
     │ 1     ┆ 0.333333 │
     └───────┴──────────┘
-    >>> log = pl.concat([a.with_columns(run=pl.lit("bm25")), b.with_columns(run=pl.lit("dense"))])
-    >>> pr.diagnostics.overlap(log, measure=["overlap", "churn"], k=2, baseline="bm25")
+    >>> runs = {"bm25": a, "dense": b}
+    >>> log = pl.concat(
+    ...     table.with_columns(run=pl.lit(run)) for run, table in runs.items()
+    ... )
+    >>> pr.diagnostics.overlap(
+    ...     log, measure=["overlap", "churn"], k=2, baseline="bm25"
+    ... )
     shape: (1, 5)
     ┌───────┬─────────┬─────────┬─────────┬───────┐
     │ run   ┆ queries ┆ missing ┆ overlap ┆ churn │

@@ -68,6 +68,7 @@ OWN = {
         **_PREDICTED,
     },
     "plot": {
+        "dark": "colors of the file that is written",
         "ecdf": "the kind of `distribution`",
         "fusion": "the tables of `fusion`",
         "of": "the table of `bounds`",
@@ -92,7 +93,7 @@ COMPLETE = {
     "leaderboard": [pr.leaderboard, pr.evaluate],
     "movers": [pr.diagnostics.movers],
     "check": [pr.check, pr.summarize, pr.compare, pr.evaluate],
-    "plot": [getattr(pr.plot, name) for name in plots if name != "run_colors"],
+    "plot": [getattr(pr.plot, name) for name in plots],
     "report": [pr.report],
     "generate": [pr.datasets.search_log],
     "convert": [pr.scan_run, pr.scan_judgments],
@@ -122,8 +123,6 @@ EXCEPTIONS = {
     ("check", "details"): "columns about estimates can be in rules",
     ("plot", "weight"): "charts of logs show means of queries that count alike",
     ("plot", "cluster"): "charts of logs show queries as the sampling unit",
-    ("plot", "gain"): "the metric with its conventions",
-    ("plot", "chart"): "the chart that the command draws",
     **{("plot", name): "computed from the log with --fusion" for name in ("curve", "tuning")},
     **{
         ("plot", name): "the command has no chart of judges"
