@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import polars as pl
 
@@ -22,6 +22,19 @@ from polars_rank.stats import moment_tables, moments
 
 if TYPE_CHECKING:
     from polars_rank.frames.tables import Spark, Table
+
+
+class Mergeable(Protocol):
+    """A result that is computed from sums over parts of a log."""
+
+    def add_up(self, log: pl.LazyFrame, /) -> pl.LazyFrame:
+        """Return the sums over a part."""
+
+    def merge(self, parts: pl.LazyFrame, /) -> pl.LazyFrame:
+        """Return the sums over several parts."""
+
+    def finish(self, sums: pl.LazyFrame, /) -> pl.LazyFrame:
+        """Return the result from the sums."""
 
 
 @overload

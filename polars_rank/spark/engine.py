@@ -38,7 +38,7 @@ from polars_rank.fusion.fuse import Runs, fuse, fused
 from polars_rank.fusion.tuning import fusion_curve, tune_fusion
 from polars_rank.io.chunks import collapse
 from polars_rank.io.judgments import join_judgments
-from polars_rank.merging import merge, merged
+from polars_rank.merging import Mergeable, merge, merged
 from polars_rank.spark import dataframes
 from polars_rank.spark.joins import joined
 from polars_rank.spark.query_chunks import Packed, Sorted, Unpacked
@@ -200,7 +200,7 @@ class _Parts:
     """A result that is computed from the sums of parts of a log."""
 
     rankings: Callable[[pl.LazyFrame], pl.LazyFrame]
-    sums: Means | Estimates | Summary | Popularity | GroupExposure
+    sums: Mergeable
 
     def add_up(self, log: pl.DataFrame) -> pl.DataFrame:
         return collected(self.sums.add_up(self.rankings(rows_of_table(log, FEW_ROWS))))
