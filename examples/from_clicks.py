@@ -12,7 +12,7 @@ new_ranker = {"query": "session", "score": "new"}
 unit = {"cluster": "query"}
 
 # The naive estimate uses clicks as labels, which favors documents that were shown near the top.
-clicks = log.with_columns(label=pr.clicks.clicked())
+clicks = pr.clicks.labels(log, "clicked")
 print(pr.evaluate(clicks, ["dcg@5"], **new_ranker))
 
 # Propensities of positions, from documents that were shown at several positions.

@@ -14,5 +14,5 @@ with TemporaryDirectory() as folder:
     pr.trec.write_run(log, runs)
     print(runs.read_text()[:80])
 
-    long = pr.join_judgments(pr.trec.scan_run(runs), pr.trec.scan_qrels(qrels))
+    long = pr.join_judgments(pr.scan_run(runs), pr.scan_judgments(qrels))
     print(pr.evaluate(long, ["ndcg_cut_10", "map", "recip_rank", "P_5"], by="run").collect())

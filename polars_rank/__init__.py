@@ -16,7 +16,7 @@ Comparison and reports:
 - `compare`: differences between runs with confidence intervals, p-values and verdicts; by slice.
 - `leaderboard`: runs in the order of their means, with intervals of ranks.
 - `power`: number of queries that a difference, or the width of an interval, needs.
-- `moments`, `merge`: sums of per-query values that can be merged over days and files.
+- `moments`, `merge`: sums of per-query values, merged over days and files.
 - `tune_fusion`: method or weights of a fusion, with its mean on held-out queries.
 - `check`: verdicts of rules, such as a quality gate.
 - `report`: HTML report.
@@ -24,6 +24,7 @@ Comparison and reports:
 Input:
 
 - `scan_log`: lazy scan of a Parquet log of any size.
+- `scan_run`, `scan_judgments`: lazy scans of TREC files.
 - `from_arrays`, `from_lists`, `from_dicts`: long table from arrays, list columns or dictionaries.
 - `join_judgments`: long table from rankings and judgments.
 - `collapse`: rankings of documents from rankings of chunks.
@@ -88,13 +89,15 @@ if TYPE_CHECKING:
     from polars_rank.io.judgments import join_judgments
     from polars_rank.io.lists import from_lists
     from polars_rank.io.parquet import scan_log
+    from polars_rank.io.trec import scan_judgments, scan_run
+    from polars_rank.merging import merge
     from polars_rank.metrics.listing import list_metrics
     from polars_rank.namespace import Ranking
     from polars_rank.reporting.page import report
     from polars_rank.stats.comparison import compare
     from polars_rank.stats.gates import check
     from polars_rank.stats.leaderboards import leaderboard
-    from polars_rank.stats.moments import merge, moments
+    from polars_rank.stats.moments import moments
     from polars_rank.stats.planning import power
     from polars_rank.stats.summary import summarize
 
@@ -140,7 +143,9 @@ __all__ = [
     "rank",
     "rank_curve",
     "report",
+    "scan_judgments",
     "scan_log",
+    "scan_run",
     "stats",
     "summarize",
     "terms",
@@ -167,13 +172,15 @@ _MODULES = {
     "join_judgments": "io.judgments",
     "leaderboard": "stats.leaderboards",
     "list_metrics": "metrics.listing",
-    "merge": "stats.moments",
+    "merge": "merging",
     "moments": "stats.moments",
     "power": "stats.planning",
     "pr_curve": "evaluation.curves",
     "rank_curve": "evaluation.curves",
     "report": "reporting.page",
+    "scan_judgments": "io.trec",
     "scan_log": "io.parquet",
+    "scan_run": "io.trec",
     "summarize": "stats.summary",
     "tune_fusion": "fusion.tuning",
 }

@@ -10,11 +10,13 @@ import polars as pl
 
 from polars_rank._params import public, unknown_parameter
 from polars_rank.clicks.bias import position_bias
+from polars_rank.clicks.click_labels import labels
 from polars_rank.clicks.interleaving_results import interleaving_result
-from polars_rank.clicks.preferences import last_click, skip_above
+from polars_rank.clicks.preference_pairs import preferences
 from polars_rank.clicks.rates import click_through_rates, coec
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
-from polars_rank.diagnostics.changes import churn, headroom, movers
+from polars_rank.diagnostics.changes import headroom, movers
+from polars_rank.diagnostics.similarity import overlap
 from polars_rank.errors import hint
 from polars_rank.evaluation.auc import grouped_auc
 from polars_rank.evaluation.curves import pr_curve, rank_curve
@@ -72,8 +74,8 @@ class Ranking(Generic[Frame]):
     coec = _method(coec)
     interleaving_result = _method(interleaving_result)
     position_bias = _method(position_bias)
-    last_click = _method(last_click)
-    skip_above = _method(skip_above)
+    labels = _method(labels)
+    preferences = _method(preferences)
     per_query = _method(per_query)
     evaluate = _method(evaluate)
     tie_bands = _method(tie_bands)
@@ -81,12 +83,12 @@ class Ranking(Generic[Frame]):
     grouped_auc = _method(grouped_auc)
     pr_curve = _method(pr_curve)
     rank_curve = _method(rank_curve)
-    churn = _method(churn)
     compare = _method(compare)
     headroom = _method(headroom)
     leaderboard = _method(leaderboard)
     moments = _method(moments)
     movers = _method(movers)
+    overlap = _method(overlap)
     power = _method(power)
     summarize = _method(summarize)
 

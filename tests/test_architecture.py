@@ -34,7 +34,7 @@ LAYERS = (
     ("io", "trec", "stats", "datasets"),
     ("diagnostics", "clicks"),
     ("catalog", "judges", "fusion"),
-    ("explanation",),
+    ("explanation", "merging"),
     ("plot",),
     ("reporting",),
     ("spark",),

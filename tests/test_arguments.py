@@ -78,13 +78,12 @@ EVENTS = pl.DataFrame({"action_name": ["click"], "query_id": ["q"], "object_id":
 @cache
 def tables() -> dict[str, Any]:
     """Return results of functions that other functions take as input."""
-    alt = needs.package("altair", "plot")
+    needs.package("altair", "plot")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         summary = pr.summarize(VALUES_OF_QUERIES)
         return {
             "check.result": summary,
-            "catalog.merge.exposures": pr.catalog.exposure(ONE, 1),
             "plot.bounds.table": pr.diagnostics.tie_bands(LOG, "rr", by="run"),
             "plot.fusion.curve": pr.tune_fusion(LOG, "rr", step=0.5, curve=True),
             "plot.intervals.table": summary,
@@ -93,8 +92,6 @@ def tables() -> dict[str, Any]:
             "plot.slices.table": pr.compare(
                 VALUES_OF_QUERIES, "rr", slices="country", baseline="a", min_queries=1
             ),
-            "plot.tradeoff.table": summary,
-            "plot.style.chart": alt.Chart(alt.Data(values=[])).mark_point(),
             "merge.tables": pr.moments(VALUES_OF_QUERIES),
             "verdicts": pr.check(summary, ["rr >= 0"], on_fail="return"),
         }
@@ -111,14 +108,12 @@ ARGUMENTS: dict[str, Any] = {
     "events": EVENTS,
     "frame": ONE,
     "gains": {0: 0, 1: 1},
-    "grades": {"click": 1, "cart": 2},
     "history": pl.DataFrame({"query": [1], "doc": [2]}),
     "judgments": JUDGMENTS,
     "k": 2,
     "ks": [1, 2],
     "label": pl.col("label"),
     "labels": [1, 0],
-    "left": RANKINGS,
     "lowest": 1,
     "max_grade": 1,
     "metric": "rr",
@@ -130,7 +125,6 @@ ARGUMENTS: dict[str, Any] = {
     "paths": "log.parquet",
     "rank": pl.col("rank"),
     "rankings": RANKINGS,
-    "right": RANKINGS,
     "rules": ["rr >= 0"],
     "runs": ["a", "b"],
     "scores": [0.5, 0.2],
@@ -140,8 +134,8 @@ ARGUMENTS: dict[str, Any] = {
     "values": VALUES_OF_QUERIES,
     "catalog.sampled.metrics": "ndcg@2",
     "clicks.estimate.metrics": "dcg@2",
-    "clicks.graded_dwell.grades": {30: 1},
-    "diagnostics.churn.frame": LOG,
+    "clicks.labels.log": ONE.drop("label"),
+    "clicks.preferences.log": ONE,
     "diagnostics.movers.frame": LOG,
     "explain_difference.a": "trec_eval",
     "explain_difference.b": "sklearn",
@@ -162,12 +156,13 @@ ARGUMENTS: dict[str, Any] = {
     "plot.confusion.table": pr.judges.confusion(JUDGED),
     "plot.power.values": VALUES_OF_QUERIES.with_columns(rr=pl.int_range(pl.len()) ** 2 / 100),
     "rank_curve.metrics": "ndcg",
-    "trec.scan_qrels.path": "qrels.txt",
-    "trec.scan_run.path": "run.txt",
+    "scan_judgments.path": "qrels.txt",
+    "scan_run.path": "run.txt",
 }
 #: The same for optional parameters.
 OPTIONS: dict[str, dict[str, Any]] = {
     "clicks.balanced_interleaving": {"b": RANKINGS},
+    "diagnostics.overlap": {"b": RANKINGS},
     "clicks.estimate": {"scores": ["score", "propensity"]},
     "clicks.team_draft": {"b": RANKINGS},
     "from_arrays": {"groups": [2]},
@@ -178,8 +173,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "plot.leaderboard": {"metric": "rr"},
     "plot.over_time": {"metric": "rr"},
     "plot.power": {"metric": "rr"},
-    "plot.scatter": {"metric": "rr", "x": "a", "y": "b"},
-    "plot.tradeoff": {"x": "rr", "y": "ndcg@2"},
     "datasets.click_log": {"queries": 2},
     "datasets.search_log": {"queries": 2},
     "report": {"overwrite": True},
@@ -218,10 +211,8 @@ MORE = {
     "fuse.name": "'' text",
     **{f"define_metric.{name}": "-1" for name in ("low", "high", "perfect")},
     **{"report.title": "'' text", "report.columns": "{}"},
-    "plot.run_colors.runs": "[]",
     # A part of a log may have no ranking of the baseline.
     "moments.baseline": "'' text",
-    "plot.gain.gain": "lambda",
 }
 
 
@@ -242,13 +233,13 @@ FUNCTIONS = dict(public_functions())
 EMPTY = ("[]", "{}")
 #: Parameters of tables whose columns other parameters name.
 TABLES = (
-    *("a", "b", "doc_groups", "events", "exposures", "frame", "judgments", "left", "log", "pairs"),
-    *("rankings", "result", "right", "table", "tables", "values", "verdicts"),
+    *("a", "b", "doc_groups", "events", "frame", "judgments", "log", "pairs"),
+    *("rankings", "result", "table", "tables", "values", "verdicts"),
 )
 #: Parameters that a function passes on under another name.
 PASSED_ON = {"diagnostics.movers.metric": "metrics"}
 #: Functions that are called with invalid values only, because they take long.
-SLOW = ("plot.at_k", "plot.gain", "plot.interpolated", "plot.slices", "report")
+SLOW = ("plot.at_k", "plot.slices", "report")
 
 
 @cache
@@ -590,7 +581,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "the rows are chunks, .*; if judgments .*; if rankings .* or set `duplicates` to",
     ),
     "a run of another type": (
-        lambda: pr.diagnostics.churn(LOG, baseline=1),
+        lambda: pr.diagnostics.overlap(LOG, baseline=1),
         pr.errors.ArgumentError,
         "`baseline`",
     ),

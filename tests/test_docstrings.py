@@ -59,7 +59,7 @@ def test_references_become_descriptions() -> None:
     [
         *(pr.evaluate, pr.per_query, pr.rank, pr.report),
         *(pr.Ranking.evaluate, pr.Ranking.per_query, pr.Ranking.rank),
-        *(pr.diagnostics.churn, pr.diagnostics.movers),
+        *(pr.diagnostics.overlap, pr.diagnostics.movers),
     ],
 )
 def test_each_parameter_is_described_once(function: object) -> None:

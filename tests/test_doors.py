@@ -715,7 +715,7 @@ def test_columns_of_any_name(name: str) -> None:
         lambda log, _: pr.per_query(log, "rr", keep="^x$"),
         lambda log, _: pr.evaluate(log, pr.ctr(click="^x$")),
         lambda log, _: log.select(pr.clicks.inverse_propensity("^x$")),
-        lambda log, _: pr.diagnostics.churn(log, run="^x$", baseline=1),
+        lambda log, _: pr.diagnostics.overlap(log, run="^x$", baseline=1),
         lambda log, _: pr.summarize(pr.per_query(log, "rr", by="x").rename({"x": "^x$"}), by="^x$"),
         lambda log, _: pr.join_judgments(log.drop("label"), log[["query", "doc", "label"]]),
     ],

@@ -262,7 +262,7 @@ def test_charts_are_light_or_dark_as_the_page(driver: Any, site: Path) -> None:
     visible = """return [...document.querySelectorAll('article img')]
         .filter((each) => each.offsetWidth)
         .map((each) => [each.src.split('/').at(-1), getComputedStyle(each).backgroundColor])"""
-    for page in ("gallery", "reference/polars_rank.plot.scatter"):
+    for page in ("gallery", "reference/polars_rank.plot.differences"):
         for features, ending in (([], ""), ([dark], "-dark")):
             driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
             images = opened(driver, site / f"{page}.html", 1440).execute_script(visible)

@@ -90,7 +90,6 @@ def charts(_: Path) -> str:
     drawn = io.StringIO()
     for chart in (
         plot.differences(two, "rr", **base),
-        plot.scatter(two, "rr"),
         plot.intervals(pr.summarize(values(), "rr", by="country").head(40)),
         plot.slices(pr.compare(three, "rr", slices="country", min_queries=2, **base)),
         plot.leaderboard(pr.leaderboard(values(), "rr")),
@@ -112,7 +111,7 @@ def page(folder: Path) -> str:
     )  # fmt: skip
     html = (folder / "page.html").read_text(encoding="utf-8")
     (data,) = re.findall(r'id="charts-data">(.*?)</script>', html, re.DOTALL)
-    assert {*json.loads(data)["kinds"]} >= {"differences", "scatter", "slices"}
+    assert {*json.loads(data)["kinds"]} >= {"differences", "slices"}
     for text in texts_in(json.loads(data)):
         assert INVISIBLE.search(text) is None, text[:100]
     for link in re.findall(r'href="data:text/csv;charset=utf-8;base64,([^"]*)"', html):

@@ -24,12 +24,11 @@ VERDICTS = pr.check(pr.summarize(VALUES), ["rr > 0"], on_fail="return")
 UNGROUPED: dict[str, Callable[[Any], Any]] = {
     "rank": lambda by: pr.rank(ONE, by=by),
     "evaluate": lambda by: pr.evaluate(ONE, "rr", by=by),
-    "churn": lambda by: pr.diagnostics.churn(LOG, baseline="a", by=by),
+    "overlap": lambda by: pr.diagnostics.overlap(LOG, baseline="a", by=by),
     "exposure": lambda by: pr.catalog.exposure(ONE, by=by),
-    "merge": lambda by: pr.catalog.merge(EXPOSURES, by=by),
     "summary": lambda by: pr.catalog.summary(EXPOSURES, by=by),
     "click_through_rates": lambda by: pr.clicks.click_through_rates(ONE, by=by),
-    "skip_above": lambda by: pr.clicks.skip_above(ONE, by=by),
+    "preferences": lambda by: pr.clicks.preferences(ONE, by=by),
     "position_bias": lambda by: pr.clicks.position_bias(ONE, by=by),
     "interleaving_result": lambda by: pr.clicks.interleaving_result(ONE, by=by),
 }
@@ -83,8 +82,8 @@ INVALID: list[tuple[str, Callable[[], Any]]] = [
     # Inputs
     ("paths", lambda: pr.scan_log("")),
     ("paths", lambda: pr.scan_log(["", "log.parquet"])),
-    ("path", lambda: pr.trec.scan_run("")),
-    ("diversity", lambda: pr.trec.scan_qrels("qrels", diversity="no")),
+    ("path", lambda: pr.scan_run("")),
+    ("diversity", lambda: pr.scan_judgments("qrels", diversity="no")),
     ("subtopic", lambda: pr.join_judgments(ONE.drop("label"), ONE, subtopic="")),
     ("retrieved", lambda: pr.from_lists(ONE, retrieved="", relevant="doc")),
     ("queries", lambda: pr.datasets.search_log(2**70)),

@@ -36,23 +36,22 @@ _LOG_OF_CLICKS = "documents of a log of clicks have positions instead of scores"
 #: Parameters that differ from the rules, and why.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("diagnostics.movers", "k"): "None: without documents, one row per query",
-    ("clicks.last_click", "time"): "None: the click at the last position is the last one",
+    **dict.fromkeys(
+        (("clicks.labels", "time"), ("clicks.preferences", "time")),
+        "None: the click at the last position is the last one",
+    ),
     ("clicks.scan_ubi", "click"): "names of actions, and not of a column",
     ("from_lists", "query"): "None: each row is a query",
     **{
         (f"clicks.{name}", "position"): _LOG_OF_CLICKS
         for name in (
             "click_through_rates",
-            "clicked",
             "coec",
-            "graded",
-            "graded_dwell",
             "interleaving_result",
             "inverse_propensity",
-            "last_click",
+            "labels",
             "position_bias",
-            "satisfied",
-            "skip_above",
+            "preferences",
         )
     },
     ("plot.click_through", "position"): _LOG_OF_CLICKS,
@@ -124,7 +123,7 @@ def test_metrics_are_the_second_parameter() -> None:
             of_values[name] = names[1].name
     assert {*of_values} == {
         *("summarize", "compare", "leaderboard", "moments", "power"),
-        *("plot.differences", "plot.distribution", "plot.power", "plot.scatter"),
+        *("plot.differences", "plot.distribution", "plot.power"),
         "judges.system_agreement",
     }
 
@@ -188,7 +187,6 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "catalog.expected_exposure": lambda: pr.catalog.expected_exposure(LOG, by=BOTH),
     "catalog.exposure": lambda: EXPOSURES,
     "catalog.group_exposure": lambda: pr.catalog.group_exposure(LOG, 5, doc_groups=GROUPS, by=BOTH),
-    "catalog.merge": lambda: pr.catalog.merge(EXPOSURES, by=BOTH),
     "catalog.popularity": lambda: pr.catalog.popularity(JUDGMENTS),
     "catalog.sampled": lambda: pr.catalog.sampled(ONE, "rr@1", n_items=9, n_sampled=1, by=BOTH),
     "catalog.summary": lambda: pr.catalog.summary(LOG, 5, by=BOTH),
@@ -196,9 +194,9 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "clicks.coec": lambda: pr.clicks.coec(SESSIONS, by="device"),
     "clicks.estimate": lambda: pr.clicks.estimate(ONE.with_columns(label=1.0), "cg@1", by=BOTH),
     "clicks.interleaving_result": lambda: pr.clicks.interleaving_result(ONE, by=BOTH),
-    "clicks.last_click": lambda: pr.clicks.last_click(SESSIONS, **CLICKS),
+    "clicks.labels": lambda: pr.clicks.labels(SESSIONS),
     "clicks.position_bias": lambda: pr.clicks.position_bias(SESSIONS, by="device"),
-    "clicks.skip_above": lambda: pr.clicks.skip_above(SESSIONS, **CLICKS),
+    "clicks.preferences": lambda: pr.clicks.preferences(SESSIONS, **CLICKS),
     **{
         f"judges.{name}": partial(
             getattr(pr.judges, name), LABELED, labels=["label", "llm"], by=BOTH
@@ -218,28 +216,24 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
         reference="label",
         by="country",
     ),
-    "diagnostics.churn": lambda: pr.diagnostics.churn(LOG, **GROUPED),
     "diagnostics.headroom": lambda: pr.diagnostics.headroom(LOG, "ap", by=BOTH),
     "diagnostics.judgment_bounds": lambda: pr.diagnostics.judgment_bounds(LOG, "ap", by=BOTH),
     "diagnostics.movers": lambda: pr.diagnostics.movers(LOG, "ap", **GROUPED),
-    "diagnostics.overlap": lambda: pr.diagnostics.overlap(LEFT, RIGHT),
-    "diagnostics.rbo": lambda: pr.diagnostics.rbo(LEFT, RIGHT),
+    "diagnostics.overlap": lambda: pr.diagnostics.overlap(LOG, **GROUPED),
     "diagnostics.tie_bands": lambda: pr.diagnostics.tie_bands(LOG, "ap", by=BOTH),
 }
 #: Results with another order of columns, and why.
 OTHER_ORDER = dict.fromkeys(
-    ("rank", "join_judgments", "catalog.exclude_seen"), "the columns of the log, and new ones"
+    ("rank", "join_judgments", "catalog.exclude_seen", "clicks.labels"),
+    "the columns of the log, and new ones",
 )
 #: Functions that do not compute such a table, by what they return or write.
 OTHERS = {
     "charts": {name for name in FUNCTIONS if name.startswith("plot.")},
-    "expressions": {
-        *("clicks.clicked", "clicks.graded", "clicks.graded_dwell", "clicks.inverse_propensity"),
-        *("clicks.satisfied", "catalog.leave_one_out"),
-    },
+    "expressions": {"clicks.inverse_propensity", "catalog.leave_one_out"},
     "logs": {
-        *("from_arrays", "from_dicts", "from_lists", "scan_log", "trec.scan_qrels"),
-        *("trec.scan_run", "clicks.scan_ubi", "clicks.balanced_interleaving", "clicks.team_draft"),
+        *("from_arrays", "from_dicts", "from_lists", "scan_log", "scan_judgments"),
+        *("scan_run", "clicks.scan_ubi", "clicks.balanced_interleaving", "clicks.team_draft"),
         *("datasets.click_log", "datasets.search_log"),
     },
     "files": {

@@ -18,7 +18,8 @@ from polars.testing import assert_frame_equal
 
 from polars_rank.errors import ArgumentError, DataError, RankError, SchemaError, SourceError
 from polars_rank.io.lines import CHUNK_BYTES
-from polars_rank.trec import scan_qrels, scan_run, write_qrels, write_run
+from polars_rank.io.trec import scan_judgments, scan_run
+from polars_rank.trec import write_qrels, write_run
 
 Engine = Literal["in-memory", "streaming"]
 ENGINES: tuple[Engine, ...] = ("in-memory", "streaming")
@@ -58,18 +59,18 @@ def test_a_run_is_split_at_spaces_and_tabs(file: Path) -> None:
 
 def test_judgments_with_or_without_subtopics(file: Path) -> None:
     file.write_text("01 1 a 2\n01 2 a 2\n01 2 b -2\n")
-    assert rows(scan_qrels(file)) == [("01", "a", 2), ("01", "b", None)]
-    assert rows(scan_qrels(file, diversity=True, negative="keep")) == [
+    assert rows(scan_judgments(file)) == [("01", "a", 2), ("01", "b", None)]
+    assert rows(scan_judgments(file, diversity=True, negative="keep")) == [
         ("01", "1", "a", 2),
         ("01", "2", "a", 2),
         ("01", "2", "b", -2),
     ]
-    assert scan_qrels(file).collect_schema()["label"] == pl.Int64
+    assert scan_judgments(file).collect_schema()["label"] == pl.Int64
 
 
 def test_fractional_labels(file: Path) -> None:
     file.write_text("1 0 a 0.5\n1 0 b 1\n")
-    assert rows(scan_qrels(file, fractional=True)) == [("1", "a", 0.5), ("1", "b", 1.0)]
+    assert rows(scan_judgments(file, fractional=True)) == [("1", "a", 0.5), ("1", "b", 1.0)]
 
 
 def test_several_files_patterns_and_gzip(tmp_path: Path) -> None:
@@ -77,16 +78,16 @@ def test_several_files_patterns_and_gzip(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("1 0 b 1\n")
     (tmp_path / "c.gz").write_bytes(gzip.compress(b"1 0 c 1\n"))
     (tmp_path / "d[1].txt").write_text("1 0 d 1\n")
-    docs = scan_qrels([tmp_path / "*.txt", tmp_path / "c.gz"]).select("doc")
+    docs = scan_judgments([tmp_path / "*.txt", tmp_path / "c.gz"]).select("doc")
     assert rows(docs) == [("a",), ("b",), ("d",), ("c",)]
-    assert rows(scan_qrels(tmp_path / "d[1].txt").select("doc")) == [("d",)]
+    assert rows(scan_judgments(tmp_path / "d[1].txt").select("doc")) == [("d",)]
 
 
 def test_an_empty_file_has_no_documents(file: Path) -> None:
     file.write_text("# nothing yet\n")
     assert rows(scan_run(file)) == []
     file.write_text("")
-    assert rows(scan_qrels(file)) == []
+    assert rows(scan_judgments(file)) == []
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -123,22 +124,22 @@ def test_malformed_lines_of_judgments(file: Path, label: str, end: str) -> None:
     file.write_text(f"1 0 a 1\n1 0 b {label}\n")
     message = "must be 'query subtopic doc label', where the label is a whole number"
     with pytest.raises(DataError, match=f"line 2 of .*{message}; found '1 0 b {label}{end}$"):
-        scan_qrels(file).collect()
+        scan_judgments(file).collect()
 
 
 def test_swapped_run_and_qrels_files(file: Path) -> None:
     file.write_text("1 Q0 a 1 0.5 bm25\n")
-    with pytest.raises(DataError, match=r"looks like a run file, which pr\.trec\.scan_run reads"):
-        scan_qrels(file).collect()
+    with pytest.raises(DataError, match=r"looks like a run file, which pr\.scan_run reads"):
+        scan_judgments(file).collect()
     file.write_text("1 0 a 1\n")
-    with pytest.raises(DataError, match=r"looks like a qrels file, .*pr\.trec\.scan_qrels"):
+    with pytest.raises(DataError, match=r"looks like a qrels file, .*pr\.scan_judgments"):
         scan_run(file).collect()
 
 
 def test_a_byte_order_mark_does_not_hide_a_malformed_line(file: Path) -> None:
     file.write_text("\ufeff1 0 a\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"line 1 of .* found '1 0 a'"):
-        scan_qrels(file).collect()
+        scan_judgments(file).collect()
 
 
 #: More lines than are read at a time.
@@ -170,7 +171,7 @@ def test_a_run_that_is_not_whole(file: Path, engine: Engine) -> None:
 
 def test_a_file_that_goes_away(file: Path) -> None:
     file.write_text("1 0 a 1\n")
-    frame = scan_qrels(file)
+    frame = scan_judgments(file)
     file.unlink()
     with pytest.raises(SourceError, match=f"cannot read {file}"):
         frame.collect()
@@ -179,15 +180,15 @@ def test_a_file_that_goes_away(file: Path) -> None:
 def test_malformed_lines_reach_a_sink(file: Path) -> None:
     file.write_text("1 0 a\n")
     with pytest.raises(DataError, match="line 1"):
-        scan_qrels(file).sink_parquet(file.with_suffix(".parquet"))
+        scan_judgments(file).sink_parquet(file.with_suffix(".parquet"))
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     (tmp_path / "qrels.txt").touch()
     with pytest.raises(SourceError, match=r"file .*qrel.txt' not found. Did you mean 'qrels.txt'"):
-        scan_qrels(tmp_path / "qrel.txt")
+        scan_judgments(tmp_path / "qrel.txt")
     with pytest.raises(SourceError, match=r"file '.*\*.gz' not found"):
-        scan_qrels([tmp_path / "*.gz"])
+        scan_judgments([tmp_path / "*.gz"])
     with pytest.raises(SourceError, match="file 'nowhere/at/all' not found"):
         scan_run("nowhere/at/all")
     with pytest.raises(SourceError, match="is a directory; name its files"):
@@ -243,12 +244,12 @@ def test_negative_labels_are_unjudged_as_in_trec_eval(tmp_path: Path, seed: int)
         scores[query][doc] = float(score)
     names = {"ndcg", "ndcg_cut.5", "bpref", "map", "num_nonrel_judged_ret", "num_rel", "infAP"}
     theirs = pytrec_eval.RelevanceEvaluator(judged, names).evaluate(scores)
-    log = pr.join_judgments(scan_run(run), scan_qrels(qrels))
+    log = pr.join_judgments(scan_run(run), scan_judgments(qrels))
     for row in pr.per_query(log, BY_TREC_EVAL).collect().iter_rows(named=True):
         for name in BY_TREC_EVAL:
             assert row[name] == pytest.approx(theirs[row["query"]][name]), name
     # Inferred AP distinguishes documents in the pool from documents outside it.
-    kept = pr.join_judgments(scan_run(run), scan_qrels(qrels, negative="keep"))
+    kept = pr.join_judgments(scan_run(run), scan_judgments(qrels, negative="keep"))
     for row in (
         pr.per_query(kept, ["infAP", "ndcg"], conventions=pr.conventions.TREC_EVAL).collect().rows()
     ):
@@ -260,16 +261,16 @@ def test_judged_documents_leave_out_negative_labels(tmp_path: Path) -> None:
     """As in `unj` of trec_eval 10, a label of -1 means that a document was not judged."""
     (tmp_path / "run").write_text("q Q0 a 1 4 x\nq Q0 b 1 3 x\nq Q0 c 1 2 x\nq Q0 d 1 1 x\n")
     (tmp_path / "qrels").write_text("q 0 a -1\nq 0 b 0\nq 0 c 1\nq 0 e -1\n")
-    log = pr.join_judgments(scan_run(tmp_path / "run"), scan_qrels(tmp_path / "qrels"))
+    log = pr.join_judgments(scan_run(tmp_path / "run"), scan_judgments(tmp_path / "qrels"))
     found = pr.evaluate(log, ["judged@4", "unj_4", "num_nonrel_judged_ret"]).collect()
     assert found.row(0)[1:] == (2 / 4, 2 / 4, 1)
 
 
 def test_negative_labels_that_are_fractions_and_other_words(file: Path) -> None:
     file.write_text("1 0 a -0.5\n1 0 b 0.5\n")
-    assert rows(scan_qrels(file, fractional=True)) == [("1", "a", None), ("1", "b", 0.5)]
+    assert rows(scan_judgments(file, fractional=True)) == [("1", "a", None), ("1", "b", 0.5)]
     with pytest.raises(ArgumentError, match="`negative` must be one of 'unjudged', 'keep'"):
-        scan_qrels(file, negative="drop")  # type: ignore[arg-type]
+        scan_judgments(file, negative="drop")  # type: ignore[arg-type]
 
 
 # --- writing --------------------------------------------------------------------------------
@@ -329,7 +330,7 @@ def test_write_subtopics_and_fractional_labels(file: Path) -> None:
     )
     write_qrels(log, file, query="q", doc="d", label="grade")
     assert file.read_text().splitlines() == ["x 1 a 1", "x 2 a 0.5", "x 2 b -2"]
-    back = scan_qrels(file, diversity=True, fractional=True, negative="keep").collect()
+    back = scan_judgments(file, diversity=True, fractional=True, negative="keep").collect()
     assert back.rows() == [("x", "1", "a", 1.0), ("x", "2", "a", 0.5), ("x", "2", "b", -2.0)]
 
 
@@ -454,7 +455,7 @@ def test_a_failed_write_leaves_nothing(file: Path) -> None:
 
 @real
 def test_real_files(tmp_path: Path) -> None:
-    run, judgments = scan_run(REAL / "results.test"), scan_qrels(REAL / "qrels.test")
+    run, judgments = scan_run(REAL / "results.test"), scan_judgments(REAL / "qrels.test")
     lines = (REAL / "results.test").read_text().splitlines()
     plain = [(f[0], f[2], float(f[4]), f[5]) for f in map(str.split, lines)]
     assert rows(run) == plain
@@ -463,4 +464,4 @@ def test_real_files(tmp_path: Path) -> None:
     write_run(run, tmp_path / "run")
     write_qrels(judgments, tmp_path / "qrels")
     assert_frame_equal(scan_run(tmp_path / "run"), run, check_row_order=False)
-    assert_frame_equal(scan_qrels(tmp_path / "qrels"), judgments, check_row_order=False)
+    assert_frame_equal(scan_judgments(tmp_path / "qrels"), judgments, check_row_order=False)

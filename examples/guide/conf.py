@@ -27,6 +27,7 @@ from sphinx.transforms import SphinxTransform
 
 import polars_rank as pr
 from polars_rank.conventions import PRESETS
+from polars_rank.plot.drawing import styled
 
 HERE = Path(__file__).parent
 #: Families of metrics and their metrics, as on the page of metrics.
@@ -385,4 +386,4 @@ def _example(function: Any) -> Any:
 def _save(chart: Any, name: str) -> None:
     """Save a chart for light and for dark pages."""
     for dark, suffix in ((False, ""), (True, "-dark")):
-        pr.plot.style(chart, dark=dark).save(f"{name}{suffix}.svg")
+        styled(chart, dark=dark).save(f"{name}{suffix}.svg")

@@ -1,6 +1,6 @@
 """The catalog: how rankings distribute exposure over its documents."""
 
-from polars_rank.catalog.exposures import exposure, merge
+from polars_rank.catalog.exposures import exposure
 from polars_rank.catalog.fairness import awrf, group_exposure
 from polars_rank.catalog.sampling import sampled
 from polars_rank.catalog.seen_items import exclude_seen, leave_one_out
@@ -15,7 +15,6 @@ __all__ = [
     "exposure",
     "group_exposure",
     "leave_one_out",
-    "merge",
     "popularity",
     "sampled",
     "summary",

@@ -1,4 +1,4 @@
-"""`exposure` of each document in the top k of rankings, and `merge` for logs in parts."""
+"""`exposure` of each document in the top k of rankings, and its sum over the parts of a log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from polars_rank.columns import Score
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
 from polars_rank.evaluation.per_ranking import DOC
-from polars_rank.frames.tables import framed, framed_table, schema_of
+from polars_rank.frames.tables import framed, schema_of
 
 #: The columns of the result of `exposure`, besides keys and clicks.
 COUNTS = ("impressions", "exposure")
@@ -90,7 +90,7 @@ def exposure(
     Notes
     -----
     Memory is proportional to the number of documents. For a log in parts, such as days, compute
-    the exposures of each part and `merge` them.
+    the exposures of each part and merge them with `pr.merge`.
 
     With a Spark DataFrame, the result is a Spark DataFrame, and a single task adds up the exposures
     of all documents.
@@ -145,57 +145,21 @@ def exposure(
     return _with_share(by_document.rename({DOC: doc}), groups, doc)
 
 
-@framed_table
-def merge(exposures: pl.LazyFrame, *, doc: str = "doc", by: Names | None = None) -> pl.LazyFrame:
-    """Merge exposures of the parts of a log into the exposures of the whole.
+def is_exposures(schema: pl.Schema) -> bool:
+    """Return whether a table is the result of `exposure`, by its columns."""
+    return {*COUNTS} <= {*schema} and next(iter(schema)) != COUNTS[0]
 
-    Parameters
-    ----------
-    exposures
-        Concatenated results of `exposure` for the parts. No ranking may be in more than one part.
-    doc
-        Column of the document id.
-    by
-        Columns that split the exposures, such as the run. Exposures are added up over all other
-        columns.
 
-    Returns
-    -------
-    LazyFrame or DataFrame
-        Like `exposures`: the result of `exposure` for the whole log, up to rounding.
-
-    Raises
-    ------
-    SchemaError
-        If a column is missing.
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": [1, 1, 2, 2], "doc": ["a", "b", "a", "c"],
-    ...     "score": [2.0, 1.0, 2.0, 1.0],
-    ... })
-    >>> days = [pr.catalog.exposure(log.filter(query=day)) for day in (1, 2)]
-    >>> pr.catalog.merge(pl.concat(days))  # as for both days together
-    shape: (3, 4)
-    ┌─────┬─────────────┬──────────┬───────┐
-    │ doc ┆ impressions ┆ exposure ┆ share │
-    │ --- ┆ ---         ┆ ---      ┆ ---   │
-    │ str ┆ u32         ┆ f64      ┆ f64   │
-    ╞═════╪═════════════╪══════════╪═══════╡
-    │ a   ┆ 2           ┆ 2.0      ┆ 0.5   │
-    │ b   ┆ 1           ┆ 1.0      ┆ 0.25  │
-    │ c   ┆ 1           ┆ 1.0      ┆ 0.25  │
-    └─────┴─────────────┴──────────┴───────┘
-    """
+def merged(parts: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
+    """Return the exposures of the whole, given those of parts, which have the same schema."""
+    exposures = pl.concat(parts)
     schema = schema_of(exposures)
-    groups = find_columns(
-        schema,
-        {"doc": doc, "by": by, "exposures": COUNTS},
-        numbers=("exposures",),
+    names = [*schema]
+    *groups, doc = names[: names.index(COUNTS[0])]
+    find_columns(
+        schema, {"doc": doc, "by": groups, "tables": COUNTS}, numbers=("tables",),
         ids=("doc", "by"),
-    )["by"]
-    free([*groups, doc], [*COUNTS, "share", "clicks"])
+    )  # fmt: skip
     sums = [name for name in (*COUNTS, "clicks") if name in schema]
     return _with_share(exposures.group_by(*groups, doc).agg(pl.col(sums).sum()), groups, doc)
 

@@ -13,7 +13,7 @@ from polars_rank.cli.sources import readable, refuse_to_replace
 from polars_rank.cli.writing import put, require_parquet
 from polars_rank.datasets import search_log
 from polars_rank.io.judgments import join_judgments
-from polars_rank.trec import scan_qrels, scan_run
+from polars_rank.io.trec import scan_judgments, scan_run
 
 
 def convert(
@@ -36,10 +36,9 @@ def convert(
     require_parquet(output)
     refuse_to_replace(output, [*qrels, *logs])
     runs, judgments = ([*map(readable, paths)] for paths in (logs, qrels))
-    frames = [
-        *([scan_run(runs)] if runs else []),
-        *([scan_qrels(judgments, fractional=fractional, negative=negative)] if judgments else []),
-    ]
+    frames = [scan_run(runs)] if runs else []
+    if judgments:
+        frames.append(scan_judgments(judgments, fractional=fractional, negative=negative))
     table = frames[0] if len(frames) == 1 else join_judgments(*frames)
     keys = [name for name in ("run", "query") if name in table.collect_schema()]
     put(table.sort(keys, maintain_order=True), "parquet", output, overwrite=overwrite)

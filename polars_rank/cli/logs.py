@@ -34,7 +34,7 @@ from polars_rank.conventions import POLARS_RANK, Conventions, named, with_undefi
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.files import read_toml
 from polars_rank.io.judgments import join_judgments
-from polars_rank.trec import scan_qrels
+from polars_rank.io.trec import scan_judgments
 
 #: Options that name input files.
 _FILE_OPTIONS = ("logs", "values", "qrels", "items", "history")
@@ -170,7 +170,7 @@ class Log(Files, Columns, Attributes):
                     "write the ids of the log as integers or text"
                 )
             types |= {name: pl.String} if name in schema else {}
-        judgments = scan_qrels(self.qrels, fractional=self.fractional, negative=self.negative)
+        judgments = scan_judgments(self.qrels, fractional=self.fractional, negative=self.negative)
         runs = [name for name in by if name.lower() in RUNS]
         joined: pl.LazyFrame = join_judgments(
             log.cast(types), judgments.rename(names), run=runs[0] if runs else "run",

@@ -44,7 +44,8 @@ def movers(
     result = changes.movers(
         rows, metric,
         baseline=baseline if scores else run_value(baseline, column, schema_of(rows)),
-        run=column, n=n, k=k, by=by, scores=scores or None, keep=keep, **log.columns,
-        **log.attributes, **definitions(arguments),
+        run=column, n=n, k=k, by=by, keep=keep,
+        **log.columns | ({"score": scores} if scores else {}), **log.attributes,
+        **definitions(arguments),
     )  # fmt: skip
     put(result, **o.output_options(options))

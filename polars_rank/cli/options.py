@@ -15,12 +15,12 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 import typer
 
 from polars_rank import conventions as definitions
-from polars_rank import trec
 from polars_rank._params import number_in
 from polars_rank.cli import completion, sources, writing
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.evaluation import parameters
 from polars_rank.frames import layouts
+from polars_rank.io import trec
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import is_metric, split
 

@@ -18,15 +18,15 @@ from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.frames.tables import schema_of
 from polars_rank.fusion.tuning import tune_fusion
 from polars_rank.io.outputs import new_file
+from polars_rank.plot.drawing import styled
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.leaderboards import leaderboard
 from polars_rank.stats.summary import summarize
 
 #: Names of the functions of `pr.plot`, with hyphens instead of underscores.
 KINDS = (
-    "at-k", "gain", "pr-curve", "interpolated", "click-through", "bounds",
-    "distribution", "differences", "scatter", "intervals", "slices", "over-time",
-    "tradeoff", "leaderboard", "power", "fusion",
+    "at-k", "pr-curve", "click-through", "bounds", "distribution", "differences", "intervals",
+    "slices", "over-time", "leaderboard", "power", "fusion",
 )  # fmt: skip
 
 #: Supported endings of --output.
@@ -48,16 +48,8 @@ class Chart:
     by: o.By = field(default_factory=list)
     confidence: o.Confidence = 0.95
     ks: o.Ks = field(default_factory=lambda: ["1-20"])
-    k: Annotated[int, o.option("gain, click-through: last rank.", OPTIONS)] = 10
+    k: Annotated[int, o.option("click-through: last rank.", OPTIONS)] = 10
     n: Annotated[int, o.option("slices: number of slices to show.", OPTIONS)] = 40
-    discount: Annotated[bool, o.option("gain: discounted gain (DCG).", OPTIONS, "--discount")] = (
-        False
-    )
-    recalls: Annotated[
-        list[str],
-        o.option('interpolated: levels of recall, e.g. "0 0.5 1".', OPTIONS, metavar="NUMBER",
-                 callback=o.split_names),
-    ] = field(default_factory=list)  # fmt: skip
     ecdf: Annotated[
         bool, o.option("distribution: show the cumulative share.", OPTIONS, "--ecdf")
     ] = False
@@ -72,12 +64,6 @@ class Chart:
     slices: o.Slices = field(default_factory=list)
     min_queries: o.MinQueries = 30
     ranks: Annotated[bool, o.option("leaderboard: show ranks.", OPTIONS, "--ranks")] = False
-    x: Annotated[
-        str | None, o.run_name("scatter: run on the x axis; tradeoff: metric.", OPTIONS)
-    ] = None
-    y: Annotated[
-        str | None, o.run_name("scatter: run on the y axis; tradeoff: metric.", OPTIONS)
-    ] = None
     time: Annotated[str, o.column("over-time: column of the time.", OPTIONS)] = "day"
     difference: Annotated[
         float | None, o.option("power: difference to detect (default: observed).", OPTIONS)
@@ -114,10 +100,10 @@ def plot(
 ) -> None:
     """Draw a chart of a log or of the result of another command.
 
-    Kinds for logs: at-k, gain, pr-curve, interpolated, click-through, bounds, fusion.
+    Kinds for logs: at-k, pr-curve, click-through, bounds, fusion.
 
-    Kinds for logs and per-query values: distribution, differences, scatter, intervals, slices,
-    over-time, tradeoff, leaderboard, power.
+    Kinds for logs and per-query values: distribution, differences, intervals, slices, over-time,
+    leaderboard, power.
 
     For example:
       polars-rank plot at-k log.parquet -m ndcg -o ndcg.png
@@ -134,7 +120,7 @@ def plot(
     picture = _draw(kind, source.opened, o.from_arguments(Chart, arguments))
     with new_file(output, overwrite=overwrite) as part:
         scale = {"scale_factor": 2} if ending == ".png" else {}
-        picture = charts.style(picture, dark=dark).properties(background=_BACKGROUND[dark])
+        picture = styled(picture, dark=dark).properties(background=_BACKGROUND[dark])
         picture.save(str(part), format=ending[1:], **scale)
     say(f"Wrote {output}")
 
@@ -149,8 +135,6 @@ def _draw(kind: str, source: Source, chart: Chart) -> Any:
             options = {"run": run, "metric": _metric(source), "n": chart.n}
         if kind == "over-time":
             options["time"] = chart.time
-        if kind == "tradeoff":
-            options |= {"x": chart.x, "y": chart.y}
         if kind == "leaderboard":
             options = {"run": run, "metric": _metric(source), "kind": _board_kind(chart)}
         return _OF_TABLES[kind][1](source.table(), **options)
@@ -162,7 +146,7 @@ def _draw(kind: str, source: Source, chart: Chart) -> Any:
     data = source.read(
         by=[*chart.by, *([chart.time] if kind == "over-time" else [])],
         kept={"slices": chart.slices},
-        paired=kind in ("differences", "scatter", "slices", "leaderboard", "power"),
+        paired=kind in ("differences", "slices", "leaderboard", "power"),
     ).in_memory()  # fmt: skip
     return _OF_VALUES[kind](data, chart)
 
@@ -174,25 +158,10 @@ def _at_k(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) -> A
     )  # fmt: skip
 
 
-def _gain(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) -> Any:
-    return charts.gain(
-        log, k=chart.k, discount=chart.discount, run=run, baseline=chart.baseline,
-        **_options(source),
-    )  # fmt: skip
-
-
 def _pr_curve(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) -> Any:
     return charts.pr_curve(
         log, run=run, by=chart.by, baseline=chart.baseline, score=source.score,
         label=source.label, rel=source.rel,
-    )  # fmt: skip
-
-
-def _interpolated(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) -> Any:
-    recalls = [o.number("recalls", text) for text in chart.recalls]
-    return charts.interpolated(
-        log, recalls=recalls or None, run=run, baseline=chart.baseline,
-        confidence=chart.confidence, **_options(source),
     )  # fmt: skip
 
 
@@ -238,11 +207,6 @@ def _differences(data: PerQuery, chart: Chart) -> Any:
     )
 
 
-def _scatter(data: PerQuery, chart: Chart) -> Any:
-    x, y = data.value(chart.x), data.value(chart.y)
-    return charts.scatter(data.table, _metric(data), x=x, y=y, **_of_pairs(data))
-
-
 def _intervals(data: PerQuery, chart: Chart) -> Any:
     table = _means(data, chart) if chart.baseline is None else _compared(data, chart)
     return charts.intervals(table, run=data.run)
@@ -260,12 +224,6 @@ def _over_time(data: PerQuery, chart: Chart) -> Any:
         misused(_NO_METRIC)
     return charts.over_time(
         _means(data, chart), time=chart.time, run=data.run, baseline=chart.baseline
-    )
-
-
-def _tradeoff(data: PerQuery, chart: Chart) -> Any:
-    return charts.tradeoff(
-        _means(data, chart), chart.x, chart.y, run=data.run, baseline=chart.baseline
     )
 
 
@@ -312,13 +270,12 @@ def _of_pairs(data: PerQuery) -> dict[str, Any]:
 
 
 _OF_LOGS: dict[str, Callable[..., Any]] = {
-    "at-k": _at_k, "gain": _gain, "pr-curve": _pr_curve, "interpolated": _interpolated,
-    "click-through": _click_through, "bounds": _bounds, "fusion": _fusion,
+    "at-k": _at_k, "pr-curve": _pr_curve, "click-through": _click_through, "bounds": _bounds,
+    "fusion": _fusion,
 }  # fmt: skip
 _OF_VALUES: dict[str, Callable[..., Any]] = {
-    "distribution": _distribution, "differences": _differences, "scatter": _scatter,
-    "intervals": _intervals, "slices": _slices, "over-time": _over_time,
-    "tradeoff": _tradeoff, "leaderboard": _leaderboard, "power": _power,
+    "distribution": _distribution, "differences": _differences, "intervals": _intervals,
+    "slices": _slices, "over-time": _over_time, "leaderboard": _leaderboard, "power": _power,
 }  # fmt: skip
 #: Kinds that also draw tables of other commands, recognized by these columns.
 _OF_TABLES: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
@@ -328,7 +285,6 @@ _OF_TABLES: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "intervals": (("metric", "low", "high"), charts.intervals),
     "slices": (("contribution", "low", "high"), charts.slices),
     "over-time": (("metric", "low", "high"), charts.over_time),
-    "tradeoff": (("metric", "low", "high"), charts.tradeoff),
     "leaderboard": (("metric", "rank_low", "best"), charts.leaderboard),
 }
 

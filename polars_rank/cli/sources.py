@@ -20,8 +20,8 @@ from polars_rank.io.copies import held, origin
 from polars_rank.io.files import find_files, scan_files
 from polars_rank.io.lines import check_utf8, plain_text, reading, scan_ndjson, text_files
 from polars_rank.io.parquet import scan_log
+from polars_rank.io.trec import scan_run
 from polars_rank.metrics.names import is_metric
-from polars_rank.trec import scan_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

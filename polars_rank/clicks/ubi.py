@@ -75,7 +75,7 @@ def scan_ubi(
         Names of the actions that count as a click.
     actions
         Names of other actions, such as "add_to_cart" and "purchase". Each becomes a Boolean column
-        of the result, for use with `pr.clicks.graded`.
+        of the result, for `pr.clicks.labels(log, "graded")`.
 
     Returns
     -------

@@ -1,10 +1,10 @@
 """Diagnostics: ties, unjudged documents, and changes between runs."""
 
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
-from polars_rank.diagnostics.changes import churn, headroom, movers
-from polars_rank.diagnostics.similarity import overlap, rbo
+from polars_rank.diagnostics.changes import headroom, movers
+from polars_rank.diagnostics.similarity import overlap
 
-__all__ = ["churn", "headroom", "judgment_bounds", "movers", "overlap", "rbo", "tie_bands"]
+__all__ = ["headroom", "judgment_bounds", "movers", "overlap", "tie_bands"]
 
 
 def __dir__() -> list[str]:

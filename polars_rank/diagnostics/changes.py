@@ -12,20 +12,17 @@ from polars_rank._params import (
     Names,
     check_column,
     check_distinct,
-    find_columns,
     free,
     names,
-    some_names,
     whole_number,
 )
 from polars_rank.columns import Score, scored
 from polars_rank.conventions import POLARS_RANK, read_metrics, with_undefined
-from polars_rank.diagnostics.overlaps import LEFT, RIGHT, overlap_value, rbo_value
-from polars_rank.diagnostics.similarity import of_pairs, retrieved
+from polars_rank.diagnostics.similarity import with_runs
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.evaluate import evaluate, per_query
-from polars_rank.evaluation.means import grouped, ratio, to_rows
-from polars_rank.evaluation.parameters import Evaluation, runs_of
+from polars_rank.evaluation.means import to_rows
+from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.evaluation.rows import Rules
 from polars_rank.frames.tables import framed, schema_of
@@ -63,10 +60,9 @@ def movers(
     by: Names | None = None,
     query: Names = "query",
     doc: str | None = "doc",
-    score: Score = "score",
+    score: Score | Sequence[str] = "score",
     label: str = "label",
     position: str | None = None,
-    scores: Sequence[str] | None = None,
     keep: Names | None = None,
     **options: Unpack[DefinitionOptions],
 ) -> pl.LazyFrame:
@@ -91,10 +87,11 @@ def movers(
         row per query, without documents.
     by
         Columns that split the table.
-    query, doc, score, label, position
+    query, doc, label, position
         As in `evaluate`.
-    scores
-        Columns of scores. Each is a run with the name of its column.
+    score
+        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+        Each of several columns is a run with the name of its column.
     keep
         Columns to keep that are constant within a query, such as its text.
     **options
@@ -166,14 +163,14 @@ def movers(
     undefined = options.pop("undefined", None)
     conventions = with_undefined(options.get("conventions", POLARS_RANK), undefined)
 
-    frame, score = _with_runs(frame, run, score, scores)
+    frame, order = with_runs(frame, run, score)
     schema = schema_of(frame)
     check_column("run", run, schema)
     check_run("baseline", baseline, run, schema[run])
     of_baseline = is_run(run, schema[run], baseline)
     of_runs, of_base = (
         per_query(
-            frame.filter(part), metric, by=[run, *groups], query=query, doc=doc, score=score,
+            frame.filter(part), metric, by=[run, *groups], query=query, doc=doc, score=order,
             label=label, position=position, keep=keep, **options,
         )
         for part in (~of_baseline, of_baseline)
@@ -214,7 +211,7 @@ def movers(
             shown, on=shown.collect_schema().names(), how="semi", nulls_equal=True
         )
         evaluation = Evaluation.of(
-            metric, by=[*groups, run], query=query, doc=doc, score=score, label=label,
+            metric, by=[*groups, run], query=query, doc=doc, score=order, label=label,
             position=position, **options,
         )  # fmt: skip
         log, log_columns = evaluation.read(of_shown)
@@ -261,127 +258,6 @@ def _with_documents(
         .filter(pl.any_horizontal(pl.col("doc", "baseline_doc").is_not_null()))
         .sort(*groups, run, _PLACE, "rank")
     )
-
-
-def _with_runs(
-    log: pl.LazyFrame, run: str, score: Score, scores: Sequence[str] | None
-) -> tuple[pl.LazyFrame, Score]:
-    """Return the log with a column of runs, and its score; `scores` give one copy per column."""
-    if scores is None:
-        return log, score
-    if run != "run":
-        raise ArgumentError(f"`scores` adds a column 'run'; omit `run`; found {run!r}")
-    return runs_of(log, scores)
-
-
-@described_by(evaluate)
-@framed
-def churn(
-    frame: pl.LazyFrame,
-    *,
-    baseline: Any,
-    run: str = "run",
-    k: int = 10,
-    p: float = 0.9,
-    by: Names | None = None,
-    query: Names = "query",
-    doc: str = "doc",
-    score: Score = "score",
-    scores: Sequence[str] | None = None,
-) -> pl.LazyFrame:
-    """Compute how much the rankings of runs differ from the baseline, without labels.
-
-    Parameters
-    ----------
-    frame
-        The long table of several runs, one row per document. A null score means not retrieved.
-    baseline
-        The run that the others are compared with.
-    run
-        Column that identifies the run.
-    k
-        Cutoff of `overlap` and `changed`.
-    p
-        Persistence of `rbo`, between 0 and 1.
-    by
-        Columns that split the table.
-    query, doc, score
-        As in `evaluate`.
-    scores
-        Columns of scores. Each is a run with the name of its column.
-
-    Returns
-    -------
-    LazyFrame or DataFrame
-        Same type as `frame`. One row per group and run other than the baseline, with the columns
-        of `by`, and
-
-        - the column of the run;
-        - `queries`, `missing`: number of queries in both runs, and in only one of them, which
-          do not count otherwise;
-        - `overlap@k`, `rbo`: means over the queries;
-        - `changed`: share of queries whose first k documents are not the same in the same order.
-
-    Raises
-    ------
-    DataError
-        No row belongs to the baseline. Raised when the result is collected.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
-    >>> log = pl.DataFrame({
-    ...     "run": ["a"] * 4 + ["b"] * 4, "query": [1, 1, 2, 2] * 2,
-    ...     "doc": ["x", "y"] * 4,
-    ...     "score": [2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 1.0, 2.0],
-    ... })
-    >>> pr.diagnostics.churn(log, baseline="a", k=1).drop("rbo")
-    shape: (1, 5)
-    ┌─────┬─────────┬─────────┬───────────┬─────────┐
-    │ run ┆ queries ┆ missing ┆ overlap@1 ┆ changed │
-    │ --- ┆ ---     ┆ ---     ┆ ---       ┆ ---     │
-    │ str ┆ u32     ┆ u32     ┆ f64       ┆ f64     │
-    ╞═════╪═════════╪═════════╪═══════════╪═════════╡
-    │ b   ┆ 2       ┆ 0       ┆ 0.5       ┆ 0.5     │
-    └─────┴─────────┴─────────┴───────────┴─────────┘
-    """
-    whole_number("k", k)
-    frame, given = _with_runs(frame, run, score, scores)
-    frame, by_score = scored(frame, given, None)
-    schema = schema_of(frame)
-    named = find_columns(
-        schema,
-        {"run": run, "by": by, "query": some_names("query", query), "doc": doc, "score": by_score},
-    )
-    groups, keys = named["by"], named["query"]
-    check_run("baseline", baseline, run, schema[run])
-    of_baseline = is_run(run, schema[run], baseline)
-    columns: dict[str, Any] = {"doc": doc, "score": by_score}
-    rankings = [run, *groups, *keys]
-    others = retrieved(frame.filter(~of_baseline), LEFT, query=rankings, **columns)
-    base = retrieved(frame.filter(of_baseline), RIGHT, query=rankings, **columns).drop(run)
-    # One copy of the baseline per run, so that queries of the baseline only count as missing.
-    runs = frame.filter(~of_baseline).select(run).unique()
-    first, second = LEFT, RIGHT
-    top = (first <= k).fill_null(value=False) | (second <= k).fill_null(value=False)
-    of_query = [
-        overlap_value(k),
-        rbo_value(p),
-        ((first.count() > 0) & (second.count() > 0)).alias("paired"),
-        (top & first.ne_missing(second)).any().alias("changed"),
-    ]
-    both = of_pairs(others, base.join(runs, how="cross"), rankings, of_query)
-    counted = pl.col("paired")
-    values = [
-        counted.sum().alias("queries"),
-        (~counted).sum().alias("missing"),
-        pl.col("overlap").filter(counted).mean().alias(f"overlap@{k}"),
-        pl.col("rbo").filter(counted).mean(),
-        ratio(pl.col("changed").filter(counted).sum(), counted.sum()).alias("changed"),
-    ]
-    result = grouped(both, [*groups, run], values)
-    return with_known_baseline(result, frame, run, schema[run], baseline)
 
 
 @framed

@@ -1,10 +1,10 @@
-"""Rank-biased overlap and overlap at k, as aggregations of the documents of a ranking."""
+"""Measures of similarity of two rankings, as aggregations of their documents."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from polars_rank._params import OWN, share, whole_number
+from polars_rank._params import OWN
 from polars_rank.evaluation.means import ratio
 
 #: The rank of a document in both runs; null if the run does not have it. If ties have no order, it
@@ -19,14 +19,36 @@ def last_rank(side: pl.Expr) -> pl.Expr:
     return pl.col(side.meta.output_name() + " last")
 
 
+def jaccard_value(k: int | None) -> pl.Expr:
+    """Return the Jaccard index of the first k documents."""
+    both = _both_within(k)
+    return ratio(both, _within(LEFT, k).sum() + _within(RIGHT, k).sum() - both).alias("jaccard")
+
+
 def overlap_value(k: int | None) -> pl.Expr:
-    """Return the overlap at k."""
-    both = pl.max_horizontal(LEFT, RIGHT).filter(LEFT.is_not_null() & RIGHT.is_not_null())
+    """Return the share of the first k documents that both rankings have."""
+    both = _both_within(k)
+    longer = pl.max_horizontal(LEFT.count(), RIGHT.count())
+    return (ratio(both, longer) if k is None else both / k).alias("overlap")
+
+
+def churn_value(k: int | None) -> pl.Expr:
+    """Return 1 if the first k documents are not the same in the same order, otherwise 0."""
+    top = _within(LEFT, k) | _within(RIGHT, k)
+    changed = (top & LEFT.ne_missing(RIGHT)).any().cast(pl.Float64)
+    return pl.when(LEFT.count() + RIGHT.count() > 0).then(changed).alias("churn")
+
+
+def _within(rank: pl.Expr, k: int | None) -> pl.Expr:
+    """Return whether a document is among the first k."""
     if k is None:
-        value = ratio(both.count(), pl.max_horizontal(LEFT.count(), RIGHT.count()))
-    else:
-        value = (both <= whole_number("k", k)).sum() / k
-    return value.alias("overlap")
+        return rank.is_not_null()
+    return (rank <= k).fill_null(value=False)
+
+
+def _both_within(k: int | None) -> pl.Expr:
+    """Return the number of common documents among the first k."""
+    return (_within(LEFT, k) & _within(RIGHT, k)).sum()
 
 
 def rbo_value(p: float, ties: str | None = None) -> pl.Expr:
@@ -37,7 +59,6 @@ def rbo_value(p: float, ties: str | None = None) -> pl.Expr:
     depends on `ties`. Beyond the shorter ranking, unknown documents contribute the mean of the
     documents that only the longer one has, times the agreement at the end of the shorter one.
     """
-    share("p", p)
     left, right = _Side(LEFT, ties), _Side(RIGHT, ties)
     shorter = pl.min_horizontal(left.length, right.length)
     longer = pl.max_horizontal(left.length, right.length)

@@ -1,22 +1,27 @@
-"""Similarity of two runs: rank-biased overlap and overlap at k."""
+"""Similarity of rankings of two tables, or of runs and a baseline."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import polars as pl
 
-from polars_rank._params import OWN, find_columns, one_of, some_names
-from polars_rank.columns import Columns, labeled
+from polars_rank._params import OWN, find_columns, free, one_of, share, some_names, whole_number
+from polars_rank.columns import Columns, labeled, scored
 from polars_rank.diagnostics.overlaps import (
     LEFT,
     RIGHT,
     UNORDERED,
+    churn_value,
+    jaccard_value,
     last_rank,
     overlap_value,
     rbo_value,
 )
+from polars_rank.errors import ArgumentError, short
 from polars_rank.evaluation.checks import duplicate_check, duplicates_remedy, row_checks
+from polars_rank.evaluation.means import grouped
+from polars_rank.evaluation.parameters import runs_of
 from polars_rank.evaluation.per_ranking import (
     DOC,
     DOCUMENTS,
@@ -27,74 +32,151 @@ from polars_rank.evaluation.per_ranking import (
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import framed, lazy, schema_of
+from polars_rank.stats.run_pairs import is_run, with_known_baseline
+from polars_rank.stats.value_columns import check_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from polars_rank._params import Names
+    from polars_rank.columns import Score
     from polars_rank.conventions import Ties
 
 #: The score of a document in a list.
 _SCORE = OWN + "score of document"
+#: Column that says whether a query is in both runs.
+_PAIRED = OWN + "paired"
 #: Orders of documents with equal scores, and the treatments of ties without an order.
 RboTies: TypeAlias = Literal["doc", "doc_ascending", "input", "w", "a", "b"]
+Measure: TypeAlias = Literal["jaccard", "overlap", "churn", "rbo"]
+MEASURES = get_args(Measure)
 
 
 @framed
-def rbo(
-    left: pl.LazyFrame,
-    right: Any,
+def overlap(
+    a: pl.LazyFrame,
+    b: Any = None,
+    measure: Measure | Sequence[Measure] = "jaccard",
     *,
+    k: int | None = 10,
     p: float = 0.9,
+    run: str = "run",
+    baseline: Any = None,
+    by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
-    score: str = "score",
+    score: Score | Sequence[str] = "score",
     ties: RboTies | None = None,
 ) -> pl.LazyFrame:
-    r"""Compute the rank-biased overlap (RBO) of two runs, query by query.
+    r"""Compute the similarity of rankings of two tables, or of runs and a baseline, without labels.
 
-    $$\mathrm{RBO} = (1 - p) \sum_{d=1}^{\infty} p^{d-1} \frac{|left_{1..d} \cap right_{1..d}|}{d}$$
+    With $a_{1..k}$ and $b_{1..k}$, the first k documents of two rankings of a query, the measures
+    are
 
-    It is extrapolated: beyond the shorter ranking, and beyond both, the share of common documents
-    is assumed to remain the same (equation 32 of Webber et al.).
+    - "jaccard": $|a_{1..k} \cap b_{1..k}| \, / \, |a_{1..k} \cup b_{1..k}|$;
+    - "overlap": $|a_{1..k} \cap b_{1..k}| \, / \, k$;
+    - "churn": 1 if the first k documents are not the same in the same order, otherwise 0;
+    - "rbo", rank-biased overlap of whole rankings:
+      $(1 - p) \sum_{d=1}^{\infty} p^{d-1} |a_{1..d} \cap b_{1..d}| \, / \, d$.
+
+    Examples
+    --------
+    >>> a = pl.DataFrame({"query": 1, "doc": ["x", "y"], "score": [2.0, 1.0]})
+    >>> b = pl.DataFrame({"query": 1, "doc": ["x", "z"], "score": [2.0, 1.0]})
+    >>> pr.diagnostics.overlap(a, b, k=2)
+    shape: (1, 2)
+    ┌───────┬──────────┐
+    │ query ┆ jaccard  │
+    │ ---   ┆ ---      │
+    │ i32   ┆ f64      │
+    ╞═══════╪══════════╡
+    │ 1     ┆ 0.333333 │
+    └───────┴──────────┘
+    >>> runs = {"bm25": a, "dense": b}
+    >>> log = pl.concat(
+    ...     table.with_columns(run=pl.lit(run)) for run, table in runs.items()
+    ... )
+    >>> pr.diagnostics.overlap(
+    ...     log, measure=["overlap", "churn"], k=2, baseline="bm25"
+    ... )
+    shape: (1, 5)
+    ┌───────┬─────────┬─────────┬─────────┬───────┐
+    │ run   ┆ queries ┆ missing ┆ overlap ┆ churn │
+    │ ---   ┆ ---     ┆ ---     ┆ ---     ┆ ---   │
+    │ str   ┆ u32     ┆ u32     ┆ f64     ┆ f64   │
+    ╞═══════╪═════════╪═════════╪═════════╪═══════╡
+    │ dense ┆ 1       ┆ 0       ┆ 0.5     ┆ 1.0   │
+    └───────┴─────────┴─────────┴─────────┴───────┘
 
     Parameters
     ----------
-    left, right
-        The long tables, one row per document. A null score means not retrieved. Labels are not
-        needed.
+    a
+        The long table, one row per document. A null score means not retrieved. Labels are not
+        needed. Without `b`, it has several runs.
+    b
+        A second table, with the same columns.
+    measure
+        One or several measures: "jaccard", "overlap", "churn" or "rbo".
+    k
+        Cutoff of "jaccard", "overlap" and "churn", at least 1. None for whole rankings: "overlap"
+        is then divided by the length of the longer ranking. "rbo" has no cutoff.
     p
-        Persistence, between 0 and 1: the higher, the more lower ranks count.
-    query, doc, score
-        Names of the columns in both tables; `query` may be several.
+        Persistence of "rbo", between 0 and 1: the higher, the more lower ranks count.
+    run
+        Without `b`: column that identifies the run.
+    baseline
+        Without `b`: the run that the others are compared with.
+    by
+        Without `b`: columns that split the table.
+    query, doc
+        Columns of the query and the document; the query may be several columns.
+    score
+        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+        Without `b`, each of several columns is a run with the name of its column.
     ties
-        Order of documents with equal scores, or treatment of ties without an order:
+        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
+        "input". Or, for "rbo" alone, a treatment of ties without an order:
 
-        - "doc" (id descending; default), "doc_ascending" or "input": the tied documents have this
-          order. By id, both runs break ties in the same way, which overestimates the similarity
-          where both have ties;
-        - "w": tied documents share a rank, and the first d documents of a run are those whose
-          rank is d or less, which may be more than d. The agreement is
-          $2 |left_{1..d} \cap right_{1..d}| / (|left_{1..d}| + |right_{1..d}|)$. For ties that
-          mean equality, as in sports;
+        - "w": tied documents share a rank, and the first d documents of a ranking are those whose
+          rank is d or less. For ties that mean equality, as in sports;
         - "a": the mean over all orders of the tied documents. For ties whose order is unknown;
-        - "b": as "a", but the agreement is divided by its geometric mean for each of the two
-          rankings with itself, so that rankings with the same ties have an RBO of 1. For the
-          agreement of two runs of equal standing that both have ties.
+        - "b": as "a", but rankings with the same ties have an RBO of 1. For two runs of equal
+          standing that both have ties.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Same type as `left`. One row per query of either table, with the columns of the query and
-        `rbo` in [0, 1]: 0 if one of the rankings is empty, null if both are.
+        Same type as `a`. With `b`, one row per query of either table: the columns of the query,
+        and the measures. They are null if both rankings are empty ("overlap" at k is then 0).
+
+        Without `b`, one row per group and run other than the baseline, with the columns of `by`,
+        and
+
+        - the column of the run;
+        - `queries`, `missing`: number of queries in both runs, and in only one of them, which do
+          not count otherwise;
+        - for each measure, the mean over the queries.
+
+    Raises
+    ------
+    DataError
+        No row belongs to the baseline. Raised when the result is collected.
 
     Notes
     -----
-    For "a" and "b", $c_x(d)$ is the share of orders in which the document x is one of the first d,
-    and the agreement at depth d is $\sum_x c^{left}_x c^{right}_x / d$ for "a", and for "b"
+    An order by id breaks ties of both rankings in the same way, which overestimates the similarity
+    where both have ties.
 
-    $$\frac{\sum_x c^{left}_x(d) \, c^{right}_x(d)}
-    {\sqrt{\sum_x c^{left}_x(d)^2 \sum_x c^{right}_x(d)^2}}$$
+    RBO is extrapolated: beyond the shorter ranking, and beyond both, the share of common documents
+    is assumed to remain the same (equation 32 of Webber et al.). It is 0 if one of the rankings is
+    empty.
+
+    For "w", the agreement at depth d is
+    $2 |a_{1..d} \cap b_{1..d}| \, / \, (|a_{1..d}| + |b_{1..d}|)$. For "a" and "b", $c_x(d)$ is the
+    share of orders in which the document x is one of the first d, and the agreement is
+    $\sum_x c^a_x c^b_x \, / \, d$ for "a", and for "b"
+
+    $$\frac{\sum_x c^a_x(d) \, c^b_x(d)}{\sqrt{\sum_x c^a_x(d)^2 \sum_x c^b_x(d)^2}}$$
 
     Beyond the shorter ranking, at depth d > s, each of the d - s documents that it lacks counts as
     the agreement at s times the mean of $c_x(d)$, if it is not 0, over the documents that only the
@@ -105,114 +187,128 @@ def rbo(
     References
     ----------
     Webber, Moffat & Zobel, A similarity measure for indefinite rankings, 2010; Corsi & Urbano, The
-    treatment of ties in rank-biased overlap, 2024.
-
-    Examples
-    --------
-    >>> left = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0]})
-    >>> right = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [1.0, 2.0]})
-    >>> # The overlap is 0 at depth 1, and 1 from depth 2 on.
-    >>> pr.diagnostics.rbo(left, right, p=0.5)
-    shape: (1, 2)
-    ┌───────┬─────┐
-    │ query ┆ rbo │
-    │ ---   ┆ --- │
-    │ i32   ┆ f64 │
-    ╞═══════╪═════╡
-    │ 1     ┆ 0.5 │
-    └───────┴─────┘
-    >>> # With a tie, the overlap at depth 1 is 1/2 on average.
-    >>> tied = left.with_columns(score=1.0)
-    >>> pr.diagnostics.rbo(tied, right, p=0.5, ties="a")["rbo"].item()
-    0.75
+    treatment of ties in rank-biased overlap, 2024; Fagin, Kumar & Sivakumar, Comparing top k
+    lists, 2003.
     """
-    one_of("ties", ties, (None, *TIES, *UNORDERED))
-    value = rbo_value(p, ties)
-    return _compared(left, right, value, query=query, doc=doc, score=score, ties=ties)
+    measures = some_names("measure", measure)
+    for each in measures:
+        one_of("measure", each, MEASURES)
+    share("p", p)
+    if k is not None:
+        whole_number("k", k)
+    one_of("ties", ties, (None, *TIES, *(UNORDERED if measures == ("rbo",) else ())))
+    given = _Given(doc, ties, [_value(each, k, p, ties) for each in measures])
+    if b is None:
+        if baseline is None:
+            raise ArgumentError("pass a second table (`b`), or the `baseline` of a table of runs")
+        return given.of_runs(a, baseline, run, by, query, score)
+    if baseline is not None or by is not None or run != "run":
+        raise ArgumentError(
+            "`run`, `baseline` and `by` are for one table with several runs; omit them or `b`"
+        )
+    return given.of_tables(a, lazy(b, "b"), query, score)
 
 
-@framed
-def overlap(
-    left: pl.LazyFrame,
-    right: Any,
-    k: int | None = 10,
-    *,
-    query: Names = "query",
-    doc: str = "doc",
-    score: str = "score",
-    ties: Ties | None = None,
-) -> pl.LazyFrame:
-    r"""Compute the share of the first k documents that two runs have in common.
-
-    $$\frac{1}{k} |left_{1..k} \cap right_{1..k}|$$
-
-    Parameters
-    ----------
-    left, right
-        The long tables, one row per document. A null score means not retrieved. Labels are not
-        needed.
-    k
-        Cutoff, at least 1. None for whole rankings; the number of common documents is then divided
-        by the length of the longer ranking.
-    query, doc, score
-        Names of the columns in both tables; `query` may be several.
-    ties
-        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
-        "input".
-
-    Returns
-    -------
-    LazyFrame or DataFrame
-        Same type as `left`. One row per query of either table, with the columns of the query and
-        `overlap` in [0, 1]; null without `k` if both rankings are empty.
-
-    References
-    ----------
-    Fagin, Kumar & Sivakumar, Comparing top k lists, 2003.
-
-    Examples
-    --------
-    >>> left = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0]})
-    >>> right = pl.DataFrame({"query": 1, "doc": ["a", "c"], "score": [2.0, 1.0]})
-    >>> pr.diagnostics.overlap(left, right, 2)
-    shape: (1, 2)
-    ┌───────┬─────────┐
-    │ query ┆ overlap │
-    │ ---   ┆ ---     │
-    │ i32   ┆ f64     │
-    ╞═══════╪═════════╡
-    │ 1     ┆ 0.5     │
-    └───────┴─────────┘
-    """
-    one_of("ties", ties, (None, *TIES))
-    value = overlap_value(k)
-    return _compared(left, right, value, query=query, doc=doc, score=score, ties=ties)
+def _value(measure: str, k: int | None, p: float, ties: str | None) -> pl.Expr:
+    """Return the value of a measure for the rankings of a query."""
+    if measure == "rbo":
+        return rbo_value(p, ties)
+    return {"jaccard": jaccard_value, "overlap": overlap_value, "churn": churn_value}[measure](k)
 
 
-def _compared(
-    left: pl.LazyFrame,
-    right: Any,
-    value: pl.Expr,
-    *,
-    query: Names,
-    doc: str,
-    score: str,
-    ties: str | None,
-) -> pl.LazyFrame:
-    """Return a value of each query of two runs, in sorted order."""
-    keys, runs = [*some_names("query", query)], [left, lazy(right, "right")]
-    schemas = [schema_of(run) for run in runs]
-    for schema in schemas:
-        find_columns(schema, {"query": keys, "doc": doc, "score": score})
-    types = key_types(schemas[0], schemas[1], [*keys, doc], ("`left`", "`right`"))
-    tables = []
-    for ranks, run, schema in zip((LEFT, RIGHT), runs, schemas, strict=True):
-        # A cast hides the order of a table from Polars, even a cast to the same type.
-        casts = {name: dtype for name, dtype in types.items() if schema[name] != dtype}
-        rows = run.cast(casts) if casts else run  # type: ignore[arg-type]
-        tables.append(retrieved(rows, ranks, query=keys, doc=doc, score=score, ties=ties))
-    is_tied = ties in UNORDERED
-    return of_pairs(tables[0], tables[1], keys, [value], is_tied=is_tied).sort(keys)
+class _Given(NamedTuple):
+    """What both kinds of tables have in common."""
+
+    doc: str
+    ties: str | None
+    #: The values of measures for the rankings of a query.
+    values: Sequence[pl.Expr]
+
+    @property
+    def is_tied(self) -> bool:
+        return self.ties in UNORDERED
+
+    def of_tables(
+        self, a: pl.LazyFrame, b: pl.LazyFrame, query: Names, score: Score | Sequence[str]
+    ) -> pl.LazyFrame:
+        """Return the values of each query of two tables, in sorted order."""
+        if not isinstance(score, (str, pl.Expr)):
+            raise ArgumentError(
+                f"`score` must be one column for two tables; found {short(score)}; omit `b` to "
+                "compare columns of scores of one table"
+            )
+        keys = [*some_names("query", query)]
+        runs = [scored(each, score, None) for each in (a, b)]
+        schemas = [schema_of(each) for each, _ in runs]
+        for schema, (_, column) in zip(schemas, runs, strict=True):
+            find_columns(schema, {"query": keys, "doc": self.doc, "score": column})
+        types = key_types(schemas[0], schemas[1], [*keys, self.doc], ("`a`", "`b`"))
+        tables = []
+        for ranks, (rows, column), schema in zip((LEFT, RIGHT), runs, schemas, strict=True):
+            # A cast hides the order of a table from Polars, even a cast to the same type.
+            casts = {name: dtype for name, dtype in types.items() if schema[name] != dtype}
+            same = rows.cast(casts) if casts else rows  # type: ignore[arg-type]
+            tables.append(self._retrieved(same, ranks, keys, column))
+        return of_pairs(tables[0], tables[1], keys, self.values, is_tied=self.is_tied).sort(keys)
+
+    def of_runs(
+        self,
+        log: pl.LazyFrame,
+        baseline: Any,
+        run: str,
+        by: Names | None,
+        query: Names,
+        score: Score | Sequence[str],
+    ) -> pl.LazyFrame:
+        """Return the means over the queries of each group and run."""
+        log, order = with_runs(log, run, score)
+        log, column = scored(log, order, None)
+        schema = schema_of(log)
+        roles = {
+            "run": run, "by": by, "query": some_names("query", query), "doc": self.doc,
+            "score": column,
+        }  # fmt: skip
+        named = find_columns(schema, roles)
+        groups, keys = named["by"], named["query"]
+        counts = ("queries", "missing")
+        names = [each.meta.output_name() for each in self.values]
+        free([run, *groups], [*counts, *names])
+        check_run("baseline", baseline, run, schema[run])
+        of_baseline = is_run(run, schema[run], baseline)
+        rankings = [run, *groups, *keys]
+        others = self._retrieved(log.filter(~of_baseline), LEFT, rankings, column)
+        base = self._retrieved(log.filter(of_baseline), RIGHT, rankings, column).drop(run)
+        # One copy of the baseline per run, so that queries of the baseline only count as missing.
+        runs = log.filter(~of_baseline).select(run).unique()
+        is_paired = ((LEFT.count() > 0) & (RIGHT.count() > 0)).alias(_PAIRED)
+        both = of_pairs(
+            others, base.join(runs, how="cross"), rankings, [*self.values, is_paired],
+            is_tied=self.is_tied,
+        )  # fmt: skip
+        counted = pl.col(_PAIRED)
+        values = [
+            counted.sum().alias("queries"),
+            (~counted).sum().alias("missing"),
+            *(pl.col(name).filter(counted).mean() for name in names),
+        ]
+        result = grouped(both, [*groups, run], values)
+        return with_known_baseline(result, log, run, schema[run], baseline)
+
+    def _retrieved(
+        self, log: pl.LazyFrame, ranks: pl.Expr, query: Sequence[str], score: str
+    ) -> pl.LazyFrame:
+        return retrieved(log, ranks, query=query, doc=self.doc, score=score, ties=self.ties)
+
+
+def with_runs(
+    log: pl.LazyFrame, run: str, score: Score | Sequence[str]
+) -> tuple[pl.LazyFrame, Score]:
+    """Return the log with a column of runs, and its score; each of several scores is a run."""
+    if isinstance(score, (str, pl.Expr)):
+        return log, score
+    if run != "run":
+        raise ArgumentError(f"columns of `score` are the runs; omit `run`; found {run!r}")
+    return runs_of(log, some_names("score", score))
 
 
 def of_pairs(

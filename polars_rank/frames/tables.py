@@ -264,9 +264,9 @@ _READERS = {
     ".arrow": "pl.scan_ipc",
     ".feather": "pl.scan_ipc",
     ".ipc": "pl.scan_ipc",
-    ".txt": "pr.trec.scan_run",
-    ".run": "pr.trec.scan_run",
-    ".qrels": "pr.trec.scan_qrels",
+    ".txt": "pr.scan_run",
+    ".run": "pr.scan_run",
+    ".qrels": "pr.scan_judgments",
 }
 
 

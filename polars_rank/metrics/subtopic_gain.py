@@ -4,7 +4,7 @@ A document is relevant to some of the subtopics (intents, aspects, nuggets) of i
 column `subtopics` lists them. Each document above it that covers the same subtopic reduces its
 gain by the factor 1 - alpha. The list columns `grades` and `weights`, if given, have a value for
 each element of `subtopics`. `pr.join_judgments` makes these columns from judgments of
-(query, doc, subtopic), such as those of `pr.trec.scan_qrels(diversity=True)`.
+(query, doc, subtopic), such as those of `pr.scan_judgments(diversity=True)`.
 
 Subtopics to which no document of the ranking is relevant, retrieved or not, do not count. The
 ideal ranking of `alpha_ndcg` and `nnrbp` is greedy: at each rank, it has the judged document that

@@ -12,18 +12,15 @@ the baseline is gray and comes first. Use `colors={"bm25": "#0072B2"}` to choose
 
 from polars_rank.plot.click_rates import click_through
 from polars_rank.plot.confusions import confusion
-from polars_rank.plot.cutoff_curves import at_k, gain, interpolated
+from polars_rank.plot.cutoff_curves import at_k
 from polars_rank.plot.distributions import distribution
-from polars_rank.plot.drawing import style
 from polars_rank.plot.forest import bounds, intervals, slices
 from polars_rank.plot.fusion_curves import fusion
 from polars_rank.plot.leaderboards import leaderboard
-from polars_rank.plot.pairs import differences, scatter
+from polars_rank.plot.pairs import differences
 from polars_rank.plot.power_curves import power
 from polars_rank.plot.precision import pr_curve
-from polars_rank.plot.runs import run_colors
 from polars_rank.plot.times import over_time
-from polars_rank.plot.tradeoffs import tradeoff
 
 __all__ = [
     "at_k",
@@ -33,18 +30,12 @@ __all__ = [
     "differences",
     "distribution",
     "fusion",
-    "gain",
-    "interpolated",
     "intervals",
     "leaderboard",
     "over_time",
     "power",
     "pr_curve",
-    "run_colors",
-    "scatter",
     "slices",
-    "style",
-    "tradeoff",
 ]
 
 

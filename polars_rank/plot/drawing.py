@@ -12,8 +12,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from polars_rank._params import public
-from polars_rank.errors import ArgumentError, DataError, RankError, missing_extra
+from polars_rank.errors import DataError, RankError, missing_extra
 from polars_rank.plot.runs import brightened, harmless
 
 if TYPE_CHECKING:
@@ -69,38 +68,8 @@ def altair(extra: str = EXTRA) -> Any:
     return altair
 
 
-@public
-def style(chart: Any, *, dark: bool = False) -> Any:
-    """Return a chart with fonts and colors for a light or dark background.
-
-    Charts of this module have no config, because Altair cannot combine charts that have one.
-    Combine charts first, then style the result.
-
-    Parameters
-    ----------
-    chart
-        A chart of this module, or a combination of them.
-    dark
-        Whether the background is dark, which needs brighter colors of runs.
-
-    Returns
-    -------
-    altair.TopLevelMixin
-        A chart of the same type, with a transparent background. Its HTML works offline.
-
-    Raises
-    ------
-    ArgumentError
-        If `chart` is not an Altair chart.
-
-    Examples
-    --------
-    >>> chart = pr.plot.at_k(pr.datasets.search_log(200), "ndcg", baseline="bm25")
-    >>> chart = pr.plot.style(chart, dark=True)
-    >>> chart.save("ndcg.svg")  # doctest: +SKIP
-    """
-    if not isinstance(chart, altair().TopLevelMixin):
-        raise ArgumentError(f"`chart` must be an Altair chart; found {type(chart).__name__}")
+def styled(chart: Any, *, dark: bool = False) -> Any:
+    """Return a chart with fonts and colors for a light or dark background, which works offline."""
     if dark:
         specification = brightened(chart.to_dict(validate=False))
         chart = type(chart).from_dict(specification, validate=False)
@@ -314,21 +283,11 @@ def cutoffs(title: str, ks: Iterable[int], **options: Any) -> Any:
     return axis("X", "x", title, format=",d", values=values, scale=scale, **options)
 
 
-def means(
-    title: str,
-    table: pl.DataFrame,
-    fields: tuple[str, str, str] = ("low", "y", "high"),
-    *,
-    kind: str = "Y",
-    **options: Any,
-) -> Any:
-    """Return the axis of means, with the range of means and intervals.
-
-    `fields` are the columns of the low ends, the means and the high ends.
-    """
+def means(title: str, table: pl.DataFrame, *, kind: str = "Y") -> Any:
+    """Return the axis of means "y", with the range of means and intervals."""
     ends = [
         value
-        for name in fields
+        for name in ("low", "y", "high")
         for value in (table.get_column(name).min(), table.get_column(name).max())
         if isinstance(value, (int, float))
     ]
@@ -336,7 +295,7 @@ def means(
     if ends and min(ends) == max(ends):  # Vega would draw a single tick
         pad = abs(ends[0]) / 10 or 0.1
         scale["domain"] = [ends[0] - pad, ends[0] + pad]
-    return axis(kind, fields[1], title, scale=scale, **options)
+    return axis(kind, "y", title, scale=scale)
 
 
 def with_field(channel: Any, field: str) -> Any:

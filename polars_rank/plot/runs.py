@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, check_column, check_distinct, public
+from polars_rank._params import OWN, check_column, check_distinct
 from polars_rank._texts import visible, visible_text
-from polars_rank.errors import ArgumentError, DataError, SchemaError, short
+from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.stats.value_columns import run_column
 
 if TYPE_CHECKING:
@@ -89,54 +89,12 @@ class Runs:
         return Runs(tuple(map(rename, self.labels)), self.colors, self.dashes, self.shapes)
 
 
-@public
-def run_colors(
-    runs: Iterable[Any],
-    *,
-    baseline: Any = None,
-    colors: Colors | None = None,
-    dark: bool = False,
-) -> dict[Any, str]:
-    """Return the color of each run, as in charts of the same runs.
-
-    Parameters
-    ----------
-    runs
-        Names of runs, in any order.
-    baseline
-        The run that the others are compared with, which is gray.
-    colors
-        Mapping from some of the runs to colors, which override the defaults.
-    dark
-        Whether the background is dark, which needs brighter colors.
-
-    Returns
-    -------
-    dict
-        Mapping from runs to colors. Pass it as `colors` to charts of some of the runs, so that
-        they keep their colors. None is green or red, which stand for better and worse.
-
-    Raises
-    ------
-    ArgumentError
-        If there are too many runs for one chart, or a color is not a string.
-
-    Examples
-    --------
-    >>> pr.plot.run_colors(["neural", "bm25"], baseline="bm25")
-    {'bm25': '#808080', 'neural': '#0072B2'}
-    """
-    names = [*runs]
-    if not all(isinstance(name, Hashable) for name in names):
-        raise ArgumentError(f"`runs` must be names of runs; found {short(names)}")
-    runs_by_label = {label_of(name): name for name in names}
-    if baseline is not None and label_of(baseline) not in runs_by_label:
-        raise ArgumentError(
-            f"run {short(baseline)} (`baseline`) not found in `runs`: {short(names)}"
-        )
-    sorted_runs = Runs.of(sorted(runs_by_label), baseline, colors)
+def run_colors(runs: Iterable[Any], baseline: Any = None) -> dict[Any, str]:
+    """Return the color of each run, for charts of some of the runs."""
+    names = {label_of(name): name for name in runs}
+    sorted_runs = Runs.of(sorted(names), baseline)
     return {
-        runs_by_label[label]: BRIGHTER.get(color, color) if dark else color
+        names[label]: color
         for label, color in zip(sorted_runs.labels, sorted_runs.colors, strict=True)
     }
 

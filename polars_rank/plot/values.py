@@ -102,34 +102,21 @@ class Values(NamedTuple):
         undefined = max(spread.get_column("undefined"), default=0)
         return counted(spread.get_column("queries")) + undefined_note(undefined, self.metric.fill)
 
-    def two_runs(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """Return the two runs to draw, completing those that are not given."""
-        given = {name: run for name, run in (("x", x), ("y", y)) if run is not None}
-        self.check_runs(given)
-        others = [each for each in self.group.rows if each not in given.values()]
-        if len(given) + len(others) != 2 and len(given) < 2:
-            names = [*self.group.rows][:10]
-            raise ArgumentError(f"set `x` and `y` to two of the runs; available: {names}")
-        first, second = (others.pop(0) if each is None else each for each in (x, y))
-        return first, second
-
-    def check_runs(self, compared: dict[str, Any]) -> None:
-        """Raise an error unless the runs that parameters name have rows."""
+    def check_baseline(self, baseline: Any) -> None:
+        """Raise an error unless the baseline has rows."""
         (run,) = self.run
-        dtype, names = self.group.frame.schema[run], [*self.group.rows]
-        for parameter, value in compared.items():
-            value_columns.check_run(parameter, value, run, dtype)
-            if names and value not in names:
-                raise value_columns.unknown_run(run, names, parameter, value)
+        names = [*self.group.rows]
+        value_columns.check_run("baseline", baseline, run, self.group.frame.schema[run])
+        if names and baseline not in names:
+            raise value_columns.unknown_run(run, names, "baseline", baseline)
 
-    def pairs(self, baseline: Any, other: Any = None) -> pl.DataFrame:
-        """Return the values of all other runs, or of `other`, paired with those of the baseline."""
+    def pairs(self, baseline: Any) -> pl.DataFrame:
+        """Return the values of all other runs, paired with those of the baseline."""
         (run,), rows, query = self.run, self.rows, self.group.source.query
         is_baseline = is_run(run, rows.schema[run], baseline)
-        drawn = ~is_baseline if other is None else is_run(run, rows.schema[run], other)
         names = {VALUE: BASELINE, _UNDEFINED: _EITHER}
         base = rows.filter(is_baseline).drop(run).rename(names)
-        paired = rows.filter(drawn).join(
+        paired = rows.filter(~is_baseline).join(
             base, on=query, how="inner", nulls_equal=True, maintain_order="left"
         )
         return paired.with_columns(
@@ -141,15 +128,13 @@ class Values(NamedTuple):
         """Return statistics of the differences by run; raise `DataError` if there are none."""
         if not pairs.height:
             raise DataError("nothing to draw: no query has a ranking in both runs")
-        difference, both = pl.col(DIFFERENCE), pl.col(VALUE, BASELINE)
+        difference = pl.col(DIFFERENCE)
         return self._statistics(
             pairs,
             difference,
             higher=(difference > 0).sum(),
             equal=(difference == 0).sum(),
             lower=(difference < 0).sum(),
-            least=pl.min_horizontal(both.min()),
-            most=pl.max_horizontal(both.max()),
         )
 
     def _statistics(self, rows: pl.DataFrame, value: pl.Expr, **more: pl.Expr) -> pl.DataFrame:

@@ -16,7 +16,7 @@ from polars_rank.frames.tables import collected
 from polars_rank.metrics.names import output_name
 from polars_rank.plot.cutoff_curves import by_cutoff
 from polars_rank.plot.drawing import HEIGHT, confidence_text, config
-from polars_rank.plot.runs import MAX_RUNS, PALETTE, groups
+from polars_rank.plot.runs import MAX_RUNS, PALETTE, groups, run_colors
 from polars_rank.reporting.estimates import Values
 from polars_rank.stats.run_pairs import is_run
 
@@ -38,7 +38,6 @@ KINDS = {
     "differences": "Differences from the baseline by query",
     "cutoffs": "Means by cutoff",
     "distribution": "Distribution over queries",
-    "scatter": "Comparison of two runs by query",
     "slices": "Differences by slice",
 }
 
@@ -63,7 +62,7 @@ def colors_of(evidence: Evidence, question: Question) -> dict[Any, str]:
     """Return the color of each run, the same in tables and charts."""
     if question.run is None:
         return {None: PALETTE[0]}
-    return plot.run_colors(evidence.runs[:MAX_RUNS], baseline=question.baseline)
+    return run_colors(evidence.runs[:MAX_RUNS], question.baseline)
 
 
 def pictures(evidence: Evidence, question: Question) -> Pictures:
@@ -141,8 +140,6 @@ def _charts(
         if len(runs) > _MAX_DISTRIBUTIONS:
             draw = partial(plot.distribution, pair, metric, **run_options)
             yield "distribution", str(number), draw
-        both = {"x": runs[0], "y": run, "run": question.run, "colors": colors}
-        yield "scatter", str(number), partial(plot.scatter, pair, metric, **both, **options)
         if question.baseline is not None:
             draw = partial(plot.differences, pair, metric, **run_options, **options)
             yield "differences", str(number), draw

@@ -38,12 +38,13 @@ from polars_rank.fusion.fuse import Runs, fuse, fused
 from polars_rank.fusion.tuning import tune_fusion
 from polars_rank.io.chunks import collapse
 from polars_rank.io.judgments import join_judgments
+from polars_rank.merging import Mergeable, merge, merged
 from polars_rank.spark import dataframes
 from polars_rank.spark.joins import joined
 from polars_rank.spark.query_chunks import Packed, Sorted, Unpacked
 from polars_rank.spark.tasks import CheckTask, MergeTask, PartsTask, RankingsTask, packed
 from polars_rank.stats.moment_tables import sum_of_parts
-from polars_rank.stats.moments import merge, merged, moments
+from polars_rank.stats.moments import moments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -147,23 +148,11 @@ def _group_exposure(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
 
 def _exposure(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     call = partial(catalog.exposure, **arguments)
-    return _Log.of(frame, call).parts(
-        call, _merge_of_exposures(arguments), _queries(arguments), arguments
-    )
-
-
-def _exposures(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
-    call = _merge_of_exposures(arguments)
-    return _Log.of(frame, call).parts(call, call, (), arguments)
+    return _Log.of(frame, call).parts(call, merge, _queries(arguments), arguments)
 
 
 def _as_is(log: Any) -> Any:
     return log
-
-
-def _merge_of_exposures(arguments: dict[str, Any]) -> Callable[..., Any]:
-    keys = {name: arguments[name] for name in ("doc", "by") if name in arguments}
-    return partial(catalog.merge, **keys)
 
 
 def _in_parts(
@@ -211,7 +200,7 @@ class _Parts:
     """A result that is computed from the sums of parts of a log."""
 
     rankings: Callable[[pl.LazyFrame], pl.LazyFrame]
-    sums: Means | Estimates | Summary | Popularity | GroupExposure
+    sums: Mergeable
 
     def add_up(self, log: pl.DataFrame) -> pl.DataFrame:
         return collected(self.sums.add_up(self.rankings(rows_of_table(log, FEW_ROWS))))
@@ -452,7 +441,7 @@ def _pickle(value: Any) -> tuple[bytes, Exception | None]:
         return b"", error
 
 
-#: Implementations for Spark by function, not by name, because two modules have a `merge`.
+#: Implementations for Spark by function.
 _IMPLEMENTATIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     evaluate: _evaluate,
     estimate: _estimate,
@@ -463,7 +452,6 @@ _IMPLEMENTATIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     join_judgments: joined,
     catalog.exposure: _exposure,
     catalog.group_exposure: _group_exposure,
-    catalog.merge: _exposures,
     catalog.popularity: _popularity,
     catalog.summary: _summary,
     **{

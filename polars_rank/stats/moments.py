@@ -1,21 +1,17 @@
-"""`moments` and `merge`: sums of per-query values that can be added up over days and files."""
+"""`moments`: sums of per-query values that can be merged over days and files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, free, public
-from polars_rank.errors import ArgumentError, DataError, SchemaError, short
+from polars_rank._params import OWN, Names, free
+from polars_rank.errors import SchemaError
 from polars_rank.frames.tables import (
     collected,
     framed_table,
-    is_spark,
-    is_table,
-    lazy,
-    run_on_spark,
     schema_of,
 )
 from polars_rank.stats._arrays import Array, numpy
@@ -36,7 +32,6 @@ from polars_rank.stats.value_columns import check_run
 from polars_rank.stats.values import Values, deferred
 
 if TYPE_CHECKING:
-    from polars_rank.frames.tables import Spark, Table
     from polars_rank.metrics.names import Metrics
 
 
@@ -249,87 +244,13 @@ def _pair_table(pairs: Rows, source: Values) -> list[dict[str, Any]]:
     return [*rows.values()]
 
 
-@overload
-def merge(tables: pl.LazyFrame | Iterable[pl.LazyFrame]) -> pl.LazyFrame: ...
-
-
-@overload
-def merge(tables: Spark | Iterable[Spark]) -> Spark: ...
-
-
-@overload
-def merge(tables: Table | Iterable[Table]) -> pl.DataFrame: ...
-
-
-@overload
-def merge(tables: Iterable[pl.LazyFrame | Table]) -> pl.LazyFrame | pl.DataFrame: ...
-
-
-@public
-def merge(tables: Any) -> Any:
-    """Merge moments of parts into the moments of the whole.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
-    >>> monday = pl.DataFrame({"query": [1, 2], "rr": [1.0, 0.5]})
-    >>> tuesday = pl.DataFrame({"query": [3], "rr": [0.0]})
-    >>> week = pr.merge([pr.moments(monday), pr.moments(tuesday)])
-    >>> pr.summarize(week).get_column("mean").item()
-    0.5
-
-    Parameters
-    ----------
-    tables
-        Results of `moments` or `merge`, one for each part. Or one table with the rows of several
-        results.
-
-    Returns
-    -------
-    LazyFrame or DataFrame
-        The columns of `moments`. A LazyFrame if any of the tables is one.
-
-    Raises
-    ------
-    DataError
-        A part is merged twice, or parts have other metrics, weights or clusters. Raised when the
-        result is collected.
-    """
-    given = [tables] if is_table(tables) or is_spark(tables) else tables
-    if not isinstance(given, Iterable) or isinstance(given, str):
-        raise ArgumentError(f"`tables` must be a table or a list of tables; found {short(tables)}")
-    parts = [*given]
-    if not parts:
-        raise ArgumentError("`tables` is empty; pass at least one result of `moments`")
-    if any(map(is_spark, parts)):
-        if not all(map(is_spark, parts)):
-            raise ArgumentError(
-                "`tables`: cannot merge Spark DataFrames with other tables; pass their .toArrow()"
-            )
-        return run_on_spark(merge, parts)
-    frames = [lazy(each, "tables") for each in parts]
-    result = merged(frames)
-    return result if any(isinstance(each, pl.LazyFrame) for each in parts) else collected(result)
-
-
 def merged(frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
-    """Return the moments of the whole, given the moments of parts."""
-    schemas = [schema_of(each) for each in frames]
-    for schema in schemas:
-        if not is_moments(schema):
-            raise SchemaError("the tables (`tables`) must be results of `moments` or `merge`")
-        if schema != schemas[0]:
-            differ = sorted({*schema.items()} ^ {*schemas[0].items()}, key=str)
-            raise DataError(
-                "the tables (`tables`) have moments of other groups, metrics, weights or clusters: "
-                f"{', '.join(dict.fromkeys(repr(name) for name, _ in differ)) or 'another order'}; "
-                "compute all with the same parameters"
-            )
-    shape = Shape.of(schemas[0])
+    """Return the moments of the whole, given the moments of parts, which have the same schema."""
+    schema = schema_of(frames[0])
+    shape = Shape.of(schema)
 
     def result() -> pl.DataFrame:
         tables = [collected(each) for each in frames]
         return shape.added(pl.concat(tables), shape.by, pooled=False)
 
-    return deferred(result, schemas[0])
+    return deferred(result, schema)

@@ -217,19 +217,23 @@ add(
     collected(lambda f: pr.diagnostics.movers(runs_of(f), "ndcg@10", baseline="bm25", k=5)),
 )
 add(
-    "`diagnostics.churn`",
+    "`diagnostics.overlap` of runs",
     "queries",
-    collected(lambda f: pr.diagnostics.churn(runs_of(f), baseline="bm25")),
+    collected(
+        lambda f: pr.diagnostics.overlap(
+            runs_of(f), measure=["overlap", "churn", "rbo"], baseline="bm25"
+        )
+    ),
 )
 add(
-    "`diagnostics.rbo`",
+    "`diagnostics.overlap`, RBO",
     "queries",
-    collected(lambda f: pr.diagnostics.rbo(f.scan(), reversed_scores(f))),
+    collected(lambda f: pr.diagnostics.overlap(f.scan(), reversed_scores(f), "rbo")),
 )
 add(
     "`diagnostics.overlap`",
     "queries",
-    collected(lambda f: pr.diagnostics.overlap(f.scan(), reversed_scores(f), 10)),
+    collected(lambda f: pr.diagnostics.overlap(f.scan(), reversed_scores(f), k=10)),
 )
 add("`catalog.popularity`", "documents", collected(lambda f: pr.catalog.popularity(f.scan())))
 add(
@@ -280,9 +284,9 @@ add(
 )
 add("`clicks.position_bias`", "positions", collected(lambda f: pr.clicks.position_bias(f.scan())))
 add(
-    "`clicks.skip_above`, to a file",
+    "`clicks.preferences`, to a file",
     "nothing",
-    sunk(lambda f: pr.clicks.skip_above(f.scan())),
+    sunk(lambda f: pr.clicks.preferences(f.scan())),
 )
 
 

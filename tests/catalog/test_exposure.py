@@ -60,9 +60,9 @@ def test_layouts_give_one_result(tmp_path: Path) -> None:
     places = pr.rank(log).filter(pl.col("rank").is_not_null()).drop("score")
     assert_close(pr.catalog.exposure(places, 2, position="rank"), pr.catalog.exposure(log, 2))
     # Of days, and of runs added up.
-    assert_close(pr.catalog.merge(pl.concat(parts)), pr.catalog.exposure(log, 2))
-    assert_close(pr.catalog.merge(whole), pr.catalog.exposure(log, 2))
-    again = pr.catalog.merge(pl.concat([whole, whole]).lazy(), by="run").collect()
+    assert_close(pr.merge(parts), pr.catalog.exposure(log, 2))
+    assert_close(pr.merge(whole.drop("run")), pr.catalog.exposure(log, 2))
+    again = pr.merge([whole.lazy(), whole]).collect()
     assert again["exposure"].to_list() == (2 * whole["exposure"]).to_list()
     assert_frame_equal(again.select("run", "doc", "share"), whole.select("run", "doc", "share"))
 
@@ -101,5 +101,8 @@ def test_invalid_input() -> None:
             pr.catalog.exposure(LOG, **options)
     with pytest.raises(pr.errors.ArgumentError, match="name of a result column"):
         pr.catalog.exposure(LOG.with_columns(share=1), by="share")
-    with pytest.raises(pr.errors.SchemaError, match="'impressions' .`exposures`. not found"):
-        pr.catalog.merge(LOG)
+    whole = pr.catalog.exposure(LOG)
+    with pytest.raises(pr.errors.SchemaError, match="must be results of `moments`, `catalog.exp"):
+        pr.merge([whole, LOG])
+    with pytest.raises(pr.errors.DataError, match="have different columns.*: 'share'; compute"):
+        pr.merge([whole, whole.drop("share")])

@@ -24,7 +24,7 @@ from polars_rank.conventions import QuerySet, Undefined, Unjudged
 from polars_rank.datasets import search_log
 from polars_rank.evaluation.parameters import Align
 from polars_rank.frames.layouts import Layout
-from polars_rank.trec import Negative
+from polars_rank.io.trec import Negative
 from polars_rank.metrics import listing
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.aliases import ALIASES

@@ -172,7 +172,7 @@ def test_a_terminal_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(pr.errors.SourceError, match="is this terminal"):
             readable("-")
         with pytest.raises(pr.errors.SourceError, match="is this terminal"):
-            pr.trec.scan_run(os.ttyname(there))
+            pr.scan_run(os.ttyname(there))
     os.close(here)
 
 

@@ -19,7 +19,7 @@ from polars_rank.evaluation import parameters  # noqa: E402
 from polars_rank.plot import __all__ as plots  # noqa: E402
 
 COMMANDS = {each.name: each.callback for each in app.registered_commands}
-READ = [pr.scan_log, pr.trec.scan_qrels, pr.evaluate]
+READ = [pr.scan_log, pr.scan_judgments, pr.evaluate]
 #: The functions of the library that a command calls; of a parameter of several, the first one's.
 CALLED = {
     "evaluate": [*READ, pr.per_query],
@@ -40,7 +40,7 @@ CALLED = {
     "report": [pr.report, *READ],
     "demo": [pr.datasets.search_log],
     "generate": [pr.datasets.search_log],
-    "convert": [pr.trec.scan_qrels],
+    "convert": [pr.scan_judgments],
     "fuse": [pr.fuse, *READ],
     "tune-fusion": [pr.tune_fusion, *READ],
 }
@@ -68,6 +68,7 @@ OWN = {
         **_PREDICTED,
     },
     "plot": {
+        "dark": "colors of the file that is written",
         "ecdf": "the kind of `distribution`",
         "candidates": "of the tables of `fusion`",
         "step": "of the tables of `fusion`",
@@ -93,10 +94,10 @@ COMPLETE = {
     "leaderboard": [pr.leaderboard, pr.evaluate],
     "movers": [pr.diagnostics.movers],
     "check": [pr.check, pr.summarize, pr.compare, pr.evaluate],
-    "plot": [getattr(pr.plot, name) for name in plots if name != "run_colors"],
+    "plot": [getattr(pr.plot, name) for name in plots],
     "report": [pr.report],
     "generate": [pr.datasets.search_log],
-    "convert": [pr.trec.scan_run, pr.trec.scan_qrels],
+    "convert": [pr.scan_run, pr.scan_judgments],
     "fuse": [pr.fuse],
     "tune-fusion": [pr.tune_fusion],
 }
@@ -123,8 +124,6 @@ EXCEPTIONS = {
     ("check", "details"): "columns about estimates can be in rules",
     ("plot", "weight"): "charts of logs show means of queries that count alike",
     ("plot", "cluster"): "charts of logs show queries as the sampling unit",
-    ("plot", "gain"): "the metric with its conventions",
-    ("plot", "chart"): "the chart that the command draws",
     **{("plot", name): "computed from the log" for name in ("curve", "tuning")},
     **{
         ("plot", name): "the command has no chart of judges"

@@ -73,18 +73,14 @@ def test_explain(log: Path, tmp_path: Path) -> None:
 
 ASKED = {
     "at-k": ["-m", "ndcg", "--ks", "1-5"],
-    "gain": ["--k", 5, "--discount"],
     "pr-curve": [],
-    "interpolated": [],
     "click-through": ["--k", 5],
     "bounds": ["-m", "ndcg@5"],
     "distribution": ["-m", "ap", "--ecdf"],
     "differences": ["-m", "ap", "--baseline", "old"],
-    "scatter": ["-m", "ap", "--x", "old", "--y", "new"],
     "intervals": ["-m", "ap rr", "--baseline", "old"],
     "slices": ["-m", "ap", "--baseline", "old", "--slices", "country"],
     "over-time": ["-m", "ap"],
-    "tradeoff": ["-m", "ap rr", "--x", "rr", "--baseline", "old"],
     "leaderboard": ["-m", "ap", "--ranks"],
     "power": ["-m", "ap", "--baseline", "old", "--difference", 0.02, "--power", 0.9],
     "fusion": ["-m", "ap", "--step", 0.5],
@@ -104,9 +100,7 @@ def rows_of(chart: dict[str, object]) -> list[dict[str, object]]:
 def test_each_kind_is_a_function_of_plot() -> None:
     assert {*ASKED} == {*KINDS}
     # The command has no judges, which `confusion` shows.
-    others = ("confusion", "run_colors", "style")
-    functions = {name for name in pr.plot.__all__ if name not in others}
-    assert {kind.replace("-", "_") for kind in KINDS} == functions
+    assert {kind.replace("-", "_") for kind in KINDS} == {*pr.plot.__all__} - {"confusion"}
 
 
 @pytest.mark.parametrize("kind", ASKED)
@@ -130,7 +124,9 @@ def test_charts_have_the_numbers_of_the_library(log: Path, tmp_path: Path) -> No
     assert actual == pytest.approx(
         {(name, k): value for name, k, value in expected.select("run", "k", "ndcg").rows()}
     )
-    assert "#16181d" == drawn("gain", log, "--dark", output=tmp_path / "chart.json")["background"]
+    assert (
+        "#16181d" == drawn("pr-curve", log, "--dark", output=tmp_path / "chart.json")["background"]
+    )
 
 
 def test_a_fusion_is_the_curve_with_the_held_out_mean(log: Path, tmp_path: Path) -> None:
@@ -152,7 +148,6 @@ def test_charts_of_values_and_of_tables(log: Path, tmp_path: Path) -> None:
         "pr-curve": ["curve", log, "--kind", "pr"],
         "intervals": ["summarize", log, "-m", "ap"],
         "slices": ["compare", log, *ASKED["slices"]],
-        "tradeoff": ["summarize", log, "-m", "ap rr"],
         "leaderboard": ["leaderboard", log, "-m", "ap"],
     }
     for kind, command in tables.items():
@@ -163,7 +158,7 @@ def test_charts_of_values_and_of_tables(log: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["png", "svg", "html"])
 def test_formats_of_charts(log: Path, tmp_path: Path, ending: str) -> None:
     output = tmp_path / f"chart.{ending}"
-    arguments = ["plot", "gain", log, "-o", output]
+    arguments = ["plot", "pr-curve", log, "-o", output]
     assert run(*arguments)[0] == 0
     begin = {"png": b"\x89PNG", "svg": b"<svg", "html": b"<!DOCTYPE html>"}[ending]
     data = output.read_bytes()
@@ -177,10 +172,10 @@ def test_formats_of_charts(log: Path, tmp_path: Path, ending: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["gain", "LOG", "-o", "x.pdf"], "must end in .png, .svg, .html, .json"),
-        (["gain", "LOG"], "Missing option '--output'"),
+        (["pr-curve", "LOG", "-o", "x.pdf"], "must end in .png, .svg, .html, .json"),
+        (["pr-curve", "LOG"], "Missing option '--output'"),
         (["pie", "LOG", "-o", "x.png"], "`kind` must be one of 'at-k'"),
-        (["gian", "LOG", "-o", "x.png"], "Did you mean 'gain'?"),
+        (["pr-cruve", "LOG", "-o", "x.png"], "Did you mean 'pr-curve'?"),
         (["at-k", "LOG", "-o", "x.png"], "name a metric"),
         (["at-k", "LOG", "-m", "ndcg ap", "-o", "x.png"], "a chart shows one metric"),
         (["at-k", "LOG", "-m", "ndcg@5", "-o", "x.png"], "cutoff"),
@@ -209,7 +204,7 @@ def test_invalid_charts(
 def test_a_chart_never_replaces_its_log(log: Path, tmp_path: Path) -> None:
     copy = tmp_path / "log.json"
     copy.write_bytes(log.read_bytes())
-    code, _, err = run("plot", "gain", copy, "-o", copy, "--overwrite")
+    code, _, err = run("plot", "pr-curve", copy, "-o", copy, "--overwrite")
     assert (code, "is an input; write to another file" in err) == (2, True)
 
 

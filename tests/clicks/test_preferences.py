@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -48,22 +49,26 @@ def _as_pairs(actual: pl.DataFrame) -> list[tuple[int, int]]:
 
 
 def test_against_plain_python(clicks: pl.DataFrame) -> None:
-    assert _as_pairs(pr.clicks.skip_above(clicks, query=KEYS)) == _truth(clicks) != []
-    assert _as_pairs(pr.clicks.last_click(clicks, query=KEYS)) == _truth(clicks, "position") != []
-    actual = pr.clicks.last_click(clicks, query=KEYS, time="time")
+    assert _as_pairs(pr.clicks.preferences(clicks, query=KEYS)) == _truth(clicks) != []
+    assert (
+        _as_pairs(pr.clicks.preferences(clicks, "last", query=KEYS))
+        == _truth(clicks, "position")
+        != []
+    )
+    actual = pr.clicks.preferences(clicks, "last", query=KEYS, time="time")
     assert _as_pairs(actual) == _truth(clicks, "time") != _truth(clicks, "position")
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_lazy_and_rows_in_any_order(clicks: pl.DataFrame, engine: str) -> None:
     mixed = clicks.sample(fraction=1, shuffle=True, seed=1).lazy()
-    plan = pr.clicks.skip_above(mixed, query=KEYS)
+    plan = pr.clicks.preferences(mixed, query=KEYS)
     assert isinstance(plan, pl.LazyFrame)
-    assert_frame_equal(plan.collect(engine=engine), pr.clicks.skip_above(clicks, query=KEYS))
+    assert_frame_equal(plan.collect(engine=engine), pr.clicks.preferences(clicks, query=KEYS))
 
 
 def test_share_of_preferences_that_a_ranker_agrees_with(clicks: pl.DataFrame) -> None:
-    pairs = pr.clicks.skip_above(clicks, query=KEYS)
+    pairs = pr.clicks.preferences(clicks, query=KEYS)
     ranker = clicks.select(*KEYS, "doc", score="new")
     lists = pairs.join(ranker, on=[*KEYS, "doc"], maintain_order="left")
     scores = lists["score"].to_list()
@@ -78,7 +83,7 @@ def test_share_of_preferences_that_a_ranker_agrees_with(clicks: pl.DataFrame) ->
 def test_streams_without_falling_back_to_memory(clicks: pl.DataFrame, tmp_path: Path) -> None:
     clicks.write_parquet(tmp_path / "log.parquet")
     log = pr.scan_log(tmp_path / "log.parquet", query=KEYS)
-    nodes = pr.clicks.skip_above(log, query=KEYS).show_graph(
+    nodes = pr.clicks.preferences(log, query=KEYS).show_graph(
         engine="streaming", plan_stage="physical", raw_output=True, show=False
     )
     assert "sorted-group-by" in nodes
@@ -86,31 +91,36 @@ def test_streams_without_falling_back_to_memory(clicks: pl.DataFrame, tmp_path: 
 
 
 def test_nothing_was_clicked(clicks: pl.DataFrame) -> None:
-    actual = pr.clicks.skip_above(clicks.with_columns(click=False), query=KEYS)
+    actual = pr.clicks.preferences(clicks.with_columns(click=False), query=KEYS)
     assert actual.is_empty()
     assert actual.columns == [*KEYS, "pair", "doc", "label"]
 
 
 def test_errors(clicks: pl.DataFrame) -> None:
     with pytest.raises(pr.errors.SchemaError, match="column 'when' .`time`. not found"):
-        pr.clicks.last_click(clicks, time="when")
+        pr.clicks.preferences(clicks, "last", time="when")
     with pytest.raises(pr.errors.ArgumentError, match="'pair' .*has the name of a result column"):
-        pr.clicks.skip_above(clicks.rename({"session": "pair"}), query=["query", "pair"])
+        pr.clicks.preferences(clicks.rename({"session": "pair"}), query=["query", "pair"])
     with pytest.raises(pr.errors.ArgumentError, match="`doc` must be the name of a column"):
-        pr.clicks.skip_above(clicks, query=KEYS, doc=None)  # type: ignore[arg-type]
+        pr.clicks.preferences(clicks, query=KEYS, doc=None)  # type: ignore[arg-type]
+    with pytest.raises(pr.errors.ArgumentError, match="`time` is for preferences of kind 'last'"):
+        pr.clicks.preferences(clicks, query=KEYS, time="time")
     for value in ("12", [1]):
         with pytest.raises(
             pr.errors.SchemaError, match=r"\(`time`\) must be numeric or temporal; found"
         ):
-            pr.clicks.last_click(clicks.with_columns(time=pl.lit(value)), query=KEYS, time="time")
+            pr.clicks.preferences(
+                clicks.with_columns(time=pl.lit(value)), "last", query=KEYS, time="time"
+            )
     with pytest.raises(pr.errors.DataError, match="column 'click' .* has negative values"):
-        pr.clicks.skip_above(clicks.with_columns(click=-1), query=KEYS)
+        pr.clicks.preferences(clicks.with_columns(click=-1), query=KEYS)
     with pytest.raises(pr.errors.SchemaError, match="'click' .*must be numeric; found Duration"):
-        pr.clicks.skip_above(clicks.lazy().with_columns(click=pl.duration(seconds=1)), query=KEYS)
+        pr.clicks.preferences(clicks.lazy().with_columns(click=pl.duration(seconds=1)), query=KEYS)
 
 
-@pytest.mark.parametrize("function", [pr.clicks.skip_above, pr.clicks.last_click])
-def test_duplicates_raise_errors(function: Any, clicks: pl.DataFrame) -> None:
+@pytest.mark.parametrize("kind", ["skip_above", "last"])
+def test_duplicates_raise_errors(kind: Any, clicks: pl.DataFrame) -> None:
+    function = partial(pr.clicks.preferences, kind=kind)
     log = pl.DataFrame({
         "query": 1, "session": [1, 1, 2, 2], "doc": [1, 2, 3, 4], "position": [1, 2, 1, 2],
         "click": [0, 1, 0, 1],

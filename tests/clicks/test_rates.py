@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -275,10 +276,10 @@ def test_errors(call: Callable[[], object], error: type[Exception], message: str
     [
         pr.clicks.click_through_rates,
         pr.clicks.coec,
-        pr.clicks.skip_above,
-        pr.clicks.last_click,
+        pr.clicks.preferences,
+        pr.clicks.labels,
+        partial(pr.clicks.labels, kind="last"),
         pr.catalog.exposure,
-        lambda log: log.select(pr.clicks.clicked()),
         lambda log: pr.evaluate(log, "ctr"),
         lambda log: pr.evaluate(log, pr.good_abandonment(good="click", click="shown")),
         lambda log: pr.evaluate(log, pr.unseen_share(seen="click")),

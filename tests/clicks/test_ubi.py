@@ -184,7 +184,7 @@ def test_is_a_log_of_impressions() -> None:
     means = pr.evaluate(log, ["ctr@2", "time_to_first_click", "abandonment"], position="position")
     actual = means.collect().row(0)
     assert actual == (3, pytest.approx((1 / 2 + 0 + 1) / 3), (5.0 + 0.0) / 2, pytest.approx(1 / 3))
-    grades = log.with_columns(label=pr.clicks.graded({"click": 1, "add_to_cart": 2}))
+    grades = pr.clicks.labels(log, "graded", grades={"click": 1, "add_to_cart": 2})
     assert grades.sort("query", "position").collect()["label"].to_list() == [0, 2, 0, 1, 0, 1]
     known = log.drop_nulls("user_query")
     rates = pr.clicks.click_through_rates(known, query="user_query", prior=0).collect()

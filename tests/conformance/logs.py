@@ -93,8 +93,8 @@ def diverse_log(seed: int) -> pl.DataFrame:
 
 def trec_log() -> pl.DataFrame:
     """Return the real run and judgments."""
-    run = pr.trec.scan_run(SHARED / "trec" / "results.test")
-    judgments = pr.trec.scan_qrels(SHARED / "trec" / "qrels.test")
+    run = pr.scan_run(SHARED / "trec" / "results.test")
+    judgments = pr.scan_judgments(SHARED / "trec" / "qrels.test")
     return (
         run.select("query", "doc", "score")
         .join(judgments.select("query", "doc", "label"), on=["query", "doc"], how="full",

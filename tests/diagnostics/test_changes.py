@@ -1,4 +1,4 @@
-"""movers, churn and headroom: what changed between runs, and what could be gained."""
+"""movers, overlap and headroom: what changed between runs, and what could be gained."""
 
 import polars as pl
 import polars_rank as pr
@@ -135,7 +135,7 @@ def test_movers_of_a_run_that_is_the_same():
 def test_an_unknown_baseline(engine):
     for plan in (
         pr.diagnostics.movers(LOG.lazy(), "ap", baseline="older"),
-        pr.diagnostics.churn(LOG.lazy(), baseline="older"),
+        pr.diagnostics.overlap(LOG.lazy(), baseline="older"),
     ):
         with pytest.raises(
             pr.errors.DataError,
@@ -156,17 +156,17 @@ def test_scores_or_positions_say_how_runs_rank():
     )
     a, b = (long.filter(run=run)["score"] for run in ("a", "b"))
     wide = long.head(5).select("query", "doc", "label", score=a, b=b)
-    runs = pl.Enum(["score", "b"])  # in the order of `scores`
+    runs = pl.Enum(["score", "b"])  # in the order of `score`
     # The name of a run is that of its column of scores, which may be called "score".
     called = long.with_columns(pl.col("run").replace("a", "score").cast(runs))
     moved = pr.diagnostics.movers(called, "ap", baseline="score", k=10)
     assert moved.height == 5
     assert_frame_equal(
-        pr.diagnostics.movers(wide, "ap", baseline="score", k=10, scores=["score", "b"]), moved
+        pr.diagnostics.movers(wide, "ap", baseline="score", k=10, score=["score", "b"]), moved
     )
-    changed = pr.diagnostics.churn(called, baseline="score", k=1)
+    changed = pr.diagnostics.overlap(called, baseline="score", k=1)
     assert_frame_equal(
-        pr.diagnostics.churn(wide, baseline="score", k=1, scores=["score", "b"]), changed
+        pr.diagnostics.overlap(wide, baseline="score", k=1, score=["score", "b"]), changed
     )
 
     lower = long.with_columns(score=-pl.col("score"))
@@ -177,14 +177,19 @@ def test_scores_or_positions_say_how_runs_rank():
     assert_frame_equal(by_lower, moved)
     by_position = pr.diagnostics.movers(ranked, "ap", baseline="a", k=3, position="rank")
     assert_frame_equal(by_position, moved)
-    churn = pr.diagnostics.churn(long, baseline="a")
-    assert_frame_equal(pr.diagnostics.churn(lower, baseline="a", score="-score"), churn)
+    rbo = pr.diagnostics.overlap(long, measure="rbo", baseline="a")
+    again = pr.diagnostics.overlap(lower, measure="rbo", baseline="a", score="-score")
+    assert_frame_equal(again, rbo)
+    tables = [long.filter(run=run).drop("run") for run in "ab"]
+    by_query = pr.diagnostics.overlap(*tables, "rbo")
+    lower = [table.with_columns(score=-pl.col("score")) for table in tables]
+    assert_frame_equal(pr.diagnostics.overlap(*lower, "rbo", score="-score"), by_query)
     for call in (
-        pr.diagnostics.churn,
+        pr.diagnostics.overlap,
         lambda *args, **kwargs: pr.diagnostics.movers(*args, "ap", **kwargs),
     ):
         with pytest.raises(pr.errors.ArgumentError, match="omit `run`; found 'system'"):
-            call(wide, baseline="b", scores=["score", "b"], run="system")
+            call(wide, baseline="b", score=["score", "b"], run="system")
 
 
 def test_misuse_of_movers():
@@ -203,23 +208,37 @@ def test_misuse_of_movers():
 
 
 @pytest.mark.parametrize("by", [None, "country"])
-def test_churn_is_the_mean_of_overlap_and_rbo(by):
-    result = pr.diagnostics.churn(LOG, baseline="old", k=5, by=by)
+def test_overlap_of_runs_is_the_mean_of_the_overlap_of_tables(by):
+    measures = ["jaccard", "overlap", "churn", "rbo"]
+    result = pr.diagnostics.overlap(LOG, measure=measures, baseline="old", k=5, by=by)
     for row in result.iter_rows(named=True):
         log = LOG if by is None else LOG.filter(country=row["country"])
         left, right = log.filter(run=row["run"]), log.filter(run="old")
-        assert row["overlap@5"] == pytest.approx(
-            pr.diagnostics.overlap(left, right, 5)["overlap"].mean()
-        )
-        assert row["rbo"] == pytest.approx(pr.diagnostics.rbo(left, right)["rbo"].mean())
-        tops = [
-            pr.rank(side).filter(pl.col("rank") <= 5).sort("query", "rank")
-            .group_by("query", maintain_order=True).agg("doc")
-            for side in (left, right)
-        ]  # fmt: skip
-        both = tops[0].join(tops[1], on="query")
-        assert row["changed"] == pytest.approx((both["doc"] != both["doc_right"]).mean())
+        values = pr.diagnostics.overlap(left, right, measures, k=5)
+        assert values.columns == ["query", *measures]
+        for measure in measures:
+            assert row[measure] == pytest.approx(values[measure].mean())
         assert (row["queries"], row["missing"]) == (left["query"].n_unique(), 0)
+
+
+@pytest.mark.parametrize("k", [3, 5, None])
+def test_measures_of_two_tables(k):
+    left, right = LOG.filter(run="new"), LOG.filter(run="old")
+    measures = ["jaccard", "overlap", "churn"]
+    values = pr.diagnostics.overlap(left, right, measures, k=k).sort("query")
+    tops = [
+        dict(
+            pr.rank(side).filter(pl.col("rank") <= (k or LOG.height)).sort("query", "rank")
+            .group_by("query").agg("doc").iter_rows()
+        )
+        for side in (left, right)
+    ]  # fmt: skip
+    for row in values.iter_rows(named=True):
+        a, b = (top[row["query"]] for top in tops)
+        both, longer = len({*a} & {*b}), max(len(a), len(b))
+        assert row["jaccard"] == pytest.approx(both / len({*a} | {*b}))
+        assert row["overlap"] == pytest.approx(both / (k or longer))
+        assert row["churn"] == (a != b)
 
 
 def rbo_of(left, right, p):
@@ -254,8 +273,8 @@ def files_of_two_runs(folder, layout):
 def test_similarity_of_logs_in_order(tmp_path, layout):
     left, right = files_of_two_runs(tmp_path, layout).values()
     plans = {
-        "rbo": pr.diagnostics.rbo(left, right, p=0.8),
-        "overlap": pr.diagnostics.overlap(left, right, 5),
+        "rbo": pr.diagnostics.overlap(left, right, "rbo", p=0.8),
+        "overlap": pr.diagnostics.overlap(left, right, "overlap", k=5),
     }
     for plan in plans.values():
         # One row per query is joined and sorted.
@@ -281,22 +300,22 @@ def test_similarity_of_logs_in_order(tmp_path, layout):
 def test_similarity_of_ids_of_different_types():
     left = pl.DataFrame({"query": [1, 2], "doc": ["a", "b"], "score": [1.0, 1.0]})
     right = left.cast({"query": pl.Int16, "doc": pl.Categorical})
-    assert pr.diagnostics.rbo(left, right)["rbo"].to_list() == [1.0, 1.0]
-    with pytest.raises(pr.errors.SchemaError, match="'doc' is String in `left` and Int32 in `rig"):
-        pr.diagnostics.overlap(left, left.with_columns(doc=1), 1)
+    assert pr.diagnostics.overlap(left, right)["jaccard"].to_list() == [1.0, 1.0]
+    with pytest.raises(pr.errors.SchemaError, match="'doc' is String in `a` and Int32 in `b`"):
+        pr.diagnostics.overlap(left, left.with_columns(doc=1))
 
 
 def test_runs_in_order_are_compared_without_holding_their_rows(tmp_path):
     LOG.sort("run", "query").write_parquet(tmp_path / "log")
     log = pr.scan_log(tmp_path / "log", by="run")
-    plan = pr.diagnostics.churn(log, baseline="old", k=5)
+    plan = pr.diagnostics.overlap(log, baseline="old", k=5)
     assert "window" not in holding_nodes(plan)  # joins hold lists of documents
-    assert_frame_equal(plan.collect(), pr.diagnostics.churn(LOG, baseline="old", k=5))
+    assert_frame_equal(plan.collect(), pr.diagnostics.overlap(LOG, baseline="old", k=5))
     moved = pr.diagnostics.movers(log, "ap", baseline="old", n=2, k=3)
     assert_frame_equal(moved.collect(), pr.diagnostics.movers(LOG, "ap", baseline="old", n=2, k=3))
 
 
-def test_churn_by_hand():
+def test_overlap_by_hand():
     log = pl.DataFrame(
         {
             "run": ["a"] * 5 + ["b"] * 5,
@@ -305,29 +324,49 @@ def test_churn_by_hand():
             "score": [2.0, 1, 2, 1, 1, 2, 1, 2, 1, 1],
         }
     )
-    row = pr.diagnostics.churn(log, baseline="a", k=2).row(0, named=True)
+    options = {"measure": ["overlap", "churn"], "k": 2}
+    result = pr.diagnostics.overlap(log, baseline="a", **options)
+    row = result.row(0, named=True)
     # Query 1 is as it was, of query 2 the order changed, 3 and 4 are on one side only.
     assert (row["queries"], row["missing"]) == (2, 2)
-    assert row["overlap@2"] == 1
-    assert row["changed"] == 0.5
-    assert pr.diagnostics.churn(log, baseline="b", k=2)["run"].to_list() == ["a"]
-    lazily = pr.diagnostics.churn(log.lazy(), baseline="a", k=2).collect(engine="streaming")
-    assert_frame_equal(lazily, pr.diagnostics.churn(log, baseline="a", k=2))
+    assert row["overlap"] == 1
+    assert row["churn"] == 0.5
+    assert pr.diagnostics.overlap(log, baseline="b", k=2)["run"].to_list() == ["a"]
+    lazily = pr.diagnostics.overlap(log.lazy(), baseline="a", **options)
+    assert_frame_equal(lazily.collect(engine="streaming"), result)
+
+
+def test_ties_without_an_order_of_runs():
+    log = pl.DataFrame({
+        "run": ["a", "a", "b", "b"], "query": 1, "doc": [*"xyxy"], "score": [1.0, 1, 1, 2],
+    })  # fmt: skip
+    result = pr.diagnostics.overlap(log, measure="rbo", baseline="a", p=0.5, ties="a")
+    # The agreement at depth 1 is 1/2 on average, and 1 from depth 2 on.
+    assert result["rbo"].item() == pytest.approx((1 - 0.5) * 0.5 + 0.5)
 
 
 def test_no_log():
-    assert pr.diagnostics.churn(LOG.clear(), baseline="old").is_empty()
+    assert pr.diagnostics.overlap(LOG.clear(), baseline="old").is_empty()
     assert pr.diagnostics.movers(LOG.clear(), "ap", baseline="old").is_empty()
     assert pr.diagnostics.headroom(LOG.clear(), "ap")["queries"].to_list() == [0]
 
 
-def test_misuse_of_churn():
-    with pytest.raises(pr.errors.ArgumentError, match="`k` must be"):
-        pr.diagnostics.churn(LOG, baseline="old", k=0)
-    with pytest.raises(pr.errors.SchemaError, match="column 'lang' .`by`. not found"):
-        pr.diagnostics.churn(LOG, baseline="old", by="lang")
-    with pytest.raises(pr.errors.ArgumentError, match="`p` must be"):
-        pr.diagnostics.churn(LOG, baseline="old", p=1)
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"baseline": "old", "k": 0}, pr.errors.ArgumentError, "`k` must be"),
+        ({"baseline": "old", "by": "lang"}, pr.errors.SchemaError, "'lang' .`by`. not found"),
+        ({"baseline": "old", "measure": "rbo", "p": 1}, pr.errors.ArgumentError, "`p` must be"),
+        ({"baseline": "old", "measure": "tau"}, pr.errors.ArgumentError, "`measure` must be one"),
+        ({"baseline": "old", "measure": []}, pr.errors.ArgumentError, "`measure` must name"),
+        ({}, pr.errors.ArgumentError, "second table .`b`., or the `baseline`"),
+        ({"b": LOG, "baseline": "old"}, pr.errors.ArgumentError, "are for one table with several"),
+        ({"b": LOG, "score": ["score"]}, pr.errors.ArgumentError, "`score` must be one column"),
+    ],
+)
+def test_misuse_of_overlap(options, error, match):
+    with pytest.raises(error, match=match):
+        pr.diagnostics.overlap(LOG, **options)
 
 
 METRICS = ["ndcg@5", "ap", "rr", "recall@5", "p@5"]

@@ -33,7 +33,7 @@ def run(*rankings: Ranking) -> pl.DataFrame:
 
 
 def rbo(left: Ranking, right: Ranking, p: float, ties: Any) -> float:
-    return pr.diagnostics.rbo(run(left), run(right), p=p, ties=ties)["rbo"].item()
+    return pr.diagnostics.overlap(run(left), run(right), "rbo", p=p, ties=ties)["rbo"].item()
 
 
 def orders(ranking: Ranking) -> list[str]:
@@ -89,13 +89,13 @@ def rankings(draw: st.DrawFn, docs: str = "abcdefg") -> Ranking:
 def test_plain_python(pairs: list[tuple[Ranking, Ranking]], p: float) -> None:
     left, right = (run(*side) for side in zip(*pairs, strict=True))
     for ties in TREATMENTS:
-        ours = pr.diagnostics.rbo(left, right, p=p, ties=ties)["rbo"].to_list()
+        ours = pr.diagnostics.overlap(left, right, "rbo", p=p, ties=ties)["rbo"].to_list()
         assert ours == pytest.approx([plain(*pair, p, ties) for pair in pairs], abs=1e-12)
         assert all(0 <= each <= 1 for each in ours)
-        other = pr.diagnostics.rbo(right, left, p=p, ties=ties)["rbo"].to_list()
+        other = pr.diagnostics.overlap(right, left, "rbo", p=p, ties=ties)["rbo"].to_list()
         assert other == pytest.approx(ours, abs=1e-12)
     for ties, value in (("w", 1), ("b", 1)):
-        same = pr.diagnostics.rbo(left, left, p=p, ties=ties)["rbo"].to_list()
+        same = pr.diagnostics.overlap(left, left, "rbo", p=p, ties=ties)["rbo"].to_list()
         assert same == pytest.approx([value] * len(pairs))
 
 
@@ -138,9 +138,9 @@ def test_published_implementation() -> None:
 
 def test_without_ties_all_values_are_those_of_an_order() -> None:
     left, right = run(tuple("abcd"), tuple("ab")), run(tuple("caf"), tuple("xyabz"))
-    expected = pr.diagnostics.rbo(left, right)
+    expected = pr.diagnostics.overlap(left, right, "rbo")
     for ties in TREATMENTS:
-        assert_frame_equal(pr.diagnostics.rbo(left, right, ties=ties), expected)
+        assert_frame_equal(pr.diagnostics.overlap(left, right, "rbo", ties=ties), expected)
 
 
 def test_queries_of_one_run_scores_of_equal_value_and_lazy_tables() -> None:
@@ -154,8 +154,8 @@ def test_queries_of_one_run_scores_of_equal_value_and_lazy_tables() -> None:
     right = left.filter(pl.col("query") != 2).with_columns(pl.col("score").fill_null(1.0))
     right = right.filter(pl.col("query") != 4)
     for ties in TREATMENTS:
-        result = pr.diagnostics.rbo(left, right, ties=ties, p=0.5)
-        lazy = pr.diagnostics.rbo(left.lazy(), right.lazy(), ties=ties, p=0.5)
+        result = pr.diagnostics.overlap(left, right, "rbo", ties=ties, p=0.5)
+        lazy = pr.diagnostics.overlap(left.lazy(), right.lazy(), "rbo", ties=ties, p=0.5)
         assert_frame_equal(lazy.collect(engine="streaming"), result)
         expected = plain(("ab",), ("c", "ab"), 0.5, ties)
         assert result["rbo"].to_list() == [pytest.approx(expected), 0.0, 0.0, None]
@@ -163,6 +163,6 @@ def test_queries_of_one_run_scores_of_equal_value_and_lazy_tables() -> None:
 
 def test_invalid_ties() -> None:
     with pytest.raises(pr.errors.ArgumentError, match="`ties` must be one of .*'w', 'a', 'b'"):
-        pr.diagnostics.rbo(run(("a",)), run(("a",)), ties="c")
+        pr.diagnostics.overlap(run(("a",)), run(("a",)), "rbo", ties="c")
     with pytest.raises(pr.errors.ArgumentError, match="`ties` must be one of"):
-        pr.diagnostics.overlap(run(("a",)), run(("a",)), ties="a")
+        pr.diagnostics.overlap(run(("a",)), run(("a",)), ["rbo", "overlap"], ties="a")

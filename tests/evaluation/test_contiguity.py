@@ -186,7 +186,7 @@ def test_plans_do_not_hold_rows_back(tmp_path: Path) -> None:
         plans = [
             pr.evaluate(log.with_columns(label=label), "ndcg@10", query=keys, score="new"),
             pr.evaluate(log, ["ctr@10", "abandonment", "pskip"], query=keys, position="position"),
-            pr.clicks.skip_above(log, query=keys),
+            pr.clicks.preferences(log, query=keys),
         ]
         for plan in plans:
             nodes = plan.show_graph(

@@ -402,15 +402,15 @@ def test_runs_in_the_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> Non
     lines = ["1 Q0 a 1 0.5 x", "1 Q0 b 2 0.4 x"]
     for index, end in enumerate(("\n", "\r\n", "\r")):
         store.put(f"runs/{index}.txt", end.join(lines).encode())
-        run = pr.trec.scan_run(f"s3://logs/runs/{index}.txt")
+        run = pr.scan_run(f"s3://logs/runs/{index}.txt")
         assert run.collect().rows() == [("1", "a", 0.5, "x"), ("1", "b", 0.4, "x")]
     store.put("runs/3.txt", b"1 Q0 a 1 0.5 x\n1 Q0 b 2 high x\n")
     with pytest.raises(pr.errors.DataError, match=r"line 2 of s3://logs/runs/3\.txt must be"):
-        pr.trec.scan_run("s3://logs/runs/*.txt").collect()
+        pr.scan_run("s3://logs/runs/*.txt").collect()
     store.put("runs/4.txt", "1 Q0 \u00fc 1 0.5 x".encode("latin-1"))
     for name, message in {
         "runs/4.txt": "cannot read s3://logs/runs/4.txt: ",
         "runs/none.txt": "object 'runs/none.txt' not found; check the path",
     }.items():
         with pytest.raises(pr.errors.SourceError, match=message):
-            pr.trec.scan_run(f"s3://logs/{name}").collect()
+            pr.scan_run(f"s3://logs/{name}").collect()

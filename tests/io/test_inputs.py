@@ -68,7 +68,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="names of open files")
 def test_pipes_are_read_once(pipe: Any) -> None:
-    run, qrels = pr.trec.scan_run(pipe(RUN)), pr.trec.scan_qrels(pipe(QRELS))
+    run, qrels = pr.scan_run(pipe(RUN)), pr.scan_judgments(pipe(QRELS))
     for _ in range(2):
         table = pr.join_judgments(run, qrels)
         assert pr.evaluate(table, "rr").collect()["rr"].item() == RR
@@ -84,15 +84,15 @@ def test_named_pipes(tmp_path: Path) -> None:
     fifo = tmp_path / "run.txt"
     os.mkfifo(fifo)
     Thread(target=fifo.write_bytes, args=[RUN], daemon=True).start()
-    assert pr.trec.scan_run(tmp_path / "*.txt").collect().height == LOG.height
+    assert pr.scan_run(tmp_path / "*.txt").collect().height == LOG.height
     Thread(target=fifo.write_bytes, args=[b""], daemon=True).start()
     with pytest.raises(SourceError, match=r"run\.txt is empty; check the program that writes"):
-        pr.trec.scan_run(fifo)
+        pr.scan_run(fifo)
 
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="names of open files")
 def test_errors_name_the_pipe(pipe: Any) -> None:
-    run = pr.trec.scan_run(path := pipe(b"1 Q0 a 1 high mine\n"))
+    run = pr.scan_run(path := pipe(b"1 Q0 a 1 high mine\n"))
     with pytest.raises(pr.errors.DataError, match=f"line 1 of {path} must be"):
         run.collect()
     with pytest.raises(SourceError, match="cannot read '/dev/fd/.*' as Parquet"):
@@ -101,7 +101,7 @@ def test_errors_name_the_pipe(pipe: Any) -> None:
 
 READERS = {
     "scan_log": pr.scan_log,
-    "scan_run": pr.trec.scan_run,
+    "scan_run": pr.scan_run,
     "scan_ubi": lambda path: pr.clicks.scan_ubi(path, path),
     "check": lambda path: pr.check(pl.DataFrame({"metric": ["ap"], "queries": [1]}), path),
 }
@@ -176,9 +176,9 @@ def test_files_of_web_servers(root: str) -> None:
     for _ in range(2):
         assert pr.evaluate(log, "rr").collect()["rr"].item() == RR
     assert len(Server.requests) == 1
-    assert pr.trec.scan_run(f"{root}/ru n.txt").collect().height == LOG.height
-    assert pr.trec.scan_run(f"{root}/301/moved").collect().height == LOG.height
-    assert pr.trec.scan_run(f"{root}/once").collect().height == LOG.height
+    assert pr.scan_run(f"{root}/ru n.txt").collect().height == LOG.height
+    assert pr.scan_run(f"{root}/301/moved").collect().height == LOG.height
+    assert pr.scan_run(f"{root}/once").collect().height == LOG.height
 
 
 def test_headers_of_the_request(root: str) -> None:
@@ -230,7 +230,7 @@ def test_servers_that_do_not_send_the_file(
 )
 def test_invalid_urls(url: str) -> None:
     with pytest.raises(SourceError, match="is not a valid URL; check the name of the server"):
-        pr.trec.scan_run(url)
+        pr.scan_run(url)
 
 
 def test_web_servers_are_not_written(root: str) -> None:

@@ -95,7 +95,7 @@ def test_unequal_labels_are_an_error(kind: str, judgments: pl.DataFrame, tmp_pat
         if kind == "file":
             lines = (f"{query} 0 {doc} {label}\n" for query, doc, label in judgments.rows())
             (tmp_path / "qrels").write_text("".join(lines))
-            return pr.trec.scan_qrels(tmp_path / "qrels").collect()
+            return pr.scan_judgments(tmp_path / "qrels").collect()
         if kind == "lists":
             judged = judgments.group_by("query").agg(judged=pl.struct("doc", "label"))
             lists = judged.with_columns(shown=pl.lit(["a"]))

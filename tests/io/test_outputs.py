@@ -162,7 +162,7 @@ def test_texts_are_inputs_too(tmp_path: Path) -> None:
     run = tmp_path / "a.run"
     run.write_text("1 Q0 a 1 0.5 x\n")
     with pytest.raises(SourceError, match=r"a\.run' is an input"):
-        pr.trec.write_run(pr.trec.scan_run(run), run, overwrite=True)
+        pr.trec.write_run(pr.scan_run(run), run, overwrite=True)
     pytest.importorskip("jinja2")
     rules = tmp_path / "rules.toml"
     rules.write_text('rules = ["ap >= 0"]\n')

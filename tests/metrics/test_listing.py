@@ -190,11 +190,12 @@ def docs_of(run: int, query: int) -> list[int | str]:
 
 @pytest.mark.parametrize("p", [0.3, 0.9])
 def test_rank_biased_overlap(p: float) -> None:
-    from polars_rank.diagnostics.similarity import rbo
+    from polars_rank.diagnostics.similarity import overlap
 
     left, right = both_runs()
     expected = [oracles.rbo(docs_of(0, query), docs_of(1, query), p) for query in RUNS[0]]
-    for found in (rbo(left, right, p=p), rbo(left.lazy(), right, p=p).collect()):
+    lazily = overlap(left.lazy(), right, "rbo", p=p)
+    for found in (overlap(left, right, "rbo", p=p), lazily.collect()):
         assert_close(found, pl.DataFrame({"query": list(RUNS[0]), "rbo": expected}))
 
 
@@ -203,5 +204,5 @@ def test_overlap(k: int | None) -> None:
     from polars_rank.diagnostics.similarity import overlap
 
     expected = [oracles.overlap(docs_of(0, query), docs_of(1, query), k) for query in RUNS[0]]
-    found = overlap(*both_runs(), k)
+    found = overlap(*both_runs(), "overlap", k=k)
     assert_close(found, pl.DataFrame({"query": list(RUNS[0]), "overlap": expected}))

@@ -229,8 +229,8 @@ def test_from_trec_files_to_a_metric(tmp_path: Path) -> None:
     run, qrels = tmp_path / "run", tmp_path / "qrels"
     run.write_text("1 Q0 a 1 2.0 r\n1 Q0 b 2 1.0 r\n")
     qrels.write_text("1 1 a 1\n1 2 a 0\n1 1 b 1\n1 2 b 2\n1 3 c 0\n")
-    judgments = pr.trec.scan_qrels(qrels, diversity=True)
-    log = pr.join_judgments(pr.trec.scan_run(run), judgments, subtopic="subtopic")
+    judgments = pr.scan_judgments(qrels, diversity=True)
+    log = pr.join_judgments(pr.scan_run(run), judgments, subtopic="subtopic")
     found = pr.evaluate(log, ["alpha_nDCG@20", "StRecall@1", "num_relevant"]).collect()
     own = 1 + 1.5 * 0.6309297535714575
     assert found.item(0, "alpha_nDCG@20") == pytest.approx(own / (2 + 0.5 * 0.6309297535714575))

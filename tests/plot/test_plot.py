@@ -109,14 +109,10 @@ def every_chart(
     named_runs = log.with_columns(pl.col(run).fill_null("null"))
     return {
         "at_k": pr.plot.at_k(log, query=query, **named),
-        "gain": pr.plot.gain(log, query=query, **named),
-        "dcg": pr.plot.gain(log, discount=True, query=query, **named),
-        "interpolated": pr.plot.interpolated(log, query=query, **named),
         "pr_curve": pr.plot.pr_curve(log, run=run, baseline=base),
         "histogram": pr.plot.distribution(one, **named),
         "ecdf": pr.plot.distribution(one, kind="ecdf", **named),
         "differences": pr.plot.differences(one, query=query, **named),
-        "scatter": pr.plot.scatter(one, query=query, run=run, x=base, y=lists[run].max()),
         "means": pr.plot.intervals(pr.summarize(lists, run=run, query=query), **named),
         "comparison": pr.plot.intervals(pr.compare(lists, query=query, **named), **named),
         "slices": pr.plot.slices(sliced, run=run),
@@ -127,7 +123,6 @@ def every_chart(
         "judgments": pr.plot.bounds(unjudged, **named),
         "click_through": pr.plot.click_through(log, **named),
         "confusion": pr.plot.confusion(counts),
-        "tradeoff": pr.plot.tradeoff(pr.summarize(lists, run=run, query=query), **named),
         "leaderboard": pr.plot.leaderboard(board, "rr", run=run),
         "ranks": pr.plot.leaderboard(board, "rr", kind="ranks", run=run),
         "power": pr.plot.power(one, query=query, difference=0.05, **named),
@@ -173,51 +168,6 @@ class TestValues:
         assert result["y"].to_list() == expected["recall"].to_list()
         assert result["low"].null_count() == 6
         assert not [layer for layer in chart.to_dict()["layer"] if layer["mark"]["type"] == "area"]
-
-    def test_gain_by_hand(self) -> None:
-        log = pl.DataFrame({
-            "query": [1, 1, 1, 2, 2], "score": [3.0, 2.0, 1.0, 2.0, 1.0], "label": [0, 2, 1, 3, 0],
-        })  # fmt: skip
-        result = rows_of(pr.plot.gain(log, k=3), "x", "y", "ideal")
-        # Query 1: gains 0, 2, 1 (ideal 2, 1, 0); query 2: 3, 0 (ideal 3, 0).
-        assert result["y"].to_list() == [(0 + 3) / 2, (2 + 3) / 2, (3 + 3) / 2]
-        assert result["ideal"].to_list() == [(2 + 3) / 2, (3 + 3) / 2, (3 + 3) / 2]
-
-        result = rows_of(pr.plot.gain(log, k=3, discount=True), "y", "ideal")
-        assert result["y"].to_list() == pytest.approx(
-            [1.5, (2 / log2(3) + 3) / 2, (2 / log2(3) + 1 / 2 + 3) / 2]
-        )
-        assert result["ideal"].to_list() == pytest.approx(
-            [2.5, (2 + 1 / log2(3) + 3) / 2, (2 + 1 / log2(3) + 3) / 2]
-        )
-
-    def test_gain_follows_conventions_and_says_so(self, log: pl.DataFrame) -> None:
-        chart = pr.plot.gain(log, k=5, discount=True, conventions="lightgbm")
-        expected = pr.evaluate(
-            log, "dcg(gain='exp2')@5", by="run", conventions=pr.conventions.LIGHTGBM
-        )
-        result = rows_of(chart, "run", "x", "y").filter(x=5)
-        assert result["y"].to_list() == pytest.approx(expected[expected.columns[-1]].to_list())
-        assert "dcg(gain='exp2') · LightGBM conventions" in subtitle(chart)
-
-    def test_runs_with_other_judgments_have_ideal_lines_of_their_own(self) -> None:
-        log = pl.DataFrame({"run": ["a", "b"], "query": 1, "score": 1.0, "label": [1, 2]})
-        log = pl.concat([log, log.with_columns(score=0.5, label=pl.lit(0, pl.Int64))])
-        dashed = [rows for rows in datasets(pr.plot.gain(log, k=2)) if set(rows[0]) == IDEAL]
-        assert sorted(len(rows) for rows in dashed) == [1, 4]
-        alike = log.with_columns(label=1)
-        dashed = [rows for rows in datasets(pr.plot.gain(alike, k=2)) if set(rows[0]) == IDEAL]
-        assert sorted(len(rows) for rows in dashed) == [1, 2]
-
-    def test_interpolated_precision_is_that_of_trec_eval(self, log: pl.DataFrame) -> None:
-        chart = pr.plot.interpolated(log, conventions="trec_eval", ties="doc")
-        names = [f"iprec_at_recall_{tenth / 10:.2f}" for tenth in range(11)]
-        expected = pr.evaluate(log, names, by="run", conventions="trec_eval", ties="doc")
-        result = rows_of(chart, "run", "x", "y").filter(run="neural")
-        assert result["x"].to_list() == [tenth / 10 for tenth in range(11)]
-        assert result["y"].to_list() == pytest.approx(
-            list(expected.filter(run="neural").select(names).row(0))
-        )
 
     def test_pr_curve_has_points_area_and_best_f1_of_the_table(self, log: pl.DataFrame) -> None:
         chart = pr.plot.pr_curve(log)
@@ -386,36 +336,6 @@ class TestValues:
             assert bars["y"].is_sorted(descending=True)
             assert bars["end"].to_list()[:-1] == bars["start"].to_list()[1:]
 
-    def test_the_area_of_a_point_in_a_scatter_plot_is_a_number_of_queries(
-        self, lists: pl.DataFrame
-    ) -> None:
-        """Queries with the same two values are one point, and a legend explains its area."""
-        chart = pr.plot.scatter(lists, "rr", x="neural", y="bm25")
-        queries: dict[tuple[float, float], list[str]] = {}
-        for query, x, y in by_query(lists, "rr").select("query", "neural", "bm25").rows():
-            queries.setdefault((x, y), []).append(str(query))
-        result = rows_of(chart, "query", "number", "x", "y")
-        assert {(x, y): (number, query) for query, number, x, y in result.rows()} == {
-            point: (len(names), min(names) + (f" and {len(names) - 1} more" if names[1:] else ""))
-            for point, names in queries.items()
-        }
-        most = max(map(len, queries.values()))
-        assert most > 20
-        (size,) = [
-            each["encoding"]["size"] for each in spec_of(chart)["layer"]
-            if "size" in each["encoding"]
-        ]  # fmt: skip
-        assert (size["title"], size["legend"]["values"]) == ("queries", [1, 10, most])
-        assert not any(each["mark"]["type"] == "text" for each in spec_of(chart)["layer"])
-        different = pl.DataFrame({
-            "run": ["a"] * 2 + ["b"] * 2, "query": [1, 2] * 2, "rr": [0.1, 0.2, 0.3, 0.4],
-        })  # fmt: skip
-        (size,) = [
-            each["encoding"]["size"] for each in spec_of(pr.plot.scatter(different, "rr"))["layer"]
-            if "size" in each["encoding"]
-        ]  # fmt: skip
-        assert size["legend"] is None
-
     def test_better_is_green_and_worse_is_red(self, lists: pl.DataFrame) -> None:
         two = lists.filter(pl.col("run") != "mixed")
         for column, metric, colors, direction in (
@@ -425,23 +345,15 @@ class TestValues:
             ("x", "x", [runs.HIGHER, runs.LOWER], " (higher is better)"),
         ):
             named = two.rename({"rr": column})
-            for chart in (
-                pr.plot.differences(named, metric, baseline="bm25"),
-                pr.plot.scatter(named, metric, x="bm25", y="neural"),
-            ):
-                assert f"{direction}: neural vs. bm25" in title(chart)
-                areas = [each for each in spec_of(chart)["layer"] if each["mark"]["type"] == "area"]
-                result = [
-                    each["mark"].get("color") or each["encoding"]["color"]["value"]
-                    for each in areas
-                ]
-                assert result == colors
+            chart = pr.plot.differences(named, metric, baseline="bm25")
+            assert f"{direction}: neural vs. bm25" in title(chart)
+            areas = [each for each in spec_of(chart)["layer"] if each["mark"]["type"] == "area"]
+            assert [each["encoding"]["color"]["value"] for each in areas] == colors
 
     def test_cutoffs_end_with_the_longest_ranking(self, log: pl.DataFrame) -> None:
         rank = pl.col("score").rank("ordinal", descending=True).over("run", "query")
         short = log.filter((rank <= 4) | pl.col("score").is_null())
         assert rows_of(pr.plot.at_k(short), "run", "x")["x"].max() == 4
-        assert rows_of(pr.plot.gain(short), "run", "x", "y")["x"].max() == 4
 
     def test_three_runs_have_no_fills(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
         for runs_of_chart, expected in ((["bm25", "neural"], 1), (["bm25", "mixed", "neural"], 0)):
@@ -452,20 +364,6 @@ class TestValues:
             ):
                 marks = [layer["mark"]["type"] for layer in spec_of(chart)["layer"]]
                 assert marks.count("area") == expected
-
-    def test_scatter_of_many_counts_cells(self, lists: pl.DataFrame) -> None:
-        lists = many_times(lists.select("run", "query", "rr"))
-        result = rows_of(
-            pr.plot.scatter(lists, "rr", x="bm25", y="neural"), "number", "x", "x2", "y", "y2"
-        )
-        wide = by_query(lists, "rr")
-        assert result["number"].sum() == 1040
-        for number, x, x2, y, y2 in result.rows():
-            inside = wide.filter(
-                pl.col("bm25").is_between(x - 1e-9, x2, closed="both" if x2 > 0.999 else "left"),
-                pl.col("neural").is_between(y - 1e-9, y2, closed="both" if y2 > 0.999 else "left"),
-            )
-            assert inside.height == number
 
     def test_forest_plots_have_the_tables_rows(self, lists: pl.DataFrame) -> None:
         summary = pr.summarize(lists)
@@ -680,40 +578,6 @@ class TestValues:
         with pytest.raises(pr.errors.DataError, match="nothing to draw"):
             pr.plot.power(lists.with_columns(rr=1.0), "rr", baseline="bm25")
 
-    def test_tradeoff_has_two_rows_of_summarize_per_point(self, lists: pl.DataFrame) -> None:
-        lists = lists.with_columns(recall=pl.col("rr") / 2)
-        table = pr.summarize(lists, confidence=0.9, details=True)
-        chart = pr.plot.tradeoff(table, "rr", "ndcg@10", baseline="bm25")
-        ends = {"low": "low", "mean": "y", "high": "high"}
-        result = rows_of(chart, "run", "queries", "x_low", "x", "x_high", "low", "y", "high")
-        for metric, columns in {
-            "rr": {end: f"x_{end}" if end != "mean" else "x" for end in ends}, "ndcg@10": ends,
-        }.items():  # fmt: skip
-            assert_frame_equal(
-                result.select("run", "queries", *columns.values()),
-                table.filter(metric=metric).select("run", "queries", *columns).rename(columns),
-                check_row_order=False, check_dtypes=False,
-            )  # fmt: skip
-        assert subtitle(chart) == (
-            "80 queries · lines: 90% confidence intervals | dashed lines: bm25"
-        )  # fmt: skip
-        first_two = pr.plot.tradeoff(table.filter(pl.col("metric") != "recall"))
-        assert title(first_two) == "RR and NDCG@10"
-        assert title(pr.plot.tradeoff(table, y=pr.ndcg(10), x="recall")) == "NDCG@10 and recall"
-
-    def test_tradeoff_of_a_table_has_its_columns_and_no_intervals(self) -> None:
-        table = pl.DataFrame({
-            "run": ["a", "b", "c"], "queries": 9, "ndcg": [0.5, 0.25, None], "coverage": [1, 2, 3],
-        })  # fmt: skip
-        chart = pr.plot.tradeoff(table, x="coverage", y="ndcg")
-        assert rows_of(chart, "run", "x", "y").rows() == [("a", 1.0, 0.5), ("b", 2.0, 0.25)]
-        assert subtitle(chart) == "9 queries | 1 run without both metrics omitted"
-        assert [*scales(chart)] == ["a", "b", "c"]
-        assert rows_of(pr.plot.tradeoff(table[:1].drop("run"), "coverage", "ndcg"), "x").height == 1
-
-
-IDEAL = {"run", "x", "ideal"}
-
 
 class TestTimes:
     @pytest.mark.parametrize(
@@ -758,7 +622,6 @@ class TestLimits:
             pr.plot.distribution(noisy),
             pr.plot.distribution(noisy, kind="ecdf"),
             pr.plot.differences(noisy, baseline="run1"),
-            pr.plot.scatter(noisy, x="run1", y="run2"),
             pr.plot.at_k(big, ks=range(1, 41)),
         ):
             assert 0 < size(chart) <= drawing.ROWS
@@ -808,15 +671,12 @@ class TestColors:
         assert [*result.items()] == [
             ("neural", runs.NEUTRAL), ("bm25", runs.PALETTE[0]), ("mixed", runs.PALETTE[1]),
         ]  # fmt: skip
-        assert pr.plot.run_colors(["mixed", "neural", "bm25"], baseline="neural") == result
+        assert runs.run_colors(["mixed", "neural", "bm25"], "neural") == result
 
     def test_dark_pages_have_brighter_colours(self) -> None:
         bright = [*runs.BRIGHTER.values()]
         for color in bright:
             assert (luminance(color) + 0.05) / (luminance("#16191d") + 0.05) >= 6
-        assert pr.plot.run_colors(["a", "b"], baseline="a", dark=True) == {
-            "a": runs.BRIGHTER[runs.NEUTRAL], "b": runs.BRIGHTER[runs.PALETTE[0]],
-        }  # fmt: skip
         spec = {"mark": {"color": runs.LOWER}, "datasets": {"a": [runs.LOWER]}}
         assert runs.brightened(spec) == {
             "mark": {"color": runs.BRIGHTER[runs.LOWER]}, "datasets": {"a": [runs.LOWER]},
@@ -940,12 +800,10 @@ class TestNames:
         table = pl.DataFrame({MARKUP: ["a" + MARKUP, "b"], "queries": 3, "rr": [0.5, 0.6]})
         for chart in (
             pr.plot.differences(lists, baseline=base),
-            pr.plot.scatter(lists, x=base, y=other),
             pr.plot.distribution(lists, baseline=base, colors={other: "red"}),
             pr.plot.intervals(summary),
             pr.plot.slices(sliced),
             pr.plot.over_time(table, time=MARKUP),
-            pr.plot.tradeoff(table.with_columns(ap=0.2), "ap", "rr", run=MARKUP),
         ):
             page = io.StringIO()
             chart.save(page, format="html")
@@ -961,7 +819,7 @@ class TestNames:
         assert size(pr.plot.distribution(one, run=name)) > 0
         assert size(pr.plot.differences(one, run=name, baseline="bm25")) > 0
         other = lists.select("run", "query", "rr").rename({"query": name})
-        assert size(pr.plot.scatter(other, query=name, x="bm25", y="neural")) > 0
+        assert size(pr.plot.differences(other, query=name, baseline="bm25")) > 0
 
     def test_a_run_called_null_is_not_the_run_without_a_name(self) -> None:
         lists = pl.DataFrame({"run": ["null", None], "rr": [0.5, 1.0]})
@@ -987,8 +845,6 @@ class TestDegenerate:
         for table in (single, single.drop("run")):
             for chart in (
                 pr.plot.at_k(table),
-                pr.plot.gain(table),
-                pr.plot.interpolated(table),
                 pr.plot.click_through(table),
                 pr.plot.distribution(pr.per_query(table, "rr")),
             ):
@@ -1004,7 +860,6 @@ class TestDegenerate:
         assert rows_of(pr.plot.distribution(constant), "x")["x"].min() == 3.0
         svg(pr.plot.distribution(constant, kind="ecdf"))
         svg(pr.plot.differences(constant, baseline="bm25"))
-        svg(pr.plot.scatter(constant, x="bm25", y="neural"))
         hit = lists.select("run", hit=pl.col("rr") == 1)
         assert size(pr.plot.distribution(hit, "hit")) > 0
 
@@ -1015,10 +870,6 @@ class TestDegenerate:
         with nothing:
             pr.plot.at_k(log.clear())
         with nothing:
-            pr.plot.gain(log.clear())
-        with nothing:
-            pr.plot.interpolated(log.clear())
-        with nothing:
             pr.plot.pr_curve(log.with_columns(label=0))
         with nothing:
             pr.plot.distribution(rr.clear())
@@ -1026,14 +877,10 @@ class TestDegenerate:
             pr.plot.distribution(null.rename({"rr": "other"}))
         with pytest.raises(pr.errors.DataError, match="run 'BM25' .`baseline`. not found"):
             pr.plot.differences(rr, baseline="BM25")
-        with pytest.raises(pr.errors.DataError, match="run 'other' .`y`. not found"):
-            pr.plot.scatter(rr, x="bm25", y="other")
         with nothing:
             pr.plot.intervals(pr.summarize(rr).clear())
         with nothing:
             pr.plot.over_time(pr.summarize(rr).clear(), time="run", run=None)
-        with nothing:
-            pr.plot.tradeoff(pr.summarize(null.rename({"rr": "other"})), "other", "other")
         with nothing:
             pr.plot.bounds(pr.diagnostics.tie_bands(log, "rr", by="run").clear())
         with nothing:
@@ -1059,14 +906,6 @@ class TestDegenerate:
             pr.plot.at_k(log, by="country")
         with pytest.raises(pr.errors.ArgumentError, match="`ties` applies to a log"):
             pr.plot.at_k(pr.rank_curve(log, "rr", [1], by="run"), ties="best")
-        with pytest.raises(pr.errors.ArgumentError, match=r"set `x` and `y`.*'rr'"):
-            pr.plot.tradeoff(pr.summarize(rr))
-        with pytest.raises(
-            pr.errors.ArgumentError, match=r"several rows for one run.*\['country'\]"
-        ):
-            pr.plot.tradeoff(pr.summarize(lists, by="country"))
-        with pytest.raises(pr.errors.SchemaError, match="column 'ap' .`y`. not found"):
-            pr.plot.tradeoff(pr.evaluate(log, "rr", by="run"), "rr", "ap")
         with pytest.raises(pr.errors.SchemaError, match="so it is a log"):
             pr.plot.distribution(log)
         with pytest.raises(pr.errors.SchemaError, match="so it is a log"):
@@ -1087,8 +926,6 @@ class TestDegenerate:
             pr.plot.click_through(log.with_columns(position=pl.col("position") - 1))
         with pytest.raises(pr.errors.DataError, match="must be Boolean or a count"):
             pr.plot.click_through(log.with_columns(click=-1))
-        with pytest.raises(pr.errors.ArgumentError, match=r"set `x` and `y`"):
-            pr.plot.scatter(rr)
         with pytest.raises(pr.errors.ArgumentError, match="`kind` must be one of"):
             pr.plot.distribution(rr, kind="pie")
         with pytest.raises(
@@ -1100,8 +937,7 @@ class TestDegenerate:
 class TestCharts:
     def test_every_function_has_a_chart_here(self, charts: dict) -> None:
         named = {"distribution": "histogram", "bounds": "ties", "intervals": "means"}
-        functions = {*pr.plot.__all__} - {"run_colors", "style"}
-        assert {named.get(each, each) for each in functions} <= set(charts)
+        assert {named.get(each, each) for each in pr.plot.__all__} <= set(charts)
 
     def test_a_chart_is_a_picture_and_a_page(self, charts: dict) -> None:
         """`test_any_names_of_runs_and_columns` draws each kind, with names that are harder."""
@@ -1115,7 +951,7 @@ class TestCharts:
         altair = drawing.altair()
         one, other = charts["histogram"], charts["at_k"]
         plain = altair.hconcat(one, other)
-        for chart in (one, one | other, one & other, one + other, pr.plot.style(plain)):
+        for chart in (one, one | other, one & other, one + other, drawing.styled(plain)):
             page = io.StringIO()
             chart.save(page, format="html")
             cell = chart._repr_mimebundle_()["text/html"]
@@ -1145,14 +981,14 @@ class TestCharts:
             assert len(line) * 6.5 <= width or " · " not in line
 
     def test_charts_say_what_was_chosen_and_left_out(self, log: pl.DataFrame) -> None:
-        chart = pr.plot.interpolated(log, rel=2, ties="best")
-        assert "interpolated_precision · rel=2 · ties=best · mean of 80" in subtitle(chart)
+        chart = pr.plot.at_k(log, "recall", ks=[1, 2], rel=2, ties="best")
+        assert "recall · rel=2 · ties=best · mean of 80" in subtitle(chart)
         table = pl.DataFrame({"day": [1, 2, None], "queries": 4, "rr": [0.1, 0.2, 0.3]})
         assert "1 row with null day omitted" in subtitle(pr.plot.over_time(table))
         assert "at positions 1 to 3" in subtitle(pr.plot.click_through(log, k=3))
 
     def test_charts_compose(self, charts: dict, specs: dict) -> None:
-        smaller = charts["gain"].properties(width=200, height=100)
+        smaller = charts["pr_curve"].properties(width=200, height=100)
         svg((charts["at_k"] | charts["histogram"]) & (charts["slices"] | smaller))
         svg(charts["at_k"] + charts["at_k"])
         for spec in specs.values():  # scales that charts share would mix up their colours
@@ -1174,7 +1010,7 @@ class TestCharts:
     def test_a_dark_style_has_brighter_colors(self, charts: dict) -> None:
         two = charts["at_k"] | charts["differences"]
         for dark in (False, True):
-            styled = pr.plot.style(two, dark=dark)
+            styled = drawing.styled(two, dark=dark)
             assert type(styled) is type(two)
             spec = styled.to_dict()
             assert spec["config"]["title"] == drawing.config(dark=dark)["title"]
@@ -1183,16 +1019,9 @@ class TestCharts:
             assert (runs.BRIGHTER[runs.NEUTRAL] in written) is dark
             svg(spec)
 
-    def test_only_a_chart_has_a_style(self) -> None:
-        with pytest.raises(
-            pr.errors.ArgumentError, match="`chart` must be an Altair chart; found str"
-        ):
-            pr.plot.style("x")
-
     def test_lazy_is_eager_and_streaming(self, log: pl.DataFrame, lists: pl.DataFrame) -> None:
         for function, table, options in (
             (pr.plot.at_k, log, {"ks": [1, 5]}),
-            (pr.plot.gain, log, {"k": 4}),
             (pr.plot.pr_curve, log, {}),
             (pr.plot.click_through, log, {}),
             (pr.plot.distribution, lists, {"metric": "rr"}),

@@ -141,7 +141,7 @@ def test_opens_without_a_network_an_error_or_a_script_of_the_log(driver, page):
 
 def test_charts_of_python_are_drawn_without_a_network(driver, tmp_path):
     values = pr.per_query(pr.datasets.search_log(30, runs=["a", "b"]), "rr", by="run")
-    chart = pr.plot.distribution(values, "rr") | pr.plot.scatter(values, "rr")
+    chart = pr.plot.distribution(values, "rr") | pr.plot.differences(values, "rr", baseline="a")
     chart.save(tmp_path / "saved.html")
     cells = "".join(chart._repr_mimebundle_()["text/html"] for _ in range(2))
     (tmp_path / "notebook.html").write_text(f"<!doctype html><meta charset=utf-8>{cells}", "utf-8")

@@ -22,7 +22,7 @@ def test_exposures_their_merge_and_their_summary(spark: Any) -> None:
     here = pr.catalog.exposure(LOG, 3, **options)
     table = on_spark(spark, LOG, 7)
     days = [pr.catalog.exposure(table.where(f"query % 2 = {day}"), 3, **options) for day in (0, 1)]
-    both = pr.catalog.merge(days[0].union(days[1]), by="run")
+    both = pr.merge(days)
     same(here, both)  # also sorted
     expected = pr.catalog.summary(here, items=ITEMS, by="run")
     stored = on_spark(spark, here.cast({pl.UInt32: pl.Int64}))  # Spark has no unsigned integers

@@ -140,7 +140,7 @@ def test_columns_named_as_those_of_our_own(spark: Any) -> None:
 
 def test_moments_of_other_columns(spark: Any) -> None:
     lists = pr.per_query(on_spark(spark, LOG), FEW, by="run")
-    with pytest.raises(pr.errors.DataError, match="have moments of other groups, metrics"):
+    with pytest.raises(pr.errors.DataError, match="have different columns, such as groups"):
         pr.merge([pr.moments(lists), pr.moments(lists, run=None)])
 
 

@@ -167,10 +167,10 @@ def test_moments_with_a_baseline_have_its_pairs_only() -> None:
         (lambda m: pr.summarize(m, by="day"), SchemaError, "'day'"),
         (lambda m: pr.compare(m, baseline="z"), DataError, "run 'z'"),
         (pr.moments, SchemaError, "already has moments"),
-        (lambda m: pr.merge([m, m.rename({"x": "y"})]), DataError, "other groups, metrics"),
+        (lambda m: pr.merge([m, m.rename({"x": "y"})]), DataError, "have different columns"),
         (lambda m: pr.merge([]), ArgumentError, "`tables` is empty"),
         (lambda m: pr.merge("file"), ArgumentError, "`tables` must be a table"),
-        (lambda m: pr.merge([table()]), SchemaError, "must be results of `moments`"),
+        (lambda m: pr.merge([table()]), SchemaError, "must be results of `moments`, `cat"),
     ],
 )
 def test_bad_input(use: object, error: type, message: str) -> None:
