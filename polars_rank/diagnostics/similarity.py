@@ -68,7 +68,7 @@ def overlap(
     score: Score | Sequence[str] = "score",
     ties: RboTies | None = None,
 ) -> pl.LazyFrame:
-    r"""Compute the similarity of rankings of two tables, or of runs and a baseline, without labels.
+    r"""Compute the similarity of rankings: of two tables, or of runs and a baseline.
 
     With $a_{1..k}$ and $b_{1..k}$, the first k documents of two rankings of a query, the measures
     are

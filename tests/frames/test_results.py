@@ -59,7 +59,6 @@ def test_verdicts_from_files(tmp_path: Path, write: Callable[..., None]) -> None
     ("draw", "table"),
     [
         ("intervals", SUMMARY), ("intervals", COMPARISON), ("slices", SLICES),
-        ("tradeoff", SUMMARY),
         ("leaderboard", pr.leaderboard(VALUES, "rr")),
         ("bounds", pr.diagnostics.tie_bands(LOG, "rr", by="run")),
         ("fusion", pr.tune_fusion(LOG, "rr", curve=True)),
