@@ -20,7 +20,8 @@ from polars_rank.metrics.metric import (
     checked_parameter,
     parameters_of,
 )
-from polars_rank.metrics.names import find, output_name, resolve
+from polars_rank.metrics.names import output_name, resolve
+from polars_rank.metrics.spellings import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

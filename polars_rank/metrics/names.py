@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import polars as pl
 
 from polars_rank import discounts, gains
-from polars_rank._params import is_number, number_in, public
+from polars_rank._params import public
 from polars_rank.errors import ArgumentError, hint, short
 from polars_rank.metrics.aliases import (
     ALIASES,
@@ -23,10 +22,18 @@ from polars_rank.metrics.aliases import (
     MEANINGS,
     OF_GENERATION,
     OTHER_MEANINGS,
-    SETS,
-    TOOL_ALIASES,
 )
 from polars_rank.metrics.metric import REGISTER, Metric, direction, written
+from polars_rank.metrics.spellings import (
+    expanded,
+    find,
+    level_of,
+    number,
+    numbered,
+    whole,
+    with_level,
+    with_parameters,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,11 +41,7 @@ if TYPE_CHECKING:
 Metrics: TypeAlias = "str | pl.Expr | Iterable[str | pl.Expr]"
 
 # Patterns are compiled when they are first used, which keeps the import fast.
-_NAME = r"(?P<name>[\w.#-]+?)(?:\((?P<arguments>.*)\))?(?:@(?P<at>[^@()]*?))?(?:-l(?P<level>\d+))?"
-_NUMBERED = r"(?P<name>.+?)[_.](?P<number>\d+(?:\.\d+)?)"
-_NUMBERS = r"(?P<name>.+?[_.])(?P<numbers>-?[\d.]+(?:,-?[\d.]+)+)"
-#: Names of trec_eval whose numbers are parameters of one metric, not several metrics.
-_TABLES = ("11pt_avg", "eleven_point", "utility")
+_NAME = r"(?P<name>[\w.,=#-]+?)(?:\((?P<arguments>.*)\))?(?:@(?P<at>[^@()]*?))?"
 #: The next number of a list such as "5,10", after a comma.
 _LISTED = r"-?[\d.]+(=[\d.]+)?(-l\d+)?(?=[,\s]|$)"
 
@@ -47,33 +50,6 @@ _CUTOFFS = (
     r"(?P<name>.+@)(?P<open>\[)?(?P<cutoffs>\s*[\d.]+(?:\s*,\s*[\d.]+)*\s*)(?(open)\])"
     r"(?P<level>-l\d+)?"
 )
-
-#: The parameter that the number at the end of a name sets if it is not a cutoff:
-#: "iprec_at_recall_0.10", "Rprec_mult_0.20", "set_F_4" (beta squared), "rbp.95" (without "0.").
-_NUMBER = {
-    "interpolated_precision": "recall",
-    "r_precision": "multiple",
-    "set_f": "beta",
-    "rbp": "p",
-}
-
-#: Parameters of other tools, as functions from their value to our parameters.
-_WORDS: dict[str, Callable[[Any], dict[str, Any]]] = {
-    "cutoff": lambda value: {"k": value},
-    "top_k": lambda value: {"k": value},
-    "min_rel": lambda value: {"min_grade": value},
-    "max_rel": lambda value: {"max_grade": value},
-    "gains": lambda value: {"gain": value},
-    "dcg": lambda value: {"log2": {}, "exp-log2": {"gain": gains.exp2}}[value],
-    "adaptive_k": lambda value: {"depth": "retrieved"} if value else {},
-    "judged_only": lambda _: {},
-}
-
-#: Metrics that become another one with a certain parameter.
-_VARIANTS = {
-    ("num_retrieved", "rel"): "num_relevant_retrieved",
-    ("set_precision", "relative"): "set_relative_precision",
-}
 
 #: Gains and discounts that a name may contain without quotes: "ndcg(gain=exp2)".
 _FUNCTIONS = {**gains.GAINS, **discounts.DISCOUNTS}
@@ -141,18 +117,20 @@ def naming(parameter: str) -> Iterator[None]:
 def read(name: str, tool: str = "") -> Metric:
     """Return the metric of a name; `tool` decides names that mean different metrics in tools."""
     _check_is_one(name)
-    listed = _with_listed_parameters(name.strip())
-    if listed is not None:
-        return listed.alias(name)
-    match = re.fullmatch(_NAME, name.strip())
+    text, level = level_of(name.strip())
+    match = re.fullmatch(_NAME, text)
     if match is None:
         raise ArgumentError(f"invalid metric {short(name)}; write it like \"ndcg(gain='exp2')@10\"")
-    at, level = match["at"], match["level"]
-    stem, function, parameters = _metric_and_number(name, match["name"], tool, numbered=at is None)
-    for key, value in _arguments(name, match["arguments"]).items():
-        if value is not False:
-            function = _VARIANTS.get((function, key), function)
-        parameters = {**parameters, **_parameter(name, stem, key, value)}
+    stem, at = match["name"], match["at"]
+    function, parameters = find(stem, tool)
+    if function is None:
+        found = numbered(name, stem, tool) if at is None else None
+        if found is None:
+            raise _unknown(stem)
+        function, parameters = found
+    given = _arguments(name, match["arguments"])
+    function, others = with_parameters(name, stem, function, given)
+    parameters = {**parameters, **others}
     if at is not None:
         key, value = _at(name, function, at)
         if key in parameters:
@@ -161,8 +139,7 @@ def read(name: str, tool: str = "") -> Metric:
             )
         parameters = {**parameters, key: value}
     if level is not None:
-        lowest = _whole(name, "rel", level)
-        parameters = {**parameters, **_level(function, lowest, parameters)}
+        parameters = with_level(name, function, level, parameters)
     return _metric_of(name, function, parameters)
 
 
@@ -195,67 +172,14 @@ def _metric_of(name: str, function: str, parameters: dict[str, Any]) -> Metric:
     return REGISTER[function](**parameters).alias(name)
 
 
-def _metric_and_number(
-    name: str, stem: str, tool: str, *, numbered: bool
-) -> tuple[str, str, dict[str, Any]]:
-    """Return the stem without the number at its end, its metric, and the parameters of both."""
-    function, parameters = find(stem, tool)
-    if function is not None:
-        return stem, function, parameters
-    match = re.fullmatch(_NUMBERED, stem) if numbered else None
-    if match is None:
-        raise _unknown(stem)
-    stem, text = match["name"].removesuffix("_at"), match["number"]  # "ndcg_at_10" of MTEB, BEIR
-    function, parameters = find(stem, tool)
-    if function is None:
-        raise _unknown(stem)
-    key = _NUMBER.get(function, "k")
-    if key == "k":
-        return stem, function, {**parameters, key: _whole(name, key, text)}
-    if key == "p" and "." not in text:
-        text = f"0.{text}"
-    number = _number(name, key, text)
-    return stem, function, {**parameters, key: _beta(name, number) if key == "beta" else number}
-
-
-def _with_listed_parameters(name: str) -> Metric | None:
-    """Return the metric of a trec_eval name such as "utility_2,-1,0,0"; None for other names."""
-    levels = re.fullmatch(r"ndcg[_.](\d+=[\d.]+(?:,\d+=[\d.]+)*)", name, re.IGNORECASE)
-    if levels is not None:
-        pairs = (pair.partition("=") for pair in levels[1].split(","))
-        levels_of = [
-            (_number(name, "gain", label), _number(name, "gain", value))
-            for label, _, value in pairs
-        ]
-        if len(dict(levels_of)) < len(levels_of):
-            raise ArgumentError(f"`gain` of a label is given twice in {short(name)}; give it once")
-        return REGISTER["ndcg"](gain=gains.Levels(tuple(levels_of)))
-    several = re.fullmatch(_NUMBERS, name)
-    if several is None or (stem := several["name"][:-1].lower()) not in _TABLES:
-        return None
-    key = "a" if stem == "utility" else "recalls"
-    numbers = [_number(name, key, number) for number in several["numbers"].split(",")]
-    if stem != "utility":
-        return REGISTER["eleven_point"](recalls=tuple(numbers))
-    if len(numbers) != len("abcd"):
-        raise ArgumentError(
-            f"{short(name)} must have four numbers, the values of tp, fp, fn, and tn"
-        )
-    return REGISTER["utility"](**dict(zip("abcd", numbers, strict=True)))
-
-
 def expand(name: str) -> list[str]:
-    """Return the names that "official", "ndcg@5,10" or "P_5,10" stands for, or the name itself."""
-    if name.lower() in SETS:
-        return SETS[name.lower()]
-    listed = re.fullmatch(_CUTOFFS, name)
-    if listed is not None:
-        level = listed["level"] or ""
-        return [f"{listed['name']}{k.strip()}{level}" for k in listed["cutoffs"].split(",")]
-    several = re.fullmatch(_NUMBERS, name)
-    if several is None or several["name"][:-1].lower() in _TABLES:
-        return [name]
-    return [several["name"] + number for number in several["numbers"].split(",")]
+    """Return the names that "ndcg@5,10", "official" or "P_5,10" stands for, or the name itself."""
+    match = re.fullmatch(_CUTOFFS, name)
+    if match is None:
+        return expanded(name)
+    return [
+        f"{match['name']}{k.strip()}{match['level'] or ''}" for k in match["cutoffs"].split(",")
+    ]
 
 
 def listed(metrics: Metrics, parameter: str = "metrics") -> list[str | pl.Expr]:
@@ -357,19 +281,6 @@ def direction_note(metric: str | pl.Expr, tool: str = "") -> str:
     return {-1: " (lower is better)", 0: " (higher is better)", 1: ""}[direction_of(metric, tool)]
 
 
-def find(name: str, tool: str = "") -> tuple[str | None, dict[str, Any]]:
-    """Return the metric of a name without cutoff, and the parameters that the name implies."""
-    lower = name.lower()
-    for known in (lower, re.sub("^retrieval_?", "", lower)):
-        if (tool, known) in TOOL_ALIASES:
-            return TOOL_ALIASES[tool, known], {}
-        if known in REGISTER:
-            return known, {}
-        if known in ALIASES:
-            return ALIASES[known]
-    return None, {}
-
-
 def instead(name: str) -> str:
     """Return what to use instead of a name that is not the function of a metric, or ''."""
     lower = name.lower()
@@ -405,65 +316,8 @@ def _unknown(name: str) -> ArgumentError:
 def _at(name: str, function: str, text: str) -> tuple[str, Any]:
     """Return the parameter after the "@": the cutoff, or the recall of "IPrec@0.1"."""
     if function == "interpolated_precision":
-        return "recall", _number(name, "recall", text, "a number from 0 to 1")
-    return "k", _whole(name, "k", text)
-
-
-#: No cutoff, label or other number in a name has more digits.
-_DIGITS = 20
-
-
-def _whole(name: str, parameter: str, text: str) -> int:
-    """Return a number in a name as an integer."""
-    if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS:
-        advice = "; write the cutoff like 'ndcg@10'" if parameter == "k" else ""
-        raise ArgumentError(
-            f"`{parameter}` must be a positive integer; found {short(text)} in {short(name)}"
-            f"{advice}"
-        )
-    return int(text)
-
-
-def _number(name: str, parameter: str, text: str, what: str = "a number") -> float:
-    """Return a number in a name as a float."""
-    number = number_in(text)
-    if number is None:
-        raise ArgumentError(f"`{parameter}` must be {what}; found {short(text)} in {short(name)}")
-    return number
-
-
-def _parameter(name: str, stem: str, key: str, value: Any) -> dict[str, Any]:
-    """Return the parameters of polars_rank for a parameter of another tool."""
-    if key == "judged_only" and value:
-        raise ArgumentError(
-            f"`judged_only` in {short(name)} is not supported; use unjudged='removed' instead"
-        )
-    if key == "relative" and isinstance(value, bool):
-        return {}
-    if key == "beta" and stem.lower() == "setf":
-        return {key: _beta(name, value)}
-    try:
-        return _WORDS[key](value) if key in _WORDS else {key: value}
-    except (KeyError, TypeError):
-        raise ArgumentError(f"invalid parameter {key}={short(value)} in {short(name)}") from None
-
-
-def _level(function: str, level: int, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of ranx's "-l2": labels below 2 are not relevant and have no gain."""
-    accepted = inspect.signature(REGISTER[function]).parameters
-    if "gain" in accepted:
-        gain = parameters.get("gain", accepted["gain"].default)
-        return {"gain": gains.at_least(level, gains.GAINS.get(gain, gain))}
-    return {"rel": level}
-
-
-def _beta(name: str, squared: float) -> float:
-    """Return `beta`, the square root of the parameter of trec_eval and ir_measures."""
-    if not is_number(squared) or squared <= 0:
-        raise ArgumentError(
-            f"`beta` must be a number above 0; found {short(squared)} in {short(name)}"
-        )
-    return math.sqrt(squared)
+        return "recall", number(name, "recall", text, "a number from 0 to 1")
+    return "k", whole(name, "k", text)
 
 
 def _arguments(name: str, text: str | None) -> dict[str, Any]:

@@ -236,6 +236,10 @@ UNREADABLE = {
     ),
     "beta that is no number": ("SetF(beta='a')", "`beta` must be a number above 0; found 'a'"),
     "gain that is no number": ("ndcg_1=.", "`gain` must be a number; found '.' in 'ndcg_1=.'"),
+    "gains of labels of a name with a gain": (
+        "ndcg_burges_1=2",
+        "unknown metric 'ndcg_burges_1=2'",
+    ),
     "gain of a label twice": ("ndcg_0=1,0=2", "`gain` of a label is given twice in 'ndcg_0=1,0=2'"),
     "gain that is called": ("ndcg(gain=exp2(1))", "invalid parameters in 'ndcg(gain=exp2(1))'"),
     "gain with an invalid parameter": (
