@@ -323,7 +323,7 @@ def _at(name: str, function: str, text: str) -> tuple[str, Any]:
 def call_in(text: str, example: str) -> tuple[str, dict[str, Any]]:
     """Return the name and the parameters of a text without a cutoff, such as "rrf(k=60)"."""
     match = re.fullmatch(_NAME, text.strip())
-    if match is None or match["at"] is not None or match["level"] is not None:
+    if match is None or match["at"] is not None:
         raise ArgumentError(f"invalid text {short(text)}; write it like {example}")
     return match["name"].lower(), _arguments(text, match["arguments"], example)
 
