@@ -184,6 +184,8 @@ _MODULES = {
     "summarize": "stats.summary",
     "tune_fusion": "fusion.tuning",
 }
+#: What to use instead of a name that is gone.
+_INSTEAD = {"fusion_curve": "use pr.tune_fusion(..., curve=True)"}
 _SUBMODULES = (
     "catalog", "clicks", "datasets", "diagnostics", "judges", "plot", "stats", "trec"
 )  # fmt: skip
@@ -194,7 +196,7 @@ if not TYPE_CHECKING:  # type checkers know the names from the imports above
         if name in _SUBMODULES:
             return import_module(f"polars_rank.{name}")
         if name not in _MODULES:
-            advice = instead(name) or _in_submodule(name)
+            advice = instead(name) or _INSTEAD.get(name) or _in_submodule(name)
             remedy = f"; {advice}" if advice else ""
             raise AttributeError(f"module 'polars_rank' has no attribute {name!r}{remedy}")
         value = getattr(import_module(f"polars_rank.{_MODULES[name]}"), name)

@@ -60,11 +60,12 @@ The following names are not accepted. Use the metric in the last column.
 FUSION = """\
 ## Fusion
 
-What tools do when they fuse runs, and the parameter of a method of `fuse` that decides it. `engine="ranx"`,
-`engine="opensearch"` and `engine="elasticsearch"` set the parameters to the choices of the tool, as in
-`pr.fuse(log, "sum(engine='ranx')")`. Values of ranx 0.3.21 agree within 1e-9 with `ties="input"`. The others are compared with their
-published source, which computes with 32 bits, within 1e-6: neural-search 3.8.0, and
-`RRFRetrieverBuilder` of Elasticsearch 9.1 (commit 0050ad5). Elasticsearch has weights since version 9.2.
+What tools do when they fuse runs, and the parameter of a method of `fuse` that decides it.
+`engine="ranx"`, `engine="opensearch"` and `engine="elasticsearch"` set the parameters to the choices of the
+tool, as in `pr.fuse(log, "sum(engine='ranx')")`. Values of ranx 0.3.21 agree within 1e-9 with
+`ties="input"`. The others are compared with their published source, which computes with 32 bits, within
+1e-6: neural-search 3.8.0, and `RRFRetrieverBuilder` of Elasticsearch 9.1 (commit 0050ad5). Elasticsearch has
+weights since version 9.2.
 
 | choice | parameter | default | ranx | OpenSearch | Elasticsearch |
 | --- | --- | --- | --- | --- | --- |
