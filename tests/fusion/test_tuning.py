@@ -406,15 +406,6 @@ def test_values_of_the_metric_may_be_integers() -> None:
     assert_frame_equal(table, expected)
 
 
-def test_lowest_relevant_labels_of_queries_have_no_bounds() -> None:
-    candidates, by_doc = ["rrf(k=1)", "rrf"], pr.conventions.OPENSEARCH.but(ties="doc")
-    table = pr.tune_fusion(log(2), "ap@3", candidates, conventions=by_doc)
-    assert table["reversible"].null_count() == table.height
-    assert table["unjudged"].sum() > 0
-    fixed = pr.tune_fusion(log(2), "ap@3", candidates, conventions=by_doc.but(rel=1))
-    assert fixed["reversible"].null_count() == 0
-
-
 def test_the_fusion_without_weights_is_the_first_method() -> None:
     candidates = ["sum(normalize='min_max', weights={'a': 1, 'b': 2, 'c': 3})", "rrf(k=1)"]
     table = pr.tune_fusion(log(1), "rr", candidates)
