@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.conventions import with_undefined
+from polars_rank.conventions import named
 from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.evaluation.checks import raise_failed
 from polars_rank.evaluation.evaluate import per_query
@@ -87,8 +87,8 @@ def variable(schema: pl.Schema, metric: pl.Expr, definitions: Mapping[str, Any])
 
     Raise `ArgumentError` unless the metric has a mean.
     """
-    conventions = with_undefined(definitions["conventions"], definitions["undefined"])
-    (column,) = variables(schema, [metric], conventions, {}, "metric")
+    conventions = named(definitions["conventions"]).but(undefined=definitions["undefined"])
+    (column,) = variables(schema, [metric], {}, "metric")
     aggregate = conventions.aggregate(metric)
     if aggregate != "mean":
         kind = {"geometric": "geometric mean"}.get(aggregate, aggregate)

@@ -14,6 +14,7 @@ from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.evaluation.rows import Rules
 from polars_rank.frames.tables import collected
 from polars_rank.metrics.names import lower_is_better
+from polars_rank.reporting.estimates import DEFINED
 from polars_rank.reporting.formats import whole_text
 from polars_rank.reporting.question import FIELD
 from polars_rank.stats.run_pairs import PAIRED, baseline_of, is_run, with_baseline
@@ -135,10 +136,10 @@ def queries_of_slices(
 def _with_values(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.LazyFrame:
     """Return the rankings of the runs with their values and those of the baseline."""
     schema = values.collect_schema()
-    (variable,) = variables(schema, [question.first], question.counting, {})
+    (variable,) = variables(schema, [question.first], {})
     keys = question.queries
     # Without a baseline, rankings with an undefined metric are neither best nor worst.
-    value = pl.col(variable.name) if question.baseline is None else variable.value
+    value = pl.col(DEFINED + variable.name) if question.baseline is None else variable.value
     name = pl.lit(None, pl.String) if question.run is None else pl.col(question.run)
     named = dict.fromkeys((*question.keep, *question.slices))
     extra = [each for each in named if each not in question.columns.keys]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_rank._params import check_column, names, used_twice
-from polars_rank.conventions import POLARS_RANK, Conventions, named, read_metrics, with_undefined
+from polars_rank.conventions import POLARS_RANK, Conventions, named, read_metrics
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import schema_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from polars_rank._params import Names
     from polars_rank.columns import Columns
+    from polars_rank.conventions import Undefined
     from polars_rank.metrics.names import Metrics
     from polars_rank.stats.rules import Rule, Rules
 
@@ -137,7 +138,14 @@ class Question:
     @property
     def counting(self) -> Conventions:
         """The conventions with the treatment of undefined values."""
-        return with_undefined(self.conventions, self.undefined)
+        return self.conventions.but(undefined=self.undefined)
+
+    def counting_where(self, rules: Mapping[str, Undefined]) -> Conventions:
+        """Return the conventions with other treatments of undefined values in some columns."""
+        general = self.counting.undefined
+        if not isinstance(general, Mapping):
+            general = {"*": general}
+        return replace(self.counting, undefined={**general, **rules})
 
     @property
     def definitions(self) -> Conventions:

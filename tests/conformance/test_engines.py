@@ -86,7 +86,7 @@ def test_values(tool: str, name: str, log: str) -> None:
     value, tolerance = (elasticsearch, 1e-12) if tool == "Elasticsearch" else (opensearch, 0)
     expected = {query: value(name, *parts) for query, parts in rankings(frame).items()}
     metric = METRICS[tool, name]
-    values = pr.per_query(frame, metric, conventions=tool, undefined="zero")
+    values = pr.per_query(frame, metric, conventions=tool)
     actual = dict(values.select("query", pl.last()).iter_rows())
     assert actual == pytest.approx(expected, rel=tolerance, abs=tolerance)
     mean = pr.evaluate(frame, metric, conventions=tool).item(0, 1)

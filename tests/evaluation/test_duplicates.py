@@ -161,7 +161,7 @@ def test_metrics(
     if removed:
         lists = [[row for row in rows if row.label is not None] for rows in lists]
     expected = expected_of([in_order(rows, ties) for rows in lists], duplicates)
-    actual = pr.per_query(log.lazy(), METRICS, **options).collect(engine=engine)
+    actual = pr.per_query(log.lazy(), METRICS, **options, undefined="null").collect(engine=engine)
     assert_close(actual, expected)
     if duplicates != "credit_each":
         ranked = pr.rank(log, **options).group_by("query").agg(map(pr.metric, METRICS))
@@ -242,7 +242,11 @@ def test_layouts(tmp_path: Path, duplicates: str) -> None:
     shuffled = pr.scan_log(tmp_path / "shuffled.parquet")
     for frame in (log, scanned, shuffled):
         for ties in (None, "input", "worst"):  # no scores are tied
-            found = pr.per_query(frame, METRICS, duplicates=duplicates, ties=ties).lazy().collect()
+            found = (
+                pr.per_query(frame, METRICS, duplicates=duplicates, ties=ties, undefined="null")
+                .lazy()
+                .collect()
+            )
             assert_close(found.sort("query"), expected)
     means = pr.evaluate(log, METRICS, duplicates=duplicates)
     assert means["ap"].item() == pytest.approx(expected["ap"].fill_null(0).mean())
@@ -258,12 +262,12 @@ def test_attributes_and_seen_documents(duplicates: str) -> None:
     log, lists = random_log(2)
     items = pl.DataFrame({"doc": [*"abcdef"], "price": range(6)})
     assert_close(
-        pr.per_query(log, METRICS, duplicates=duplicates, items=items),
+        pr.per_query(log, METRICS, duplicates=duplicates, items=items, undefined="null"),
         expected_of(lists, duplicates),
     )
     cheap = (pl.col("price") < 2).sum().alias("cheap")
     own = [cheap, pl.len().alias("rows"), pl.col("label").count().alias("labels")]
-    found = pr.per_query(log, own, duplicates=duplicates, items=items)
+    found = pr.per_query(log, own, duplicates=duplicates, items=items, undefined="null")
     rows = log.group_by("query", maintain_order=True)
     assert (
         found["cheap"].to_list() == rows.agg(pl.col("doc").is_in(["a", "b"]).sum())["doc"].to_list()
@@ -271,7 +275,9 @@ def test_attributes_and_seen_documents(duplicates: str) -> None:
     assert found["rows"].to_list() == rows.len()["len"].to_list()
     history = pl.DataFrame({"query": range(60), "doc": "a"})
     unseen = [[row for row in ranking if row.doc != "a"] for ranking in lists]
-    found = pr.per_query(log, METRICS, duplicates=duplicates, history=history, exclude_seen=True)
+    found = pr.per_query(
+        log, METRICS, duplicates=duplicates, history=history, exclude_seen=True, undefined="null"
+    )
     assert_close(found, expected_of(unseen, duplicates))
 
 
@@ -326,7 +332,9 @@ def test_ideal_ranking_as_long_as_the_ranking_has_distinct_copies_down_to_k(ties
     cut, whole = "ndcg(depth='retrieved')@3", "ndcg@3"
     metrics = [cut, "ideal_dcg(depth='retrieved')@2", whole]
     options: dict[str, Any] = {"duplicates": "distinct", "ties": ties}
-    actual = pr.per_query(log.lazy(), metrics, **options).collect(engine="streaming")
+    actual = pr.per_query(log.lazy(), metrics, **options, undefined="null").collect(
+        engine="streaming"
+    )
     for rows, values in zip(lists, actual.iter_rows(named=True), strict=True):
         value = dcg([row.label for row in rows[:3]])
         for metric, judged_copies in ((cut, 3), (whole, len(rows))):
