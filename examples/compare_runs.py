@@ -9,8 +9,8 @@ log = search_log(queries=2_000, runs=["bm25", "neural"])
 
 print(pr.evaluate(log, ["ndcg@10", "ap", "rr"], by="run").collect())
 
-# An undefined value (no relevant document) counts as 0, as in the means above.
-values = pr.per_query(log, "ndcg@10", by="run", undefined="zero").collect()
+# The values of which the means above were taken.
+values = pr.per_query(log, "ndcg@10", by="run").collect()
 comparison = pr.compare(values, baseline="bm25")
 print(comparison.select("run", "mean", "difference", "low", "high", "p_value", "verdict"))
 

@@ -19,7 +19,7 @@ with tempfile.TemporaryDirectory() as folder:
 
     # The results are lazy Spark DataFrames: nothing has run yet.
     means = pr.evaluate(log, ["ndcg@10", "ap", "rr"], by="run")
-    values = pr.per_query(log, ["ndcg@10", "ap"], by="run", undefined="zero")
+    values = pr.per_query(log, ["ndcg@10", "ap"], by="run")
     means.show()
 
     # Only a few rows of moments are collected; the comparison runs locally.

@@ -14,7 +14,7 @@ with TemporaryDirectory() as folder:
 
     log = pr.scan_log(path, by="run", progress=True)  # shows a progress bar after 2 seconds
     # Undefined values count as 0, as in `evaluate`.
-    values = pr.per_query(log, ["ndcg@10", "ap", "rr"], by="run", undefined="zero")
+    values = pr.per_query(log, ["ndcg@10", "ap", "rr"], by="run")
     values.sink_parquet(output)
 
     worst = pl.scan_parquet(output).sort("ndcg@10", nulls_last=True).head(5)

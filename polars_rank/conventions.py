@@ -18,7 +18,9 @@ from polars_rank.metrics.metric import (
     Definition,
     Metric,
     checked_parameter,
+    leaves_of,
     parameters_of,
+    with_filled,
 )
 from polars_rank.metrics.names import output_name, resolve
 from polars_rank.metrics.spellings import find
@@ -62,7 +64,6 @@ DUPLICATES = get_args(Duplicates)
 _CHOICES: dict[str, tuple[object, ...]] = {
     "ties": (None, *TIES),
     "undefined": get_args(Undefined),
-    "own": get_args(Undefined),
     "query_set": get_args(QuerySet),
     "unjudged": get_args(Unjudged),
     "duplicates": DUPLICATES,
@@ -84,13 +85,11 @@ class Conventions:
     rel
         Lowest relevant label.
     undefined
-        Value of an undefined metric in the mean: "zero", "one", "skip" (leave the query out), or
-        "null" (the mean is null). Or a mapping to these from names of metrics, such as "ndcg" for
-        NDCG at all cutoffs, or of columns, such as "ndcg@10", with "*" for all others. Names of
-        columns take precedence.
-    own
-        Value of your own expressions that are null, and of undefined metrics of clicks, novelty and
-        diversity: the same choices as for `undefined`, without a mapping.
+        What an undefined metric counts as in the mean: "zero", "one", "skip" (leave the query out),
+        or "null" (the mean is null). Or a mapping to these from names of metrics, such as "ndcg"
+        for NDCG at all cutoffs, or of columns, such as "ndcg@10", with "*" for all others. Names of
+        columns take precedence. By default, each metric counts as its definition says, and an
+        expression that is null does not count.
     query_set
         Queries that the mean includes: "all", or those with at least one "judged" document, one
         "retrieved" document, or one of each ("both").
@@ -149,8 +148,7 @@ class Conventions:
     name: str = "polars_rank"
     ties: Ties | None = None
     rel: float = 1
-    undefined: Undefined | Mapping[str, Undefined] = "zero"
-    own: Undefined = "skip"
+    undefined: Undefined | Mapping[str, Undefined] = field(default_factory=dict)
     query_set: QuerySet = "all"
     unjudged: Unjudged = "nonrelevant"
     duplicates: Duplicates = "error"
@@ -264,26 +262,43 @@ class Conventions:
         own = metric.aggregate if isinstance(metric, Metric) else "mean"
         return self.counts if own == "sum" else own
 
+    @property
+    def _rules(self) -> Mapping[str, Undefined]:
+        """What undefined values count as, by metric or column, with "*" for all others."""
+        return self.undefined if isinstance(self.undefined, Mapping) else {"*": self.undefined}
+
     def counts_as(self, metric: pl.Expr) -> Undefined:
-        """Return the value of an undefined metric, or of an expression that is null."""
-        rules: Mapping[str, Undefined] = {}
-        rest = self.undefined
-        if isinstance(rest, Mapping):
-            rules, rest = rest, rest.get("*", "zero")
-        column = output_name(metric)
-        if column in rules or not isinstance(metric, Metric):
-            return rules.get(column, self.own)
-        rules = {_metric_name(name): value for name, value in rules.items()}
-        values = set()
-        for leaf in metric.leaves:
-            skipped = leaf.definition is not None and leaf.definition.skipped
-            values.add(rules.get(leaf.function.__name__, self.own if skipped else rest))
-        if len(values) > 1:
-            raise ArgumentError(
-                f"the parts of {metric} count as different values where they are undefined; use "
-                ".fill_null(...) on the parts, or evaluate them separately",
-            )
-        return values.pop()
+        """Return what an undefined metric counts as, or an expression of metrics that is null."""
+        rules, column = self._rules, output_name(metric)
+        if column in rules:
+            return rules[column]
+        if isinstance(metric, Metric) and not metric.parts:
+            return self._of_leaf(metric)
+        if any(self._of_leaf(leaf) == "null" for leaf in leaves_of(metric)):
+            return "null"
+        return rules.get("*", "skip")
+
+    def _of_leaf(self, leaf: Metric) -> Undefined:
+        """Return what a single metric counts as where it is undefined."""
+        rules = {_metric_name(name): value for name, value in self._rules.items()}
+        skipped = leaf.definition is not None and leaf.definition.skipped
+        by_default: Undefined = "skip" if skipped else "zero"
+        return rules.get(leaf.function.__name__, rules.get("*", by_default))
+
+    def filled(self, metric: pl.Expr) -> pl.Expr:
+        """Return an expression of metrics that is computed with what they count as.
+
+        A single metric is returned as it is: its undefined values are replaced in the table of all
+        rankings, which takes less time. An expression whose column has a rule of its own is also
+        returned as it is: the rule is about the whole expression.
+        """
+        if output_name(metric) in self._rules:
+            return metric
+        return with_filled(metric, self._value_of_leaf)
+
+    def _value_of_leaf(self, leaf: Metric) -> float | None:
+        value = _number(self._of_leaf(leaf), leaf)
+        return value if isinstance(value, float) else None
 
 
 # A dataclass writes the function itself.
@@ -302,8 +317,7 @@ def check_undefined(undefined: Mapping[str, Undefined], metrics: Iterable[pl.Exp
     """Raise `ArgumentError` if a mapping names a metric that is not evaluated."""
     metrics = [*metrics]
     columns = [output_name(metric) for metric in metrics]
-    leaves = [leaf for metric in metrics if isinstance(metric, Metric) for leaf in metric.leaves]
-    functions = {leaf.function.__name__ for leaf in leaves}
+    functions = {leaf.function.__name__ for metric in metrics for leaf in leaves_of(metric)}
     for name in undefined:
         if name in ("*", *columns) or (isinstance(name, str) and _metric_name(name) in functions):
             continue
@@ -317,7 +331,10 @@ def check_undefined(undefined: Mapping[str, Undefined], metrics: Iterable[pl.Exp
 
 def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
     """Return the value that replaces an undefined one, or "skip" or "null"."""
-    undefined = conventions.counts_as(metric)
+    return _number(conventions.counts_as(metric), metric)
+
+
+def _number(undefined: Undefined, metric: pl.Expr) -> float | Undefined:
     if undefined not in ("zero", "one"):
         return undefined
     aggregate = metric.aggregate if isinstance(metric, Metric) else "mean"
@@ -327,28 +344,6 @@ def counted_as(metric: pl.Expr, conventions: Conventions) -> float | Undefined:
     if isinstance(metric, Metric) and aggregate == "geometric":  # values are logarithms
         return math.log(max(value, metric.arguments.get("floor", 1e-5)))
     return value
-
-
-def with_undefined(
-    conventions: Conventions | str, undefined: Undefined | Mapping[str, Undefined] | None
-) -> Conventions:
-    """Return the conventions with the overrides of `undefined`, as in `evaluate`."""
-    if isinstance(undefined, Mapping) and not undefined:
-        undefined = None
-    definitions = named(conventions).but(undefined=undefined)
-    return definitions.but(own=undefined) if isinstance(undefined, str) else definitions
-
-
-def stated_name(conventions: Conventions) -> str | None:
-    """Return the name that tells statistics how values count; None if they count as by default.
-
-    It is the name of a preset only if values count as in this preset.
-    """
-    preset = _PRESET_OF.get(conventions.name, POLARS_RANK)
-    name = conventions.name
-    if any(getattr(conventions, each) != getattr(preset, each) for each in _COUNTING):
-        return f"{name}, changed" if name in _PRESET_OF else name
-    return None if preset == POLARS_RANK else name
 
 
 def preset_of(name: str) -> Conventions | None:
@@ -464,11 +459,8 @@ def _plain(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
-#: Choices by which statistics of per-query values differ.
-_COUNTING = ("undefined", "own", "counts")
-
 #: Choices that `exceptions` cannot change.
-_WITHOUT_EXCEPTIONS = ("name", "query_set", "counts", "undefined", "own", "exceptions")
+_WITHOUT_EXCEPTIONS = ("name", "query_set", "counts", "undefined", "exceptions")
 
 #: The lowest float above 0.5.
 _OVER_HALF = math.nextafter(0.5, 1)
@@ -486,6 +478,7 @@ TREC_EVAL = Conventions(
     name="trec_eval 10",
     ties="doc",
     text_ids=True,
+    undefined={"yaap": "zero", "unjudged": "zero"},
     query_set="judged",
     gain_from=0,
     parameters={"rounding": "nearest", "rbp.p": 0.9, "rbp_residual.p": 0.9},
@@ -496,6 +489,7 @@ TREC_EVAL_9 = Conventions(
     name="trec_eval 9",
     ties="doc",
     text_ids=True,
+    undefined={"yaap": "zero"},
     query_set="both",
     float32_scores=True,
     gain_from=0,
@@ -514,7 +508,7 @@ NDEVAL = Conventions(
     name="ndeval",
     ties="doc_ascending",
     text_ids=True,
-    undefined={"nnrbp": "null", "*": "zero"},
+    undefined={"nnrbp": "null"},
     query_set="both",
     parameters=_NDEVAL_NORM,
 )
@@ -524,7 +518,7 @@ IR_MEASURES = Conventions(
     name="ir_measures",
     ties="doc",
     text_ids=True,
-    undefined={"pair_accuracy": "skip", "nnrbp": "null", "*": "zero"},
+    undefined={"nnrbp": "null"},
     query_set="judged",
     float32_scores=True,
     gain_from=0,
@@ -567,7 +561,7 @@ SKLEARN = Conventions(
         "label_ranking_average_precision": "one",
         "roc_auc": "null",
         "partial_auc": "null",
-        "*": "zero",
+        **dict.fromkeys(("pr_auc", "coverage_error", "label_ranking_loss", "mcc"), "zero"),
     },
 )
 
@@ -575,7 +569,7 @@ SKLEARN = Conventions(
 TORCHMETRICS = Conventions(
     name="torchmetrics",
     ties="input",
-    undefined={"fall_out": "one", "*": "zero"},
+    undefined={"fall_out": "one", "roc_auc": "zero"},
     float32_scores=True,
     parameters={"average_precision.norm": "hits"},
     exceptions={"ndcg": {"ties": "expected"}},
@@ -585,14 +579,14 @@ LIGHTGBM = Conventions(
     name="LightGBM",
     ties="input",
     rel=_OVER_HALF,
-    undefined="one",
+    undefined={"average_precision": "one", "ndcg": "one", "roc_auc": "one"},
     parameters={"gain": "exp2", "average_precision.norm": "min"},
 )
 
 XGBOOST = Conventions(
     name="XGBoost",
     ties="input",
-    undefined="one",
+    undefined={"average_precision": "one", "ndcg": "one", "precision": "one"},
     float32_scores=True,
     parameters={"gain": "exp2", "average_precision.norm": "min", "precision.depth": "retrieved"},
 )
@@ -601,7 +595,7 @@ CATBOOST = Conventions(
     name="CatBoost",
     ties="worst",
     rel=_OVER_HALF,
-    undefined={"ndcg": "one", "recall": "one", "*": "zero"},
+    undefined={"ndcg": "one", "recall": "one", "roc_auc": "zero"},
     parameters={"average_precision.norm": "min"},
 )
 

@@ -394,9 +394,7 @@ def _evaluated(
             per_query(log, metric, conventions=conventions, **options),
         ]
     )
-    undefined = counted_as(metric, conventions)
-    value = _filled(name, undefined if isinstance(undefined, float) else None)
-    return mean.item(), values.with_columns(value.alias(_VALUE)).drop(name)
+    return mean.item(), values.rename({name: _VALUE})
 
 
 def _largest_changes(

@@ -204,7 +204,7 @@ def test_ids_of_types_without_text() -> None:
     frame = pl.DataFrame({"query": 1, "score": [1.0, 1.0, None], "label": [0, 1, None]})
     for ids in ([b"\xff", b"a", None], [{"a": 2}, {"a": 1}, None]):
         log = frame.with_columns(doc=pl.Series(ids), query=pl.Series([1, 1, 2]))
-        found = pr.per_query(log, "rr", conventions=pr.Conventions(text_ids=True))
+        found = pr.per_query(log, "rr", conventions=pr.Conventions(text_ids=True), undefined="null")
         assert found["rr"].to_list() == [1 / 2, None]
 
 

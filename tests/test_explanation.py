@@ -115,14 +115,14 @@ def test_undefined_lists_that_one_side_leaves_out(undefined: str) -> None:
         "query": ["a", "a", "b", "b", "c"], "score": [2, 1, 2, 1, 1], "label": [1, 0, 0, 1, 0]
     })  # fmt: skip
     other = pr.Conventions(undefined=undefined)
-    why = pr.explain_difference(log, "roc_auc", pr.conventions.POLARS_RANK, other)
-    mean = 0.5 if undefined == "skip" else None
-    change = None if mean is None else pytest.approx(mean - 1 / 3)
+    why = pr.explain_difference(log, "rr", pr.conventions.POLARS_RANK, other)
+    mean = 3 / 4 if undefined == "skip" else None  # of 1 and 1/2
+    change = None if mean is None else pytest.approx(mean - 1 / 2)
     assert why.select("choice", "mean", "change").row(0) == ("undefined", mean, change)
     worst = [] if mean is None else [{"query": "c", "change": mean}]
     assert why["changes"].to_list() == [worst]
-    back = pr.explain_difference(log, "roc_auc", other, pr.conventions.POLARS_RANK)
-    assert back["mean"].to_list() == [pytest.approx(1 / 3)]
+    back = pr.explain_difference(log, "rr", other, pr.conventions.POLARS_RANK)
+    assert back["mean"].to_list() == [pytest.approx(1 / 2)]
     # The defaults of two presets, one of which has a null mean.
     why = pr.explain_difference(log, "roc_auc", pr.conventions.POLARS_RANK, pr.conventions.SKLEARN)
     assert why["mean"][-1] is None and why["share"].null_count() == why.height

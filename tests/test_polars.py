@@ -160,18 +160,23 @@ def test_source_of_rows() -> None:
         assert not found(changed), changed.explain(optimized=False)
 
 
+def test_placeholders() -> None:
+    named = {name: ours.placeholder(name) for name in ("ä", "a(k='x')@1", "b" * 90)}
+    value = pl.col("x").sum().cast(pl.Float64)
+    free = [value.replace(0, None).fill_null(each).alias(name) for name, each in named.items()]
+    table = pl.DataFrame({"x": [0]})
+    assert table.select(free).row(0) == (None, None, None)
+    numbers = {"ä": -11.512925464970229, "a(k='x')@1": 1e-5, "b" * 90: 1.0}
+    filled = [ours.with_replaced(each, numbers) for each in free]
+    assert table.select(filled).row(0) == (*numbers.values(),)
+
+
 def test_lengths_of_a_scan() -> None:
     def read(*_: object) -> object:
         yield pl.DataFrame({"query": [1]}, SCHEMA)
 
     plan = ours.scan_of_files(read, [], lengths=7, schema=SCHEMA)
     assert ours.source_of_rows(plan.filter(pl.col("query") > 0), ["query"]).lengths == 7
-
-
-def test_is_in_memory() -> None:
-    assert ours.is_in_memory(KEYS.lazy().filter(pl.col("query") > 0), "query")
-    assert not ours.is_in_memory(KEYS.lazy().with_columns(query=pl.lit(1)), "query")
-    assert not ours.is_in_memory(source("LOG x"), "query")
 
 
 @pytest.mark.parametrize(("few", "kind"), [(3, ours.FewRows), (2, ours.ManyRows)])

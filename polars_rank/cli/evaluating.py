@@ -63,7 +63,10 @@ def evaluate(
         result, note = evaluation.per_query(rows, metrics, keep=keep, **parameters), None
     else:
         result = evaluation.evaluate(rows, metrics, weight=weight, align=align, **parameters)
-        note = "To count queries with undefined metrics: polars-rank summarize --details"
+        note = (
+            "To count queries with undefined metrics: "
+            "polars-rank summarize --undefined null --details"
+        )
     put(engine.fetched(result), **o.output_options(options), note=note)
 
 

@@ -30,7 +30,7 @@ from polars_rank.cli.sources import (
     scan_table,
 )
 from polars_rank.columns import RUNS
-from polars_rank.conventions import POLARS_RANK, Conventions, named, with_undefined
+from polars_rank.conventions import POLARS_RANK, Conventions, named
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.files import read_toml
 from polars_rank.io.judgments import join_judgments
@@ -193,8 +193,8 @@ def definitions(values: Mapping[str, Any]) -> dict[str, Any]:
 def changed_conventions(given: Mapping[str, Any]) -> Conventions:
     """Return the conventions with the changes of the other metric definitions."""
     changes = {**given}
-    conventions, undefined = changes.pop("conventions"), changes.pop("undefined")
-    return with_undefined(conventions.but(**changes), undefined)
+    conventions: Conventions = changes.pop("conventions")
+    return conventions.but(**changes)
 
 
 def conventions_of(text: str) -> Conventions:

@@ -300,7 +300,7 @@ QuerySet = Annotated[
 Undefined = Annotated[
     list[str],
     option(
-        "Value of undefined metrics, for all or for one metric (default: zero). "
+        "What undefined metrics count as, all or one (default: see the metric). "
         rf"\[choices: {', '.join(get_args(definitions.Undefined))}]",
         DEFINITIONS, metavar="[METRIC=]VALUE",
     ),

@@ -13,21 +13,12 @@ from polars_rank._params import Names, check_column, check_distinct, find_column
 from polars_rank.cli.logs import Log, definitions
 from polars_rank.cli.messages import misused
 from polars_rank.cli.sources import scan_table
-from polars_rank.conventions import (
-    RECTOOLS,
-    Conventions,
-    preset_of,
-    read_metrics,
-    stated_name,
-    with_undefined,
-)
+from polars_rank.conventions import Conventions, read_metrics
 from polars_rank.evaluation.evaluate import per_query as evaluated
-from polars_rank.evaluation.means import CONVENTIONS
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.judges.both_labels import BothLabels
 from polars_rank.stats.moment_tables import is_moments
-from polars_rank.stats.value_columns import variables
 
 #: Options for the evaluation of a log, which do not apply to per-query values.
 _LOG_OPTIONS = (
@@ -129,21 +120,18 @@ class Source(Log):
             if predicted_label is not None:
                 misused("give one of --predicted-label and --predictions")
             predicted = scan_table(predictions, None, {}, self.ids)
-            predicted = self._counted(predicted, requested) if is_log else predicted
             result = replace(result, predictions=predicted)
         if not is_log:
             self._check_evaluated(schema, requested)
             if predicted_label is not None:
                 misused("--predicted-label is for logs; name a table with --predictions")
-            # Statistics read the name of the conventions before they read the other columns.
-            return result.in_memory() if CONVENTIONS in schema else result
+            return result
         if requested is None:
             misused('a log needs metrics; add for example --metrics "ndcg@10 ap"')
         columns = find_columns(schema, {name: names or () for name, names in (kept or {}).items()})
         kept_columns = [*chain(*columns.values())]
         if predicted_label is None:
-            values = source._evaluated(result, kept_columns)
-            return replace(result, table=self._counted(values, requested))
+            return replace(result, table=source._evaluated(result, kept_columns))
         conventions = self.definitions["conventions"]
         both = BothLabels.of(
             schema, read_metrics(requested, conventions), conventions,
@@ -152,18 +140,8 @@ class Source(Log):
         # In memory, because several checks and joins read the values.
         values = collected(source._evaluated(result, kept_columns, both)).lazy()
         both.check(values, [*result.by, *result.query])
-        human, predicted = both.split(self._counted(values, requested))
+        human, predicted = both.split(values)
         return replace(result, table=human, predictions=predicted)
-
-    def _counted(self, values: pl.LazyFrame, metrics: Sequence[str] | None) -> pl.LazyFrame:
-        """Return values in which null does not count, unless they count as a preset states."""
-        counting = with_undefined(self.definitions["conventions"], self.definitions["undefined"])
-        stated = stated_name(counting)
-        if stated is None or preset_of(stated) is not None:
-            return values
-        filled = variables(schema_of(values), metrics, counting, {})
-        skipping = pl.lit(RECTOOLS.name, pl.Enum([RECTOOLS.name])).alias(CONVENTIONS)
-        return values.with_columns(*(each.value for each in filled), skipping)
 
     def table(self) -> pl.LazyFrame:
         """Scan the input, with its rows in their original order."""

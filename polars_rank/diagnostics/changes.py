@@ -17,7 +17,7 @@ from polars_rank._params import (
     whole_number,
 )
 from polars_rank.columns import Score, scored
-from polars_rank.conventions import POLARS_RANK, read_metrics, with_undefined
+from polars_rank.conventions import read_metrics
 from polars_rank.diagnostics.similarity import with_runs
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.evaluate import evaluate, per_query
@@ -160,8 +160,6 @@ def movers(
     free([run, *groups], columns)
     free(queries, columns, "query")
     free(kept, columns, "keep")
-    undefined = options.pop("undefined", None)
-    conventions = with_undefined(options.get("conventions", POLARS_RANK), undefined)
 
     frame, order = with_runs(frame, run, score)
     schema = schema_of(frame)
@@ -177,9 +175,9 @@ def movers(
     )  # fmt: skip
     keys = [*groups, run, *queries]
     taken = dict.fromkeys(keys, "query")
-    (variable,) = variables(schema_of(of_runs), [metric], conventions, taken)
+    (variable,) = variables(schema_of(of_runs), [metric], taken)
     pairs = with_baseline(of_runs, of_base, [*groups, *queries], [variable.name]).filter(PAIRED)
-    value, baseline_value = variable.value, variable.of(baseline_of(variable.name))
+    value, baseline_value = variable.value, baseline_of(variable.name).cast(pl.Float64)
     difference = pl.col("difference")
     # Polars would evaluate the log again for each part of the plan that reads the values.
     pairs = pairs.select(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
+from polars import selectors
 
 from polars_rank._docstrings import described_by
-from polars_rank._params import Names, free
+from polars_rank._params import Names
 from polars_rank._polars import source_of_rows
 from polars_rank.columns import Score
 from polars_rank.conventions import (
@@ -18,12 +19,10 @@ from polars_rank.conventions import (
     Ties,
     Undefined,
     Unjudged,
-    named,
-    stated_name,
 )
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.attributes import warned
-from polars_rank.evaluation.means import CONVENTIONS, COUNTED, NUM_RETRIEVED, Means
+from polars_rank.evaluation.means import COUNTED, NUM_RETRIEVED, Means
 from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation
 from polars_rank.evaluation.rows import RETRIEVED
 from polars_rank.frames.tables import Table, framed
@@ -124,11 +123,14 @@ def evaluate(
         only a score and another one only a label, as in judgments that were not joined. Without
         document ids, rows have no copies.
     undefined
-        Value of a metric that is undefined for a ranking: "zero" (default, as in trec_eval and
-        scikit-learn), "one" (as in LightGBM), "skip" to leave the ranking out of the mean, "null"
-        to make the mean null, or a mapping to these from names of metrics ("ndcg", for all cutoffs)
-        or of result columns ("ndcg@10"), with "*" for the rest. By default, nulls of your own
-        expressions and of metrics of clicks, novelty and diversity are skipped.
+        What a metric counts as where it is undefined for a ranking: "zero", "one" (as in LightGBM),
+        "skip" to leave the ranking out of the mean, "null" to make the mean null, or a mapping to
+        these from names of metrics ("ndcg", for all cutoffs) or of result columns ("ndcg@10"), with
+        "*" for the rest. Default: 0 for metrics of which 0 is the worst value, such as NDCG and
+        recall; others, such as AUC and correlations, do not count. `list_metrics` has a column with
+        these defaults. In an expression of metrics, they are replaced before the expression is
+        computed, so that the mean of `1 - m` is 1 minus the mean of `m`. An expression that is null
+        all the same does not count.
     weight
         Column of the weight of each query, such as its traffic: finite, not negative, one value
         per ranking. Means are weighted; sums are sums of weighted values.
@@ -159,7 +161,9 @@ def evaluate(
     -------
     LazyFrame or DataFrame
         One row per group, sorted: the `by` columns, `queries` (the number of rankings), and one
-        column per metric. Lazy if `frame` is lazy; a Spark DataFrame if `frame` is one. With a
+        column per metric: the mean of the column of `per_query`, except for counts, such as
+        `num_retrieved`, which are sums, and `log_average_precision` and `log_bpref`, which are
+        geometric means. Lazy if `frame` is lazy; a Spark DataFrame if `frame` is one. With a
         `query_set` other than "all", also `queries_judged` and `queries_retrieved`. Without `by`,
         one row, even for an empty log (0 queries, null means). With `labels`, one row per group and
         judge, with the column `judge` after those of `by`; a judge without labels has no row.
@@ -265,10 +269,10 @@ def per_query(
     ties, rel, unjudged, query_set, duplicates
         As in `evaluate`.
     undefined
-        Value of a metric that is undefined for a ranking: "null" (default), "zero", "one", or a
-        mapping to these from names of metrics ("ndcg", for all cutoffs) or of result columns
-        ("ndcg@10"), with "*" for the rest. Polars' own mean skips nulls, whereas `evaluate` counts
-        them as 0 by default.
+        What a metric counts as where it is undefined for a ranking: "zero", "one", "skip" or
+        "null", or a mapping to these from names of metrics ("ndcg", for all cutoffs) or of result
+        columns ("ndcg@10"), with "*" for the rest. "skip" and "null" return null. By default, the
+        values are those of which `evaluate` takes the mean, and null does not count.
     keep
         Columns of the log to keep in the result. They must have one value per ranking.
     items, history, exclude_seen, conventions, progress
@@ -277,17 +281,16 @@ def per_query(
     Returns
     -------
     LazyFrame or DataFrame
-        The `by`, `query` and `keep` columns and one column per metric, null where the metric is
-        undefined. With `labels`, one row per ranking and judge, with the column `judge` after those
+        The `by`, `query` and `keep` columns and one column per metric. The mean of a column is that
+        of `evaluate` without `weight` and `align`, except for metrics that `evaluate` adds up, and
+        for logarithms, of which it returns the geometric mean. Values of a Boolean expression are 0
+        and 1. With `labels`, one row per ranking and judge, with the column `judge` after those
         of the query; rankings of queries that do not count for a judge are left out. Lazy if
         `frame` is lazy; a Spark DataFrame if `frame` is one. With `by` or `scores`, the column
         `num_retrieved` comes before the metrics, unless another column has that name: the number of
-        retrieved documents. Statistics use it to warn about runs that retrieved nothing. With a
-        preset, or with `conventions` of your own by which undefined values or counts enter means in
-        another way than by default, the column `conventions` is an Enum of their name. Statistics
-        then use the preset, or ask for your own. Rows are sorted by their keys, or in the order of
-        the log if `scan_log` found the rows of each ranking adjacent. Spark returns rows in no
-        particular order.
+        retrieved documents. Statistics use it to warn about runs that retrieved nothing. Rows are
+        sorted by their keys, or in the order of the log if `scan_log` found the rows of each
+        ranking adjacent. Spark returns rows in no particular order.
 
     Raises
     ------
@@ -327,7 +330,7 @@ def per_query(
     >>> df = pl.DataFrame({
     ...     "query": ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [0, 1, 0]
     ... })
-    >>> pr.per_query(df, ["rr", "p@1"])
+    >>> pr.per_query(df, ["rr", "p@1"], undefined="null")
     shape: (2, 3)
     ┌───────┬──────┬─────┐
     │ query ┆ rr   ┆ p@1 │
@@ -361,25 +364,12 @@ def per_query(
         conventions=conventions,
         progress=progress,
     )
-    return per_query_table(frame, evaluation, conventions, fills=undefined is not None)
+    return per_query_table(frame, evaluation)
 
 
-def per_query_table(
-    frame: pl.LazyFrame,
-    evaluation: Evaluation,
-    conventions: Conventions | str,
-    *,
-    fills: bool,
-) -> pl.LazyFrame:
-    """Return the result of `per_query`.
-
-    `conventions` are those of the call. `fills` says whether undefined values are replaced.
-    """
-    stated = stated_name(named(conventions))
-    added = [] if stated is None else [CONVENTIONS]
-    evaluation.check_names(added)
-    free(evaluation.query, added, "query")
-    free(evaluation.keep, added, "keep")
+def per_query_table(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
+    """Return the result of `per_query`."""
+    evaluation.check_names()
     names = [column.name for column in evaluation.metrics]
     judge = [] if evaluation.labels is None else [JUDGE]
     groups = [name for name in evaluation.by if name not in judge]
@@ -393,13 +383,6 @@ def per_query_table(
     if evaluation.items is not None:
         rankings = warned(rankings, [*evaluation.by, *evaluation.query])
     number = [pl.col(RETRIEVED).alias(NUM_RETRIEVED)] if counted else []
-    # The schema states the name, so that statistics know it without reading a row.
-    states = [] if stated is None else [pl.lit(stated, pl.Enum([stated])).alias(CONVENTIONS)]
-    rankings = rankings.select(*keys, *number, *states, *names)
-    if not fills:
-        return rankings
-    return rankings.with_columns(
-        pl.col(column.name).fill_null(column.counts_as)
-        for column in evaluation.metrics
-        if isinstance(column.counts_as, float)
-    )
+    values = [column.counted.alias(column.name) for column in evaluation.metrics]
+    conditions = selectors.by_name(*names) & selectors.boolean()
+    return rankings.select(*keys, *number, *values).with_columns(conditions.cast(pl.Float64))

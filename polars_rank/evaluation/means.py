@@ -34,9 +34,6 @@ _SHIFT = 1.5 * 2.0**32
 #: The column of the per-query table with the number of retrieved documents.
 NUM_RETRIEVED = "num_retrieved"
 
-#: The column of the per-query table with the name of its conventions, if they are not the default.
-CONVENTIONS = "conventions"
-
 #: Conditions for the rankings that count, by query set.
 COUNTED = {
     "judged": pl.col(JUDGED),
@@ -94,7 +91,10 @@ class Means(NamedTuple):
                     f"metric {column.name!r} (`metrics`) must aggregate to one value per ranking, "
                     f"such as a sum; found {column.metric}"
                 )
-        sums = [MetricSum.of(column, query_set, evaluation.weight) for column in evaluation.metrics]
+        sums = [
+            MetricSum.of(column, query_set, evaluation.weight, evaluation.align)
+            for column in evaluation.metrics
+        ]
         query = [name for name in (*by, *evaluation.query) if name not in runs]
         judges = evaluation.labels or ()
         label = " or ".join(map(repr, judges or [evaluation.label]))
@@ -314,6 +314,8 @@ class MetricSum(NamedTuple):
     mean: pl.Expr
     #: The value of undefined rankings, or "skip" or "null".
     counts_as: float | Undefined
+    #: The value of missing rankings, or "skip" or "null".
+    counts_as_missing: float | Undefined
     weighted: bool
     #: Whether the values are known to be numbers.
     is_number: bool
@@ -321,7 +323,13 @@ class MetricSum(NamedTuple):
     undefined_if: str | None = None
 
     @classmethod
-    def of(cls, column: MetricColumn, query_set: QuerySet, weight: str | None) -> MetricSum:
+    def of(
+        cls,
+        column: MetricColumn,
+        query_set: QuerySet,
+        weight: str | None,
+        align: Align | None = None,
+    ) -> MetricSum:
         """Return the sum of a metric."""
         name, undefined = column.name, column.counts_as
         is_metric = isinstance(column.metric, Metric)
@@ -353,6 +361,7 @@ class MetricSum(NamedTuple):
         mean = pl.when(nulls == 0).then(mean) if undefined == "null" else mean
         return cls(
             name, aggregate, sums, columns, mean.alias(name), undefined,
+            column.counts_as_missing if align == "all" else "skip",
             weighted=weights is not None, is_number=is_metric, undefined_if=reason,
         )  # fmt: skip
 
@@ -364,9 +373,9 @@ class MetricSum(NamedTuple):
 
     def undefined(self, number: pl.Expr, weight: pl.Expr) -> list[pl.Expr]:
         """Return the sums over undefined rankings, given their number and their weight."""
-        if not isinstance(self.counts_as, float):
+        if not isinstance(self.counts_as_missing, float):
             return _named(self.columns, pl.lit(None, pl.Float64), weight * 0, number)
-        value = pl.lit(self.counts_as)
+        value = pl.lit(self.counts_as_missing)
         total = value * weight if self.aggregate == "sum" else value
         return _named(self.columns, total, weight, number)
 

@@ -37,7 +37,8 @@ from polars_rank.evaluation.attributes import with_attributes, without_seen
 from polars_rank.evaluation.corrections import Correction
 from polars_rank.frames.tables import Table, lazy, schema_of
 from polars_rank.metrics.analyses import names_read, reads_labels, reads_order
-from polars_rank.metrics.metric import Metric, tree_of
+from polars_rank.metrics.expressions import expression
+from polars_rank.metrics.metric import Metric, leaves_of, tree_of
 from polars_rank.metrics.names import output_name, resolve
 
 if TYPE_CHECKING:
@@ -96,13 +97,21 @@ OPTIONS.update(
 )
 
 
+#: The ranked table, for expressions of metrics over a ranking without documents.
+_RANKED = {
+    "score": pl.Float64(), "label": pl.Float64(), "rank": pl.UInt32(), "ideal_rank": pl.UInt32(),
+    "relevant": pl.Boolean(), "hits": pl.UInt32(),
+}  # fmt: skip
+
+
 class MetricColumn(NamedTuple):
     """A column of the per-query table: a metric and its conventions."""
 
     name: str
     metric: pl.Expr
     conventions: Conventions
-    #: The value of undefined rankings in means, or "skip" or "null".
+    #: What null counts as in means: a number, "skip" or "null". The leaves of an expression are
+    #: filled, so that its nulls are of rankings for which it does not count.
     counts_as: float | Undefined
 
     @classmethod
@@ -110,7 +119,25 @@ class MetricColumn(NamedTuple):
         """Return the column of a metric, with the parameters that the conventions set."""
         applied = conventions.apply(metric) if isinstance(metric, Metric) else metric
         value = counted_as(metric, conventions)
-        return cls(output_name(metric), applied, conventions.of(metric), value)
+        return cls(output_name(metric), conventions.filled(applied), conventions.of(metric), value)
+
+    @property
+    def counted(self) -> pl.Expr:
+        """The values of the per-query table as they enter means; null does not count."""
+        value = pl.col(self.name)
+        return value.fill_null(self.counts_as) if isinstance(self.counts_as, float) else value
+
+    @property
+    def counts_as_missing(self) -> float | Undefined:
+        """The value of a ranking that is missing, or "skip" or "null"."""
+        metric = self.metric
+        if isinstance(self.counts_as, float) or not leaves_of(metric):
+            return self.counts_as
+        whole = expression(metric.nowhere) if isinstance(metric, Metric) else metric
+        if not {*whole.meta.root_names()} <= _RANKED.keys():
+            return self.counts_as
+        value = pl.DataFrame(schema=_RANKED).select(whole.cast(pl.Float64)).item()
+        return self.counts_as if value is None else value
 
 
 class Evaluation(NamedTuple):
@@ -171,10 +198,9 @@ class Evaluation(NamedTuple):
         exclude_seen: bool = False,
     ) -> Evaluation:
         """Check the parameters of `evaluate` and `per_query`."""
-        own = undefined if isinstance(undefined, str) else None  # for users' own expressions
         definitions = named(conventions).but(
             ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, duplicates=duplicates,
-            undefined=undefined, own=own,
+            undefined=undefined,
         )  # fmt: skip
         resolved = [] if metrics is None else resolve(metrics, definitions.name)
         if isinstance(undefined, Mapping):

@@ -78,10 +78,15 @@ class BothLabels:
         others = {name: value for name, value in options.items() if name != "label"}
         return {**others, "labels": [self.label, self.predicted_label]}
 
-    def per_query(self, frame: pl.LazyFrame, **options: Any) -> pl.LazyFrame:
-        """Return per-query values by both labels, with shares of judged documents for `check`."""
+    def per_query(
+        self, frame: pl.LazyFrame, more: Sequence[pl.Expr] = (), **options: Any
+    ) -> pl.LazyFrame:
+        """Return per-query values by both labels, with shares of judged documents for `check`.
+
+        `more` are metrics in addition to those of the evaluation.
+        """
         shares = [judged(k, depth="retrieved").alias(f"{_SHARE} {k}") for k in self._cutoffs]
-        return per_query(frame, [*self.metrics, *shares], **self.applied(options))
+        return per_query(frame, [*self.metrics, *more, *shares], **self.applied(options))
 
     def split(self, values: pl.LazyFrame) -> tuple[pl.LazyFrame, pl.LazyFrame]:
         """Return the values by labels of people of the queries they judged, and predicted ones."""

@@ -9,7 +9,6 @@ import polars as pl
 
 from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names
-from polars_rank.conventions import POLARS_RANK
 from polars_rank.errors import ArgumentError, DataError, number_of, warn
 from polars_rank.evaluation.checks import with_check
 from polars_rank.evaluation.corrections import Correction, corrected_metric
@@ -162,12 +161,7 @@ def corrected(
     has_ids = given.read(log)[1].doc is not None
     labels = {judge, human, "label"}  # the ranked table has the judge's labels as "label"
     columns = [_corrected(column, labels, has_ids=has_ids) for column in given.metrics]
-    values = per_query_table(
-        log,
-        given._replace(metrics=columns),
-        options.get("conventions", POLARS_RANK),
-        fills=options.get("undefined") is not None,
-    )
+    values = per_query_table(log, given._replace(metrics=columns))
     return _checked(values, log, given.by, correction)
 
 

@@ -71,8 +71,7 @@ def system_agreement(
     ----------
     values
         Per-query values of several runs under several judges, as `per_query` returns them with
-        `labels`: one row per query, run and judge, one column per metric, null where a metric is
-        undefined.
+        `labels`: one row per query, run and judge, one column per metric. Null does not count.
     metrics
         Names of columns, or metrics such as `pr.ndcg(10)`. Default: all columns of floats. If a
         lower value of a metric is better, the run with the lowest mean is the best.
@@ -336,7 +335,7 @@ class _Agreement:
         """Return the shares of pairs of runs with the same and opposite winners, and a note."""
         np = numpy()
         source = replace(
-            self.source, table=common.lazy(), metrics=[variable._replace(fill=None)],
+            self.source, table=common.lazy(), metrics=[variable],
             by=(self.judge,),
         )  # fmt: skip
         rows = rows_of_pairs(source, every=True)

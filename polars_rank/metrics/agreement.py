@@ -98,7 +98,9 @@ def _weights(good: pl.Expr, retrieved: pl.Expr, p: float) -> pl.Expr:
     return (pl.lit(float(p)).pow(places - 1) / places).head(depth).cum_sum(reverse=True)
 
 
-@define_metric(low=-1, undefined="all labels or all scores are equal", order_matters="never")
+@define_metric(
+    low=-1, skipped=True, undefined="all labels or all scores are equal", order_matters="never"
+)
 def kendall_tau_b() -> Value:
     r"""Kendall's tau-b: rank correlation between scores and labels.
 
@@ -130,7 +132,7 @@ def kendall_tau_b() -> Value:
     return _pair_statistic(_tau_b)
 
 
-@define_metric(perfect=None, undefined="all labels are equal", order_matters="never")
+@define_metric(perfect=None, skipped=True, undefined="all labels are equal", order_matters="never")
 def ordered_pair_accuracy() -> Value:
     r"""Ordered pair accuracy: fraction of document pairs in the order of their labels.
 
@@ -162,7 +164,9 @@ def ordered_pair_accuracy() -> Value:
     return _pair_statistic(_ordered_share)
 
 
-@define_metric(low=-1, undefined="all labels or all scores are equal", order_matters="never")
+@define_metric(
+    low=-1, skipped=True, undefined="all labels or all scores are equal", order_matters="never"
+)
 def spearman() -> Value:
     r"""Spearman's rho: correlation between the ranks by score and by label.
 

@@ -35,7 +35,7 @@ __all__ = [
 _NO_CLICK = "no document was clicked"
 
 
-@define_metric(undefined="no document was shown", order_matters="cutoff")
+@define_metric(skipped=True, undefined="no document was shown", order_matters="cutoff")
 def ctr(k: int | None = None, *, click: str = "click") -> Value:
     r"""Click-through rate: fraction of the first k documents that were clicked.
 

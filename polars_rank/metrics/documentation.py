@@ -92,11 +92,10 @@ def _implied(definition: Any) -> Iterator[str]:
     if definition.undefined is None:
         yield "Never null."
     elif definition.aggregate == "geometric":
-        yield f"Null if {definition.undefined}."
-    elif definition.skipped:
-        yield f"Null if {definition.undefined}; by default, the mean ignores such rankings."
+        yield f"Undefined if {definition.undefined}."
     else:
-        yield f"Null if {definition.undefined}; by default, the mean counts such rankings as 0."
+        counted = "do not count" if definition.skipped else "count as 0"
+        yield f"Undefined if {definition.undefined}; by default, such rankings {counted}."
     if definition.order_matters == "never":
         yield "The `ties` rule of `evaluate` has no effect."
         return

@@ -52,7 +52,11 @@ def judged(k: int | None = None, *, depth: Literal["k", "retrieved"] = "k") -> V
     return _share(JUDGED, k, depth)
 
 
-@define_metric(undefined="no cutoff is given and no document was retrieved", order_matters="cutoff")
+@define_metric(
+    skipped=True,
+    undefined="no cutoff is given and no document was retrieved",
+    order_matters="cutoff",
+)
 def unjudged(k: int | None = None) -> Value:
     r"""Unjudged: fraction of the first k ranks that hold a document without a label.
 
@@ -149,8 +153,8 @@ def log_bpref(*, floor: float = 1e-5, rel: float | None = None) -> Value:
     Returns
     -------
     Metric
-        One Float64 per ranking, 0 or less. `evaluate` returns the geometric mean of bpref, in which
-        null counts as `floor` by default.
+        One Float64 per ranking, 0 or less. `evaluate` returns the geometric mean of bpref, in
+        which an undefined bpref counts as `floor` by default.
 
     References
     ----------

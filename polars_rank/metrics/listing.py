@@ -11,6 +11,8 @@ from polars_rank.metrics.aliases import ALIASES
 from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER, Definition
 
+AGGREGATES = {"mean": "mean", "sum": "sum", "geometric": "geometric mean"}
+
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "metric": pl.String,
     "parameters": pl.String,
@@ -22,6 +24,8 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "family": pl.String,
     "formula": pl.String,
     "undefined": pl.String,
+    "counts_as": pl.Float64,
+    "aggregate": pl.String,
     "source": pl.String,
 }
 
@@ -43,7 +47,10 @@ def list_metrics() -> pl.DataFrame:
         - `aliases`: other names that `evaluate` accepts;
         - `family`: module in which the metric is defined;
         - `formula`: formula in LaTeX;
-        - `undefined`: condition under which the metric is null for a ranking; null if it never is;
+        - `undefined`: condition under which the metric is undefined for a ranking; null if it never
+          is;
+        - `counts_as`: what an undefined ranking counts as by default; null if it does not count;
+        - `aggregate`: what `evaluate` returns: the "mean", "sum" or "geometric mean";
         - `source`: publication or tool in which the metric is defined.
 
     Examples
@@ -79,10 +86,20 @@ def list_metrics() -> pl.DataFrame:
                 family(definition),
                 description.formula or None,
                 definition.undefined,
+                _counts_as(definition),
+                AGGREGATES[definition.aggregate],
                 description.source or None,
             )
         )
     return pl.DataFrame(rows, SCHEMA, orient="row")
+
+
+def _counts_as(definition: Definition[...]) -> float | None:
+    """Return the value of an undefined ranking in the mean."""
+    if definition.undefined is None or definition.skipped:
+        return None
+    floor = inspect.signature(definition).parameters.get("floor")
+    return 0.0 if definition.aggregate != "geometric" or floor is None else floor.default
 
 
 def family(definition: Definition[...]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+import re
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property, wraps
 from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, cast, get_args
@@ -19,14 +20,14 @@ from polars_rank._params import (
     threshold,
     whole_number,
 )
-from polars_rank._polars import aliases, inner, is_elementwise
+from polars_rank._polars import aliases, inner, is_elementwise, placeholder, with_replaced
 from polars_rank.discounts import DISCOUNTS
 from polars_rank.errors import ArgumentError, short
 from polars_rank.gains import GAINS, function_of, gain_of
 from polars_rank.metrics.analyses import check_functions
 from polars_rank.metrics.documentation import completed, described, displayed
 from polars_rank.metrics.expressions import expression
-from polars_rank.metrics.nodes import UserExpression, Value
+from polars_rank.metrics.nodes import UserExpression, Value, value_of
 from polars_rank.metrics.nodes import described as found
 from polars_rank.metrics.terms import where
 
@@ -126,9 +127,23 @@ class Metric(pl.Expr, metaclass=_OwnNames):
     @property
     def _pyexpr(self) -> Any:  # type: ignore[override]
         """The expression in Polars' engine, built when the metric is used as an expression."""
-        marked = MADE_OF + SEPARATOR.join(map(str, self.leaves))
-        plain = expression(self.tree).alias(marked)
-        return inner(plain.alias(self.output_name))
+        return inner(self._marked.alias(self.output_name))
+
+    @property
+    def _marked(self) -> pl.Expr:
+        """The metric as an expression that shows its leaves, with places for what they count as."""
+        if self.parts and self.function is not _fill_null:
+            arguments = {
+                key: UserExpression(each._marked) if isinstance(each, Metric) else each
+                for key, each in self.arguments.items()
+            }
+            return expression(self.function(**arguments))
+        plain = expression(self.tree)
+        if self.definition is not None and (
+            self.definition.undefined is not None or self.arguments.get("irrelevant") is not None
+        ):
+            plain = plain.fill_null(placeholder(str(self)))
+        return plain.alias(MADE_OF + SEPARATOR.join(map(str, self.leaves)))
 
     @cached_property
     def tree(self) -> Value:
@@ -172,6 +187,35 @@ class Metric(pl.Expr, metaclass=_OwnNames):
             for key, each in self.arguments.items()
         }
         return Metric(self.function, arguments, self.output_name)
+
+    def filled(self, counted: Callable[[Metric], float | None]) -> Metric:
+        """Return the metric with the undefined values of its leaves replaced, under its name.
+
+        `counted` returns the value of a leaf, or None if it stays null. `fill_null` says itself
+        what the metric in it counts as.
+        """
+        if self.function is _fill_null:
+            return self
+        if self.parts:
+            arguments = {
+                key: each.filled(counted) if isinstance(each, Metric) else each
+                for key, each in self.arguments.items()
+            }
+            return Metric(self.function, arguments, self.output_name)
+        value = counted(self)
+        return self if value is None else self.fill_null(value)
+
+    @property
+    def nowhere(self) -> Value:
+        """The metric as a tree in which all its leaves are undefined."""
+        if not self.parts:
+            return value_of(None)
+        return self.function(
+            **{
+                key: each.nowhere if isinstance(each, Metric) else each
+                for key, each in self.arguments.items()
+            }
+        )
 
     @property
     def lower_is_better(self) -> bool:
@@ -266,7 +310,10 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         return _combined(_subtract, 0, self, super().__add__)
 
     def fill_null(self, value: Any = None, strategy: Any = None, limit: int | None = None) -> Any:
-        """Return the metric with nulls replaced; given a number, the result is a metric."""
+        """Return the metric with nulls replaced; given a number, the result is a metric.
+
+        The number is what the metric then counts as where it is undefined.
+        """
         if strategy is None and limit is None and is_number(value):
             return Metric(_fill_null, {"left": self, "right": value}, self.output_name)
         return super().fill_null(value, strategy, limit)
@@ -312,10 +359,11 @@ def define_metric(
     aggregate
         How `evaluate` aggregates the values of all rankings.
     undefined
-        Condition under which the metric is null for a ranking, in words that follow "if"; None if
-        it never is.
+        Condition under which the metric is undefined (null) for a ranking, in words that follow
+        "if"; None if it never is.
     skipped
-        Whether the mean ignores rankings with null unless the call says otherwise.
+        Whether undefined rankings do not count, unless a call says otherwise. False: they count as
+        0, which should be the worst value.
     lower_is_better
         Whether a lower value is better.
     order_matters
@@ -464,6 +512,42 @@ def made_of(expression: pl.Expr) -> list[str]:
     return [name for names in aliases(expression, MADE_OF) for name in names.split(SEPARATOR)]
 
 
+def leaves_of(metric: pl.Expr) -> list[Metric]:
+    """Return the single metrics that a metric or an expression combines."""
+    return metric.leaves if isinstance(metric, Metric) else [*_named_leaves(metric).values()]
+
+
+def _named_leaves(expression: pl.Expr) -> dict[str, Metric]:
+    """Return the single metrics in a plain expression by name, with parameters that are numbers."""
+    found = {}
+    for name in dict.fromkeys(made_of(expression)):
+        function, numbers = re.split(r"[(@]", name, maxsplit=1)[0], _NUMBERS.findall(name)
+        if function in REGISTER:
+            found[name] = Metric(
+                REGISTER[function].function, {key: float(number) for key, number in numbers}
+            )
+    return found
+
+
+def with_filled(metric: pl.Expr, counted: Callable[[Metric], float | None]) -> pl.Expr:
+    """Return an expression of metrics in which their undefined values are replaced.
+
+    `counted` returns the value of a single metric, or None if it stays null.
+    """
+    if isinstance(metric, Metric):
+        return metric.filled(counted) if metric.parts else metric
+    values = {name: counted(leaf) for name, leaf in _named_leaves(metric).items()}
+    known = {name: each for name, each in values.items() if each is not None}
+    try:
+        return with_replaced(metric, known)
+    except pl.exceptions.ComputeError as error:
+        raise ArgumentError(
+            f"an expression of {', '.join(known)} has a Python function that cannot be pickled, so "
+            "undefined values of the metrics in it cannot be replaced before it is called "
+            f"({error}); use expressions of Polars, or pass undefined='null'"
+        ) from error
+
+
 def _rebuilt(made_by: Any, arguments: Mapping[str, Any], name: str) -> Metric:
     """Return an unpickled metric, given its definition, or its function if it combines others."""
     if not hasattr(made_by, "function"):
@@ -505,6 +589,9 @@ def _shown(metric: Metric) -> str:
     ]
     return "\n\n".join(part for part in parts if part)
 
+
+#: Parameters in the name of a metric that are numbers.
+_NUMBERS = re.compile(r"(\w+)=(-?[\d.]+(?:e-?\d+)?)(?=[,)])")
 
 #: Functions that check parameters of many metrics and return the checked value.
 _CHECKED: dict[str, Callable[[Any], Any]] = {

@@ -29,6 +29,7 @@ __all__ = [
 @define_metric(
     perfect=1,
     undefined="all or none of the retrieved documents are relevant",
+    skipped=True,
     order_matters="never",
 )
 def roc_auc(*, rel: float | None = None) -> Value:
@@ -67,7 +68,9 @@ def _ranks_of_hits(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
     return score.rank("average").filter(hit).sum()
 
 
-@define_metric(perfect=1, undefined="no retrieved document is relevant", order_matters="never")
+@define_metric(
+    perfect=1, skipped=True, undefined="no retrieved document is relevant", order_matters="never"
+)
 def pr_auc(*, rel: float | None = None) -> Value:
     r"""PR AUC: area under the precision-recall curve, by the trapezoidal rule.
 
@@ -107,6 +110,7 @@ def _area(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
 @define_metric(
     perfect=None,
     undefined="all or none of the retrieved documents are relevant",
+    skipped=True,
     order_matters="never",
 )
 def partial_auc(*, max_fpr: float = 1, rel: float | None = None) -> Value:
@@ -161,7 +165,10 @@ def _area_below(score: pl.Expr, hit: pl.Expr, *, max_fpr: float) -> pl.Expr:
 
 
 @define_metric(
-    perfect=1, undefined="all or none of the first k documents are relevant", expected=False
+    perfect=1,
+    skipped=True,
+    undefined="all or none of the first k documents are relevant",
+    expected=False,
 )
 def pair_accuracy(k: int | None = None, *, rel: float | None = None) -> Value:
     r"""Pair accuracy: fraction of relevant-nonrelevant pairs in the right order.
@@ -194,7 +201,9 @@ def pair_accuracy(k: int | None = None, *, rel: float | None = None) -> Value:
     return ratio(hits * others - wrong, hits * others)
 
 
-@define_metric(perfect=1, undefined="no retrieved document is relevant", order_matters="never")
+@define_metric(
+    perfect=1, skipped=True, undefined="no retrieved document is relevant", order_matters="never"
+)
 def label_ranking_average_precision(*, rel: float | None = None) -> Value:
     r"""Label ranking average precision: mean precision at the score of each hit.
 
@@ -232,6 +241,7 @@ def _precision_at_hits(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
 @define_metric(
     perfect=0,
     undefined="all or none of the retrieved documents are relevant",
+    skipped=True,
     lower_is_better=True,
     order_matters="never",
 )
@@ -273,6 +283,7 @@ def _wrong_pairs(score: pl.Expr, hit: pl.Expr) -> pl.Expr:
     low=1,
     high=None,
     undefined="no retrieved document is relevant",
+    skipped=True,
     lower_is_better=True,
     order_matters="never",
 )

@@ -166,7 +166,7 @@ def log_average_precision(
     -------
     Metric
         One Float64 per ranking, 0 or less. `evaluate` returns the geometric mean of AP, in which
-        null counts as `floor` by default.
+        an undefined AP counts as `floor` by default.
 
     References
     ----------
@@ -184,7 +184,9 @@ def log_average_precision(
     return average_precision.tree(k, rel=rel).clip(floor).log()
 
 
-@define_metric(low=None, high=None, undefined="no document is relevant", expected=False)
+@define_metric(
+    low=None, high=None, skipped=True, undefined="no document is relevant", expected=False
+)
 def yaap(*, rel: float | None = None) -> Value:
     r"""Yet another average precision: a smoothed logit of AP.
 

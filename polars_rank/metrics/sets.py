@@ -369,7 +369,12 @@ def utility(
     return _within(value, size)
 
 
-@define_metric(undefined="every document is relevant", lower_is_better=True, order_matters="cutoff")
+@define_metric(
+    skipped=True,
+    undefined="every document is relevant",
+    lower_is_better=True,
+    order_matters="cutoff",
+)
 def fall_out(k: int | None = None, *, size: int | None = None, rel: float | None = None) -> Value:
     r"""Fall-out: fraction of the nonrelevant documents that are among the first k.
 
@@ -435,6 +440,7 @@ def classification_accuracy(
 
 @define_metric(
     low=-1,
+    skipped=True,
     undefined="all or none of the documents are relevant, or all or none are among the first k",
     order_matters="cutoff",
 )

@@ -67,6 +67,7 @@ _LINEAR: Mapping[Function, set[int]] = {
     operator.truediv: {1},
     quotient: {1},
     conditional: {0},
+    pl.Expr.fill_null: {1},  # the order of tied documents does not make a metric undefined
 }
 
 

@@ -126,6 +126,7 @@ def rbp_residual(k: int | None = None, *, p: float = 0.8) -> Value:
     low=None,
     high=None,
     undefined="the sum of the labels of the retrieved documents is not above 0",
+    skipped=True,
     lower_is_better=True,
 )
 def average_relevance_position() -> Value:

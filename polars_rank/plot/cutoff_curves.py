@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import free, public, share, whole_number
-from polars_rank.conventions import POLARS_RANK, counted_as, named, read_metrics
+from polars_rank.conventions import POLARS_RANK, named, read_metrics
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import curves
 from polars_rank.evaluation.evaluate import per_query
@@ -191,29 +191,20 @@ def _estimated(
     if not metrics:
         raise ArgumentError("nothing to draw: `ks` is empty; pass at least one cutoff")
     columns, requested = _columns(log, run, options), [*metrics.values()]
-    conventions = named(options.get("conventions", POLARS_RANK))
-    counting = conventions.but(undefined=options.get("undefined"))
-    by = _by(columns, {**options, "undefined": "null"})
-    values = collected(per_query(log, requested, **by))
-    fills = {output_name(each): counted_as(each, counting) for each in requested}
+    values = collected(per_query(log, requested, **_by(columns, options)))
+    names = [output_name(each) for each in requested]
     parts = values.partition_by(columns) if columns else [values]
-    undefined = max(max(part.select(*fills).null_count().row(0)) for part in parts or [values])
-    # Names that are no metrics: null values do not count in `summarize`.
-    names = {name: f"point {place}" for place, name in enumerate(fills)}
-    counted_values = values.with_columns(
-        pl.col(name).fill_null(fill) for name, fill in fills.items() if isinstance(fill, float)
-    ).rename(names)
+    undefined = max(max(part.select(names).null_count().row(0)) for part in parts or [values])
     summary = summarize(
-        counted_values, [*names.values()], run=columns[0] if columns else None,
+        values, names, run=columns[0] if columns else None,
         query=options.get("query", "query"), confidence=confidence, details=True,
     )  # fmt: skip
-    point = pl.col("metric").replace_strict(dict(zip(names.values(), metrics, strict=True)))
+    point = pl.col("metric").replace_strict(dict(zip(names, metrics, strict=True)))
     table = summary.select(*groups(columns), "queries", "low", "high", x=point, y="mean")
-    fill = fills[output_name(requested[-1])]
     methods = [_METHODS[each] for each in _METHODS if each in summary.get_column("method")]
     return table, [
         _description(requested[-1], options, table.get_column("queries"))
-        + undefined_note(undefined, fill if isinstance(fill, float) else None),
+        + undefined_note(undefined),
         f"{confidence_text([confidence])} of the mean ({', '.join(methods)})" if methods else "",
     ]
 

@@ -325,10 +325,9 @@ def counted(numbers: Iterable[int | None], what: str = "queries") -> str:
     return f"{low:,} {what}" if low == high else f"{low:,} to {high:,} {what}"
 
 
-def undefined_note(number: int, fill: float | None) -> str:
-    """Return a note on the value that undefined ones count as; empty if there are none."""
-    treatment = "skipped" if fill is None else f"counted as {fill:g}"
-    return f" · {number:,} undefined, {treatment}" if number else ""
+def undefined_note(number: int) -> str:
+    """Return a note on values that do not count; empty if there are none."""
+    return f" · {number:,} undefined, skipped" if number else ""
 
 
 def aggregate_title(name: str) -> str:

@@ -109,7 +109,7 @@ def differences(
         bars,
         [*_layers(runs, x, y, tips, data.colors_of_change), zero],
         title=f"{name}{data.direction}: {others} vs. {label_of(baseline)}, per query",
-        subtitle=_counts(spread, data.metric.fill),
+        subtitle=_counts(spread),
     )
 
 
@@ -167,7 +167,7 @@ def _layers(runs: Runs, x: Any, y: Any, tips: list[Any], colors: tuple[str, str]
     return [*parts, under_the_pointer.encode(**bar, tooltip=tips)]
 
 
-def _counts(spread: pl.DataFrame, fill: float | None) -> list[str]:
+def _counts(spread: pl.DataFrame) -> list[str]:
     """Return the numbers of higher, equal and lower queries by run, and the number of queries."""
     rows = spread.sort("run").iter_rows(named=True)
     subtitle = [
@@ -177,5 +177,5 @@ def _counts(spread: pl.DataFrame, fill: float | None) -> list[str]:
     ]
     few = 4
     other_runs = [f"and {len(subtitle) - few} more runs"] if len(subtitle) > few else []
-    undefined = undefined_note(max(spread.get_column("undefined")), fill)
+    undefined = undefined_note(max(spread.get_column("undefined")))
     return [*subtitle[:few], *other_runs, counted(spread.get_column("queries")) + undefined]

@@ -29,7 +29,7 @@ _UNDEFINED, _EITHER = OWN + "undefined", OWN + "either"
 
 
 class Values(NamedTuple):
-    """The values of one metric, with undefined ones replaced, and the keys of rankings."""
+    """The values of one metric, and the keys of rankings."""
 
     group: Group
     metric: value_columns.Variable
@@ -55,8 +55,7 @@ class Values(NamedTuple):
         by = value_columns.with_judge(schema, columns, metrics)
         taken = {name: parameter for parameter, named in columns.items() for name in named}
         taken |= dict.fromkeys(by, "by")
-        table, conventions = value_columns.with_conventions(table, schema)
-        requested = value_columns.variables(schema, metrics, conventions, taken, "metric")
+        requested = value_columns.variables(schema, metrics, taken, "metric")
         if len(requested) > 1:
             names = ", ".join(repr(each.name) for each in requested)
             raise ArgumentError(f"a chart shows one metric; set `metric` to one of {names}")
@@ -71,7 +70,7 @@ class Values(NamedTuple):
         if query is not None:
             group.check_unique()
         given = metric if isinstance(metric, pl.Expr) else requested[0].name
-        return cls(group, requested[0], runs, direction_note(given, conventions.name))
+        return cls(group, requested[0], runs, direction_note(given))
 
     @property
     def rows(self) -> pl.DataFrame:
@@ -98,9 +97,9 @@ class Values(NamedTuple):
         return self._statistics(self.rows, value)
 
     def description(self, spread: pl.DataFrame) -> str:
-        """Return the number of queries and the treatment of undefined values."""
+        """Return the numbers of queries and of undefined values."""
         undefined = max(spread.get_column("undefined"), default=0)
-        return counted(spread.get_column("queries")) + undefined_note(undefined, self.metric.fill)
+        return counted(spread.get_column("queries")) + undefined_note(undefined)
 
     def check_baseline(self, baseline: Any) -> None:
         """Raise an error unless the baseline has rows."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_rank.errors import number_of
 from polars_rank.frames.tables import collected
+from polars_rank.reporting.estimates import DEFINED
 from polars_rank.reporting.evidence import compared_again
 from polars_rank.reporting.formats import count, number, percent, text
 from polars_rank.reporting.headline import headline as headline_of
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from polars_rank.reporting.headline import Comparison, Headline
     from polars_rank.reporting.question import Question
 
-#: Values of `undefined` that a report compares.
-_UNDEFINED = ("zero", "one", "skip")
+#: Values of `undefined` that a report compares, and what an undefined metric then counts as.
+_UNDEFINED = {"zero": 0.0, "one": 1.0, "skip": None}
 _TIES = {
     "doc": "by document id, descending", "doc_ascending": "by document id, ascending",
     "best": "the higher label first", "worst": "the lower label first",
@@ -48,12 +48,15 @@ def _undefined_alerts(
     run, dtype = str(question.run), evidence.values.collect_schema()[str(question.run)]
     runs = (comparison.run, comparison.other)
     pair = evidence.values.filter(pl.any_horizontal(is_run(run, dtype, each) for each in runs))
-    undefined = pl.col(headline.metric).is_null().sum()
+    undefined = pl.col(DEFINED + headline.metric).is_null().sum()
     counts = pair.group_by(question.queries).agg(one=(pl.len() == 2) & (undefined == 1))
     ones = int(collected(counts.select(pl.col("one").sum())).item())
     results: dict[str, list[str]] = {}
-    for rule in _UNDEFINED if ones else ():
-        results.setdefault(_result(evidence, question, rule), []).append(f'`undefined="{rule}"`')
+    for rule, value in _UNDEFINED.items() if ones else ():
+        result = _sentence(
+            headline_of(compared_again(evidence, question, value), question).comparison
+        )
+        results.setdefault(result, []).append(f'`undefined="{rule}"`')
     results.pop(_sentence(comparison), None)
     if results:
         others = "; ".join(f"with {' or '.join(rules)}, {each}" for each, rules in results.items())
@@ -62,13 +65,6 @@ def _undefined_alerts(
             f"({percent(ones / comparison.row['queries'])}) in one of the two runs, and this "
             f"result depends on how they count: {others}."
         )
-
-
-def _result(evidence: Evidence, question: Question, rule: str) -> str:
-    """Return the result of the headline if undefined values count by another rule."""
-    other = replace(question, undefined=rule)
-    changed = headline_of(compared_again(evidence, other), other)
-    return _sentence(changed.comparison)
 
 
 def _sentence(comparison: Comparison | None) -> str:

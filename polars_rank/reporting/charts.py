@@ -71,8 +71,7 @@ def pictures(evidence: Evidence, question: Question) -> Pictures:
     drawn_runs = runs[:_MAX_RUNS]
     result = Pictures(_config(), [], drawn_runs[1:] if len(drawn_runs) > 1 else [])
     result.other_runs = len(runs) - len(drawn_runs)
-    counted = Values(evidence.values).counted(question).table
-    values = _rows_of_runs(counted, question, drawn_runs)
+    values = _rows_of_runs(Values(evidence.values).counted.table, question, drawn_runs)
     size = 0
     for metric in question.metrics:
         if size > _MAX_CHARACTERS:

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 from polars import selectors
 
-from polars_rank._params import free
-from polars_rank.conventions import POLARS_RANK, counted_as, stated_name
+from polars_rank._params import OWN
 from polars_rank.errors import RankWarning, number_of, warn
-from polars_rank.evaluation.means import CONVENTIONS
 from polars_rank.frames.tables import collected
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import lower_is_better, output_name
@@ -20,10 +18,9 @@ from polars_rank.reporting.question import names_of
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.run_pairs import is_run
 from polars_rank.stats.summary import summarize
-from polars_rank.stats.value_columns import variables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from polars_rank.reporting.question import Question
 
@@ -33,8 +30,8 @@ _BOUNDS = ("low", "high", "low_uncorrected", "high_uncorrected")
 _OF_SLICES = ("slice", "value", "contribution")
 #: Maximum number of runs for all pairwise comparisons.
 _MAX_RUNS = 10
-#: A preset in which null values do not count.
-_SKIPPING = "RecTools"
+#: Prefix of columns of values that are null where a metric is undefined, whatever it counts as.
+DEFINED = OWN + "defined "
 _OPPOSITE = {"better": "worse", "worse": "better"}
 #: Columns of which those of the opposite comparison are the negative numbers.
 _NEGATED = {
@@ -54,10 +51,22 @@ class Values(NamedTuple):
         """The values of all queries: by predicted labels, if there are some."""
         return self.table if self.predictions is None else self.predictions
 
-    def counted(self, question: Question) -> Values:
-        """Return the values as `evaluate` counts them, null only where they do not count."""
-        predictions = None if self.predictions is None else _counted(self.predictions, question)
-        return Values(_counted(self.table, question), predictions)
+    @property
+    def counted(self) -> Values:
+        """The values without the columns of `DEFINED`."""
+        return self._changed(lambda table: table.drop(selectors.starts_with(DEFINED)))
+
+    def counted_as(self, value: float | None, metrics: Sequence[pl.Expr]) -> Values:
+        """Return the values in which undefined metrics count as a number, or do not count."""
+        number = pl.lit(value, dtype=pl.Float64)
+        filled = [
+            pl.col(DEFINED + name).fill_null(number).alias(name) for name in names_of(metrics)
+        ]
+        return self._changed(lambda table: table.with_columns(filled))
+
+    def _changed(self, change: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Values:
+        predictions = None if self.predictions is None else change(self.predictions)
+        return Values(change(self.table), predictions)
 
 
 class Estimates(NamedTuple):
@@ -69,21 +78,6 @@ class Estimates(NamedTuple):
     comparison: pl.DataFrame | None
     #: The means of slices, if they are needed, and with a baseline their comparisons.
     slices: Sequence[pl.DataFrame]
-
-
-def _counted(values: pl.LazyFrame, question: Question) -> pl.LazyFrame:
-    if stated_name(question.conventions) is not None:
-        values = values.drop(CONVENTIONS)
-    schema = values.collect_schema()
-    filled = variables(schema, question.metrics, question.counting, {})
-    values = values.with_columns(each.value for each in filled)
-    if all(
-        each.fill is not None or not isinstance(counted_as(metric, POLARS_RANK), float)
-        for each, metric in zip(filled, question.metrics, strict=True)
-    ):
-        return values
-    free(schema.names(), [CONVENTIONS], "keep")
-    return values.with_columns(pl.lit(_SKIPPING, pl.Enum([_SKIPPING])).alias(CONVENTIONS))
 
 
 def estimates(values: Values, question: Question) -> Estimates:
@@ -106,7 +100,7 @@ def means(
     values: Values, question: Question, by: Sequence[str] = (), slices: Sequence[str] = ()
 ) -> pl.DataFrame:
     """Return the means of each run and group, and of its slices."""
-    counted = values.counted(question)
+    counted = values.counted
     options = {"run": question.run, **_options(counted, question, by, slices)}
     table = summarize(counted.table, question.metrics, **options)
     return _within_range(collected(table), counted, question)
@@ -116,7 +110,7 @@ def comparisons(
     values: Values, question: Question, by: Sequence[str] = (), slices: Sequence[str] = ()
 ) -> pl.DataFrame:
     """Return the comparisons with the baseline, or of all pairs without one."""
-    counted = values.counted(question)
+    counted = values.counted
     options = {"run": question.run, **_options(counted, question, by, slices)}
     table = compare(counted.table, question.metrics, baseline=question.baseline, **options)
     return _within_range(collected(table), counted, question)
@@ -179,13 +173,15 @@ def ranked(summary: pl.DataFrame, question: Question) -> pl.DataFrame:
 def _with_undefined(summary: pl.DataFrame, values: Values, question: Question) -> pl.DataFrame:
     """Return means with the numbers of undefined values, some of which may count."""
     run, metrics = [] if question.run is None else [question.run], names_of(question.metrics)
-    undefined = values.table.select(*run, pl.col(metrics).is_null())
+    undefined = values.table.select(
+        *run, *(pl.col(DEFINED + name).is_null().alias(name) for name in metrics)
+    )
     counts = collected(undefined.group_by(run).sum() if run else undefined.sum())
     counts = counts.unpivot(metrics, index=run, variable_name="metric", value_name="undefined")
     for metric in question.metrics:
         name = output_name(metric)
         number = sum(counts.filter(pl.col("metric") == name).get_column("undefined"))
-        if number and question.counting.counts_as(metric) == "null":
+        if number and question.conventions.counts_as(metric) == "null":
             warn(
                 f"{name} is undefined for {number_of(number, 'ranking')}, which the report leaves "
                 "out; `evaluate` returns null for their mean"
@@ -199,7 +195,8 @@ def _within_range(table: pl.DataFrame, values: Values, question: Question) -> pl
     """Return a table of means or of differences, with its bounds clipped to the metrics' ranges.
 
     The range includes all values, which some labels and treatments of duplicates put outside of the
-    range of the definition. The column of undefined values is left out: here, they are filled.
+    range of the definition. The column of null values is left out, for
+    that of undefined ones.
     """
     known = {
         output_name(each): (each.definition.low, each.definition.high)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_rank._params import OWN
+from polars_rank.conventions import check_undefined
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
 from polars_rank.errors import DataError
@@ -17,6 +19,7 @@ from polars_rank.frames.tables import collected
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.reporting.estimates import (
+    DEFINED,
     Values,
     comparisons,
     estimates,
@@ -128,13 +131,18 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
 def _written(frame: pl.LazyFrame, question: Question, path: Path) -> Values:
     """Write the per-query values to a file; return them by labels of people and predicted ones."""
     both = question.both_labels
+    undefined = question.conventions.undefined
+    if isinstance(undefined, Mapping):
+        check_undefined(undefined, question.metrics)
+    defined = [each.alias(DEFINED + output_name(each)) for each in question.metrics]
     options: dict[str, Any] = {
-        "by": question.splits, "keep": question.kept, **question.options
+        "by": question.splits, "keep": question.kept, **question.options,
+        "conventions": question.counting_where(dict.fromkeys(map(output_name, defined), "null")),
     }  # fmt: skip
     if both is None:
-        plan = per_query(frame, question.metrics, **options)
+        plan = per_query(frame, [*question.metrics, *defined], **options)
     else:
-        plan = both.per_query(frame, **options)
+        plan = both.per_query(frame, defined, **options)
     try:
         with path.open("wb") as file:
             plan.sink_parquet(file)
@@ -147,11 +155,12 @@ def _written(frame: pl.LazyFrame, question: Question, path: Path) -> Values:
     return Values(*both.split(values))
 
 
-def compared_again(evidence: Evidence, question: Question) -> Estimates:
-    """Return the means and comparisons of another question."""
+def compared_again(evidence: Evidence, question: Question, undefined: float | None) -> Estimates:
+    """Return the means and comparisons if undefined metrics count as a number, or do not count."""
     overall = replace(question, cluster=evidence.units.cluster, slices=())
+    values = Values(evidence.values, evidence.predictions)
     with no_warnings():
-        return estimates(Values(evidence.values, evidence.predictions), overall)
+        return estimates(values.counted_as(undefined, question.metrics), overall)
 
 
 def _has_only_relevant(labels: pl.DataFrame, question: Question) -> bool:
@@ -192,7 +201,7 @@ def _curves(
     longest = collected(counts.max()).item() or 0
     at: dict[str, tuple[str, int]] = {}
     requested: list[pl.Expr] = []
-    undefined = {}
+    counts_as = {}
     for metric in question.metrics:
         if not isinstance(metric, Metric) or not metric.has_cutoff:
             continue
@@ -201,19 +210,19 @@ def _curves(
                 name = f"curve {len(requested)}"
                 at[name] = output_name(metric), k
                 requested.append(metric.at(k).alias(name))
-                undefined[name] = question.counting.counts_as(metric)
+                counts_as[name] = question.conventions.counts_as(metric)
     if not requested:
         return None
     both = question.both_labels
     options = dict(question.options) if both is None else both.applied(question.options)
+    options["conventions"] = question.counting_where(counts_as)
     # Means and ranges are both computed from these values.
     values_at = collected(
         per_query(frame, requested, by=question.splits, keep=question.kept_units, **options)
     ).lazy()
     at_cutoffs = Values(values_at) if both is None else Values(*both.split(values_at))
-    other = replace(question, metrics=requested, undefined=undefined)
     with no_warnings():
-        table = means(at_cutoffs, other)
+        table = means(at_cutoffs, replace(question, metrics=requested))
     column = pl.col("metric")
     return table.with_columns(
         metric=column.replace_strict({name: metric for name, (metric, _) in at.items()}),

@@ -60,7 +60,7 @@ def boards(evidence: Evidence, question: Question) -> Mapping[str, Board]:
     if question.predicted_label is not None:
         return {}
     overall = replace(question, cluster=evidence.units.cluster)
-    values = Values(evidence.values).counted(question).table
+    values = Values(evidence.values).counted.table
     result = {}
     for metric in question.metrics:
         try:

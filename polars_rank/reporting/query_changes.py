@@ -13,6 +13,7 @@ from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.evaluation.rows import Rules
 from polars_rank.frames.tables import collected
 from polars_rank.metrics.names import lower_is_better
+from polars_rank.reporting.estimates import DEFINED
 from polars_rank.reporting.formats import is_link
 from polars_rank.stats.run_pairs import PAIRED, baseline_of, is_run, with_baseline
 from polars_rank.stats.value_columns import variables
@@ -173,10 +174,10 @@ def queries_of_slices(
 def _with_values(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.LazyFrame:
     """Return the rankings of the runs with their values and those of the baseline."""
     schema = values.collect_schema()
-    (variable,) = variables(schema, [question.first], question.counting, {})
+    (variable,) = variables(schema, [question.first], {})
     keys = question.queries
     # Without a baseline, rankings with an undefined metric are neither best nor worst.
-    value = pl.col(variable.name) if question.baseline is None else variable.value
+    value = pl.col(DEFINED + variable.name) if question.baseline is None else variable.value
     name = pl.lit(None, pl.String) if question.run is None else pl.col(question.run)
     extra = [each for each in question.slices if each not in question.columns.keys]
     values = values.select(name.alias(_RUN), *keys, *extra, value.alias(_VALUE)).drop_nulls(_VALUE)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
 from polars_rank._params import check_column, names, used_twice
-from polars_rank.conventions import Conventions, named, read_metrics, with_undefined
+from polars_rank.conventions import Conventions, named, read_metrics
 from polars_rank.errors import ArgumentError, hint, short
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import schema_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from polars_rank._params import Names
     from polars_rank.columns import Columns
+    from polars_rank.conventions import Undefined
     from polars_rank.metrics.names import Metrics
     from polars_rank.stats.rules import Rule, Rules
 
@@ -64,8 +65,6 @@ class Question:
     predicted_label: str | None
     #: Parameters of `per_query` other than `by` and `keep`.
     options: Mapping[str, Any]
-    #: How undefined values count, if it is not by the conventions.
-    undefined: Any = None
 
     @classmethod
     def of(
@@ -132,10 +131,12 @@ class Question:
         conventions: Conventions = self.options["conventions"]
         return conventions
 
-    @property
-    def counting(self) -> Conventions:
-        """The conventions with the treatment of undefined values."""
-        return with_undefined(self.conventions, self.undefined)
+    def counting_where(self, rules: Mapping[str, Undefined]) -> Conventions:
+        """Return the conventions with other treatments of undefined values in some columns."""
+        general = self.conventions.undefined
+        if not isinstance(general, Mapping):
+            general = {"*": general}
+        return replace(self.conventions, undefined={**general, **rules})
 
     @property
     def splits(self) -> list[str]:

@@ -312,9 +312,7 @@ def _parts(source: Values, population: Population) -> Iterator[tuple[Rows, Rows,
                 "runs on the same queries"
             )
         context = Context(weighted=source.is_weighted, queries=queries, missing=total - queries)
-        of_metric = replace(
-            source, metrics=[Variable(variable.name, None, variable.lower_is_better)]
-        )
+        of_metric = replace(source, metrics=[Variable(variable.name, variable.lower_is_better)])
         if tasks:
             common, context.tasks = (
                 _of_tasks(common, of_metric, population),

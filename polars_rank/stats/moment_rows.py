@@ -105,7 +105,7 @@ class _Source:
                 task = pl.struct(self.by).rank("dense").alias(OWN + "task")
                 values = own.select(task, self.run, pl.col(name).struct.field("md").alias(name))
                 source = Values(
-                    [Variable(name, None, self.lower_is_better[name])], (), self.run,
+                    [Variable(name, self.lower_is_better[name])], (), self.run,
                     (OWN + "task",), table=values.lazy(),
                 )  # fmt: skip
                 yield rows_of_runs(source), rows_of_pairs(source, every=True), context

@@ -8,7 +8,6 @@ import polars as pl
 
 from polars_rank._params import OWN, check_column
 from polars_rank.errors import DataError, SchemaError, number_of, warn
-from polars_rank.evaluation.means import CONVENTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,11 +29,6 @@ def check_predictions(
                 f"column {name!r} must have the same type in `values` and `predictions`; found "
                 f"{schema[name]} and {predictions[name]}; cast one of them"
             )
-    if schema.get(CONVENTIONS) != predictions.get(CONVENTIONS):
-        raise DataError(
-            f"`values` and `predictions` state different conventions in the column {CONVENTIONS!r};"
-            " compute both with the same conventions"
-        )
 
 
 def with_predictions(

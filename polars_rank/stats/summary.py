@@ -238,9 +238,8 @@ def summarize(
     effective number n of units is below 90% of their number, the t distribution has
     (Σe²)² / Σe⁴ - 1 degrees of freedom for the units' residuals e, at most n - 1.
 
-    Undefined (null) values of a metric count as in the mean of `evaluate`: as 0 by default, or as
-    the conventions of `per_query` say, which are in the column `conventions`. Nulls of other
-    columns do not count.
+    Null values do not count. `per_query` returns the values that count, such as 0 for the NDCG of a
+    query without relevant documents.
 
     With `repeated`, the interval is a confidence sequence. It is an approximation for many queries:
     there should be at least 100 at the first look, and for rare events at least 30 events.

@@ -1,4 +1,4 @@
-"""The columns of per-query values: runs, queries, judges, conventions and metrics."""
+"""The columns of per-query values: runs, queries, judges and metrics."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import Names, check_column, find_columns, names, used_twice
-from polars_rank._polars import is_in_memory
 from polars_rank.columns import default_column
-from polars_rank.conventions import POLARS_RANK, Conventions, counted_as, preset_of
 from polars_rank.errors import ArgumentError, DataError, SchemaError, short, warn
-from polars_rank.evaluation.means import CONVENTIONS
 from polars_rank.frames.ids import is_text
 from polars_rank.metrics.names import listed, lower_is_better, output_name, read
 
@@ -25,22 +22,15 @@ JUDGE = "judge"
 
 
 class Variable(NamedTuple):
-    """A column of per-query values."""
+    """A column of per-query values; null does not count."""
 
     name: str
-    #: The value that an undefined (null) value counts as; None if it does not count.
-    fill: float | None = None
     lower_is_better: bool = False
 
     @property
     def value(self) -> pl.Expr:
-        """The values as floats, null where they do not count."""
-        return self.of(pl.col(self.name))
-
-    def of(self, column: pl.Expr) -> pl.Expr:
-        """Return the values of another column, filled in the same way."""
-        value = column.cast(pl.Float64)
-        return value if self.fill is None else value.fill_null(self.fill)
+        """The values as floats."""
+        return pl.col(self.name).cast(pl.Float64)
 
 
 def run_column(schema: pl.Schema, run: str | None, *, required: bool = False) -> str | None:
@@ -107,60 +97,16 @@ def unknown_run(run: str, runs: Sequence[Any], parameter: str, value: Any) -> Da
     )
 
 
-def with_conventions(table: pl.LazyFrame, schema: pl.Schema) -> tuple[pl.LazyFrame, Conventions]:
-    """Return the table and the conventions that its column states, by which undefined values count.
-
-    Collecting the table raises `DataError` if only some of the rows state conventions.
-    """
-    dtype = schema.get(CONVENTIONS)
-    if dtype is None or not is_text(dtype):
-        return table, POLARS_RANK
-    if is_in_memory(table, CONVENTIONS):
-        stated = table.select(pl.col(CONVENTIONS).unique()).collect().to_series().to_list()
-    elif isinstance(dtype, pl.Enum) and len(dtype.categories) == 1:
-        stated = dtype.categories.to_list()
-    else:
-        raise SchemaError(
-            f"the conventions in the column {CONVENTIONS!r} are not known before it is read; cast "
-            f"it, as in pl.col({CONVENTIONS!r}).cast(pl.Enum(['trec_eval'])), or drop it"
-        )
-    if len(stated) > 1:
-        raise _different(stated)
-    if not stated or stated[0] is None:
-        return table, POLARS_RANK
-    conventions = preset_of(stated[0])
-    if conventions is None:
-        raise ArgumentError(
-            f"the table has values of the conventions {stated[0]!r} (column {CONVENTIONS!r}), "
-            "whose settings are not known; fill the undefined (null) values that count, and drop "
-            "the column"
-        )
-
-    def check(column: pl.Series) -> pl.Series:
-        if column.null_count():
-            raise _different([stated[0], None])
-        return column
-
-    checked = pl.col(CONVENTIONS).map_batches(check, return_dtype=dtype, is_elementwise=True)
-    return table.with_columns(checked), conventions
-
-
-def _different(stated: Sequence[str | None]) -> DataError:
-    found = ", ".join(sorted("none" if name is None else repr(str(name)) for name in stated))
-    return DataError(
-        f"the table has values of different conventions in the column {CONVENTIONS!r}: {found}; "
-        "compute all values with the same conventions"
-    )
-
-
 def variables(
     schema: pl.Schema,
     metrics: Metrics | None,
-    conventions: Conventions,
     taken: Mapping[str, str],
     parameter: str = "metrics",
 ) -> list[Variable]:
     """Return the given metrics, or all columns of floats; raise if they are not numbers.
+
+    Booleans are numbers, too. They are not chosen by default, because a column that `per_query`
+    keeps may be one.
 
     `taken` maps the columns that are not metrics to their parameters.
     """
@@ -185,17 +131,15 @@ def variables(
             raise used_twice(name, taken[name], parameter)
         if name in [variable.name for variable in selected]:
             raise ArgumentError(f"`{parameter}` has the column {name!r} twice")
-        metric = metric_of(name, conventions.name) if isinstance(each, str) else each
-        counted = counted_as(metric, conventions)
-        fill = counted if isinstance(counted, float) else None
-        selected.append(Variable(name, fill, lower_is_better(metric)))
+        metric = metric_of(name) if isinstance(each, str) else each
+        selected.append(Variable(name, lower_is_better(metric)))
     return selected
 
 
-def metric_of(name: str, tool: str = POLARS_RANK.name) -> pl.Expr:
+def metric_of(name: str) -> pl.Expr:
     """Return the metric with the name of a column, or the column."""
     try:
-        return read(name, tool)
+        return read(name)
     except ArgumentError:
         return pl.col(name)
 

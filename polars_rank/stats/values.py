@@ -25,7 +25,6 @@ from polars_rank.stats.value_columns import (
     run_column,
     unknown_run,
     variables,
-    with_conventions,
     with_judge,
 )
 
@@ -81,8 +80,7 @@ class Values(Roles):
         groups = columns["by"] if predictions is not None else with_judge(schema, columns, metrics)
         taken = {name: parameter for parameter, each in columns.items() for name in each}
         taken |= dict.fromkeys(groups, "by")
-        table, conventions = with_conventions(table, schema)
-        selected = variables(schema, metrics, conventions, taken)
+        selected = variables(schema, metrics, taken)
         return cls(
             selected, groups, runs, columns["query"], weight, columns["cluster"],
             columns["slices"], table=table,
@@ -116,7 +114,7 @@ class Values(Roles):
         return with_predictions(human, judged, keys, self.run, metrics, roles)
 
     def collected(self, table: pl.LazyFrame) -> pl.DataFrame:
-        """Return the columns of all roles, and of the metrics with undefined values filled."""
+        """Return the columns of all roles, and of the metrics."""
         schema = schema_of(table)
         kept = dict.fromkeys((*self.keys, *self.cluster, *self.slices))
         columns = [*map(pl.col, kept), *(each.value for each in self.metrics)]

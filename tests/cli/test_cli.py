@@ -420,9 +420,9 @@ def test_undefined_values_of_each_query(tmp_path: Path) -> None:
         "--format",
         "json",
     ]
-    assert [row["rr"] for row in json.loads(run(*arguments)[1])] == [None, 1]
-    one = run(*arguments, "--undefined", "zero")
-    assert [row["rr"] for row in json.loads(one[1])] == [0, 1]
+    assert [row["rr"] for row in json.loads(run(*arguments)[1])] == [0, 1]
+    null = run(*arguments, "--undefined", "null")
+    assert [row["rr"] for row in json.loads(null[1])] == [None, 1]
 
 
 @pytest.mark.parametrize("normalize", ["ips", "snips"])

@@ -75,6 +75,7 @@ def test_infinite_numbers_are_not_null(here: Path) -> None:
     assert [json.loads(line) for line in Path("out.ndjson").read_text().splitlines()] == rows
     assert pl.read_csv("out.csv")["x"].to_list() == [-math.inf, None, 0.5]
     lists = ["evaluate", "log.parquet", "-m", "rr", "--per-query", "--format", "json"]
+    lists += ["--undefined", "null"]
     assert [row["rr"] for row in json.loads(run(*lists)[1])].count(None) == 1
 
 
@@ -292,7 +293,7 @@ def test_a_terminal_of_80_columns_shows_a_line_per_row(
     everything = on_terminal(monkeypatch, 300, "compare", *options)
     assert "hidden" not in everything and "baseline_mean" in everything
     shown = on_terminal(monkeypatch, 80, "evaluate", *options[:3], "--by", "run")
-    assert shown.splitlines()[-1].endswith("polars-rank summarize --details")
+    assert shown.splitlines()[-1].endswith("summarize --undefined null --details")
 
 
 def test_metrics_are_filtered_and_paged(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

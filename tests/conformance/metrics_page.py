@@ -12,7 +12,7 @@ from pathlib import Path
 import polars_rank as pr
 from polars_rank.metrics.listing import family
 from polars_rank.metrics.documentation import described, displayed
-from polars_rank.metrics.metric import REGISTER
+from polars_rank.metrics.metric import REGISTER, Definition
 
 from .table import names
 
@@ -54,8 +54,9 @@ a score. $R$ is the number of relevant documents, retrieved or not, which are th
 label of at least `rel`. Hits are the relevant documents retrieved down to the given rank. $(i)$ is
 the i-th document of the ideal ranking, in which documents are sorted by label.
 
-If a metric is undefined for a ranking, it is null in `per_query`. In the mean of `evaluate` it
-counts as 0, or as given by `undefined`.
+If a metric is undefined for a ranking, it counts as 0 if 0 is its worst value; otherwise, it does not
+count. The tables say which. The parameter `undefined` says otherwise, and a preset counts as its tool;
+see [How numbers are defined](conventions.md#undefined-values).
 
 **Ties.** The parameter `ties` of `evaluate` applies to all metrics of a call: `"doc"`,
 `"doc_ascending"`, `"best"`, `"worst"`, `"input"`, or `"expected"`, which is the mean over all
@@ -103,13 +104,22 @@ def ties(name: str) -> str:
 
 
 def _table(metrics: list[str]) -> str:
-    rows = [["metric", "range", "undefined if", "ties"], ["---"] * 4]
+    rows = [["metric", "range", "undefined if", "counts as", "ties"], ["---"] * 5]
     for name in metrics:
         build = REGISTER[name]
         low, high = ("" if bound is None else f"{bound:g}" for bound in (build.low, build.high))
         values = "0 or 1" if build.binary else f"{low or '-∞'} … {high or '∞'}"
-        rows.append([_link(name), values, build.undefined or "*never*", ties(name)])
+        rows.append(
+            [_link(name), values, build.undefined or "*never*", _counted(build), ties(name)]
+        )
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _counted(build: Definition[...]) -> str:
+    """Return what an undefined ranking counts as by default."""
+    if build.undefined is None:
+        return ""
+    return "nothing" if build.skipped else "`floor`" if build.aggregate == "geometric" else "0"
 
 
 def _entry(name: str, aliases: list[str], elsewhere: dict[str, dict[str, None]]) -> str:

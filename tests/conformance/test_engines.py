@@ -77,7 +77,7 @@ def test_values(tool: str, name: str, log: str) -> None:
     frame = LOGS[log]()
     expected = {query: elasticsearch(name, *parts) for query, parts in rankings(frame).items()}
     metric = METRICS[tool, name]
-    values = pr.per_query(frame, metric, conventions=tool, undefined="zero")
+    values = pr.per_query(frame, metric, conventions=tool)
     actual = dict(values.select("query", pl.last()).iter_rows())
     assert actual == pytest.approx(expected, rel=1e-12, abs=1e-12)
     mean = pr.evaluate(frame, metric, conventions=tool).item(0, 1)

@@ -169,7 +169,7 @@ def evaluated(evaluate: Callable[..., pl.DataFrame], tool: str, name: str) -> pl
 def test_accuracy(tool: str, name: str) -> None:
     options = {"query": "user", "doc": "item", "position": "position", "conventions": tool}
     log, metric = accuracy_log(tool), ACCURACY[tool, name]
-    values = pr.per_query(log, metric, **options).drop("conventions")
+    values = pr.per_query(log, metric, **options)
     ours = dict(values.drop_nulls().iter_rows())
     theirs = {user: v for user, v in FOUND["values"][tool][name].items() if v is not None}
     if (tool, name) in DIFFERENT:
@@ -188,7 +188,7 @@ def test_accuracy(tool: str, name: str) -> None:
 @pytest.mark.filterwarnings("ignore:`items` has no row")
 @pytest.mark.parametrize(("tool", "name"), BEYOND_ACCURACY, ids=map("-".join, BEYOND_ACCURACY))
 def test_value_of_every_user(tool: str, name: str) -> None:
-    ours = dict(evaluated(pr.per_query, tool, name).drop("conventions").iter_rows())
+    ours = dict(evaluated(pr.per_query, tool, name).iter_rows())
     theirs = {user: v for user, v in FOUND["values"][tool][name].items() if v is not None}
     assert len(theirs) > 15
     assert {user: v for user, v in ours.items() if v is not None} == pytest.approx(theirs, rel=1e-9)

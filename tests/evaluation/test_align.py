@@ -43,7 +43,7 @@ def expected(
     """Return the numbers of queries and the means, computed with loops."""
     values = {
         (run, query): value
-        for run, query, value in pr.per_query(a_log(), metric, by="run")
+        for run, query, value in pr.per_query(a_log(), metric, by="run", undefined="null")
         .select("run", "query", metric)
         .iter_rows()
     }

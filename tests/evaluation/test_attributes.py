@@ -97,7 +97,9 @@ def test_subtopics_of_excluded_documents_are_not_judged() -> None:
     # The ideal ranking of query 1 has only y; query 2 has nothing left.
     for options in ({"history": history, "exclude_seen": True}, {}):
         rows = log if options else pr.catalog.exclude_seen(log, history)
-        found = pr.per_query(rows, ["alpha_ndcg@2", "subtopic_recall@2"], **options)
+        found = pr.per_query(
+            rows, ["alpha_ndcg@2", "subtopic_recall@2"], **options, undefined="null"
+        )
         assert found.rows() == [(1, 1.0, 1.0), (2, None, None)]
 
 

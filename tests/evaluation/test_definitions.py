@@ -67,7 +67,7 @@ def assert_consistent(log: pl.DataFrame, metrics: list[Any], **options: Any) -> 
         for each in metrics
     ]
     keys = ["run", "query"] if "scores" in options else ["query"]
-    expected = pr.per_query(log, metrics, query_set="all", **options)
+    expected = pr.per_query(log, metrics, query_set="all", undefined="null", **options)
     actual = pr.rank(log, **options).group_by(keys).agg(expressions).sort(keys)
     assert_close(actual, expected.select(actual.columns))
 

@@ -55,7 +55,7 @@ def with_groups(lists: Lists) -> pl.DataFrame:
 def test_fast_plan_equals_window_functions(lists: Lists, ties: str) -> None:
     log = log_of(lists)
     plain = by_windows(log, EXPRESSIONS, ["query"], ties=ties)
-    assert_close(pr.per_query(log, METRICS, ties=ties), plain)
+    assert_close(pr.per_query(log, METRICS, ties=ties, undefined="null"), plain)
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
@@ -63,7 +63,7 @@ def test_fast_plan_equals_window_functions(lists: Lists, ties: str) -> None:
 def test_groups(by: list[str], engine: str) -> None:
     log = shuffled(with_groups(random_lists(seed=1)))
     lists = by_windows(log, EXPRESSIONS, [*by, "query"])
-    found = pr.per_query(log.lazy(), METRICS, by=by).collect(engine=engine)
+    found = pr.per_query(log.lazy(), METRICS, by=by, undefined="null").collect(engine=engine)
     assert found.columns == [*by, "query", "num_retrieved", *METRICS]
     assert_close(found.drop("num_retrieved"), lists)
     retrieved = log.group_by(*by, "query").agg(pl.col("score").count().alias("num_retrieved"))
@@ -293,7 +293,7 @@ def test_own_expressions(engine: str) -> None:
     log = log_of(random_lists(seed=7)).with_columns(
         price=pl.col("doc") * 1.5 + pl.col("query"), clicks=pl.col("doc") % 3
     )
-    found = pr.per_query(log.lazy(), [*OWN, "ap"]).collect(engine=engine)
+    found = pr.per_query(log.lazy(), [*OWN, "ap"], undefined="null").collect(engine=engine)
     assert_close(found, by_windows(log, [*OWN, pr.metric("ap")], ["query"]))
 
 
@@ -309,7 +309,7 @@ def test_own_expression_beside_a_shallow_metric(own: pl.Expr) -> None:
     """A metric of the first ranks must not remove lower ranks from other metrics."""
     log = log_of(random_lists(seed=8)).with_columns(price=1.5 * pl.col("doc"), clicks=1)
     metrics = [pr.ndcg(2), own]
-    assert_close(pr.per_query(log, metrics), by_windows(log, metrics, ["query"]))
+    assert_close(pr.per_query(log, metrics, undefined="null"), by_windows(log, metrics, ["query"]))
 
 
 def test_own_expression_reads_a_renamed_column_by_its_own_name() -> None:

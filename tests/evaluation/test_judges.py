@@ -81,10 +81,10 @@ def test_values_of_each_judge(seed: int, query_set: Any, tmp_path: Path) -> None
     log = shuffled(random_log(seed), seed)
     options: dict[str, Any] = {"by": "run", "labels": JUDGES, "query_set": query_set}
     truth = expected(log, query_set)
-    assert_close(values_of(pr.per_query(log, [*METRICS], **options)), truth)
+    assert_close(values_of(pr.per_query(log, [*METRICS], **options, undefined="null")), truth)
     log.write_parquet(tmp_path / "log.parquet")
     for lazy in (log.lazy(), pr.scan_log(tmp_path / "log.parquet", by="run")):
-        plan = pr.per_query(lazy, [*METRICS], **options)
+        plan = pr.per_query(lazy, [*METRICS], **options, undefined="null")
         for engine in ("in-memory", "streaming"):
             found = values_of(plan.collect(engine=engine)).sort("run", "query", "judge")
             assert_close(found, truth)
@@ -182,7 +182,7 @@ def test_a_judge_without_labels() -> None:
 def test_expressions_may_have_another_type_for_each_judge() -> None:
     log = pl.DataFrame({"query": 1, "score": [1.0, 2.0], "a": [1, 2], "b": [0.5, None]})
     highest = pl.col("label").max().alias("highest")
-    found = pr.per_query(log, ["rr", highest], labels=["a", "b"])
+    found = pr.per_query(log, ["rr", highest], labels=["a", "b"], undefined="null")
     assert found.rows() == [(1, "a", 1.0, 2.0), (1, "b", None, 0.5)]
 
 

@@ -160,7 +160,7 @@ def test_keys_of_any_type(
     assert_same(pr.rank(log.lazy()).collect(engine=engine), wanted)
     metrics = [pr.ndcg(3), pr.average_precision(), pl.col("rank").max().alias("last")]
     plain = wanted.group_by("query").agg(metrics)
-    evaluated = pr.per_query(log.lazy(), metrics).collect(engine=engine)
+    evaluated = pr.per_query(log.lazy(), metrics, undefined="null").collect(engine=engine)
     assert evaluated["query"].n_unique() == evaluated.height
     assert_same(evaluated.sort("query"), plain.sort("query"))
 
@@ -177,7 +177,7 @@ def test_several_query_columns_and_by(engine: str) -> None:
     log = wanted.drop(NEW).lazy()
     found = pr.rank(log, query=["user", "page"], by=["run"])
     assert_same(found.collect(engine=engine), wanted)
-    metrics = pr.per_query(log, ["ndcg", "ap"], query=["user", "page"], by="run")
+    metrics = pr.per_query(log, ["ndcg", "ap"], query=["user", "page"], by="run", undefined="null")
     keys = ["run", "user", "page"]
     plain = wanted.group_by(keys).agg(pr.ndcg(), pr.average_precision().alias("ap")).sort(keys)
     assert_same(metrics.drop("num_retrieved").collect(engine=engine), plain)

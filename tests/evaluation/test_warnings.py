@@ -64,7 +64,7 @@ def test_ties_that_do_not_decide(log: pl.LazyFrame, metrics: Any, options: Any) 
         ("ndcg", 0, {}, 0),
         ("ndcg@5", 0, {"conventions": "lightgbm"}, 1),
         ("recall@2", 1, {"rel": 2}, 0),
-        ("roc_auc", 0, {"weight": "traffic"}, 0),
+        ("rr", 0, {"weight": "traffic"}, 0),
     ],
 )
 def test_logs_without_a_relevant_label(

@@ -138,7 +138,7 @@ def test_values_are_unbiased(options: dict[str, Any]) -> None:
         log = pl.concat([*runs, runs[1].with_columns(score=pl.col("score") - 1)])
     by_human = pr.per_query(log, metrics, label="human", **options)
     unbiased = expectation(log, metrics, **options)
-    columns = [name for name in by_human.columns if name not in ("num_retrieved", "conventions")]
+    columns = [name for name in by_human.columns if name != "num_retrieved"]
     assert_frame_equal(
         unbiased.select(columns), by_human.select(columns), check_dtypes=False, rel_tol=0,
         abs_tol=1e-12,
@@ -160,7 +160,7 @@ def test_tables_and_options_of_per_query() -> None:
     ).with_columns(other=-pl.col("score"))
     options = {"by": "run", "keep": "text", "conventions": "trec_eval", **NAMES}
     values = pr.judges.corrected(log, ["p@2", "dcg"], **options)
-    expected = ["run", "query", "text", "num_retrieved", "conventions", "p@2", "dcg"]
+    expected = ["run", "query", "text", "num_retrieved", "p@2", "dcg"]
     assert values.columns == expected
     lazy = pr.judges.corrected(log.lazy(), ["p@2", "dcg"], **options)
     assert lazy.collect_schema() == values.schema

@@ -75,13 +75,13 @@ def assert_equal_by_all_compilers(
     """Compare metrics as expressions, by rows and by columns, and return the values."""
     fitting = [metric for metric in metrics if fits_columns(metric.tree)]
     with forced(log, columns=False) as used:
-        by_rows = pr.per_query(log, metrics, ties=ties)
+        by_rows = pr.per_query(log, metrics, ties=ties, undefined="null")
     assert used
     expressions = pr.rank(log, ties=ties).group_by("query").agg(metrics).sort("query")
     assert_close(by_rows, expressions)
     if fitting:
         with forced(log, columns=True) as used:
-            by_columns = pr.per_query(log, fitting, ties=ties)
+            by_columns = pr.per_query(log, fitting, ties=ties, undefined="null")
         assert used
         assert_close(by_columns, expressions.select(by_columns.columns))
     return expressions

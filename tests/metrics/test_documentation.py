@@ -104,7 +104,16 @@ def test_the_catalog_agrees_with_the_functions() -> None:
             build.undefined,
         )
         assert row["family"] == build.__module__.rpartition(".")[2]
-    assert table.select(pl.exclude("low", "high", "undefined").null_count()).row(0) == (0,) * 8
+    known = pl.exclude("low", "high", "undefined", "counts_as")
+    assert table.select(known.null_count()).row(0) == (0,) * 9
+    aggregates = dict(
+        table.filter(pl.col("aggregate") != "mean").select("metric", "aggregate").rows()
+    )
+    assert aggregates == {
+        name: "geometric mean" if name.startswith("log_") else "sum"
+        for name, build in REGISTER.items()
+        if build.aggregate != "mean" and build.__module__.startswith("polars_rank.")
+    }
     assert table.filter(family="discounted_gain")["metric"].to_list() == [
         "cg",
         "dcg",

@@ -70,11 +70,11 @@ SMALL = small_lists(1)
 
 @cache
 def values_of_small() -> pl.DataFrame:
-    return pr.per_query(log_of(SMALL), [*METRICS, *MORE], ties="expected")
+    return pr.per_query(log_of(SMALL), [*METRICS, *MORE], ties="expected", undefined="null")
 
 
 def expected(log: object, metrics: list[Metric] = METRICS, **options: object) -> pl.DataFrame:
-    return pr.per_query(log, metrics, ties="expected", **options)
+    return pr.per_query(log, metrics, ties="expected", undefined="null", **options)
 
 
 @pytest.mark.parametrize("metric", [*METRICS, *MORE], ids=str)
@@ -134,7 +134,7 @@ def test_between_worst_and_best(lists: Lists) -> None:
 @given(lists=large_logs())
 def test_without_ties(lists: Lists) -> None:
     log = log_of(lists).with_columns(score=pl.col("score") + pl.col("doc") / 1000)
-    assert_close(expected(log, FEW), pr.per_query(log, FEW, ties="doc"))
+    assert_close(expected(log, FEW), pr.per_query(log, FEW, ties="doc", undefined="null"))
 
 
 def test_order_of_rows_is_irrelevant() -> None:

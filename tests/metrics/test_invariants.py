@@ -37,7 +37,7 @@ CHANGES: list[Callable[[pl.Expr], pl.Expr]] = [lambda s: 3 * s - 7, lambda s: s.
 def per_query(
     frame: pl.DataFrame, metrics: list[pr.Metric] = METRICS, **options: object
 ) -> pl.DataFrame:
-    return pr.per_query(frame, metrics, **options)
+    return pr.per_query(frame, metrics, **options, undefined="null")
 
 
 def test_every_metric_has_an_oracle() -> None:

@@ -104,7 +104,7 @@ def test_equals_its_oracle(labels: str) -> None:
     lists = random_lists(seed=11, labels=LABELS[labels], queries=25)
     log = shuffled(log_of(lists, pl.Float64)).lazy()
     expected = truth(metrics, lists)
-    assert_close(pr.per_query(log, metrics).collect(engine="streaming"), expected)
+    assert_close(pr.per_query(log, metrics, undefined="null").collect(engine="streaming"), expected)
     inline = pr.rank(log).group_by("query").agg(metrics).sort("query")
     assert_close(inline.collect(engine="in-memory"), expected)
 

@@ -28,7 +28,7 @@ def assert_value(log: pl.DataFrame, metric: pl.Expr | str, value: float | None) 
     expected = None if value is None else pytest.approx(value, rel=1e-12, abs=1e-12)
     expression = pr.metric(metric) if isinstance(metric, str) else metric
     inline = pr.rank(log).group_by("query").agg(value=expression)["value"].item()
-    lists = pr.per_query(log, metric).to_series(-1).item()
+    lists = pr.per_query(log, metric, undefined="null").to_series(-1).item()
     means = pr.evaluate(log, metric, undefined="null").to_series(-1).item()
     assert [inline, lists, means] == [expected] * 3
 
@@ -389,7 +389,7 @@ def test_rndcg_of_a_query_without_relevant_documents_is_undefined(
 def test_parameters_against_oracles(ties: str) -> None:
     metrics = list({str(metric): metric for metric in VARIANTS}.values())
     lists = random_lists(seed=6, queries=25)
-    found = pr.per_query(log_of(lists), metrics, ties=ties)
+    found = pr.per_query(log_of(lists), metrics, ties=ties, undefined="null")
     assert_close(found, truth(metrics, lists, ties))
     inline = pr.rank(log_of(lists), ties=ties).group_by("query").agg(metrics).sort("query")
     assert_close(inline, found)
@@ -402,7 +402,7 @@ def test_negative_and_fractional_labels_against_oracles(lists: Lists) -> None:
         *(build(k) for build in (pr.precision, pr.average_precision) for k in (None, 2)),
         pr.ndcg(gain="exp2", ideal="retrieved"),
     ]
-    found = pr.per_query(log_of(lists, label=pl.Float64), metrics)
+    found = pr.per_query(log_of(lists, label=pl.Float64), metrics, undefined="null")
     assert_close(found, truth(metrics, lists))
 
 

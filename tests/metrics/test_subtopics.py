@@ -80,7 +80,9 @@ def test_grades_and_weights(rel: int) -> None:
         if rel == 1 or "grades" in options
     ]
     metrics = [getattr(pr, name)(**options) for name, options in calls]
-    found = pr.per_query(shuffled(with_judgments(lists, covers, weights)), metrics)
+    found = pr.per_query(
+        shuffled(with_judgments(lists, covers, weights)), metrics, undefined="null"
+    )
     for (name, options), metric in zip(calls, metrics, strict=True):
         oracle, own = getattr(oracles, name), dict(options)
         graded, weighted = own.pop("grades", None), own.pop("weights", None)

@@ -126,10 +126,10 @@ def test_values_that_depend_on_ties_allow_no_products() -> None:
 
 def test_same_value_alone_and_with_other_metrics() -> None:
     log = log_of(random_lists(seed=7, queries=30))
-    expected = pr.per_query(log, METRICS)
+    expected = pr.per_query(log, METRICS, undefined="null")
     groups = pr.rank(log).group_by("query")
     for metric in CUT:
-        found = pr.per_query(log, metric)
+        found = pr.per_query(log, metric, undefined="null")
         assert_close(found, expected.select("query", metric.output_name))
     for metric in ONCE:
         found = groups.agg(metric).sort("query")
@@ -198,7 +198,7 @@ def test_aggregates_of_combined_counts() -> None:
     means = {"i": hits / found, "j": hits * found, "k": 1 / found, "l": (hits / found) * 2,
              "m": (hits / found).fill_null(0) - 1 / found, "n": (hits / found) * pr.ndcg()}  # fmt: skip
     metrics = [made.alias(name) for name, made in {**sums, **means}.items()]
-    lists = pr.per_query(LOG, metrics)
+    lists = pr.per_query(LOG, metrics, undefined="skip")
     row = pr.evaluate(LOG, metrics, undefined="skip").row(0, named=True)
     for name in sums:
         assert row[name] == pytest.approx(lists[name].sum())

@@ -475,7 +475,7 @@ def test_undefined_values_of_each_metric_in_all_sections(tmp_path):
     assert column(page, "leaderboard-table", "Mean") == [
         number(mean) for metric in ("p@1", "ap") for mean in means[metric].sort(descending=True)
     ]
-    values = pr.per_query(rows, ["p@1", "ap"], by="run")
+    values = pr.per_query(rows, ["p@1", "ap"], by="run", undefined="null")
     nulls = values.group_by("run").agg(pl.col("p@1", "ap").null_count()).sort("run")
     assert [*map(int, column(page, "means", "Undefined"))] == [*nulls["p@1"], *nulls["ap"]]
     assert nulls["ap"].sum() > 0

@@ -354,15 +354,3 @@ def test_estimates_of_groups(spark: Any) -> None:
     same(here, pr.clicks.estimate(on_spark(spark, rows, 4), asked, **options))
     with pytest.raises(pr.errors.ArgumentError, match="ndcg"):
         pr.clicks.estimate(on_spark(spark, rows, 4), "ndcg@3", **options)
-
-
-def test_values_name_their_conventions(spark: Any) -> None:
-    options = {"by": "run", "conventions": "lightgbm"}
-    here = pr.per_query(LOG, FEW, **options)
-    there = pr.per_query(on_spark(spark, LOG, 2), FEW, **options)
-    same(here.cast({"conventions": pl.String}), there, ["run", "query"])
-    assert_frame_equal(
-        pr.summarize(there.toArrow()), pr.summarize(here), check_row_order=False, rel_tol=1e-9
-    )
-    with pytest.raises(pr.errors.SchemaError, match="are not known before it is read; cast"):
-        pr.moments(there)

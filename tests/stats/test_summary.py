@@ -104,14 +104,6 @@ def test_equal_clusters_have_their_number_of_degrees_of_freedom() -> None:
     assert row["high"] - row["low"] >= 2 * half - 1e-9
 
 
-def test_nulls_count_by_the_name_of_the_metric() -> None:
-    values = pl.DataFrame({"query": [1, 2], "rr": [1.0, None], "mine": [1.0, None]})
-    means = dict(pr.summarize(values).select("metric", "mean").rows())
-    assert means == {"rr": 0.5, "mine": 1.0}
-    skipped = values.with_columns(conventions=pl.lit("ranx", pl.Enum(["ranx"])))
-    assert pr.summarize(skipped, "rr")["mean"].item() == 0.5
-
-
 def test_equal_values_have_no_interval() -> None:
     with pytest.warns(RankWarning, match="all values are equal in 1 row"):
         row = pr.summarize(table([0.5] * 9)).row(0, named=True)
