@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.conventions import check_undefined
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
 from polars_rank.errors import DataError
@@ -131,9 +129,6 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
 def _written(frame: pl.LazyFrame, question: Question, path: Path) -> Values:
     """Write the per-query values to a file; return them by labels of people and predicted ones."""
     both = question.both_labels
-    undefined = question.conventions.undefined
-    if isinstance(undefined, Mapping):
-        check_undefined(undefined, question.metrics)
     defined = [each.alias(DEFINED + output_name(each)) for each in question.metrics]
     options: dict[str, Any] = {
         "by": question.splits, "keep": question.kept, **question.options,

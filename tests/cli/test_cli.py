@@ -599,7 +599,7 @@ def test_tune_fusion(tmp_path: Path) -> None:
     arguments = ["tune-fusion", source, "-m", "ndcg@5", "-o", output, "--overwrite"]
     with warnings.catch_warnings(action="ignore"):  # of few countries
         assert run(*arguments, *options)[0] == 0
-        skipping = pr.Conventions(undefined="skip", own="skip")
+        skipping = pr.Conventions(undefined="skip")
         expected = pr.tune_fusion(
             log, "ndcg@5", step=0.5, folds=3, cluster="country", conventions=skipping
         )

@@ -64,7 +64,7 @@ def log() -> pl.DataFrame:
 def compare(tool: str, name: str, log: pl.DataFrame, **options: Any) -> int:
     """Compare the values of queries with a tool; return how many are compared."""
     metric = METRICS[tool][name]
-    found = pr.per_query(log, metric, ties="input", **options)
+    found = pr.per_query(log, metric, ties="input", undefined="null", **options)
     compared = 0
     for query, own in found.select("query", metric).iter_rows():
         theirs = FOUND["values"][tool][name][query]

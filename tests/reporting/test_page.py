@@ -13,7 +13,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
-from polars_rank.conventions import with_undefined
+from polars_rank.conventions import named
 from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.formats import number, p_value, percent, signed
 
@@ -494,7 +494,7 @@ def test_means_and_wins_are_of_values_as_evaluate_counts_them(tmp_path, conventi
     label = pl.when(pl.col("query") % 9 == 0).then(0).when(pl.col("query") % 7 == 0).then(1)
     rows = rows.with_columns(label=label.otherwise("label"))
     metrics = ["fall_out@2", "ap"]
-    options = {"conventions": with_undefined(conventions, undefined)}
+    options = {"conventions": named(conventions).but(undefined=undefined)}
     with warnings.catch_warnings():  # of metrics that no test compares with the tool
         warnings.simplefilter("ignore", pr.errors.RankWarning)
         page = read(rows, tmp_path, metrics, baseline="a", **options)
