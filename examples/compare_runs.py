@@ -7,10 +7,10 @@ from polars_rank.datasets import search_log
 
 log = search_log(queries=2_000, runs=["bm25", "neural"])
 
-print(pr.evaluate(log, ["ndcg@10", "ap", "rr"], by="run").collect())
+print(pr.evaluate(log, ["ndcg@10", "ap", "rr"]).collect())
 
 # An undefined value (no relevant document) counts as 0, as in the means above.
-values = pr.per_query(log, "ndcg@10", by="run", undefined="zero").collect()
+values = pr.per_query(log, "ndcg@10", undefined="zero").collect()
 comparison = pr.compare(values, baseline="bm25")
 print(comparison.select("run", "mean", "difference", "low", "high", "p_value", "verdict"))
 

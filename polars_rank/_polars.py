@@ -16,7 +16,10 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 #: First words of the steps that keep all rows, so that Polars counts rows without reading them.
-_KEEPS_ROWS = ("Parquet SCAN", "DF [", "PROJECT", "ESTIMATED", "hint.sorted")
+_KEEPS_ROWS = (
+    *("Parquet SCAN", "DF [", "PROJECT", "ESTIMATED", "hint.sorted"),
+    *("WITH_COLUMNS:", "["),
+)
 
 
 def inner(expression: pl.Expr) -> Any:

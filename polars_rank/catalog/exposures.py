@@ -8,7 +8,7 @@ import polars as pl
 
 from polars_rank._params import Names, find_columns, free
 from polars_rank.catalog.top_k import RANK, Rankings
-from polars_rank.columns import Score
+from polars_rank.columns import RUN, Score, groups_of, run_column
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
 from polars_rank.evaluation.per_ranking import DOC
@@ -30,6 +30,7 @@ def exposure(
     position: str | None = None,
     click: str = "click",
     weight: str | None = None,
+    run: str | None = RUN,
     by: Names | None = None,
     ties: Ties | None = None,
 ) -> pl.LazyFrame:
@@ -60,8 +61,10 @@ def exposure(
         Column of clicks: a condition, or a count. By default "click", if the table has it.
     weight
         Column of the weight of a ranking, such as its traffic: finite numbers of 0 or more.
+    run
+        Column of the run. Default: "run" if the table has it. None: there is no such column.
     by
-        Columns that split the table, such as the run.
+        Columns that split the table, such as the language.
     ties
         Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
         "input".
@@ -70,7 +73,7 @@ def exposure(
     -------
     LazyFrame or DataFrame
         Like `frame`, in the order of its keys: one row per document that is among the first k of
-        a ranking, with the `by` and `doc` columns and
+        a ranking, with the `by`, `run` and `doc` columns and
 
         - `impressions`: the number of rankings that have it among the first k;
         - `exposure`: the sum over these rankings;
@@ -129,7 +132,7 @@ def exposure(
     └─────┴──────────┘
     """
     rankings = Rankings.of(
-        frame, k, query=query, doc=doc, score=score, position=position, by=by, ties=ties
+        frame, k, query=query, doc=doc, score=score, position=position, run=run, by=by, ties=ties
     )
     rankings = rankings.with_weight(weight).with_click(click)
     groups = rankings.columns.by
@@ -146,7 +149,13 @@ def exposure(
 
 
 @framed_table
-def merge(exposures: pl.LazyFrame, *, doc: str = "doc", by: Names | None = None) -> pl.LazyFrame:
+def merge(
+    exposures: pl.LazyFrame,
+    *,
+    doc: str = "doc",
+    run: str | None = RUN,
+    by: Names | None = None,
+) -> pl.LazyFrame:
     """Merge exposures of the parts of a log into the exposures of the whole.
 
     Parameters
@@ -155,9 +164,11 @@ def merge(exposures: pl.LazyFrame, *, doc: str = "doc", by: Names | None = None)
         Concatenated results of `exposure` for the parts. No ranking may be in more than one part.
     doc
         Column of the document id.
+    run
+        Column of the run. Default: "run" if the table has it. None: there is no such column.
     by
-        Columns that split the exposures, such as the run. Exposures are added up over all other
-        columns.
+        Columns that split the exposures, such as the language. Exposures are added up over all
+        other columns.
 
     Returns
     -------
@@ -191,9 +202,14 @@ def merge(exposures: pl.LazyFrame, *, doc: str = "doc", by: Names | None = None)
     schema = schema_of(exposures)
     groups = find_columns(
         schema,
-        {"doc": doc, "by": by, "exposures": COUNTS},
+        {
+            "doc": doc,
+            "run": run_column(schema, run),
+            "by": groups_of(schema, by, run),
+            "exposures": COUNTS,
+        },
         numbers=("exposures",),
-        ids=("doc", "by"),
+        ids=("doc", "run", "by"),
     )["by"]
     free([*groups, doc], [*COUNTS, "share", "clicks"])
     sums = [name for name in (*COUNTS, "clicks") if name in schema]

@@ -12,7 +12,6 @@ from polars_rank.cli import options as o
 from polars_rank.cli.logs import Log, conventions_of
 from polars_rank.cli.messages import misused
 from polars_rank.cli.writing import put, require_parquet
-from polars_rank.frames.tables import schema_of
 from polars_rank.fusion.fuse import fuse as fused
 from polars_rank.fusion.tuning import tune_fusion as tuned
 
@@ -51,8 +50,9 @@ def fuse(
     log = Log.of({**arguments, "progress": False})
     require_parquet(output)
     table = fused(
-        log.opened.scan(by, needs_judgments=False), by=by, weights=_weights(weights), ties=ties,
-        name=name, keep_runs=keep_runs, **_fusion(log, arguments, "fuse"),
+        log.opened.scan(by, splits_runs=False, needs_judgments=False), by=by,
+        weights=_weights(weights), ties=ties, name=name, keep_runs=keep_runs,
+        **_fusion(log, arguments, "fuse"),
     )  # fmt: skip
     put(bars.watch(table) if options["progress"] else table, "parquet", output, overwrite=overwrite)
 
@@ -64,7 +64,7 @@ def _fusion(log: Log, arguments: Mapping[str, Any], command: str) -> dict[str, A
         misused(f"{command} needs the column of the run; name it with --run")
     columns = {role: name for role, name in log.columns.items() if role != "position"}
     how = asdict(o.from_arguments(o.FusionOptions, arguments))
-    return {"run": run or "run", **how, **columns}
+    return {**how, **columns}
 
 
 def _weights(texts: Iterable[str]) -> dict[str, float] | None:
@@ -133,14 +133,12 @@ def tune_fusion(
     if len(metrics) != 1:
         misused(f"tune-fusion needs one metric; found {len(metrics)}")
     treatment: Any = o.undefined_of(undefined)
-    # If it is missing, the error names the option --run, and not --by.
-    runs = {options["run"]} & {*schema_of(log.scan_as_is())}
     result = tuned(
-        log.scan([*by, *runs]), metrics[0], candidates=_candidates(candidates), by=by or None,
-        ties=ties, folds=folds, max_candidates=max_candidates, cluster=cluster or None,
-        confidence=confidence, rel=rel, unjudged=unjudged, query_set=query_set,
-        undefined=treatment, conventions=conventions_of(conventions), seed=seed, memory=memory,
-        **parameters,
+        log.scan(by, splits_runs=False), metrics[0], candidates=_candidates(candidates),
+        by=by or None, ties=ties, folds=folds, max_candidates=max_candidates,
+        cluster=cluster or None, confidence=confidence, rel=rel, unjudged=unjudged,
+        query_set=query_set, undefined=treatment, conventions=conventions_of(conventions),
+        seed=seed, memory=memory, **parameters,
     )  # fmt: skip
     put(result, **o.output_options(arguments))
 

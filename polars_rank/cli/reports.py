@@ -20,7 +20,6 @@ def report(
     ctx: typer.Context,
     logs: o.Logs = [],
     metrics: o.Metrics = [],
-    run: o.Run = None,
     predicted_label: o.PredictedLabel = None,
     baseline: o.AnyBaseline = None,
     by: o.By = [],
@@ -46,7 +45,6 @@ def report(
     title: Annotated[str | None, o.option("Page title.", metavar="TEXT")] = None,
     items: o.Items = None,
     history: o.History = None,
-    scores: o.Scores = [],
     output: Annotated[Path, o.file("Write to this HTML file.", o.OUTPUT, "--output", "-o")] = Path(
         "report.html"
     ),
@@ -63,16 +61,13 @@ def report(
     log = given.opened
     if output.suffix.lower() not in (".html", ".htm"):
         misused(f"--output must end in .html; found '{output}'")
-    schema = schema_of(log.scan_as_is())
-    column = "run" if run is None else run
     value: Any = baseline
-    if baseline is not None and not scores:
-        value = run_value(baseline, column, schema)
+    if baseline is not None and len(log.scores) == 1:
+        value = run_value(baseline, log.run_name, schema_of(log.scan_as_is()))
     checks, verdict = rules_of(rule, rules, undecided) if rule or rules else (None, None)
     path = page.report(
-        log.scan([*([column] if column in schema else []), *by]), metrics, by=by or None,
-        run=column or None, baseline=value, slices=slices or None, weight=weight,
-        cluster=cluster or None, rules=checks, undecided=verdict, scores=scores or None, keep=keep,
+        log.scan(by), metrics, by=by or None, baseline=value, slices=slices or None,
+        weight=weight, cluster=cluster or None, rules=checks, undecided=verdict, keep=keep,
         show=show, url=url, meta=_meta(meta), confidence=confidence, n=n, k=k, title=title,
         source=given.files, path=output, overwrite=overwrite, progress=log.progress,
         predicted_label=predicted_label,
@@ -92,7 +87,7 @@ def _meta(values: list[str]) -> dict[str, str]:
 #: The commands that `demo` runs.
 _STEPS = (
     "generate {log} --queries {queries} --runs 'bm25 neural'",
-    "evaluate {log} --metrics 'ndcg@10 ap rr' --by run",
+    "evaluate {log} --metrics 'ndcg@10 ap rr'",
     "compare {log} --metrics 'ndcg@10 ap rr' --baseline bm25",
     "report {log} --metrics 'ndcg@10 ap rr' --baseline bm25 --slices country --output {page}",
 )

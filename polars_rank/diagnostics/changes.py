@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
@@ -18,14 +18,20 @@ from polars_rank._params import (
     some_names,
     whole_number,
 )
-from polars_rank.columns import Score, scored
+from polars_rank.columns import Score, Scores, run_column, scored, without_run
 from polars_rank.conventions import POLARS_RANK, named, read_metrics, with_undefined
 from polars_rank.diagnostics.overlaps import LEFT, RIGHT, overlap_value, rbo_value
 from polars_rank.diagnostics.similarity import of_pairs, retrieved
-from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.means import grouped, ratio, to_rows
-from polars_rank.evaluation.parameters import Evaluation, runs_of
+from polars_rank.evaluation.parameters import (
+    Evaluation,
+    check_single,
+    groups_of,
+    run_of,
+    runs_of,
+    several,
+)
 from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.evaluation.rows import Rules
 from polars_rank.frames.tables import framed, schema_of
@@ -63,10 +69,9 @@ def movers(
     by: Names | None = None,
     query: Names = "query",
     doc: str | None = "doc",
-    score: Score = "score",
+    score: Scores = "score",
     label: str = "label",
     position: str | None = None,
-    scores: Sequence[str] | None = None,
     keep: Names | None = None,
     **options: Unpack[DefinitionOptions],
 ) -> pl.LazyFrame:
@@ -82,7 +87,8 @@ def movers(
     baseline
         The run that the others are compared with.
     run
-        Column that identifies the run.
+        Column of the run. With several columns of scores, the name of the column that the result
+        has for them.
     n
         Number of queries with the largest gains, and of queries with the largest losses, per run
         and group.
@@ -93,13 +99,11 @@ def movers(
         Columns that split the table.
     query, doc, score, label, position
         As in `evaluate`.
-    scores
-        Columns of scores. Each is a run with the name of its column.
     keep
         Columns to keep that are constant within a query, such as its text.
     **options
         Definitions, as in `evaluate`: `ties`, `rel`, `unjudged`, `query_set`, `duplicates`,
-        `undefined`, `items`, `history`, `exclude_seen`, `conventions` and `progress`.
+        `undefined`, `items`, `history` and `conventions`.
 
     Returns
     -------
@@ -156,7 +160,8 @@ def movers(
     if k is not None:
         whole_number("k", k)
     (metric,) = read_metrics(metric, options.get("conventions"), "metric")
-    groups, queries, kept = names("by", by), names("query", query), names("keep", keep)
+    groups = without_run(names("by", by), run)
+    queries, kept = names("query", query), names("keep", keep)
     columns = (*_CHANGE_COLUMNS, *(_DOCUMENT_COLUMNS if k is not None else ()))
     ids = [] if doc is None else [doc]
     check_distinct({"run": [run], "by": groups, "query": queries, "doc": ids, "keep": kept})
@@ -166,18 +171,16 @@ def movers(
     undefined = options.pop("undefined", None)
     conventions = with_undefined(options.get("conventions", POLARS_RANK), undefined)
 
-    frame, score = _with_runs(frame, run, score, scores)
+    frame, one_score = _with_runs(frame, run, score)
     schema = schema_of(frame)
-    check_column("run", run, schema)
+    run_column(schema, run, required=True)
     check_run("baseline", baseline, run, schema[run])
     of_baseline = is_run(run, schema[run], baseline)
-    of_runs, of_base = (
-        per_query(
-            frame.filter(part), metric, by=[run, *groups], query=query, doc=doc, score=score,
-            label=label, position=position, keep=keep, **options,
-        )
-        for part in (~of_baseline, of_baseline)
-    )  # fmt: skip
+    values = per_query(
+        frame, metric, run=run, by=[run, *groups], query=query, doc=doc, score=one_score,
+        label=label, position=position, keep=keep, **options,
+    ).cache()  # fmt: skip
+    of_runs, of_base = (values.filter(part) for part in (~of_baseline, of_baseline))
     keys = [*groups, run, *queries]
     taken = dict.fromkeys(keys, "query")
     (variable,) = variables(schema_of(of_runs), [metric], conventions, taken)
@@ -214,8 +217,8 @@ def movers(
             shown, on=shown.collect_schema().names(), how="semi", nulls_equal=True
         )
         evaluation = Evaluation.of(
-            metric, by=[*groups, run], query=query, doc=doc, score=score, label=label,
-            position=position, **options,
+            schema_of(of_shown), metric, run=run, by=[*groups, run], query=query, doc=doc,
+            score=one_score, label=label, position=position, **options,
         )  # fmt: skip
         log, log_columns = evaluation.read(of_shown)
         if log_columns.doc is None:
@@ -263,15 +266,12 @@ def _with_documents(
     )
 
 
-def _with_runs(
-    log: pl.LazyFrame, run: str, score: Score, scores: Sequence[str] | None
-) -> tuple[pl.LazyFrame, Score]:
-    """Return the log with a column of runs, and its score; `scores` give one copy per column."""
+def _with_runs(log: pl.LazyFrame, run: str, score: Scores) -> tuple[pl.LazyFrame, Score]:
+    """Return the log with a column of runs, and its score; several scores give a copy each."""
+    scores = several("score", score)
     if scores is None:
-        return log, score
-    if run != "run":
-        raise ArgumentError(f"`scores` adds a column 'run'; omit `run`; found {run!r}")
-    return runs_of(log, scores)
+        return log, cast("Score", score)
+    return runs_of(log, scores, str(run_of(schema_of(log), run, scores, ())))
 
 
 @described_by(evaluate)
@@ -286,8 +286,7 @@ def churn(
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
-    score: Score = "score",
-    scores: Sequence[str] | None = None,
+    score: Scores = "score",
 ) -> pl.LazyFrame:
     """Compute how much the rankings of runs differ from the baseline, without labels.
 
@@ -298,7 +297,8 @@ def churn(
     baseline
         The run that the others are compared with.
     run
-        Column that identifies the run.
+        Column of the run. With several columns of scores, the name of the column that the result
+        has for them.
     k
         Cutoff of `overlap` and `changed`.
     p
@@ -307,8 +307,6 @@ def churn(
         Columns that split the table.
     query, doc, score
         As in `evaluate`.
-    scores
-        Columns of scores. Each is a run with the name of its column.
 
     Returns
     -------
@@ -347,12 +345,19 @@ def churn(
     └─────┴─────────┴─────────┴───────────┴─────────┘
     """
     whole_number("k", k)
-    frame, given = _with_runs(frame, run, score, scores)
+    frame, given = _with_runs(frame, run, score)
     frame, by_score = scored(frame, given, None)
     schema = schema_of(frame)
+    run_column(schema, run, required=True)
     named = find_columns(
         schema,
-        {"run": run, "by": by, "query": some_names("query", query), "doc": doc, "score": by_score},
+        {
+            "run": run,
+            "by": without_run(names("by", by), run),
+            "query": some_names("query", query),
+            "doc": doc,
+            "score": by_score,
+        },
     )
     groups, keys = named["by"], named["query"]
     check_run("baseline", baseline, run, schema[run])
@@ -401,7 +406,7 @@ def headroom(
     metrics
         Names of metrics, metrics such as `pr.ndcg(10)`, or expressions.
     **options
-        Options of `evaluate`, such as `by`. `score` must be the name of a column.
+        Options of `evaluate`, such as `run` and `by`. `score` and `label` are single columns.
 
     Returns
     -------
@@ -439,14 +444,13 @@ def headroom(
     └───────┴───────────┴──────────┴───────────────┴───────────────────┘
     """
     given = read_metrics(metrics, options.get("conventions"))
-    groups, label = names("by", options.get("by")), options.get("label", "label")
-    if options.get("scores") is not None:
-        raise ArgumentError("`scores` is not supported; pass one column as `score`")
-    if options.get("labels") is not None:
-        raise ArgumentError("`labels` is not supported; pass one column as `label`")
+    for parameter in ("score", "label"):
+        check_single(options, parameter, "a ranking is compared with its best order")
+    groups, label = groups_of(schema_of(frame), options), str(options.get("label", "label"))
     metric_names = [output_name(each) for each in given]
     free(groups, ["metric", "queries", *_STEPS, "lost_by_order", "lost_by_retrieval"])
-    log, score = scored(frame, options.get("score", "score"), options.pop("position", None))
+    given_score = cast("Score", options.get("score", "score"))
+    log, score = scored(frame, given_score, options.pop("position", None))
     check_column("label", label, schema_of(log))
     retrieved = pl.col(score).is_not_null()
     relevance = pl.col(label).cast(pl.Float64)

@@ -10,17 +10,17 @@ import polars as pl
 from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names
 from polars_rank.columns import (
-    EXCLUDED,
     RANKED,
+    RUN,
     Columns,
     Rel,
-    Score,
+    Scores,
     is_relevant,
     lowest_label,
 )
 from polars_rank.conventions import POLARS_RANK, Conventions, Duplicates, Ties, Unjudged
-from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.attributes import IN_ITEMS, unknown_check, unless_excluded
+from polars_rank.errors import ArgumentError, SchemaError, short
+from polars_rank.evaluation.attributes import IN_ITEMS, unknown_check
 from polars_rank.evaluation.checks import (
     FAILED,
     Check,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 #: Column of the score that ranks documents.
 _SCORE = OWN + "ranked score"
 #: Columns that are not in the result.
-_INTERNAL = (FAILED, _SCORE, EXCLUDED, IN_ITEMS, CONFLICT, LATER, TIED_COPY, ORDER_LABEL)
+_INTERNAL = (FAILED, _SCORE, IN_ITEMS, CONFLICT, LATER, TIED_COPY, ORDER_LABEL)
 
 
 @described_by(evaluate)
@@ -67,10 +67,10 @@ def rank(
     *,
     query: Names = "query",
     doc: str | None = "doc",
-    score: Score = "score",
+    score: Scores = "score",
     label: str = "label",
     position: str | None = None,
-    scores: Sequence[str] | None = None,
+    run: str | None = RUN,
     by: Names | None = None,
     ties: Ties | None = None,
     rel: Rel | None = None,
@@ -78,19 +78,22 @@ def rank(
     duplicates: Duplicates | None = None,
     items: Table | None = None,
     history: Table | None = None,
-    exclude_seen: bool = False,
     conventions: Conventions | str = POLARS_RANK,
 ) -> pl.LazyFrame:
     """Return the ranked table: the log with `rank`, `ideal_rank`, `relevant` and `hits`.
 
     Parameters
     ----------
-    frame, query, doc, score, label, position
+    frame, query, doc
         As in `evaluate`.
-    scores
-        Several score columns of the same documents. Each one becomes a run: the result has the
+    score
+        Column of the score, higher is better. "-distance" ranks by a column in which lower is
+        better. An expression computes it from other columns. Null: judged but not retrieved.
+        Several columns, such as `["bm25", "dense"]`, are runs with their names: the result has the
         rows of all runs, with columns `score` and `run`.
-    by
+    label
+        Column of the relevance label, a number. Null: retrieved but not judged.
+    position, run, by
         As in `evaluate`.
     ties
         Order of documents with equal scores: "doc" (id descending; the default if there are
@@ -104,8 +107,6 @@ def rank(
     history
         Table with one row per query and document that the user has seen before. It adds the column
         `seen` and, for each attribute such as `category`, the lists `history_category`.
-    exclude_seen
-        Drop the documents of `history` from rankings and judgments.
     conventions
         Definitions to use, such as "trec_eval" or `pr.conventions.TREC_EVAL`. The ranked table
         follows `ties`, `rel`, `unjudged`, `float32_scores` and `text_ids`; parameters and
@@ -121,16 +122,15 @@ def rank(
         - `ideal_rank`: 1, 2, ... by label descending, equal labels by rank; null if the label is
           null.
         - `relevant`: whether the label is at least `rel`; false if the label is null; null for
-          seen documents that are dropped and for the row of a ranking without documents.
+          the row of a ranking without documents.
         - `hits`: the number of relevant documents at this rank or above; null if the rank is null.
 
         With `duplicates="credit_once"`, the labels of later copies are null: they are not relevant,
         and have no ideal rank.
 
-        Documents that are dropped or removed are not retrieved, but their rows remain, because a
-        ranking that loses all its documents still counts. With `exclude_seen`, all columns of seen
-        documents are null except keys and ids. With `unjudged="removed"`, scores of unjudged
-        documents are null. If the conventions compare 32-bit scores, scores are Float32.
+        With `unjudged="removed"`, scores of unjudged documents are null. Their rows remain, because
+        a ranking that loses all its documents still counts. If the conventions compare 32-bit
+        scores, scores are Float32.
 
     Raises
     ------
@@ -171,14 +171,17 @@ def rank(
     │ null  ┆ null ┆ 1          ┆ true     ┆ null │
     └───────┴──────┴────────────┴──────────┴──────┘
     """
+    if not isinstance(label, str):
+        raise ArgumentError(f"`label` must be the name of a column; found {short(label)}")
     evaluation = Evaluation.of(
+        schema_of(frame),
         None,
         query=query,
         doc=doc,
         score=score,
         label=label,
         position=position,
-        scores=scores,
+        run=run,
         by=by,
         ties=ties,
         rel=rel,
@@ -186,12 +189,11 @@ def rank(
         duplicates=duplicates,
         items=items,
         history=history,
-        exclude_seen=exclude_seen,
         conventions=conventions,
     )
     log, columns = evaluation.read(frame)
-    if scores is not None:
-        log, columns = _as_runs(log, columns, scores)
+    if evaluation.scores is not None:
+        log, columns = _as_runs(log, columns, evaluation.scores)
     for role, name in (("score", columns.score), ("label", label)):
         if name != role and role in columns.schema:
             other = "another expression" if name.startswith(OWN) else repr(name)
@@ -205,9 +207,6 @@ def rank(
             f"the frame already has the columns {there}, which the ranked table adds; "
             "drop or rename them"
         )
-    if exclude_seen:
-        numbers = [name for name, dtype in columns.schema.items() if dtype == NUMBERED]
-        log = log.with_columns(unless_excluded(pl.exclude(*columns.pair, *numbers, EXCLUDED)))
     rules = _rules(evaluation.conventions)
     checks = _checks(columns, rules)
     if items is not None:
@@ -217,7 +216,7 @@ def rank(
     if not columns.score.startswith(OWN):
         return table
     negated = position or (score[1:] if isinstance(score, str) else None)
-    if scores is None and negated is not None and columns.schema[negated] == pl.Int64:
+    if negated is not None and columns.schema[negated] == pl.Int64:
         # The negative of the lowest Int64 is beyond its range.
         exact = pl.col(columns.score).clip(upper_bound=2**63 - 1).cast(pl.Int64)
         table = table if rules.float32_scores else table.with_columns(exact)

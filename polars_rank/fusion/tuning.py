@@ -21,7 +21,7 @@ from polars_rank._params import (
     used_twice,
     whole_number,
 )
-from polars_rank.columns import Rel
+from polars_rank.columns import Rel, without_run
 from polars_rank.conventions import (
     POLARS_RANK,
     Conventions,
@@ -277,6 +277,7 @@ def tune_fusion(
     >>> table["parameters"][0]
     '{"weights": {"bm25": 0.2, "dense": 0.8}, "method": "sum", "normalize": "min_max"}'
     """
+    by = without_run(names("by", by), run)
     parameters = {name: value for name, value in locals().items() if name != "frame"}
     integer("folds", folds, 2)
     tuning, by_columns = _tuning(frame, parameters)
@@ -388,6 +389,7 @@ def fusion_curve(
     │ 10        ┆ 0.730108 ┆ 0.700886 ┆ 0.757462 │
     └───────────┴──────────┴──────────┴──────────┘
     """
+    by = without_run(names("by", by), run)
     parameters = {name: value for name, value in locals().items() if name != "frame"}
     integer("folds", folds, 2)
     tuning, by_columns = _tuning(frame, parameters)

@@ -138,7 +138,7 @@ def _written(frame: pl.LazyFrame, question: Question, path: Path) -> Values:
     """Write the per-query values to a file; return them by labels of people and predicted ones."""
     both = question.both_labels
     options: dict[str, Any] = {
-        "by": question.grouped_by, "keep": question.kept, **question.options
+        "by": question.splits, "keep": question.kept, **question.options
     }  # fmt: skip
     if both is None:
         plan = per_query(frame, question.metrics, **options)
@@ -183,16 +183,16 @@ def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> 
         return None
     if question.predicted_label is not None:  # most queries have no labels of people
         return None
-    options = {name: value for name, value in question.options.items() if name != "unjudged"}
+    omitted = ("unjudged", "progress")
+    options = {name: value for name, value in question.options.items() if name not in omitted}
     query = [*question.columns.query]
     if question.by:  # a struct, because groups may be null and queries may not
         frame = frame.with_columns(pl.struct(question.by).alias(_GROUPS))
         query = [_GROUPS, *query]
     undefined = question.undefined_of(question.first)
     options |= {"query": query, "undefined": undefined, "weight": question.weight}
-    by = None if options.get("scores") else question.run
     with no_warnings():
-        return known_bounds(frame, question.first, by=by, **options)
+        return known_bounds(frame, question.first, **options)
 
 
 def _curves(
@@ -222,7 +222,7 @@ def _curves(
     options = dict(question.options) if both is None else both.applied(question.options)
     # Means and ranges are both computed from these values.
     values_at = collected(
-        per_query(frame, requested, by=question.grouped_by, keep=question.kept_units, **options)
+        per_query(frame, requested, by=question.splits, keep=question.kept_units, **options)
     ).lazy()
     at_cutoffs = Values(values_at) if both is None else Values(*both.split(values_at))
     other = replace(question, metrics=requested, undefined=undefined)

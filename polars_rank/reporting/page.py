@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from polars_rank._params import Names
-    from polars_rank.columns import Rel, Score
+    from polars_rank.columns import Rel, Scores
     from polars_rank.conventions import Conventions, Duplicates, QuerySet, Ties, Undefined, Unjudged
     from polars_rank.frames.tables import Table
     from polars_rank.metrics.names import Metrics
@@ -87,11 +87,10 @@ def report(
     source: str | Sequence[str] | None = None,
     query: Names = "query",
     doc: str | None = "doc",
-    score: Score = "score",
+    score: Scores = "score",
     label: str = "label",
     predicted_label: str | None = None,
     position: str | None = None,
-    scores: Sequence[str] | None = None,
     ties: Ties | None = None,
     rel: Rel | None = None,
     unjudged: Unjudged | None = None,
@@ -157,7 +156,7 @@ def report(
     source
         Names of the data sources, shown on the page. Default: the files that Polars or `scan_log`
         read.
-    query, doc, score, label, position, scores
+    query, doc, score, label, position
         As in `evaluate`.
     predicted_label
         Column of labels predicted for all queries, such as by a language model, if `label` has
@@ -253,7 +252,7 @@ def report(
     environment = _environment()
     options = {
         "query": query, "doc": doc, "score": score, "label": label, "position": position,
-        "scores": scores, "ties": ties, "rel": rel, "unjudged": unjudged,
+        "ties": ties, "rel": rel, "unjudged": unjudged,
         "query_set": query_set, "duplicates": duplicates, "conventions": conventions,
         "progress": progress, "items": None if items is None else lazy(items, "items"),
         "history": None if history is None else lazy(history, "history"),

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import check_column, names, used_twice
+from polars_rank._params import check_column, names
+from polars_rank.columns import run_column, without_run
 from polars_rank.conventions import POLARS_RANK, Conventions, named, read_metrics, with_undefined
 from polars_rank.errors import ArgumentError, hint
-from polars_rank.evaluation.parameters import Evaluation
+from polars_rank.evaluation.parameters import Evaluation, check_single, run_of, several
 from polars_rank.frames.tables import schema_of
 from polars_rank.judges.both_labels import BothLabels
 from polars_rank.metrics.metric import Metric
@@ -20,7 +21,7 @@ from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import COMPARISON
 from polars_rank.stats.rules import read_rules
 from polars_rank.stats.summary import SUMMARY
-from polars_rank.stats.value_columns import check_run, run_column
+from polars_rank.stats.value_columns import check_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,10 +88,14 @@ class Question:
     ) -> Question:
         """Check the parameters; raise for a missing column or one that is used twice."""
         schema = schema_of(log)
-        groups, run = _run_of(schema, names("by", by), run, baseline, options)
+        run = _run_of(schema, run, baseline, options)
+        groups = without_run(names("by", by), run)
+        options = {**options, "run": run}
+        check_single(options, "label", "predicted labels are those of `predicted_label`")
         evaluation = Evaluation.of(
+            schema,
             None,
-            by=[*([] if run is None or options.get("scores") else [run]), *groups],
+            by=[*([] if run is None else [run]), *groups],
             **{key: value for key, value in options.items() if key in _EVALUATION_PARAMETERS},
         )
         long, columns = evaluation.read(log)
@@ -122,7 +127,7 @@ class Question:
             )  # fmt: skip
         parsed, undecided = _gates(rules, undecided, requested, baseline)
         return cls(
-            log=long, columns=columns, metrics=requested, by=groups, run=run, rules=parsed,
+            log=long, columns=columns, metrics=requested, by=[*groups], run=run, rules=parsed,
             undecided=undecided, baseline=baseline, slices=extra["slices"], weight=weight,
             cluster=units["cluster"], keep=extra["keep"], show=shown,
             url=_url(url, columns, shown), meta=_meta(meta), predicted_label=predicted_label,
@@ -150,11 +155,6 @@ class Question:
     def splits(self) -> list[str]:
         """The columns of runs and groups."""
         return [*([] if self.run is None else [self.run]), *self.by]
-
-    @property
-    def grouped_by(self) -> Sequence[str]:
-        """The columns `by` of per-query values; `scores` add the column of runs."""
-        return self.by if self.options.get("scores") else self.splits
 
     @property
     def both_labels(self) -> BothLabels | None:
@@ -276,31 +276,18 @@ def names_of(metrics: Sequence[pl.Expr]) -> list[str]:
 
 
 _EVALUATION_PARAMETERS = {
-    *("query", "doc", "score", "label", "position", "scores", "ties", "rel", "unjudged"),
+    *("query", "doc", "score", "label", "position", "run", "ties", "rel", "unjudged"),
     *("query_set", "duplicates", "conventions", "progress"),
 }
 
 
 def _run_of(
-    schema: pl.Schema,
-    groups: tuple[str, ...],
-    run: str | None,
-    baseline: Any,
-    options: Mapping[str, Any],
-) -> tuple[list[str], str | None]:
-    """Return the groups, and the column of runs."""
-    if options.get("scores") is not None:
-        if run != "run":
-            raise ArgumentError(
-                f"`scores` defines the runs, in a column 'run'; omit `run`; found {run!r}"
-            )
-        return [*groups], "run"
-    if baseline is None:
-        run = run_column(schema, run)
-    elif run is None:
+    schema: pl.Schema, run: str | None, baseline: Any, options: Mapping[str, Any]
+) -> str | None:
+    """Return the column of runs."""
+    scores = several("score", options.get("score", "score"))
+    if scores is not None:
+        return run_of(schema, run, scores, ())
+    if baseline is not None and run is None:
         raise ArgumentError("`baseline` needs a column of runs; set `run`")
-    else:
-        check_column("run", run, schema)
-    if run in groups:
-        raise used_twice(run, "by", "run")
-    return [*groups], run
+    return run_column(schema, run, required=baseline is not None)

@@ -9,7 +9,6 @@ import polars as pl
 
 from polars_rank._params import Names, check_column, find_columns, names, used_twice
 from polars_rank._polars import is_in_memory
-from polars_rank.columns import default_column
 from polars_rank.conventions import POLARS_RANK, Conventions, counted_as, preset_of
 from polars_rank.errors import ArgumentError, DataError, SchemaError, short, warn
 from polars_rank.evaluation.means import CONVENTIONS
@@ -41,16 +40,6 @@ class Variable(NamedTuple):
         """Return the values of another column, filled in the same way."""
         value = column.cast(pl.Float64)
         return value if self.fill is None else value.fill_null(self.fill)
-
-
-def run_column(schema: pl.Schema, run: str | None, *, required: bool = False) -> str | None:
-    """Return the column of runs; the default, "run", may be missing if it is not required."""
-    if run is None and required:
-        raise ArgumentError("`run` must name the column of the runs; found None")
-    column = run if required else default_column(run, "run", schema)
-    if column is not None:
-        check_column("run", column, schema)
-    return column
 
 
 def query_columns(schema: pl.Schema, query: Names, *, required: bool) -> tuple[str, ...]:

@@ -86,8 +86,8 @@ UNJUDGED = pl.when(pl.col("doc") != "x").then("label")
     ("log", "options", "baseline_docs", "docs"),
     [
         (
-            BOTH_WAYS,
-            {"history": pl.DataFrame({"query": 1, "doc": ["x"]}), "exclude_seen": True},
+            pr.catalog.exclude_seen(BOTH_WAYS, pl.DataFrame({"query": 1, "doc": ["x"]})),
+            {},
             [*"yz"],
             [*"zy"],
         ),
@@ -156,17 +156,17 @@ def test_scores_or_positions_say_how_runs_rank():
     )
     a, b = (long.filter(run=run)["score"] for run in ("a", "b"))
     wide = long.head(5).select("query", "doc", "label", score=a, b=b)
-    runs = pl.Enum(["score", "b"])  # in the order of `scores`
+    runs = pl.Enum(["score", "b"])  # in the order of `score`
     # The name of a run is that of its column of scores, which may be called "score".
     called = long.with_columns(pl.col("run").replace("a", "score").cast(runs))
     moved = pr.diagnostics.movers(called, "ap", baseline="score", k=10)
     assert moved.height == 5
     assert_frame_equal(
-        pr.diagnostics.movers(wide, "ap", baseline="score", k=10, scores=["score", "b"]), moved
+        pr.diagnostics.movers(wide, "ap", baseline="score", k=10, score=["score", "b"]), moved
     )
     changed = pr.diagnostics.churn(called, baseline="score", k=1)
     assert_frame_equal(
-        pr.diagnostics.churn(wide, baseline="score", k=1, scores=["score", "b"]), changed
+        pr.diagnostics.churn(wide, baseline="score", k=1, score=["score", "b"]), changed
     )
 
     lower = long.with_columns(score=-pl.col("score"))
@@ -183,8 +183,10 @@ def test_scores_or_positions_say_how_runs_rank():
         pr.diagnostics.churn,
         lambda *args, **kwargs: pr.diagnostics.movers(*args, "ap", **kwargs),
     ):
-        with pytest.raises(pr.errors.ArgumentError, match="omit `run`; found 'system'"):
-            call(wide, baseline="b", scores=["score", "b"], run="system")
+        named = call(wide, baseline="b", score=["score", "b"], run="system")
+        assert named.columns[0] == "system"
+        with pytest.raises(pr.errors.SchemaError, match="already has a column 'label' .`run`"):
+            call(wide, baseline="b", score=["score", "b"], run="label")
 
 
 def test_misuse_of_movers():
@@ -318,7 +320,7 @@ def test_churn_by_hand():
 def test_no_log():
     assert pr.diagnostics.churn(LOG.clear(), baseline="old").is_empty()
     assert pr.diagnostics.movers(LOG.clear(), "ap", baseline="old").is_empty()
-    assert pr.diagnostics.headroom(LOG.clear(), "ap")["queries"].to_list() == [0]
+    assert pr.diagnostics.headroom(LOG.clear(), "ap", run=None)["queries"].to_list() == [0]
 
 
 def test_misuse_of_churn():
@@ -379,8 +381,8 @@ def test_headroom_of_other_orders():
     # Labels as scores are the ideal order.
     row = pr.diagnostics.headroom(log, "rr", score="label").row(0, named=True)
     assert (row["value"], row["reordered"]) == (1, 1)
-    with pytest.raises(pr.errors.ArgumentError, match="`scores` is not supported"):
-        pr.diagnostics.headroom(log, "rr", scores=["label"])
+    with pytest.raises(pr.errors.ArgumentError, match="`score` must be a single column"):
+        pr.diagnostics.headroom(log, "rr", score=["label"])
 
 
 def test_misuse_of_headroom():

@@ -247,7 +247,7 @@ def test_layouts(tmp_path: Path, duplicates: str) -> None:
     means = pr.evaluate(log, METRICS, duplicates=duplicates)
     assert means["ap"].item() == pytest.approx(expected["ap"].fill_null(0).mean())
     several = pr.evaluate(log.with_columns(other=-pl.col("score")), METRICS,
-                          scores=["score", "other"], duplicates=duplicates)  # fmt: skip
+                          score=["score", "other"], duplicates=duplicates)  # fmt: skip
     assert_close(several.filter(run="score").drop("run"), means)
     curve = pr.rank_curve(log, "ndcg", [2, 3], duplicates=duplicates)
     assert curve["ndcg"].to_list()[1] == pytest.approx(means["ndcg@3"].item())
@@ -271,7 +271,8 @@ def test_attributes_and_seen_documents(duplicates: str) -> None:
     assert found["rows"].to_list() == rows.len()["len"].to_list()
     history = pl.DataFrame({"query": range(60), "doc": "a"})
     unseen = [[row for row in ranking if row.doc != "a"] for ranking in lists]
-    found = pr.per_query(log, METRICS, duplicates=duplicates, history=history, exclude_seen=True)
+    left = pr.catalog.exclude_seen(log, history)
+    found = pr.per_query(left, METRICS, duplicates=duplicates)
     assert_close(found, expected_of(unseen, duplicates))
 
 
@@ -437,4 +438,7 @@ def test_conventions_set_the_treatment() -> None:
             pr.explain_difference(log, "ap", *pair)
         assert pr.explain_difference(log.unique("doc"), "ap", *pair).is_empty()
         assert pr.explain_difference(log, "ap", *pair, duplicates="max").is_empty()
-    assert Evaluation.of("ap", conventions=own).metrics[0].conventions.duplicates == "credit_once"
+    assert (
+        Evaluation.of(pl.Schema(), "ap", conventions=own).metrics[0].conventions.duplicates
+        == "credit_once"
+    )

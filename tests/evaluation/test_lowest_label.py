@@ -100,7 +100,7 @@ def test_own_thresholds_take_precedence() -> None:
 
 def test_each_judge_has_a_threshold() -> None:
     log = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "x": [1, 4], "y": [1, 1]})
-    table = pr.evaluate(log, "p@2", labels=["x", "y"], conventions=OF_LABELS)
+    table = pr.evaluate(log, "p@2", label=["x", "y"], conventions=OF_LABELS)
     assert table.rows() == [("x", 1, 0.5), ("y", 1, 1.0)]
 
 
