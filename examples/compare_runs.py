@@ -7,10 +7,10 @@ from polars_rank.datasets import search_log
 
 log = search_log(queries=2_000, runs=["bm25", "neural"])
 
-print(pr.evaluate(log, ["ndcg@10", "ap", "rr"], by="run").collect())
+print(pr.evaluate(log, ["ndcg@10", "ap", "rr"]).collect())
 
 # The values of which the means above were taken.
-values = pr.per_query(log, "ndcg@10", by="run").collect()
+values = pr.per_query(log, "ndcg@10").collect()
 comparison = pr.compare(values, baseline="bm25")
 print(comparison.select("run", "mean", "difference", "low", "high", "p_value", "verdict"))
 

@@ -18,8 +18,8 @@ with tempfile.TemporaryDirectory() as folder:
     log = spark.read.parquet(f"{folder}/log.parquet")  # on a cluster: spark.table("logs.search")
 
     # The results are lazy Spark DataFrames: nothing has run yet.
-    means = pr.evaluate(log, ["ndcg@10", "ap", "rr"], by="run")
-    values = pr.per_query(log, ["ndcg@10", "ap"], by="run")
+    means = pr.evaluate(log, ["ndcg@10", "ap", "rr"])
+    values = pr.per_query(log, ["ndcg@10", "ap"])
     means.show()
 
     # Only a few rows of moments are collected; the comparison runs locally.

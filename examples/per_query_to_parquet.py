@@ -12,9 +12,9 @@ with TemporaryDirectory() as folder:
     path, output = Path(folder, "log.parquet"), Path(folder, "per_query.parquet")
     search_log(queries=20_000, docs_per_query=10).sink_parquet(path)
 
-    log = pr.scan_log(path, by="run", progress=True)  # shows a progress bar after 2 seconds
+    log = pr.scan_log(path)
     # Undefined values count as 0, as in `evaluate`.
-    values = pr.per_query(log, ["ndcg@10", "ap", "rr"], by="run")
+    values = pr.per_query(log, ["ndcg@10", "ap", "rr"], progress=True)
     values.sink_parquet(output)
 
     worst = pl.scan_parquet(output).sort("ndcg@10", nulls_last=True).head(5)

@@ -24,7 +24,7 @@ CHUNK = b"iTXtWords" + bytes(5)
 def chart(path: Path) -> None:
     """Save a chart: the mean by cutoff with intervals, and the differences per query."""
     log = search_log(queries=1_000, runs=["bm25", "hybrid", "neural"], seed=3)
-    values = pr.per_query(log, "ndcg@10", by="run").collect()
+    values = pr.per_query(log, "ndcg@10").collect()
     curve = pr.plot.at_k(log, "ndcg", baseline="bm25")
     spread = pr.plot.differences(values, "ndcg@10", baseline="bm25")
     (curve | spread).configure_concat(spacing=40).save(path, scale_factor=1)

@@ -11,4 +11,4 @@ curve = pr.pr_curve(log, rel=2)
 best = curve.filter(pl.col("f1") == pl.col("best_f1"))
 print(best.select("run", "threshold", "precision", "recall", "f1", "auc", "no_skill").collect())
 
-print(pr.rank_curve(log, ["ndcg", "recall"], ks=[1, 3, 5, 10, 20], by="run").collect())
+print(pr.rank_curve(log, ["ndcg", "recall"], ks=[1, 3, 5, 10, 20]).collect())

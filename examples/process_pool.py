@@ -18,7 +18,7 @@ METRICS = ["ndcg@10", "ap", "rr"]
 
 def file_moments(file: str) -> pl.DataFrame:
     """Return the moments of one file, paired with the baseline."""
-    values = pr.per_query(pr.scan_log(file, by="run"), METRICS, by="run")
+    values = pr.per_query(pr.scan_log(file), METRICS, by="run")
     return pr.moments(values, baseline="bm25").collect(engine="streaming")
 
 

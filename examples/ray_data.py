@@ -21,7 +21,7 @@ METRICS = ["ndcg@10", "ap", "rr"]
 
 def block_moments(block: pa.Table) -> pa.Table:
     """Return the moments of a block: a few rows for both runs and their differences."""
-    values = pr.per_query(block, METRICS, by="run")
+    values = pr.per_query(block, METRICS)
     return pr.moments(values, baseline="bm25").to_arrow(compat_level=pl.CompatLevel.oldest())
 
 

@@ -15,4 +15,4 @@ with TemporaryDirectory() as folder:
     print(runs.read_text()[:80])
 
     long = pr.join_judgments(pr.scan_run(runs), pr.scan_judgments(qrels))
-    print(pr.evaluate(long, ["ndcg_cut_10", "map", "recip_rank", "P_5"], by="run").collect())
+    print(pr.evaluate(long, ["ndcg_cut_10", "map", "recip_rank", "P_5"]).collect())

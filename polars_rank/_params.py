@@ -83,7 +83,7 @@ _OTHER_NAMES = {
     **dict.fromkeys(("target", "y_true"), "labels"),
     **dict.fromkeys(("preds", "y_pred", "y_score"), "scores"),
     "sizes": "groups",
-    **dict.fromkeys(("group_by", "groupby", "run"), "by"),
+    **dict.fromkeys(("group_by", "groupby"), "by"),
     **dict.fromkeys(_CUTOFFS, "k"),
 }
 
@@ -376,25 +376,17 @@ def free(columns: Sequence[str], added: Iterable[str], parameter: str = "by") ->
 
 def used_twice(column: str, parameter: str, other: str) -> ArgumentError:
     """Return the error for a column that two parameters name."""
-    message = (
+    return ArgumentError(
         f"column {column!r} is used for both `{parameter}` and `{other}`; name different columns"
     )
-    if {parameter, other} == {"by", "run"}:
-        message = (
-            f"column {column!r} (`by`) is the column of runs; name it with `run`, and leave it out "
-            "of `by`"
-        )
-    return ArgumentError(message)
 
 
 #: Pairs of parameters that may name the same column. With the labels as scores, for example,
 #: rankings are ideal.
 _MAY_SHARE_COLUMN = (
     {"by", "position"},
+    {"by", "run"},
     {"score", "label"},
-    {"scores", "label"},
-    {"score", "labels"},
-    {"scores", "labels"},
     {"cluster", "query"},
     {"cluster", "by"},
     {"slices", "query"},

@@ -20,7 +20,10 @@ from polars.io.plugins import register_io_source
 _PLACEHOLDER, _LENGTH = "polars_rank:undefined <", 64
 
 #: First words of the steps that keep all rows, so that Polars counts rows without reading them.
-_KEEPS_ROWS = ("Parquet SCAN", "DF [", "PROJECT", "ESTIMATED", "hint.sorted")
+_KEEPS_ROWS = (
+    *("Parquet SCAN", "DF [", "PROJECT", "ESTIMATED", "hint.sorted"),
+    *("WITH_COLUMNS:", "["),
+)
 
 
 def inner(expression: pl.Expr) -> Any:

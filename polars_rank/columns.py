@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import polars as pl
@@ -16,6 +16,7 @@ from polars_rank._params import (
     check_reads,
     find_columns,
     missing_column,
+    names,
     some_names,
 )
 from polars_rank.errors import ArgumentError
@@ -24,12 +25,12 @@ from polars_rank.frames.tables import own_name, schema_of
 
 Score: TypeAlias = "str | pl.Expr"
 
+#: One column of scores, or several, each of which is a run.
+Scores: TypeAlias = "Score | Sequence[str]"
+
+
 #: The columns that the ranked table adds to a log.
 RANKED = ("rank", "ideal_rank", "relevant", "hits")
-
-
-#: Column that says whether a document is excluded because the user has seen it.
-EXCLUDED = OWN + "seen"
 
 
 #: Names of columns, in lower case, that identify the run.
@@ -37,6 +38,9 @@ RUNS = frozenset({
     *("run", "run_id", "runid", "system", "model", "ranker", "retriever", "method"),
     *("variant", "experiment"),
 })  # fmt: skip
+
+#: The default name of the column that identifies the run.
+RUN = "run"
 
 
 #: Names of columns, in lower case, that identify the document.
@@ -55,6 +59,44 @@ def default_column(name: str | None, default: str, schema: pl.Schema) -> str | N
     return None if name == default and default not in schema else name
 
 
+def run_column(
+    schema: pl.Schema, run: str | None, *, required: bool = False, taken: Iterable[str] = ()
+) -> str | None:
+    """Return the column of runs, checked; None if there is none.
+
+    Unless it is `required`, the default column may be missing, or be one of the columns `taken` by
+    other parameters.
+    """
+    if run is None and required:
+        raise ArgumentError("`run` must name the column of the runs; found None")
+    if run == RUN and not required and (RUN not in schema or RUN in taken):
+        return None
+    if isinstance(run, str) and run not in schema:
+        others = [name for name in schema if name.lower() in RUNS]
+        advice = f" If {others[0]!r} identifies the runs, pass run={others[0]!r}" if others else ""
+        raise missing_column("`run`", run, schema, advice=advice)
+    if run is not None:
+        check_column("run", run, schema)
+    return run
+
+
+def with_run(by: Sequence[str], run: str | None) -> tuple[str, ...]:
+    """Return the columns of groups with that of runs, which is the last if `by` lacks it."""
+    return (*by, run) if run is not None and run not in by else (*by,)
+
+
+def groups_of(
+    schema: pl.Schema, by: Names | None, run: str | None, taken: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Return the columns of groups with that of runs, as `run_column` finds it."""
+    return with_run(names("by", by), run_column(schema, run, taken=taken))
+
+
+def without_run(by: Sequence[str], run: str | None) -> tuple[str, ...]:
+    """Return the columns of groups without that of runs."""
+    return tuple(name for name in by if name != run)
+
+
 class Columns(NamedTuple):
     """Names of the columns in one frame, checked against its schema."""
 
@@ -70,6 +112,8 @@ class Columns(NamedTuple):
     score_parameter: str = "score"
     #: The parameter that names the labels: "label" or "labels".
     label_parameter: str = "label"
+    #: The column of runs, one of `by`, if there is one.
+    run: str | None = None
 
     @property
     def placed(self) -> bool:
@@ -88,12 +132,8 @@ class Columns(NamedTuple):
 
     @property
     def is_document(self) -> pl.Expr:
-        """Whether a row has a document that is not excluded.
-
-        With ids, rows of rankings without documents have no id.
-        """
-        has_id = pl.lit(value=True) if self.doc is None else pl.col(self.doc).is_not_null()
-        return has_id & ~pl.col(EXCLUDED) if EXCLUDED in self.schema else has_id
+        """Whether a row has a document. With ids, rows of rankings without documents have no id."""
+        return pl.lit(value=True) if self.doc is None else pl.col(self.doc).is_not_null()
 
     def check(self, parameter: str, names: Sequence[str], kind: Kind | None = None) -> None:
         """Raise an error unless the columns of another parameter are suitable and unused."""
@@ -103,7 +143,9 @@ class Columns(NamedTuple):
 
     def check_other(self, parameter: str, names: Sequence[str]) -> None:
         """Raise `ArgumentError` if another parameter names one of these columns."""
-        roles = {"query": self.query, "by": self.by, "doc": [self.doc] if self.doc else []}
+        run = [] if self.run is None else [self.run]
+        by = without_run(self.by, self.run)
+        roles = {"query": self.query, "run": run, "by": by, "doc": [self.doc] if self.doc else []}
         values = {self.score_parameter: [self.score], self.label_parameter: [self.label]}
         check_distinct({**roles, **values, parameter: names})
 
@@ -136,17 +178,19 @@ class Columns(NamedTuple):
     ) -> Columns:
         """Return the columns of parameters; raise `SchemaError` for missing or unsuitable ones.
 
-        If `needs_ids` is false, a table without the column "doc" may have documents without ids.
+        `run_column` finds the column of runs, which is the last of `by` unless `by` names it. If
+        `needs_ids` is false, a table without the column "doc" may have documents without ids.
         """
         if not needs_ids and doc is not None and default_column(doc, "doc", schema) is None:
             doc, looks = None, RUNS | IDS
         else:
             looks = RUNS
+        run = run_column(schema, run, taken=names("query", query))
         columns = find_columns(
             schema,
             {
-                "by": by,
                 "run": run,
+                "by": by,
                 "query": None if query is None else some_names("query", query),
                 "doc": doc,
                 score_parameter: score,
@@ -155,7 +199,7 @@ class Columns(NamedTuple):
             numbers=(score_parameter, label_parameter),
             ids=("query", "by", "run", "doc"),
         )
-        queries, groups = columns["query"], (*columns["by"], *columns["run"])
+        queries, groups = columns["query"], with_run(columns["by"], run)
         named = {name for of_parameter in columns.values() for name in of_parameter}
         # The only columns with internal names are those that polars_rank has added.
         own = {OWN + "score", *(name for name, dtype in schema.items() if dtype == NUMBERED)}
@@ -169,8 +213,9 @@ class Columns(NamedTuple):
             if not dtype.is_nested()
         )
         return cls(
-            queries, groups, doc, score, label, schema, unnamed, score_parameter, label_parameter
-        )
+            queries, groups, doc, score, label, schema, unnamed, score_parameter, label_parameter,
+            run,
+        )  # fmt: skip
 
 
 def scored(
@@ -203,7 +248,7 @@ def scored(
     if not isinstance(score, pl.Expr):
         raise ArgumentError(
             "`score` must be the name of a column ('-name' if lower is better) or an expression; "
-            f"found {score!r}; use `scores` for several columns"
+            f"found {score!r}"
         )
     check_reads(parameter, score, schema)
     return log.with_columns(score.alias(OWN + "score")), OWN + "score"

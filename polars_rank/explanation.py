@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._docstrings import described_by
-from polars_rank._params import OWN, names, public, whole_number
+from polars_rank._params import OWN, public, whole_number
 from polars_rank.conventions import POLARS_RANK, Conventions, counted_as, named
 from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation.evaluate import evaluate, per_query
+from polars_rank.evaluation.parameters import Evaluation, check_single
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.metrics.aliases import OTHER_MEANINGS
 from polars_rank.metrics.documentation import described
@@ -254,8 +255,8 @@ def explain_difference(
         must have no duplicates. To see what a treatment changes, give it to the conventions:
         `pr.Conventions(duplicates="max")`.
     **columns
-        Options of `evaluate` that name columns. Columns in `by` identify the query together with
-        `query`.
+        Options of `evaluate` that name columns. The columns of `by` and `run` identify the query
+        together with `query`. `score` and `label` are single columns.
 
     Returns
     -------
@@ -305,11 +306,16 @@ def explain_difference(
     if not isinstance(parsed, Metric):
         raise ArgumentError(f"`metric` must be the name of a metric, or a metric; found {metric!r}")
     whole_number("n", n)
-    keys = [*names("by", columns.pop("by", None)), *names("query", columns.pop("query", "query"))]
+    for parameter in ("score", "label"):
+        check_single(columns, parameter, "the difference is that of one mean")
     a, b = named(a, "a"), named(b, "b")
-    options: dict[str, Any] = {**columns, "query": keys}
-    log, doc = lazy(frame, collects=True), options.get("doc", "doc")
-    ids = None if doc is None else schema_of(log).get(doc)
+    log = lazy(frame, collects=True)
+    schema = schema_of(log)
+    evaluation = Evaluation.of(schema, None, **columns)
+    log = evaluation.read(log)[0].select(*schema)  # judged documents have their run
+    keys = [*evaluation.by, *evaluation.query]
+    options: dict[str, Any] = {**columns, "by": None, "run": None, "query": keys}
+    ids = None if evaluation.doc is None else schema.get(evaluation.doc)
     choices, target = (
         _choices(parsed, conventions.but(duplicates=duplicates), ids) for conventions in (a, b)
     )

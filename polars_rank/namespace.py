@@ -101,8 +101,8 @@ class Ranking(Generic[Frame]):
         """Return the method of a metric, such as `df.ranking.ndcg(10)`.
 
         The method takes the parameters of the metric and of `evaluate`. It returns the mean as a
-        float for a DataFrame (with `by`, `scores` or `labels`, a DataFrame), and a LazyFrame for a
-        LazyFrame.
+        float for a DataFrame, a DataFrame if there are runs, groups or judges, and a LazyFrame for
+        a LazyFrame.
         """
         if name not in REGISTER:
             advice = instead(name)
@@ -119,8 +119,7 @@ class Ranking(Generic[Frame]):
                 raise unknown_parameter(name, unknown[0], accepted)
             metric = definition(*args, **parameters)
             result = evaluate(self._frame, metric, **options)
-            single = not any(options.get(name) for name in ("by", "scores", "labels"))
-            if isinstance(result, pl.DataFrame) and single:
+            if isinstance(result, pl.DataFrame) and result.columns[0] == "queries":  # no groups
                 return result.get_column(metric.output_name).item()
             return result
 

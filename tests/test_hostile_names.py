@@ -93,7 +93,7 @@ def charts(_: Path) -> str:
         plot.intervals(pr.summarize(values(), "rr", by="country").head(40)),
         plot.slices(pr.compare(three, "rr", slices="country", min_queries=2, **base)),
         plot.leaderboard(pr.leaderboard(values(), "rr")),
-        plot.confusion(pr.judges.confusion(labels, labels=["label", "llm"])),
+        plot.confusion(pr.judges.confusion(labels, label=["label", "llm"])),
     ):
         for text in texts_in(chart.to_dict()):
             assert INVISIBLE.search(text) is None, text[:100]

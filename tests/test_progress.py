@@ -14,6 +14,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
+from polars_rank.io.parquet import scanned_log
 from polars_rank.datasets import search_log
 
 needs.package("rich", "cli")
@@ -69,7 +70,10 @@ def test_of_a_log_counts_each_row_once(
     tmp_path: Path, bars: list[progress._Bar], layout: str, memory: str
 ) -> None:
     log = write(tmp_path / "log.parquet", layout)
-    scan = pr.scan_log(tmp_path / "log.parquet", memory=memory, progress=True)
+    scan = scanned_log(
+        tmp_path / "log.parquet", {}, query="query", run="run", by=None, layout="auto",
+        memory=memory, progress=True,
+    )  # fmt: skip
     plan = pr.evaluate(scan, METRICS)
     assert streams(plan, without="sort")
     assert_frame_equal(plan.collect(engine="streaming"), pr.evaluate(log, METRICS))

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import polars_rank as pr
 import pytest
+from polars.testing import assert_frame_equal
 
 MODULES = ("", "catalog", "clicks", "datasets", "diagnostics", "judges", "plot", "stats", "trec")
 #: Names that parameters and result columns must not have, and the names to use instead.
@@ -128,20 +129,22 @@ def test_metrics_are_the_second_parameter() -> None:
     }
 
 
-def test_the_column_of_runs_is_not_a_group() -> None:
+def test_the_column_of_runs_may_be_named_as_a_group() -> None:
     log = pr.datasets.search_log(20).collect()
-    values = pr.per_query(log, "ap", by="run")
-    named = {"baseline": "bm25", "by": "run"}
-    for call in (
-        lambda: pr.summarize(values, by="run"),
-        lambda: pr.compare(values, **named),
-        lambda: pr.moments(values, by=["run"]),
-        lambda: pr.leaderboard(values, by="run"),
-        lambda: pr.power(values, **named),
-        lambda: pr.report(log, "ap", by="run"),
+    values = pr.per_query(log, "ap")
+    baseline = {"baseline": "bm25"}
+    for function, table, options in (
+        (pr.evaluate, log, {"metrics": "ap"}),
+        (pr.per_query, log, {"metrics": "ap"}),
+        (pr.rank, log, {}),
+        (pr.catalog.exposure, log, {}),
+        (pr.summarize, values, {}),
+        (pr.compare, values, baseline),
+        (pr.moments, values, {}),
+        (pr.leaderboard, values, {}),
+        (pr.power, values, baseline),
     ):
-        with pytest.raises(pr.errors.ArgumentError, match="is the column of runs; name it with"):
-            call()
+        assert_frame_equal(function(table, by="run", **options), function(table, **options))
 
 
 LOG = pr.datasets.search_log(40).collect()
@@ -199,7 +202,7 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "clicks.preferences": lambda: pr.clicks.preferences(SESSIONS, **CLICKS),
     **{
         f"judges.{name}": partial(
-            getattr(pr.judges, name), LABELED, labels=["label", "llm"], by=BOTH
+            getattr(pr.judges, name), LABELED, label=["label", "llm"], by=BOTH
         )
         for name in ("agreement", "confusion")
     },
@@ -212,7 +215,7 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
         probability="chosen",
     ),
     "judges.system_agreement": lambda: pr.judges.system_agreement(
-        pr.per_query(LABELED, ["ap", "rr"], by=BOTH, labels=["label", "llm"]),
+        pr.per_query(LABELED, ["ap", "rr"], by=BOTH, label=["label", "llm"]),
         reference="label",
         by="country",
     ),
@@ -256,8 +259,8 @@ def test_results_begin_with_groups_metric_and_run(name: str) -> None:
     assert not {*columns} & {*FORBIDDEN}
     parameters = {*inspect.signature(FUNCTIONS[name]).parameters}
     groups = ["column", "value"] if name == "slices" else ["device", "country"]
-    # Without a parameter `run`, the runs are groups of `by`. Moments have the order of `moments`.
-    has_runs = "run" in parameters or name == "merge"
+    # Runs of rankings are the last groups. Moments have the order of `moments`.
+    has_runs = name != "catalog.sampled" and ("run" in parameters or name == "merge")
     last = ["metric", "run"] if has_runs else ["run", "metric"]
     first = [each for each in (*groups, *last) if each in columns]
     assert (columns[: len(first)] == first) is (name not in OTHER_ORDER)

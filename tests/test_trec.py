@@ -245,13 +245,15 @@ def test_negative_labels_are_unjudged_as_in_trec_eval(tmp_path: Path, seed: int)
     names = {"ndcg", "ndcg_cut.5", "bpref", "map", "num_nonrel_judged_ret", "num_rel", "infAP"}
     theirs = pytrec_eval.RelevanceEvaluator(judged, names).evaluate(scores)
     log = pr.join_judgments(scan_run(run), scan_judgments(qrels))
-    for row in pr.per_query(log, BY_TREC_EVAL).collect().iter_rows(named=True):
+    for row in pr.per_query(log, BY_TREC_EVAL, run=None).collect().iter_rows(named=True):
         for name in BY_TREC_EVAL:
             assert row[name] == pytest.approx(theirs[row["query"]][name]), name
     # Inferred AP distinguishes documents in the pool from documents outside it.
     kept = pr.join_judgments(scan_run(run), scan_judgments(qrels, negative="keep"))
     for row in (
-        pr.per_query(kept, ["infAP", "ndcg"], conventions=pr.conventions.TREC_EVAL).collect().rows()
+        pr.per_query(kept, ["infAP", "ndcg"], conventions=pr.conventions.TREC_EVAL, run=None)
+        .collect()
+        .rows()
     ):
         expected = theirs[row[0]]
         assert row[-2:] == pytest.approx((expected["infAP"], expected["ndcg"]))
@@ -262,7 +264,7 @@ def test_judged_documents_leave_out_negative_labels(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("q Q0 a 1 4 x\nq Q0 b 1 3 x\nq Q0 c 1 2 x\nq Q0 d 1 1 x\n")
     (tmp_path / "qrels").write_text("q 0 a -1\nq 0 b 0\nq 0 c 1\nq 0 e -1\n")
     log = pr.join_judgments(scan_run(tmp_path / "run"), scan_judgments(tmp_path / "qrels"))
-    found = pr.evaluate(log, ["judged@4", "unj_4", "num_nonrel_judged_ret"]).collect()
+    found = pr.evaluate(log, ["judged@4", "unj_4", "num_nonrel_judged_ret"], run=None).collect()
     assert found.row(0)[1:] == (2 / 4, 2 / 4, 1)
 
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from polars_rank._params import Names, find_columns, free
 from polars_rank.catalog.top_k import RANK, Rankings
-from polars_rank.columns import Score
+from polars_rank.columns import RUN, Score
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
 from polars_rank.evaluation.per_ranking import DOC
@@ -30,6 +30,7 @@ def exposure(
     position: str | None = None,
     click: str = "click",
     weight: str | None = None,
+    run: str | None = RUN,
     by: Names | None = None,
     ties: Ties | None = None,
 ) -> pl.LazyFrame:
@@ -60,8 +61,10 @@ def exposure(
         Column of clicks: a condition, or a count. By default "click", if the table has it.
     weight
         Column of the weight of a ranking, such as its traffic: finite numbers of 0 or more.
+    run
+        Column of the run. Default: "run" if the table has it. None: there is no such column.
     by
-        Columns that split the table, such as the run.
+        Columns that split the table, such as the language.
     ties
         Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
         "input".
@@ -70,7 +73,7 @@ def exposure(
     -------
     LazyFrame or DataFrame
         Like `frame`, in the order of its keys: one row per document that is among the first k of
-        a ranking, with the `by` and `doc` columns and
+        a ranking, with the `by`, `run` and `doc` columns and
 
         - `impressions`: the number of rankings that have it among the first k;
         - `exposure`: the sum over these rankings;
@@ -129,7 +132,7 @@ def exposure(
     └─────┴──────────┘
     """
     rankings = Rankings.of(
-        frame, k, query=query, doc=doc, score=score, position=position, by=by, ties=ties
+        frame, k, query=query, doc=doc, score=score, position=position, run=run, by=by, ties=ties
     )
     rankings = rankings.with_weight(weight).with_click(click)
     groups = rankings.columns.by

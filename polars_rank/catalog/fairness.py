@@ -11,7 +11,7 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, check_column, find_columns, free, one_of, some_names
 from polars_rank.catalog.top_k import Rankings
-from polars_rank.columns import Score, is_relevant
+from polars_rank.columns import RUN, Score, is_relevant
 from polars_rank.conventions import Ties, lowest_relevant
 from polars_rank.discounts import Discount
 from polars_rank.evaluation.checks import Check, failed, raise_failed, weight_check
@@ -202,6 +202,7 @@ def group_exposure(
     label: str = "label",
     position: str | None = None,
     weight: str | None = None,
+    run: str | None = RUN,
     by: Names | None = None,
     ties: Ties | None = None,
     rel: float | None = None,
@@ -247,8 +248,10 @@ def group_exposure(
         Column of the position at which a document was shown, 1 first; replaces `score`.
     weight
         Column of the weight of a ranking, such as its traffic: finite numbers of 0 or more.
+    run
+        Column of the run. Default: "run" if the table has it. None: there is no such column.
     by
-        Columns that split the table, such as the run.
+        Columns that split the table, such as the language.
     ties
         Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
         "input".
@@ -259,7 +262,7 @@ def group_exposure(
     -------
     LazyFrame or DataFrame
         Like `frame`, in the order of its keys: one row for each group of `doc_groups` and of the
-        target, for each value of `by`, with the `by` and `group` columns and
+        target, for each value of `by`, with the `by`, `run` and `group` columns and
 
         - `exposure`: the sum over rankings and documents;
         - `share`: the share of the exposure of all groups;
@@ -312,7 +315,7 @@ def group_exposure(
     parts = GroupExposure.of(
         schema_of(frame), k=k, doc_groups=doc_groups, group=group, target=target,
         discount=discount, weight=weight, rel=rel, query=query, doc=doc, score=score, label=label,
-        position=position, by=by, ties=ties,
+        position=position, run=run, by=by, ties=ties,
     )  # fmt: skip
     return parts.finish(parts.add_up(frame))
 
@@ -382,6 +385,7 @@ def awrf(
     score: Score = "score",
     label: str = "label",
     position: str | None = None,
+    run: str | None = RUN,
     by: Names | None = None,
     ties: Ties | None = None,
     rel: float | None = None,
@@ -426,8 +430,10 @@ def awrf(
         Column of the relevance label, which the target "relevant" reads.
     position
         Column of the position at which a document was shown, 1 first; replaces `score`.
+    run
+        Column of the run. Default: "run" if the table has it. None: there is no such column.
     by
-        Columns that split the table, such as the run.
+        Columns that split the table, such as the language.
     ties
         Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
         "input".
@@ -437,9 +443,9 @@ def awrf(
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`, in the order of its keys: one row per ranking, with the `by` and `query`
-        columns and `awrf` in [1 - ln 2, 1]; null if no retrieved document has a group, or the
-        target is empty. `summarize` and `compare` take this table.
+        Like `frame`, in the order of its keys: one row per ranking, with the `by`, `run` and
+        `query` columns and `awrf` in [1 - ln 2, 1]; null if no retrieved document has a group, or
+        the target is empty. `summarize` and `compare` take this table.
 
     Raises
     ------
@@ -485,7 +491,7 @@ def awrf(
     └───────┴──────────┘
     """
     lowest = lowest_relevant(rel)
-    rankings = _rankings(frame, k, target, query, doc, score, label, position, by, ties)
+    rankings = _rankings(frame, k, target, query, doc, score, label, position, run, by, ties)
     rankings.columns.check_other("group", some_names("group", group))
     groups = Groups.of(doc_groups, group, target, rankings.columns.schema, doc)
     keys = rankings.columns.keys
@@ -531,6 +537,7 @@ def _rankings(
     score: Score,
     label: str,
     position: str | None,
+    run: str | None,
     by: Names | None,
     ties: Ties | None,
 ) -> Rankings:
@@ -538,5 +545,5 @@ def _rankings(
     read = label if isinstance(target, str) and target == "relevant" else None
     return Rankings.of(
         frame, k,
-        query=query, doc=doc, score=score, position=position, by=by, ties=ties, label=read,
+        query=query, doc=doc, score=score, position=position, run=run, by=by, ties=ties, label=read,
     )  # fmt: skip

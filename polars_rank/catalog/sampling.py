@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import polars as pl
 
 from polars_rank._params import OWN, Names, free, one_of, share, whole_number
-from polars_rank.columns import Score
+from polars_rank.columns import RUN, Score
 from polars_rank.conventions import TIES, Ties
 from polars_rank.errors import ArgumentError, number_of, warn
 from polars_rank.evaluation.checks import Check, failed, raise_failed
@@ -49,6 +49,7 @@ def sampled(
     score: Score = "score",
     label: str = "label",
     position: str | None = None,
+    run: str | None = RUN,
     by: Names | None = None,
     ties: Ties | None = None,
     rel: float | None = None,
@@ -102,8 +103,10 @@ def sampled(
         Column of the relevance label.
     position
         Column of the position of a candidate, 1 first; replaces `score`.
+    run
+        Column of the run. Default: "run" if the table has it. None: there is no such column.
     by
-        Columns that split the table, such as the run.
+        Columns that split the table, such as the language.
     ties
         Order of documents with equal scores: "doc" (id descending; default), "doc_ascending",
         "best", "worst" or "input".
@@ -194,9 +197,10 @@ def sampled(
     values_by_rank = {output_name(metric): _by_rank(metric) for metric in resolve(metrics)}
     reads = {_RANK: "rr", _RELEVANT: "num_rel"}
     evaluation = Evaluation.of(
+        schema_of(frame),
         [metric.alias(own) for own, metric in zip(reads, resolve([*reads.values()]), strict=True)],
-        query=query, doc=doc, score=score, label=label, position=position, by=by, ties=ties,
-        rel=rel,
+        query=query, doc=doc, score=score, label=label, position=position,
+        run=run, by=by, ties=ties, rel=rel,
     )  # fmt: skip
     if method == "rank_mapping":
         _warn_of_cutoffs(values_by_rank, n_items / n_sampled)

@@ -16,8 +16,9 @@ from polars_rank._params import (
     some_names,
     whole_number,
 )
-from polars_rank.columns import Columns, labeled
+from polars_rank.columns import RUN, Columns, labeled
 from polars_rank.evaluation.attributes import with_seen
+from polars_rank.evaluation.runs import with_known_runs
 from polars_rank.frames.tables import framed, lazy, schema_of
 
 _SEEN = OWN + "seen"
@@ -32,6 +33,7 @@ def exclude_seen(
     doc: str = "doc",
     score: str = "score",
     label: str = "label",
+    run: str | None = RUN,
     by: Names | None = None,
 ) -> pl.LazyFrame:
     """Drop documents that the user of a ranking has already seen.
@@ -51,8 +53,10 @@ def exclude_seen(
         Column of the score.
     label
         Column of the relevance label, if the table has one.
+    run
+        Column of the run. Default: "run" if `frame` has it. None: there is no such column.
     by
-        Columns of `frame` that split it, such as the run.
+        Columns of `frame` that split it, such as the language.
 
     Returns
     -------
@@ -74,8 +78,6 @@ def exclude_seen(
     recommended does not lower recall. To keep these judgments, for example of repeat purchases,
     drop the seen documents before you join the judgments.
 
-    `evaluate` and `per_query` do the same with `history` and `exclude_seen=True`.
-
     Examples
     --------
     >>> log = pl.DataFrame({
@@ -95,9 +97,9 @@ def exclude_seen(
     """
     log, own_label = labeled(frame, label)
     columns = Columns.find(
-        schema_of(log), query=query, doc=doc, score=score, label=own_label, by=by
+        schema_of(log), query=query, doc=doc, score=score, label=own_label, run=run, by=by
     )
-    rows = with_seen(frame, columns, lazy(history, "history"), _SEEN)
+    rows = with_seen(with_known_runs(frame, columns), columns, lazy(history, "history"), _SEEN)
     is_seen = pl.col(_SEEN)
     # The first row of each ranking whose documents were all seen.
     stays = is_seen.all().over(columns.keys) & (pl.int_range(pl.len()).over(columns.keys) == 0)

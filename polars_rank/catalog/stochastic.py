@@ -8,7 +8,7 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, check_distinct, find_columns, free, names, some_names
 from polars_rank.catalog.top_k import RANK, Rankings, discount_of
-from polars_rank.columns import Score, is_relevant
+from polars_rank.columns import RUN, Score, is_relevant, run_column, without_run
 from polars_rank.conventions import Ties, lowest_relevant
 from polars_rank.discounts import Discount
 from polars_rank.evaluation.per_ranking import DOC
@@ -29,6 +29,7 @@ def expected_exposure(
     score: Score = "score",
     label: str = "label",
     position: str | None = None,
+    run: str | None = RUN,
     by: Names | None = None,
     ties: Ties | None = None,
     rel: float | None = None,
@@ -67,8 +68,10 @@ def expected_exposure(
         more in at least one of its rows.
     position
         Column of the position at which a document was shown, 1 first; replaces `score`.
+    run
+        Column of the run. Default: "run" if the table has it. None: there is no such column.
     by
-        Columns that split the table, such as the run.
+        Columns that split the table, such as the language.
     ties
         Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
         "input".
@@ -78,8 +81,8 @@ def expected_exposure(
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`, in the order of its keys: one row per query, with the `by` and `query` columns
-        and
+        Like `frame`, in the order of its keys: one row per query, with the `by`, `run` and `query`
+        columns and
 
         - `ee_l`: expected exposure loss; 0 is ideal;
         - `ee_d`: expected exposure disparity: lower if exposure is spread over more documents;
@@ -129,14 +132,21 @@ def expected_exposure(
     """
     lowest = lowest_relevant(rel)
     samples, queries = names("sample", sample), some_names("query", query)
-    roles = {"query": queries, "by": names("by", by), "doc": [doc], "sample": samples}
+    runs = run_column(schema_of(frame), run, taken=(*queries, *samples))
+    roles = {
+        "query": queries,
+        "run": names("run", runs),
+        "by": without_run(names("by", by), runs),
+        "doc": [doc],
+        "sample": samples,
+    }
     find_columns(schema_of(frame), roles, ids=[*roles])
     values = {"label": [label], "score": [score] if isinstance(score, str) else []}
     check_distinct({**values, "position": names("position", position), "sample": samples})
     rankings = Rankings.of(
         frame, k,
-        query=[*queries, *samples], doc=doc, score=score, position=position, by=by, ties=ties,
-        label=label,
+        query=[*queries, *samples], doc=doc, score=score, position=position, run=run, by=by,
+        ties=ties, label=label,
     )  # fmt: skip
     columns, discount_at = rankings.columns, discount_of(discount)
     keys = [*columns.by, *queries]

@@ -21,7 +21,7 @@ from polars_rank._params import (
 from polars_rank.catalog.exposures import COUNTS
 from polars_rank.catalog.fairness import Groups
 from polars_rank.catalog.top_k import RANK, Rankings
-from polars_rank.columns import Score
+from polars_rank.columns import RUN, Score, run_column, with_run
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
 from polars_rank.errors import SchemaError
@@ -57,6 +57,7 @@ def summary(
     score: Score = "score",
     position: str | None = None,
     weight: str | None = None,
+    run: str | None = RUN,
     by: Names | None = None,
     ties: Ties | None = None,
 ) -> pl.LazyFrame:
@@ -102,8 +103,10 @@ def summary(
         Column of the position at which a document was shown, 1 first; replaces `score`.
     weight
         Column of the weight of a ranking, such as its traffic: finite numbers of 0 or more.
+    run
+        Column of the run. Default: "run" if the table has it. None: there is no such column.
     by
-        Columns that split the table, such as the run.
+        Columns that split the table, such as the language.
     ties
         Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
         "input".
@@ -194,7 +197,7 @@ def summary(
     parts = Summary.of(
         schema_of(frame), k, items=items, doc_groups=doc_groups, group=group, top=top,
         discount=discount, query=query, doc=doc, score=score, position=position, weight=weight,
-        by=by, ties=ties,
+        run=run, by=by, ties=ties,
     )  # fmt: skip
     return parts.finish(parts.add_up(frame))
 
@@ -227,6 +230,7 @@ class Summary:
         group: Names,
         top: float,
         doc: str,
+        run: str | None,
         by: Names | None,
         weight: str | None,
         discount: Discount | None,
@@ -237,22 +241,28 @@ class Summary:
     ) -> Summary:
         """Check the parameters against the schema of the table."""
         share("top", top)
+        queries = names("query", query)
+        own_run = run_column(schema, run, taken=queries)
+        groups_by = with_run(names("by", by), own_run)
         # The result of `exposure` has one row per document, and no rankings.
         by_default = position is None and isinstance(score, str) and score == "score"
         of_exposures = by_default and "score" not in schema and {*COUNTS} <= {*schema}
         if of_exposures:
-            roles = {"doc": doc, "by": by, "frame": COUNTS}
-            find_columns(schema, roles, numbers=("frame",), ids=("doc", "by"))
+            roles = {"doc": doc, "run": own_run, "by": groups_by, "frame": COUNTS}
+            find_columns(schema, roles, numbers=("frame",), ids=("doc", "run", "by"))
         groups = None
         if doc_groups is not None:
             check_column("doc", doc, schema)
-            keys = {"query": names("query", query), "by": names("by", by), "doc": [doc]}
+            runs = names("run", own_run)
+            keys = {"query": queries, "run": runs, "by": groups_by, "doc": [doc]}
             check_distinct({**keys, "group": names("group", group)})
             groups = Groups.of(doc_groups, group, "items", schema, doc)
         return cls(
             of_exposures=of_exposures, k=k, items=None if items is None else lazy(items, "items"),
-            groups=groups, top=top, doc=doc, by=names("by", by), weight=weight, discount=discount,
-            options={"query": query, "score": score, "position": position, "ties": ties},
+            groups=groups, top=top, doc=doc, by=groups_by, weight=weight, discount=discount,
+            options={
+                "query": query, "run": run, "score": score, "position": position, "ties": ties,
+            },
         )  # fmt: skip
 
     def add_up(self, frame: pl.LazyFrame) -> pl.LazyFrame:

@@ -21,6 +21,7 @@ from polars_rank.evaluation.checks import (
     weight_check,
 )
 from polars_rank.evaluation.per_ranking import DOC, DOCUMENTS, SIZE, TIES, retrieved_documents
+from polars_rank.evaluation.runs import with_known_runs
 from polars_rank.frames.batches import added_up
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.metric import checked_parameter
@@ -58,6 +59,7 @@ class Rankings:
         doc: str,
         score: Score,
         position: str | None,
+        run: str | None,
         by: Names | None,
         ties: Ties | None,
         label: str | None = None,
@@ -70,9 +72,10 @@ class Rankings:
         log, own_score = scored(log, score, position)
         parameter = "score" if position is None else "position"
         columns = Columns.find(
-            schema_of(log), query=query, doc=doc, score=own_score, label=own_label, by=by,
+            schema_of(log), query=query, doc=doc, score=own_score, label=own_label, run=run, by=by,
             score_parameter=parameter,
         )  # fmt: skip
+        log = with_known_runs(log, columns)
         if position is not None:
             columns.check("position", [position])
         checks = [
@@ -136,11 +139,11 @@ class Rankings:
 
     def sums(self, rows: pl.LazyFrame, keys: Keys, sums: Sequence[pl.Expr]) -> pl.LazyFrame:
         """Return sums over the rows of `documents`, grouped by the columns of `by` and `DOC`."""
-        names = [*self.columns.by, DOC]
+        groups = [*self.columns.by, DOC]
         rows = rows.with_columns(pl.col(keys.names[name]).alias(name) for name in self.columns.by)
         if keys.are_adjacent(self.log):
-            return added_up(rows, names, sums)
-        return rows.group_by(names).agg(sums)
+            return added_up(rows, groups, sums)
+        return rows.group_by(groups).agg(sums)
 
 
 def discount_of(discount: Discount | None) -> Discount:

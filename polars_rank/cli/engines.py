@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: Options that need the engine Polars.
 _POLARS_OPTIONS = (
     *("input_format", "layout", "memory", "missing_columns", "extra_columns"),
-    *("items", "history", "exclude_seen"),
+    *("items", "history"),
 )
 
 

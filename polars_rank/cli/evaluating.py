@@ -15,7 +15,6 @@ from polars_rank.cli.per_query import run_value
 from polars_rank.cli.writing import choose, put, put_text
 from polars_rank.clicks import estimates
 from polars_rank.clicks.estimates import Normalize
-from polars_rank.columns import default_column
 from polars_rank.errors import hint
 from polars_rank.evaluation import curves
 from polars_rank.evaluation import evaluate as evaluation
@@ -33,17 +32,15 @@ def evaluate(
     align: o.Align = None,
     per_query: Annotated[bool, o.option("Show one row per query.", None, "--per-query")] = False,
     keep: o.Keep = [],
-    scores: o.Scores = [],
-    labels: o.Labels = [],
     weight: o.Weight = None,
     **options: Any,
 ) -> None:
     """Show the mean of each metric, or its value for each query.
 
     For example:
-      polars-rank evaluate log.parquet -m "ndcg@10 ap rr" --by run
+      polars-rank evaluate log.parquet -m "ndcg@10 ap rr"
       polars-rank evaluate run.txt --qrels qrels.txt -m ap --conventions trec_eval
-      polars-rank evaluate log.parquet -m novelty@5 --items items.parquet --by run
+      polars-rank evaluate log.parquet -m novelty@5 --items items.parquet
     """
     arguments = {**locals(), **options}
     log, engine = Log.of(arguments), o.from_arguments(Engine, arguments)
@@ -53,12 +50,14 @@ def evaluate(
     if keep and not per_query:
         misused("--keep needs --per-query")
     log = engine.opened(log)
-    groups = _groups(log, by)
-    rows: Any = engine.rows(log, groups)
+    _check_groups(log, by)
+    rows: Any = engine.rows(log, by)
     parameters: dict[str, Any] = {
-        "by": groups, "scores": scores or None, "labels": labels or None, **log.columns,
-        **log.attributes, **definitions(arguments),
-    }  # fmt: skip
+        "by": by,
+        **log.columns,
+        **log.attributes,
+        **definitions(arguments),
+    }
     if per_query:
         result, note = evaluation.per_query(rows, metrics, keep=keep, **parameters), None
     else:
@@ -81,11 +80,9 @@ def estimate(
     ] = "snips",
     cluster: o.Cluster = [],
     baseline: o.AnyBaseline = None,
-    run: o.Run = None,
     max_unshown: Annotated[
         float, o.option("Maximum share of documents without a label.")
     ] = estimates.MAX_UNSHOWN,
-    scores: o.Scores = [],
     weight: o.Weight = None,
     **options: Any,
 ) -> None:
@@ -95,22 +92,19 @@ def estimate(
 
     For example:
       polars-rank estimate clicks.parquet -m dcg@10 --query session --score new
-      polars-rank estimate clicks.parquet -m dcg --scores "old new" --baseline old
+      polars-rank estimate clicks.parquet -m dcg --score "old new" --baseline old
     """
     arguments = {**locals(), **options}
     engine = o.from_arguments(Engine, arguments)
     log = engine.opened(Log.of(arguments))
-    column = "run" if run is None else run
-    in_rows = baseline is not None and not scores
-    groups = by if in_rows and not by else _groups(log, by)
-    rows: Any = engine.rows(log, [*groups, column] if in_rows else groups)
-    if in_rows and not engine.on_spark:
-        arguments["baseline"] = run_value(str(baseline), column, schema_of(rows))
+    _check_groups(log, by)
+    rows: Any = engine.rows(log, by)
+    if baseline is not None and len(log.scores) == 1 and not engine.on_spark:
+        arguments["baseline"] = run_value(baseline, log.run_name, schema_of(rows))
     result = estimates.estimate(
         rows, metrics, normalize=normalize, cluster=cluster or None,
-        baseline=arguments["baseline"], run=column, max_unshown=max_unshown, by=groups,
-        weight=weight, scores=scores or None, **log.columns, **log.attributes,
-        **definitions(arguments),
+        baseline=arguments["baseline"], max_unshown=max_unshown, by=by, weight=weight,
+        **log.columns, **log.attributes, **definitions(arguments),
     )  # fmt: skip
     put(engine.fetched(result), **o.output_options(options))
 
@@ -125,9 +119,6 @@ def curve(
         Literal["rank", "pr"], o.option("Metrics by cutoff, or precision and recall by score.")
     ] = "rank",
     ks: o.Ks = ["1-20"],
-    run: o.Run = None,
-    scores: o.Scores = [],
-    labels: o.Labels = [],
     weight: o.Weight = None,
     align: o.Align = None,
     **options: Any,
@@ -135,30 +126,24 @@ def curve(
     """Show metrics by cutoff, or precision and recall by score.
 
     For example:
-      polars-rank curve log.parquet -m ndcg --ks 1-10 --by run
+      polars-rank curve log.parquet -m ndcg --ks 1-10
       polars-rank curve log.parquet --kind pr --format csv
     """
     arguments = {**locals(), **options}
     log = Log.of(arguments).opened
-    groups = log.groups(by)
     if kind == "pr":
-        for name in ("metrics", "scores", "labels", "weight", "align"):
+        for name in ("metrics", "weight", "align", "position"):
             if log.is_given(name):
                 misused(f"--{name} needs --kind rank")
-        table = log.scan(by)
-        column = default_column("run" if run is None else run, "run", schema_of(table))
+        columns = {role: name for role, name in log.columns.items() if role != "position"}
         result = curves.pr_curve(
-            table, run=column or None, by=by, score=log.score, label=log.label,
+            log.scan(by), by=by, **columns,
             rel=conventions_of(options["conventions"]).but(rel=options["rel"]).rel,
-            query=log.keys, doc=log.columns["doc"],
         )  # fmt: skip
     else:
-        if run is not None:
-            misused("--run needs --kind pr; split the cutoffs by run with --by")
         result = curves.rank_curve(
-            log.scan(groups), metrics, o.cutoffs(ks), by=groups, scores=scores or None,
-            labels=labels or None, weight=weight, align=align, **log.columns, **log.attributes,
-            **definitions(arguments),
+            log.scan(by), metrics, o.cutoffs(ks), by=by, weight=weight, align=align,
+            **log.columns, **log.attributes, **definitions(arguments),
         )  # fmt: skip
     put(result, **o.output_options(options))
 
@@ -175,7 +160,6 @@ def explain(
     by: o.By = [],
     conventions: o.Conventions = "polars_rank",
     duplicates: o.Duplicates = None,
-    scores: o.Scores = [],
     n: Annotated[int, o.option("Number of queries to list per choice.")] = 3,
     **options: Any,
 ) -> None:
@@ -196,11 +180,9 @@ def explain(
     if versus is None:
         misused("name the conventions to compare with: --versus")
     log = log.opened
-    groups = log.groups(by)
     result = explanation.explain_difference(
-        log.scan(groups), metric, *presets, by=groups, duplicates=duplicates,
-        scores=scores or None, n=n, **log.columns,
-    )  # fmt: skip
+        log.scan(by), metric, *presets, by=by, duplicates=duplicates, n=n, **log.columns
+    )
     put(result.lazy(), **o.output_options(options))
 
 
@@ -242,12 +224,10 @@ def _with_texts(table: pl.DataFrame, texts: list[str]) -> pl.DataFrame:
     return table
 
 
-def _groups(log: Log, by: list[str]) -> list[str]:
-    """Return the columns to group by; raise `ArgumentError` for a column of the query."""
-    groups = log.groups(by)
+def _check_groups(log: Log, by: list[str]) -> None:
+    """Raise `ArgumentError` for a column to group by that is one of the query."""
     for key in log.keys:
-        if key in groups:
+        if key in by:
             misused(
                 f"--by names {key!r}, a column of the query; for a row per query, use --per-query"
             )
-    return groups

@@ -10,7 +10,6 @@ from polars_rank.cli import options as o
 from polars_rank.cli.logs import Log, changed_conventions, definitions
 from polars_rank.cli.messages import misused
 from polars_rank.cli.writing import put, require_parquet
-from polars_rank.frames.tables import schema_of
 from polars_rank.fusion.fuse import fuse as fused
 from polars_rank.fusion.tuning import tune_fusion as tuned
 
@@ -53,8 +52,8 @@ def fuse(
     log = Log.of({**arguments, "progress": False})
     require_parquet(output)
     table = fused(
-        log.opened.scan(by, needs_judgments=False), method, by=by, ties=ties, name=name,
-        keep_runs=keep_runs, **_columns(log, arguments, "fuse"),
+        log.opened.scan(by, splits_runs=False, needs_judgments=False), method, by=by, ties=ties,
+        name=name, keep_runs=keep_runs, **_columns(log, arguments, "fuse"),
     )  # fmt: skip
     put(bars.watch(table) if options["progress"] else table, "parquet", output, overwrite=overwrite)
 
@@ -64,8 +63,7 @@ def _columns(log: Log, arguments: Mapping[str, Any], command: str) -> dict[str, 
     run = arguments["run"]
     if not (run is None or run):
         misused(f"{command} needs the column of the run; name it with --run")
-    columns = {role: name for role, name in log.columns.items() if role != "position"}
-    return {"run": run or "run", **columns}
+    return {role: name for role, name in log.columns.items() if role != "position"}
 
 
 @o.takes(o.Files, o.ColumnsOfRuns, o.Definitions, o.TableOutput)
@@ -95,11 +93,9 @@ def tune_fusion(
     columns = _columns(log, arguments, "tune-fusion")
     if len(metrics) != 1:
         misused(f"tune-fusion needs one metric; found {len(metrics)}")
-    # If it is missing, the error names the option --run, and not --by.
-    runs = {options["run"]} & {*schema_of(log.scan_as_is())}
     result = tuned(
-        log.scan([*by, *runs]), metrics[0], o.candidates_of(candidates), step=step, curve=curve,
-        by=by or None, folds=folds, cluster=cluster or None,
+        log.scan(by, splits_runs=False), metrics[0], o.candidates_of(candidates), step=step,
+        curve=curve, by=by or None, folds=folds, cluster=cluster or None,
         conventions=changed_conventions(definitions(arguments)), **columns,
     )  # fmt: skip
     put(result, **o.output_options(arguments))

@@ -16,7 +16,7 @@ from polars_rank.cli import options as o
 from polars_rank.cli.logs import Log
 from polars_rank.cli.messages import in_options, say, show
 from polars_rank.cli.writing import choose, put
-from polars_rank.columns import IDS, POSITIONS, RUNS, is_relevant
+from polars_rank.columns import IDS, POSITIONS, RUNS, is_relevant, without_run
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
 from polars_rank.errors import RankError, hint, number_of
 from polars_rank.evaluation.parameters import Evaluation
@@ -64,7 +64,6 @@ class Row(NamedTuple):
 def inspect(
     ctx: typer.Context,
     logs: o.Logs = [],
-    run: o.Run = None,
     by: o.By = [],
     rel: o.Rel = None,
     **options: Any,
@@ -80,7 +79,7 @@ def inspect(
     given = Log.of({**locals(), **options})
     log = given.opened
     schema = schema_of(log.scan_as_is())
-    columns = _Columns.of(log, schema, run, by)
+    columns = _Columns.of(log, schema, by)
     rows = [*columns.rows()]
     if not any(row.state == "error" for row in rows):
         try:
@@ -115,11 +114,12 @@ class _Columns(NamedTuple):
     assumed: Mapping[str, str]
 
     @classmethod
-    def of(cls, log: Log, schema: pl.Schema, run: str | None, by: list[str]) -> Self:
+    def of(cls, log: Log, schema: pl.Schema, by: list[str]) -> Self:
         """Return the columns; look for common names if the default columns are missing."""
-        expected = {"query": log.keys, "doc": [log.doc or "doc"], "label": [log.label]}
-        expected |= {} if log.position else {"score": [log.score.removeprefix("-")]}
-        expected |= {"run": ["run"]} if run is None else {}
+        expected = {"query": log.keys, "doc": [log.doc or "doc"], "label": log.labels}
+        scores = [name.removeprefix("-") for name in log.scores]
+        expected |= {} if log.position else {"score": scores}
+        expected |= {"run": ["run"]} if log.run is None else {}
         missing = [
             role for role, names in expected.items()
             if not {*names} <= {*schema} and not log.is_given(role)
@@ -128,20 +128,25 @@ class _Columns(NamedTuple):
         if "score" in guesses and guesses["score"] is None:
             guesses["position"] = "position" if "position" in schema else _guess("position", schema)
         assumed = {role: name for role, name in guesses.items() if name is not None}
-        fields = {role: [name] if role == "query" else name for role, name in assumed.items()}
-        column = fields.pop("run", "run" if run is None and "run" in schema else run)
-        return cls(replace(log, **fields), schema, column or None, by, assumed)  # type: ignore[arg-type]
+        several = ("query", "score", "label")
+        fields = {role: [name] if role in several else name for role, name in assumed.items()}
+        found = replace(log, **fields)  # type: ignore[arg-type]
+        missing_run = log.run is None and found.run_name not in schema
+        run = None if missing_run else found.run_name
+        return cls(found, schema, run, [*without_run(by, run)], assumed)
 
     @property
     def by_role(self) -> dict[str, list[str]]:
         """The columns of each role, including missing ones."""
         log = self.log
         scored = {"position": [log.position]} if log.position else {
-            "score": [log.score if log.score in self.schema else log.score.removeprefix("-")]
+            "score": [
+                name if name in self.schema else name.removeprefix("-") for name in log.scores
+            ]
         }  # fmt: skip
         return {
             "run": [self.run] if self.run else [], "by": self.by, "query": log.keys,
-            "doc": [log.doc or "doc"], **scored, "label": [log.label],
+            "doc": [log.doc or "doc"], **scored, "label": log.labels,
         }  # fmt: skip
 
     def rows(self) -> Iterator[Row]:
@@ -173,8 +178,10 @@ def _contents(columns: _Columns, rel: float) -> list[Row]:
     """Count rankings, labels, ties and invalid rows."""
     log, runs = columns.log, [] if columns.run is None else [columns.run]
     groups = [*runs, *columns.by]
-    evaluation = Evaluation.of(None, by=groups, **log.columns)
-    frame, known = evaluation.read(log.scan(groups))
+    rows = log.scan(groups)
+    columns_of_log = {**log.columns, "run": columns.run}
+    evaluation = Evaluation.of(schema_of(rows), None, by=groups, **columns_of_log)
+    frame, known = evaluation.read(rows)
     layout = find_layout(log.scan_as_is(), [*groups, *log.keys])
     labels, overall, by_run = pl.collect_all(
         [

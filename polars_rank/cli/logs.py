@@ -29,7 +29,7 @@ from polars_rank.cli.sources import (
     scan,
     scan_table,
 )
-from polars_rank.columns import RUNS
+from polars_rank.columns import RUN
 from polars_rank.conventions import POLARS_RANK, Conventions, named
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.files import read_toml
@@ -86,19 +86,39 @@ class Log(Files, Columns, Attributes):
         return {
             "query": self.keys,
             "doc": "doc" if self.doc is None else self.doc or None,
-            "score": self.score,
+            "score": self.scores if len(self.scores) > 1 else self.scores[0],
             "position": self.position,
-            "label": self.label,
+            "label": self.labels if len(self.labels) > 1 else self.labels[0],
+            "run": self.run_name,
         }
+
+    @property
+    def run_name(self) -> str | None:
+        """The column of the run, or None if there is none; the default may be missing."""
+        return RUN if self.run is None else self.run or None
+
+    @property
+    def scores(self) -> list[str]:
+        """The columns of scores; several are runs."""
+        return [self.score] if isinstance(self.score, str) else self.score
+
+    @property
+    def labels(self) -> list[str]:
+        """The columns of labels; several are judges."""
+        return [self.label] if isinstance(self.label, str) else self.label
+
+    @property
+    def run_of_rows(self) -> str | None:
+        """The column of the run of the rows of the log; several columns of scores add one."""
+        return self.run_name if len(self.scores) == 1 else RUN
 
     @property
     def attributes(self) -> dict[str, Any]:
         """The tables of attributes as parameters of `evaluate` and other functions."""
-        tables = {
+        return {
             name: scan_table([path], None, {}, self.ids)
             for name, path in self._attribute_files.items()
         }
-        return {**tables, "exclude_seen": True} if self.exclude_seen else tables
 
     @property
     def _attribute_files(self) -> dict[str, str]:
@@ -123,19 +143,24 @@ class Log(Files, Columns, Attributes):
         given = {"missing_columns": self.missing_columns, "extra_columns": self.extra_columns}
         return {name: value for name, value in given.items() if value != "raise"}
 
-    def groups(self, by: Iterable[str]) -> list[str]:
-        """Return the columns to group by; for TREC files, the default is the run."""
-        is_trec = bool(self.qrels) and (self.input_format or kind_of(self.logs)) == "trec"
-        return [*by] or (["run"] if is_trec else [])
+    def scan(
+        self,
+        by: Iterable[str] = (),
+        *,
+        splits_runs: bool = True,
+        needs_judgments: bool = True,
+    ) -> pl.LazyFrame:
+        """Scan the log for an evaluation with these groups.
 
-    def scan(self, by: Iterable[str] = (), *, needs_judgments: bool = True) -> pl.LazyFrame:
-        """Scan the log for an evaluation with these groups."""
+        Without `splits_runs`, the rows of a query in all runs belong together.
+        """
         kind = self._checked(needs_judgments=needs_judgments)
         if self.qrels:
             return self._judged(scan_table(self.logs, kind, self.schema_options, self.ids), by)
         return scan(
-            self.logs, kind, self.schema_options, self.ids, query=self.keys, by=[*by],
-            layout=self.layout, memory=self.memory, progress=self.progress,
+            self.logs, kind, self.schema_options, self.ids, query=self.keys,
+            run=self.run_of_rows if splits_runs else None, by=[*by], layout=self.layout,
+            memory=self.memory, progress=self.progress,
         )  # fmt: skip
 
     def scan_as_is(self) -> pl.LazyFrame:
@@ -160,7 +185,9 @@ class Log(Files, Columns, Attributes):
         """Join judgments, with the column names of the log and ids as text."""
         if len(self.keys) > 1:
             misused("--qrels needs a single column of the query; name it with --query")
-        names = {"query": self.keys[0], "doc": self.doc or "doc", "label": self.label}
+        if len(self.labels) > 1:
+            misused("--qrels has one label per document; name one column with --label")
+        names = {"query": self.keys[0], "doc": self.doc or "doc", "label": self.labels[0]}
         schema = schema_of(log)
         types: dict[Any, Any] = {}
         for name in (names["query"], names["doc"]):
@@ -171,11 +198,10 @@ class Log(Files, Columns, Attributes):
                 )
             types |= {name: pl.String} if name in schema else {}
         judgments = scan_judgments(self.qrels, fractional=self.fractional, negative=self.negative)
-        runs = [name for name in by if name.lower() in RUNS]
         joined: pl.LazyFrame = join_judgments(
-            log.cast(types), judgments.rename(names), run=runs[0] if runs else "run",
-            by=runs[1:], query=names["query"], doc=names["doc"],
-            score=self.position or self.score.removeprefix("-"), label=names["label"],
+            log.cast(types), judgments.rename(names), run=self.run_of_rows, by=[*by],
+            query=names["query"], doc=names["doc"],
+            score=self.position or self.scores[0].removeprefix("-"), label=names["label"],
         )  # fmt: skip
         return joined
 

@@ -19,14 +19,12 @@ def movers(
     baseline: o.Baseline,
     logs: o.Logs = [],
     metrics: o.Metrics = [],
-    run: o.Run = None,
     by: o.By = [],
     n: o.N = 20,
     k: Annotated[
         int | None, typer.Option(help="Number of documents to show for each query (default: none).")
     ] = None,
     keep: o.Keep = [],
-    scores: o.Scores = [],
     **options: Any,
 ) -> None:
     """Show the queries that gain and lose most against a baseline.
@@ -39,13 +37,11 @@ def movers(
     metric, *others = metrics or misused("name a metric, e.g. --metrics ndcg@10")
     if others:
         misused(f"movers shows changes of one metric; found {metric} and {', '.join(others)}")
-    column = "run" if run is None else run
-    rows = log.scan([column, *by])
+    rows, value = log.scan(by), baseline
+    if len(log.scores) == 1:
+        value = run_value(baseline, log.run_name, schema_of(rows))
     result = changes.movers(
-        rows, metric,
-        baseline=baseline if scores else run_value(baseline, column, schema_of(rows)),
-        run=column, n=n, k=k, by=by, keep=keep,
-        **log.columns | ({"score": scores} if scores else {}), **log.attributes,
-        **definitions(arguments),
+        rows, metric, baseline=value, n=n, k=k, by=by, keep=keep, **log.columns,
+        **log.attributes, **definitions(arguments),
     )  # fmt: skip
     put(result, **o.output_options(options))

@@ -232,10 +232,6 @@ History = Annotated[
     str | None,
     file("Documents that each user has already seen: one row per query and document.", INPUT),
 ]
-ExcludeSeen = Annotated[
-    bool,
-    option("Drop documents of --history from rankings and judgments.", INPUT, "--exclude-seen"),
-]
 Fractional = Annotated[bool, option("Allow fractions as labels in --qrels.", INPUT, "--fractional")]
 Negative = Annotated[trec.Negative, option("Meaning of labels below 0 in --qrels.", INPUT)]
 InputFormat = Annotated[
@@ -266,13 +262,15 @@ Progress = Annotated[bool, option("Show a progress bar in a terminal (default)."
 
 Query = Annotated[list[str], columns("Columns of the query (default: query).", COLUMNS)]
 Doc = Annotated[str | None, column('Column of the document (default: doc); "" for none.', COLUMNS)]
-Score = Annotated[str, column('Column of the score; "-price" if lower is better.', COLUMNS)]
-Scores = Annotated[list[str], columns("Columns of scores, one run each.", COLUMNS)]
-Labels = Annotated[list[str], columns("Columns of labels, one judge each.", COLUMNS)]
+Score = Annotated[
+    list[str],
+    columns('Column of the score; "-price" if lower is better; several are runs.', COLUMNS),
+]
 Position = Annotated[
     str | None, column("Column of the position (1 = first), instead of a score.", COLUMNS)
 ]
-Label = Annotated[str, column("Column of the label.", COLUMNS)]
+Label = Annotated[list[str], columns("Column of the label; several are judges.", COLUMNS)]
+OneLabel = Annotated[str, column("Column of the label.", COLUMNS)]
 PredictedLabel = Annotated[
     str | None,
     column("Column of predicted labels of all queries, beside those of people.", COLUMNS),
@@ -363,9 +361,10 @@ class Columns:
 
     query: Query = field(default_factory=list)
     doc: Doc = None
-    score: Score = "score"
+    score: Score = field(default_factory=lambda: ["score"])
     position: Position = None
-    label: Label = "label"
+    label: Label = field(default_factory=lambda: ["label"])
+    run: Run = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -376,7 +375,7 @@ class ColumnsOfRuns:
     query: Query = field(default_factory=list)
     doc: Doc = None
     score: FusedScore = "score"
-    label: Label = "label"
+    label: OneLabel = "label"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -385,7 +384,6 @@ class Attributes:
 
     items: Items = None
     history: History = None
-    exclude_seen: ExcludeSeen = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -406,7 +404,6 @@ class Statistics:
     """Per-query values of runs, and the units and groups of statistics."""
 
     values: Values = field(default_factory=list)
-    run: Run = None
     by: By = field(default_factory=list)
     weight: Weight = None
     cluster: Cluster = field(default_factory=list)

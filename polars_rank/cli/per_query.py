@@ -9,10 +9,11 @@ from typing import Any, Self
 
 import polars as pl
 
-from polars_rank._params import Names, check_column, check_distinct, find_columns
+from polars_rank._params import Names, check_distinct, find_columns
 from polars_rank.cli.logs import Log, definitions
 from polars_rank.cli.messages import misused
 from polars_rank.cli.sources import scan_table
+from polars_rank.columns import run_column, without_run
 from polars_rank.conventions import Conventions, read_metrics
 from polars_rank.evaluation.evaluate import per_query as evaluated
 from polars_rank.frames.ids import is_text
@@ -23,7 +24,7 @@ from polars_rank.stats.moment_tables import is_moments
 #: Options for the evaluation of a log, which do not apply to per-query values.
 _LOG_OPTIONS = (
     *("position", "query_set", "rel", "ties", "unjudged", "layout", "memory"),
-    *("items", "history", "exclude_seen", "conventions", "undefined"),
+    *("items", "history", "conventions", "undefined"),
 )
 
 
@@ -71,7 +72,6 @@ class Source(Log):
 
     values: list[str]
     metrics: list[str]
-    run: str | None
     definitions: dict[str, Any]
 
     @classmethod
@@ -112,9 +112,8 @@ class Source(Log):
         schema = schema_of(table)
         requested = distinct([*self.metrics, *metrics]) or None
         is_log = self._is_log(schema)
-        result = PerQuery(
-            table, self.run_column(schema, paired=paired), [*by], self.keys, requested
-        )
+        run = self.run_column(schema, paired=paired)
+        result = PerQuery(table, run, [*without_run([*by], run)], self.keys, requested)
         check_distinct({"run": result.runs, "by": result.by, "query": self.keys})
         if predictions:
             if predicted_label is not None:
@@ -135,7 +134,7 @@ class Source(Log):
         conventions = self.definitions["conventions"]
         both = BothLabels.of(
             schema, read_metrics(requested, conventions), conventions,
-            label=source.label, predicted_label=predicted_label,
+            label=source.labels[0], predicted_label=predicted_label,
         )  # fmt: skip
         # In memory, because several checks and joins read the values.
         values = collected(source._evaluated(result, kept_columns, both)).lazy()
@@ -155,8 +154,9 @@ class Source(Log):
         """Return whether the table is a log: it has a column of documents, scores or labels."""
         if self.values or is_moments(schema):
             return False
-        score = self.position or self.score
-        return bool({self.doc or "doc", score, score.removeprefix("-"), self.label} & {*schema})
+        scores = [self.position] if self.position else self.scores
+        values = {*scores, *(name.removeprefix("-") for name in scores), *self.labels}
+        return bool({self.doc or "doc", *values} & {*schema})
 
     def _check_evaluated(self, schema: pl.Schema, metrics: Sequence[str] | None) -> None:
         for name in _LOG_OPTIONS:
@@ -165,7 +165,8 @@ class Source(Log):
         missing = [name for name in metrics or [] if name not in schema]
         if missing and not self.values and not is_moments(schema):
             misused(
-                f"the input is not a log with the columns {self.score!r} and {self.label!r}, nor "
+                f"the input is not a log with the columns {', '.join(map(repr, self.scores))} and "
+                f"{', '.join(map(repr, self.labels))}, nor "
                 f"are there per-query values in a column {missing[0]!r}; available: "
                 f"{', '.join(schema)}. Name the columns of a log with --score and --label, or "
                 "columns of per-query values with --metrics"
@@ -173,31 +174,28 @@ class Source(Log):
 
     def run_column(self, schema: pl.Schema, *, paired: bool = False) -> str | None:
         """Return the column of the run, or None; raise `SchemaError` if a comparison needs it."""
-        column = "run" if self.run is None else self.run
-        if column in schema:
-            return column
-        if paired or (self.run is not None and column):
-            check_column("run", column, schema)
-        return None
+        if len(self.scores) > 1:
+            return self.run_name
+        return run_column(schema, self.run_name, required=paired)
 
     def _evaluated(
         self, per_query: PerQuery, kept: Iterable[str], both: BothLabels | None = None
     ) -> pl.LazyFrame:
         """Return the per-query values of a log, by the label or by both labels."""
         keys = [*per_query.groups, *per_query.query]
-        log = self.scan(per_query.groups)
+        log = self.scan(per_query.groups if len(self.scores) == 1 else per_query.by)
         options: dict[str, Any] = {
             "by": per_query.groups, "keep": distinct(name for name in kept if name not in keys),
-            **self.columns, **self.attributes, **self.definitions,
+            **self.columns, "run": per_query.run, **self.attributes, **self.definitions,
         }  # fmt: skip
         if both is not None:
             return both.per_query(log, **options)
         return evaluated(log, per_query.metrics or [], **options)
 
 
-def run_value(name: str, column: str, schema: pl.Schema) -> Any:
+def run_value(name: str, run: str | None, schema: pl.Schema) -> Any:
     """Return the name of a run as a value of its column; raise `SchemaError` if it is missing."""
-    check_column("run", column, schema)
+    column = str(run_column(schema, run, required=True))
     dtype = schema[column]
     if is_text(dtype):
         return name

@@ -139,7 +139,7 @@ def _draw(kind: str, source: Source, chart: Chart) -> Any:
             options = {"run": run, "metric": _metric(source), "kind": _board_kind(chart)}
         return _OF_TABLES[kind][1](source.table(), **options)
     if kind in _OF_LOGS:
-        log = source.scan([] if run is None else [run])
+        log = source.scan()
         return _OF_LOGS[kind](log, run, source, chart)
     if kind == "over-time" and chart.time not in schema:
         misused(f"column {chart.time!r} (--time) not found; available: {', '.join(schema)}")
@@ -151,17 +151,17 @@ def _draw(kind: str, source: Source, chart: Chart) -> Any:
     return _OF_VALUES[kind](data, chart)
 
 
-def _at_k(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) -> Any:
+def _at_k(log: pl.LazyFrame, _: str | None, source: Source, chart: Chart) -> Any:
     return charts.at_k(
-        log, _metric(source) or misused(_NO_METRIC), ks=o.cutoffs(chart.ks), run=run,
+        log, _metric(source) or misused(_NO_METRIC), ks=o.cutoffs(chart.ks),
         baseline=chart.baseline, confidence=chart.confidence, **_options(source),
     )  # fmt: skip
 
 
 def _pr_curve(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) -> Any:
     return charts.pr_curve(
-        log, run=run, by=chart.by, baseline=chart.baseline, score=source.score,
-        label=source.label, rel=source.rel,
+        log, run=run, by=chart.by, baseline=chart.baseline, rel=source.rel,
+        score=source.columns["score"], label=source.columns["label"],
     )  # fmt: skip
 
 
@@ -176,7 +176,7 @@ def _bounds(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) ->
     bounds, without = (tie_bands, "ties") if chart.of == "ties" else (judgment_bounds, "unjudged")
     options = {name: value for name, value in _options(source).items() if name != without}
     options |= {"grade": chart.grade} if chart.of == "judgments" else {}
-    table = bounds(log, source.metrics or misused(_NO_METRIC), by=run, **options)
+    table = bounds(log, source.metrics or misused(_NO_METRIC), **options)
     return charts.bounds(table, run=run, baseline=chart.baseline)
 
 

@@ -20,7 +20,6 @@ def report(
     ctx: typer.Context,
     logs: o.Logs = [],
     metrics: o.Metrics = [],
-    run: o.Run = None,
     baseline: o.AnyBaseline = None,
     by: o.By = [],
     slices: o.Slices = [],
@@ -49,16 +48,17 @@ def report(
     log = given.opened
     if output.suffix.lower() not in (".html", ".htm"):
         misused(f"--output must end in .html; found '{output}'")
-    schema = schema_of(log.scan_as_is())
-    column = "run" if run is None else run
-    value: Any = None if baseline is None else run_value(baseline, column, schema)
+    value: Any = baseline
+    if baseline is not None:
+        value = run_value(baseline, log.run_name, schema_of(log.scan_as_is()))
     checks, verdict = rules_of(rule, rules, None) if rule or rules else (None, None)
+    columns = {role: name for role, name in log.columns.items() if role != "run"}
     path = page.write_report(
-        log.scan([*([column] if column in schema else []), *by]), metrics, run=column or None,
-        baseline=value, by=by or None, slices=slices or None, weight=weight,
-        cluster=cluster or None, rules=checks, undecided=verdict, predicted_label=predicted_label,
-        path=output, overwrite=overwrite, title=title, show=show, source=given.files,
-        conventions=changed_conventions(definitions(arguments)), columns=log.columns,
+        log.scan(by), metrics, run=log.columns["run"], baseline=value, by=by or None,
+        slices=slices or None, weight=weight, cluster=cluster or None, rules=checks,
+        undecided=verdict, predicted_label=predicted_label, path=output, overwrite=overwrite,
+        title=title, show=show, source=given.files,
+        conventions=changed_conventions(definitions(arguments)), columns=columns,
         progress=log.progress,
     )  # fmt: skip
     say(f"Wrote {path}")
@@ -67,7 +67,7 @@ def report(
 #: The commands that `demo` runs.
 _STEPS = (
     "generate {log} --queries {queries} --runs 'bm25 neural'",
-    "evaluate {log} --metrics 'ndcg@10 ap rr' --by run",
+    "evaluate {log} --metrics 'ndcg@10 ap rr'",
     "compare {log} --metrics 'ndcg@10 ap rr' --baseline bm25",
     "report {log} --metrics 'ndcg@10 ap rr' --baseline bm25 --slices country --output {page}",
 )

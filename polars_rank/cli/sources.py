@@ -19,7 +19,7 @@ from polars_rank.io import inputs, outputs
 from polars_rank.io.copies import held, origin
 from polars_rank.io.files import find_files, scan_files
 from polars_rank.io.lines import check_utf8, plain_text, reading, scan_ndjson, text_files
-from polars_rank.io.parquet import scan_log
+from polars_rank.io.parquet import scanned_log
 from polars_rank.io.trec import scan_run
 from polars_rank.metrics.names import is_metric
 
@@ -171,6 +171,7 @@ def scan(
     ids: Collection[str],
     *,
     query: Names,
+    run: str | None,
     by: Names,
     layout: Layout | None,
     memory: str | None,
@@ -178,9 +179,9 @@ def scan(
 ) -> pl.LazyFrame:
     """Scan a log in any format; `layout`, `memory` and `progress` are for Parquet files."""
     if kind == "parquet":
-        return scan_log(
-            expand(paths), query=query, by=by, layout=layout or "auto", memory=memory,
-            progress=progress, **differing,
+        return scanned_log(
+            expand(paths), {**differing}, query=query, run=run, by=by, layout=layout or "auto",
+            memory=memory, progress=progress,
         )  # fmt: skip
     for option, value in (("--layout", layout), ("--memory", memory)):
         if value is not None:

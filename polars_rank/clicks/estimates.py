@@ -36,10 +36,17 @@ from polars_rank.clicks.ranker_differences import (
     difference,
 )
 from polars_rank.clicks.units import CONFIDENCE, first_group, unit_keys, warn_of_few
+from polars_rank.columns import RUN, run_column, without_run
 from polars_rank.errors import ArgumentError, DataError, warn
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import grouped, ratio
-from polars_rank.evaluation.parameters import EvaluateOptions, Evaluation, MetricColumn
+from polars_rank.evaluation.parameters import (
+    EvaluateOptions,
+    Evaluation,
+    MetricColumn,
+    check_single,
+    several,
+)
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.gains import linear
 from polars_rank.metrics import terms as t
@@ -113,7 +120,6 @@ def estimate(
     normalize: Normalize = "snips",
     cluster: Names | None = None,
     baseline: Any = None,
-    run: str = "run",
     max_unshown: float = MAX_UNSHOWN,
     **options: Unpack[EvaluateOptions],
 ) -> pl.LazyFrame:
@@ -144,17 +150,16 @@ def estimate(
         from the same population, and is wider. A ranking with a null forms its own cluster. With
         `cluster`, memory grows with the number of clusters.
     baseline
-        The ranker that the others are compared with: the name of a column of `scores`, or a value
-        of the column `run`. The rankers are compared on the same rankings of the log, which must
-        have the same labels for all of them. None (default): no comparison. Otherwise, memory grows
-        with the number of rankings.
-    run
-        Column that identifies the ranker, for `baseline`. With `scores`, it is "run".
+        The ranker that the others are compared with: a value of the column `run`, or the name of
+        one of the columns of `score`. The rankers are compared on the same rankings of the log,
+        which must have the same labels for all of them. None (default): no comparison. Otherwise,
+        memory grows with the number of rankings.
     max_unshown
         Largest share, from 0 to 1, of documents down to the deepest cutoff that may have no label
         because they were never shown. A larger share raises `DataError`.
     **options
-        Options of `evaluate`, such as `by` and `weight`, except `align`.
+        Options of `evaluate`, such as `run`, `by`, `score` and `weight`, except `align`. `run` is
+        the column of the ranker; `label` is a single column.
 
     Returns
     -------
@@ -247,7 +252,7 @@ def estimate(
     >>> log = log.with_columns(old=pl.col("score").reverse())
     >>> with warnings.catch_warnings(action="ignore"):
     ...     comparison = pr.clicks.estimate(
-    ...         log, "cg@1", normalize="ips", scores=["old", "score"],
+    ...         log, "cg@1", normalize="ips", score=["old", "score"],
     ...         baseline="old",
     ...     )
     >>> # The estimate of "old" is (0 + 4) / 2.
@@ -262,7 +267,7 @@ def estimate(
     └───────┴──────┴────────────┴───────────────┘
     """
     estimates = Estimates.of(
-        metrics, normalize=normalize, cluster=cluster, baseline=baseline, run=run,
+        schema_of(frame), metrics, normalize=normalize, cluster=cluster, baseline=baseline,
         max_unshown=max_unshown, **options,
     )  # fmt: skip
     return estimates.finish(estimates.add_up(estimates.rankings(frame)))
@@ -282,12 +287,12 @@ class Estimates:
     @classmethod
     def of(
         cls,
+        schema: pl.Schema,
         metrics: Metrics,
         *,
         normalize: Normalize = "snips",
         cluster: Names | None = None,
         baseline: Any = None,
-        run: str = "run",
         max_unshown: float = MAX_UNSHOWN,
         **options: Any,
     ) -> Estimates:
@@ -295,13 +300,11 @@ class Estimates:
         special()
         if "align" in options:
             raise ArgumentError("`align` does not apply to estimates; omit it")
-        if options.get("labels") is not None:
-            raise ArgumentError(
-                "`labels` does not apply to estimates; pass one column of clicks as `label`"
-            )
-        if baseline is not None:
-            options["by"] = _with_run(run, options.get("by"), options.get("scores"))
-        evaluation, clusters = Evaluation.of(listed(metrics), **options), names("cluster", cluster)
+        check_single(options, "label", "labels are weights of clicks")
+        if baseline is not None and several("score", options.get("score", "score")) is None:
+            run_column(schema, options.get("run", RUN), required=True)
+        evaluation = Evaluation.of(schema, listed(metrics), **options)
+        clusters = names("cluster", cluster)
         one_of("normalize", normalize, ("ips", "snips"))
         share("max_unshown", max_unshown, ends=True)
         query_set = evaluation.conventions.query_set
@@ -324,7 +327,8 @@ class Estimates:
         complete.check_names(["queries", *parts, *WEIGHT_COLUMNS])
         differences = None
         if baseline is not None:
-            groups = [name for name in complete.by if name != run]
+            run = str(complete.run)
+            groups = [*without_run(complete.by, run)]
             free([run, *groups], COLUMNS)
             equal = {WEIGHT: "labels"} if normalize == "snips" else {}
             differences = Differences(
@@ -487,17 +491,6 @@ class Estimates:
 
 def _names(evaluation: Evaluation) -> list[str]:
     return [column.name for column in evaluation.metrics]
-
-
-def _with_run(run: str, by: Names | None, scores: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the columns that split the log, with the column of rankers for `baseline`."""
-    groups = names("by", by)
-    check_distinct({"run": [run], "by": groups})
-    if scores is None:
-        return (run, *groups)
-    if run != "run":
-        raise ArgumentError(f"with `scores`, `run` must be 'run'; found {run!r}")
-    return groups
 
 
 def _sum(metric: Metric, normalize: Normalize) -> Metric:

@@ -13,8 +13,8 @@ from polars_rank.diagnostics.judgment_extremes import Extremes
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import Means, ratio, to_rows
-from polars_rank.evaluation.parameters import Evaluation, MetricColumn
-from polars_rank.frames.tables import collected, framed
+from polars_rank.evaluation.parameters import Evaluation, MetricColumn, check_single
+from polars_rank.frames.tables import collected, framed, schema_of
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.expectations import has_expectation
 from polars_rank.metrics.incomplete_judgments import judged
@@ -62,13 +62,14 @@ def tie_bands(
     metrics
         Names of metrics, metrics such as `pr.ndcg(10)`, or expressions.
     **options
-        Options of `evaluate`, such as `by` and `weight`, except `ties` and `align`. `weight` also
-        applies to the shares of ties.
+        Options of `evaluate`, such as `run`, `by` and `weight`, except `ties` and `align`. `weight`
+        also applies to the shares of ties.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Same type as `frame`. One row per group and metric, with the columns of `by`, and
+        Same type as `frame`. One row per group and metric, with the columns of `by`
+        and `run`, and
 
         - `metric`;
         - `low`, `high`: lower and higher mean of two orders: the higher or the lower label first
@@ -102,7 +103,7 @@ def tie_bands(
     """
     given = read_metrics(metrics, options.get("conventions"))
     _without(options, {"ties": "all orders of tied documents count", **_UNSUPPORTED})
-    evaluation = Evaluation.of(given, **options)
+    evaluation = Evaluation.of(schema_of(frame), given, **options)
     columns_of = {
         ties: [
             _named(ties, index, column._replace(conventions=column.conventions.but(ties=ties)))
@@ -154,12 +155,14 @@ def judgment_bounds(
         Label of an unjudged document if it is relevant, 0 or more, such as the highest grade of the
         scale. None for the lowest relevant label of each metric.
     **options
-        Options of `evaluate`, such as `by` and `weight`, except `unjudged`, `labels` and `align`.
+        Options of `evaluate`, such as `run`, `by` and `weight`, except `unjudged` and `align`.
+        `label` is a single column.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Same type as `frame`. One row per group and metric, with the columns of `by`, and
+        Same type as `frame`. One row per group and metric, with the columns of `by`
+        and `run`, and
 
         - `metric`;
         - `low`, `high`: lowest and highest mean over the labels of unjudged documents;
@@ -217,13 +220,10 @@ def judgment_bounds(
     └──────────┴─────┴──────┴────────┘
     """
     given = read_metrics(metrics, options.get("conventions"))
-    _without(options, {
-        "unjudged": "unjudged documents are relevant or not",
-        "labels": "the bounds are over the labels of one column, `label`",
-        **_UNSUPPORTED,
-    })  # fmt: skip
+    _without(options, {"unjudged": "unjudged documents are relevant or not", **_UNSUPPORTED})
+    check_single(options, "label", "the bounds are over the labels of one column")
     applied: dict[str, Any] = {**options, "unjudged": "nonrelevant"}
-    evaluation = Evaluation.of(given, **applied)
+    evaluation = Evaluation.of(schema_of(frame), given, **applied)
     label = None if grade is None else number("grade", grade)
     if label is not None and label < 0:
         raise ArgumentError(f"`grade` must be 0 or more; found {grade!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
@@ -16,13 +16,12 @@ from polars_rank._params import (
     names,
     whole_number,
 )
-from polars_rank.columns import Score, scored
+from polars_rank.columns import Score, Scores, run_column, scored, without_run
 from polars_rank.conventions import read_metrics
 from polars_rank.diagnostics.similarity import with_runs
-from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.means import to_rows
-from polars_rank.evaluation.parameters import Evaluation
+from polars_rank.evaluation.parameters import Evaluation, check_single, groups_of
 from polars_rank.evaluation.ranking import ranked_documents
 from polars_rank.evaluation.rows import Rules
 from polars_rank.frames.tables import framed, schema_of
@@ -60,7 +59,7 @@ def movers(
     by: Names | None = None,
     query: Names = "query",
     doc: str | None = "doc",
-    score: Score | Sequence[str] = "score",
+    score: Scores = "score",
     label: str = "label",
     position: str | None = None,
     keep: Names | None = None,
@@ -78,7 +77,8 @@ def movers(
     baseline
         The run that the others are compared with.
     run
-        Column that identifies the run.
+        Column of the run. With several columns of scores, the name of the column that the result
+        has for them.
     n
         Number of queries with the largest gains, and of queries with the largest losses, per run
         and group.
@@ -89,14 +89,11 @@ def movers(
         Columns that split the table.
     query, doc, label, position
         As in `evaluate`.
-    score
-        Column of the score, higher is better; "-distance" if lower is better; or an expression.
-        Each of several columns is a run with the name of its column.
     keep
         Columns to keep that are constant within a query, such as its text.
     **options
         Definitions, as in `evaluate`: `ties`, `rel`, `unjudged`, `query_set`, `duplicates`,
-        `undefined`, `items`, `history`, `exclude_seen`, `conventions` and `progress`.
+        `undefined`, `items`, `history` and `conventions`.
 
     Returns
     -------
@@ -153,7 +150,8 @@ def movers(
     if k is not None:
         whole_number("k", k)
     (metric,) = read_metrics(metric, options.get("conventions"), "metric")
-    groups, queries, kept = names("by", by), names("query", query), names("keep", keep)
+    groups = without_run(names("by", by), run)
+    queries, kept = names("query", query), names("keep", keep)
     columns = (*_CHANGE_COLUMNS, *(_DOCUMENT_COLUMNS if k is not None else ()))
     ids = [] if doc is None else [doc]
     check_distinct({"run": [run], "by": groups, "query": queries, "doc": ids, "keep": kept})
@@ -163,16 +161,14 @@ def movers(
 
     frame, order = with_runs(frame, run, score)
     schema = schema_of(frame)
-    check_column("run", run, schema)
+    run_column(schema, run, required=True)
     check_run("baseline", baseline, run, schema[run])
     of_baseline = is_run(run, schema[run], baseline)
-    of_runs, of_base = (
-        per_query(
-            frame.filter(part), metric, by=[run, *groups], query=query, doc=doc, score=order,
-            label=label, position=position, keep=keep, **options,
-        )
-        for part in (~of_baseline, of_baseline)
-    )  # fmt: skip
+    values = per_query(
+        frame, metric, run=run, by=[run, *groups], query=query, doc=doc, score=order, label=label,
+        position=position, keep=keep, **options,
+    ).cache()  # fmt: skip
+    of_runs, of_base = (values.filter(part) for part in (~of_baseline, of_baseline))
     keys = [*groups, run, *queries]
     taken = dict.fromkeys(keys, "query")
     (variable,) = variables(schema_of(of_runs), [metric], taken)
@@ -209,8 +205,8 @@ def movers(
             shown, on=shown.collect_schema().names(), how="semi", nulls_equal=True
         )
         evaluation = Evaluation.of(
-            metric, by=[*groups, run], query=query, doc=doc, score=order, label=label,
-            position=position, **options,
+            schema_of(of_shown), metric, run=run, by=[*groups, run], query=query, doc=doc,
+            score=order, label=label, position=position, **options,
         )  # fmt: skip
         log, log_columns = evaluation.read(of_shown)
         if log_columns.doc is None:
@@ -275,7 +271,7 @@ def headroom(
     metrics
         Names of metrics, metrics such as `pr.ndcg(10)`, or expressions.
     **options
-        Options of `evaluate`, such as `by`. `score` must be the name of a column.
+        Options of `evaluate`, such as `run` and `by`. `score` and `label` are single columns.
 
     Returns
     -------
@@ -313,14 +309,13 @@ def headroom(
     └───────┴───────────┴──────────┴───────────────┴───────────────────┘
     """
     given = read_metrics(metrics, options.get("conventions"))
-    groups, label = names("by", options.get("by")), options.get("label", "label")
-    if options.get("scores") is not None:
-        raise ArgumentError("`scores` is not supported; pass one column as `score`")
-    if options.get("labels") is not None:
-        raise ArgumentError("`labels` is not supported; pass one column as `label`")
+    for parameter in ("score", "label"):
+        check_single(options, parameter, "a ranking is compared with its best order")
+    groups, label = groups_of(schema_of(frame), options), str(options.get("label", "label"))
     metric_names = [output_name(each) for each in given]
     free(groups, ["metric", "queries", *_STEPS, "lost_by_order", "lost_by_retrieval"])
-    log, score = scored(frame, options.get("score", "score"), options.pop("position", None))
+    given_score = cast("Score", options.get("score", "score"))
+    log, score = scored(frame, given_score, options.pop("position", None))
     check_column("label", label, schema_of(log))
     retrieved = pl.col(score).is_not_null()
     relevance = pl.col(label).cast(pl.Float64)

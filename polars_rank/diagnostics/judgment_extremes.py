@@ -154,8 +154,8 @@ class Extremes:
         part = self.evaluation._replace(
             metrics=[self.evaluation.metrics[index] for index in indices],
             query=columns.query, by=(*columns.by, _RELEVANT, _FIRST), keep=(), weight=None,
-            doc=columns.doc, score=_SCORE, label=_LABEL, position=None, scores=None,
-            items=None, history=None, exclude_seen=False, progress=False,
+            doc=columns.doc, score=_SCORE, label=_LABEL, position=None, run=None, scores=None,
+            items=None, history=None, progress=False,
         )  # fmt: skip
         number = pl.col(_RELEVANT)
         first = pl.col(_FOUND) & (pl.col(_PLACE) <= number)

@@ -21,7 +21,7 @@ from polars_rank.diagnostics.overlaps import (
 from polars_rank.errors import ArgumentError, short
 from polars_rank.evaluation.checks import duplicate_check, duplicates_remedy, row_checks
 from polars_rank.evaluation.means import grouped
-from polars_rank.evaluation.parameters import runs_of
+from polars_rank.evaluation.parameters import run_of, runs_of, several
 from polars_rank.evaluation.per_ranking import (
     DOC,
     DOCUMENTS,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from polars_rank._params import Names
-    from polars_rank.columns import Score
+    from polars_rank.columns import Score, Scores
     from polars_rank.conventions import Ties
 
 #: The score of a document in a list.
@@ -65,7 +65,7 @@ def overlap(
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
-    score: Score | Sequence[str] = "score",
+    score: Scores = "score",
     ties: RboTies | None = None,
 ) -> pl.LazyFrame:
     r"""Compute the similarity of rankings: of two tables, or of runs and a baseline.
@@ -229,7 +229,7 @@ class _Given(NamedTuple):
         return self.ties in UNORDERED
 
     def of_tables(
-        self, a: pl.LazyFrame, b: pl.LazyFrame, query: Names, score: Score | Sequence[str]
+        self, a: pl.LazyFrame, b: pl.LazyFrame, query: Names, score: Scores
     ) -> pl.LazyFrame:
         """Return the values of each query of two tables, in sorted order."""
         if not isinstance(score, (str, pl.Expr)):
@@ -258,7 +258,7 @@ class _Given(NamedTuple):
         run: str,
         by: Names | None,
         query: Names,
-        score: Score | Sequence[str],
+        score: Scores,
     ) -> pl.LazyFrame:
         """Return the means over the queries of each group and run."""
         log, order = with_runs(log, run, score)
@@ -300,15 +300,12 @@ class _Given(NamedTuple):
         return retrieved(log, ranks, query=query, doc=self.doc, score=score, ties=self.ties)
 
 
-def with_runs(
-    log: pl.LazyFrame, run: str, score: Score | Sequence[str]
-) -> tuple[pl.LazyFrame, Score]:
+def with_runs(log: pl.LazyFrame, run: str, score: Scores) -> tuple[pl.LazyFrame, Score]:
     """Return the log with a column of runs, and its score; each of several scores is a run."""
-    if isinstance(score, (str, pl.Expr)):
-        return log, score
-    if run != "run":
-        raise ArgumentError(f"columns of `score` are the runs; omit `run`; found {run!r}")
-    return runs_of(log, some_names("score", score))
+    scores = several("score", score)
+    if scores is None:
+        return log, cast("Score", score)
+    return runs_of(log, scores, str(run_of(schema_of(log), run, scores, ())))
 
 
 def of_pairs(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import polars as pl
 
 from polars_rank._params import OWN, check_column
-from polars_rank.columns import EXCLUDED, Columns
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import Check, Scope, failed, raise_failed
 from polars_rank.frames.ids import key_types
@@ -73,20 +73,6 @@ def with_attributes(
         known = documents.with_columns(pl.lit(value=True).alias(IN_ITEMS))
         log = _joined(log, known, columns.schema, [doc])
     return log, columns._replace(schema=schema_of(log))
-
-
-def without_seen(log: pl.LazyFrame, columns: Columns, history: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the log with null scores and labels for documents that users have already seen.
-
-    The rows remain, marked in `EXCLUDED`, so that a ranking that loses all its documents counts.
-    """
-    flagged = with_seen(log, columns, history, EXCLUDED)
-    return flagged.with_columns(unless_excluded(pl.col(columns.score, columns.label)))
-
-
-def unless_excluded(column: pl.Expr) -> pl.Expr:
-    """Return a column with nulls for excluded documents."""
-    return pl.when(~pl.col(EXCLUDED)).then(column)
 
 
 def unknown_check(scope: Scope) -> Check:

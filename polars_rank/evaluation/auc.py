@@ -10,7 +10,7 @@ from polars_rank._params import OWN, free
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.evaluation.means import grouped, ratio
 from polars_rank.evaluation.parameters import groups_of
-from polars_rank.frames.tables import framed
+from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.pairwise import roc_auc
 from polars_rank.metrics.sets import num_retrieved
 
@@ -35,14 +35,14 @@ def grouped_auc(frame: pl.LazyFrame, /, **options: Unpack[RankingOptions]) -> pl
     frame
         Long table: a LazyFrame, a DataFrame, or any other table with Arrow's C stream.
     **options
-        Options of `evaluate` without `weight` and `align`, such as `by`, `query` and `rel`.
+        Options of `evaluate` without `weight` and `align`, such as `run`, `by`, `query` and `rel`.
 
     Returns
     -------
     LazyFrame or DataFrame
-        One row per group, sorted: the `by` columns, `queries` (the number of rankings with an
-        AUC), `impressions` (the number of their documents) and `gauc`, in [0, 1]; null if no
-        ranking has both relevant and nonrelevant documents. Lazy if `frame` is lazy.
+        One row per group, sorted: the `by` and `run` columns, `queries` (the number of rankings
+        with an AUC), `impressions` (the number of their documents) and `gauc`, in [0, 1]; null if
+        no ranking has both relevant and nonrelevant documents. Lazy if `frame` is lazy.
 
     See Also
     --------
@@ -74,6 +74,6 @@ def grouped_auc(frame: pl.LazyFrame, /, **options: Unpack[RankingOptions]) -> pl
         ratio((auc * size).sum(), counted.sum()).alias("gauc"),
     ]
     added = ["queries", "impressions", "gauc"]
-    groups = groups_of(options)
+    groups = groups_of(schema_of(frame), options)
     free(groups, added)
     return grouped(rankings, groups, means)

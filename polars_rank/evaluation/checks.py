@@ -16,7 +16,7 @@ import polars as pl
 
 from polars_rank._params import OWN, described
 from polars_rank._polars import run_number
-from polars_rank.columns import RUNS, Columns, is_relevant
+from polars_rank.columns import RUN, RUNS, Columns, is_relevant
 from polars_rank.errors import DataError, Finding, number_of, warn
 from polars_rank.evaluation.order import CONFLICT
 
@@ -27,7 +27,7 @@ FAILED = OWN + "failed"
 _RUN = OWN + "run of the plan"
 
 
-def duplicates_remedy(keys: str = "`by` or `query`", choice: str = "") -> str:
+def duplicates_remedy(keys: str = "`run`, `by` or `query`", choice: str = "") -> str:
     """Return what to do about documents that occur more than once in a ranking.
 
     `keys` are the parameters that identify rankings. `choice` is another remedy of the function.
@@ -79,6 +79,14 @@ def row_checks(
         )
         for name in columns.query
     ]
+    if columns.run is not None:
+        message = (
+            f"column {columns.run!r} (`run`) is null for judged documents that were not retrieved, "
+            "so that they belong to no run; pr.join_judgments(rankings, judgments) adds the judged "
+            "documents to each run"
+        )
+        stray = pl.col(columns.run).is_null() & pl.col(columns.score).is_null()
+        checks.append(Check("row", stray, message))
     if columns.doc is not None:
         # A row with only a query stands for a ranking without documents.
         filled = pl.col(columns.score).is_not_null() | pl.col(columns.label).is_not_null()
@@ -189,19 +197,20 @@ def constant_check(name: str, column: str) -> Check:
     return Check("ranking", pl.col(column).n_unique() > 1, message)
 
 
-def unnamed_checks(columns: Columns, *, takes_run: bool = False) -> list[Check]:
+def unnamed_checks(columns: Columns) -> list[Check]:
     """Return warnings about unused columns that look like runs or document ids.
 
-    Their conditions read the columns under internal names. `takes_run` says whether the function
-    has a parameter `run` that names no column.
+    Their conditions read the columns under internal names.
     """
     checks = []
     for name in columns.unnamed:
         column = pl.col(OWN + name)
+        if name == RUN:  # `run=None` says that it does not identify rankings
+            continue
         if name.lower() in RUNS:
             # Nulls are ignored: judged documents that were not retrieved have no run.
             several = column.min() != column.max()
-            advice = f"pass run={name!r}" if takes_run else _split_by(name, columns)
+            advice = _split_by(name, columns)
             message = (
                 f"rankings have several values of the column {name!r}, which no parameter names; "
                 f"if it identifies rankings, {advice}; if not, drop or rename it"
@@ -218,8 +227,10 @@ def unnamed_checks(columns: Columns, *, takes_run: bool = False) -> list[Check]:
 
 
 def _split_by(run: str, columns: Columns) -> str:
-    """Return the advice to split a table by a column of runs."""
-    return f"add {run!r} to `by`" if columns.by else f"pass by={run!r}"
+    """Return the advice to split a table by a column that looks like runs."""
+    if columns.run is None:
+        return f"pass run={run!r}"
+    return f"add {run!r} to `by`" if len(columns.by) > 1 else f"pass by={run!r}"
 
 
 def checks_of(scope: Scope, problems: Mapping[str, pl.Expr]) -> list[Check]:

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import (
-    OWN,
-    Names,
-    free,
-    whole_number,
-)
+from polars_rank._params import OWN, Names, free, whole_number
 from polars_rank.columns import Columns, default_column, is_relevant
 from polars_rank.conventions import lowest_relevant, read_metrics, undefined_of_renamed
 from polars_rank.errors import ArgumentError
@@ -27,6 +22,7 @@ from polars_rank.evaluation.checks import (
 from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.evaluation.means import ratio, to_rows
 from polars_rank.evaluation.parameters import groups_of
+from polars_rank.evaluation.runs import with_known_runs
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import Metrics
@@ -121,13 +117,12 @@ def pr_curve(
         query = default_column(query, "query", schema)
     if query is None and doc == "doc":  # without queries, a document may occur several times
         doc = None
-    run = default_column(run, "run", schema)
     columns = Columns.find(
-        schema, query=query, doc=doc, score=score, label=label, by=by, run=run, needs_ids=False
+        schema, query=query, doc=doc, score=score, label=label, run=run, by=by, needs_ids=False
     )
     groups = list(columns.by)
     free(groups, _POINTS)
-    log = _documents(frame, columns, takes_run=run is None)
+    log = _documents(with_known_runs(frame, columns), columns)
     points = (
         log.group_by(*groups, columns.number(score).alias("threshold"))
         .agg(
@@ -139,12 +134,12 @@ def pr_curve(
     return _curve(points, groups)
 
 
-def _documents(frame: pl.LazyFrame, columns: Columns, *, takes_run: bool) -> pl.LazyFrame:
+def _documents(frame: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
     """Return the groups, scores and labels of documents; collecting the result checks the rows."""
     values = [*dict.fromkeys([columns.score, columns.label])]
     known = frame.filter(pl.any_horizontal(pl.col(values).is_not_null()))
     checks = row_checks(columns._replace(query=(), doc=None))
-    checks += unnamed_checks(columns, takes_run=takes_run)
+    checks += unnamed_checks(columns)
     if columns.doc is not None:
         checks.append(_pooled_check(columns.doc))
     if all(check.scope == "row" for check in checks):
@@ -171,8 +166,8 @@ def _pooled_check(doc: str) -> Check:
     """Return the warning about duplicate documents, which count more than once."""
     message = (
         f"column {doc!r} (`doc`) has duplicates: a document occurs more than once in a ranking, "
-        "and all its rows count; add the columns that identify a ranking to `by` or `query`, drop "
-        "the duplicates, or pass doc=None"
+        "and all its rows count; name all columns that identify a ranking with `run`, `by` or "
+        "`query`, drop the duplicates, or pass doc=None"
     )
     repeated = pl.col(_DOC).n_unique() < pl.len()
     return Check("ranking", repeated, message, warns=True)
@@ -193,13 +188,13 @@ def rank_curve(
     ks
         Cutoffs, such as `range(1, 21)`.
     **options
-        Options of `evaluate`, such as `by`, `ties` and `undefined`.
+        Options of `evaluate`, such as `run`, `by`, `ties` and `undefined`.
 
     Returns
     -------
     LazyFrame or DataFrame
-        One row per group and k: the `by` columns, `k`, `queries`, and one column per metric. Lazy
-        if `frame` is lazy.
+        One row per group and k: the `by` and `run` columns, `k`, `queries`, and one column per
+        metric. Lazy if `frame` is lazy.
 
     Raises
     ------
@@ -232,7 +227,7 @@ def rank_curve(
         curve_of(expression) for expression in read_metrics(metrics, options.get("conventions"))
     ]
     at = [curve.at(k).alias(f"{curve.output_name}:{k}") for k in cutoffs for curve in curves]
-    by = groups_of(options)
+    by = groups_of(schema_of(frame), options)
     free(by, ["k", "queries"])
 
     options["undefined"] = undefined_of_renamed(

@@ -10,7 +10,7 @@ from polars import selectors
 from polars_rank._docstrings import described_by
 from polars_rank._params import Names
 from polars_rank._polars import source_of_rows
-from polars_rank.columns import Score
+from polars_rank.columns import RUN, Scores
 from polars_rank.conventions import (
     POLARS_RANK,
     Conventions,
@@ -25,11 +25,11 @@ from polars_rank.evaluation.attributes import warned
 from polars_rank.evaluation.means import COUNTED, NUM_RETRIEVED, Means
 from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation
 from polars_rank.evaluation.rows import RETRIEVED
-from polars_rank.frames.tables import Table, framed
+from polars_rank.frames.tables import Table, framed, schema_of
 from polars_rank.metrics.names import Metrics, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 
 @framed
@@ -39,11 +39,10 @@ def evaluate(
     *,
     query: Names = "query",
     doc: str | None = "doc",
-    score: Score = "score",
-    label: str = "label",
+    score: Scores = "score",
+    label: Names = "label",
     position: str | None = None,
-    scores: Sequence[str] | None = None,
-    labels: Sequence[str] | None = None,
+    run: str | None = RUN,
     by: Names | None = None,
     ties: Ties | None = None,
     rel: float | None = None,
@@ -55,7 +54,6 @@ def evaluate(
     align: Align | None = None,
     items: Table | None = None,
     history: Table | None = None,
-    exclude_seen: bool = False,
     conventions: Conventions | str = POLARS_RANK,
     progress: bool = False,
 ) -> pl.LazyFrame:
@@ -78,24 +76,23 @@ def evaluate(
     score
         Column of the score, higher is better. "-distance" ranks by a column in which lower is
         better. An expression computes it from other columns. Null: judged but not retrieved.
+        Several columns, such as `["bm25", "dense"]`, are runs with their names.
     label
         Column of the relevance label, a number. Null: retrieved but not judged. Not needed if no
-        metric reads labels, as for metrics of clicks.
+        metric reads labels, as for metrics of clicks. Several columns, such as
+        `["human", "llm"]`, are judges: the result has a column `judge` with their names. A judge's
+        mean is over the queries in which the judge labeled at least one document, in any run,
+        unless `query_set` or the `conventions` select the queries.
     position
         Column of the position at which a document was shown, 1 first; replaces `score`.
-    scores
-        Several score columns of the same documents. Each one becomes a run; the result has a
-        column "run" with their names.
-    labels
-        Several label columns of the same documents, such as those of people and of a language
-        model; replaces `label`. The result has a column "judge" with their names. A query counts
-        for a judge, in all runs, if the judge labeled any of its documents in any run: a run that
-        retrieved no judged document keeps the query. Runs are the columns of `by` that are named
-        like `run`, `system` or `model`, and those of `scores`. A `query_set`, or one other than
-        "all" of the `conventions`, takes precedence.
+    run
+        Column of the run: the system that made the ranking. Each run is a group. Default: "run" if
+        the table has it. None: there is no such column. With several columns of scores, the name of
+        the column that the result has for them.
     by
-        Column or columns of groups, such as the run. A ranking consists of the rows with the same
-        `by` and `query`.
+        Column or columns of groups, such as the language. A ranking consists of the rows with the
+        same `by`, `run` and `query`. The result has the column `run` after those of `by`, or where
+        `by` names it.
     ties
         Order of documents with equal scores: "doc" (id descending; the default if there are
         ids), "doc_ascending", "best" or "worst" (higher or lower label first; "worst" is the
@@ -109,9 +106,9 @@ def evaluate(
         Treatment of retrieved documents without a label: "nonrelevant" (default), or "removed"
         from the ranking before ranks are computed.
     query_set
-        Rankings that count: "all" (default, except with `labels`), "judged" (with at least one
-        judged document, as `trec_eval -c`), "retrieved" (with at least one retrieved document), or
-        "both".
+        Rankings that count: "all" (default, except with several labels), "judged" (with at least
+        one judged document, as `trec_eval -c`), "retrieved" (with at least one retrieved document),
+        or "both".
     duplicates
         Treatment of a document that occurs more than once in a ranking:
 
@@ -138,8 +135,8 @@ def evaluate(
         For runs with different queries: "common" averages over the queries that all runs have,
         "all" over the queries that any run has. Rankings outside the `query_set` are missing.
         Missing rankings count as undefined, their documents as 0, and their weight is the mean of
-        `weight` for the query in the other runs. Needs a column of runs in `by`. Default: each
-        run's own queries, with a `RankWarning` if the numbers of queries differ.
+        `weight` for the query in the other runs. Needs a column of runs. Default: each run's own
+        queries, with a `RankWarning` if the numbers of queries differ.
     items
         Table with one row per document, such as the result of `pr.catalog.popularity`: the column
         named by `doc`, and attributes that metrics read, which are joined. `RankWarning` gives the
@@ -147,9 +144,6 @@ def evaluate(
     history
         Table with one row per query and document that the user has seen before. It adds the column
         `seen` and, for an attribute such as `category`, the lists `history_category`.
-    exclude_seen
-        Drop the documents of `history` from rankings and judgments. A ranking that loses all its
-        documents still counts.
     conventions
         Metric definitions to use, such as "trec_eval" or `pr.conventions.TREC_EVAL`. Parameters
         of this call take precedence.
@@ -160,13 +154,14 @@ def evaluate(
     Returns
     -------
     LazyFrame or DataFrame
-        One row per group, sorted: the `by` columns, `queries` (the number of rankings), and one
-        column per metric: the mean of the column of `per_query`, except for counts, such as
-        `num_retrieved`, which are sums, and `log_average_precision` and `log_bpref`, which are
-        geometric means. Lazy if `frame` is lazy; a Spark DataFrame if `frame` is one. With a
-        `query_set` other than "all", also `queries_judged` and `queries_retrieved`. Without `by`,
-        one row, even for an empty log (0 queries, null means). With `labels`, one row per group and
-        judge, with the column `judge` after those of `by`; a judge without labels has no row.
+        One row per group, sorted: the `by` columns, the `run` column, `queries` (the number of
+        rankings), and one column per metric: the mean of the column of `per_query`, except for
+        counts, such as `num_retrieved`, which are sums, and `log_average_precision` and
+        `log_bpref`, which are geometric means. Lazy if `frame` is lazy; a Spark DataFrame if
+        `frame` is one. With a `query_set` other than "all", also `queries_judged` and
+        `queries_retrieved`. Without groups, one row, even for an empty log (0 queries, null means).
+        With several labels, one row per group and judge, with the column `judge` after those of the
+        group; a judge without labels has no row.
 
     Raises
     ------
@@ -200,14 +195,14 @@ def evaluate(
     └─────────┴─────┴─────┘
     """
     evaluation = Evaluation.of(
+        schema_of(frame),
         listed(metrics),
         query=query,
         doc=doc,
         score=score,
         label=label,
         position=position,
-        scores=scores,
-        labels=labels,
+        run=run,
         by=by,
         ties=ties,
         rel=rel,
@@ -219,7 +214,6 @@ def evaluate(
         align=align,
         items=items,
         history=history,
-        exclude_seen=exclude_seen,
         conventions=conventions,
         progress=progress,
     )
@@ -241,11 +235,10 @@ def per_query(
     *,
     query: Names = "query",
     doc: str | None = "doc",
-    score: Score = "score",
-    label: str = "label",
+    score: Scores = "score",
+    label: Names = "label",
     position: str | None = None,
-    scores: Sequence[str] | None = None,
-    labels: Sequence[str] | None = None,
+    run: str | None = RUN,
     by: Names | None = None,
     ties: Ties | None = None,
     rel: float | None = None,
@@ -256,7 +249,6 @@ def per_query(
     keep: Names | None = None,
     items: Table | None = None,
     history: Table | None = None,
-    exclude_seen: bool = False,
     conventions: Conventions | str = POLARS_RANK,
     progress: bool = False,
 ) -> pl.LazyFrame:
@@ -264,7 +256,7 @@ def per_query(
 
     Parameters
     ----------
-    frame, metrics, query, doc, score, label, position, scores, labels, by
+    frame, metrics, query, doc, score, label, position, run, by
         As in `evaluate`.
     ties, rel, unjudged, query_set, duplicates
         As in `evaluate`.
@@ -275,18 +267,18 @@ def per_query(
         values are those of which `evaluate` takes the mean, and null does not count.
     keep
         Columns of the log to keep in the result. They must have one value per ranking.
-    items, history, exclude_seen, conventions, progress
+    items, history, conventions, progress
         As in `evaluate`.
 
     Returns
     -------
     LazyFrame or DataFrame
-        The `by`, `query` and `keep` columns and one column per metric. The mean of a column is that
-        of `evaluate` without `weight` and `align`, except for metrics that `evaluate` adds up, and
-        for logarithms, of which it returns the geometric mean. Values of a Boolean expression are 0
-        and 1. With `labels`, one row per ranking and judge, with the column `judge` after those
-        of the query; rankings of queries that do not count for a judge are left out. Lazy if
-        `frame` is lazy; a Spark DataFrame if `frame` is one. With `by` or `scores`, the column
+        The `by`, `run`, `query` and `keep` columns and one column per metric. The mean of a column
+        is that of `evaluate` without `weight` and `align`, except for metrics that `evaluate` adds
+        up, and for logarithms, of which it returns the geometric mean. Values of a Boolean
+        expression are 0 and 1. With several labels, one row per ranking and judge, with the column
+        `judge` after those of the query; rankings of queries that do not count for a judge are left
+        out. Lazy if `frame` is lazy; a Spark DataFrame if `frame` is one. With groups, the column
         `num_retrieved` comes before the metrics, unless another column has that name: the number of
         retrieved documents. Statistics use it to warn about runs that retrieved nothing. Rows are
         sorted by their keys, or in the order of the log if `scan_log` found the rows of each
@@ -342,14 +334,14 @@ def per_query(
     └───────┴──────┴─────┘
     """
     evaluation = Evaluation.of(
+        schema_of(frame),
         listed(metrics),
         query=query,
         doc=doc,
         score=score,
         label=label,
         position=position,
-        scores=scores,
-        labels=labels,
+        run=run,
         by=by,
         ties=ties,
         rel=rel,
@@ -360,7 +352,6 @@ def per_query(
         keep=keep,
         items=items,
         history=history,
-        exclude_seen=exclude_seen,
         conventions=conventions,
         progress=progress,
     )

@@ -83,7 +83,7 @@ class Means(NamedTuple):
         runs = evaluation.runs
         if evaluation.align is not None and not runs:
             raise ArgumentError(
-                f"`align` needs a column of runs in `by`, such as 'run'; found {[*by]}"
+                "`align` needs a column of runs; name it with `run`, such as run='model'"
             )
         for column in evaluation.metrics:
             if not isinstance(column.metric, Metric) and not _is_scalar(column.metric):
@@ -195,8 +195,9 @@ class Means(NamedTuple):
         if self.by:
             message = (
                 f"{', '.join(map(repr, self.by))} (`by`) is null for judged documents that were "
-                "not retrieved, so that they belong to no group; pass `run` to join_judgments, or "
-                "fill the column in for all rows of a query"
+                "not retrieved, so that they belong to no group; pr.join_judgments(rankings, "
+                "judgments) adds the judged documents to each group, or fill the column in for all "
+                "rows of a query"
             )
             checks.append(Check("group", self._stray, message))
         if self.label is not None:
@@ -296,7 +297,7 @@ class Means(NamedTuple):
 
 def _no_labels_of(judge: str) -> str:
     return (
-        f"no document has a label in the column {judge!r} (`labels`), so there are only means of "
+        f"no document has a label in the column {judge!r} (`label`), so there are only means of "
         "other judges; check that the labels were joined by the right keys"
     )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
 import polars as pl
 
@@ -17,8 +17,20 @@ from polars_rank._params import (
     names,
     one_of,
     public,
+    some_names,
 )
-from polars_rank.columns import RUNS, Columns, Score, labeled, scored
+from polars_rank.columns import (
+    RUN,
+    RUNS,
+    Columns,
+    Score,
+    Scores,
+    labeled,
+    run_column,
+    scored,
+    with_run,
+    without_run,
+)
 from polars_rank.conventions import (
     POLARS_RANK,
     Conventions,
@@ -33,8 +45,9 @@ from polars_rank.conventions import (
     warn_of_uncompared,
 )
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.attributes import with_attributes, without_seen
+from polars_rank.evaluation.attributes import with_attributes
 from polars_rank.evaluation.corrections import Correction
+from polars_rank.evaluation.runs import with_known_runs
 from polars_rank.frames.tables import Table, lazy, schema_of
 from polars_rank.metrics.analyses import names_read, reads_labels, reads_order
 from polars_rank.metrics.expressions import expression
@@ -55,10 +68,10 @@ class ColumnOptions(TypedDict, total=False):
 
     query: Names
     doc: str | None
-    score: Score
-    label: str
+    score: Scores
+    label: Names
     position: str | None
-    scores: Sequence[str] | None
+    run: str | None
     by: Names | None
 
 
@@ -73,15 +86,11 @@ class DefinitionOptions(TypedDict, total=False):
     undefined: Undefined | Mapping[str, Undefined] | None
     items: Table | None
     history: Table | None
-    exclude_seen: bool
     conventions: Conventions | str
-    progress: bool
 
 
 class RankingOptions(ColumnOptions, DefinitionOptions, total=False):
     """The options that `evaluate` and `per_query` share."""
-
-    labels: Sequence[str] | None
 
 
 class EvaluateOptions(RankingOptions, total=False):
@@ -146,14 +155,17 @@ class Evaluation(NamedTuple):
     metrics: Sequence[MetricColumn]
     conventions: Conventions
     query: tuple[str, ...]
-    #: The columns of groups; with `scores`, "run" is the first, with `labels`, "judge" the last.
+    #: The columns of groups: those of `by`, the run, and with several columns of labels "judge".
     by: tuple[str, ...]
     keep: tuple[str, ...]
     doc: str | None = "doc"
     score: Score = "score"
     label: str = "label"
     position: str | None = None
-    scores: Sequence[str] | None = None
+    #: The column of runs, one of `by`, if there is one.
+    run: str | None = None
+    #: The columns of scores and of labels if several are given; else None.
+    scores: tuple[str, ...] | None = None
     labels: tuple[str, ...] | None = None
     #: Whether a query counts for a judge who labeled a document in any run, instead of by the query
     #: set of the conventions.
@@ -164,7 +176,6 @@ class Evaluation(NamedTuple):
     #: The attributes of documents, and the documents that each user has already seen.
     items: pl.LazyFrame | None = None
     history: pl.LazyFrame | None = None
-    exclude_seen: bool = False
     #: The labels of people by which those of the column `label`, of a judge, are corrected.
     correction: Correction | None = None
 
@@ -172,17 +183,17 @@ class Evaluation(NamedTuple):
     @public
     def of(
         cls,
+        schema: pl.Schema,
         metrics: Metrics | None,
         *,
         query: Names = "query",
         by: Names | None = None,
         keep: Names | None = None,
         doc: str | None = "doc",
-        score: Score = "score",
-        label: str = "label",
+        score: Scores = "score",
+        label: Names = "label",
         position: str | None = None,
-        scores: Sequence[str] | None = None,
-        labels: Sequence[str] | None = None,
+        run: str | None = RUN,
         weight: str | None = None,
         align: Align | None = None,
         duplicates: Duplicates | None = None,
@@ -195,9 +206,8 @@ class Evaluation(NamedTuple):
         unjudged: Unjudged | None = None,
         query_set: QuerySet | None = None,
         undefined: Undefined | Mapping[str, Undefined] | None = None,
-        exclude_seen: bool = False,
     ) -> Evaluation:
-        """Check the parameters of `evaluate` and `per_query`."""
+        """Check the parameters of `evaluate` and `per_query` for a log with a schema."""
         definitions = named(conventions).but(
             ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, duplicates=duplicates,
             undefined=undefined,
@@ -206,18 +216,24 @@ class Evaluation(NamedTuple):
         if isinstance(undefined, Mapping):
             check_undefined(undefined, resolved)
         warn_of_uncompared(resolved, definitions)
+        scores, labels = several("score", score), several("label", label)
+        if scores is not None and position is not None:
+            raise ArgumentError("`score` and `position` exclude each other; pass one of them")
+        own_run = run_of(schema, run, scores, query)
+        groups = with_run(names("by", by), own_run)
         evaluation = cls(
             metrics=[MetricColumn.of(metric, definitions) for metric in resolved],
             conventions=definitions,
             query=names("query", query),
-            by=groups_of({"scores": scores, "by": by, "labels": labels}),
+            by=groups if labels is None else (*groups, JUDGE),
             keep=names("keep", keep),
             doc=doc,
-            score=score,
-            label=label,
+            score="score" if scores is not None else cast("Score", score),
+            label=label if isinstance(label, str) else "label",
             position=position,
+            run=own_run,
             scores=scores,
-            labels=None if labels is None else _judges(labels, label),
+            labels=labels,
             labeled_in_any_run=(
                 labels is not None and query_set is None and definitions.query_set == "all"
             ),
@@ -226,23 +242,18 @@ class Evaluation(NamedTuple):
             progress=progress,
             items=None if items is None else lazy(items, "items"),
             history=None if history is None else lazy(history, "history"),
-            exclude_seen=exclude_seen,
         )
         if labels is not None:
-            given = {"query": evaluation.query, "by": names("by", by), "keep": evaluation.keep}
+            given = {"query": evaluation.query, "by": groups, "keep": evaluation.keep}
             for parameter, columns in given.items():
                 free(columns, [JUDGE], parameter)
         one_of("align", evaluation.align, (None, "common", "all"))
-        if evaluation.exclude_seen and history is None:
-            raise ArgumentError(
-                "`exclude_seen` needs the documents that users have seen; pass `history`"
-            )
         return evaluation
 
     @property
     def runs(self) -> list[str]:
-        """The columns of `by` that identify the run, by their names."""
-        return [name for name in self.by if name.lower() in RUNS]
+        """The columns of `by` that identify the run: that of `run`, or by their names."""
+        return [name for name in self.by if name == self.run or name.lower() in RUNS]
 
     @property
     def of_labels(self) -> list[Evaluation]:
@@ -262,15 +273,18 @@ class Evaluation(NamedTuple):
         log, label = frame, self.label
         if self.labels is not None and JUDGE in schema_of(frame):
             raise SchemaError(
-                f"the frame already has a column {JUDGE!r}, which `labels` adds; rename it"
+                f"the frame already has a column {JUDGE!r}, which several columns of labels "
+                "(`label`) add; rename it"
             )
         if self.has_optional_label and label not in schema_of(frame):
             log, label = labeled(frame, label)
         log, score, parameter = self._with_scores(log)
         columns = Columns.find(
             schema_of(log), query=self.query, doc=self.doc, score=score, label=label, by=self.by,
-            score_parameter=parameter, label_parameter=self.label_parameter, needs_ids=False,
+            run=self.run, score_parameter=parameter, label_parameter=self.label_parameter,
+            needs_ids=False,
         )  # fmt: skip
+        log = with_known_runs(log, columns)
         for name in self.keep:
             check_column("keep", name, columns.schema, "value")
         if self.weight is not None:
@@ -278,15 +292,13 @@ class Evaluation(NamedTuple):
         if self.position is not None:
             columns.check("position", [self.position])
         if self.scores is not None:
-            columns.check("scores", [name for name in self.scores if name in columns.schema])
+            columns.check("score", [name for name in self.scores if name in columns.schema])
         if self.correction is not None:
             log, columns = self.correction.read(log, columns)
         if self.items is None and self.history is None:
             return log, columns
         trees = [tree_of(column.metric) for column in self.metrics]
         reads = names_read(*trees) if trees else None
-        if self.exclude_seen and self.history is not None:
-            log = without_seen(log, columns, self.history)
         return with_attributes(log, columns, self.items, self.history, reads)
 
     def _with_scores(self, log: pl.LazyFrame) -> tuple[pl.LazyFrame, str, str]:
@@ -294,14 +306,18 @@ class Evaluation(NamedTuple):
         if self.scores is None:
             log, score = scored(log, self.score, self.position)
             return log, score, "score" if self.position is None else "position"
-        return *runs_of(log, self.scores), "scores"
+        return *runs_of(log, self.scores, str(self.run)), "score"
 
     def check_names(self, added: Sequence[str] = ()) -> None:
         """Raise `ArgumentError` if two columns of the result have the same name."""
         keys, metrics = [*self.by, *self.query], [column.name for column in self.metrics]
         free(self.by, added)
         weight = [] if self.weight is None else [self.weight]
-        check_distinct({"by": self.by, "query": self.query, "keep": self.keep, "weight": weight})
+        run = [] if self.run is None else [self.run]
+        by = without_run(self.by, self.run)
+        check_distinct(
+            {"by": by, "run": run, "query": self.query, "keep": self.keep, "weight": weight}
+        )
         free(weight, metrics, "weight")
         others = {*keys, *self.keep, *added}
         for name in metrics:
@@ -316,7 +332,7 @@ class Evaluation(NamedTuple):
         """The parameter that names the column of labels."""
         if self.correction is not None:
             return JUDGE
-        return "label" if self.labels is None else "labels"
+        return "label"
 
     @property
     def has_optional_label(self) -> bool:
@@ -344,34 +360,51 @@ class Evaluation(NamedTuple):
         )
 
 
-def groups_of(options: Mapping[str, Any]) -> tuple[str, ...]:
+def several(parameter: str, value: Scores) -> tuple[str, ...] | None:
+    """Return the columns of a parameter that names several; None if it is one."""
+    if isinstance(value, (str, pl.Expr)) or not isinstance(value, Iterable):
+        return None
+    return some_names(parameter, value)
+
+
+def check_single(options: Mapping[str, Any], parameter: str, reason: str) -> None:
+    """Raise `ArgumentError` if an option names several columns, which a function does not take."""
+    if several(parameter, options.get(parameter, parameter)) is not None:
+        raise ArgumentError(f"`{parameter}` must be a single column here: {reason}")
+
+
+def run_of(
+    schema: pl.Schema, run: str | None, scores: Sequence[str] | None, query: Names
+) -> str | None:
+    """Return the column of runs of an evaluation; with several scores, the column that they add."""
+    if scores is None:
+        return run_column(schema, run, taken=names("query", query))
+    if run is None:
+        raise ArgumentError(
+            "`run` must name the column of runs that several columns of scores add; found None"
+        )
+    if run in schema:
+        raise SchemaError(
+            f"the frame already has a column {run!r} (`run`), which several columns of scores "
+            "(`score`) add; rename it"
+        )
+    return run
+
+
+def groups_of(schema: pl.Schema, options: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the columns of groups of an evaluation with these options."""
-    run = () if options.get("scores") is None else ("run",)
-    judge = () if options.get("labels") is None else (JUDGE,)
-    return (*run, *names("by", options.get("by")), *judge)
+    scores = several("score", options.get("score", "score"))
+    run = run_of(schema, options.get("run", RUN), scores, options.get("query", "query"))
+    several_labels = several("label", options.get("label", "label")) is not None
+    return (*with_run(names("by", options.get("by")), run), *([JUDGE] if several_labels else []))
 
 
-def _judges(labels: Sequence[str], label: str) -> tuple[str, ...]:
-    """Return the columns of labels, checked."""
-    if label != "label":
-        raise ArgumentError("`label` and `labels` exclude each other; pass one of them")
-    columns = names("labels", labels)
-    if not columns:
-        raise ArgumentError("`labels` is empty; name at least one column of labels")
-    return columns
-
-
-def runs_of(log: pl.LazyFrame, scores: Sequence[str]) -> tuple[pl.LazyFrame, str]:
+def runs_of(log: pl.LazyFrame, scores: Sequence[str], run: str) -> tuple[pl.LazyFrame, str]:
     """Return one copy of the log per column of scores, whose run is the name of the column."""
-    columns = names("scores", scores)
-    if not columns:
-        raise ArgumentError("`scores` is empty; name at least one column of scores")
-    if "run" in schema_of(log):
-        raise SchemaError("the frame already has a column 'run', which `scores` adds; rename it")
-    runs = pl.Enum(list(dict.fromkeys(columns)))  # sorted in the order of `scores`
+    runs = pl.Enum([*scores])  # sorted in the order of `score`
     parts = []
-    for name in columns:
-        part, score = scored(log, name, None, "scores")
-        run = pl.lit(name, dtype=runs)
-        parts.append(part.with_columns(pl.col(score).alias(OWN + "score"), run=run))
+    for name in scores:
+        part, score = scored(log, name, None)
+        own = {OWN + "score": pl.col(score), run: pl.lit(name, dtype=runs)}
+        parts.append(part.with_columns(**own))
     return pl.concat(parts, how="vertical_relaxed"), OWN + "score"

@@ -83,13 +83,15 @@ def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
     """Return one row per ranking: keys, kept columns, facts, and metrics.
 
     The facts are those of `facts_of`. The log is read once for each column of labels and each set
-    of rules by which metrics order documents. With `labels`, there is one row per ranking and
+    of rules by which metrics order documents. With several labels, there is one row per ranking and
     judge.
     """
-    runs = ["run"] if evaluation.scores is not None else []
     logs = [(part, *part.read(frame)) for part in evaluation.of_labels]
-    keys = logs[0][2].keys
-    lengths = lengths_of(frame, [key for key in keys if key not in runs])
+    _, log, columns = logs[0]
+    if evaluation.scores is None:
+        lengths = lengths_of(log, columns.keys)
+    else:  # each run has the rows of the log
+        lengths = lengths_of(frame, [key for key in columns.keys if key != columns.run])
     tables: list[pl.LazyFrame] = []
     for part, log, columns in logs:
         # The first table warns about columns that no parameter names.

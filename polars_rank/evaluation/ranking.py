@@ -10,15 +10,15 @@ import polars as pl
 from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names
 from polars_rank.columns import (
-    EXCLUDED,
     RANKED,
+    RUN,
     Columns,
-    Score,
+    Scores,
     is_relevant,
 )
 from polars_rank.conventions import POLARS_RANK, Conventions, Duplicates, Ties, Unjudged
-from polars_rank.errors import SchemaError
-from polars_rank.evaluation.attributes import IN_ITEMS, unknown_check, unless_excluded
+from polars_rank.errors import ArgumentError, SchemaError, short
+from polars_rank.evaluation.attributes import IN_ITEMS, unknown_check
 from polars_rank.evaluation.checks import (
     FAILED,
     Check,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 #: Column of the score that ranks documents.
 _SCORE = OWN + "ranked score"
 #: Columns that are not in the result.
-_INTERNAL = (FAILED, _SCORE, EXCLUDED, IN_ITEMS, CONFLICT)
+_INTERNAL = (FAILED, _SCORE, IN_ITEMS, CONFLICT)
 
 
 @described_by(evaluate)
@@ -61,10 +61,10 @@ def rank(
     *,
     query: Names = "query",
     doc: str | None = "doc",
-    score: Score = "score",
+    score: Scores = "score",
     label: str = "label",
     position: str | None = None,
-    scores: Sequence[str] | None = None,
+    run: str | None = RUN,
     by: Names | None = None,
     ties: Ties | None = None,
     rel: float | None = None,
@@ -72,19 +72,22 @@ def rank(
     duplicates: Duplicates | None = None,
     items: Table | None = None,
     history: Table | None = None,
-    exclude_seen: bool = False,
     conventions: Conventions | str = POLARS_RANK,
 ) -> pl.LazyFrame:
     """Return the ranked table: the log with `rank`, `ideal_rank`, `relevant` and `hits`.
 
     Parameters
     ----------
-    frame, query, doc, score, label, position
+    frame, query, doc
         As in `evaluate`.
-    scores
-        Several score columns of the same documents. Each one becomes a run: the result has the
+    score
+        Column of the score, higher is better. "-distance" ranks by a column in which lower is
+        better. An expression computes it from other columns. Null: judged but not retrieved.
+        Several columns, such as `["bm25", "dense"]`, are runs with their names: the result has the
         rows of all runs, with columns `score` and `run`.
-    by
+    label
+        Column of the relevance label, a number. Null: retrieved but not judged.
+    position, run, by
         As in `evaluate`.
     ties
         Order of documents with equal scores: "doc" (id descending; the default if there are
@@ -98,8 +101,6 @@ def rank(
     history
         Table with one row per query and document that the user has seen before. It adds the column
         `seen` and, for each attribute such as `category`, the lists `history_category`.
-    exclude_seen
-        Drop the documents of `history` from rankings and judgments.
     conventions
         Definitions to use, such as "trec_eval" or `pr.conventions.TREC_EVAL`. The ranked table
         follows `ties`, `rel`, `unjudged`, `float32_scores` and `text_ids`; parameters and
@@ -115,13 +116,12 @@ def rank(
         - `ideal_rank`: 1, 2, ... by label descending, equal labels by rank; null if the label is
           null.
         - `relevant`: whether the label is at least `rel`; false if the label is null; null for
-          seen documents that are dropped and for the row of a ranking without documents.
+          the row of a ranking without documents.
         - `hits`: the number of relevant documents at this rank or above; null if the rank is null.
 
         Documents that are dropped or removed are not retrieved, but their rows remain, because a
-        ranking that loses all its documents still counts. With `exclude_seen`, all columns of seen
-        documents are null except keys and ids. With `unjudged="removed"`, scores of unjudged
-        documents are null. If the conventions compare 32-bit scores, scores are Float32.
+        ranking that loses all its documents still counts. With `unjudged="removed"`, scores of
+        unjudged documents are null. If the conventions compare 32-bit scores, scores are Float32.
 
     Raises
     ------
@@ -159,14 +159,17 @@ def rank(
     │ null  ┆ null ┆ 1          ┆ true     ┆ null │
     └───────┴──────┴────────────┴──────────┴──────┘
     """
+    if not isinstance(label, str):
+        raise ArgumentError(f"`label` must be the name of a column; found {short(label)}")
     evaluation = Evaluation.of(
+        schema_of(frame),
         None,
         query=query,
         doc=doc,
         score=score,
         label=label,
         position=position,
-        scores=scores,
+        run=run,
         by=by,
         ties=ties,
         rel=rel,
@@ -174,12 +177,11 @@ def rank(
         duplicates=duplicates,
         items=items,
         history=history,
-        exclude_seen=exclude_seen,
         conventions=conventions,
     )
     log, columns = evaluation.read(frame)
-    if scores is not None:
-        log, columns = _as_runs(log, columns, scores)
+    if evaluation.scores is not None:
+        log, columns = _as_runs(log, columns, evaluation.scores)
     for role, name in (("score", columns.score), ("label", label)):
         if name != role and role in columns.schema:
             other = "another expression" if name.startswith(OWN) else repr(name)
@@ -193,9 +195,6 @@ def rank(
             f"the frame already has the columns {there}, which the ranked table adds; "
             "drop or rename them"
         )
-    if exclude_seen:
-        numbers = [name for name, dtype in columns.schema.items() if dtype == NUMBERED]
-        log = log.with_columns(unless_excluded(pl.exclude(*columns.pair, *numbers, EXCLUDED)))
     # Unlike an evaluation, a ranked table has one order: "expected" is an error.
     rules = Rules.of(evaluation.conventions)._replace(ties=evaluation.conventions.ties)
     checks = _checks(columns, rules)
@@ -206,7 +205,7 @@ def rank(
     if not columns.score.startswith(OWN):
         return table
     negated = position or (score[1:] if isinstance(score, str) else None)
-    if scores is None and negated is not None and columns.schema[negated] == pl.Int64:
+    if negated is not None and columns.schema[negated] == pl.Int64:
         # The negative of the lowest Int64 is beyond its range.
         exact = pl.col(columns.score).clip(upper_bound=2**63 - 1).cast(pl.Int64)
         table = table if rules.float32_scores else table.with_columns(exact)

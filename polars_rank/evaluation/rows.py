@@ -13,10 +13,10 @@ import polars as pl
 
 from polars_rank._params import OWN, check_column, missing_column
 from polars_rank._progress import known_rows, watch
-from polars_rank.columns import EXCLUDED, RANKED, Columns
+from polars_rank.columns import RANKED, Columns
 from polars_rank.conventions import Conventions, Duplicates, Ties, Unjudged
 from polars_rank.errors import SchemaError, hint
-from polars_rank.evaluation.attributes import IN_ITEMS, UNKNOWN, unless_excluded
+from polars_rank.evaluation.attributes import IN_ITEMS, UNKNOWN
 from polars_rank.evaluation.by_columns import ColumnStages
 from polars_rank.evaluation.by_rows import DOCUMENT, RowStages
 from polars_rank.evaluation.checks import (
@@ -253,8 +253,6 @@ def rows(plan: Plan, checked: list[Check]) -> pl.LazyFrame:
     columns, evaluation, rules, keys = plan.columns, plan.evaluation, plan.rules, plan.keys
     merges_copies = rules.merges_copies(columns)
     extras = [pl.col(name) for name in plan.extras]
-    if evaluation.exclude_seen:
-        extras = [unless_excluded(column) for column in extras]
     selected: list[pl.Expr | str] = [
         *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
         rules.score(columns).alias("score"),
@@ -320,7 +318,6 @@ def _without_copies(plan: Plan, log: pl.LazyFrame) -> pl.LazyFrame:
     used += [*plan.extras, *plan.evaluation.kept.values(), *columns.unnamed]
     used += [] if keys.number is None else [keys.number]
     used += [IN_ITEMS] if plan.evaluation.items is not None else []
-    used += [EXCLUDED] if plan.evaluation.exclude_seen else []
     others = [name for name in dict.fromkeys(used) if name not in keys.order]
     is_input = rules.ties == "input"
     number = [pl.int_range(pl.len()).alias(_ROW_NUMBER)] * is_input

@@ -100,6 +100,11 @@ def falls(before: Mapping[str, pl.Expr]) -> pl.Expr:
     return lower.fill_null(value=False)
 
 
+def is_large_scan(log: pl.LazyFrame, keys: Sequence[str]) -> bool:
+    """Return whether a log is a scan of many rows of Parquet files, which may be sorted by keys."""
+    return (rows_of_scan(log, keys) or 0) >= _MANY_ROWS
+
+
 def sorted_by(log: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
     """Return the rows of a log sorted by the keys.
 
@@ -111,7 +116,7 @@ def sorted_by(log: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
         return log.sort(keys, maintain_order=True)
     if is_sorted_by(log, keys):
         return log
-    if (rows_of_scan(log, keys) or 0) < _MANY_ROWS:
+    if not is_large_scan(log, keys):
         return log.sort(keys, maintain_order=True)
     schema = log.collect_schema()
 

@@ -114,9 +114,9 @@ class Framed(Protocol[P]):
 def framed(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed[P]:
     """Return a function that accepts any table, for a function of LazyFrames.
 
-    The first parameter of `plan` is the table. Its parameters `by` and `query` name the columns
-    that identify rankings. A stream in which the rows of each ranking are adjacent is read in flat
-    memory.
+    The first parameter of `plan` is the table. Its parameters `by`, `run` and `query` name the
+    columns that identify rankings. A stream in which the rows of each ranking are adjacent is read
+    in flat memory.
     """
     return cast("Framed[P]", _dispatched(plan, of_rankings=True))
 
@@ -127,7 +127,13 @@ def framed_table(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> 
 
 
 def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
-    first = next(iter(signature(plan).parameters))
+    parameters = signature(plan).parameters.values()
+    first = next(iter(parameters)).name
+    # Other functions have no runs, or compare the runs of a query, whose rows belong together.
+    splits_runs = any(
+        each.kind is each.VAR_KEYWORD or (each.name == "run" and each.annotation == "str | None")
+        for each in parameters
+    )
 
     @wraps(plan)
     def function(*args: Any, **options: Any) -> Any:
@@ -141,17 +147,22 @@ def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
             return run_on_spark(checked, frame, *rest, **options)
         table = as_table(frame, first)
         if isinstance(table, Stream):
-            given = {"query": "query", "by": None, **options} if of_rankings else {}
-            keys = [key for name in ("by", "query") for key in names(name, given.get(name))]
-            return _streamed(
-                table, lambda rows: plan(rows, *rest, **options), [*dict.fromkeys(keys)]
-            )
+            roles = {"query": "query", "run": "run" if splits_runs else None, "by": None}
+            keys = _keys(table.schema, {**roles, **options}) if of_rankings else []
+            return _streamed(table, lambda rows: plan(rows, *rest, **options), keys)
         if isinstance(table, pl.DataFrame):
             return checked(table, *rest, **options)
         return collected(plan(table, *rest, **options))
 
     checked = public(function)
     return checked
+
+
+def _keys(schema: pl.Schema, roles: Mapping[str, Any]) -> list[str]:
+    """Return the columns that identify rankings; the column of runs is one of them if it exists."""
+    by, query = names("by", roles["by"]), names("query", roles["query"])
+    run = [roles["run"]] if roles["run"] in schema else []
+    return [*dict.fromkeys([*by, *run, *query])]
 
 
 def run_on_spark(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -12,7 +12,7 @@ from polars.io.plugins import register_io_source
 
 from polars_rank._params import Names, described, names, one_of, used_twice
 from polars_rank._polars import is_sorted_by
-from polars_rank.columns import Columns, labeled
+from polars_rank.columns import Columns, labeled, without_run
 from polars_rank.conventions import Ties
 from polars_rank.errors import DataError, hint
 from polars_rank.evaluation.checks import (
@@ -115,8 +115,8 @@ def fuse(
     missing nor with their weight. A row without a document says that a run found nothing.
 
     Fused scores depend only on the documents of the query: if the rows of each query are adjacent,
-    as in the result of `scan_log`, memory does not grow with the table. Its column of runs is read
-    once more, to check the runs. Streams of other engines are read into memory.
+    as in the result of `scan_log(path, run=None)`, memory does not grow with the table. Its column
+    of runs is read once more, to check the runs. Streams of other engines are read into memory.
 
     Examples
     --------
@@ -157,12 +157,16 @@ def fuse(
     │ fused ┆ 1       ┆ 1.0 │
     └───────┴─────────┴─────┘
     """
+    by = without_run(names("by", by), run)
     parameters = {name: value for name, value in locals().items() if name != "log"}
     result = fused(log, **parameters)
     runs, keys = Runs.of(parameters), [*names("by", by), *names("query", query)]
     checked = with_check(result, runs.read(log), runs)
     # Polars does not know that the check adds no rows.
-    return checked.set_sorted(keys) if is_sorted_by(result, keys) else checked
+    if not is_sorted_by(result, keys):
+        return checked
+    # Without the runs, there is one run.
+    return checked.set_sorted(keys if keep_runs else [*by, run, *names("query", query)])
 
 
 @framed

@@ -10,6 +10,7 @@ from polars.io.plugins import register_io_source
 
 from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names, find_columns, free, integer, names, used_twice
+from polars_rank.columns import without_run
 from polars_rank.conventions import POLARS_RANK, Conventions, named, read_metrics
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.errors import ArgumentError, DataError
@@ -246,6 +247,7 @@ def tune_fusion(
     │ 10        ┆ 0.730108 ┆ 0.700886 ┆ 0.757462 │
     └───────────┴──────────┴──────────┴──────────┘
     """
+    by = without_run(names("by", by), run)
     integer("folds", folds, 2)
     roles = {"run": run, "query": query, "doc": doc, "score": score, "label": label}
     choices = Choices.of(candidates, step)

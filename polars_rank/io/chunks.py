@@ -8,10 +8,11 @@ from typing import Literal, TypeAlias
 import polars as pl
 
 from polars_rank._params import Names, free, one_of, used_twice
-from polars_rank.columns import Columns, labeled
+from polars_rank.columns import RUN, Columns, labeled
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import FAILED, failed, raise_failed, row_checks
 from polars_rank.evaluation.contiguity import Keys
+from polars_rank.evaluation.runs import with_known_runs
 from polars_rank.frames.batches import by_ranking
 from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import framed, schema_of
@@ -37,6 +38,7 @@ def collapse(
     query: Names = "query",
     score: str = "score",
     label: str = "label",
+    run: str | None = RUN,
     by: Names | None = None,
 ) -> pl.LazyFrame:
     r"""Convert rankings of chunks to rankings of documents.
@@ -67,16 +69,18 @@ def collapse(
         Column of the score, higher is better.
     label
         Column of the relevance label. The result has it if the table has it.
+    run
+        Column of the run. Default: "run" if the table has it. None: there is no such column.
     by
-        Columns that split the table, such as the run.
+        Columns that split the table, such as the language.
 
     Returns
     -------
     LazyFrame or DataFrame
-        Like `frame`, ranking by ranking and by score descending: one row per document of a
-        ranking, with the `by`, `query` and `doc` columns, its score and label, and `chunks`, the
-        number of its retrieved chunks. All other columns are dropped. A document without
-        retrieved chunks has a null score, one without judged chunks a null label.
+        Like `frame`, ranking by ranking and by score descending: one row per document of a ranking,
+        with the `by`, `run`, `query` and `doc` columns, its score and label, and `chunks`, the
+        number of its retrieved chunks. All other columns are dropped. A document without retrieved
+        chunks has a null score, one without judged chunks a null label.
 
     Raises
     ------
@@ -130,8 +134,9 @@ def collapse(
         one_of(name, value, (*_HOW,))
     log, own_label = labeled(frame, label)
     columns = Columns.find(
-        schema_of(log), query=query, doc=doc, score=score, label=own_label, by=by
+        schema_of(log), query=query, doc=doc, score=score, label=own_label, run=run, by=by
     )
+    log = with_known_runs(log, columns)
     if score == label:
         raise used_twice(score, "score", "label")
     pair = columns.pair

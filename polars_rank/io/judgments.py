@@ -17,7 +17,7 @@ from polars_rank._params import (
     public,
     some_names,
 )
-from polars_rank.columns import RUNS, Columns, default_column
+from polars_rank.columns import RUN, RUNS, Columns, run_column, with_run
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import refuse, with_run_warning
 from polars_rank.evaluation.contiguity import Keys
@@ -46,7 +46,7 @@ def join_judgments(
     rankings: pl.LazyFrame,
     judgments: pl.LazyFrame | Table,
     *,
-    run: str | None = "run",
+    run: str | None = RUN,
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
@@ -59,7 +59,7 @@ def join_judgments(
     rankings: Spark,
     judgments: Spark | pl.LazyFrame | Table,
     *,
-    run: str | None = "run",
+    run: str | None = RUN,
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
@@ -72,7 +72,7 @@ def join_judgments(
     rankings: Table,
     judgments: pl.LazyFrame,
     *,
-    run: str | None = "run",
+    run: str | None = RUN,
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
@@ -85,7 +85,7 @@ def join_judgments(
     rankings: Table,
     judgments: Table,
     *,
-    run: str | None = "run",
+    run: str | None = RUN,
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
@@ -98,7 +98,7 @@ def join_judgments(
     rankings: pl.LazyFrame | Table | SparkFrame,
     judgments: pl.LazyFrame | Table | SparkFrame,
     *,
-    run: str | None = "run",
+    run: str | None = RUN,
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
@@ -122,9 +122,8 @@ def join_judgments(
         the label may be left out: a table of queries and documents only, or with dates and times
         of them, gets the label 1.
     run
-        Column of the run in `rankings`. Judgments are shared: each run is joined with all of them.
-        None for a single run, also if there is a column "run". If `rankings` have no column "run",
-        the default means a single run.
+        Column of the run in `rankings`. Default: "run" if they have it. None: there is no such
+        column. Judgments are shared: each run is joined with all of them.
     by
         Columns of `rankings` that split it further, such as the day. Each combination of groups
         and runs in `rankings` is joined with all judgments.
@@ -247,9 +246,11 @@ def join_judgments(
     left_schema = schema_of(left)
     right = _with_label(right, left_schema, keys, label)
     right_schema = schema_of(right)
-    groups = groups_of(left_schema, run, by)
+    queries = names("query", query)
+    own_run = run_column(left_schema, run, taken=queries)
+    groups = with_run(names("by", by), own_run)
     both = {"query": query, "doc": doc}
-    roles = {"run": default_column(run, "run", left_schema), "by": by, **both, "score": score}
+    roles = {"by": groups, **both, "score": score}
     named = find_columns(left_schema, roles, table="`rankings`")
     find_columns(right_schema, {**both, "label": label, "subtopic": subtopic}, table="`judgments`")
     facets = [
@@ -270,8 +271,7 @@ def join_judgments(
     others = [name for name in left_schema if name not in (*groups, *keys, score)]
     for name in others:
         check_name(name)
-    queries = names("query", query)
-    runs = [name for name in groups if name.lower() in RUNS or name == run]
+    runs = [name for name in groups if name.lower() in RUNS or name == own_run]
     ids = Ids(runs, queries, doc, col(score).is_not_null(), col(label).is_not_null())
     retrieved = left.filter(ids.retrieved)
     lists = [_lists_in_order(table, queries) for table in (left, right)]
@@ -368,11 +368,6 @@ def _joined_in_batches(
     left, right = (table.rename(side) for table, side in zip(tables, sides, strict=True))
     pairs = left.join(right, on=queries, **_FULL_JOIN)
     return in_batches(pairs, joined)
-
-
-def groups_of(schema: pl.Schema, run: str | None, by: Names | None) -> tuple[str, ...]:
-    """Return the columns of groups and runs; each of them is joined with all judgments."""
-    return (*names("by", by), *names("run", default_column(run, "run", schema)))
 
 
 def _with_label(

@@ -24,12 +24,14 @@ from polars_rank._params import (
     OWN,
     Names,
     find_columns,
+    names,
     one_of,
     public,
     some_names,
 )
 from polars_rank._polars import scan_of_files
 from polars_rank._progress import watcher
+from polars_rank.columns import RUN, run_column, with_run
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.wide import columns_are_faster
 from polars_rank.frames.batches import (
@@ -64,15 +66,18 @@ _DEFAULT_MEMORY = 500 * 10**6
 _NUMBER_BYTES, _OTHER_BYTES = 24, 64
 
 
+Layout: TypeAlias = Literal["auto", "sorted", "adjacent", "shuffled"]
+
+
 @public
 def scan_log(
     paths: Paths,
     *,
     query: Names = "query",
+    run: str | None = RUN,
     by: Names | None = None,
-    layout: Literal["auto", "sorted", "adjacent", "shuffled"] = "auto",
+    layout: Layout = "auto",
     memory: str | int | None = None,
-    progress: bool = False,
     **options: Any,
 ) -> pl.LazyFrame:
     """Return a LazyFrame of a Parquet log that is evaluated in flat memory.
@@ -90,20 +95,18 @@ def scan_log(
         "." or "_" are skipped. A path that exists is never a pattern. A file that several paths
         match is read once. Pipes and files of web servers (http, https) are copied to temporary
         files first.
-    query, by
-        Columns that identify rankings, as in `evaluate`.
+    query, run, by
+        Columns that identify rankings, as in `evaluate`. `run` is "run" by default if the log has
+        it.
     layout
-        Layout of the rows: "sorted" by `by` and `query`, "adjacent" (the rows of each ranking
-        follow each other), or "shuffled". Default: find out. With "adjacent", 8 bytes of memory
-        per ranking are used to check this while the log is read.
+        Layout of the rows: "sorted" by `by`, `run` and `query`, "adjacent" (the rows of each
+        ranking follow each other), or "shuffled". Default: find out. With "adjacent", 8 bytes of
+        memory per ranking are used to check this while the log is read.
     memory
         Memory for sorting shuffled logs, in bytes or as text such as "2GB". Default: 500 MB, or a
         quarter of the machine's memory if that is less. More memory saves temporary files, and
         little time. Temporary files are in `tempfile.gettempdir()` and are removed when
         the evaluation ends, or by the next process if this one is killed.
-    progress
-        Show a progress bar in a terminal if reading takes longer than two seconds. Needs the
-        extra "cli".
     **options
         Options of `polars.scan_parquet`, such as `n_rows`, or `storage_options` for an object
         store: keys, the region, and timeouts ("max_retries", "retry_timeout_ms", and
@@ -148,12 +151,27 @@ def scan_log(
     │ 2       ┆ 0.75 │
     └─────────┴──────┘
     """
+    return scanned_log(paths, options, query=query, run=run, by=by, layout=layout, memory=memory)
+
+
+def scanned_log(
+    paths: Paths,
+    options: dict[str, Any],
+    *,
+    query: Names,
+    run: str | None,
+    by: Names | None,
+    layout: Layout,
+    memory: str | int | None,
+    progress: bool = False,
+) -> pl.LazyFrame:
+    """Return the result of `scan_log`, with a progress bar while it is read if it is wanted."""
     one_of("layout", layout, ("auto", "sorted", "adjacent", "shuffled"))
     check_options(options)
     budget = memory_bytes(memory)
     try:
         source = Source.scan([paths] if isinstance(paths, (str, os.PathLike)) else paths, options)
-        keys = _keys(source.schema, query, by)
+        keys = _keys(source.schema, query, run, by)
         with source.files.unchanged():
             rows = Rows("shuffled")
             if layout != "shuffled":
@@ -220,10 +238,12 @@ def _fits(source: Source, keys: list[str], budget: int) -> bool:
     return not structs and source.rows * _sort_bytes(source.schema) <= budget
 
 
-def _keys(schema: pl.Schema, query: Names, by: Names | None) -> list[str]:
+def _keys(schema: pl.Schema, query: Names, run: str | None, by: Names | None) -> list[str]:
     """Return the columns that identify rankings, checked."""
-    parameters = {"by": by, "query": some_names("query", query)}
-    columns = find_columns(schema, parameters, ids=("by", "query"))
+    queries = some_names("query", query)
+    runs = run_column(schema, run, taken=queries)
+    parameters = {"run": runs, "by": with_run(names("by", by), runs), "query": queries}
+    columns = find_columns(schema, parameters, ids=("run", "by", "query"))
     return [*columns["by"], *columns["query"]]
 
 

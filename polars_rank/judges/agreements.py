@@ -45,10 +45,9 @@ def agreement(
     *,
     judge: str = "judge",
     reference: Any = None,
-    labels: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
-    label: str = "label",
+    label: Names = "label",
     categories: Sequence[float] | None = None,
     by: Names | None = None,
     confidence: float = 0.95,
@@ -67,7 +66,7 @@ def agreement(
     Parameters
     ----------
     judgments
-        Table with a row per document and judge; or a log with a column per judge, see `labels`.
+        Table with a row per document and judge; or a log with a column per judge, see `label`.
         Null labels are missing. A label that occurs more than once, such as in several runs of a
         log, counts once.
     judge
@@ -75,12 +74,11 @@ def agreement(
     reference
         The judge with which the others are compared. Default: all pairs of judges are compared,
         and with three or more judges also all together.
-    labels
-        Columns of labels, at least two: each is a judge. They replace `judge` and `label`.
     query, doc
         Columns of the query and the document.
     label
-        Column of the grade: a whole number, unless `categories` lists the grades.
+        Column of the grade: a whole number, unless `categories` lists the grades. Several columns,
+        such as `["human", "llm"]`, are judges and replace `judge`.
     categories
         All possible grades. Default: those that any judge gave in the table. The weighted
         statistics read the values of the grades, not their places. AC2 depends on the number of
@@ -101,7 +99,7 @@ def agreement(
         pair of judges and statistic, with the columns of `by` and
 
         - `judge`, `reference`: the pair, as text. Without `reference`, the reference is the judge
-          that comes first in the alphabet or in `labels`. All judges together: "all" and null;
+          that comes first in the alphabet or in `label`. All judges together: "all" and null;
         - `statistic`, `value`: see below;
         - `low`, `high`: the bounds of the confidence interval;
         - `pairs`: the number of documents that both judges labeled; of all judges together, that
@@ -169,7 +167,7 @@ def agreement(
     ...     "human": [0, 1, 2, 3] * 20,
     ...     "llm": [0, 1, 3, 3, 1, 1, 2, 3] * 10,
     ... })
-    >>> table = pr.judges.agreement(log, labels=["human", "llm"], reference="human")
+    >>> table = pr.judges.agreement(log, label=["human", "llm"], reference="human")
     >>> table.filter(pl.col("statistic").is_in(["agreement", "bias"])).select(
     ...     "statistic", "value", "pairs"
     ... )
@@ -187,7 +185,7 @@ def agreement(
     whole_number("n_resamples", n_resamples)
     bootstrap = Bootstrap(n_resamples, integer("seed", seed), confidence)
     given = Judgments(
-        judge=judge, reference=reference, labels=labels, query=query, doc=doc, label=label,
+        judge=judge, reference=reference, query=query, doc=doc, label=label,
         categories=categories, by=by,
     )  # fmt: skip
 

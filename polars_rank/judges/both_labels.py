@@ -75,8 +75,7 @@ class BothLabels:
 
     def applied(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return options of `per_query` with both columns of labels."""
-        others = {name: value for name, value in options.items() if name != "label"}
-        return {**others, "labels": [self.label, self.predicted_label]}
+        return {**options, "label": [self.label, self.predicted_label]}
 
     def per_query(
         self, frame: pl.LazyFrame, more: Sequence[pl.Expr] = (), **options: Any

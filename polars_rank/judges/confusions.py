@@ -25,10 +25,9 @@ def confusion(
     *,
     judge: str = "judge",
     reference: Any = None,
-    labels: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
-    label: str = "label",
+    label: Names = "label",
     categories: Sequence[float] | None = None,
     by: Names | None = None,
 ) -> pl.LazyFrame:
@@ -36,7 +35,7 @@ def confusion(
 
     Parameters
     ----------
-    judgments, judge, labels, query, doc, label, by
+    judgments, judge, query, doc, label, by
         As in `agreement`.
     reference
         The judge with which the others are compared. Default: all pairs of judges.
@@ -50,7 +49,7 @@ def confusion(
         each group, pair of judges and pair of grades, with the columns of `by` and
 
         - `judge`, `reference`: the pair, as text. Without `reference`, the reference is the judge
-          that comes first in the alphabet or in `labels`;
+          that comes first in the alphabet or in `label`;
         - `reference_label`, `label`: the grades;
         - `pairs`: the number of documents with these labels; a document that only one of the two
           judges labeled does not count;
@@ -76,7 +75,7 @@ def confusion(
     ...     "human": [0, 1, 1, 1],
     ...     "llm": [0, 0, 1, 1],
     ... })
-    >>> table = pr.judges.confusion(log, labels=["human", "llm"])
+    >>> table = pr.judges.confusion(log, label=["human", "llm"])
     >>> table.select("reference_label", "label", "pairs", "share")
     shape: (4, 4)
     ┌─────────────────┬───────┬───────┬──────────┐
@@ -91,7 +90,7 @@ def confusion(
     └─────────────────┴───────┴───────┴──────────┘
     """
     given = Judgments(
-        judge=judge, reference=reference, labels=labels, query=query, doc=doc, label=label,
+        judge=judge, reference=reference, query=query, doc=doc, label=label,
         categories=categories, by=by,
     )  # fmt: skip
     grade = pl.Int64() if given.has_whole_grades else pl.Float64()

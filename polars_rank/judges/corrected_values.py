@@ -38,7 +38,6 @@ _MISSING, _EXAMPLE = OWN + "missing", OWN + "example"
 #: Options of `per_query` and `evaluate` that are not supported, and why.
 _UNSUPPORTED = {
     "label": "`judge` and `human` name the columns of labels",
-    "labels": "`judge` and `human` name the columns of labels",
     "weight": "pass it to the function that computes statistics, and name the column in `keep`",
     "align": "pass the values to pr.compare",
 }
@@ -87,8 +86,8 @@ def corrected(
     keep
         Columns of the log to keep in the result. They must have one value per ranking.
     **options
-        Other options of `per_query`, such as `by`, `query`, `doc`, `scores`, `ties`, `rel`,
-        `duplicates` and `conventions`, except `label` and `labels`.
+        Other options of `per_query`, such as `run`, `by`, `query`, `doc`, `score`, `ties`,
+        `rel`, `duplicates` and `conventions`, except `label`.
 
     Returns
     -------
@@ -157,7 +156,8 @@ def corrected(
             raise ArgumentError(f"`{name}` is not supported: {reason}")
     correction = Correction(human, probability)
     applied: dict[str, Any] = {**options, "label": judge, "keep": keep}
-    given = Evaluation.of(listed(metrics), **applied)._replace(correction=correction)
+    given = Evaluation.of(schema_of(log), listed(metrics), **applied)
+    given = given._replace(correction=correction)
     has_ids = given.read(log)[1].doc is not None
     labels = {judge, human, "label"}  # the ranked table has the judge's labels as "label"
     columns = [_corrected(column, labels, has_ids=has_ids) for column in given.metrics]

@@ -49,10 +49,9 @@ class Judgments:
 
     judge: str
     reference: Any
-    labels: Names | None
     query: Names
     doc: str
-    label: str
+    label: Names
     categories: Sequence[float] | None
     by: Names | None
 
@@ -121,16 +120,17 @@ class Judgments:
         roles: dict[str, Names | None] = {"by": self.by, "query": query, "doc": self.doc}
         labels = self._label_columns()
         if labels:
-            roles["labels"] = labels
-            source = f"{[*labels]} (`labels`)"
+            roles["label"] = labels
+            source = f"{[*labels]} (`label`)"
             judge: pl.Expr = pl.lit([*labels], dtype=pl.List(pl.String))
             grade = pl.concat_list(pl.col(name).cast(pl.Float64) for name in labels)
         else:
             roles |= {"judge": self.judge, "label": self.label}
             source = f"{self.label!r} (`label`)"
-            judge, grade = pl.col(self.judge).cast(pl.String), pl.col(self.label).cast(pl.Float64)
+            grade = pl.col(str(self.label)).cast(pl.Float64)
+            judge = pl.col(self.judge).cast(pl.String)
         columns = find_columns(
-            schema, roles, numbers=("label", "labels"), ids=("by", "query", "doc", "judge")
+            schema, roles, numbers=("label",), ids=("by", "query", "doc", "judge")
         )
         keys = [*columns["by"], *query, self.doc]
         rows = judgments.select(*keys, judge.alias(_JUDGE), grade.alias(_GRADE))
@@ -156,17 +156,20 @@ class Judgments:
         )
 
     def _label_columns(self) -> tuple[str, ...]:
-        """Return the columns of `labels`, which replace `judge` and `label`, if given."""
-        if self.labels is None:
+        """Return the columns of `label` if there are several, which replace `judge`."""
+        if isinstance(self.label, str):
             return ()
-        if (self.judge, self.label) != ("judge", "label"):
-            raise ArgumentError("`labels` replaces `judge` and `label`; pass either of them")
-        columns = some_names("labels", self.labels)
+        columns = some_names("label", self.label)
+        if self.judge != "judge":
+            raise ArgumentError(
+                f"several columns of labels (`label`) replace `judge`; omit it; found "
+                f"{self.judge!r}"
+            )
         if len(columns) < 2:
-            raise ArgumentError(f"`labels` must name at least two columns; found {columns}")
+            raise ArgumentError(f"`label` must name one column or at least two; found {columns}")
         if self.reference is not None and self.reference not in columns:
             raise ArgumentError(
-                f"`reference` must be one of the columns of `labels`, {[*columns]}; found "
+                f"`reference` must be one of the columns of `label`, {[*columns]}; found "
                 f"{short(self.reference)}"
             )
         return columns
@@ -211,9 +214,9 @@ class Judgments:
         return values.cast(pl.Float64).to_numpy()
 
     def _names(self, judges: list[str]) -> list[str]:
-        """Return the judges of all groups: in the order of `labels`, or sorted."""
-        if self.labels is not None:
-            return [*names("labels", self.labels)]
+        """Return the judges of all groups: in the order of `label`, or sorted."""
+        if labels := self._label_columns():
+            return [*labels]
         if self.reference is not None and str(self.reference) not in judges:
             close = hint(str(self.reference), judges)
             raise DataError(

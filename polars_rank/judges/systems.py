@@ -71,7 +71,8 @@ def system_agreement(
     ----------
     values
         Per-query values of several runs under several judges, as `per_query` returns them with
-        `labels`: one row per query, run and judge, one column per metric. Null does not count.
+        several labels: one row per query, run and judge, one column per metric. Null does not
+        count.
     metrics
         Names of columns, or metrics such as `pr.ndcg(10)`. Default: all columns of floats. If a
         lower value of a metric is better, the run with the lowest mean is the best.

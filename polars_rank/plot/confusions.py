@@ -53,7 +53,7 @@ def confusion(table: Any, *, judge: Any = None, reference: Any = None) -> alt.La
     --------
     >>> log = pr.datasets.search_log(200).unique(["query", "doc"])
     >>> log = log.with_columns(llm=(pl.col("label") + pl.col("doc") % 2).clip(0, 3))
-    >>> table = pr.judges.confusion(log, labels=["label", "llm"])
+    >>> table = pr.judges.confusion(log, label=["label", "llm"])
     >>> chart = pr.plot.confusion(table)
     >>> chart.save("confusion.png")  # doctest: +SKIP
     """

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import free, public, share, whole_number
+from polars_rank.columns import RUN
 from polars_rank.conventions import POLARS_RANK, named, read_metrics
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import curves
 from polars_rank.evaluation.evaluate import per_query
+from polars_rank.evaluation.parameters import check_single, run_of, several
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import Metric
@@ -54,7 +56,6 @@ def at_k(
     metric: str | Metric | None = None,
     *,
     ks: Iterable[int] | None = None,
-    run: str | None = "run",
     baseline: Any = None,
     confidence: float = 0.95,
     colors: Colors | None = None,
@@ -72,8 +73,6 @@ def at_k(
     ks
         Cutoffs. Default: 1 to 20 for a log, all cutoffs of a table. For a log, cutoffs beyond the
         longest ranking are omitted.
-    run
-        Column of runs; None for one series. A table without the column "run" has one series.
     baseline
         The run that is drawn first, in gray.
     confidence
@@ -109,8 +108,8 @@ def at_k(
     log = lazy(frame, collects=True)
     schema = schema_of(log)
     if "k" in schema and "queries" in schema:
+        columns = run_columns(schema, options.pop("run", RUN))
         _only_of_logs(options)
-        columns = run_columns(schema, run)
         free(columns, ["k", "queries"], "run")
         name = column_of(schema, metric, ("k", "queries", *columns))
         kept = log if ks is None else log.filter(pl.col("k").is_in([*ks]))
@@ -123,10 +122,10 @@ def at_k(
         measure = _measure("ndcg" if metric is None else metric, options.get("conventions"))
         points = [whole_number("ks", k) for k in (range(1, 21) if ks is None else ks)]
         name = output_name(measure)
-        longest = _longest(log, run, options)
+        longest = _longest(log, options)
         within = [k for k in points if k <= longest] or points[:1]
         at = {k: measure.at(k) for k in within}
-        table, subtitle = _estimated(log, at, run, confidence, options)
+        table, subtitle = _estimated(log, at, confidence, options)
     return by_cutoff(table, name, subtitle, baseline=baseline, colors=colors)
 
 
@@ -160,10 +159,10 @@ _CHOICES = ("rel", "ties", "unjudged", "query_set")
 NOTHING = pl.lit(None, dtype=pl.Float64)
 
 
-def _longest(log: pl.LazyFrame, run: str | None, options: Mapping[str, Any]) -> int:
+def _longest(log: pl.LazyFrame, options: Mapping[str, Any]) -> int:
     """Return the largest number of retrieved documents of a ranking, at least 1."""
     of_rankings = {name: value for name, value in options.items() if name != "undefined"}
-    by = _by(_columns(log, run, options), of_rankings)
+    by = _by(_columns(log, options), of_rankings)
     counts = per_query(log, Metric(_retrieved, {}), **by)
     return int(collected(counts.select(pl.col("_retrieved").max())).item() or 1)
 
@@ -182,7 +181,6 @@ def _measure(metric: str | Metric, conventions: Conventions | str | None) -> Met
 def _estimated(
     log: pl.LazyFrame,
     metrics: Mapping[Any, Metric],
-    run: str | None,
     confidence: float,
     options: Mapping[str, Any],
 ) -> tuple[pl.DataFrame, list[str]]:
@@ -190,7 +188,7 @@ def _estimated(
     share("confidence", confidence)
     if not metrics:
         raise ArgumentError("nothing to draw: `ks` is empty; pass at least one cutoff")
-    columns, requested = _columns(log, run, options), [*metrics.values()]
+    columns, requested = _columns(log, options), [*metrics.values()]
     values = collected(per_query(log, requested, **_by(columns, options)))
     names = [output_name(each) for each in requested]
     parts = values.partition_by(columns) if columns else [values]
@@ -209,19 +207,22 @@ def _estimated(
     ]
 
 
-def _columns(log: pl.LazyFrame, run: str | None, options: Mapping[str, Any]) -> list[str]:
+def _columns(log: pl.LazyFrame, options: Mapping[str, Any]) -> list[str]:
     """Return the run column of the result, or none."""
     if "by" in options:
         raise ArgumentError(
             "charts do not support `by`; use `run` for the column with a line per value"
         )
-    if options.get("labels") is not None:
-        raise ArgumentError("charts do not support `labels`; pass one column as `label`")
-    return ["run"] if options.get("scores") else run_columns(schema_of(log), run)
+    check_single(options, "label", "a chart has a line per run")
+    run = options.get("run", RUN)
+    scores = several("score", options.get("score", "score"))
+    if scores is not None:
+        return [str(run_of(schema_of(log), run, scores, ()))]
+    return run_columns(schema_of(log), run)
 
 
 def _by(columns: list[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    return {**options, "by": None if options.get("scores") else columns or None}
+    return {**options, "run": next(iter(columns), None)}
 
 
 def _description(metric: Metric, options: Mapping[str, Any], queries: pl.Series) -> str:

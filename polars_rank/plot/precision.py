@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, check_distinct, names, public
-from polars_rank.columns import Columns
+from polars_rank._params import OWN, names, public
+from polars_rank.columns import Columns, without_run
 from polars_rank.conventions import lowest_relevant
 from polars_rank.errors import DataError
 from polars_rank.evaluation import curves
@@ -106,16 +106,16 @@ def pr_curve(
     altair()
     log = lazy(frame)
     schema = schema_of(log)
-    of_groups, of_runs = columns_of_runs("by", names("by", by), schema), run_columns(schema, run)
-    check_distinct({"by": of_groups, "run": of_runs})
+    of_runs = run_columns(schema, run)
+    own_run = next(iter(of_runs), None)
+    of_groups = columns_of_runs("by", without_run(names("by", by), own_run), schema)
     columns = [*of_groups, *of_runs]
     relevance = ""
     if not {*_POINTS} <= set(schema):
         lowest = lowest_relevant(rel)
         Columns.find(
-            schema, query=None, doc=None, score=score, label=label, by=of_groups,
-            run=next(iter(of_runs), None),
-        )  # fmt: skip
+            schema, query=None, doc=None, score=score, label=label, by=of_groups, run=own_run
+        )
         if score != label:  # labels have few values
             log = with_few_scores(log, columns, score)
         log = curves.pr_curve(log, run=None, by=columns, score=score, label=label, rel=lowest)

@@ -10,8 +10,8 @@ import polars as pl
 
 from polars_rank._params import OWN, check_column, check_distinct
 from polars_rank._texts import visible, visible_text
+from polars_rank.columns import run_column
 from polars_rank.errors import ArgumentError, DataError, SchemaError
-from polars_rank.stats.value_columns import run_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

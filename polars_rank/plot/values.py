@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN, find_columns
+from polars_rank.columns import run_column
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.checks import with_run_warning
 from polars_rank.frames.tables import lazy, schema_of
@@ -46,7 +47,7 @@ class Values(NamedTuple):
         table = lazy(values, "values")
         schema = schema_of(table)
         if query is not None:
-            value_columns.run_column(schema, run, required=True)
+            run_column(schema, run, required=True)
             query = value_columns.query_columns(schema, query, required=True)
         runs = run_columns(schema, run)
         column = next(iter(runs), None)

@@ -182,7 +182,7 @@ def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> 
         query = [_GROUPS, *query]
     options = {**question.options, "query": query, "weight": question.weight}
     with no_warnings():
-        return known_bounds(frame, question.first, by=question.run, **options)
+        return known_bounds(frame, question.first, **options)
 
 
 def _curves(

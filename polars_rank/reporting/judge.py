@@ -98,7 +98,7 @@ def _tables(
     """Return the agreement and the confusion of both columns of labels."""
     columns = _columns(question)
     options: dict[str, Any] = {
-        "labels": columns, "reference": columns[0], "query": question.columns.query,
+        "label": columns, "reference": columns[0], "query": question.columns.query,
         "doc": str(question.columns.doc), "categories": grades,
     }  # fmt: skip
     return {

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
-from polars_rank._params import check_column, names, used_twice
+from polars_rank._params import check_column, names
+from polars_rank.columns import run_column, without_run
 from polars_rank.conventions import Conventions, named, read_metrics
 from polars_rank.errors import ArgumentError, hint, short
-from polars_rank.evaluation.parameters import Evaluation
+from polars_rank.evaluation.parameters import Evaluation, check_single, run_of, several
 from polars_rank.frames.tables import schema_of
 from polars_rank.judges.both_labels import BothLabels
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import COMPARISON
 from polars_rank.stats.rules import read_rules
 from polars_rank.stats.summary import SUMMARY
-from polars_rank.stats.value_columns import check_run, run_column
+from polars_rank.stats.value_columns import check_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,10 +89,15 @@ class Question:
     ) -> Question:
         """Check the parameters; raise for a missing column or one that is used twice."""
         schema = schema_of(log)
-        groups, run = _run_of(schema, names("by", by), run, baseline)
+        roles = _roles(columns)
+        run = _run_of(schema, run, baseline, roles)
+        groups = without_run(names("by", by), run)
         definitions = named(conventions)
-        options = {**_roles(columns), "conventions": definitions, "progress": progress}
-        evaluation = Evaluation.of(None, by=[*([] if run is None else [run]), *groups], **options)
+        options = {**roles, "run": run, "conventions": definitions, "progress": progress}
+        check_single(options, "label", "predicted labels are those of `predicted_label`")
+        evaluation = Evaluation.of(
+            schema, None, by=[*([] if run is None else [run]), *groups], **options
+        )
         long, found = evaluation.read(log)
         extra = {"slices": names("slices", slices)}
         units = {"weight": names("weight", weight), "cluster": names("cluster", cluster)}
@@ -120,7 +126,7 @@ class Question:
             )  # fmt: skip
         parsed, undecided = _gates(rules, undecided, requested, baseline)
         return cls(
-            log=long, columns=found, metrics=requested, by=groups, run=run, rules=parsed,
+            log=long, columns=found, metrics=requested, by=[*groups], run=run, rules=parsed,
             undecided=undecided, baseline=baseline, slices=extra["slices"], weight=weight,
             cluster=units["cluster"], show=shown, predicted_label=predicted_label, options=options,
         )  # fmt: skip
@@ -235,15 +241,12 @@ def names_of(metrics: Sequence[pl.Expr]) -> list[str]:
 
 
 def _run_of(
-    schema: pl.Schema, groups: tuple[str, ...], run: str | None, baseline: Any
-) -> tuple[list[str], str | None]:
-    """Return the groups, and the column of runs."""
-    if baseline is None:
-        run = run_column(schema, run)
-    elif run is None:
+    schema: pl.Schema, run: str | None, baseline: Any, roles: Mapping[str, Any]
+) -> str | None:
+    """Return the column of runs."""
+    scores = several("score", roles["score"])
+    if scores is not None:
+        return run_of(schema, run, scores, ())
+    if baseline is not None and run is None:
         raise ArgumentError("`baseline` needs a column of runs; set `run`")
-    else:
-        check_column("run", run, schema)
-    if run in groups:
-        raise used_twice(run, "by", "run")
-    return [*groups], run
+    return run_column(schema, run, required=baseline is not None)

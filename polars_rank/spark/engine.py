@@ -113,7 +113,7 @@ def _selected(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
 
 def _evaluate(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     arguments = _parsed(arguments)
-    evaluation = Evaluation.of(**arguments)
+    evaluation = Evaluation.of(dataframes.schema_of(frame), **arguments)
     means = Means.of(evaluation)
     rankings = partial(plan.per_query, evaluation=evaluation)
     return _in_parts(frame, partial(evaluate, **arguments), _Parts(rankings, means), arguments)
@@ -121,7 +121,7 @@ def _evaluate(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
 
 def _estimate(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     arguments = _parsed(arguments)
-    estimates = Estimates.of(**arguments)
+    estimates = Estimates.of(dataframes.schema_of(frame), **arguments)
     return _in_parts(
         frame, partial(estimate, **arguments), _Parts(estimates.rankings, estimates), arguments
     )

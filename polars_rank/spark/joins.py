@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polars_rank._params import OWN, names
+from polars_rank.columns import RUN, groups_of
 from polars_rank.frames.tables import is_spark, lazy
-from polars_rank.io.judgments import groups_of, join_judgments
+from polars_rank.io.judgments import join_judgments
 from polars_rank.spark import dataframes
 from polars_rank.spark.dataframes import quoted
 
@@ -34,7 +35,7 @@ def joined(run: DataFrame, arguments: Mapping[str, Any]) -> DataFrame:
 
     keys = [*names("query", options.get("query", "query")), options.get("doc", "doc")]
     queries = keys[:-1]
-    groups = [*groups_of(left_schema, options.get("run", "run"), options.get("by"))]
+    groups = [*groups_of(left_schema, options.get("by"), options.get("run", RUN), queries)]
     rest = {*groups, *keys, options.get("score", "score")}
     others = [name for name in run.columns if name not in rest]
     left = _as(run, dataframes.spark_schema(result, run, left_schema), keys)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import Names, check_column, find_columns, names, used_twice
-from polars_rank.columns import default_column
 from polars_rank.errors import ArgumentError, DataError, SchemaError, short, warn
 from polars_rank.frames.ids import is_text
 from polars_rank.metrics.names import listed, lower_is_better, output_name, read
@@ -31,16 +30,6 @@ class Variable(NamedTuple):
     def value(self) -> pl.Expr:
         """The values as floats."""
         return pl.col(self.name).cast(pl.Float64)
-
-
-def run_column(schema: pl.Schema, run: str | None, *, required: bool = False) -> str | None:
-    """Return the column of runs; the default, "run", may be missing if it is not required."""
-    if run is None and required:
-        raise ArgumentError("`run` must name the column of the runs; found None")
-    column = run if required else default_column(run, "run", schema)
-    if column is not None:
-        check_column("run", column, schema)
-    return column
 
 
 def query_columns(schema: pl.Schema, query: Names, *, required: bool) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_type, find_columns
+from polars_rank._params import OWN, Names, check_type, find_columns, names
+from polars_rank.columns import run_column, without_run
 from polars_rank.errors import DataError, Finding, warn
 from polars_rank.evaluation.means import NUM_RETRIEVED
 from polars_rank.frames.tables import collected, lazy, own_name, schema_of
@@ -22,7 +23,6 @@ from polars_rank.stats.kernel import LARGE
 from polars_rank.stats.predictions import HUMAN, check_predictions, with_predictions
 from polars_rank.stats.value_columns import (
     query_columns,
-    run_column,
     unknown_run,
     variables,
     with_judge,
@@ -63,11 +63,11 @@ class Values(Roles):
         """Return the values of a table; raise if a column is missing or used twice."""
         special()
         schema = schema_of(table)
-        runs = run_column(schema, run, required=needs_run)
+        runs = run_column(schema, run, required=needs_run, taken=names("query", query))
         queries = query_columns(schema, query, required=needs_query)
         given = {
-            "by": by, "run": runs, "query": queries, "weight": weight, "cluster": cluster,
-            "slices": slices,
+            "by": without_run(names("by", by), runs), "run": runs, "query": queries,
+            "weight": weight, "cluster": cluster, "slices": slices,
         }  # fmt: skip
         columns = find_columns(schema, given, numbers=("weight",))
         for parameter, named in columns.items():

@@ -256,7 +256,7 @@ def differences(random: Random, logs: int) -> list[str]:
                 for cluster in (None, "query"):
                     for normalize, truth in truths.items():
                         found = pr.clicks.estimate(
-                            log, "cg@1", query="session", by="log", scores=["old", "score"],
+                            log, "cg@1", query="session", by="log", score=["old", "score"],
                             baseline="old", normalize=normalize, cluster=cluster,
                         )  # fmt: skip
                         inside = pl.lit(truth).is_between("low", "high").fill_null(value=False)

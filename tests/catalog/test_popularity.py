@@ -44,7 +44,7 @@ def test_against_plain_python(engine: str) -> None:
 def test_sorted_logs_are_counted_in_batches(tmp_path: Path, by: list[str | pl.Expr]) -> None:
     log = pr.datasets.search_log(90, runs=["a", "b"], seed=2).collect()
     log.sort(by).write_parquet(tmp_path / "log")
-    plan = pr.catalog.popularity(pr.scan_log(tmp_path / "log"))
+    plan = pr.catalog.popularity(pr.scan_log(tmp_path / "log", run=None))
     # One row per document is sorted and joined with the number of users.
     assert "group-by" not in holding_nodes(plan)
     with pl.Config(streaming_chunk_size=50):

@@ -128,7 +128,7 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
     [
         (["evaluate", "LOG", "--metrics", "ndgc@10"], "Did you mean 'ndcg'"),
         (["evaluate", "LOG"], "`--metrics` is empty"),
-        (["evaluate", "LOG", "--metrics", "ap"], "more than once in a ranking"),
+        (["evaluate", "LOG", "--metrics", "ap", "--run", ""], "more than once in a ranking"),
         (["evaluate", "LOG", "--metrics", "ap", "--by", "runs"], "Did you mean 'run'"),
         (["evaluate", "LOG", "--metrics", "ap", "--label", "country"], "must be numeric"),
         (["evaluate", "no.parquet", "--metrics", "ap"], "'no.parquet' not found"),
@@ -471,11 +471,11 @@ def test_differences_of_estimates(tmp_path: Path) -> None:
     ]
     pl.concat(rows).sink_parquet(tmp_path / "rows.parquet")
     wanted = pr.clicks.estimate(
-        log, "dcg@3", cluster="query", query="session", scores=["score", "new"], baseline="score"
+        log, "dcg@3", cluster="query", query="session", score=["score", "new"], baseline="score"
     ).collect()
     command = ["-m", "dcg@3", "--query", "session", "--cluster", "query", "--format", "json"]
     for arguments, run_of in (
-        (["log.parquet", "--scores", "score new", "--baseline", "score"], "run"),
+        (["log.parquet", "--score", "score new", "--baseline", "score"], "run"),
         (["rows.parquet", "--run", "ranker", "--baseline", "0"], "ranker"),
     ):
         name, *others = arguments
@@ -520,9 +520,9 @@ def test_positions_scores_weights_and_runs_of_other_queries(tmp_path: Path) -> N
         1 / 2,
     ]
     frame.filter(run="A").drop("run").write_parquet(tmp_path / "log.parquet")
-    assert actual("--scores", "score other") == [1, (1 / 2 + 1) / 2]
-    assert actual("--labels", "place label") == [1, 1]  # all places are 1 or more
-    assert actual("--labels", "place label", "--per-query") == [1, 1, 1, 1]
+    assert actual("--score", "score other") == [1, (1 / 2 + 1) / 2]
+    assert actual("--label", "place label") == [1, 1]  # all places are 1 or more
+    assert actual("--label", "place label", "--per-query") == [1, 1, 1, 1]
     assert actual("--per-query", "--keep", "traffic") == [1, 1]
     _, out, _ = run("evaluate", tmp_path / "log.parquet", "-m", "rr", "--per-query", "--keep",
                     "traffic", "--format", "csv")  # fmt: skip

@@ -230,7 +230,7 @@ def test_options_of_a_named_file(here: Path) -> None:
         ('lable = "x"', "'lable'. Did you mean 'label'?"),
         ("metrics = {}", "metrics in"),
         ('by = ["run", ""]', "options.toml' is empty; omit it"),
-        ('label = ["a"]', "must be text or a number; found ['a']"),
+        ('weight = ["a"]', "must be text or a number; found ['a']"),
         ("rel = 'much'", "Invalid value for '--rel'"),
         ("ties = 'never'", "Invalid value for '--ties'"),
         ("label =", "cannot read"),
@@ -391,10 +391,11 @@ def test_ids_are_text(tmp_path: Path, ending: str) -> None:
     write = {".csv": table.write_csv, ".ndjson": table.write_ndjson}
     write.get(ending, lambda path: table.write_csv(path, separator="\t"))(log)
     rr = ["-m", "rr"]
-    assert lines("evaluate", log, *rr) == ["2,0.75"]
+    assert lines("evaluate", log, *rr) == ["1,2,0.75"]
     assert lines("evaluate", log, *rr, "--by", "run country") == ["1,03,1,0.5", "1,3,1,1.0"]
     listed = ["01,03,0.5", "1,3,1.0"]
-    assert lines("evaluate", log, *rr, "--per-query", "--keep", "country") == listed
+    per_query = [*rr, "--per-query", "--run", ""]
+    assert lines("evaluate", log, *per_query, "--keep", "country") == listed
     actual = lines("summarize", log, *rr, "--by", "country", "--run", "")
     assert [line.split(",")[:3] for line in actual] == [["03", "rr", "0.5"], ["3", "rr", "1.0"]]
 

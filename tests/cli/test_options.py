@@ -59,7 +59,6 @@ OWN = {
     "curve": {"kind": "the command is `pr_curve`, too"},
     "explain": {"versus": "the conventions `b`"},
     "metrics": {"texts": "a search"},
-    "inspect": {"run": "looked for in the log"},
     "check": {
         "baseline": "of the comparison that is checked",
         "rule": "a single one of the rules",
@@ -107,15 +106,13 @@ EXCEPTIONS = {
     **{("", name): _LOG for name in ("frame", "log", "table", "path")},
     ("", "metric"): "--metrics",
     ("", "colors"): "a mapping from runs to colors",
-    **{("estimate", name): "`estimate` does not support it" for name in ("align", "labels")},
+    ("estimate", "align"): "`estimate` does not support it",
     ("explain", "a"): "--conventions",
     ("explain", "b"): "--versus",
     **{
         (command, parameter): reason
         for command in ("summarize", "compare", "leaderboard", "check", "plot")
         for parameter, reason in {
-            "scores": "`evaluate --per-query --scores` writes a table of values",
-            "labels": "`evaluate --per-query --labels` writes a table of values",
             "align": "rows of values are aligned by their queries",
         }.items()
     },
@@ -125,16 +122,15 @@ EXCEPTIONS = {
     ("plot", "weight"): "charts of logs show means of queries that count alike",
     ("plot", "cluster"): "charts of logs show queries as the sampling unit",
     **{("plot", name): "computed from the log" for name in ("curve", "tuning")},
-    **{
-        ("plot", name): "the command has no chart of judges"
-        for name in ("judge", "reference", "labels")
-    },
+    **{("plot", name): "the command has no chart of judges" for name in ("judge", "reference")},
     ("report", "path"): "--output",
     ("report", "columns"): "--query, --doc, --score, --label, --position",
     ("convert", "diversity"): "subtopics are joined by `join_judgments(subtopic=)`",
 }
 #: None and [] stand for the default of the library, which can be told from the same value if given.
-UNSET = {"query": [], "doc": None, "run": None, "layout": None}
+UNSET = {
+    "query": [], "doc": None, "run": None, "layout": None, "score": ["score"], "label": ["label"],
+}  # fmt: skip
 #: Defaults that a command has for itself.
 DEFAULTS = {
     ("plot", "ks"): ["1-20"],  # None is the same
@@ -169,6 +165,8 @@ def test_names_and_defaults_are_those_of_the_library(command: str) -> None:
             continue
         elif isinstance(expected, tuple):
             expected = [*expected]
+        if name in ("score", "label"):  # one or several
+            default = default if isinstance(default, list) else [default]
         assert str(default) == str(expected), name
     assert shared or command == "metrics"
 

@@ -31,7 +31,7 @@ IDS = ["a|b", "x\ty\x1b[31m", "文書", LONG, "[bold]id[/bold]", "\\sum_{i}^2 & 
 LOG = pl.DataFrame(
     {"query": IDS, "doc": 1, "score": 1.0, "label": [1, 0, 1, 1, 1, 1]}
 ).with_columns(run=pl.lit("bm25"))
-LISTS = ["evaluate", "log.parquet", "-m", "rr p@1", "--per-query"]
+LISTS = ["evaluate", "log.parquet", "-m", "rr p@1", "--per-query", "--run", ""]
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ READERS = {
 
 @pytest.mark.parametrize("form", READERS)
 def test_data_is_the_same_in_pipes_and_files(here: Path, form: str) -> None:
-    expected = pr.per_query(LOG, ["rr", "p@1"]).sort("query")
+    expected = pr.per_query(LOG, ["rr", "p@1"], run=None).sort("query")
     done = invoke(*LISTS, "--format", form)
     assert (done.exit_code, done.stderr) == (0, "")
     assert_frame_equal(READERS[form](io.BytesIO(done.stdout_bytes)).sort("query"), expected)
@@ -396,7 +396,7 @@ def test_messages_name_options(here: Path) -> None:
         (*evaluate, "--doc", "dok"): "column 'dok' (`--doc`) not found; available: 'query', 'doc', "
         "'score', 'label', 'run'. Did you mean 'doc'?",
         (*evaluate, "--rel", "inf"): "`--rel` must be",
-        (*evaluate, "--align", "all"): "`--align` needs a column of runs in `--by`",
+        (*evaluate, "--align", "all", "--run", ""): "`--align` needs a column of runs",
         ("summarize", "log.parquet", "-m", "rr", "--confidence", "2"): "`--confidence` must be",
         (
             *evaluate,
@@ -409,11 +409,14 @@ def test_messages_name_options(here: Path) -> None:
 
 
 def test_runs_with_different_documents_are_reported(here: Path) -> None:
-    log = pl.DataFrame({"query": 1, "doc": [1, 2], "run": ["a", "b"], "score": [2, 1], "label": 1})
+    log = pl.DataFrame({
+        "query": 1, "doc": [1, 2], "model": ["a", "b"], "score": [2, 1], "label": 1
+    })  # fmt: skip
     log.write_csv("log.csv")
     code, _, err = run("evaluate", "log.csv", "-m", "ap")
-    assert (code, "values of the column 'run'" in err, "pass --by run" in err) == (0, True, True)
-    assert run("evaluate", "log.csv", "-m", "ap", "--by", "run")[::2] == (0, "")
+    expected = (0, True, True)
+    assert (code, "values of the column 'model'" in err, "pass --run model" in err) == expected
+    assert run("evaluate", "log.csv", "-m", "ap", "--run", "model")[::2] == (0, "")
 
 
 def test_the_same_warning_is_given_once(here: Path) -> None:
@@ -422,7 +425,7 @@ def test_the_same_warning_is_given_once(here: Path) -> None:
     log.sink_parquet("log.parquet")
     code, out, err = run("summarize", "log.parquet", "-m", "rr")
     assert (code, err.count("\n")) == (0, 1)
-    assert "if it identifies rankings, pass --by model; if not, drop or rename it; as in" in err
+    assert "if it identifies rankings, pass --run model; if not, drop or rename it; as in" in err
 
 
 def test_rows_in_messages_are_unchanged(here: Path) -> None:
@@ -506,7 +509,7 @@ def test_standard_streams_that_are_closed(here: Path) -> None:
     assert [(code, out, err) for (out, err), code in ended] == [
         (code, "", err) for code, err in endings.values()
     ]
-    assert pl.read_csv("rr.csv").rows() == [(6, 5 / 6)]
+    assert pl.read_csv("rr.csv").rows() == [("bm25", 6, 5 / 6)]
 
 
 def test_a_full_disk_behind_standard_output(here: Path) -> None:

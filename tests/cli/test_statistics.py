@@ -274,11 +274,9 @@ def test_values_with_another_column_of_queries(log: Path, tmp_path: Path) -> Non
     same(actual("compare", *arguments, "--by", "country"), expected)
 
 
-def test_the_column_of_runs_is_not_a_group(log: Path) -> None:
-    code, _, err = run("summarize", log, "-m", "ap", "--by", "run")
-    assert code == 2
-    expected = "is the column of runs; name it with `--run`, and leave it out of `--by`"
-    assert expected in " ".join(err.split())
+def test_the_column_of_runs_may_be_named_as_a_group(log: Path) -> None:
+    arguments = ["summarize", log, "-m", "ap", "--format", "csv"]
+    assert run(*arguments, "--by", "run") == run(*arguments)
 
 
 def test_without_runs(tmp_path: Path) -> None:
@@ -526,7 +524,7 @@ def test_predicted_labels(log: Path, tmp_path: Path) -> None:
     )
     both.write_parquet(path := tmp_path / "both.parquet")
     values, predictions = (
-        pr.per_query(both, METRICS, by="run", labels=["human", "llm"])
+        pr.per_query(both, METRICS, by="run", label=["human", "llm"])
         .filter(judge=judge)
         .drop("judge")
         for judge in ("human", "llm")

@@ -478,12 +478,12 @@ class TestBaseline:
 
     #: The old ranker's order is that of the log: its weights are 1, 0, 4 and 0, 2, 0.
     LOG = WEIGHTED.with_columns(old=4 - pl.col("position"))
-    OPTIONS: dict[str, Any] = {"scores": ["old", "score"], "baseline": "old"}
+    OPTIONS: dict[str, Any] = {"score": ["old", "score"], "baseline": "old"}
     SESSIONS = click_log(60, 5, sessions=7, seed=2).with_columns(
         label=pr.clicks.inverse_propensity(), device=pl.col("query") % 2
     )
     RANKERS: dict[str, Any] = {
-        "query": "session", "scores": ["score", "new"], "baseline": "score",
+        "query": "session", "score": ["score", "new"], "baseline": "score",
     }  # fmt: skip
 
     def test_ips_is_a_paired_t_test(self) -> None:
@@ -519,7 +519,7 @@ class TestBaseline:
     @pytest.mark.parametrize("cluster", [None, "query"])
     def test_ips_is_compare(self, cluster: str | None) -> None:
         values = pr.per_query(
-            self.SESSIONS, ["dcg@5", "cg@3"], query="session", scores=["score", "new"], keep="query"
+            self.SESSIONS, ["dcg@5", "cg@3"], query="session", score=["score", "new"], keep="query"
         ).collect()
         expected = pr.compare(
             values, ["dcg@5", "cg@3"], baseline="score", query="session", cluster=cluster,
@@ -568,7 +568,7 @@ class TestBaseline:
         options: dict[str, Any] = {"query": "session", "baseline": "score"}
         with pytest.warns(pr.errors.RankWarning, match="have the same difference.*'same'.*unknown"):
             row = pr.clicks.estimate(
-                log.collect(), "dcg@5", scores=["score", "same"], **options
+                log.collect(), "dcg@5", score=["score", "same"], **options
             ).row(0, named=True)
         assert (row["difference"], row["p_value"]) == (0, 1)
         assert (row["low"], row["high"]) == (None, None)
@@ -582,7 +582,7 @@ class TestBaseline:
             "label": [2.0, 0.0] * number, "new": [2, 1] * number, "old": [1, 2] * number,
         })  # fmt: skip
         row = pr.clicks.estimate(
-            log, "cg@1", normalize="ips", scores=["old", "new"], baseline="old"
+            log, "cg@1", normalize="ips", score=["old", "new"], baseline="old"
         ).row(0, named=True)
         bound = 2 if p_value < 0.05 else None
         assert (row["difference"], row["variance"], row["p_value"]) == (2, 0, p_value)
@@ -625,14 +625,11 @@ class TestBaseline:
             pr.clicks.estimate(rows, "cg@1", baseline="x")
         for options, message in (
             ({"baseline": 1}, "`baseline` must be a value of the column 'run'"),
-            ({"baseline": "old", "by": "run"}, "'run' .`by`. is the column of runs"),
-            (
-                {"baseline": "old", "scores": ["old", "score"], "run": "doc"},
-                "with `scores`, `run` must be 'run'; found 'doc'",
-            ),
         ):
             with pytest.raises(pr.errors.ArgumentError, match=message):
                 pr.clicks.estimate(rows, "cg@1", **options)  # type: ignore[call-overload]
+        with pytest.raises(pr.errors.SchemaError, match="already has a column 'doc' .`run`"):
+            pr.clicks.estimate(rows, "cg@1", score=["old", "score"], run="doc")
         with pytest.raises(pr.errors.SchemaError, match="'ranker' .* not found"):
             pr.clicks.estimate(rows, "cg@1", baseline="old", run="ranker")
 

@@ -86,8 +86,8 @@ UNJUDGED = pl.when(pl.col("doc") != "x").then("label")
     ("log", "options", "baseline_docs", "docs"),
     [
         (
-            BOTH_WAYS,
-            {"history": pl.DataFrame({"query": 1, "doc": ["x"]}), "exclude_seen": True},
+            pr.catalog.exclude_seen(BOTH_WAYS, pl.DataFrame({"query": 1, "doc": ["x"]})),
+            {},
             [*"yz"],
             [*"zy"],
         ),
@@ -188,8 +188,10 @@ def test_scores_or_positions_say_how_runs_rank():
         pr.diagnostics.overlap,
         lambda *args, **kwargs: pr.diagnostics.movers(*args, "ap", **kwargs),
     ):
-        with pytest.raises(pr.errors.ArgumentError, match="omit `run`; found 'system'"):
-            call(wide, baseline="b", score=["score", "b"], run="system")
+        named = call(wide, baseline="b", score=["score", "b"], run="system")
+        assert named.columns[0] == "system"
+        with pytest.raises(pr.errors.SchemaError, match="already has a column 'label' .`run`"):
+            call(wide, baseline="b", score=["score", "b"], run="label")
 
 
 def test_misuse_of_movers():
@@ -348,7 +350,7 @@ def test_ties_without_an_order_of_runs():
 def test_no_log():
     assert pr.diagnostics.overlap(LOG.clear(), baseline="old").is_empty()
     assert pr.diagnostics.movers(LOG.clear(), "ap", baseline="old").is_empty()
-    assert pr.diagnostics.headroom(LOG.clear(), "ap")["queries"].to_list() == [0]
+    assert pr.diagnostics.headroom(LOG.clear(), "ap", run=None)["queries"].to_list() == [0]
 
 
 @pytest.mark.parametrize(
@@ -408,8 +410,8 @@ def test_headroom_of_other_orders():
     # Labels as scores are the ideal order.
     row = pr.diagnostics.headroom(log, "rr", score="label").row(0, named=True)
     assert (row["value"], row["reordered"]) == (1, 1)
-    with pytest.raises(pr.errors.ArgumentError, match="`scores` is not supported"):
-        pr.diagnostics.headroom(log, "rr", scores=["label"])
+    with pytest.raises(pr.errors.ArgumentError, match="`score` must be a single column"):
+        pr.diagnostics.headroom(log, "rr", score=["label"])
 
 
 def test_misuse_of_headroom():

@@ -162,14 +162,14 @@ def test_documents_of_several_columns_of_scores() -> None:
         {"query": 1, "doc": ["r", "u", "v"], "a": [1.0, None, None], "b": [None, 2.0, 1.0],
          "label": [1, None, None]}
     )  # fmt: skip
-    bounds = pr.diagnostics.judgment_bounds(log, ["recall", "rr"], scores=["a", "b"])
+    bounds = pr.diagnostics.judgment_bounds(log, ["recall", "rr"], score=["a", "b"])
     assert bounds.select("run", "metric", "low", "high").rows() == [
         ("a", "recall", pytest.approx(1 / 3), 1), ("a", "rr", 1, 1),
         ("b", "recall", 0, pytest.approx(2 / 3)), ("b", "rr", 0, 1),
     ]  # fmt: skip
     seen = pl.DataFrame({"query": 1, "doc": ["u", "v"]})
-    options = {"history": seen, "exclude_seen": True, "scores": ["a", "b"]}
-    bounds = pr.diagnostics.judgment_bounds(log, "recall", **options)
+    rows = pr.catalog.exclude_seen(log, seen, score="a")
+    bounds = pr.diagnostics.judgment_bounds(rows, "recall", score=["a", "b"])
     assert bounds.select("low", "high").rows() == [(1, 1), (0, 0)]
 
 
@@ -227,7 +227,7 @@ def test_conventions_without_bounds() -> None:
     own = pr.Conventions(name="own", exceptions={"precision": {"unjudged": "removed"}})
     assert bounds(small_log(0), "p@1", by="run", conventions=own)["high"].max() == 1
     for options, message in (
-        ({"labels": ["label"]}, "`labels` is not supported"),
+        ({"label": ["label"]}, "`label` must be a single column"),
         ({"grade": -1}, "`grade` must be 0 or more; found -1"),
     ):
         with pytest.raises(pr.errors.ArgumentError, match=message):

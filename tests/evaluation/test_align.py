@@ -155,5 +155,5 @@ def test_judged_documents_without_a_run_are_an_error_if_runs_are_aligned(align: 
         }
     )
     for query_set in ("all", "both"):
-        with pytest.raises(pr.errors.DataError, match="'run' \\(`by`\\) is null"):
+        with pytest.raises(pr.errors.DataError, match="'run' \\(`run`\\) is null"):
             pr.evaluate(log, "p@1", by="run", align=align, query_set=query_set)

@@ -49,7 +49,7 @@ def test_equals_a_table_that_has_the_columns(options: dict[str, Any]) -> None:
 
 
 def test_equals_a_table_that_has_the_columns_for_several_scores() -> None:
-    options = {"scores": ["score", "other"], "doc": "item"}
+    options = {"score": ["score", "other"], "doc": "item"}
     full = FULL.with_columns(other=-pl.col("score")).rename({"doc": "item"})
     log = full.select("query", "item", "score", "other", "label")
     items = ITEMS.rename({"doc": "item"})
@@ -81,11 +81,9 @@ def test_seen_documents_are_excluded(engine: str, duplicates: str) -> None:
     lost = LOG.select("query").unique().join(left, on="query", how="anti")
     assert lost.height >= 1
     expected = pr.per_query(pl.concat([left, lost], how="diagonal"), metrics, items=ITEMS)
-    options = {"items": ITEMS, "history": history, "exclude_seen": True, "duplicates": duplicates}
-    found = pr.per_query(LOG.lazy(), metrics, **options).collect(engine=engine)
-    assert_close(found, expected)
-    again = pr.catalog.exclude_seen(LOG, history)
-    assert_close(pr.per_query(again, metrics, items=ITEMS), expected)
+    unseen = pr.catalog.exclude_seen(LOG.lazy(), history)
+    found = pr.per_query(unseen, metrics, items=ITEMS, duplicates=duplicates)
+    assert_close(found.collect(engine=engine), expected)
 
 
 def test_subtopics_of_excluded_documents_are_not_judged() -> None:
@@ -95,12 +93,9 @@ def test_subtopics_of_excluded_documents_are_not_judged() -> None:
     })  # fmt: skip
     history = pl.DataFrame({"query": [1, 2], "doc": "x"})
     # The ideal ranking of query 1 has only y; query 2 has nothing left.
-    for options in ({"history": history, "exclude_seen": True}, {}):
-        rows = log if options else pr.catalog.exclude_seen(log, history)
-        found = pr.per_query(
-            rows, ["alpha_ndcg@2", "subtopic_recall@2"], **options, undefined="null"
-        )
-        assert found.rows() == [(1, 1.0, 1.0), (2, None, None)]
+    unseen = pr.catalog.exclude_seen(log, history)
+    found = pr.per_query(unseen, ["alpha_ndcg@2", "subtopic_recall@2"], undefined="null")
+    assert found.rows() == [(1, 1.0, 1.0), (2, None, None)]
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
@@ -123,7 +118,7 @@ def test_the_number_of_users_is_not_that_of_excluded_documents() -> None:
     })  # fmt: skip
     history = pl.DataFrame({"query": [1], "doc": ["a"]})
     metric = pr.novelty(2, unknown="max")
-    found = pr.per_query(full, metric, history=history, exclude_seen=True)
+    found = pr.per_query(pr.catalog.exclude_seen(full, history), metric)
     assert found.rows() == pr.per_query(full.filter(doc="x"), metric).rows() == [(1, None)]
 
 
@@ -199,7 +194,6 @@ def test_unknown_documents_that_are_an_error() -> None:
             "SchemaError",
             r"'doc' \(`doc`\) not found; available in `items`",
         ),
-        ({"exclude_seen": True}, "ArgumentError", "`exclude_seen` needs the documents that users"),
         ({"history": HISTORY.drop("query")}, "SchemaError", r"'query' \(`history`\) not found"),
         (
             {"items": ITEMS.with_columns(pl.col("doc").cast(pl.String))},

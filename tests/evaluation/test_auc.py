@@ -44,5 +44,5 @@ def test_equals_the_oracle_of_each_list():
 
 
 def test_no_list_with_an_auc():
-    found = pr.grouped_auc(LOG.filter(pl.col("query") == "c"))
+    found = pr.grouped_auc(LOG.filter(pl.col("query") == "c"), run=None)
     assert found.row(0) == (0, 0, None)

@@ -90,7 +90,7 @@ BAD_ROWS = {
             "more than once in a ranking",
             "'doc': 'x'",
             "'rows': 2",
-            "with `by` or `query`",
+            "with `run`, `by` or `query`",
             "`duplicates`",
         ),
     ),
@@ -344,7 +344,7 @@ def test_sinks_raise_the_same_error(function: Callable, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_lazy_results_warn_whenever_they_are_collected(engine: str) -> None:
-    runs = GOOD.select("query", "score", "label", run="doc").lazy()
+    runs = GOOD.select("query", "score", "label", system="doc").lazy()
     several_orders = pr.Conventions(exceptions={"average_precision": {"ties": "best"}})
     for plan in (
         pr.per_query(runs, "ap"),
@@ -361,7 +361,7 @@ def test_lazy_results_warn_whenever_they_are_collected(engine: str) -> None:
 
 def test_warnings_name_the_line_of_the_call() -> None:
     with pytest.warns(pr.errors.RankWarning) as caught:
-        pr.evaluate(GOOD.select("query", "score", "label", run="doc"), "ap")
+        pr.evaluate(GOOD.select("query", "score", "label", system="doc"), "ap")
     assert caught[0].filename == __file__
 
 

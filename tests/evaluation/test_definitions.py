@@ -66,14 +66,13 @@ def assert_consistent(log: pl.DataFrame, metrics: list[Any], **options: Any) -> 
         general.apply(each).alias(each.output_name) if isinstance(each, pr.Metric) else each
         for each in metrics
     ]
-    keys = ["run", "query"] if "scores" in options else ["query"]
+    keys = ["run", "query"] if "score" in options else ["query"]
     expected = pr.per_query(log, metrics, query_set="all", undefined="null", **options)
     actual = pr.rank(log, **options).group_by(keys).agg(expressions).sort(keys)
     assert_close(actual, expected.select(actual.columns))
 
 
 @pytest.mark.parametrize("scores", [None, ["score", "-users"]])
-@pytest.mark.parametrize("exclude_seen", [False, True])
 @pytest.mark.parametrize("unjudged", [None, "removed"])
 @more_examples
 @given(
@@ -88,7 +87,6 @@ def test_expressions_over_the_ranked_table(
     duplicates: str,
     conventions: str,
     unjudged: str | None,
-    exclude_seen: bool,
     scores: list[str] | None,
 ) -> None:
     log = log_of(lists)
@@ -97,10 +95,8 @@ def test_expressions_over_the_ranked_table(
         "duplicates": duplicates,
         "conventions": conventions,
         "unjudged": unjudged,
-        "exclude_seen": exclude_seen,
     }
-    options |= {} if scores is None else {"scores": scores}
-    options |= {"history": seen(log)} if exclude_seen else {}
+    options |= {} if scores is None else {"score": scores}
     log = log if duplicates == "error" else repeated(log)
     metrics = [pr.metric(name) for name in ("ndcg@3", "ap", "rr", "p@5", "bpref", "roc_auc")]
     assert_consistent(log, [*metrics, *OWN], **options)
@@ -116,7 +112,7 @@ def test_every_metric_is_an_expression_over_the_ranked_table(
     log = log_of(random_lists(seed=21))
     assert_consistent(
         repeated(log), every_metric(3), conventions=conventions, unjudged=unjudged,
-        duplicates="max", history=seen(log), exclude_seen=True,
+        duplicates="max", history=seen(log),
     )  # fmt: skip
 
 
@@ -136,22 +132,19 @@ def test_attributes_and_history_are_joined() -> None:
         pr.rank(log, items=items.with_columns(click=1))
 
 
-def test_dropped_documents_are_not_retrieved() -> None:
+def test_removed_documents_are_not_retrieved() -> None:
     log = pl.DataFrame({
-        "query": [1, 1, 1, 2], "doc": [*"abca"], "score": [3.0, 2.0, 1.0, 1.0],
-        "label": [1, None, 2, 1], "text": [*"wxyz"],
+        "query": [1, 1, 2], "doc": [*"bca"], "score": [2.0, 1.0, 1.0],
+        "label": [None, 2, None], "text": [*"xyz"],
     })  # fmt: skip
-    history = pl.DataFrame({"query": [1, 2], "doc": "a"})
-    ranked = pr.rank(log, unjudged="removed", history=history, exclude_seen=True)
-    assert ranked.columns == [*log.columns, "seen", *RANKED]
-    assert ranked.drop("seen").rows() == [
-        (1, "a", None, None, None, None, None, None, None),
+    ranked = pr.rank(log, unjudged="removed")
+    assert ranked.columns == [*log.columns, *RANKED]
+    assert ranked.rows() == [
         (1, "b", None, None, "x", None, None, False, None),
         (1, "c", 1.0, 2, "y", 1, 1, True, 1),
-        (2, "a", None, None, None, None, None, None, None),
+        (2, "a", None, None, "z", None, None, False, None),
     ]
-    lazy = pr.rank(log.lazy(), unjudged="removed", history=history, exclude_seen=True)
-    assert lazy.collect_schema() == ranked.schema
+    assert pr.rank(log.lazy(), unjudged="removed").collect_schema() == ranked.schema
 
 
 def test_scores_are_those_that_rank() -> None:
@@ -160,12 +153,12 @@ def test_scores_are_those_that_rank() -> None:
     assert single.schema["score"] == pl.Float32
     assert single["rank"].to_list() == [1, 2]
     assert pr.rank(log)["rank"].to_list() == [2, 1]
-    runs = pr.rank(log, scores=["score", "-x"])
+    runs = pr.rank(log, score=["score", "-x"])
     assert runs.columns == ["query", "x", "label", "score", "run", *RANKED]
     assert runs["run"].to_list() == ["score", "score", "-x", "-x"]
     assert runs["rank"].to_list() == [2, 1, 1, 2]
     with pytest.raises(pr.errors.SchemaError, match="the frame also has a column 'score'"):
-        pr.rank(log, scores=["x"])
+        pr.rank(log, score=["x"])
 
 
 @pytest.mark.parametrize("options", [{"ties": "expected"}, {"conventions": "scikit-learn"}])
@@ -173,11 +166,6 @@ def test_a_mean_over_orders_is_not_an_order(options: dict[str, Any]) -> None:
     log = log_of(random_lists(seed=23))
     with pytest.raises(pr.errors.ArgumentError, match="is a mean over many orders"):
         pr.rank(log, **options)
-
-
-def test_excluded_documents_need_a_history() -> None:
-    with pytest.raises(pr.errors.ArgumentError, match="`exclude_seen` needs the documents"):
-        pr.rank(log_of(random_lists(seed=24)), exclude_seen=True)
 
 
 @pytest.mark.parametrize("options", [{}, {"duplicates": "max"}, {"conventions": "trec_eval 9"}])

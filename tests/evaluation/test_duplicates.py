@@ -69,7 +69,7 @@ def test_layouts(tmp_path: Path, duplicates: str) -> None:
     means = pr.evaluate(log, METRICS, duplicates=duplicates)
     assert_close(means, pr.evaluate(kept, METRICS))
     several = pr.evaluate(log.with_columns(other=-pl.col("score")), METRICS,
-                          scores=["score", "other"], duplicates=duplicates)  # fmt: skip
+                          score=["score", "other"], duplicates=duplicates)  # fmt: skip
     assert_close(several.filter(run="score").drop("run"), means)
     curve = pr.rank_curve(log, "ndcg", [2, 3], duplicates=duplicates)
     assert curve["ndcg"].to_list()[1] == pytest.approx(means["ndcg@3"].item())
@@ -84,11 +84,12 @@ def test_attributes_and_seen_documents(duplicates: str) -> None:
     own = [*METRICS, cheap, pl.len().alias("rows"), pl.col("label").count().alias("labels")]
     found = pr.per_query(log, own, duplicates=duplicates, items=items)
     assert_close(found, pr.per_query(kept, own, items=items))
-    seen: dict[str, Any] = {
-        "history": pl.DataFrame({"query": range(60), "doc": "a"}), "exclude_seen": True,
-    }  # fmt: skip
-    found = pr.per_query(log, METRICS, duplicates=duplicates, **seen)
-    assert_close(found, pr.per_query(kept, METRICS, **seen))
+    history = pl.DataFrame({"query": range(60), "doc": "a"})
+    found, expected = (
+        pr.per_query(pr.catalog.exclude_seen(rows, history), METRICS, duplicates=duplicates)
+        for rows in (log, kept)
+    )
+    assert_close(found, expected)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ THREE = pl.DataFrame(
         "label": [0, 1, 1, 0],
     }
 )
+POOLED = THREE.drop("run")
 
 
 def by_windows(
@@ -82,8 +83,8 @@ def test_one_query_in_several_groups_is_several_lists() -> None:
         log.with_columns(run=pl.lit(run), score=sign * pl.col("score"))
         for run, sign in (("a", 1), ("b", -1))
     )
-    alone = pr.evaluate(both.filter(pl.col("run") == "b"), METRICS)
-    assert_close(pr.evaluate(both, METRICS, by="run")[1:].drop("run"), alone)
+    alone = pr.evaluate(both.filter(pl.col("run") == "b").drop("run"), METRICS)
+    assert_close(pr.evaluate(both, METRICS)[1:].drop("run"), alone)
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
@@ -97,7 +98,7 @@ def test_one_query_in_several_groups_is_several_lists() -> None:
     ],
 )
 def test_undefined_values(undefined: str, mean: float | None, engine: str) -> None:
-    plan = pr.evaluate(THREE.lazy(), ["rr", "p@1"], undefined=undefined)
+    plan = pr.evaluate(POOLED.lazy(), ["rr", "p@1"], undefined=undefined)
     found = plan.collect(engine=engine)
     assert plan.collect_schema() == found.schema
     assert found.rows() == [(3, mean, 1 / 3)]
@@ -121,7 +122,7 @@ def test_undefined_values_of_some_metrics() -> None:
     asked = ["ndcg", "ndcg@1", pr.ndcg(2).alias("main"), pl.col("label").max().alias("top")]
 
     def means(undefined: dict[str, str]) -> list[float]:
-        return pr.evaluate(THREE, asked, undefined=undefined).drop("queries").row(0)
+        return pr.evaluate(POOLED, asked, undefined=undefined).drop("queries").row(0)
 
     zero = means({})
     for undefined, changed in (
@@ -148,10 +149,10 @@ NO_METRIC = {
 @pytest.mark.parametrize("name", NO_METRIC)
 def test_undefined_values_of_no_metric(name: object) -> None:
     for call in (
-        lambda **options: pr.evaluate(THREE.lazy(), ["ndcg@1", "rr"], **options),
-        lambda **options: pr.per_query(THREE, ["ndcg@1", "rr"], **options),
-        lambda **options: pr.diagnostics.tie_bands(THREE, ["ndcg@1", "rr"], **options),
-        lambda **options: pr.diagnostics.judgment_bounds(THREE, ["ndcg@1", "rr"], **options),
+        lambda **options: pr.evaluate(POOLED.lazy(), ["ndcg@1", "rr"], **options),
+        lambda **options: pr.per_query(POOLED, ["ndcg@1", "rr"], **options),
+        lambda **options: pr.diagnostics.tie_bands(POOLED, ["ndcg@1", "rr"], **options),
+        lambda **options: pr.diagnostics.judgment_bounds(POOLED, ["ndcg@1", "rr"], **options),
     ):
         with pytest.raises(pr.errors.ArgumentError, match=NO_METRIC[name]):
             call(undefined={name: "one"})
@@ -160,19 +161,19 @@ def test_undefined_values_of_no_metric(name: object) -> None:
 def test_undefined_values_under_other_names() -> None:
     """Metrics of curves and bounds are evaluated under internal names."""
     asked, undefined = pr.reciprocal_rank().alias("main"), {"main": "one"}
-    mean = pr.evaluate(THREE, asked, undefined=undefined)["main"].item()
-    assert mean > pr.evaluate(THREE, asked)["main"].item()
-    bands = pr.diagnostics.tie_bands(THREE, asked, undefined=undefined)
+    mean = pr.evaluate(POOLED, asked, undefined=undefined)["main"].item()
+    assert mean > pr.evaluate(POOLED, asked)["main"].item()
+    bands = pr.diagnostics.tie_bands(POOLED, asked, undefined=undefined)
     assert bands.select("high", "low", "expected").row(0) == (mean, mean, mean)
-    assert pr.diagnostics.judgment_bounds(THREE, asked, undefined=undefined)["low"].item() == mean
-    assert pr.rank_curve(THREE, asked, [5], undefined=undefined)["main"].item() == mean
+    assert pr.diagnostics.judgment_bounds(POOLED, asked, undefined=undefined)["low"].item() == mean
+    assert pr.rank_curve(POOLED, asked, [5], undefined=undefined)["main"].item() == mean
 
 
 @DIFFERENT_QUERIES
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 @pytest.mark.parametrize("metrics", [["rr", "p@1"], "num_rel", pl.col("label").max()])
 def test_a_log_without_labels_warns(metrics: object, engine: str) -> None:
-    log = THREE.with_columns(pl.lit(None, pl.Int64).alias("label"))
+    log = POOLED.with_columns(pl.lit(None, pl.Int64).alias("label"))
     whole = r"no document has a label \(column 'label'\).* as in {'queries': 3}"
     with pytest.warns(pr.errors.RankWarning, match=whole):
         pr.evaluate(log.lazy(), metrics).collect(engine=engine)
@@ -181,13 +182,13 @@ def test_a_log_without_labels_warns(metrics: object, engine: str) -> None:
     of_run = r"column 'grade'.* as in {'run': 'b', 'queries': 2}"
     with pytest.warns(pr.errors.RankWarning, match=of_run):
         pr.evaluate(half.lazy(), metrics, label="grade", by="run").collect(engine=engine)
-    pr.evaluate(half, metrics, label="grade")
+    pr.evaluate(half, metrics, label="grade", run=None)
     # A single ranking may have no label.
     pr.per_query(log, metrics)
 
 
 def test_logs_that_need_no_labels() -> None:
-    log = THREE.with_columns(pl.lit(None, pl.Int64).alias("label"))
+    log = POOLED.with_columns(pl.lit(None, pl.Int64).alias("label"))
     for function in (pr.evaluate, pr.per_query):
         function(log, ["num_ret", pl.col("score").max()])
         function(log.drop("label"), "num_ret")
@@ -196,7 +197,7 @@ def test_logs_that_need_no_labels() -> None:
 
 
 def test_gains_of_one_name_read_different_columns() -> None:
-    log = THREE.drop("label")
+    log = POOLED.drop("label")
     constant = pr.dcg(2, gain=lambda label: pl.lit(1.0))
     doubled = pr.dcg(2, gain=lambda label: label * 2)
     mapped = pr.dcg(2, gain={0: 0, 1: 3})
@@ -209,7 +210,7 @@ def test_gains_of_one_name_read_different_columns() -> None:
 
 
 def test_a_stream_without_labels_warns() -> None:
-    log = pl.concat([THREE.with_columns(query=pl.col("query") + 3 * i) for i in range(20)])
+    log = pl.concat([POOLED.with_columns(query=pl.col("query") + 3 * i) for i in range(20)])
     log = log.sort("query").with_columns(label=pl.lit(None, pl.Int64))
     batches = pa.RecordBatchReader.from_batches(
         log.to_arrow().schema, log.to_arrow().to_batches(25)
@@ -219,7 +220,7 @@ def test_a_stream_without_labels_warns() -> None:
 
 
 def test_a_mean_of_nothing_is_null() -> None:
-    nothing = THREE.filter(pl.col("query") == 3)
+    nothing = POOLED.filter(pl.col("query") == 3)
     assert pr.evaluate(nothing, "rr", undefined="skip").rows() == [(1, None)]
 
 
@@ -261,7 +262,7 @@ def test_several_query_columns(engine: str) -> None:
 def test_columns_of_the_result() -> None:
     metrics = ["nDCG@10", pr.ndcg(5), "map", pr.precision(2).alias("top two"), "recip_rank"]
     names = ["nDCG@10", "ndcg@5", "map", "top two", "recip_rank"]
-    assert pr.per_query(THREE, metrics).columns == ["query", *names]
+    assert pr.per_query(POOLED, metrics).columns == ["query", *names]
     assert pr.evaluate(THREE, iter(metrics), by="run").columns == ["run", "queries", *names]
 
 
@@ -320,7 +321,7 @@ def test_own_expression_reads_a_renamed_column_by_its_own_name() -> None:
 
 
 def test_mean_of_an_own_expression() -> None:
-    assert pr.evaluate(THREE, pl.col("score").max().alias("highest"))["highest"].item() == (
+    assert pr.evaluate(POOLED, pl.col("score").max().alias("highest"))["highest"].item() == (
         pytest.approx((0.9 + 0.5 + 0.5) / 3)
     )
 
@@ -332,8 +333,9 @@ def test_empty_frame(engine: str) -> None:
     assert lists.is_empty()
     assert lists.schema == pr.per_query(full, METRICS, by="run").schema
     for undefined in ("zero", "one", "skip", "null"):
-        means = pr.evaluate(empty.lazy(), METRICS, undefined=undefined).collect(engine=engine)
-        assert means.schema == pr.evaluate(full, METRICS).schema
+        plan = pr.evaluate(empty.lazy(), METRICS, run=None, undefined=undefined)
+        means = plan.collect(engine=engine)
+        assert means.schema == pr.evaluate(full, METRICS, run=None).schema
         assert means.rows() == [(0, None, None, None, None)]
     groups = pr.evaluate(empty.lazy(), METRICS, by="run").collect(engine=engine)
     assert groups.is_empty()
@@ -342,9 +344,9 @@ def test_empty_frame(engine: str) -> None:
 
 def test_same_kind_of_frame() -> None:
     for function in (pr.per_query, pr.evaluate):
-        assert isinstance(function(THREE, "ap"), pl.DataFrame)
-        assert isinstance(function(THREE.lazy(), "ap"), pl.LazyFrame)
-        assert_frame_equal(function(THREE.to_arrow(), "ap"), function(THREE, "ap"))
+        assert isinstance(function(POOLED, "ap"), pl.DataFrame)
+        assert isinstance(function(POOLED.lazy(), "ap"), pl.LazyFrame)
+        assert_frame_equal(function(POOLED.to_arrow(), "ap"), function(POOLED, "ap"))
 
 
 @pytest.fixture(params=["sorted", "said to be sorted", "shuffled"])

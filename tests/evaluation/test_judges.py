@@ -79,7 +79,7 @@ def values_of(table: pl.DataFrame) -> pl.DataFrame:
 @pytest.mark.parametrize("query_set", [None, *QUERY_SETS])
 def test_values_of_each_judge(seed: int, query_set: Any, tmp_path: Path) -> None:
     log = shuffled(random_log(seed), seed)
-    options: dict[str, Any] = {"by": "run", "labels": JUDGES, "query_set": query_set}
+    options: dict[str, Any] = {"by": "run", "label": JUDGES, "query_set": query_set}
     truth = expected(log, query_set)
     assert_close(values_of(pr.per_query(log, [*METRICS], **options, undefined="null")), truth)
     log.write_parquet(tmp_path / "log.parquet")
@@ -94,7 +94,7 @@ def test_values_of_each_judge(seed: int, query_set: Any, tmp_path: Path) -> None
 @pytest.mark.parametrize("query_set", [None, "judged"])
 def test_means_of_each_judge(query_set: Any) -> None:
     log = random_log(4)
-    found = pr.evaluate(log, [*METRICS], by="run", labels=JUDGES, query_set=query_set)
+    found = pr.evaluate(log, [*METRICS], by="run", label=JUDGES, query_set=query_set)
     counts = [pl.len().alias("queries")]
     means = [pl.col(name).fill_null(0).mean() for name in METRICS]  # undefined values count as 0
     truth = expected(log, query_set).group_by("run", "judge").agg(*counts, *means)
@@ -114,8 +114,8 @@ def test_separate_calls_on_the_queries_that_count() -> None:
         ("two rules",): {"by": "run", "conventions": "ranx"},
     }
     for options in together.values():
-        found = pr.per_query(log, ["ndcg@3", "ap"], labels=JUDGES, query_set="all", **options)
-        union = pr.per_query(log, ["ndcg@3", "ap"], labels=JUDGES, **options)
+        found = pr.per_query(log, ["ndcg@3", "ap"], label=JUDGES, query_set="all", **options)
+        union = pr.per_query(log, ["ndcg@3", "ap"], label=JUDGES, **options)
         for judge in JUDGES:
             alone = pr.per_query(log, ["ndcg@3", "ap"], label=judge, query_set="all", **options)
             assert_frame_equal(found.filter(judge=judge).drop("judge"), alone)
@@ -128,7 +128,7 @@ def test_separate_calls_on_the_queries_that_count() -> None:
 def test_a_query_set_of_conventions_takes_precedence() -> None:
     log = random_log(6)
     preset = pr.conventions.TREC_EVAL
-    found = pr.per_query(log, "ndcg@3", by="run", labels=JUDGES, conventions=preset)
+    found = pr.per_query(log, "ndcg@3", by="run", label=JUDGES, conventions=preset)
     assert set(found.select("judge", "run", "query").iter_rows()) == {
         (judge, *ranking) for judge in JUDGES for ranking in counting(log, judge, preset.query_set)
     }
@@ -136,7 +136,7 @@ def test_a_query_set_of_conventions_takes_precedence() -> None:
 
 def test_scores_and_labels_of_one_call() -> None:
     log = random_log(7).filter(run="bm25").drop("run").with_columns(new=-pl.col("score"))
-    options: dict[str, Any] = {"scores": ["new", "score"], "labels": ["llm", "human"]}
+    options: dict[str, Any] = {"score": ["new", "score"], "label": ["llm", "human"]}
     found = pr.evaluate(log, [*METRICS], **options)
     assert found.select("run", "judge").rows() == [
         ("new", "llm"), ("new", "human"), ("score", "llm"), ("score", "human")
@@ -152,11 +152,11 @@ def test_a_label_counts_for_all_runs_but_not_for_other_groups() -> None:
         "run": ["a", "b", "a", "b"], "country": ["DE", "DE", "FR", "FR"], "query": 1,
         "doc": [1, 2, 1, 2], "score": 1.0, "human": [1, None, None, None],
     })  # fmt: skip
-    options: dict[str, Any] = {"by": ["country", "run"], "labels": ["human"], "keep": "traffic"}
+    options: dict[str, Any] = {"by": ["country", "run"], "label": ["human"], "keep": "traffic"}
     found = pr.per_query(log.with_columns(traffic=7), "p@1", **options)
     assert found.rows() == [("DE", "a", 1, "human", 7, 1, 1.0), ("DE", "b", 1, "human", 7, 1, 0.0)]
     with pytest.warns(pr.errors.RankWarning, match="no document has a label .column 'human'"):
-        means = pr.evaluate(log, "p@1", by=["country", "run"], labels=["human"])
+        means = pr.evaluate(log, "p@1", by=["country", "run"], label=["human"])
     assert means.rows() == [("DE", "a", "human", 1, 1.0), ("DE", "b", "human", 1, 0.0)]
 
 
@@ -165,7 +165,7 @@ def test_runs_are_aligned_for_each_judge() -> None:
     log = random_log(8).filter((pl.col("run") == "bm25") | (pl.col("query") < 20))
     for align in ("common", "all"):
         options: dict[str, Any] = {"by": "run", "align": align}
-        found = pr.evaluate(log, ["rr"], labels=JUDGES, **options)
+        found = pr.evaluate(log, ["rr"], label=JUDGES, **options)
         for judge in JUDGES:
             labeled = log.filter(pl.col(judge).is_not_null().any().over("query"))
             alone = pr.evaluate(labeled, ["rr"], label=judge, **options)
@@ -174,21 +174,21 @@ def test_runs_are_aligned_for_each_judge() -> None:
 
 def test_a_judge_without_labels() -> None:
     log = random_log(9).with_columns(human=pl.lit(None, pl.Int64))
-    with pytest.warns(pr.errors.RankWarning, match="in the column 'human' .`labels`., so there"):
-        found = pr.evaluate(log, "rr", by="run", labels=JUDGES)
+    with pytest.warns(pr.errors.RankWarning, match="in the column 'human' .`label`., so there"):
+        found = pr.evaluate(log, "rr", by="run", label=JUDGES)
     assert found["judge"].to_list() == ["llm", "llm"]
 
 
 def test_expressions_may_have_another_type_for_each_judge() -> None:
     log = pl.DataFrame({"query": 1, "score": [1.0, 2.0], "a": [1, 2], "b": [0.5, None]})
     highest = pl.col("label").max().alias("highest")
-    found = pr.per_query(log, ["rr", highest], labels=["a", "b"], undefined="null")
+    found = pr.per_query(log, ["rr", highest], label=["a", "b"], undefined="null")
     assert found.rows() == [(1, "a", 1.0, 2.0), (1, "b", None, 0.5)]
 
 
 def test_statistics_of_each_judge() -> None:
     log = random_log(10).with_columns(pl.col("human").fill_null(1))
-    values = pr.per_query(log, "rr", by="run", labels=JUDGES, undefined="zero")
+    values = pr.per_query(log, "rr", by="run", label=JUDGES, undefined="zero")
     of_judges = pr.compare(values, baseline="bm25")
     assert_close(
         of_judges.select("judge"), pr.compare(values, baseline="bm25", by="judge").select("judge")
@@ -203,18 +203,17 @@ def test_statistics_of_each_judge() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"labels": JUDGES, "label": "llm"}, "ArgumentError", "`label` and `labels` exclude"),
-        ({"labels": ["llm", "llm"]}, "ArgumentError", "`labels` has the column 'llm' twice"),
-        ({"labels": []}, "ArgumentError", "`labels` is empty"),
-        ({"labels": ["llm", "none"]}, "SchemaError", "column 'none' .`labels`. not found"),
-        ({"labels": ["llm", "text"]}, "SchemaError", "column 'text' .`labels`. must be numeric"),
-        ({"labels": ["llm", "query"]}, "ArgumentError", "used for both `query` and `labels`"),
+        ({"label": ["llm", "llm"]}, "ArgumentError", "`label` has the column 'llm' twice"),
+        ({"label": []}, "ArgumentError", "`label` must name at least one column"),
+        ({"label": ["llm", "none"]}, "SchemaError", "column 'none' .`label`. not found"),
+        ({"label": ["llm", "text"]}, "SchemaError", "column 'text' .`label`. must be numeric"),
+        ({"label": ["llm", "query"]}, "ArgumentError", "used for both `query` and `label`"),
         (
-            {"labels": JUDGES, "by": ["run", "judge"]},
+            {"label": JUDGES, "by": ["run", "judge"]},
             "ArgumentError",
             "'judge' .`by`. has the name",
         ),
-        ({"labels": JUDGES, "query": "judge"}, "ArgumentError", "'judge' .`query`. has the name"),
+        ({"label": JUDGES, "query": "judge"}, "ArgumentError", "'judge' .`query`. has the name"),
     ],
     ids=str,
 )
@@ -228,39 +227,39 @@ def test_invalid_labels(options: dict[str, Any], error: str, message: str) -> No
 def test_the_column_of_judges_is_not_in_the_log() -> None:
     log = random_log(12).with_columns(judge=pl.lit("x"))
     with pytest.raises(pr.errors.SchemaError, match="already has a column 'judge'"):
-        pr.per_query(log, "rr", labels=JUDGES)
+        pr.per_query(log, "rr", label=JUDGES)
     with pytest.raises(pr.errors.ArgumentError, match="'judge' .`keep`. has the name of a result"):
-        pr.per_query(log, "rr", labels=JUDGES, keep="judge")
+        pr.per_query(log, "rr", label=JUDGES, keep="judge")
 
 
 def test_errors_in_labels_name_the_column() -> None:
     log = random_log(13).with_columns(llm=pl.lit(float("nan")))
-    with pytest.raises(pr.errors.DataError, match="column 'llm' .`labels`. has NaN"):
-        pr.evaluate(log, "rr", by="run", labels=JUDGES)
+    with pytest.raises(pr.errors.DataError, match="column 'llm' .`label`. has NaN"):
+        pr.evaluate(log, "rr", by="run", label=JUDGES)
 
 
 def test_functions_of_other_labels() -> None:
     log = random_log(14)
-    curve = pr.rank_curve(log, "ndcg", [1, 3], by="run", labels=JUDGES)
-    at = pr.evaluate(log, "ndcg@3", by="run", labels=JUDGES)
+    curve = pr.rank_curve(log, "ndcg", [1, 3], by="run", label=JUDGES)
+    at = pr.evaluate(log, "ndcg@3", by="run", label=JUDGES)
     assert curve.filter(k=3)["ndcg"].to_list() == at["ndcg@3"].to_list()
-    assert pr.grouped_auc(log, by="run", labels=JUDGES).columns[:2] == ["run", "judge"]
-    assert isinstance(log.ranking.ndcg(3, query=["run", "query"], labels=JUDGES), pl.DataFrame)
+    assert pr.grouped_auc(log, by="run", label=JUDGES).columns[:2] == ["run", "judge"]
+    assert isinstance(log.ranking.ndcg(3, query=["run", "query"], label=JUDGES), pl.DataFrame)
     for call in (
-        lambda: pr.diagnostics.headroom(log, "rr", by="run", labels=JUDGES),
-        lambda: pr.clicks.estimate(log, "dcg@3", by="run", labels=JUDGES),
-        lambda: pr.plot.at_k(log, labels=JUDGES),
+        lambda: pr.diagnostics.headroom(log, "rr", by="run", label=JUDGES),
+        lambda: pr.clicks.estimate(log, "dcg@3", by="run", label=JUDGES),
+        lambda: pr.plot.at_k(log, label=JUDGES),
     ):
-        with pytest.raises(pr.errors.ArgumentError, match="`labels`.* pass one column"):
+        with pytest.raises(pr.errors.ArgumentError, match="`label` must be a single column"):
             call()
 
 
 def test_sorted_logs_are_evaluated_in_flat_memory(tmp_path: Path) -> None:
     random_log(15).sort("run", "query").write_parquet(tmp_path / "log.parquet")
     log = pr.scan_log(tmp_path / "log.parquet", by="run")
-    without_runs: dict[str, Any] = {"query": ["run", "query"], "labels": JUDGES}
+    without_runs: dict[str, Any] = {"query": ["run", "query"], "label": JUDGES}
     assert not holding_nodes(pr.per_query(log, ["ndcg@3", "rr"], **without_runs))
-    by_run: dict[str, Any] = {"by": "run", "labels": JUDGES}
+    by_run: dict[str, Any] = {"by": "run", "label": JUDGES}
     assert not holding_nodes(pr.per_query(log, ["ndcg@3"], query_set="all", **by_run))
     # The rankings of a query are counted over runs: only rows of the result are held.
     held = holding_nodes(pr.per_query(log, ["ndcg@3", "rr"], **by_run))

@@ -25,8 +25,8 @@ def parameters(function: Any, *omitted: str) -> dict[str, str]:
 
 
 def test_options_are_those_of_evaluate() -> None:
-    assert typed(EvaluateOptions) == parameters(pr.evaluate)
-    assert typed(RankingOptions) == parameters(pr.per_query, "keep")
+    assert typed(EvaluateOptions) == parameters(pr.evaluate, "progress")
+    assert typed(RankingOptions) == parameters(pr.per_query, "keep", "progress")
 
 
 LOG = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0], "label": [0, 1]})

@@ -170,15 +170,19 @@ def test_several_query_columns_and_by(engine: str) -> None:
     number = pl.col("query")
     wanted = shuffled(
         expected(random_lists(seed=5, queries=36))
-        .with_columns(user=number // 6, run=number // 3 % 2, page=number % 3)
-        .with_columns(run=pl.when(pl.col("run") > 0).then(pl.lit("b")))  # a null is a group too
-        .select("user", "doc", "run", "score", "page", "label", *NEW)
+        .with_columns(user=number // 6, country=number // 3 % 2, page=number % 3)
+        .with_columns(
+            country=pl.when(pl.col("country") > 0).then(pl.lit("b"))
+        )  # a null is a group too
+        .select("user", "doc", "country", "score", "page", "label", *NEW)
     )
     log = wanted.drop(NEW).lazy()
-    found = pr.rank(log, query=["user", "page"], by=["run"])
+    found = pr.rank(log, query=["user", "page"], by=["country"])
     assert_same(found.collect(engine=engine), wanted)
-    metrics = pr.per_query(log, ["ndcg", "ap"], query=["user", "page"], by="run", undefined="null")
-    keys = ["run", "user", "page"]
+    metrics = pr.per_query(
+        log, ["ndcg", "ap"], query=["user", "page"], by="country", undefined="null"
+    )
+    keys = ["country", "user", "page"]
     plain = wanted.group_by(keys).agg(pr.ndcg(), pr.average_precision().alias("ap")).sort(keys)
     assert_same(metrics.drop("num_retrieved").collect(engine=engine), plain)
 
@@ -290,7 +294,7 @@ def test_lower_scores_are_better_exactly(dtype: pl.DataType, engine: str) -> Non
         for more in ({}, {"duplicates": "max"}):
             lists = pr.per_query(log, "rr", **options, **more).collect(engine=engine)
             assert lists["rr"].to_list() == [1 / place for place in wanted]
-    runs = pr.evaluate(log, "num_ret", scores=["-x", "x"]).collect(engine=engine)
+    runs = pr.evaluate(log, "num_ret", score=["-x", "x"]).collect(engine=engine)
     assert runs["num_ret"].to_list() == [len(values) ** 2] * 2
 
 

@@ -84,7 +84,7 @@ def test_logs_without_a_relevant_label(
 def test_each_judge_needs_a_relevant_label(engine: Any) -> None:
     judges = LOG.with_columns(human=pl.col("label"), model=pl.lit(0)).drop("label")
     with pytest.warns(pr.errors.RankWarning, match="undefined for all.*'judge': 'model'"):
-        pr.evaluate(judges, "ap", labels=["human", "model"]).collect(engine=engine)
+        pr.evaluate(judges, "ap", label=["human", "model"]).collect(engine=engine)
 
 
 def test_metrics_that_are_defined_without_a_relevant_label() -> None:

@@ -230,7 +230,7 @@ def test_options(options: dict[str, Any]) -> None:
 
 def test_runs_from_columns_of_scores() -> None:
     table = log(5).with_columns(other=-pl.col("score"))
-    assert_same(table, FEW, scores=["score", "other"])
+    assert_same(table, FEW, score=["score", "other"])
 
 
 @pytest.mark.parametrize("longest", [1, 2, 13, 17])

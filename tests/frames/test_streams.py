@@ -427,7 +427,8 @@ def test_lists_in_two_places_are_found_late() -> None:
     assert sum(relation.read) == 2 * table.height
     reader = arrow(table).to_reader(max_chunksize=100)
     with pytest.raises(
-        pr.errors.DataError, match=r"not adjacent in the stream \(keys: \['query'\]\).*ORDER BY"
+        pr.errors.DataError,
+        match=r"not adjacent in the stream \(keys: \['run', 'query'\]\).*ORDER BY",
     ):
         pr.evaluate(stream_of(reader), METRICS)
     assert_close(
@@ -443,8 +444,8 @@ def test_several_readings_are_of_what_is_held(monkeypatch: pytest.MonkeyPatch) -
     reader = arrow(PLAIN).to_reader(max_chunksize=100)
     assert_close(pr.evaluate(stream_of(reader), two_orders, conventions="ir_measures"), wanted)
     table = PLAIN.rename({"score": "old"}).with_columns(new=-pl.col("old"))
-    found = pr.evaluate(stream_of(arrow(table).to_reader()), METRICS, scores=["old", "new"])
-    assert_close(found, pr.evaluate(table, METRICS, scores=["old", "new"]))
+    found = pr.evaluate(stream_of(arrow(table).to_reader()), METRICS, score=["old", "new"])
+    assert_close(found, pr.evaluate(table, METRICS, score=["old", "new"]))
     assert held == [PLAIN.height] * 2
 
 

@@ -202,11 +202,12 @@ def test_logs_in_order_are_fused_in_batches(tmp_path: Path, layout: str) -> None
     log = shuffled(log) if layout == "shuffled" else log.sort(place, maintain_order=True)
     log.write_parquet(tmp_path / "log.parquet")
     options: Mapping[str, Any] = {"method": "mnz(missing='lowest')", "keep_runs": True}
-    plan = pr.fuse(pr.scan_log(tmp_path / "log.parquet"), **options)
+    plan = pr.fuse(pr.scan_log(tmp_path / "log.parquet", run=None), **options)
     assert not holding_nodes(plan)
     if layout == "sorted":
         assert not holding_nodes(pr.fuse(pl.scan_parquet(tmp_path).set_sorted("query"), **options))
-        assert "sort" not in holding_nodes(pr.evaluate(plan, "rr"))
+        one_run = pr.fuse(pr.scan_log(tmp_path / "log.parquet", run=None))
+        assert "sort" not in holding_nodes(pr.per_query(one_run, "rr"))
     with pl.Config(streaming_chunk_size=10):
         table = plan.collect(engine="streaming")
     expected = pr.fuse(log, **options)

@@ -381,8 +381,7 @@ def test_every_run_of_a_group_gets_all_judgments() -> None:
     # Runs A and B are in one group each: the rows are those without groups.
     assert sorted(joined.drop("day").rows()) == JOINED
     assert joined.filter(day=2)["run"].unique().to_list() == ["B"]
-    with pytest.raises(ArgumentError, match="'run' .`by`. is the column of runs; name it with"):
-        join_judgments(RUN, JUDGMENTS, by="run")
+    assert_frame_equal(join_judgments(RUN, JUDGMENTS, by="run"), join_judgments(RUN, JUDGMENTS))
     with pytest.raises(SchemaError, match="column 'system' .`run`. not found"):
         join_judgments(RUN, JUDGMENTS, run="system")
 

@@ -188,7 +188,7 @@ def test_memory_that_is_a_size(tmp_path: Path, memory: object) -> None:
 def test_lists_are_numbered(tmp_path: Path, layout: str, keys: list[str]) -> None:
     log = a_log().with_columns(run=pl.lit("a"))
     lying(layout, log).write_parquet(tmp_path / "log.parquet")
-    found = scan(tmp_path / "log.parquet", layout, query=keys)
+    found = scan(tmp_path / "log.parquet", layout, query=keys, run=None)
     name = f"polars_rank:list({', '.join(sorted(keys))})"
     assert number_column(keys) == number_column(keys[::-1]) == name
     assert found.collect_schema()[name] == pl.Struct({"number": pl.UInt32, "keys": pl.UInt64})

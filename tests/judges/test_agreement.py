@@ -58,7 +58,7 @@ def values(result: pl.DataFrame, judge: str, reference: str | None) -> dict[str,
 @pytest.mark.parametrize("case", COMPARED, ids=["two", "three", "missing"])
 def test_irrcac(case: dict[str, Any]) -> None:
     log = table(case["ratings"])
-    result = agreement(log, labels=judges(log), categories=[0, 1, 2, 5])
+    result = agreement(log, label=judges(log), categories=[0, 1, 2, 5])
     pair = len(judges(log)) == 2
     ours = values(result, "b", "a") if pair else values(result, "all", None)
     peer = case["values"]
@@ -71,7 +71,7 @@ def test_krippendorff(case: dict[str, Any]) -> None:
     log = table([*case["ratings"], [1, *[None] * (len(case["ratings"][0]) - 1)]])
     matrix = log.select(judges(log)).to_numpy().T
     expected = peer.alpha(matrix, level_of_measurement="ordinal")
-    result = agreement(log, labels=judges(log))
+    result = agreement(log, label=judges(log))
     pair = len(judges(log)) == 2
     ours = values(result, "b", "a") if pair else values(result, "all", None)
     assert ours["alpha_ordinal"] == pytest.approx(expected, abs=1e-9)
@@ -86,7 +86,7 @@ def test_scikit_learn(weights: str | None) -> None:
                    for row in IRRCAC[0]["ratings"]]  # fmt: skip
         log = table(ratings)
         expected = peer.cohen_kappa_score(log["a"], log["b"], weights=weights)
-        ours = values(agreement(log, labels=["a", "b"]), "b", "a")
+        ours = values(agreement(log, label=["a", "b"]), "b", "a")
         name = "kappa" if weights is None else f"kappa_{weights}"
         assert ours[name] == pytest.approx(expected, abs=1e-9)
 
@@ -132,7 +132,7 @@ def test_plain(rows: list[list[int | None]]) -> None:
 def test_by_hand() -> None:
     """Four documents: 2 x (0, 0), (2, 2) and (0, 2)."""
     log = table([[0, 0], [0, 0], [2, 2], [0, 2]])
-    ours = values(agreement(log, labels=["a", "b"]), "b", "a")
+    ours = values(agreement(log, label=["a", "b"]), "b", "a")
     assert [*ours] == [
         "agreement", "kappa", "kappa_quadratic", "alpha_ordinal", "ac2_quadratic", "bias",
     ]  # fmt: skip
@@ -149,29 +149,29 @@ def test_by_hand() -> None:
 
 def test_weights_are_by_value_and_categories_count() -> None:
     log = table([[0, 1], [1, 5], [5, 5], [1, 1]])
-    ours = values(agreement(log, labels=["a", "b"]), "b", "a")
+    ours = values(agreement(log, label=["a", "b"]), "b", "a")
     observed = (1 + 16) / 4
     # Squared differences of all pairs of a in (0, 1, 5, 1) and b in (1, 5, 5, 1).
     expected = ((1 + 25 + 25 + 1) + 2 * (0 + 16 + 16 + 0) + (16 + 0 + 0 + 16)) / 16
     assert ours["kappa_quadratic"] == pytest.approx(1 - observed / expected)
-    four = values(agreement(log, labels=["a", "b"], categories=[0, 1, 2, 5]), "b", "a")
+    four = values(agreement(log, label=["a", "b"], categories=[0, 1, 2, 5]), "b", "a")
     changed = {name for name in ours if four[name] != pytest.approx(ours[name])}
     assert changed == {"ac2_quadratic"}
     of_other_judges = table([[0, 1, 2], [1, 5, 2], [5, 5, 2], [1, 1, 2]])
-    union = values(agreement(of_other_judges, labels=["a", "b", "c"]), "b", "a")
+    union = values(agreement(of_other_judges, label=["a", "b", "c"]), "b", "a")
     assert union == pytest.approx(four)
 
 
 def test_undefined_values_have_reasons() -> None:
     log = table([[0, 0], [0, 0]])
-    notes = dict(agreement(log, labels=["a", "b"]).select("statistic", "note").iter_rows())
+    notes = dict(agreement(log, label=["a", "b"]).select("statistic", "note").iter_rows())
     same = "all labels are one and the same grade"
     assert notes == {
         **dict.fromkeys(("kappa", "kappa_quadratic", "alpha_ordinal"), same),
         "ac2_quadratic": "there is only one category",
         **dict.fromkeys(("agreement", "bias"), "no interval: all resamples have the same value"),
     }
-    apart = agreement(table([[0, None], [None, 1]]), labels=["a", "b"])
+    apart = agreement(table([[0, None], [None, 1]]), label=["a", "b"])
     assert {*apart["value"]} == {None}
     assert {*apart["note"]} == {"no document has labels of two judges"}
     assert apart.select("pairs", "unpaired").unique().row(0) == (0, 2)
@@ -191,32 +191,32 @@ def noisy(queries: int, seed: int = 0) -> pl.DataFrame:
 def test_intervals_are_of_a_bootstrap_over_queries() -> None:
     """The standard error of a mean of queries of equal size is known."""
     log = noisy(400)
-    rows = pr.judges.agreement(log, labels=["a", "b"], n_resamples=4_000)
+    rows = pr.judges.agreement(log, label=["a", "b"], n_resamples=4_000)
     row = rows.row(0, named=True)
     equal = log.group_by("query").agg(value=(pl.col("a") == pl.col("b")).mean())["value"]
     width = 2 * 1.96 * equal.std() / 400**0.5
     assert row["value"] == pytest.approx(equal.mean())
     assert row["high"] - row["low"] == pytest.approx(width, rel=0.06)
     assert (row["low"] + row["high"]) / 2 == pytest.approx(row["value"], abs=width / 20)
-    narrower = pr.judges.agreement(log, labels=["a", "b"], n_resamples=4_000, confidence=0.5)
+    narrower = pr.judges.agreement(log, label=["a", "b"], n_resamples=4_000, confidence=0.5)
     assert narrower["low"][0] > row["low"]
 
 
 def test_intervals_do_not_depend_on_the_order_of_rows() -> None:
     log = noisy(40)
     first, second = (
-        pr.judges.agreement(each, labels=["a", "b"], n_resamples=50)
+        pr.judges.agreement(each, label=["a", "b"], n_resamples=50)
         for each in (log, log.sample(fraction=1, shuffle=True, seed=1))
     )
     assert_frame_equal(first, second)
-    other = pr.judges.agreement(log, labels=["a", "b"], n_resamples=50, seed=1)
+    other = pr.judges.agreement(log, label=["a", "b"], n_resamples=50, seed=1)
     assert (first["low"] != other["low"]).all()
 
 
 def test_intervals_of_more_queries_than_are_resampled_one_by_one() -> None:
     """Groups of queries are drawn, and the standard error is that of the queries."""
     log = noisy(20_000).filter(pl.col("doc") % 5 == 0)
-    row = pr.judges.agreement(log, labels=["a", "b"], n_resamples=1_000).row(0, named=True)
+    row = pr.judges.agreement(log, label=["a", "b"], n_resamples=1_000).row(0, named=True)
     width = 2 * 1.96 * (log["a"] == log["b"]).cast(pl.Int8).std() / 20_000**0.5
     assert row["high"] - row["low"] == pytest.approx(width, rel=0.12)
 
@@ -224,20 +224,20 @@ def test_intervals_of_more_queries_than_are_resampled_one_by_one() -> None:
 @pytest.mark.filterwarnings("error")
 def test_few_queries_warn() -> None:
     with pytest.warns(pr.errors.RankWarning, match="fewer than 30 queries; found 29"):
-        pr.judges.agreement(noisy(29), labels=["a", "b"], n_resamples=10)
-    pr.judges.agreement(noisy(30), labels=["a", "b"], n_resamples=10)
+        pr.judges.agreement(noisy(29), label=["a", "b"], n_resamples=10)
+    pr.judges.agreement(noisy(30), label=["a", "b"], n_resamples=10)
 
 
 def test_undefined_resamples_are_counted() -> None:
     log = table([[1, 1], *[[0, 0]] * 39], 1)
-    row = agreement(log, labels=["a", "b"]).filter(statistic="kappa").row(0, named=True)
+    row = agreement(log, label=["a", "b"]).filter(statistic="kappa").row(0, named=True)
     assert row["value"] == 1
-    many = pr.judges.agreement(log, labels=["a", "b"], n_resamples=1_000)
+    many = pr.judges.agreement(log, label=["a", "b"], n_resamples=1_000)
     note = many.filter(statistic="kappa")["note"].item()
     # A query is in no resample with the probability 1/e, but kappa is 1 in the others.
     assert note == "no interval: all resamples have the same value"
     log = table([[1, 1], [1, 0], *[[0, 0]] * 38], 1)
-    many = pr.judges.agreement(log, labels=["a", "b"], n_resamples=2_000)
+    many = pr.judges.agreement(log, label=["a", "b"], n_resamples=2_000)
     note = many.filter(statistic="kappa")["note"].item()
     share = float(note.removeprefix("undefined in ").removesuffix("% of the resamples"))
     assert share == pytest.approx(100 / 2.718**2, abs=3)
@@ -250,10 +250,10 @@ def test_reference_and_order_of_pairs() -> None:
     def found(result: pl.DataFrame) -> list[tuple[str, str | None]]:
         return result.select("judge", "reference").unique(maintain_order=True).rows()
 
-    assert found(agreement(log, labels=["a", "b", "c"])) == pairs
+    assert found(agreement(log, label=["a", "b", "c"])) == pairs
     assert found(agreement(long(log))) == pairs
-    assert found(agreement(log, labels=["c", "a"])) == [("a", "c")]
-    assert found(agreement(log, labels=["a", "b", "c"], reference="b")) == [("a", "b"), ("c", "b")]
+    assert found(agreement(log, label=["c", "a"])) == [("a", "c")]
+    assert found(agreement(log, label=["a", "b", "c"], reference="b")) == [("a", "b"), ("c", "b")]
     numbered = long(log).with_columns(
         judge=pl.col("judge").replace_strict({"a": 7, "b": 8, "c": 9})
     )
@@ -262,7 +262,7 @@ def test_reference_and_order_of_pairs() -> None:
 
 def test_groups_engines_and_forms_are_equal() -> None:
     log = noisy(60).with_columns(country=pl.when(pl.col("query") % 3 == 0).then(pl.lit("x")))
-    options = {"by": "country", "labels": ["a", "b"], "n_resamples": 20, "categories": [0, 1, 2]}
+    options = {"by": "country", "label": ["a", "b"], "n_resamples": 20, "categories": [0, 1, 2]}
     result = pr.judges.agreement(log, **options)
     lazy = pr.judges.agreement(log.lazy(), **options)
     for engine in ("in-memory", "streaming"):
@@ -274,7 +274,7 @@ def test_groups_engines_and_forms_are_equal() -> None:
     assert_frame_equal(result, pl.concat(parts))
     table_ = log.unpivot(["a", "b"], index=["country", "query", "doc"])
     names = {"judge": "variable", "label": "value"}
-    of_long = pr.judges.agreement(table_, **{**options, "labels": None}, **names)
+    of_long = pr.judges.agreement(table_, **{**options, **names})
     assert_frame_equal(of_long, result)
     assert_frame_equal(pr.judges.agreement(log.to_arrow(), **options), result)
 
@@ -282,7 +282,7 @@ def test_groups_engines_and_forms_are_equal() -> None:
 def test_labels_of_several_runs_count_once() -> None:
     log = noisy(40)
     twice = pl.concat([log.with_columns(run=pl.lit(run)) for run in "xy"])
-    options = {"labels": ["a", "b"], "n_resamples": 20}
+    options = {"label": ["a", "b"], "n_resamples": 20}
     assert_frame_equal(pr.judges.agreement(twice, **options), pr.judges.agreement(log, **options))
 
 
@@ -294,7 +294,7 @@ def test_an_empty_table_has_no_rows() -> None:
 
 def test_confusion() -> None:
     log = table([[0, 0], [0, 1], [1, 1], [1, 1], [None, 1], [2, None]])
-    result = pr.judges.confusion(log, labels=["a", "b"])
+    result = pr.judges.confusion(log, label=["a", "b"])
     assert result.rows() == [
         ("b", "a", 0, 0, 1, 0.5),
         ("b", "a", 0, 1, 1, 0.5),
@@ -305,7 +305,7 @@ def test_confusion() -> None:
         *(("b", "a", 2, label, 0, None) for label in range(3)),
     ]
     halves = log.with_columns(pl.col("a", "b") / 2)
-    of_halves = pr.judges.confusion(halves, labels=["b", "a"], categories=[1, 0, 0.5])
+    of_halves = pr.judges.confusion(halves, label=["b", "a"], categories=[1, 0, 0.5])
     counts = of_halves.filter(reference_label=0.5)["pairs"].to_list()
     assert counts == [1, 2, 0]
 
@@ -313,12 +313,12 @@ def test_confusion() -> None:
 ONE = table([[0, 1], [1, 1]])
 LONG = long(ONE)
 ARGUMENTS = [
-    ({"labels": ["a"]}, "`labels` must name at least two columns"),
-    ({"labels": ["a", "b"], "judge": "x"}, "`labels` replaces `judge` and `label`"),
-    ({"labels": ["a", "b"], "reference": "c"}, "`reference` must be one of the columns"),
-    ({"labels": ["a", "b"], "categories": [0, 0]}, "`categories` must be different numbers"),
-    ({"labels": ["a", "b"], "categories": []}, "`categories` must be different numbers"),
-    ({"labels": ["a", "b"], "by": "doc"}, "column 'doc' is used for both `by` and `doc`"),
+    ({"label": ["a"]}, "`label` must name one column or at least two"),
+    ({"label": ["a", "b"], "judge": "x"}, "several columns of labels .`label`. replace `judge`"),
+    ({"label": ["a", "b"], "reference": "c"}, "`reference` must be one of the columns"),
+    ({"label": ["a", "b"], "categories": [0, 0]}, "`categories` must be different numbers"),
+    ({"label": ["a", "b"], "categories": []}, "`categories` must be different numbers"),
+    ({"label": ["a", "b"], "by": "doc"}, "column 'doc' is used for both `by` and `doc`"),
 ]
 
 
@@ -331,12 +331,12 @@ def test_invalid_arguments(options: dict[str, Any], message: str) -> None:
 def test_grades_that_are_not_whole_numbers() -> None:
     half = ONE.with_columns(pl.col("a") + 0.5)
     with pytest.raises(pr.errors.ArgumentError, match="`categories` must list the grades.*1.5"):
-        agreement(half, labels=["a", "b"])
-    result = agreement(half, labels=["a", "b"], categories=[0.5, 1, 1.5])
+        agreement(half, label=["a", "b"])
+    result = agreement(half, label=["a", "b"], categories=[0.5, 1, 1.5])
     assert values(result, "b", "a")["bias"] == 0
     many = table([[each, each] for each in range(129)])
     with pytest.raises(pr.errors.ArgumentError, match="at most 128 different grades; found 129"):
-        agreement(many, labels=["a", "b"])
+        agreement(many, label=["a", "b"])
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ def test_grades_that_are_not_whole_numbers() -> None:
         ),
         (
             pl.DataFrame({"query": 1, "doc": ["a", "b"], "human": None, "llm": [0, 1]}),
-            {"labels": ["human", "llm"]},
+            {"label": ["human", "llm"]},
             r"column 'human' has no labels \(2 rows\)",
         ),
         (LONG, {"reference": "aa"}, r"no labels of the judge 'aa' \(`reference`\)"),

@@ -40,7 +40,7 @@ def checked(frame: pl.DataFrame, metrics: Any, **options: Any) -> list[pl.DataFr
 
 def test_values_are_those_of_labels() -> None:
     frame = log().with_columns(human=pl.when(pl.col("query") < 3).then(pl.col("doc") % 2))
-    of_judges = pr.per_query(frame, ["ap", "p@2"], by="run", labels=["human", "llm"])
+    of_judges = pr.per_query(frame, ["ap", "p@2"], by="run", label=["human", "llm"])
     for values, judge in zip(checked(frame, ["ap", "p@2"]), ("human", "llm"), strict=True):
         assert_frame_equal(values, of_judges.filter(judge=judge).drop("judge"))
 

@@ -168,7 +168,7 @@ def test_tables_and_options_of_per_query() -> None:
         assert_frame_equal(lazy.collect(engine=engine), values)
     assert_frame_equal(pr.judges.corrected(log.to_arrow(), ["p@2", "dcg"], **options), values)
     one = log.filter(run="a").drop("run")
-    runs = pr.judges.corrected(one, "p@1", scores=["score", "other"], **NAMES)
+    runs = pr.judges.corrected(one, "p@1", score=["score", "other"], **NAMES)
     assert runs.filter(query="q")["p@1"].to_list() == [1, 4]
 
 
@@ -231,7 +231,7 @@ def test_own_metrics_by_their_form() -> None:
     ("log", "options", "message"),
     [
         (LOG, {"label": "llm"}, "`label` is not supported"),
-        (LOG, {"labels": ["llm", "human"]}, "`labels` is not supported"),
+        (LOG, {"label": ["llm", "human"]}, "`label` is not supported"),
         (LOG, {"weight": "chosen"}, "`weight` is not supported"),
         (LOG, {"ties": "best"}, "ranking must not depend on labels, but ties='best'"),
         (LOG.drop("doc"), {}, "ranking must not depend on labels, but ties='worst'"),

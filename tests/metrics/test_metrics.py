@@ -185,14 +185,12 @@ def test_curves_of_runs_and_groups() -> None:
     systems = runs.rename({"run": "system"})
     assert_frame_equal(pr.pr_curve(systems, run="system").rename({"system": "run"}),
                        pr.pr_curve(runs))  # fmt: skip
-    with pytest.warns(pr.errors.RankWarning, match="several values of the column 'run'"):
-        pooled = pr.pr_curve(runs, run=None)
+    pooled = pr.pr_curve(runs, run=None)
     # The documents of both runs count twice, the relevant ones, too.
     assert_frame_equal(pooled.drop("found", "hits"), pr.pr_curve(TIED).drop("found", "hits"))
     with pytest.raises(pr.errors.SchemaError, match="column 'systm' .`run`. not found"):
         pr.pr_curve(runs, run="systm")
-    with pytest.raises(pr.errors.ArgumentError, match="'run' .`by`. is the column of runs"):
-        pr.pr_curve(runs, by="run")
+    assert_frame_equal(pr.pr_curve(runs, by="run"), pr.pr_curve(runs))
 
 
 def test_rows_that_no_curve_counts() -> None:
@@ -217,17 +215,19 @@ def test_curves_that_pool_rows_warn(engine: str) -> None:
         return [str(each.message) for each in caught]
 
     repeats = "column 'doc' (`doc`) has duplicates"
-    runs = "rankings have several values of the column 'run', which no parameter names"
+    systems = more.rename({"run": "system"})
+    runs = "rankings have several values of the column 'system', which no parameter names"
     # If several checks fail, the first is reported.
     for table, message in (
-        (more, runs),
+        (systems, runs),
         (more.drop("run"), repeats),
-        (more.drop("doc"), runs),
+        (systems.drop("doc"), runs),
     ):
         (said,) = warnings_of(table, run=None)
         assert message in said
         assert "as in {'query': 1}" in said
-    assert len(warnings_of(more.select("run", "score", "label"), run=None)) == 1
+    assert len(warnings_of(systems.select("system", "score", "label"))) == 1
+    assert not warnings_of(more.drop("doc"), run=None)
     assert not warnings_of(more)
     assert not warnings_of(more.drop("run", "query"))
     assert not warnings_of(more, run=None, query=["run", "query"])

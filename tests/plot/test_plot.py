@@ -102,7 +102,7 @@ def every_chart(
     sliced = pr.compare(one, baseline=base, slices="country", min_queries=5, run=run, query=query)
     labeled = log.unique([query, "doc"])
     labeled = labeled.with_columns(llm=(pl.col("label") + 1) % 5)
-    counts = pr.judges.confusion(labeled, labels=["label", "llm"], query=query)
+    counts = pr.judges.confusion(labeled, label=["label", "llm"], query=query)
     unjudged = pr.diagnostics.judgment_bounds(log, ["ndcg@10", "ap"], **by)
     board = pr.leaderboard(lists, run=run, query=query)
     fused = {"run": run, "query": query, "step": 0.5}
@@ -262,7 +262,7 @@ class TestValues:
             "query": 1, "doc": range(5), "a": [0, 0, 0, 0, 2], "b": [0, 0, 0, 2, 2],
             "c": [1, 1, 1, 1, 1],
         })  # fmt: skip
-        table = pr.judges.confusion(log, labels=["a", "b", "c"])
+        table = pr.judges.confusion(log, label=["a", "b", "c"])
         chart = pr.plot.confusion(table, judge="b", reference="a")
         result = rows_of(chart, "reference_label", "label", "pairs", "share", "text")
         assert result.rows() == [
@@ -292,7 +292,7 @@ class TestValues:
         log = pl.DataFrame({"doc": range(10_000)}).with_columns(
             query=1, a=pl.col("doc") // 100, b=pl.col("doc") % 100
         )
-        chart = pr.plot.confusion(pr.judges.confusion(log, labels=["a", "b"]))
+        chart = pr.plot.confusion(pr.judges.confusion(log, label=["a", "b"]))
         assert size(chart) <= drawing.ROWS + 100
         assert "7,000 cells with few documents omitted" in subtitle(chart)
 
@@ -1037,7 +1037,7 @@ class TestCharts:
 
     def test_scores_are_runs(self, log: pl.DataFrame) -> None:
         one = log.filter(run="bm25").drop("run").with_columns(worse=-pl.col("score"))
-        chart = pr.plot.at_k(one, ks=[1, 5], scores=["score", "worse"], baseline="score")
+        chart = pr.plot.at_k(one, ks=[1, 5], score=["score", "worse"], baseline="score")
         assert [*scales(chart)] == ["score", "worse"]
 
 

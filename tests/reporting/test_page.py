@@ -533,7 +533,7 @@ def page_of_both_labels(both_labels, tmp_path_factory):
 def test_estimates_from_labels_of_people_and_predicted_ones(both_labels, page_of_both_labels):
     page = page_of_both_labels
     values = pr.per_query(
-        both_labels, ["ndcg@10", "ap"], by="run", keep="country", labels=["human", "llm"]
+        both_labels, ["ndcg@10", "ap"], by="run", keep="country", label=["human", "llm"]
     )
     human, predicted = (values.filter(judge=judge).drop("judge") for judge in ("human", "llm"))
     options = {"baseline": "bm25", "details": True}
@@ -589,7 +589,7 @@ def result(row):
 
 def test_agreement_of_labels_of_people_and_predicted_ones(both_labels, page_of_both_labels):
     page = page_of_both_labels
-    options = {"labels": ["human", "llm"], "reference": "human"}
+    options = {"label": ["human", "llm"], "reference": "human"}
     agreement = pr.judges.agreement(both_labels, **options)
     values = dict(agreement.select("statistic", "value").iter_rows())
     assert dict(row[:2] for row in page.tables["agreement-table"][1:]) == {
@@ -666,7 +666,7 @@ def test_a_page_has_one_mean_and_one_interval_per_run(tmp_path, baseline):
         human=pl.when(pl.col("query") % 10 == 0).then(label), llm=(label + noise).clip(0, 4)
     )
     page = read(log, tmp_path, ["rr"], baseline=baseline, **LABELS)
-    values = pr.per_query(log, "rr", by="run", labels=["human", "llm"])
+    values = pr.per_query(log, "rr", by="run", label=["human", "llm"])
     human, llm = (values.filter(judge=judge).drop("judge") for judge in ("human", "llm"))
     means = pr.summarize(human, predictions=llm).rows_by_key("run", named=True, unique=True)
     assert max(row["high"] for row in means.values()) > 1
@@ -1113,6 +1113,10 @@ CASES = {
         BASE, {"metrics": [pl.col("click").sum().alias("clicks"), pr.ndcg(10) - pr.precision(1)]},
         "clicks",
     ),
+    "several scores": (
+        ONE.with_columns(old=-pl.col("score")).rename({"score": "new"}),
+        {"columns": {"score": ["old", "new"]}, "baseline": "old"}, "new is better than old",
+    ),
     "scores beyond 32 bits": (
         BASE.with_columns(pl.col("score") * 1e300), {"baseline": "a", "conventions": "trec_eval 9"},
         "Biggest changes per query",
@@ -1130,7 +1134,10 @@ CASES = {
         "(?s)(?=.*were removed before)(?=.*exact mean over all orders)",
     ),
     "a null run": (
-        BASE.with_columns(run=pl.when(pl.col("run") == "a").then("run")), {"baseline": "a"}, "null",
+        BASE.filter(pl.col("score").is_not_null()).with_columns(
+            run=pl.when(pl.col("run") == "a").then("run")
+        ),
+        {"baseline": "a"}, "null",
     ),
     "many runs": (
         pr.datasets.search_log(20, 5, runs=14), {},
@@ -1208,7 +1215,6 @@ def test_an_error_leaves_nothing_behind_and_what_was_there(log, tmp_path):
             pr.errors.ArgumentError,
             "`baseline` needs a column of runs",
         ),
-        ({"run": "run", "by": "run"}, pr.errors.ArgumentError, "is the column of runs"),
         ({"slices": "land"}, pr.errors.SchemaError, "column 'land' .`slices`. not found"),
         ({"slices": "run"}, pr.errors.ArgumentError, "`slices` contains the column of runs"),
         ({"show": "titel"}, pr.errors.SchemaError, "column 'titel' .`show`. not found"),
@@ -1224,6 +1230,11 @@ def test_an_error_leaves_nothing_behind_and_what_was_there(log, tmp_path):
             {"baseline": 1},
             pr.errors.ArgumentError,
             "`baseline` must be a value of the column 'run'",
+        ),
+        (
+            {"columns": {"score": ["score"]}},
+            pr.errors.SchemaError,
+            "already has a column 'run'",
         ),
         (
             {"predicted_label": "llm"},

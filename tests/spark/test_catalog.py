@@ -111,10 +111,9 @@ def test_a_table_that_cannot_be_tuned(spark: Any) -> None:
             pr.tune_fusion(rows, "ndcg@5").toArrow()
 
 
-@pytest.mark.parametrize("exclude_seen", [False, True])
-def test_attributes_of_documents(spark: Any, exclude_seen: bool) -> None:
+def test_attributes_of_documents(spark: Any) -> None:
     metrics = [pr.long_tail_share(5), pr.unseen_share(5), "ndcg@10"]
-    options = {"by": "run", "items": ITEMS, "history": SEEN, "exclude_seen": exclude_seen}
+    options = {"by": "run", "items": ITEMS, "history": SEEN}
     here = "`items` has no row for some retrieved documents"
     with pytest.warns(pr.errors.RankWarning, match=here):
         expected = pr.per_query(LOG, metrics, **options)

@@ -198,7 +198,7 @@ def test_scores_positions_and_expressions(spark: Any) -> None:
     table = on_spark(spark, rows, 4)
     for options in (
         {"position": "place"},
-        {"scores": ["score", "other"], "by": "country"},
+        {"score": ["score", "other"], "by": "country"},
         {"score": pl.col("score") - pl.col("place")},
         {"score": "-place"},
     ):
@@ -331,7 +331,7 @@ def test_differences_of_estimates(spark: Any, normalize: str) -> None:
     rows = pr.datasets.click_log(60, 5, sessions=6).collect()
     rows = rows.with_columns(label=pr.clicks.inverse_propensity(), of="query").drop("query")
     options = {
-        "query": "session", "scores": ["score", "new"], "baseline": "score",
+        "query": "session", "score": ["score", "new"], "baseline": "score",
         "normalize": normalize, "cluster": "of",
     }  # fmt: skip
     here = pr.clicks.estimate(rows, ["dcg@3", "p@2"], **options)

@@ -46,7 +46,7 @@ assert_type(pr.catalog.exposure(lazy, 5), pl.LazyFrame)
 assert_type(pr.catalog.summary(eager, items=lazy), pl.DataFrame)
 assert_type(pr.catalog.awrf(eager, doc_groups=eager), pl.DataFrame)
 assert_type(pr.judges.agreement(lazy, reference="human"), pl.LazyFrame)
-assert_type(pr.judges.confusion(eager, labels=["human", "llm"]), pl.DataFrame)
+assert_type(pr.judges.confusion(eager, label=["human", "llm"]), pl.DataFrame)
 assert_type(
     pr.judges.corrected(lazy, "dcg@10", judge="llm", human="human", probability="p", by="run"),
     pl.LazyFrame,
