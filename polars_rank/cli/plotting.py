@@ -184,11 +184,13 @@ def _fusion(log: pl.LazyFrame, run: str | None, source: Source, chart: Chart) ->
     metric = _metric(source) or misused(_NO_METRIC)
     if run is None:
         misused("a chart of a fusion needs the column of the run; name it with --run")
-    options = {**source.columns, "conventions": changed_conventions(source.definitions)}
+    options = {
+        **source.columns, "run": run, "conventions": changed_conventions(source.definitions),
+    }  # fmt: skip
     del options["position"]
     candidates = o.candidates_of(chart.candidates)
     tuning, curve = (
-        tune_fusion(log, metric, candidates, step=chart.step, curve=each, run=run, **options)
+        tune_fusion(log, metric, candidates, step=chart.step, curve=each, **options)
         for each in (False, True)
     )
     return charts.fusion(curve, tuning)

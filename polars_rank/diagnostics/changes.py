@@ -87,7 +87,7 @@ def movers(
         row per query, without documents.
     by
         Columns that split the table.
-    query, doc, label, position
+    query, doc, score, label, position
         As in `evaluate`.
     keep
         Columns to keep that are constant within a query, such as its text.

@@ -547,7 +547,7 @@ def in_order(term: Term, k: int | None = None) -> Listed:
     ...     "query": 1, "score": [4.0, 3.0, 2.0, 1.0], "label": [1, 0, 2, 1],
     ... })
     >>> pr.per_query(log, ["drops@3", "drops"]).row(0)
-    (1, 1, 2)
+    (1, 1.0, 2.0)
     """
     return Listed(term_of(term), "rank", None if k is None else whole_number("k", k))
 
@@ -800,7 +800,7 @@ def ratio(part: Value | float, whole: Value) -> Value:
     >>> log = pl.DataFrame({
     ...     "query": [1, 1, 2], "score": [2.0, 1.0, 1.0], "label": [0, 1, 0],
     ... })
-    >>> pr.per_query(log, "found@2")["found@2"].to_list()
+    >>> pr.per_query(log, "found@2", undefined="null")["found@2"].to_list()
     [1.0, None]
     """
     return Value.mapped(quotient, (part, whole))

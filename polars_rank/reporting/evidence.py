@@ -181,6 +181,7 @@ def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> 
         frame = frame.with_columns(pl.struct(question.by).alias(_GROUPS))
         query = [_GROUPS, *query]
     options = {**question.options, "query": query, "weight": question.weight}
+    del options["progress"]
     with no_warnings():
         return known_bounds(frame, question.first, **options)
 

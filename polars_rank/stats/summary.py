@@ -160,7 +160,7 @@ def summarize(
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
-    >>> values = pl.DataFrame({"query": [1, 2, 3, 4], "rr": [1.0, 0.5, 0.5, None]})
+    >>> values = pl.DataFrame({"query": range(6), "rr": [0.8, 0.5, 0.4, 0.7, 0.6, None]})
     >>> pr.summarize(values, confidence=0.9)
     shape: (1, 5)
     ┌────────┬──────┬──────────┬──────────┬─────────┐
@@ -168,7 +168,7 @@ def summarize(
     │ ---    ┆ ---  ┆ ---      ┆ ---      ┆ ---     │
     │ str    ┆ f64  ┆ f64      ┆ f64      ┆ i64     │
     ╞════════╪══════╪══════════╪══════════╪═════════╡
-    │ rr     ┆ 0.5  ┆ 0.019622 ┆ 0.980378 ┆ 4       │
+    │ rr     ┆ 0.6  ┆ 0.449256 ┆ 0.750744 ┆ 6       │
     └────────┴──────┴──────────┴──────────┴─────────┘
 
     Parameters

@@ -358,7 +358,6 @@ VALUES = table(random_values(8))
         (VALUES, {"judge": "model"}, pr.errors.SchemaError, "column 'model' .`judge`. not found"),
         (VALUES, {"run": "judge"}, pr.errors.ArgumentError, "used for both `judge` and `run`"),
         (VALUES, {"query": "judge"}, pr.errors.ArgumentError, "used for both `judge` and `query`"),
-        (VALUES, {"by": "run"}, pr.errors.ArgumentError, "`by`. is the column of runs"),
         (
             VALUES.with_columns(runs=1), {"by": "runs"},
             pr.errors.ArgumentError, "has the name of a result",

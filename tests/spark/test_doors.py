@@ -150,7 +150,7 @@ def test_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_errors_of_workers_have_their_parameters(spark: Any) -> None:
     log = pr.datasets.search_log(5).drop("run").collect()
-    with pytest.raises(pr.errors.DataError, match="or another treatment$") as caught:
+    with pytest.raises(pr.errors.DataError, match="has duplicates: ") as caught:
         sessions.fetched(pr.evaluate(on_spark(spark, log), "rr"))
     assert caught.value.parameters == ("doc", "by", "query", "duplicates")
 
