@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
-from polars_rank._params import check_types, number, one_of, public, threshold
+from polars_rank._params import OPTIONS, check_types, number, one_of, public, threshold
 from polars_rank.discounts import jarvelin
 from polars_rank.errors import ArgumentError, hint, short, warn
 from polars_rank.gains import at_least
@@ -57,6 +57,8 @@ Undefined: TypeAlias = Literal["zero", "skip", "one", "null"]
 QuerySet: TypeAlias = Literal["all", "judged", "retrieved", "both"]
 Unjudged: TypeAlias = Literal["nonrelevant", "removed"]
 Counts: TypeAlias = Literal["sum", "mean"]
+#: A preset by its name, conventions, or some of their fields.
+ConventionsLike: TypeAlias = "Conventions | str | Mapping[str, Any]"
 
 TIES = get_args(Ties)
 DUPLICATES = get_args(Duplicates)
@@ -71,6 +73,26 @@ _CHOICES: dict[str, tuple[object, ...]] = {
 }
 
 
+class Definitions(TypedDict, total=False):
+    """The fields of `Conventions` that functions also take as keywords."""
+
+    ties: Ties | None
+    rel: float | None
+    undefined: Undefined | Mapping[str, Undefined] | None
+    query_set: QuerySet | None
+    unjudged: Unjudged | None
+    duplicates: Duplicates | None
+    counts: Counts | None
+    float32_scores: bool | None
+    text_ids: bool | None
+    gain_from: float | None
+    parameters: Mapping[str, Any] | None
+    exceptions: Mapping[str, Mapping[str, Any]] | None
+
+
+OPTIONS["Definitions"] = [*Definitions.__annotations__]
+
+
 @dataclass(frozen=True)
 class Conventions:
     """Metric definitions that differ between tools, such as ties and undefined values.
@@ -80,25 +102,40 @@ class Conventions:
     name
         Name of the tool or preset.
     ties
-        Order of documents with tied scores; see `rank`. None: by document id, descending, if
-        there are document ids, otherwise "worst".
+        Order of documents with equal scores: "doc" (id descending; the default if there are
+        ids), "doc_ascending", "best" or "worst" (higher or lower label first; "worst" is the
+        default without ids), "input" (order of rows), or "expected": the mean over all orders of
+        tied documents (McSherry & Najork, 2008), which is exact and has a closed form for most
+        metrics; the others raise `ArgumentError`.
     rel
-        Lowest relevant label.
+        Lowest relevant label. Labels are compared as Float64: 0.7 as Float32 is 0.699999988, and
+        below 0.7.
     undefined
-        What an undefined metric counts as in the mean: "zero", "one", "skip" (leave the query out),
-        or "null" (the mean is null). Or a mapping to these from names of metrics, such as "ndcg"
-        for NDCG at all cutoffs, or of columns, such as "ndcg@10", with "*" for all others. Names of
-        columns take precedence. By default, each metric counts as its definition says, and an
-        expression that is null does not count.
+        What a metric counts as where it is undefined for a ranking: "zero", "one" (as in LightGBM),
+        "skip" to leave the ranking out of the mean, "null" to make the mean null, or a mapping to
+        these from names of metrics ("ndcg", for all cutoffs) or of result columns ("ndcg@10"), with
+        "*" for the rest. Names of columns take precedence. Default: 0 for metrics of which 0 is the
+        worst value, such as NDCG and recall; others, such as AUC and correlations, do not count.
+        `list_metrics` has a column with these defaults. In an expression of metrics, they are
+        replaced before the expression is computed, so that the mean of `1 - m` is 1 minus the mean
+        of `m`. An expression that is null all the same does not count.
     query_set
-        Queries that the mean includes: "all", or those with at least one "judged" document, one
-        "retrieved" document, or one of each ("both").
+        Rankings that count: "all" (with several labels, those of queries that the judge labeled),
+        "judged" (with at least one judged document, as `trec_eval -c`), "retrieved" (with at least
+        one retrieved document), or "both".
     unjudged
-        Retrieved documents without a label are "nonrelevant", or "removed" before documents are
-        ranked (condensed rankings).
+        Treatment of retrieved documents without a label: "nonrelevant", or "removed" from the
+        ranking before ranks are computed (condensed rankings).
     duplicates
-        Treatment of a document that occurs more than once in a ranking: "error", "max" (keep the
-        row with the highest score) or "first" (keep the first row).
+        Treatment of a document that occurs more than once in a ranking:
+
+        - "error": raise `DataError`;
+        - "max": keep the row with the highest score, or of equal scores the first row;
+        - "first": keep the first row.
+
+        A document has the label of the row that is kept; `DataError` if one row of a document has
+        only a score and another one only a label, as in judgments that were not joined. Without
+        document ids, rows have no copies.
     counts
         Aggregate of counts, such as `num_retrieved`, over the queries: "sum" or "mean".
     float32_scores
@@ -411,10 +448,12 @@ def _spellings() -> Mapping[str, Conventions]:
     return {**presets, "sklearn": SKLEARN}
 
 
-def named(conventions: Conventions | str, parameter: str = "conventions") -> Conventions:
-    """Return the preset with a name such as "lightgbm"; return `Conventions` unchanged."""
+def named(conventions: ConventionsLike, parameter: str = "conventions") -> Conventions:
+    """Return the preset with a name such as "lightgbm", or the conventions with some fields."""
     if isinstance(conventions, Conventions):
         return conventions
+    if isinstance(conventions, Mapping):
+        return POLARS_RANK.but(**{str(field): value for field, value in conventions.items()})
     preset = preset_of(conventions) if isinstance(conventions, str) else None
     if preset is None:
         known = sorted(_PRESET_OF)
@@ -427,7 +466,9 @@ def named(conventions: Conventions | str, parameter: str = "conventions") -> Con
 
 
 def read_metrics(
-    metrics: Metrics, conventions: Conventions | str | None = None, parameter: str = "metrics"
+    metrics: Metrics,
+    conventions: ConventionsLike | None = None,
+    parameter: str = "metrics",
 ) -> list[pl.Expr]:
     """Return metrics as expressions; names that differ between tools follow the conventions."""
     return resolve(

@@ -12,7 +12,7 @@ import polars as pl
 
 from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, public, whole_number
-from polars_rank.conventions import POLARS_RANK, Conventions, counted_as, named
+from polars_rank.conventions import POLARS_RANK, Conventions, ConventionsLike, counted_as, named
 from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.parameters import Evaluation, check_single
@@ -108,7 +108,7 @@ _TITLES = {
 
 
 @public
-def explain(metric: str | Metric, conventions: Conventions | str = POLARS_RANK) -> str:
+def explain(metric: str | Metric, conventions: ConventionsLike = POLARS_RANK) -> str:
     """Return the definition of a metric under conventions, in words.
 
     Parameters
@@ -227,8 +227,8 @@ def _lines_of_means(metric: Metric, conventions: Conventions) -> Iterator[tuple[
 def explain_difference(
     frame: Any,
     metric: str | Metric,
-    a: Conventions | str,
-    b: Conventions | str,
+    a: ConventionsLike,
+    b: ConventionsLike,
     *,
     n: int = 3,
     duplicates: Duplicates | None = None,

@@ -192,6 +192,7 @@ ALLOWED = {
     "Names": "[]",
     "Sequence": "[]",
     "Mapping": "{}",
+    "ConventionsLike": "{}",
 }
 #: Other values that a parameter, or one of a function, may allow. A string names a column of a
 #: table that the function does not have, or one that is not read.

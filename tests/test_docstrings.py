@@ -66,6 +66,10 @@ def test_each_parameter_is_described_once(function: object) -> None:
     text = inspect.getdoc(function).partition("Parameters\n----------\n")[2]
     entries = ENTRY.findall(text.partition("\n\nReturns\n")[0] + "\n")
     described = [name for names, _ in entries for name in names.split(", ")]
-    parameters = [name for name in inspect.signature(function).parameters if name != "options"]
+    parameters = [
+        name
+        for name in inspect.signature(function).parameters
+        if name not in ("options", "definitions")
+    ]
     assert sorted(described) == sorted(each for each in parameters if each != "self")
     assert not any("As in `" in description for _, description in entries)

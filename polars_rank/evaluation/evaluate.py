@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Unpack
 
 import polars as pl
 from polars import selectors
@@ -11,15 +11,7 @@ from polars_rank._docstrings import described_by
 from polars_rank._params import Names
 from polars_rank._polars import source_of_rows
 from polars_rank.columns import RUN, Scores
-from polars_rank.conventions import (
-    POLARS_RANK,
-    Conventions,
-    Duplicates,
-    QuerySet,
-    Ties,
-    Undefined,
-    Unjudged,
-)
+from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.attributes import warned
 from polars_rank.evaluation.means import COUNTED, NUM_RETRIEVED, Means
@@ -28,13 +20,11 @@ from polars_rank.evaluation.rows import RETRIEVED
 from polars_rank.frames.tables import Table, framed, schema_of
 from polars_rank.metrics.names import Metrics, listed
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 @framed
 def evaluate(
     frame: pl.LazyFrame,
+    /,
     metrics: Metrics,
     *,
     query: Names = "query",
@@ -44,18 +34,13 @@ def evaluate(
     position: str | None = None,
     run: str | None = RUN,
     by: Names | None = None,
-    ties: Ties | None = None,
-    rel: float | None = None,
-    unjudged: Unjudged | None = None,
-    query_set: QuerySet | None = None,
-    duplicates: Duplicates | None = None,
-    undefined: Undefined | Mapping[str, Undefined] | None = None,
     weight: str | None = None,
     align: Align | None = None,
     items: Table | None = None,
     history: Table | None = None,
-    conventions: Conventions | str = POLARS_RANK,
+    conventions: ConventionsLike = POLARS_RANK,
     progress: bool = False,
+    **definitions: Unpack[Definitions],
 ) -> pl.LazyFrame:
     """Return the mean of each metric over the queries, for each group.
 
@@ -93,41 +78,6 @@ def evaluate(
         Column or columns of groups, such as the language. A ranking consists of the rows with the
         same `by`, `run` and `query`. The result has the column `run` after those of `by`, or where
         `by` names it.
-    ties
-        Order of documents with equal scores: "doc" (id descending; the default if there are
-        ids), "doc_ascending", "best" or "worst" (higher or lower label first; "worst" is the
-        default without ids), "input" (order of rows), or "expected": the mean over all orders of
-        tied documents (McSherry & Najork, 2008), which is exact and has a closed form for most
-        metrics; the others raise `ArgumentError`.
-    rel
-        Lowest relevant label. Default: 1. Labels are compared as Float64: 0.7 as Float32 is
-        0.699999988, and below 0.7.
-    unjudged
-        Treatment of retrieved documents without a label: "nonrelevant" (default), or "removed"
-        from the ranking before ranks are computed.
-    query_set
-        Rankings that count: "all" (default, except with several labels), "judged" (with at least
-        one judged document, as `trec_eval -c`), "retrieved" (with at least one retrieved document),
-        or "both".
-    duplicates
-        Treatment of a document that occurs more than once in a ranking:
-
-        - "error" (default): raise `DataError`;
-        - "max": keep the row with the highest score, or of equal scores the first row;
-        - "first": keep the first row.
-
-        A document has the label of the row that is kept; `DataError` if one row of a document has
-        only a score and another one only a label, as in judgments that were not joined. Without
-        document ids, rows have no copies.
-    undefined
-        What a metric counts as where it is undefined for a ranking: "zero", "one" (as in LightGBM),
-        "skip" to leave the ranking out of the mean, "null" to make the mean null, or a mapping to
-        these from names of metrics ("ndcg", for all cutoffs) or of result columns ("ndcg@10"), with
-        "*" for the rest. Default: 0 for metrics of which 0 is the worst value, such as NDCG and
-        recall; others, such as AUC and correlations, do not count. `list_metrics` has a column with
-        these defaults. In an expression of metrics, they are replaced before the expression is
-        computed, so that the mean of `1 - m` is 1 minus the mean of `m`. An expression that is null
-        all the same does not count.
     weight
         Column of the weight of each query, such as its traffic: finite, not negative, one value
         per ranking. Means are weighted; sums are sums of weighted values.
@@ -145,11 +95,15 @@ def evaluate(
         Table with one row per query and document that the user has seen before. It adds the column
         `seen` and, for an attribute such as `category`, the lists `history_category`.
     conventions
-        Metric definitions to use, such as "trec_eval" or `pr.conventions.TREC_EVAL`. Parameters
-        of this call take precedence.
+        Metric definitions to use: a preset such as "trec_eval" or `pr.conventions.TREC_EVAL`, a
+        `Conventions`, or a dictionary of its fields.
     progress
         Show a progress bar on a terminal if the evaluation takes longer than two seconds (extra
         "cli").
+    **definitions
+        Fields of `Conventions`, such as `ties="expected"`, `rel=2`, `unjudged="removed"`,
+        `query_set="judged"`, `duplicates="max"` or `undefined="skip"`. They take precedence over
+        `conventions`.
 
     Returns
     -------
@@ -204,18 +158,13 @@ def evaluate(
         position=position,
         run=run,
         by=by,
-        ties=ties,
-        rel=rel,
-        unjudged=unjudged,
-        query_set=query_set,
-        duplicates=duplicates,
-        undefined=undefined,
         weight=weight,
         align=align,
         items=items,
         history=history,
         conventions=conventions,
         progress=progress,
+        **definitions,
     )
     evaluation.check_names(["queries"])
     rankings = plan.per_query(frame, evaluation)  # checks the columns
@@ -231,6 +180,7 @@ def evaluate(
 @framed
 def per_query(
     frame: pl.LazyFrame,
+    /,
     metrics: Metrics,
     *,
     query: Names = "query",
@@ -240,17 +190,12 @@ def per_query(
     position: str | None = None,
     run: str | None = RUN,
     by: Names | None = None,
-    ties: Ties | None = None,
-    rel: float | None = None,
-    unjudged: Unjudged | None = None,
-    query_set: QuerySet | None = None,
-    duplicates: Duplicates | None = None,
-    undefined: Undefined | Mapping[str, Undefined] | None = None,
     keep: Names | None = None,
     items: Table | None = None,
     history: Table | None = None,
-    conventions: Conventions | str = POLARS_RANK,
+    conventions: ConventionsLike = POLARS_RANK,
     progress: bool = False,
+    **definitions: Unpack[Definitions],
 ) -> pl.LazyFrame:
     """Return one row per ranking and one column per metric.
 
@@ -258,17 +203,13 @@ def per_query(
     ----------
     frame, metrics, query, doc, score, label, position, run, by
         As in `evaluate`.
-    ties, rel, unjudged, query_set, duplicates
-        As in `evaluate`.
-    undefined
-        What a metric counts as where it is undefined for a ranking: "zero", "one", "skip" or
-        "null", or a mapping to these from names of metrics ("ndcg", for all cutoffs) or of result
-        columns ("ndcg@10"), with "*" for the rest. "skip" and "null" return null. By default, the
-        values are those of which `evaluate` takes the mean, and null does not count.
     keep
         Columns of the log to keep in the result. They must have one value per ranking.
     items, history, conventions, progress
         As in `evaluate`.
+    **definitions
+        Fields of `Conventions`, as in `evaluate`. With `undefined="null"` or "skip", undefined
+        values are null; by default, they are those of which `evaluate` takes the mean.
 
     Returns
     -------
@@ -343,17 +284,12 @@ def per_query(
         position=position,
         run=run,
         by=by,
-        ties=ties,
-        rel=rel,
-        unjudged=unjudged,
-        query_set=query_set,
-        duplicates=duplicates,
-        undefined=undefined,
         keep=keep,
         items=items,
         history=history,
         conventions=conventions,
         progress=progress,
+        **definitions,
     )
     return per_query_table(frame, evaluation)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack, cast
 
 import polars as pl
 
@@ -34,11 +34,9 @@ from polars_rank.columns import (
 from polars_rank.conventions import (
     POLARS_RANK,
     Conventions,
-    Duplicates,
-    QuerySet,
-    Ties,
+    ConventionsLike,
+    Definitions,
     Undefined,
-    Unjudged,
     check_undefined,
     counted_as,
     named,
@@ -75,18 +73,12 @@ class ColumnOptions(TypedDict, total=False):
     by: Names | None
 
 
-class DefinitionOptions(TypedDict, total=False):
+class DefinitionOptions(Definitions, total=False):
     """The options of `evaluate` that define what is computed, and how."""
 
-    ties: Ties | None
-    rel: float | None
-    unjudged: Unjudged | None
-    query_set: QuerySet | None
-    duplicates: Duplicates | None
-    undefined: Undefined | Mapping[str, Undefined] | None
     items: Table | None
     history: Table | None
-    conventions: Conventions | str
+    conventions: ConventionsLike
 
 
 class RankingOptions(ColumnOptions, DefinitionOptions, total=False):
@@ -196,23 +188,16 @@ class Evaluation(NamedTuple):
         run: str | None = RUN,
         weight: str | None = None,
         align: Align | None = None,
-        duplicates: Duplicates | None = None,
         progress: bool = False,
         items: Table | None = None,
         history: Table | None = None,
-        conventions: Conventions | str = POLARS_RANK,
-        ties: Ties | None = None,
-        rel: float | None = None,
-        unjudged: Unjudged | None = None,
-        query_set: QuerySet | None = None,
-        undefined: Undefined | Mapping[str, Undefined] | None = None,
+        conventions: ConventionsLike = POLARS_RANK,
+        **choices: Unpack[Definitions],
     ) -> Evaluation:
         """Check the parameters of `evaluate` and `per_query` for a log with a schema."""
-        definitions = named(conventions).but(
-            ties=ties, rel=rel, unjudged=unjudged, query_set=query_set, duplicates=duplicates,
-            undefined=undefined,
-        )  # fmt: skip
+        definitions = named(conventions).but(**choices)
         resolved = [] if metrics is None else resolve(metrics, definitions.name)
+        undefined = choices.get("undefined")
         if isinstance(undefined, Mapping):
             check_undefined(undefined, resolved)
         warn_of_uncompared(resolved, definitions)
@@ -235,7 +220,9 @@ class Evaluation(NamedTuple):
             scores=scores,
             labels=labels,
             labeled_in_any_run=(
-                labels is not None and query_set is None and definitions.query_set == "all"
+                labels is not None
+                and choices.get("query_set") is None
+                and definitions.query_set == "all"
             ),
             weight=weight,
             align=align,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import polars as pl
 
@@ -16,7 +16,12 @@ from polars_rank.columns import (
     Scores,
     is_relevant,
 )
-from polars_rank.conventions import POLARS_RANK, Conventions, Duplicates, Ties, Unjudged
+from polars_rank.conventions import (
+    POLARS_RANK,
+    ConventionsLike,
+    Definitions,
+    Duplicates,
+)
 from polars_rank.errors import ArgumentError, SchemaError, short
 from polars_rank.evaluation.attributes import IN_ITEMS, unknown_check
 from polars_rank.evaluation.checks import (
@@ -58,6 +63,7 @@ _INTERNAL = (FAILED, _SCORE, IN_ITEMS, CONFLICT)
 @framed
 def rank(
     frame: pl.LazyFrame,
+    /,
     *,
     query: Names = "query",
     doc: str | None = "doc",
@@ -66,13 +72,10 @@ def rank(
     position: str | None = None,
     run: str | None = RUN,
     by: Names | None = None,
-    ties: Ties | None = None,
-    rel: float | None = None,
-    unjudged: Unjudged | None = None,
-    duplicates: Duplicates | None = None,
     items: Table | None = None,
     history: Table | None = None,
-    conventions: Conventions | str = POLARS_RANK,
+    conventions: ConventionsLike = POLARS_RANK,
+    **definitions: Unpack[Definitions],
 ) -> pl.LazyFrame:
     """Return the ranked table: the log with `rank`, `ideal_rank`, `relevant` and `hits`.
 
@@ -89,12 +92,6 @@ def rank(
         Column of the relevance label, a number. Null: retrieved but not judged.
     position, run, by
         As in `evaluate`.
-    ties
-        Order of documents with equal scores: "doc" (id descending; the default if there are
-        ids), "doc_ascending", "best" or "worst" (higher or lower label first; "worst" is the
-        default without ids), or "input" (order of rows).
-    rel, unjudged, duplicates
-        As in `evaluate`.
     items
         Table with one row per document: the column named by `doc`, and attributes. All its columns
         are joined. `RankWarning` if it has no row for some retrieved documents.
@@ -102,9 +99,12 @@ def rank(
         Table with one row per query and document that the user has seen before. It adds the column
         `seen` and, for each attribute such as `category`, the lists `history_category`.
     conventions
-        Definitions to use, such as "trec_eval" or `pr.conventions.TREC_EVAL`. The ranked table
-        follows `ties`, `rel`, `unjudged`, `float32_scores` and `text_ids`; parameters and
-        exceptions of metrics do not affect it. Parameters of this call take precedence.
+        Definitions to use: a preset such as "trec_eval" or `pr.conventions.TREC_EVAL`, a
+        `Conventions`, or a dictionary of its fields. The ranked table follows `ties`, `rel`,
+        `unjudged`, `duplicates`, `float32_scores` and `text_ids`; parameters and exceptions of
+        metrics do not affect it.
+    **definitions
+        Fields of `Conventions`, such as `ties="input"`. They take precedence over `conventions`.
 
     Returns
     -------
@@ -171,13 +171,10 @@ def rank(
         position=position,
         run=run,
         by=by,
-        ties=ties,
-        rel=rel,
-        unjudged=unjudged,
-        duplicates=duplicates,
         items=items,
         history=history,
         conventions=conventions,
+        **definitions,
     )
     log, columns = evaluation.read(frame)
     if evaluation.scores is not None:

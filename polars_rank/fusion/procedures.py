@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.conventions import Conventions, named
+from polars_rank.conventions import ConventionsLike, named
 from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.evaluation.checks import raise_failed
 from polars_rank.evaluation.evaluate import per_query
@@ -46,7 +46,7 @@ class Tuning:
     metric: pl.Expr
     choices: Choices
     cluster: tuple[str, ...]
-    conventions: Conventions | str
+    conventions: ConventionsLike
 
     @property
     def keys(self) -> list[str]:
@@ -75,7 +75,7 @@ class Tuning:
         return variable(values.schema, self.metric, self.conventions)
 
 
-def variable(schema: pl.Schema, metric: pl.Expr, conventions: Conventions | str) -> Variable:
+def variable(schema: pl.Schema, metric: pl.Expr, conventions: ConventionsLike) -> Variable:
     """Return the metric as a column of per-query values.
 
     Raise `ArgumentError` unless the metric has a mean.

@@ -11,7 +11,7 @@ from polars.io.plugins import register_io_source
 from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names, find_columns, free, integer, names, used_twice
 from polars_rank.columns import without_run
-from polars_rank.conventions import POLARS_RANK, Conventions, named, read_metrics
+from polars_rank.conventions import POLARS_RANK, ConventionsLike, named, read_metrics
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.evaluate import per_query
@@ -75,7 +75,7 @@ def tune_fusion(
     by: Names | None = None,
     cluster: Names | None = None,
     folds: int = 5,
-    conventions: Conventions | str = POLARS_RANK,
+    conventions: ConventionsLike = POLARS_RANK,
 ) -> pl.LazyFrame:
     r"""Choose a method of fusion or its weights, and report its mean on held-out queries.
 
@@ -268,7 +268,7 @@ def _tuning(
     roles: Mapping[str, Any],
     by: Names | None,
     cluster: Names | None,
-    conventions: Conventions | str,
+    conventions: ConventionsLike,
 ) -> tuple[Tuning, tuple[str, ...]]:
     """Return checked parameters, and the columns of groups; nothing is read."""
     metrics = read_metrics(metric, conventions, "metric")

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-    from polars_rank.conventions import Conventions
+    from polars_rank.conventions import ConventionsLike
     from polars_rank.evaluation.parameters import EvaluateOptions
     from polars_rank.plot.runs import Colors
 
@@ -171,7 +171,7 @@ def _retrieved() -> Value:
     return t.num_retrieved()
 
 
-def _measure(metric: str | Metric, conventions: Conventions | str | None) -> Metric:
+def _measure(metric: str | Metric, conventions: ConventionsLike | None) -> Metric:
     requested = read_metrics(metric, conventions, "metric")
     if len(requested) != 1:
         raise ArgumentError(f"a chart shows one metric; found {metric!r} (`metric`)")

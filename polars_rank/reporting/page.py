@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from polars_rank._params import Names
-    from polars_rank.conventions import Conventions
+    from polars_rank.conventions import ConventionsLike
     from polars_rank.metrics.names import Metrics
     from polars_rank.stats.rules import Rules
 
@@ -80,7 +80,7 @@ def report(
     overwrite: bool = False,
     title: str | None = None,
     show: Names | None = None,
-    conventions: Conventions | str = POLARS_RANK,
+    conventions: ConventionsLike = POLARS_RANK,
     columns: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write an HTML report of a log: a single file that works offline.

@@ -10,7 +10,7 @@ import polars as pl
 
 from polars_rank._params import check_column, names
 from polars_rank.columns import run_column, without_run
-from polars_rank.conventions import Conventions, named, read_metrics
+from polars_rank.conventions import Conventions, ConventionsLike, named, read_metrics
 from polars_rank.errors import ArgumentError, hint, short
 from polars_rank.evaluation.parameters import Evaluation, check_single, run_of, several
 from polars_rank.frames.tables import schema_of
@@ -83,7 +83,7 @@ class Question:
         rules: Rules | None,
         undecided: str | None,
         predicted_label: str | None,
-        conventions: Conventions | str,
+        conventions: ConventionsLike,
         columns: Mapping[str, Any] | None,
         progress: bool,
     ) -> Question:

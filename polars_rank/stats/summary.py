@@ -160,7 +160,8 @@ def summarize(
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
-    >>> values = pl.DataFrame({"query": range(6), "rr": [0.8, 0.5, 0.4, 0.7, 0.6, None]})
+    >>> rr = [0.8, 0.5, 0.4, 0.7, 0.6, None]
+    >>> values = pl.DataFrame({"query": range(6), "rr": rr})
     >>> pr.summarize(values, confidence=0.9)
     shape: (1, 5)
     ┌────────┬──────┬──────────┬──────────┬─────────┐

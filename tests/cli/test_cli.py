@@ -28,7 +28,7 @@ from polars_rank.io.trec import Negative
 from polars_rank.metrics import listing
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.aliases import ALIASES
-from polars_rank.evaluation.ranking import Duplicates, Ties
+from polars_rank.conventions import Duplicates, Ties
 
 
 from polars_rank.cli.options import split_names  # noqa: E402

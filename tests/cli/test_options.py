@@ -14,7 +14,7 @@ needs.package("typer", "cli")
 
 from polars_rank.cli import options  # noqa: E402
 from polars_rank.cli.commands import app  # noqa: E402
-from polars_rank.conventions import named  # noqa: E402
+from polars_rank.conventions import Definitions, named  # noqa: E402
 from polars_rank.evaluation import parameters  # noqa: E402
 from polars_rank.plot import __all__ as plots  # noqa: E402
 
@@ -103,6 +103,17 @@ COMPLETE = {
 #: Parameters that are no options of a command, or of any command, and why.
 _LOG = "the argument LOG"
 EXCEPTIONS = {
+    **{
+        ("", name): "in a file for --conventions"
+        for name in (
+            "counts",
+            "float32_scores",
+            "text_ids",
+            "gain_from",
+            "parameters",
+            "exceptions",
+        )
+    },
     **{("", name): _LOG for name in ("frame", "log", "table", "path")},
     ("", "metric"): "--metrics",
     ("", "colors"): "a mapping from runs to colors",
@@ -147,6 +158,12 @@ def test_names_and_defaults_are_those_of_the_library(command: str) -> None:
     described: dict[str, inspect.Parameter] = {}
     for function in reversed(CALLED[command]):
         described |= inspect.signature(function).parameters
+        if "definitions" in described:  # fields of `Conventions`
+            described |= {
+                name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+                for name in Definitions.__annotations__
+                if name not in described
+            }
     shared = 0
     for name, option in inspect.signature(COMMANDS[command]).parameters.items():
         if name in FILES | OWN.get(command, {}).keys():

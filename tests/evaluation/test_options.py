@@ -9,6 +9,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 
+from polars_rank.conventions import Definitions
 from polars_rank.evaluation.parameters import EvaluateOptions, RankingOptions
 
 
@@ -25,8 +26,15 @@ def parameters(function: Any, *omitted: str) -> dict[str, str]:
 
 
 def test_options_are_those_of_evaluate() -> None:
-    assert typed(EvaluateOptions) == parameters(pr.evaluate, "progress")
-    assert typed(RankingOptions) == parameters(pr.per_query, "keep", "progress")
+    fields = typed(Definitions)
+    assert typed(EvaluateOptions) == {**parameters(pr.evaluate, "progress"), **fields}
+    assert typed(RankingOptions) == {**parameters(pr.per_query, "keep", "progress"), **fields}
+
+
+def test_definitions_are_the_fields_of_conventions() -> None:
+    choices = {**pr.Conventions.__dataclass_fields__}
+    del choices["name"]
+    assert {*typed(Definitions)} == {*choices}
 
 
 LOG = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0], "label": [0, 1]})
