@@ -7,7 +7,8 @@ Evaluation:
 - `rank`: ranked table, on which metrics are Polars expressions.
 - `rank_curve`, `pr_curve`: means at each cutoff; precision and recall at each score threshold.
 - `grouped_auc`: mean AUC, weighted by the length of the rankings.
-- `ndcg`, `average_precision`, `reciprocal_rank`, ...: metrics; `list_metrics` returns all of them.
+- `ndcg`, `average_precision`, `reciprocal_rank`, ...: metrics; `metrics` has all of them, and
+  `list_metrics` returns a table.
 - `metric`, `Metric`: metric from its name; type of all metrics.
 
 Comparison and reports:
@@ -56,24 +57,34 @@ from polars_rank import conventions, discounts, errors, gains, metrics, terms
 from polars_rank.conventions import Conventions
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.ranking import rank
-from polars_rank.metrics.agreement import *
-from polars_rank.metrics.beyond_accuracy import *
-from polars_rank.metrics.cascade_models import *
-from polars_rank.metrics.click_metrics import *
-from polars_rank.metrics.cumulated import *
-from polars_rank.metrics.discounted_gain import *
-from polars_rank.metrics.diversity import *
-from polars_rank.metrics.incomplete_judgments import *
-from polars_rank.metrics.intent_aware import *
+from polars_rank.metrics import (
+    alpha_ndcg,
+    average_precision,
+    bpref,
+    cg,
+    dcg,
+    err,
+    f1,
+    fall_out,
+    fbeta,
+    hit_rate,
+    ideal_dcg,
+    intra_list_diversity,
+    judged,
+    ndcg,
+    num_relevant,
+    num_relevant_retrieved,
+    num_retrieved,
+    precision,
+    r_precision,
+    rbp,
+    recall,
+    reciprocal_rank,
+    roc_auc,
+    unjudged,
+)
 from polars_rank.metrics.metric import Metric, define_metric
 from polars_rank.metrics.names import instead, metric
-from polars_rank.metrics.pairwise import *
-from polars_rank.metrics.precision_variants import *
-from polars_rank.metrics.relevance import *
-from polars_rank.metrics.sets import *
-from polars_rank.metrics.subtopic_coverage import *
-from polars_rank.metrics.subtopic_gain import *
-from polars_rank.metrics.user_models import *
 
 if TYPE_CHECKING:
     from polars_rank import catalog, clicks, datasets, diagnostics, judges, plot, stats, trec
@@ -135,6 +146,7 @@ __all__ = [
     "list_metrics",
     "merge",
     "metric",
+    "metrics",
     "moments",
     "per_query",
     "plot",
@@ -152,7 +164,33 @@ __all__ = [
     "trec",
     "tune_fusion",
 ]
-__all__ += metrics.__all__
+#: The metrics that people write by hand; `metrics` has all of them.
+__all__ += [
+    "alpha_ndcg",
+    "average_precision",
+    "bpref",
+    "cg",
+    "dcg",
+    "err",
+    "f1",
+    "fall_out",
+    "fbeta",
+    "hit_rate",
+    "ideal_dcg",
+    "intra_list_diversity",
+    "judged",
+    "ndcg",
+    "num_relevant",
+    "num_relevant_retrieved",
+    "num_retrieved",
+    "precision",
+    "r_precision",
+    "rbp",
+    "recall",
+    "reciprocal_rank",
+    "roc_auc",
+    "unjudged",
+]
 
 #: Modules of public names that are imported on first use, so that a program that only evaluates
 #: does not import the other half of the package.
@@ -196,7 +234,8 @@ if not TYPE_CHECKING:  # type checkers know the names from the imports above
         if name in _SUBMODULES:
             return import_module(f"polars_rank.{name}")
         if name not in _MODULES:
-            advice = instead(name) or _INSTEAD.get(name) or _in_submodule(name)
+            of_metric = f"use pr.metrics.{name}" if name in metrics.__all__ else ""
+            advice = of_metric or instead(name) or _INSTEAD.get(name) or _in_submodule(name)
             remedy = f"; {advice}" if advice else ""
             raise AttributeError(f"module 'polars_rank' has no attribute {name!r}{remedy}")
         value = getattr(import_module(f"polars_rank.{_MODULES[name]}"), name)

@@ -139,7 +139,11 @@ def test_large_labels_and_small_collections_are_refused() -> None:
     with pytest.raises(pr.errors.DataError, match="too large for ERR"):
         pr.evaluate(log, "err")
     assert pr.evaluate(log, "err(max_grade=4)")[0, 1] == pytest.approx((2**4 - 1) / 2**4 / 2)
-    for metric in (pr.mcc(1, size=1), pr.fall_out(size=1), pr.classification_accuracy(size=1)):
+    for metric in (
+        pr.metrics.mcc(1, size=1),
+        pr.fall_out(size=1),
+        pr.metrics.classification_accuracy(size=1),
+    ):
         with pytest.raises(pr.errors.DataError, match="`size` of the collection is 1"):
             pr.evaluate(log, metric)
         assert not pr.rank(log).select(metric).to_series().is_nan().any()
@@ -156,7 +160,7 @@ def test_the_row_of_an_empty_list_is_no_document() -> None:
     plain = (
         pr.rank(log)
         .group_by("query")
-        .agg(pr.classification_accuracy(), pr.utility(d=1))
+        .agg(pr.metrics.classification_accuracy(), pr.metrics.utility(d=1))
         .sort("query")
     )
     assert_close(plain, found)
@@ -574,7 +578,12 @@ def test_long_lists(length: int) -> None:
          "label": [int(i >= length // 2) for i in range(length)]}
     )  # fmt: skip
     perfect = worst_first.with_columns(score=-pl.col("score"))
-    metrics = [pr.ordered_pair_accuracy(), pr.kendall_tau_b(), pr.pair_accuracy(), pr.roc_auc()]
+    metrics = [
+        pr.metrics.ordered_pair_accuracy(),
+        pr.metrics.kendall_tau_b(),
+        pr.metrics.pair_accuracy(),
+        pr.roc_auc(),
+    ]
     names = [metric.output_name for metric in metrics]
     for frame, value in ((worst_first, 0.0), (perfect, 1.0)):
         expected = [value, -1.0, value, value] if not value else [1.0] * 4
@@ -662,7 +671,7 @@ def test_names_with_lists_of_parameters() -> None:
 
 
 UNCLEAR = {
-    "a function in place of its call": (lambda: pr.evaluate(BAD[:9], pr.ndcg), r"pr.ndcg\(\)"),
+    "a function in place of its call": (lambda: pr.evaluate(BAD[:9], pr.ndcg), r"ndcg\(\)"),
     "one cutoff for several": (lambda: pr.rank_curve(BAD[:9], "ndcg", 20), "ks"),
     "explanations of several": (lambda: pr.explain(["ndcg", "ap"]), "must be the name of a metric"),
     "an expression explained": (lambda: pr.explain(pl.len()), "must be the name of a metric"),
@@ -704,7 +713,7 @@ def test_columns_of_any_name(name: str) -> None:
         lambda log, _: pr.evaluate(log, "rr", score="-^x$"),
         lambda log, _: pr.evaluate(log, "rr", weight="^x$"),
         lambda log, _: pr.per_query(log, "rr", keep="^x$"),
-        lambda log, _: pr.evaluate(log, pr.ctr(click="^x$")),
+        lambda log, _: pr.evaluate(log, pr.metrics.ctr(click="^x$")),
         lambda log, _: log.select(pr.clicks.inverse_propensity("^x$")),
         lambda log, _: pr.diagnostics.overlap(log, run="^x$", baseline=1),
         lambda log, _: pr.summarize(pr.per_query(log, "rr", by="x").rename({"x": "^x$"}), by="^x$"),
@@ -803,7 +812,7 @@ def test_32_bit_labels_are_compared_as_64_bit_floats(function: Any) -> None:
 def test_free_standing_metrics_of_any_type(score: pl.DataType, label: pl.DataType) -> None:
     log = pl.DataFrame({"query": 1, "score": [3, 2, 1], "label": [0, 1, 1]})
     log = log.cast({"score": score, "label": label})
-    metrics = [pr.spearman(), pr.kendall_tau_b(), pr.ndcg(), pr.roc_auc(), pr.err()]
+    metrics = [pr.metrics.spearman(), pr.metrics.kendall_tau_b(), pr.ndcg(), pr.roc_auc(), pr.err()]
     plain = pr.rank(log).group_by("query").agg(metrics)
     assert_close(plain, pr.per_query(log, metrics))
 

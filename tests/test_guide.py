@@ -216,7 +216,7 @@ def opened(driver: Any, page: Path, width: int) -> Any:
 
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize(
-    "page", ["index", "gallery", "tasks/rag", "reference/polars_rank.ndcg", "peers"]
+    "page", ["index", "gallery", "tasks/rag", "reference/polars_rank.metrics.ndcg", "peers"]
 )
 def test_axe_finds_no_violation(driver: Any, site: Path, page: str, width: int) -> None:
     axe = (files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
@@ -242,7 +242,7 @@ def test_search_works_without_a_network(driver: Any, site: Path, words: str) -> 
     for _ in range(100):
         if links := driver.execute_script(found):
             time.sleep(0.5)  # results are inserted one by one
-            assert "polars_rank.reciprocal_rank.html" in links[0]
+            assert "polars_rank.metrics.reciprocal_rank.html" in links[0]
             return
         time.sleep(0.1)
     pytest.fail("the search finds nothing")

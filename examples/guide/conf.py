@@ -186,11 +186,13 @@ def _names(path: str) -> list[str]:
     """Return the other names of a public name: in words, and of other tools."""
     name = path.rpartition(".")[2]
     names = [name.replace("_", " ")]
-    if path in _METRICS:
-        summary = (inspect.getdoc(getattr(pr, path)) or "").partition("\n")[0]
+    if name in _METRICS:
+        summary = (inspect.getdoc(getattr(pr.metrics, name)) or "").partition(
+            "\n"
+        )[0]
         title, colon, _ = summary.partition(":")
         names += [title.lower()] if colon else []
-        aliases = _ALIASES[path]
+        aliases = _ALIASES[name]
         names += [*aliases, *(each.replace("_", " ") for each in aliases)]
     return [each for each in dict.fromkeys(names) if each != name]
 
@@ -234,7 +236,7 @@ def _process_docstring(
     text = re.sub(r"\$\$(.+?)\$\$", _display, text, flags=re.DOTALL)
     inline = r"(?<![\w`$\\])\$([^$`\n]+)\$(?![\w$])"
     text = re.sub(inline, r":math:`\1`", text)
-    metric = name.removeprefix("polars_rank.")
+    metric = name.removeprefix("polars_rank.metrics.")
     if metric in _METRICS:
         title = "Range, ties and names in other tools"
         link = f"`{title} <../metrics.html#{metric}>`__\n\n"
@@ -288,9 +290,11 @@ def _write_reference(_app: Sphinx) -> None:
         raise ExtensionError(message)
     sections.append(_heading("Metrics", "=") + _METRICS_TEXT)
     for title, names in _FAMILIES.items():
-        sections.append(_section(title, names, "-"))
+        paths = [f"metrics.{name}" for name in names]
+        sections.append(_section(title, paths, "-"))
     for name in pr.__all__:
-        if isinstance(module := getattr(pr, name), ModuleType):
+        module = getattr(pr, name)
+        if isinstance(module, ModuleType) and module is not pr.metrics:
             summary = (inspect.getdoc(module) or "").partition("\n\n")[0]
             names = [f"{name}.{each}" for each in module.__all__]
             sections.append(_section(f"pr.{name}", names, text=summary))

@@ -172,9 +172,9 @@ FUNCTIONS_OF = {
     ),
     "rocauc": (
         "pr.roc_auc(), or as in RePlay, of the first k documents, "
-        "pl.coalesce(pr.pair_accuracy(k), pr.hit_rate(k))"
+        "pl.coalesce(pr.metrics.pair_accuracy(k), pr.hit_rate(k))"
     ),
-    "categoricaldiversity": "pr.category_count(k) / k",
+    "categoricaldiversity": "pr.metrics.category_count(k) / k",
     "ils": "1 - pr.intra_list_diversity(k, ...)",
     "ee-l": f"'ee_l' of {_EXPECTED}",
     "ee-d": f"'ee_d' of {_EXPECTED}",

@@ -191,7 +191,7 @@ def listed(metrics: Metrics, parameter: str = "metrics") -> list[str | pl.Expr]:
     for item in given:
         if not isinstance(item, (str, pl.Expr)):
             name = getattr(item, "__name__", None)
-            remedy = f"; call it: pr.{name}()" if name in REGISTER else ""
+            remedy = f"; call it: pr.metrics.{name}()" if name in REGISTER else ""
             raise ArgumentError(
                 f"`{parameter}` must be names of metrics or expressions; "
                 f"found {short(item)}{remedy}"

@@ -226,7 +226,7 @@ def _alpha(log: Any, _: Any) -> Any:
 def _novelty(log: Any, train: Any) -> Any:
     import polars_rank as pr
 
-    return pr.evaluate(log, [pr.novelty(10, unknown="zero")], items=train)
+    return pr.evaluate(log, [pr.metrics.novelty(10, unknown="zero")], items=train)
 
 
 def _coverage(log: Any, train: Any) -> Any:

@@ -281,8 +281,8 @@ def test_errors(call: Callable[[], object], error: type[Exception], message: str
         partial(pr.clicks.labels, kind="last"),
         pr.catalog.exposure,
         lambda log: pr.evaluate(log, "ctr"),
-        lambda log: pr.evaluate(log, pr.good_abandonment(good="click", click="shown")),
-        lambda log: pr.evaluate(log, pr.unseen_share(seen="click")),
+        lambda log: pr.evaluate(log, pr.metrics.good_abandonment(good="click", click="shown")),
+        lambda log: pr.evaluate(log, pr.metrics.unseen_share(seen="click")),
     ],
 )
 def test_clicks_that_are_not_counts(function: Callable[..., Any]) -> None:

@@ -483,7 +483,7 @@ def test_rectools_counts_k_documents_of_short_rankings_in_accuracy_and_mcc() -> 
     assert (len(ranking), len(relevant)) == (2, 1)  # the last one is relevant
     assert values["u8"] == pytest.approx((1 + 30 - 5) / 30)
     ours = pr.per_query(
-        recommenders.accuracy_log("RecTools"), pr.classification_accuracy(5, size=30), query="user", doc="item",
+        recommenders.accuracy_log("RecTools"), pr.metrics.classification_accuracy(5, size=30), query="user", doc="item",
         position="position", conventions="rectools",
     )  # fmt: skip
     assert ours.filter(user="u8").item(0, -1) == pytest.approx((1 + 30 - 2) / 30)
@@ -492,9 +492,9 @@ def test_rectools_counts_k_documents_of_short_rankings_in_accuracy_and_mcc() -> 
 def test_replay_computes_roc_auc_of_the_first_k_documents() -> None:
     """It is 1 if all are relevant, and 0 if none is.
 
-    In polars_rank, this is `pl.coalesce(pr.pair_accuracy(k), pr.hit_rate(k))`.
+    In polars_rank, this is `pl.coalesce(pr.metrics.pair_accuracy(k), pr.hit_rate(k))`.
     """
-    metric = pl.coalesce(pr.pair_accuracy(5), pr.hit_rate(5)).alias("RocAuc")
+    metric = pl.coalesce(pr.metrics.pair_accuracy(5), pr.hit_rate(5)).alias("RocAuc")
     options = {"query": "user", "doc": "item", "position": "position", "conventions": "replay"}
     frame = recommenders.accuracy_log("RePlay")
     ours = dict(pr.per_query(frame, metric, **options).select("user", "RocAuc").iter_rows())
@@ -540,7 +540,7 @@ def test_evidently_computes_f_beta_of_mean_precision_and_mean_recall() -> None:
 def test_replay_divides_categorical_diversity_by_k() -> None:
     """In polars_rank, this is `category_count(k) / k`."""
     frame = NEW.with_columns(category=pl.Series(["a", "b"]))
-    found = pr.evaluate(frame, pr.category_count(4) / 4, conventions=pr.conventions.REPLAY)
+    found = pr.evaluate(frame, pr.metrics.category_count(4) / 4, conventions=pr.conventions.REPLAY)
     assert found.item(0, 1) == 2 / 4
 
 

@@ -56,7 +56,9 @@ BEYOND_ACCURACY: dict[tuple[str, str], str | pr.Metric] = {
     ("RePlay", "Surprisal@5"): "Surprisal@5",
     ("RePlay", "Novelty@5"): "Novelty@5",
     ("RePlay", "Unexpectedness@5"): "Unexpectedness(expected='baseline')@5",
-    ("RePlay", "CategoricalDiversity@5"): (pr.category_count(5) / 5).alias("CategoricalDiversity"),
+    ("RePlay", "CategoricalDiversity@5"): (pr.metrics.category_count(5) / 5).alias(
+        "CategoricalDiversity"
+    ),
     ("Evidently", "Novelty@5"): "Novelty@5",
     ("Evidently", "ARP@5"): "ARP(interactions='of_largest')@5",
     ("LensKit", "MeanPopRank@5"): "popularity(interactions='quantile')@5",

@@ -22,14 +22,14 @@ def test_parameters(rel: int, alpha: float, beta: float) -> None:
     )
     alike = {"alpha": alpha, "rel": rel, "grades": "grades"}
     metrics = {
-        "alpha-DCG@5": pr.alpha_dcg(5, **alike),
+        "alpha-DCG@5": pr.metrics.alpha_dcg(5, **alike),
         "alpha-nDCG@5": pr.alpha_ndcg(5, **alike),
-        "ERR-IA@5": pr.err_ia(5, **alike),
-        "nERR-IA@5": pr.nerr_ia(5, **alike),
-        "NRBP": pr.nrbp(beta=beta, **alike),
-        "nNRBP": pr.nnrbp(beta=beta, **alike),
-        "MAP-IA": pr.ap_ia(rel=rel, grades="grades"),
-        "strec@5": pr.subtopic_recall(5, rel=rel, grades="grades"),
+        "ERR-IA@5": pr.metrics.err_ia(5, **alike),
+        "nERR-IA@5": pr.metrics.nerr_ia(5, **alike),
+        "NRBP": pr.metrics.nrbp(beta=beta, **alike),
+        "nNRBP": pr.metrics.nnrbp(beta=beta, **alike),
+        "MAP-IA": pr.metrics.ap_ia(rel=rel, grades="grades"),
+        "strec@5": pr.metrics.subtopic_recall(5, rel=rel, grades="grades"),
     }
     found = pr.per_query(
         log, [metric.alias(name) for name, metric in metrics.items()], conventions="ndeval"

@@ -74,7 +74,10 @@ def test_bands_of_every_metric() -> None:
 
 
 def test_metrics_that_read_documents() -> None:
-    metrics = [pr.num_clicks(1), pl.col("label").filter(pl.col("rank") <= 2).sum().alias("own")]
+    metrics = [
+        pr.metrics.num_clicks(1),
+        pl.col("label").filter(pl.col("rank") <= 2).sum().alias("own"),
+    ]
     log = log_of(LISTS)
     bands = pr.diagnostics.tie_bands(log, metrics)
     for name, ties in (("high", "best"), ("low", "worst")):

@@ -73,7 +73,7 @@ def test_seen_documents_are_excluded(engine: str, duplicates: str) -> None:
     """The result equals that for a log without these rows, with one empty row per lost ranking."""
     metrics = [
         "ndcg@3", "ap", "roc_auc", "recall@2", "bpref", "rr", "fallout@2", "num_retrieved",
-        "num_relevant", pr.novelty(3),
+        "num_relevant", pr.metrics.novelty(3),
     ]  # fmt: skip
     whole = LOG.filter(pl.col("query") == LOG["query"].max())
     history = pl.concat([HISTORY, whole.select(HISTORY.columns)])
@@ -117,7 +117,7 @@ def test_the_number_of_users_is_not_that_of_excluded_documents() -> None:
         "users": [3, None],
     })  # fmt: skip
     history = pl.DataFrame({"query": [1], "doc": ["a"]})
-    metric = pr.novelty(2, unknown="max")
+    metric = pr.metrics.novelty(2, unknown="max")
     found = pr.per_query(pr.catalog.exclude_seen(full, history), metric)
     assert found.rows() == pr.per_query(full.filter(doc="x"), metric).rows() == [(1, None)]
 
@@ -171,7 +171,7 @@ def test_the_number_of_unknown_documents_is_reported(function: Any, lazy: bool) 
 
 
 def test_unknown_documents_that_are_an_error() -> None:
-    metric = pr.novelty(2, unknown="error")
+    metric = pr.metrics.novelty(2, unknown="error")
     log = pl.DataFrame({"query": [1, 2], "doc": [*"ab"], "score": 1.0, "share": [0.5, None]})
     with pytest.raises(pr.errors.DataError, match=r"'share' \(`share`\) has nulls.*'query': 2"):
         pr.evaluate(log, metric)

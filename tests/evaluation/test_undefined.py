@@ -204,7 +204,7 @@ def test_functions_that_cannot_be_pickled_raise() -> None:
 
 
 def test_logarithms_count_as_that_of_their_floor() -> None:
-    metric = pr.log_average_precision(floor=1e-3)
+    metric = pr.metrics.log_average_precision(floor=1e-3)
     for each in (metric, metric.round(12), metric + pl.lit(0.0)):
         values = pr.per_query(TWO, each.alias("x"))["x"]
         assert values[1] == pytest.approx(pl.select(pl.lit(1e-3).log()).item())

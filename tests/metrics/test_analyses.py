@@ -48,14 +48,22 @@ def test_terms_of_documents_beyond_positions(value: Value, deepest: int | None, 
     [
         *(
             (each, False)
-            for each in (pr.classification_accuracy(), pr.fall_out(), pr.mcc(), pr.utility())
+            for each in (
+                pr.metrics.classification_accuracy(),
+                pr.fall_out(),
+                pr.metrics.mcc(),
+                pr.metrics.utility(),
+            )
         ),
-        *((each, True) for each in (pr.classification_accuracy(3), pr.fall_out(3), pr.mcc(3))),
+        *(
+            (each, True)
+            for each in (pr.metrics.classification_accuracy(3), pr.fall_out(3), pr.metrics.mcc(3))
+        ),
         (pr.num_relevant(), False),
-        (pr.set_f(), False),
+        (pr.metrics.set_f(), False),
         (pr.ndcg(), True),
         (pr.ideal_dcg(), True),
-        (pr.kendall_tau_b(), False),
+        (pr.metrics.kendall_tau_b(), False),
     ],
     ids=str,
 )
@@ -71,7 +79,7 @@ def test_reads_order(metric: Metric, ordered: bool) -> None:
         (pr.err(3), True, False),
         (pr.num_retrieved(), False, True),
         (pr.dcg(3, gain=lambda label: pl.lit(1.0)), False, True),
-        (pr.ctr(3), False, False),
+        (pr.metrics.ctr(3), False, False),
         (pl.col("label").mean(), True, False),
         (pl.col("rank").max(), False, False),
     ],

@@ -79,7 +79,7 @@ def test_clicks_and_labels_in_one_call() -> None:
 
 def test_other_columns() -> None:
     log = LOG.rename({"click": "bought", "dwell": "stay"})
-    metric = pr.satisfied_rate(2, seconds=4, dwell="stay", click="bought")
+    metric = pr.metrics.satisfied_rate(2, seconds=4, dwell="stay", click="bought")
     assert str(metric) == "satisfied_rate(seconds=4, dwell='stay', click='bought')@2"
     assert pr.evaluate(log, str(metric), position="position").item(0, 1) == 1.0
     labelled = LOG.select("query", "position", label=pl.col("click").cast(pl.Int8))
@@ -106,9 +106,9 @@ def test_labels_are_required_only_if_they_are_read() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: pr.ctr(click=3), "`click` must be the name of a column; found 3"),
-        (lambda: pr.satisfied_rate(seconds=-1), "`seconds` must be 0 or more; found -1"),
-        (lambda: pr.ctr(0), "`k` must be a positive integer; found 0"),
+        (lambda: pr.metrics.ctr(click=3), "`click` must be the name of a column; found 3"),
+        (lambda: pr.metrics.satisfied_rate(seconds=-1), "`seconds` must be 0 or more; found -1"),
+        (lambda: pr.metrics.ctr(0), "`k` must be a positive integer; found 0"),
     ],
 )
 def test_errors(make: object, message: str) -> None:
@@ -149,7 +149,7 @@ def test_columns_that_are_not_numeric(column: str, metric: str, value: object) -
     [
         ("ctr", "ctr(click='clicked')"),
         ("num_clicks@3", "num_clicks(click='clicked')@3"),
-        (pr.ctr(1) - pr.ctr(), "ctr(click='clicked')@1"),
+        (pr.metrics.ctr(1) - pr.metrics.ctr(), "ctr(click='clicked')@1"),
     ],
 )
 def test_clicks_in_a_column_of_another_name(metric: Any, remedy: str) -> None:

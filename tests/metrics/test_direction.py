@@ -12,8 +12,8 @@ LOW, HIGH = pr.fall_out(2), pr.ndcg(2)
 @pytest.mark.parametrize(
     "metric",
     [
-        LOW, LOW.alias("junk@2"), LOW * 1, 2 * LOW, LOW / 3, LOW + 1, LOW - 1, LOW + pr.max_share(2),
-        (LOW + pr.max_share(2)) / 2, LOW - HIGH, -HIGH, 1 - HIGH, HIGH * -2, HIGH / -0.5,
+        LOW, LOW.alias("junk@2"), LOW * 1, 2 * LOW, LOW / 3, LOW + 1, LOW - 1, LOW + pr.metrics.max_share(2),
+        (LOW + pr.metrics.max_share(2)) / 2, LOW - HIGH, -HIGH, 1 - HIGH, HIGH * -2, HIGH / -0.5,
         -(1 - LOW), LOW.fill_null(0), LOW.round(2), LOW.cast(pl.Float32), (1 - HIGH).alias("miss"),
     ],
     ids=str,

@@ -171,12 +171,15 @@ def test_unknown_documents_and_empty_rankings(
         (lambda: pr.intra_list_diversity(distance="dot"), "`distance` must be one of"),
         (lambda: pr.intra_list_diversity(single="0"), "`single` must be a number or None"),
         (lambda: pr.intra_list_diversity(unknown="zero"), "`unknown` must be one of"),
-        (lambda: pr.calibration(alpha=0), "`alpha` must be a number between 0 and 1"),
-        (lambda: pr.novelty(unknown="drop"), "`unknown` must be one of"),
-        (lambda: pr.novelty(unknown="max", num_users=0), "`num_users` must be a positive integer"),
-        (lambda: pr.popularity(unknown="max"), "`unknown` must be one of"),
-        (lambda: pr.unseen_share(depth="all"), "`depth` must be one of"),
-        (lambda: pr.category_count(category=3), "`category` must be the name of a column"),
+        (lambda: pr.metrics.calibration(alpha=0), "`alpha` must be a number between 0 and 1"),
+        (lambda: pr.metrics.novelty(unknown="drop"), "`unknown` must be one of"),
+        (
+            lambda: pr.metrics.novelty(unknown="max", num_users=0),
+            "`num_users` must be a positive integer",
+        ),
+        (lambda: pr.metrics.popularity(unknown="max"), "`unknown` must be one of"),
+        (lambda: pr.metrics.unseen_share(depth="all"), "`depth` must be one of"),
+        (lambda: pr.metrics.category_count(category=3), "`category` must be the name of a column"),
     ],
 )
 def test_parameters_out_of_range(build: Any, message: str) -> None:

@@ -45,9 +45,9 @@ MORE = [
     pr.ndcg(2, gain="binary", ideal="full"),
     pr.rbp(2, irrelevant="null"),
     pr.err(3, max_grade=4),
-    pr.pfound(3, max_grade=4, decay=0.5),
+    pr.metrics.pfound(3, max_grade=4, decay=0.5),
     pr.judged(2, depth="retrieved"),
-    pr.mcc(2, size=20),
+    pr.metrics.mcc(2, size=20),
 ]
 #: Metrics that are lowest if higher labels come first.
 LOW = {"fall_out", "average_relevance_position", "unjudged", "rbp_residual"}

@@ -15,81 +15,84 @@ EXP2 = {"gain": pr.gains.exp2}
 GRADED = {"max_grade": 3, "min_grade": 1}
 
 METRICS = [
-    pr.set_f(beta=2),
-    pr.utility(a=2, b=-0.5, c=-1, d=0.25),
-    pr.utility(d=1, size=100),
+    pr.metrics.set_f(beta=2),
+    pr.metrics.utility(a=2, b=-0.5, c=-1, d=0.25),
+    pr.metrics.utility(d=1, size=100),
     pr.judged(4, depth="retrieved"),
     pr.r_precision(multiple=0.5),
     pr.r_precision(multiple=1.7),
-    *(pr.interpolated_precision(recall=recall) for recall in (0.1, 0.35, 0.5, 1)),
-    *(pr.interpolated_precision(recall=recall, rounding="nearest") for recall in (0.1, 0.5)),
-    pr.eleven_point(rounding="nearest"),
-    pr.log_average_precision(3, floor=0.2),
-    pr.log_bpref(floor=0.2),
-    pr.g_measure(**EXP2),
-    pr.rndcg(**EXP2),
-    pr.ndcg_rel(**EXP2),
+    *(pr.metrics.interpolated_precision(recall=recall) for recall in (0.1, 0.35, 0.5, 1)),
+    *(
+        pr.metrics.interpolated_precision(recall=recall, rounding="nearest")
+        for recall in (0.1, 0.5)
+    ),
+    pr.metrics.eleven_point(rounding="nearest"),
+    pr.metrics.log_average_precision(3, floor=0.2),
+    pr.metrics.log_bpref(floor=0.2),
+    pr.metrics.g_measure(**EXP2),
+    pr.metrics.rndcg(**EXP2),
+    pr.metrics.ndcg_rel(**EXP2),
     pr.bpref(form="R"),
     pr.fall_out(3, size=50),
-    pr.classification_accuracy(3, size=50),
-    pr.mcc(3, size=50),
+    pr.metrics.classification_accuracy(3, size=50),
+    pr.metrics.mcc(3, size=50),
     pr.err(3, max_grade=2),
     pr.err(max_grade=4),
-    pr.pfound(3, decay=0.5, max_grade=4),
-    pr.rbp_residual(3, p=0.4),
-    pr.sdcg(3, **GRADED),
-    pr.nerr8(20, **GRADED),
-    pr.nerr9(20, **GRADED),
-    pr.nerr10(**GRADED, p=0.6, depth=5),
-    pr.nerr11(**GRADED, T=2.5, depth=5),
-    pr.insq(**GRADED, T=2.5, depth=5),
-    pr.inst(**GRADED, T=2.5),
-    pr.inst(**GRADED, T=0.3, depth=5),
-    pr.bpm(6, **GRADED, T=2.5),
-    pr.pwa(5),
-    *(pr.partial_auc(max_fpr=rate) for rate in (0.1, 0.3, 0.5, 0.99, 1)),
-    pr.top_k_accuracy(1),
-    pr.compat(p=0.6),
-    pr.compat(normalize=False),
+    pr.metrics.pfound(3, decay=0.5, max_grade=4),
+    pr.metrics.rbp_residual(3, p=0.4),
+    pr.metrics.sdcg(3, **GRADED),
+    pr.metrics.nerr8(20, **GRADED),
+    pr.metrics.nerr9(20, **GRADED),
+    pr.metrics.nerr10(**GRADED, p=0.6, depth=5),
+    pr.metrics.nerr11(**GRADED, T=2.5, depth=5),
+    pr.metrics.insq(**GRADED, T=2.5, depth=5),
+    pr.metrics.inst(**GRADED, T=2.5),
+    pr.metrics.inst(**GRADED, T=0.3, depth=5),
+    pr.metrics.bpm(6, **GRADED, T=2.5),
+    pr.metrics.pwa(5),
+    *(pr.metrics.partial_auc(max_fpr=rate) for rate in (0.1, 0.3, 0.5, 0.99, 1)),
+    pr.metrics.top_k_accuracy(1),
+    pr.metrics.compat(p=0.6),
+    pr.metrics.compat(normalize=False),
     pr.rbp(3, p=0.4, graded=True),
     pr.num_relevant_retrieved(3),
-    *(pr.novelty(3, unknown=unknown) for unknown in ("zero", "max")),
-    pr.novelty(3, unknown="max", num_users=40, depth="k"),
-    *(pr.surprisal(3, unknown=unknown) for unknown in ("zero", "max")),
-    pr.surprisal(3, num_users=40),
-    pr.surprisal(5, unknown="max", depth="k"),
-    pr.unseen_share(4, depth="k"),
-    pr.unexpectedness(4, depth="k"),
-    pr.serendipity(4, num_items=30),
-    pr.popularity(3, interactions="users", unknown="skip"),
-    pr.popularity(3, interactions="share", depth="k"),
-    *(pr.long_tail_share(3, unknown=unknown) for unknown in ("zero", "max")),
+    *(pr.metrics.novelty(3, unknown=unknown) for unknown in ("zero", "max")),
+    pr.metrics.novelty(3, unknown="max", num_users=40, depth="k"),
+    *(pr.metrics.surprisal(3, unknown=unknown) for unknown in ("zero", "max")),
+    pr.metrics.surprisal(3, num_users=40),
+    pr.metrics.surprisal(5, unknown="max", depth="k"),
+    pr.metrics.unseen_share(4, depth="k"),
+    pr.metrics.unexpectedness(4, depth="k"),
+    pr.metrics.serendipity(4, num_items=30),
+    pr.metrics.popularity(3, interactions="users", unknown="skip"),
+    pr.metrics.popularity(3, interactions="share", depth="k"),
+    *(pr.metrics.long_tail_share(3, unknown=unknown) for unknown in ("zero", "max")),
     *(pr.intra_list_diversity(4, single=single) for single in (0, 1)),
     pr.intra_list_diversity(3, unknown="null"),
     pr.intra_list_diversity(4, distance="euclidean"),
     pr.intra_list_diversity(4, features="genres", distance="jaccard"),
     pr.intra_list_diversity(4, features="category", distance="category"),
-    pr.category_count(4, category="genres"),
-    pr.category_entropy(4, category="genres"),
-    pr.max_share(4, category="genres"),
-    pr.calibration(4, category="genres", alpha=0.1),
+    pr.metrics.category_count(4, category="genres"),
+    pr.metrics.category_entropy(4, category="genres"),
+    pr.metrics.max_share(4, category="genres"),
+    pr.metrics.calibration(4, category="genres", alpha=0.1),
 ]
 
 WITH_REL = [
     build(rel=2)
     for build in (
-        pr.precision, pr.recall, pr.full_recall, pr.fbeta, pr.f1, pr.hit_rate, pr.r_precision, pr.rbp,
-        pr.average_precision, pr.reciprocal_rank, pr.roc_auc, pr.pr_auc, pr.partial_auc,
-        pr.recall_capped, pr.relative_precision, pr.set_precision, pr.set_recall, pr.set_f,
-        pr.set_ap, pr.set_relative_precision, pr.utility, pr.num_relevant,
-        pr.num_relevant_retrieved, pr.num_nonrelevant_judged_retrieved, pr.fall_out,
-        pr.classification_accuracy, pr.mcc, pr.interpolated_precision, pr.eleven_point, pr.binary_g, pr.yaap,
-        pr.log_average_precision, pr.bpref, pr.log_bpref, pr.inf_ap, pr.pair_accuracy,
-        pr.label_ranking_average_precision, pr.label_ranking_loss, pr.coverage_error,
-        pr.compat, pr.serendipity, pr.rndcg,
+        pr.precision, pr.recall, pr.metrics.full_recall, pr.fbeta, pr.f1, pr.hit_rate, pr.r_precision, pr.rbp,
+        pr.average_precision, pr.reciprocal_rank, pr.roc_auc, pr.metrics.pr_auc, pr.metrics.partial_auc,
+        pr.metrics.recall_capped, pr.metrics.relative_precision, pr.metrics.set_precision, pr.metrics.set_recall, pr.metrics.set_f,
+        pr.metrics.set_ap, pr.metrics.set_relative_precision, pr.metrics.utility, pr.num_relevant,
+        pr.num_relevant_retrieved, pr.metrics.num_nonrelevant_judged_retrieved, pr.fall_out,
+        pr.metrics.classification_accuracy, pr.metrics.mcc, pr.metrics.interpolated_precision, pr.metrics.eleven_point, pr.metrics.binary_g, pr.metrics.yaap,
+        pr.metrics.log_average_precision, pr.bpref, pr.metrics.log_bpref, pr.metrics.inf_ap, pr.metrics.pair_accuracy,
+        pr.metrics.label_ranking_average_precision, pr.metrics.label_ranking_loss, pr.metrics.coverage_error,
+        pr.metrics.compat, pr.metrics.serendipity, pr.metrics.rndcg,
     )
 ]  # fmt: skip
-WITH_REL += [pr.average_precision(3, rel=1.5, norm="min"), pr.pair_accuracy(4, rel=2)]
+WITH_REL += [pr.average_precision(3, rel=1.5, norm="min"), pr.metrics.pair_accuracy(4, rel=2)]
 
 LABELS = {
     "grades": (None, 0, 0, 1, 1, 2, 3, 4),
@@ -111,7 +114,7 @@ def test_equals_its_oracle(labels: str) -> None:
 
 def test_polars_may_share_subexpressions_of_any_metrics() -> None:
     lists = {0: [Doc(i, float(i % 3) if i % 4 else None, (i * 7) % 5 or None) for i in range(11)]}
-    metrics = [pr.inst(max_grade=3, depth=3), *METRICS, *WITH_REL]
+    metrics = [pr.metrics.inst(max_grade=3, depth=3), *METRICS, *WITH_REL]
     ranked, expected = pr.rank(log_of(lists)), truth(metrics, lists).drop("query")
     together = ranked.lazy().select(metrics)
     assert_close(together.collect(engine="in-memory"), expected)
@@ -127,16 +130,20 @@ def test_long_lists() -> None:
         1: [Doc(i, float(i), i % 3 or None) for i in range(100)],
     }
     metrics = [
-        pr.inst(max_grade=4), pr.insq(max_grade=4), pr.nerr10(max_grade=4, p=0.99),
-        pr.nerr11(max_grade=4), pr.kendall_tau_b(), pr.ordered_pair_accuracy(), pr.spearman(),
-        pr.compat(),
+        pr.metrics.inst(max_grade=4), pr.metrics.insq(max_grade=4), pr.metrics.nerr10(max_grade=4, p=0.99),
+        pr.metrics.nerr11(max_grade=4), pr.metrics.kendall_tau_b(), pr.metrics.ordered_pair_accuracy(), pr.metrics.spearman(),
+        pr.metrics.compat(),
     ]  # fmt: skip
     assert_close(pr.per_query(log_of(lists, pl.Float64), metrics), truth(metrics, lists))
 
 
 def test_labels_of_many_values() -> None:
     lists = random_lists(seed=12, labels=tuple(math.sqrt(i) for i in range(200)))
-    metrics = [pr.kendall_tau_b(), pr.ordered_pair_accuracy(), pr.spearman()]
+    metrics = [
+        pr.metrics.kendall_tau_b(),
+        pr.metrics.ordered_pair_accuracy(),
+        pr.metrics.spearman(),
+    ]
     assert_close(pr.per_query(log_of(lists, pl.Float64), metrics), truth(metrics, lists))
 
 
@@ -159,13 +166,16 @@ def test_geometric_mean_of_average_precision() -> None:
     ("build", "message"),
     [
         (lambda: pr.average_precision(rel="2"), "`rel` must be a number"),
-        (lambda: pr.sdcg(None, max_grade=4), "`k` must be a positive integer"),
-        (lambda: pr.sdcg(5, max_grade=0), "`max_grade` must be above `min_grade`"),
+        (lambda: pr.metrics.sdcg(None, max_grade=4), "`k` must be a positive integer"),
+        (lambda: pr.metrics.sdcg(5, max_grade=0), "`max_grade` must be above `min_grade`"),
         (lambda: pr.err(max_grade=0), "`max_grade` must be a number above 0"),
-        (lambda: pr.interpolated_precision(recall=1.5), "`recall` must be a number from 0 to 1"),
-        (lambda: pr.eleven_point(rounding="down"), "`rounding` must be one of"),
+        (
+            lambda: pr.metrics.interpolated_precision(recall=1.5),
+            "`recall` must be a number from 0 to 1",
+        ),
+        (lambda: pr.metrics.eleven_point(rounding="down"), "`rounding` must be one of"),
         (lambda: pr.bpref(form="tfr"), "`form` must be one of"),
-        (lambda: pr.partial_auc(max_fpr=0), "`max_fpr` must be a number between 0 and 1"),
+        (lambda: pr.metrics.partial_auc(max_fpr=0), "`max_fpr` must be a number between 0 and 1"),
         (lambda: pr.r_precision(multiple=0), "`multiple` must be a number above 0"),
         (lambda: pr.fall_out(size=0), "`size` must be a positive integer"),
     ],

@@ -79,7 +79,7 @@ def test_grades_and_weights(rel: int) -> None:
         for name, options in CALLS
         if rel == 1 or "grades" in options
     ]
-    metrics = [getattr(pr, name)(**options) for name, options in calls]
+    metrics = [getattr(pr.metrics, name)(**options) for name, options in calls]
     found = pr.per_query(
         shuffled(with_judgments(lists, covers, weights)), metrics, undefined="null"
     )
@@ -150,7 +150,7 @@ def test_ties_of_the_ideal_ranking_are_broken_by_descending_id_as_text() -> None
 def test_expressions_and_per_query_break_ties_of_the_ideal_ranking_alike(conventions: str) -> None:
     log = pl.DataFrame({"query": 1, "doc": [10, 11, 101], "score": [3.0, 2.0, 1.0], "label": 1,
                         "subtopics": [["a", "b"], ["c", "a"], ["d", "c"]]})  # fmt: skip
-    metrics = [pr.alpha_ndcg(), pr.nerr_ia(), pr.nnrbp(alpha=0.5, beta=0.5)]
+    metrics = [pr.alpha_ndcg(), pr.metrics.nerr_ia(), pr.metrics.nnrbp(alpha=0.5, beta=0.5)]
     ranked = pr.rank(log, conventions=conventions)
     found = ranked.group_by("query").agg(metrics)
     assert_close(pr.per_query(log, metrics, conventions=conventions).select(found.columns), found)
@@ -173,7 +173,7 @@ def test_columns_with_the_reserved_prefix_are_refused(there: bool) -> None:
     for evaluated in (
         lambda: pr.per_query(log, pr.alpha_ndcg(subtopics="polars_rank:x")),
         lambda: pr.per_query(log.lazy(), "alpha_dcg(subtopics='polars_rank:x')").collect(),
-        lambda: log.with_columns(rank=1).select(pr.err_ia(subtopics="polars_rank:x")),
+        lambda: log.with_columns(rank=1).select(pr.metrics.err_ia(subtopics="polars_rank:x")),
     ):
         with pytest.raises(pr.errors.SchemaError, match="'polars_rank:x' has the prefix"):
             evaluated()
@@ -216,10 +216,10 @@ def test_missing_columns() -> None:
     ("build", "message"),
     [
         (lambda: pr.alpha_ndcg(alpha=1.5), "`alpha` must be a number from 0 to 1"),
-        (lambda: pr.nrbp(beta=1), "`beta` must be a number between 0 and 1"),
-        (lambda: pr.d_sharp_ndcg(gamma=-1), "`gamma` must be a number from 0 to 1"),
-        (lambda: pr.alpha_dcg(norm="best"), "`norm` must be one of"),
-        (lambda: pr.ap_ia(subtopics=3), "`subtopics` must be the name of a column"),
+        (lambda: pr.metrics.nrbp(beta=1), "`beta` must be a number between 0 and 1"),
+        (lambda: pr.metrics.d_sharp_ndcg(gamma=-1), "`gamma` must be a number from 0 to 1"),
+        (lambda: pr.metrics.alpha_dcg(norm="best"), "`norm` must be one of"),
+        (lambda: pr.metrics.ap_ia(subtopics=3), "`subtopics` must be the name of a column"),
     ],
 )
 def test_invalid_parameters(build: object, message: str) -> None:
@@ -251,7 +251,7 @@ def test_columns_of_joined_judgments() -> None:
         ("b", 0, [], [], []),
         ("c", 1, ["y"], [1], [0.5]),
     ]
-    value = pr.subtopic_recall(1, grades="grades", weights="weight")
+    value = pr.metrics.subtopic_recall(1, grades="grades", weights="weight")
     assert pr.per_query(joined, value).item(0, 1) == 1
     with pytest.raises(pr.errors.SchemaError, match="column 'topic' .`subtopic`. not found"):
         pr.join_judgments(rankings, judgments, subtopic="topic")

@@ -112,7 +112,7 @@ def test_a_table_that_cannot_be_tuned(spark: Any) -> None:
 
 
 def test_attributes_of_documents(spark: Any) -> None:
-    metrics = [pr.long_tail_share(5), pr.unseen_share(5), "ndcg@10"]
+    metrics = [pr.metrics.long_tail_share(5), pr.metrics.unseen_share(5), "ndcg@10"]
     options = {"by": "run", "items": ITEMS, "history": SEEN}
     here = "`items` has no row for some retrieved documents"
     with pytest.warns(pr.errors.RankWarning, match=here):
