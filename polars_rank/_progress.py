@@ -31,6 +31,12 @@ def watch(log: pl.LazyFrame, total: int | None = None, *, delay: float = 2.0) ->
     `delay`. It shows the number of rows read, rows per second, the remaining time, and the
     peak memory of the process.
 
+    Examples
+    --------
+    >>> from polars_rank._progress import watch
+    >>> watch(pl.LazyFrame({"query": [1, 2]}), total=2).collect().height
+    2
+
     Parameters
     ----------
     log
@@ -50,12 +56,6 @@ def watch(log: pl.LazyFrame, total: int | None = None, *, delay: float = 2.0) ->
     ------
     MissingExtraError
         Without the extra "cli".
-
-    Examples
-    --------
-    >>> from polars_rank._progress import watch
-    >>> watch(pl.LazyFrame({"query": [1, 2]}), total=2).collect().height
-    2
     """
     return watcher(total, delay=delay)(log)
 

@@ -97,6 +97,22 @@ OPTIONS["Definitions"] = [*Definitions.__annotations__]
 class Conventions:
     """Metric definitions that differ between tools, such as ties and undefined values.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": [1, 1, 2], "score": [2.0, 1.0, 1.0], "label": [1, 2, 0],
+    ... })
+    >>> own = pr.Conventions(parameters={"gain": "exp2"}, undefined="one")
+    >>> pr.evaluate(df, "ndcg", conventions=own)
+    shape: (1, 2)
+    ┌─────────┬──────────┐
+    │ queries ┆ ndcg     │
+    │ ---     ┆ ---      │
+    │ u32     ┆ f64      │
+    ╞═════════╪══════════╡
+    │ 2       ┆ 0.898354 │
+    └─────────┴──────────┘
+
     Parameters
     ----------
     name
@@ -164,22 +180,6 @@ class Conventions:
     Notes
     -----
     The log is ranked once per different order of tied documents in `exceptions`.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": [1, 1, 2], "score": [2.0, 1.0, 1.0], "label": [1, 2, 0],
-    ... })
-    >>> own = pr.Conventions(parameters={"gain": "exp2"}, undefined="one")
-    >>> pr.evaluate(df, "ndcg", conventions=own)
-    shape: (1, 2)
-    ┌─────────┬──────────┐
-    │ queries ┆ ndcg     │
-    │ ---     ┆ ---      │
-    │ u32     ┆ f64      │
-    ╞═════════╪══════════╡
-    │ 2       ┆ 0.898354 │
-    └─────────┴──────────┘
     """
 
     name: str = "polars_rank"

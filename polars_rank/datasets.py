@@ -83,6 +83,22 @@ def search_log(
     with little memory. The same arguments always give the same rows, and a run of a longer log
     starts with the rows of a shorter one.
 
+    Examples
+    --------
+    >>> from polars_rank.datasets import search_log
+    >>> log = search_log(100, docs_per_query=(5, 30), seed=7)
+    >>> log.select("run", "query", "doc", "score", "label").head(3).collect()
+    shape: (3, 5)
+    ┌──────┬───────┬─────────┬───────────┬───────┐
+    │ run  ┆ query ┆ doc     ┆ score     ┆ label │
+    │ ---  ┆ ---   ┆ ---     ┆ ---       ┆ ---   │
+    │ str  ┆ i64   ┆ i64     ┆ f64       ┆ i8    │
+    ╞══════╪═══════╪═════════╪═══════════╪═══════╡
+    │ bm25 ┆ 0     ┆ 5199467 ┆ 8.5       ┆ null  │
+    │ bm25 ┆ 0     ┆ 5883281 ┆ 11.587891 ┆ null  │
+    │ bm25 ┆ 0     ┆ 6567095 ┆ null      ┆ 0     │
+    └──────┴───────┴─────────┴───────────┴───────┘
+
     Parameters
     ----------
     queries
@@ -111,22 +127,6 @@ def search_log(
         - ``position``: the position at which the document was shown, 1 = top; null = not shown;
         - ``click``: more likely near the top and with a higher label; null = not shown;
         - ``dwell``: seconds spent on the document; null = not clicked.
-
-    Examples
-    --------
-    >>> from polars_rank.datasets import search_log
-    >>> log = search_log(100, docs_per_query=(5, 30), seed=7)
-    >>> log.select("run", "query", "doc", "score", "label").head(3).collect()
-    shape: (3, 5)
-    ┌──────┬───────┬─────────┬───────────┬───────┐
-    │ run  ┆ query ┆ doc     ┆ score     ┆ label │
-    │ ---  ┆ ---   ┆ ---     ┆ ---       ┆ ---   │
-    │ str  ┆ i64   ┆ i64     ┆ f64       ┆ i8    │
-    ╞══════╪═══════╪═════════╪═══════════╪═══════╡
-    │ bm25 ┆ 0     ┆ 5199467 ┆ 8.5       ┆ null  │
-    │ bm25 ┆ 0     ┆ 5883281 ┆ 11.587891 ┆ null  │
-    │ bm25 ┆ 0     ┆ 6567095 ┆ null      ┆ 0     │
-    └──────┴───────┴─────────┴───────────┴───────┘
     """
     integer("queries", queries, 0, _MAX_COUNT)
     integer("seed", seed)
@@ -170,6 +170,21 @@ def click_log(
     and does not vary. The same arguments always give the same rows, which are generated in batches
     while they are read.
 
+    Examples
+    --------
+    >>> log = pr.datasets.click_log(50, sessions=4, seed=7)
+    >>> log.select("query", "session", "doc", "position", "click").head(3).collect()
+    shape: (3, 5)
+    ┌───────┬─────────┬─────────┬──────────┬───────┐
+    │ query ┆ session ┆ doc     ┆ position ┆ click │
+    │ ---   ┆ ---     ┆ ---     ┆ ---      ┆ ---   │
+    │ i64   ┆ i64     ┆ i64     ┆ i32      ┆ bool  │
+    ╞═══════╪═════════╪═════════╪══════════╪═══════╡
+    │ 0     ┆ 0       ┆ 5126589 ┆ 1        ┆ false │
+    │ 0     ┆ 0       ┆ 3395550 ┆ 6        ┆ false │
+    │ 0     ┆ 0       ┆ 1664511 ┆ 9        ┆ false │
+    └───────┴─────────┴─────────┴──────────┴───────┘
+
     Parameters
     ----------
     queries
@@ -203,21 +218,6 @@ def click_log(
     References
     ----------
     Chuklin, Markov & de Rijke, Click Models for Web Search, 2015: the position-based model.
-
-    Examples
-    --------
-    >>> log = pr.datasets.click_log(50, sessions=4, seed=7)
-    >>> log.select("query", "session", "doc", "position", "click").head(3).collect()
-    shape: (3, 5)
-    ┌───────┬─────────┬─────────┬──────────┬───────┐
-    │ query ┆ session ┆ doc     ┆ position ┆ click │
-    │ ---   ┆ ---     ┆ ---     ┆ ---      ┆ ---   │
-    │ i64   ┆ i64     ┆ i64     ┆ i32      ┆ bool  │
-    ╞═══════╪═════════╪═════════╪══════════╪═══════╡
-    │ 0     ┆ 0       ┆ 5126589 ┆ 1        ┆ false │
-    │ 0     ┆ 0       ┆ 3395550 ┆ 6        ┆ false │
-    │ 0     ┆ 0       ┆ 1664511 ┆ 9        ┆ false │
-    └───────┴─────────┴─────────┴──────────┴───────┘
     """
     integer("queries", queries, 0, _MAX_COUNT)
     integer("docs_per_query", docs_per_query, 1, _CATALOG_SIZES[0] - 1)

@@ -25,6 +25,11 @@ Discount: TypeAlias = "Callable[[pl.Expr], pl.Expr] | Any"
 def log2(rank: pl.Expr) -> pl.Expr:
     """Return the discount 1 / log2(rank + 1): 1 at rank 1, 0.63 at 2, 0.5 at 3.
 
+    Examples
+    --------
+    >>> pl.select(pr.discounts.log2(pl.Series([1, 3]))).to_series().to_list()
+    [1.0, 0.5]
+
     Parameters
     ----------
     rank
@@ -38,11 +43,6 @@ def log2(rank: pl.Expr) -> pl.Expr:
     References
     ----------
     Burges et al., Learning to rank using gradient descent, 2005.
-
-    Examples
-    --------
-    >>> pl.select(pr.discounts.log2(pl.Series([1, 3]))).to_series().to_list()
-    [1.0, 0.5]
     """
     return 1 / (rank.cast(pl.Float64) + 1).log(2)
 
@@ -50,6 +50,11 @@ def log2(rank: pl.Expr) -> pl.Expr:
 @public
 def log(base: float = math.e) -> Discount:
     """Return the discount function 1 / log_base(rank + 1).
+
+    Examples
+    --------
+    >>> pl.select(pr.discounts.log(2)(pl.Series([1, 3]))).to_series().to_list()
+    [1.0, 0.5]
 
     Parameters
     ----------
@@ -60,11 +65,6 @@ def log(base: float = math.e) -> Discount:
     -------
     Discount
         A function of the rank, usable as `discount`.
-
-    Examples
-    --------
-    >>> pl.select(pr.discounts.log(2)(pl.Series([1, 3]))).to_series().to_list()
-    [1.0, 0.5]
     """
     _check_base(base)
     return _Logarithmic("log", base)
@@ -73,6 +73,12 @@ def log(base: float = math.e) -> Discount:
 @public
 def jarvelin(base: float = 2) -> Discount:
     """Return the discount function of the original DCG: 1 / log_base(rank), at most 1.
+
+    Examples
+    --------
+    >>> discount = pr.discounts.jarvelin()
+    >>> pl.select(discount(pl.Series([1, 2, 4]))).to_series().to_list()
+    [1.0, 1.0, 0.5]
 
     Parameters
     ----------
@@ -88,12 +94,6 @@ def jarvelin(base: float = 2) -> Discount:
     References
     ----------
     Jarvelin & Kekalainen, Cumulated gain-based evaluation of IR techniques, 2002.
-
-    Examples
-    --------
-    >>> discount = pr.discounts.jarvelin()
-    >>> pl.select(discount(pl.Series([1, 2, 4]))).to_series().to_list()
-    [1.0, 1.0, 0.5]
     """
     _check_base(base)
     return _Logarithmic("jarvelin", base)
@@ -102,6 +102,11 @@ def jarvelin(base: float = 2) -> Discount:
 @public
 def reciprocal(rank: pl.Expr) -> pl.Expr:
     """Return the discount 1 / rank.
+
+    Examples
+    --------
+    >>> pl.select(pr.discounts.reciprocal(pl.Series([1, 4]))).to_series().to_list()
+    [1.0, 0.25]
 
     Parameters
     ----------
@@ -112,11 +117,6 @@ def reciprocal(rank: pl.Expr) -> pl.Expr:
     -------
     pl.Expr
         Float64 in (0, 1]; null if the rank is null.
-
-    Examples
-    --------
-    >>> pl.select(pr.discounts.reciprocal(pl.Series([1, 4]))).to_series().to_list()
-    [1.0, 0.25]
     """
     return 1 / rank.cast(pl.Float64)
 

@@ -111,6 +111,20 @@ _TITLES = {
 def explain(metric: str | Metric, conventions: ConventionsLike = POLARS_RANK) -> str:
     """Return the definition of a metric under conventions, in words.
 
+    Examples
+    --------
+    >>> print(pr.explain("map@10", "lightgbm"))
+    average_precision(norm='min')@10 under the conventions of LightGBM
+    - definition: Average precision: mean of the precision at the rank of each relevant document.
+    - cutoff: first 10 documents
+    - divisor: the smaller of k and the number of relevant documents
+    - relevant: label above 0.5
+    - tied scores: in the order of the rows
+    - unjudged documents: not relevant, without gain; they keep their rank
+    - undefined where no document is relevant: counts as 1
+    - queries: all
+    - aggregation: mean over queries
+
     Parameters
     ----------
     metric
@@ -130,20 +144,6 @@ def explain(metric: str | Metric, conventions: ConventionsLike = POLARS_RANK) ->
     ------
     ArgumentError
         If the metric is unknown.
-
-    Examples
-    --------
-    >>> print(pr.explain("map@10", "lightgbm"))
-    average_precision(norm='min')@10 under the conventions of LightGBM
-    - definition: Average precision: mean of the precision at the rank of each relevant document.
-    - cutoff: first 10 documents
-    - divisor: the smaller of k and the number of relevant documents
-    - relevant: label above 0.5
-    - tied scores: in the order of the rows
-    - unjudged documents: not relevant, without gain; they keep their rank
-    - undefined where no document is relevant: counts as 1
-    - queries: all
-    - aggregation: mean over queries
     """
     conventions = named(conventions)
     function = function_of(metric) if isinstance(metric, str) else None
@@ -239,6 +239,24 @@ def explain_difference(
     The choices in which `a` and `b` differ are switched from `a` to `b` one after the other, and
     the log is evaluated after each switch.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [1, 3, 0]
+    ... })
+    >>> why = pr.explain_difference(df, "ndcg@10", "polars_rank", "lightgbm")
+    >>> why.select("choice", "a", "b", pl.col("mean", "change").round(4))
+    shape: (3, 5)
+    ┌───────────┬────────┬───────┬────────┬─────────┐
+    │ choice    ┆ a      ┆ b     ┆ mean   ┆ change  │
+    │ ---       ┆ ---    ┆ ---   ┆ ---    ┆ ---     │
+    │ str       ┆ str    ┆ str   ┆ f64    ┆ f64     │
+    ╞═══════════╪════════╪═══════╪════════╪═════════╡
+    │ ties      ┆ worst  ┆ input ┆ 0.3984 ┆ 0.0     │
+    │ gain      ┆ linear ┆ exp2  ┆ 0.3549 ┆ -0.0434 │
+    │ undefined ┆ zero   ┆ one   ┆ 0.8549 ┆ 0.5     │
+    └───────────┴────────┴───────┴────────┴─────────┘
+
     Parameters
     ----------
     frame
@@ -282,24 +300,6 @@ def explain_difference(
     -----
     The change by a choice depends on the choices switched before it. The changes add up to the
     whole difference.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [1, 3, 0]
-    ... })
-    >>> why = pr.explain_difference(df, "ndcg@10", "polars_rank", "lightgbm")
-    >>> why.select("choice", "a", "b", pl.col("mean", "change").round(4))
-    shape: (3, 5)
-    ┌───────────┬────────┬───────┬────────┬─────────┐
-    │ choice    ┆ a      ┆ b     ┆ mean   ┆ change  │
-    │ ---       ┆ ---    ┆ ---   ┆ ---    ┆ ---     │
-    │ str       ┆ str    ┆ str   ┆ f64    ┆ f64     │
-    ╞═══════════╪════════╪═══════╪════════╪═════════╡
-    │ ties      ┆ worst  ┆ input ┆ 0.3984 ┆ 0.0     │
-    │ gain      ┆ linear ┆ exp2  ┆ 0.3549 ┆ -0.0434 │
-    │ undefined ┆ zero   ┆ one   ┆ 0.8549 ┆ 0.5     │
-    └───────────┴────────┴───────┴────────┴─────────┘
     """
     with naming("metric"):
         parsed = read(metric) if isinstance(metric, str) else metric

@@ -41,6 +41,11 @@ LARGEST_EXP2_LABEL = 50
 def linear(label: pl.Expr) -> pl.Expr:
     """Return the label as gain; negative labels are penalties.
 
+    Examples
+    --------
+    >>> pl.select(pr.gains.linear(pl.Series([0, 2, -1]))).to_series().to_list()
+    [0.0, 2.0, -1.0]
+
     Parameters
     ----------
     label
@@ -54,11 +59,6 @@ def linear(label: pl.Expr) -> pl.Expr:
     References
     ----------
     Jarvelin & Kekalainen, Cumulated gain-based evaluation of IR techniques, 2002.
-
-    Examples
-    --------
-    >>> pl.select(pr.gains.linear(pl.Series([0, 2, -1]))).to_series().to_list()
-    [0.0, 2.0, -1.0]
     """
     return label.cast(pl.Float64)
 
@@ -66,6 +66,11 @@ def linear(label: pl.Expr) -> pl.Expr:
 @public
 def exp2(label: pl.Expr) -> pl.Expr:
     """Return the gain 2^label - 1, which emphasizes high labels.
+
+    Examples
+    --------
+    >>> pl.select(pr.gains.exp2(pl.Series([0, 1, 4]))).to_series().to_list()
+    [0.0, 1.0, 15.0]
 
     Parameters
     ----------
@@ -80,11 +85,6 @@ def exp2(label: pl.Expr) -> pl.Expr:
     References
     ----------
     Burges et al., Learning to rank using gradient descent, 2005.
-
-    Examples
-    --------
-    >>> pl.select(pr.gains.exp2(pl.Series([0, 1, 4]))).to_series().to_list()
-    [0.0, 1.0, 15.0]
     """
     return pl.lit(2.0).pow(label.cast(pl.Float64)) - 1
 
@@ -92,6 +92,11 @@ def exp2(label: pl.Expr) -> pl.Expr:
 @public
 def binary(label: pl.Expr) -> pl.Expr:
     """Return the gain 1 for labels of 1 or more, and 0 for other labels.
+
+    Examples
+    --------
+    >>> pl.select(pr.gains.binary(pl.Series([0, 1, 4]))).to_series().to_list()
+    [0.0, 1.0, 1.0]
 
     Parameters
     ----------
@@ -106,11 +111,6 @@ def binary(label: pl.Expr) -> pl.Expr:
     References
     ----------
     Jarvelin & Kekalainen, Cumulated gain-based evaluation of IR techniques, 2002.
-
-    Examples
-    --------
-    >>> pl.select(pr.gains.binary(pl.Series([0, 1, 4]))).to_series().to_list()
-    [0.0, 1.0, 1.0]
     """
     return (label >= 1).cast(pl.Float64)
 
@@ -138,6 +138,12 @@ vars(exp2)["refuses"] = {
 def mapping(gains: Mapping[float, float]) -> Gain:
     """Return a gain function from a mapping of grades to gains.
 
+    Examples
+    --------
+    >>> gain = pr.gains.mapping({0: 0, 1: 3, 2: 10})
+    >>> pl.select(gain(pl.Series([2, 0, 1]))).to_series().to_list()
+    [10.0, 0.0, 3.0]
+
     Parameters
     ----------
     gains
@@ -154,12 +160,6 @@ def mapping(gains: Mapping[float, float]) -> Gain:
     ------
     ArgumentError
         If the mapping is empty, has values that are not finite numbers, or has decreasing gains.
-
-    Examples
-    --------
-    >>> gain = pr.gains.mapping({0: 0, 1: 3, 2: 10})
-    >>> pl.select(gain(pl.Series([2, 0, 1]))).to_series().to_list()
-    [10.0, 0.0, 3.0]
     """
     return _mapped("gains", gains)
 
@@ -241,6 +241,11 @@ class Levels:
 def at_least(lowest: float, gain: Gain = linear) -> Gain:
     """Return a gain function that is 0 for labels below a threshold.
 
+    Examples
+    --------
+    >>> pl.select(pr.gains.at_least(0)(pl.Series([-1, 0, 2]))).to_series().to_list()
+    [0.0, 0.0, 2.0]
+
     Parameters
     ----------
     lowest
@@ -257,11 +262,6 @@ def at_least(lowest: float, gain: Gain = linear) -> Gain:
     ------
     ArgumentError
         If `lowest` is not a number, or `gain` is not a gain function.
-
-    Examples
-    --------
-    >>> pl.select(pr.gains.at_least(0)(pl.Series([-1, 0, 2]))).to_series().to_list()
-    [0.0, 0.0, 2.0]
     """
     number("lowest", lowest, "the lowest label with a gain")
     return _AtLeast(lowest, gain_of(gain))

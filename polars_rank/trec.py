@@ -48,6 +48,19 @@ def write_run(
     query, and rank. As in trec_eval, documents rank by score, and by doc as text if scores are
     tied, both descending.
 
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> log = pl.DataFrame({"query": [7, 7], "doc": [1, 2], "score": [0.25, 0.5]})
+    >>> with TemporaryDirectory() as folder:
+    ...     pr.trec.write_run(log, Path(folder, "a.run"), tag="a")
+    ...     print(Path(folder, "a.run").read_text(), end="")
+    7 Q0 2 1 0.5 a
+    7 Q0 1 2 0.25 a
+
     Parameters
     ----------
     rankings
@@ -73,19 +86,6 @@ def write_run(
     Notes
     -----
     The file appears under its name only when it is complete.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> import polars as pl
-    >>> import polars_rank as pr
-    >>> log = pl.DataFrame({"query": [7, 7], "doc": [1, 2], "score": [0.25, 0.5]})
-    >>> with TemporaryDirectory() as folder:
-    ...     pr.trec.write_run(log, Path(folder, "a.run"), tag="a")
-    ...     print(Path(folder, "a.run").read_text(), end="")
-    7 Q0 2 1 0.5 a
-    7 Q0 1 2 0.25 a
     """
     if tag == "" or any(each.isspace() or not each.isprintable() for each in tag or ""):
         raise ArgumentError(f"`tag` must be text without whitespace; found {tag!r}")
@@ -139,6 +139,19 @@ def write_qrels(
     Documents that were not judged, whose label is null, are left out. A document in several runs
     is written once. Lines are sorted by query and doc.
 
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> log = pl.DataFrame({"query": [7, 7], "doc": ["b", "a"], "label": [0, 2]})
+    >>> with TemporaryDirectory() as folder:
+    ...     pr.trec.write_qrels(log, Path(folder, "qrels"))
+    ...     print(Path(folder, "qrels").read_text(), end="")
+    7 0 a 2
+    7 0 b 0
+
     Parameters
     ----------
     judgments
@@ -163,19 +176,6 @@ def write_qrels(
     -----
     The file appears under its name only when it is complete. Fractional labels are written in
     full, but trec_eval reads only their integer part.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> import polars as pl
-    >>> import polars_rank as pr
-    >>> log = pl.DataFrame({"query": [7, 7], "doc": ["b", "a"], "label": [0, 2]})
-    >>> with TemporaryDirectory() as folder:
-    ...     pr.trec.write_qrels(log, Path(folder, "qrels"))
-    ...     print(Path(folder, "qrels").read_text(), end="")
-    7 0 a 2
-    7 0 b 0
     """
     rows = lazy(judgments, "judgments")
     schema = schema_of(rows)

@@ -39,6 +39,35 @@ def exposure(
     $$\mathrm{exposure}(d) = \sum_{q \,:\, \mathrm{rank}_q(d) \le k}
     w_q \cdot \mathrm{discount}(\mathrm{rank}_q(d))$$
 
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 1, 2, 2], "doc": ["a", "b", "a", "c"],
+    ...     "score": [2.0, 1.0, 2.0, 1.0],
+    ... })
+    >>> pr.catalog.exposure(log, 2)
+    shape: (3, 4)
+    ┌─────┬─────────────┬──────────┬───────┐
+    │ doc ┆ impressions ┆ exposure ┆ share │
+    │ --- ┆ ---         ┆ ---      ┆ ---   │
+    │ str ┆ u32         ┆ f64      ┆ f64   │
+    ╞═════╪═════════════╪══════════╪═══════╡
+    │ a   ┆ 2           ┆ 2.0      ┆ 0.5   │
+    │ b   ┆ 1           ┆ 1.0      ┆ 0.25  │
+    │ c   ┆ 1           ┆ 1.0      ┆ 0.25  │
+    └─────┴─────────────┴──────────┴───────┘
+    >>> pr.catalog.exposure(log, 2, discount="reciprocal").select("doc", "exposure")
+    shape: (3, 2)
+    ┌─────┬──────────┐
+    │ doc ┆ exposure │
+    │ --- ┆ ---      │
+    │ str ┆ f64      │
+    ╞═════╪══════════╡
+    │ a   ┆ 2.0      │
+    │ b   ┆ 0.5      │
+    │ c   ┆ 0.5      │
+    └─────┴──────────┘
+
     Parameters
     ----------
     frame
@@ -101,35 +130,6 @@ def exposure(
     References
     ----------
     Singh & Joachims, Fairness of exposure in rankings, 2018.
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": [1, 1, 2, 2], "doc": ["a", "b", "a", "c"],
-    ...     "score": [2.0, 1.0, 2.0, 1.0],
-    ... })
-    >>> pr.catalog.exposure(log, 2)
-    shape: (3, 4)
-    ┌─────┬─────────────┬──────────┬───────┐
-    │ doc ┆ impressions ┆ exposure ┆ share │
-    │ --- ┆ ---         ┆ ---      ┆ ---   │
-    │ str ┆ u32         ┆ f64      ┆ f64   │
-    ╞═════╪═════════════╪══════════╪═══════╡
-    │ a   ┆ 2           ┆ 2.0      ┆ 0.5   │
-    │ b   ┆ 1           ┆ 1.0      ┆ 0.25  │
-    │ c   ┆ 1           ┆ 1.0      ┆ 0.25  │
-    └─────┴─────────────┴──────────┴───────┘
-    >>> pr.catalog.exposure(log, 2, discount="reciprocal").select("doc", "exposure")
-    shape: (3, 2)
-    ┌─────┬──────────┐
-    │ doc ┆ exposure │
-    │ --- ┆ ---      │
-    │ str ┆ f64      │
-    ╞═════╪══════════╡
-    │ a   ┆ 2.0      │
-    │ b   ┆ 0.5      │
-    │ c   ┆ 0.5      │
-    └─────┴──────────┘
     """
     rankings = Rankings.of(
         frame, k, query=query, doc=doc, score=score, position=position, run=run, by=by, ties=ties

@@ -214,6 +214,27 @@ def group_exposure(
 
     where $m(d, g)$ is the membership of document d in group g.
 
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "doc": ["a", "b", "c"], "score": [3.0, 2.0, 1.0],
+    ... })
+    >>> groups = pl.DataFrame({
+    ...     "doc": ["a", "b", "c"], "group": ["north", "south", "south"],
+    ... })
+    >>> pr.catalog.group_exposure(
+    ...     log, 2, doc_groups=groups, discount="reciprocal"
+    ... )
+    shape: (2, 5)
+    ┌───────┬──────────┬──────────┬──────────┬───────┐
+    │ group ┆ exposure ┆ share    ┆ target   ┆ ratio │
+    │ ---   ┆ ---      ┆ ---      ┆ ---      ┆ ---   │
+    │ str   ┆ f64      ┆ f64      ┆ f64      ┆ f64   │
+    ╞═══════╪══════════╪══════════╪══════════╪═══════╡
+    │ north ┆ 1.0      ┆ 0.666667 ┆ 0.333333 ┆ 2.0   │
+    │ south ┆ 0.5      ┆ 0.333333 ┆ 0.666667 ┆ 0.5   │
+    └───────┴──────────┴──────────┴──────────┴───────┘
+
     Parameters
     ----------
     frame
@@ -290,27 +311,6 @@ def group_exposure(
     References
     ----------
     Singh & Joachims, Fairness of exposure in rankings, 2018.
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": 1, "doc": ["a", "b", "c"], "score": [3.0, 2.0, 1.0],
-    ... })
-    >>> groups = pl.DataFrame({
-    ...     "doc": ["a", "b", "c"], "group": ["north", "south", "south"],
-    ... })
-    >>> pr.catalog.group_exposure(
-    ...     log, 2, doc_groups=groups, discount="reciprocal"
-    ... )
-    shape: (2, 5)
-    ┌───────┬──────────┬──────────┬──────────┬───────┐
-    │ group ┆ exposure ┆ share    ┆ target   ┆ ratio │
-    │ ---   ┆ ---      ┆ ---      ┆ ---      ┆ ---   │
-    │ str   ┆ f64      ┆ f64      ┆ f64      ┆ f64   │
-    ╞═══════╪══════════╪══════════╪══════════╪═══════╡
-    │ north ┆ 1.0      ┆ 0.666667 ┆ 0.333333 ┆ 2.0   │
-    │ south ┆ 0.5      ┆ 0.333333 ┆ 0.666667 ┆ 0.5   │
-    └───────┴──────────┴──────────┴──────────┴───────┘
     """
     parts = GroupExposure.of(
         schema_of(frame), k=k, doc_groups=doc_groups, group=group, target=target,
@@ -398,6 +398,24 @@ def awrf(
     where $p_g$ is the share of group g in the exposure of a ranking, and $t_g$ the share that it
     should have. AWRF is 1 minus the Jensen-Shannon divergence of the two distributions.
 
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "doc": ["a", "b", "c"], "score": [3.0, 2.0, 1.0],
+    ... })
+    >>> groups = pl.DataFrame({
+    ...     "doc": ["a", "b", "c"], "group": ["north", "north", "south"],
+    ... })
+    >>> pr.catalog.awrf(log, doc_groups=groups)
+    shape: (1, 2)
+    ┌───────┬──────────┐
+    │ query ┆ awrf     │
+    │ ---   ┆ ---      │
+    │ i32   ┆ f64      │
+    ╞═══════╪══════════╡
+    │ 1     ┆ 0.994634 │
+    └───────┴──────────┘
+
     Parameters
     ----------
     frame
@@ -471,24 +489,6 @@ def awrf(
     ----------
     Sapiezynski et al., Quantifying the impact of user attention on fair group representation in
     ranked lists, 2019. Ekstrand et al., Overview of the TREC 2022 Fair Ranking Track, 2023.
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": 1, "doc": ["a", "b", "c"], "score": [3.0, 2.0, 1.0],
-    ... })
-    >>> groups = pl.DataFrame({
-    ...     "doc": ["a", "b", "c"], "group": ["north", "north", "south"],
-    ... })
-    >>> pr.catalog.awrf(log, doc_groups=groups)
-    shape: (1, 2)
-    ┌───────┬──────────┐
-    │ query ┆ awrf     │
-    │ ---   ┆ ---      │
-    │ i32   ┆ f64      │
-    ╞═══════╪══════════╡
-    │ 1     ┆ 0.994634 │
-    └───────┴──────────┘
     """
     lowest = lowest_relevant(rel)
     rankings = _rankings(frame, k, target, query, doc, score, label, position, run, by, ties)

@@ -75,6 +75,23 @@ def sampled(
     With `method="rank_mapping"`, the corrected metric is the mean of $f_r$ at ranks in proportion
     to the sampled ranks, $r = 1 + \lfloor (s - 1)(n - 1) / m \rfloor$.
 
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 1, 1, 2, 2, 2], "doc": [1, 2, 3] * 2,
+    ...     "score": [3, 2, 1] * 2, "label": [1, 0, 0, 0, 1, 0],
+    ... })
+    >>> table = pr.catalog.sampled(log, "hit_rate@1", n_items=10, n_sampled=2)
+    >>> table.select("metric", "queries", "sampled", "corrected")
+    shape: (1, 4)
+    ┌────────────┬─────────┬─────────┬───────────┐
+    │ metric     ┆ queries ┆ sampled ┆ corrected │
+    │ ---        ┆ ---     ┆ ---     ┆ ---       │
+    │ str        ┆ u32     ┆ f64     ┆ f64       │
+    ╞════════════╪═════════╪═════════╪═══════════╡
+    │ hit_rate@1 ┆ 2       ┆ 0.5     ┆ 0.093261  │
+    └────────────┴─────────┴─────────┴───────────┘
+
     Parameters
     ----------
     frame
@@ -169,23 +186,6 @@ def sampled(
     Krichene & Rendle, On sampled metrics for item recommendation, 2020. Li et al., On sampling
     top-K recommendation evaluation, 2020. Jin, Li et al., On estimating recommendation evaluation
     metrics under sampling, 2021 (maximum likelihood).
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": [1, 1, 1, 2, 2, 2], "doc": [1, 2, 3] * 2,
-    ...     "score": [3, 2, 1] * 2, "label": [1, 0, 0, 0, 1, 0],
-    ... })
-    >>> table = pr.catalog.sampled(log, "hit_rate@1", n_items=10, n_sampled=2)
-    >>> table.select("metric", "queries", "sampled", "corrected")
-    shape: (1, 4)
-    ┌────────────┬─────────┬─────────┬───────────┐
-    │ metric     ┆ queries ┆ sampled ┆ corrected │
-    │ ---        ┆ ---     ┆ ---     ┆ ---       │
-    │ str        ┆ u32     ┆ f64     ┆ f64       │
-    ╞════════════╪═════════╪═════════╪═══════════╡
-    │ hit_rate@1 ┆ 2       ┆ 0.5     ┆ 0.093261  │
-    └────────────┴─────────┴─────────┴───────────┘
     """
     whole_number("n_items", n_items)
     whole_number("n_sampled", n_sampled)

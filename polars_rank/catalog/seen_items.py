@@ -38,6 +38,23 @@ def exclude_seen(
 ) -> pl.LazyFrame:
     """Drop documents that the user of a ranking has already seen.
 
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 1, 2], "doc": ["a", "b", "a"], "score": [2.0, 1.0, 1.0],
+    ... })
+    >>> history = pl.DataFrame({"query": [1, 2], "doc": ["a", "a"]})
+    >>> pr.catalog.exclude_seen(log, history)
+    shape: (2, 3)
+    ┌───────┬──────┬───────┐
+    │ query ┆ doc  ┆ score │
+    │ ---   ┆ ---  ┆ ---   │
+    │ i64   ┆ str  ┆ f64   │
+    ╞═══════╪══════╪═══════╡
+    │ 1     ┆ b    ┆ 1.0   │
+    │ 2     ┆ null ┆ null  │
+    └───────┴──────┴───────┘
+
     Parameters
     ----------
     frame
@@ -77,23 +94,6 @@ def exclude_seen(
     Judgments of seen documents are dropped, too, so that a relevant document that cannot be
     recommended does not lower recall. To keep these judgments, for example of repeat purchases,
     drop the seen documents before you join the judgments.
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": [1, 1, 2], "doc": ["a", "b", "a"], "score": [2.0, 1.0, 1.0],
-    ... })
-    >>> history = pl.DataFrame({"query": [1, 2], "doc": ["a", "a"]})
-    >>> pr.catalog.exclude_seen(log, history)
-    shape: (2, 3)
-    ┌───────┬──────┬───────┐
-    │ query ┆ doc  ┆ score │
-    │ ---   ┆ ---  ┆ ---   │
-    │ i64   ┆ str  ┆ f64   │
-    ╞═══════╪══════╪═══════╡
-    │ 1     ┆ b    ┆ 1.0   │
-    │ 2     ┆ null ┆ null  │
-    └───────┴──────┴───────┘
     """
     log, own_label = labeled(frame, label)
     columns = Columns.find(
@@ -116,6 +116,24 @@ def exclude_seen(
 @public
 def leave_one_out(time: str, *, n: int = 1, query: Names = "query", doc: str = "doc") -> pl.Expr:
     """Return whether an interaction is the last one of its user: the test set of a split.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 1, 2], "doc": ["a", "b", "a"], "time": [1, 2, 1],
+    ... })
+    >>> test = pr.catalog.leave_one_out("time")
+    >>> log.with_columns(test=test)
+    shape: (3, 4)
+    ┌───────┬─────┬──────┬───────┐
+    │ query ┆ doc ┆ time ┆ test  │
+    │ ---   ┆ --- ┆ ---  ┆ ---   │
+    │ i64   ┆ str ┆ i64  ┆ bool  │
+    ╞═══════╪═════╪══════╪═══════╡
+    │ 1     ┆ a   ┆ 1    ┆ false │
+    │ 1     ┆ b   ┆ 2    ┆ true  │
+    │ 2     ┆ a   ┆ 1    ┆ true  │
+    └───────┴─────┴──────┴───────┘
 
     Parameters
     ----------
@@ -148,24 +166,6 @@ def leave_one_out(time: str, *, n: int = 1, query: Names = "query", doc: str = "
     References
     ----------
     Ji et al., A critical study on data leakage in recommender system offline evaluation, 2023.
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": [1, 1, 2], "doc": ["a", "b", "a"], "time": [1, 2, 1],
-    ... })
-    >>> test = pr.catalog.leave_one_out("time")
-    >>> log.with_columns(test=test)
-    shape: (3, 4)
-    ┌───────┬─────┬──────┬───────┐
-    │ query ┆ doc ┆ time ┆ test  │
-    │ ---   ┆ --- ┆ ---  ┆ ---   │
-    │ i64   ┆ str ┆ i64  ┆ bool  │
-    ╞═══════╪═════╪══════╪═══════╡
-    │ 1     ┆ a   ┆ 1    ┆ false │
-    │ 1     ┆ b   ┆ 2    ┆ true  │
-    │ 2     ┆ a   ┆ 1    ┆ true  │
-    └───────┴─────┴──────┴───────┘
     """
     users = some_names("query", query)
     check_distinct({"time": [time], "doc": [doc], "query": users})

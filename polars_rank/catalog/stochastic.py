@@ -44,6 +44,25 @@ def expected_exposure(
     (0 if d is not in the top k), and $\epsilon^*_d$ is its mean under the ideal policy, which ranks
     all relevant documents of the query in random order above all other documents in random order.
 
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "sample": [1, 1, 2, 2], "doc": ["a", "b"] * 2,
+    ...     "score": [2.0, 1.0, 1.0, 2.0], "label": 1,
+    ... })
+    >>> # Both documents are relevant, and each is on top once.
+    >>> pr.catalog.expected_exposure(
+    ...     log, sample="sample", discount="reciprocal"
+    ... )
+    shape: (1, 4)
+    ┌───────┬──────┬───────┬───────┐
+    │ query ┆ ee_l ┆ ee_d  ┆ ee_r  │
+    │ ---   ┆ ---  ┆ ---   ┆ ---   │
+    │ i32   ┆ f64  ┆ f64   ┆ f64   │
+    ╞═══════╪══════╪═══════╪═══════╡
+    │ 1     ┆ 0.0  ┆ 1.125 ┆ 1.125 │
+    └───────┴──────┴───────┴───────┘
+
     Parameters
     ----------
     frame
@@ -110,25 +129,6 @@ def expected_exposure(
     References
     ----------
     Diaz et al., Evaluating stochastic rankings with expected exposure, 2020.
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": 1, "sample": [1, 1, 2, 2], "doc": ["a", "b"] * 2,
-    ...     "score": [2.0, 1.0, 1.0, 2.0], "label": 1,
-    ... })
-    >>> # Both documents are relevant, and each is on top once.
-    >>> pr.catalog.expected_exposure(
-    ...     log, sample="sample", discount="reciprocal"
-    ... )
-    shape: (1, 4)
-    ┌───────┬──────┬───────┬───────┐
-    │ query ┆ ee_l ┆ ee_d  ┆ ee_r  │
-    │ ---   ┆ ---  ┆ ---   ┆ ---   │
-    │ i32   ┆ f64  ┆ f64   ┆ f64   │
-    ╞═══════╪══════╪═══════╪═══════╡
-    │ 1     ┆ 0.0  ┆ 1.125 ┆ 1.125 │
-    └───────┴──────┴───────┴───────┘
     """
     lowest = lowest_relevant(rel)
     samples, queries = names("sample", sample), some_names("query", query)

@@ -69,6 +69,24 @@ def summary(
     where $x_1 \le \dots \le x_n$ are the exposures of the n documents of the catalog, 0 for one
     that is in no ranking.
 
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 1, 2, 2], "doc": ["a", "b", "a", "c"],
+    ...     "score": [2.0, 1.0, 2.0, 1.0],
+    ... })
+    >>> catalog = pl.DataFrame({"doc": ["a", "b", "c", "d"]})
+    >>> summary = pr.catalog.summary(log, 2, items=catalog)
+    >>> summary.select("recommended", "coverage", "gini", "entropy")
+    shape: (1, 4)
+    ┌─────────────┬──────────┬───────┬─────────┐
+    │ recommended ┆ coverage ┆ gini  ┆ entropy │
+    │ ---         ┆ ---      ┆ ---   ┆ ---     │
+    │ u32         ┆ f64      ┆ f64   ┆ f64     │
+    ╞═════════════╪══════════╪═══════╪═════════╡
+    │ 3           ┆ 0.75     ┆ 0.375 ┆ 1.5     │
+    └─────────────┴──────────┴───────┴─────────┘
+
     Parameters
     ----------
     frame
@@ -175,24 +193,6 @@ def summary(
     Ge, Delgado-Battenfeld & Jannach, Beyond accuracy: evaluating recommender systems by coverage
     and serendipity, 2010. Fleder & Hosanagar, Blockbuster culture's next rise or fall, 2009 (Gini
     index). Jost, Entropy and diversity, 2006 (effective number).
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": [1, 1, 2, 2], "doc": ["a", "b", "a", "c"],
-    ...     "score": [2.0, 1.0, 2.0, 1.0],
-    ... })
-    >>> catalog = pl.DataFrame({"doc": ["a", "b", "c", "d"]})
-    >>> summary = pr.catalog.summary(log, 2, items=catalog)
-    >>> summary.select("recommended", "coverage", "gini", "entropy")
-    shape: (1, 4)
-    ┌─────────────┬──────────┬───────┬─────────┐
-    │ recommended ┆ coverage ┆ gini  ┆ entropy │
-    │ ---         ┆ ---      ┆ ---   ┆ ---     │
-    │ u32         ┆ f64      ┆ f64   ┆ f64     │
-    ╞═════════════╪══════════╪═══════╪═════════╡
-    │ 3           ┆ 0.75     ┆ 0.375 ┆ 1.5     │
-    └─────────────┴──────────┴───────┴─────────┘
     """
     parts = Summary.of(
         schema_of(frame), k, items=items, doc_groups=doc_groups, group=group, top=top,

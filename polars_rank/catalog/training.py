@@ -39,6 +39,23 @@ def popularity(
 
     $$\mathrm{share}(d) = \frac{|\{u : u \text{ interacted with } d\}|}{|\mathrm{users}|}$$
 
+    Examples
+    --------
+    >>> train = pl.DataFrame({
+    ...     "user": [1, 1, 2, 3, 3], "item": ["a", "a", "a", "a", "b"],
+    ... })
+    >>> popularity = pr.catalog.popularity(train, query="user", doc="item")
+    >>> popularity.drop("popularity_rank")
+    shape: (2, 6)
+    ┌──────┬───────┬──────────────┬──────────┬───────────────────┬───────────┐
+    │ item ┆ users ┆ interactions ┆ share    ┆ interaction_share ┆ long_tail │
+    │ ---  ┆ ---   ┆ ---          ┆ ---      ┆ ---               ┆ ---       │
+    │ str  ┆ u32   ┆ u32          ┆ f64      ┆ f64               ┆ bool      │
+    ╞══════╪═══════╪══════════════╪══════════╪═══════════════════╪═══════════╡
+    │ a    ┆ 3     ┆ 4            ┆ 1.0      ┆ 0.8               ┆ false     │
+    │ b    ┆ 1     ┆ 1            ┆ 0.333333 ┆ 0.2               ┆ true      │
+    └──────┴───────┴──────────────┴──────────┴───────────────────┴───────────┘
+
     Parameters
     ----------
     frame
@@ -91,23 +108,6 @@ def popularity(
     ----------
     Abdollahpouri, Burke & Mobasher, Managing popularity bias in recommender systems with
     personalized re-ranking, 2019 (long tail).
-
-    Examples
-    --------
-    >>> train = pl.DataFrame({
-    ...     "user": [1, 1, 2, 3, 3], "item": ["a", "a", "a", "a", "b"],
-    ... })
-    >>> popularity = pr.catalog.popularity(train, query="user", doc="item")
-    >>> popularity.drop("popularity_rank")
-    shape: (2, 6)
-    ┌──────┬───────┬──────────────┬──────────┬───────────────────┬───────────┐
-    │ item ┆ users ┆ interactions ┆ share    ┆ interaction_share ┆ long_tail │
-    │ ---  ┆ ---   ┆ ---          ┆ ---      ┆ ---               ┆ ---       │
-    │ str  ┆ u32   ┆ u32          ┆ f64      ┆ f64               ┆ bool      │
-    ╞══════╪═══════╪══════════════╪══════════╪═══════════════════╪═══════════╡
-    │ a    ┆ 3     ┆ 4            ┆ 1.0      ┆ 0.8               ┆ false     │
-    │ b    ┆ 1     ┆ 1            ┆ 0.333333 ┆ 0.2               ┆ true      │
-    └──────┴───────┴──────────────┴──────────┴───────────────────┴───────────┘
     """
     parts = Popularity.of(head=head, head_of=head_of, crossing=crossing, query=query, doc=doc)
     return parts.finish(parts.add_up(frame))

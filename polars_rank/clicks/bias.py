@@ -64,6 +64,26 @@ def position_bias(
     over the (query, document) pairs that were shown at both positions. Propensities are relative
     to the top position, which has the propensity 1.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": "a",
+    ...     "doc": [1, 1, 1, 1, 2, 2, 2, 2],
+    ...     "position": [1, 1, 2, 2, 1, 1, 2, 2],
+    ...     "click": [1, 1, 1, 0, 1, 0, 0, 0],
+    ... })
+    >>> # (0.5 + 0) / (1 + 0.5) at the second position.
+    >>> pr.clicks.position_bias(df).select("position", "propensity")
+    shape: (2, 2)
+    ┌──────────┬────────────┐
+    │ position ┆ propensity │
+    │ ---      ┆ ---        │
+    │ i64      ┆ f64        │
+    ╞══════════╪════════════╡
+    │ 1        ┆ 1.0        │
+    │ 2        ┆ 0.333333   │
+    └──────────┴────────────┘
+
     Parameters
     ----------
     frame
@@ -163,26 +183,6 @@ def position_bias(
     Position bias estimation for unbiased learning to rank in personal search, 2018: "em". Agresti &
     Coull, Approximate is better than "exact" for interval estimation of binomial proportions, 1998:
     the standard error of "randomized".
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": "a",
-    ...     "doc": [1, 1, 1, 1, 2, 2, 2, 2],
-    ...     "position": [1, 1, 2, 2, 1, 1, 2, 2],
-    ...     "click": [1, 1, 1, 0, 1, 0, 0, 0],
-    ... })
-    >>> # (0.5 + 0) / (1 + 0.5) at the second position.
-    >>> pr.clicks.position_bias(df).select("position", "propensity")
-    shape: (2, 2)
-    ┌──────────┬────────────┐
-    │ position ┆ propensity │
-    │ ---      ┆ ---        │
-    │ i64      ┆ f64        │
-    ╞══════════╪════════════╡
-    │ 1        ┆ 1.0        │
-    │ 2        ┆ 0.333333   │
-    └──────────┴────────────┘
     """
     one_of("method", method, get_args(Method))
     pivot, iterations = whole_number("pivot", pivot), whole_number("iterations", iterations)

@@ -132,6 +132,41 @@ def estimate(
 
     and the self-normalized estimate (SNIPS) is that divided by the mean weight of a ranking.
 
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 1, 2, 2], "score": [0.9, 0.1, 0.8, 0.2],
+    ...     "label": [2.0, 0.0, 0.0, 4.0],
+    ... })
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):  # two rankings are too few
+    ...     means = pr.clicks.estimate(log, "cg@1", normalize="ips")
+    >>> means.select("queries", "cg@1")  # (2 + 0) / 2
+    shape: (1, 2)
+    ┌─────────┬──────┐
+    │ queries ┆ cg@1 │
+    │ ---     ┆ ---  │
+    │ u32     ┆ f64  │
+    ╞═════════╪══════╡
+    │ 2       ┆ 1.0  │
+    └─────────┴──────┘
+    >>> log = log.with_columns(old=pl.col("score").reverse())
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     comparison = pr.clicks.estimate(
+    ...         log, "cg@1", normalize="ips", score=["old", "score"],
+    ...         baseline="old",
+    ...     )
+    >>> # The estimate of "old" is (0 + 4) / 2.
+    >>> comparison.select("run", "mean", "difference", "baseline_mean")
+    shape: (1, 4)
+    ┌───────┬──────┬────────────┬───────────────┐
+    │ run   ┆ mean ┆ difference ┆ baseline_mean │
+    │ ---   ┆ ---  ┆ ---        ┆ ---           │
+    │ enum  ┆ f64  ┆ f64        ┆ f64           │
+    ╞═══════╪══════╪════════════╪═══════════════╡
+    │ score ┆ 1.0  ┆ -1.0       ┆ 2.0           │
+    └───────┴──────┴────────────┴───────────────┘
+
     Parameters
     ----------
     frame
@@ -230,41 +265,6 @@ def estimate(
     Kish, Survey sampling, 1965, and Cochran, Sampling techniques, 1977: variance and effective
     number of clusters.
     Hall, On the removal of skewness by transformation, 1992: interval.
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": [1, 1, 2, 2], "score": [0.9, 0.1, 0.8, 0.2],
-    ...     "label": [2.0, 0.0, 0.0, 4.0],
-    ... })
-    >>> import warnings
-    >>> with warnings.catch_warnings(action="ignore"):  # two rankings are too few
-    ...     means = pr.clicks.estimate(log, "cg@1", normalize="ips")
-    >>> means.select("queries", "cg@1")  # (2 + 0) / 2
-    shape: (1, 2)
-    ┌─────────┬──────┐
-    │ queries ┆ cg@1 │
-    │ ---     ┆ ---  │
-    │ u32     ┆ f64  │
-    ╞═════════╪══════╡
-    │ 2       ┆ 1.0  │
-    └─────────┴──────┘
-    >>> log = log.with_columns(old=pl.col("score").reverse())
-    >>> with warnings.catch_warnings(action="ignore"):
-    ...     comparison = pr.clicks.estimate(
-    ...         log, "cg@1", normalize="ips", score=["old", "score"],
-    ...         baseline="old",
-    ...     )
-    >>> # The estimate of "old" is (0 + 4) / 2.
-    >>> comparison.select("run", "mean", "difference", "baseline_mean")
-    shape: (1, 4)
-    ┌───────┬──────┬────────────┬───────────────┐
-    │ run   ┆ mean ┆ difference ┆ baseline_mean │
-    │ ---   ┆ ---  ┆ ---        ┆ ---           │
-    │ enum  ┆ f64  ┆ f64        ┆ f64           │
-    ╞═══════╪══════╪════════════╪═══════════════╡
-    │ score ┆ 1.0  ┆ -1.0       ┆ 2.0           │
-    └───────┴──────┴────────────┴───────────────┘
     """
     estimates = Estimates.of(
         schema_of(frame), metrics, normalize=normalize, cluster=cluster, baseline=baseline,

@@ -94,6 +94,26 @@ def team_draft(
     not yet in the merged ranking. The ranker with more clicks on its documents wins the ranking;
     see `interleaving_result`.
 
+    Examples
+    --------
+    >>> old = pl.DataFrame({
+    ...     "query": 1, "doc": ["x", "y", "z"], "score": [3.0, 2.0, 1.0],
+    ... })
+    >>> new = pl.DataFrame({
+    ...     "query": 1, "doc": ["y", "w", "x"], "score": [3.0, 2.0, 1.0],
+    ... })
+    >>> pr.clicks.team_draft(old, new, 3, seed=1)
+    shape: (3, 4)
+    ┌───────┬──────────┬─────┬──────┐
+    │ query ┆ position ┆ doc ┆ team │
+    │ ---   ┆ ---      ┆ --- ┆ ---  │
+    │ i32   ┆ u32      ┆ str ┆ str  │
+    ╞═══════╪══════════╪═════╪══════╡
+    │ 1     ┆ 1        ┆ x   ┆ a    │
+    │ 1     ┆ 2        ┆ y   ┆ b    │
+    │ 1     ┆ 3        ┆ z   ┆ a    │
+    └───────┴──────────┴─────┴──────┘
+
     Parameters
     ----------
     a, b
@@ -136,26 +156,6 @@ def team_draft(
     ----------
     Radlinski, Kurup & Joachims, How does clickthrough data reflect retrieval quality?, 2008;
     Schuth et al., Multileaved comparisons for fast online evaluation, 2014.
-
-    Examples
-    --------
-    >>> old = pl.DataFrame({
-    ...     "query": 1, "doc": ["x", "y", "z"], "score": [3.0, 2.0, 1.0],
-    ... })
-    >>> new = pl.DataFrame({
-    ...     "query": 1, "doc": ["y", "w", "x"], "score": [3.0, 2.0, 1.0],
-    ... })
-    >>> pr.clicks.team_draft(old, new, 3, seed=1)
-    shape: (3, 4)
-    ┌───────┬──────────┬─────┬──────┐
-    │ query ┆ position ┆ doc ┆ team │
-    │ ---   ┆ ---      ┆ --- ┆ ---  │
-    │ i32   ┆ u32      ┆ str ┆ str  │
-    ╞═══════╪══════════╪═════╪══════╡
-    │ 1     ┆ 1        ┆ x   ┆ a    │
-    │ 1     ┆ 2        ┆ y   ┆ b    │
-    │ 1     ┆ 3        ┆ z   ┆ a    │
-    └───────┴──────────┴─────┴──────┘
     """
     rankers, columns = _rankers(a, b), _Columns.of(query, doc, score, position, k, seed)
     rounds = k + len(rankers)
@@ -180,6 +180,26 @@ def balanced_interleaving(
 
     The rankers take turns, and each adds the next document of its ranking unless it is already in
     the merged ranking. The first ranker is drawn at random.
+
+    Examples
+    --------
+    >>> old = pl.DataFrame({
+    ...     "query": 1, "doc": ["x", "y", "z"], "score": [3.0, 2.0, 1.0],
+    ... })
+    >>> new = pl.DataFrame({
+    ...     "query": 1, "doc": ["y", "w", "x"], "score": [3.0, 2.0, 1.0],
+    ... })
+    >>> pr.clicks.balanced_interleaving(old, new, 3, seed=1)
+    shape: (3, 6)
+    ┌───────┬──────────┬─────┬──────┬────────┬────────┐
+    │ query ┆ position ┆ doc ┆ team ┆ rank_a ┆ rank_b │
+    │ ---   ┆ ---      ┆ --- ┆ ---  ┆ ---    ┆ ---    │
+    │ i32   ┆ u32      ┆ str ┆ str  ┆ u32    ┆ u32    │
+    ╞═══════╪══════════╪═════╪══════╪════════╪════════╡
+    │ 1     ┆ 1        ┆ x   ┆ a    ┆ 1      ┆ 3      │
+    │ 1     ┆ 2        ┆ y   ┆ b    ┆ 2      ┆ 1      │
+    │ 1     ┆ 3        ┆ w   ┆ b    ┆ null   ┆ 2      │
+    └───────┴──────────┴─────┴──────┴────────┴────────┘
 
     Parameters
     ----------
@@ -226,26 +246,6 @@ def balanced_interleaving(
     ----------
     Joachims, Evaluating retrieval performance using clickthrough data, 2003; Chapelle, Joachims,
     Radlinski & Yue, Large-scale validation and analysis of interleaved search evaluation, 2012.
-
-    Examples
-    --------
-    >>> old = pl.DataFrame({
-    ...     "query": 1, "doc": ["x", "y", "z"], "score": [3.0, 2.0, 1.0],
-    ... })
-    >>> new = pl.DataFrame({
-    ...     "query": 1, "doc": ["y", "w", "x"], "score": [3.0, 2.0, 1.0],
-    ... })
-    >>> pr.clicks.balanced_interleaving(old, new, 3, seed=1)
-    shape: (3, 6)
-    ┌───────┬──────────┬─────┬──────┬────────┬────────┐
-    │ query ┆ position ┆ doc ┆ team ┆ rank_a ┆ rank_b │
-    │ ---   ┆ ---      ┆ --- ┆ ---  ┆ ---    ┆ ---    │
-    │ i32   ┆ u32      ┆ str ┆ str  ┆ u32    ┆ u32    │
-    ╞═══════╪══════════╪═════╪══════╪════════╪════════╡
-    │ 1     ┆ 1        ┆ x   ┆ a    ┆ 1      ┆ 3      │
-    │ 1     ┆ 2        ┆ y   ┆ b    ┆ 2      ┆ 1      │
-    │ 1     ┆ 3        ┆ w   ┆ b    ┆ null   ┆ 2      │
-    └───────┴──────────┴─────┴──────┴────────┴────────┘
     """
     rankers = _rankers(a, b)
     if len(rankers) != len("ab"):

@@ -61,6 +61,19 @@ def interleaving_result(
 
     $$\Delta_{AB} = \frac{wins + ties / 2}{wins + ties + losses} - \frac{1}{2}$$
 
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 1, 2, 2, 3, 3, 4, 4],
+    ...     "team": ["a", "b"] * 4,
+    ...     "click": [0, 1, 0, 1, 1, 0, 0, 0],
+    ... })
+    >>> row = pr.clicks.interleaving_result(log).row(0, named=True)
+    >>> row["wins"], row["ties"], row["losses"]
+    (1, 1, 2)
+    >>> row["delta"], round(row["p_value"], 3)  # (1 + 1 / 2) / 4 - 1 / 2
+    (-0.125, 0.564)
+
     Parameters
     ----------
     frame
@@ -160,19 +173,6 @@ def interleaving_result(
     paired-sample design, 1998: the interval. McNemar, Note on the sampling error of the difference
     between correlated proportions or percentages, 1947: the test. Kish, Survey sampling, 1965, and
     Cochran, Sampling techniques, 1977: clusters.
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": [1, 1, 2, 2, 3, 3, 4, 4],
-    ...     "team": ["a", "b"] * 4,
-    ...     "click": [0, 1, 0, 1, 1, 0, 0, 0],
-    ... })
-    >>> row = pr.clicks.interleaving_result(log).row(0, named=True)
-    >>> row["wins"], row["ties"], row["losses"]
-    (1, 1, 2)
-    >>> row["delta"], round(row["p_value"], 3)  # (1 + 1 / 2) / 4 - 1 / 2
-    (-0.125, 0.564)
     """
     share("confidence", confidence)
     if ranks is not None and (not isinstance(ranks, Mapping) or len(ranks) != len(_PRESENT)):

@@ -51,6 +51,22 @@ def click_through_rates(
 
     where clicks is the number of impressions with a click, however many clicks they had.
 
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": "a", "doc": ["x", "x", "x", "y"], "click": [1, 1, 0, 0]
+    ... })
+    >>> pr.clicks.click_through_rates(log, prior=(1, 1)).drop("label")
+    shape: (2, 5)
+    ┌───────┬─────┬─────────────┬────────┬──────────┐
+    │ query ┆ doc ┆ impressions ┆ clicks ┆ ctr      │
+    │ ---   ┆ --- ┆ ---         ┆ ---    ┆ ---      │
+    │ str   ┆ str ┆ u32         ┆ u32    ┆ f64      │
+    ╞═══════╪═════╪═════════════╪════════╪══════════╡
+    │ a     ┆ x   ┆ 3           ┆ 2      ┆ 0.6      │
+    │ a     ┆ y   ┆ 1           ┆ 0      ┆ 0.333333 │
+    └───────┴─────┴─────────────┴────────┴──────────┘
+
     Parameters
     ----------
     frame
@@ -98,22 +114,6 @@ def click_through_rates(
     References
     ----------
     Joachims et al., Accurately interpreting clickthrough data as implicit feedback, 2005.
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": "a", "doc": ["x", "x", "x", "y"], "click": [1, 1, 0, 0]
-    ... })
-    >>> pr.clicks.click_through_rates(log, prior=(1, 1)).drop("label")
-    shape: (2, 5)
-    ┌───────┬─────┬─────────────┬────────┬──────────┐
-    │ query ┆ doc ┆ impressions ┆ clicks ┆ ctr      │
-    │ ---   ┆ --- ┆ ---         ┆ ---    ┆ ---      │
-    │ str   ┆ str ┆ u32         ┆ u32    ┆ f64      │
-    ╞═══════╪═════╪═════════════╪════════╪══════════╡
-    │ a     ┆ x   ┆ 3           ┆ 2      ┆ 0.6      │
-    │ a     ┆ y   ┆ 1           ┆ 0      ┆ 0.333333 │
-    └───────┴─────┴─────────────┴────────┴──────────┘
     """
     weights, schema = _prior(prior), schema_of(frame)
     place = default_column(position, "position", schema)
@@ -147,6 +147,25 @@ def coec(
     where clicks is the number of impressions with a click, however many clicks they had, and CTR[j]
     is the share of impressions at position j with a click, over all queries and documents of the
     log.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": "a",
+    ...     "doc": ["x", "y", "x", "y"],
+    ...     "position": [1, 2, 2, 1],
+    ...     "click": [1, 0, 1, 1],
+    ... })  # CTR is 1 at the first position, 1/2 at the second
+    >>> pr.clicks.coec(log).select("doc", "clicks", "expected", "coec")
+    shape: (2, 4)
+    ┌─────┬────────┬──────────┬──────────┐
+    │ doc ┆ clicks ┆ expected ┆ coec     │
+    │ --- ┆ ---    ┆ ---      ┆ ---      │
+    │ str ┆ u32    ┆ f64      ┆ f64      │
+    ╞═════╪════════╪══════════╪══════════╡
+    │ x   ┆ 2      ┆ 1.5      ┆ 1.333333 │
+    │ y   ┆ 1      ┆ 1.5      ┆ 0.666667 │
+    └─────┴────────┴──────────┴──────────┘
 
     Parameters
     ----------
@@ -194,25 +213,6 @@ def coec(
     ----------
     Zhang & Jones, Comparing click logs and editorial labels for training query rewriting, 2007;
     Chapelle & Zhang, A dynamic Bayesian network click model for web search ranking, 2009.
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": "a",
-    ...     "doc": ["x", "y", "x", "y"],
-    ...     "position": [1, 2, 2, 1],
-    ...     "click": [1, 0, 1, 1],
-    ... })  # CTR is 1 at the first position, 1/2 at the second
-    >>> pr.clicks.coec(log).select("doc", "clicks", "expected", "coec")
-    shape: (2, 4)
-    ┌─────┬────────┬──────────┬──────────┐
-    │ doc ┆ clicks ┆ expected ┆ coec     │
-    │ --- ┆ ---    ┆ ---      ┆ ---      │
-    │ str ┆ u32    ┆ f64      ┆ f64      │
-    ╞═════╪════════╪══════════╪══════════╡
-    │ x   ┆ 2      ┆ 1.5      ┆ 1.333333 │
-    │ y   ┆ 1      ┆ 1.5      ┆ 0.666667 │
-    └─────┴────────┴──────────┴──────────┘
     """
     columns = columns_of(schema_of(frame), query, doc, click, position, by)
     with_rates = partial(

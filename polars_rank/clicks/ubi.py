@@ -59,6 +59,30 @@ def scan_ubi(
 ) -> pl.LazyFrame:
     """Scan the events and queries of User Behavior Insights (UBI) as a log of impressions.
 
+    Examples
+    --------
+    >>> queries = pl.DataFrame({
+    ...     "query_id": ["q1"], "timestamp": ["2025-01-01T10:00:00Z"],
+    ...     "user_query": ["shoes"], "query_response_hit_ids": [["A", "B"]],
+    ... })
+    >>> events = pl.DataFrame({
+    ...     "query_id": ["q1", "q1"], "action_name": ["click", "view"],
+    ...     "object_id": ["B", "B"],
+    ...     "timestamp": ["2025-01-01T10:00:05Z", "2025-01-01T10:00:45Z"],
+    ...     "client_id": "c",
+    ... })
+    >>> log = pr.clicks.scan_ubi(events, queries).sort("position").collect()
+    >>> log.select("query", "doc", "position", "click", "dwell", "time")
+    shape: (2, 6)
+    ┌───────┬─────┬──────────┬───────┬───────┬──────┐
+    │ query ┆ doc ┆ position ┆ click ┆ dwell ┆ time │
+    │ ---   ┆ --- ┆ ---      ┆ ---   ┆ ---   ┆ ---  │
+    │ str   ┆ str ┆ i32      ┆ bool  ┆ f64   ┆ f64  │
+    ╞═══════╪═════╪══════════╪═══════╪═══════╪══════╡
+    │ q1    ┆ A   ┆ 1        ┆ false ┆ null  ┆ null │
+    │ q1    ┆ B   ┆ 2        ┆ true  ┆ 40.0  ┆ 5.0  │
+    └───────┴─────┴──────────┴───────┴───────┴──────┘
+
     Parameters
     ----------
     events
@@ -109,30 +133,6 @@ def scan_ubi(
     References
     ----------
     OpenSearch, User Behavior Insights, schema 1.3.
-
-    Examples
-    --------
-    >>> queries = pl.DataFrame({
-    ...     "query_id": ["q1"], "timestamp": ["2025-01-01T10:00:00Z"],
-    ...     "user_query": ["shoes"], "query_response_hit_ids": [["A", "B"]],
-    ... })
-    >>> events = pl.DataFrame({
-    ...     "query_id": ["q1", "q1"], "action_name": ["click", "view"],
-    ...     "object_id": ["B", "B"],
-    ...     "timestamp": ["2025-01-01T10:00:05Z", "2025-01-01T10:00:45Z"],
-    ...     "client_id": "c",
-    ... })
-    >>> log = pr.clicks.scan_ubi(events, queries).sort("position").collect()
-    >>> log.select("query", "doc", "position", "click", "dwell", "time")
-    shape: (2, 6)
-    ┌───────┬─────┬──────────┬───────┬───────┬──────┐
-    │ query ┆ doc ┆ position ┆ click ┆ dwell ┆ time │
-    │ ---   ┆ --- ┆ ---      ┆ ---   ┆ ---   ┆ ---  │
-    │ str   ┆ str ┆ i32      ┆ bool  ┆ f64   ┆ f64  │
-    ╞═══════╪═════╪══════════╪═══════╪═══════╪══════╡
-    │ q1    ┆ A   ┆ 1        ┆ false ┆ null  ┆ null │
-    │ q1    ┆ B   ┆ 2        ┆ true  ┆ 40.0  ┆ 5.0  │
-    └───────┴─────┴──────────┴───────┴───────┴──────┘
     """
     signals = {name: [name] for name in names("actions", actions)}
     for name in signals:

@@ -46,6 +46,17 @@ def inverse_propensity(
     rankings of one ranker give an unbiased estimate of any metric of a new ranker that is a sum
     over documents, such as DCG, if every document had a positive probability of being examined.
 
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "position": [1, 2, 4], "click": [0, 1, 1],
+    ...     "propensity": [1.0, 0.5, 0.25],
+    ... })
+    >>> log.select(pr.clicks.inverse_propensity()).to_series().to_list()
+    [0.0, 2.0, 4.0]
+    >>> log.select(pr.clicks.inverse_propensity(clip=3)).to_series().to_list()
+    [0.0, 2.0, 3.0]
+
     Parameters
     ----------
     click
@@ -87,17 +98,6 @@ def inverse_propensity(
     References
     ----------
     Joachims, Swaminathan & Schnabel, Unbiased learning-to-rank with biased feedback, 2017.
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "position": [1, 2, 4], "click": [0, 1, 1],
-    ...     "propensity": [1.0, 0.5, 0.25],
-    ... })
-    >>> log.select(pr.clicks.inverse_propensity()).to_series().to_list()
-    [0.0, 2.0, 4.0]
-    >>> log.select(pr.clicks.inverse_propensity(clip=3)).to_series().to_list()
-    [0.0, 2.0, 3.0]
     """
     if clip is not None:
         positive("clip", clip)

@@ -55,6 +55,23 @@ def tie_bands(
 ) -> pl.LazyFrame:
     """Compute the lowest, expected and highest mean of metrics over orders of tied documents.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": ["a", "a", "a", "b"], "score": [2, 2, 1, 1],
+    ...     "label": [0, 1, 0, 1],
+    ... })
+    >>> pr.diagnostics.tie_bands(df, ["rr", "p@1"])
+    shape: (2, 6)
+    ┌────────┬──────┬──────────┬──────┬───────────────┬────────────────┐
+    │ metric ┆ low  ┆ expected ┆ high ┆ tied_rankings ┆ tied_documents │
+    │ ---    ┆ ---  ┆ ---      ┆ ---  ┆ ---           ┆ ---            │
+    │ str    ┆ f64  ┆ f64      ┆ f64  ┆ f64           ┆ f64            │
+    ╞════════╪══════╪══════════╪══════╪═══════════════╪════════════════╡
+    │ rr     ┆ 0.75 ┆ 0.875    ┆ 1.0  ┆ 0.5           ┆ 0.5            │
+    │ p@1    ┆ 0.5  ┆ 0.75     ┆ 1.0  ┆ 0.5           ┆ 0.5            │
+    └────────┴──────┴──────────┴──────┴───────────────┴────────────────┘
+
     Parameters
     ----------
     frame
@@ -83,23 +100,6 @@ def tie_bands(
     ----------
     McSherry & Najork, Computing information retrieval performance measures efficiently in the
     presence of tied scores, 2008.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": ["a", "a", "a", "b"], "score": [2, 2, 1, 1],
-    ...     "label": [0, 1, 0, 1],
-    ... })
-    >>> pr.diagnostics.tie_bands(df, ["rr", "p@1"])
-    shape: (2, 6)
-    ┌────────┬──────┬──────────┬──────┬───────────────┬────────────────┐
-    │ metric ┆ low  ┆ expected ┆ high ┆ tied_rankings ┆ tied_documents │
-    │ ---    ┆ ---  ┆ ---      ┆ ---  ┆ ---           ┆ ---            │
-    │ str    ┆ f64  ┆ f64      ┆ f64  ┆ f64           ┆ f64            │
-    ╞════════╪══════╪══════════╪══════╪═══════════════╪════════════════╡
-    │ rr     ┆ 0.75 ┆ 0.875    ┆ 1.0  ┆ 0.5           ┆ 0.5            │
-    │ p@1    ┆ 0.5  ┆ 0.75     ┆ 1.0  ┆ 0.5           ┆ 0.5            │
-    └────────┴──────┴──────────┴──────┴───────────────┴────────────────┘
     """
     given = read_metrics(metrics, options.get("conventions"))
     _without(options, {"ties": "all orders of tied documents count", **_UNSUPPORTED})
@@ -143,6 +143,22 @@ def judgment_bounds(
     **options: Unpack[EvaluateOptions],
 ) -> pl.LazyFrame:
     """Compute the lowest and highest mean of metrics over labels of unjudged documents.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [4.0, 3.0, 2.0, 1.0], "label": [None, 1, 0, None]
+    ... })
+    >>> pr.diagnostics.judgment_bounds(df, ["p@2", "recall@2"])
+    shape: (2, 4)
+    ┌──────────┬─────┬──────┬────────┐
+    │ metric   ┆ low ┆ high ┆ judged │
+    │ ---      ┆ --- ┆ ---  ┆ ---    │
+    │ str      ┆ f64 ┆ f64  ┆ f64    │
+    ╞══════════╪═════╪══════╪════════╡
+    │ p@2      ┆ 0.5 ┆ 1.0  ┆ 0.5    │
+    │ recall@2 ┆ 0.5 ┆ 1.0  ┆ 0.5    │
+    └──────────┴─────┴──────┴────────┘
 
     Parameters
     ----------
@@ -202,22 +218,6 @@ def judgment_bounds(
     References
     ----------
     Moffat & Zobel, Rank-biased precision for measurement of retrieval effectiveness, 2008.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [4.0, 3.0, 2.0, 1.0], "label": [None, 1, 0, None]
-    ... })
-    >>> pr.diagnostics.judgment_bounds(df, ["p@2", "recall@2"])
-    shape: (2, 4)
-    ┌──────────┬─────┬──────┬────────┐
-    │ metric   ┆ low ┆ high ┆ judged │
-    │ ---      ┆ --- ┆ ---  ┆ ---    │
-    │ str      ┆ f64 ┆ f64  ┆ f64    │
-    ╞══════════╪═════╪══════╪════════╡
-    │ p@2      ┆ 0.5 ┆ 1.0  ┆ 0.5    │
-    │ recall@2 ┆ 0.5 ┆ 1.0  ┆ 0.5    │
-    └──────────┴─────┴──────┴────────┘
     """
     given = read_metrics(metrics, options.get("conventions"))
     _without(options, {"unjudged": "unjudged documents are relevant or not", **_UNSUPPORTED})

@@ -67,6 +67,36 @@ def movers(
 ) -> pl.LazyFrame:
     """Return the queries that gained and lost most between the baseline and each run.
 
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> log = pl.DataFrame({
+    ...     "run": ["a", "a", "b", "b"], "query": 1, "text": "blue shoes",
+    ...     "doc": ["x", "y"] * 2, "score": [2.0, 1.0, 1.0, 2.0],
+    ...     "label": [0, 1, 0, 1],
+    ... })
+    >>> pr.diagnostics.movers(log, "rr", baseline="a", keep="text")
+    shape: (1, 6)
+    ┌─────┬───────┬────────────┬───────┬────────────────┬────────────┐
+    │ run ┆ query ┆ difference ┆ value ┆ baseline_value ┆ text       │
+    │ --- ┆ ---   ┆ ---        ┆ ---   ┆ ---            ┆ ---        │
+    │ str ┆ i32   ┆ f64        ┆ f64   ┆ f64            ┆ str        │
+    ╞═════╪═══════╪════════════╪═══════╪════════════════╪════════════╡
+    │ b   ┆ 1     ┆ 0.5        ┆ 1.0   ┆ 0.5            ┆ blue shoes │
+    └─────┴───────┴────────────┴───────┴────────────────┴────────────┘
+    >>> documents = pr.diagnostics.movers(log, "rr", baseline="a", k=2)
+    >>> documents.select("query", "rank", "baseline_doc", "doc", "label")
+    shape: (2, 5)
+    ┌───────┬──────┬──────────────┬─────┬───────┐
+    │ query ┆ rank ┆ baseline_doc ┆ doc ┆ label │
+    │ ---   ┆ ---  ┆ ---          ┆ --- ┆ ---   │
+    │ i32   ┆ u32  ┆ str          ┆ str ┆ i64   │
+    ╞═══════╪══════╪══════════════╪═════╪═══════╡
+    │ 1     ┆ 1    ┆ x            ┆ y   ┆ 1     │
+    │ 1     ┆ 2    ┆ y            ┆ x   ┆ 0     │
+    └───────┴──────┴──────────────┴─────┴───────┘
+
     Parameters
     ----------
     frame
@@ -115,36 +145,6 @@ def movers(
     ------
     DataError
         No row belongs to the baseline. Raised when the result is collected.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
-    >>> log = pl.DataFrame({
-    ...     "run": ["a", "a", "b", "b"], "query": 1, "text": "blue shoes",
-    ...     "doc": ["x", "y"] * 2, "score": [2.0, 1.0, 1.0, 2.0],
-    ...     "label": [0, 1, 0, 1],
-    ... })
-    >>> pr.diagnostics.movers(log, "rr", baseline="a", keep="text")
-    shape: (1, 6)
-    ┌─────┬───────┬────────────┬───────┬────────────────┬────────────┐
-    │ run ┆ query ┆ difference ┆ value ┆ baseline_value ┆ text       │
-    │ --- ┆ ---   ┆ ---        ┆ ---   ┆ ---            ┆ ---        │
-    │ str ┆ i32   ┆ f64        ┆ f64   ┆ f64            ┆ str        │
-    ╞═════╪═══════╪════════════╪═══════╪════════════════╪════════════╡
-    │ b   ┆ 1     ┆ 0.5        ┆ 1.0   ┆ 0.5            ┆ blue shoes │
-    └─────┴───────┴────────────┴───────┴────────────────┴────────────┘
-    >>> documents = pr.diagnostics.movers(log, "rr", baseline="a", k=2)
-    >>> documents.select("query", "rank", "baseline_doc", "doc", "label")
-    shape: (2, 5)
-    ┌───────┬──────┬──────────────┬─────┬───────┐
-    │ query ┆ rank ┆ baseline_doc ┆ doc ┆ label │
-    │ ---   ┆ ---  ┆ ---          ┆ --- ┆ ---   │
-    │ i32   ┆ u32  ┆ str          ┆ str ┆ i64   │
-    ╞═══════╪══════╪══════════════╪═════╪═══════╡
-    │ 1     ┆ 1    ┆ x            ┆ y   ┆ 1     │
-    │ 1     ┆ 2    ┆ y            ┆ x   ┆ 0     │
-    └───────┴──────┴──────────────┴─────┴───────┘
     """
     whole_number("n", n)
     if k is not None:
@@ -263,6 +263,24 @@ def headroom(
 ) -> pl.LazyFrame:
     """Compute how much of a metric is lost by the order of documents, and how much by retrieval.
 
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2, 3, 4], "score": [0.9, 0.8, 0.7, None],
+    ...     "label": [0, 1, 0, 1],
+    ... })
+    >>> pr.diagnostics.headroom(log, "p@2").drop("metric", "queries")
+    shape: (1, 5)
+    ┌───────┬───────────┬──────────┬───────────────┬───────────────────┐
+    │ value ┆ reordered ┆ complete ┆ lost_by_order ┆ lost_by_retrieval │
+    │ ---   ┆ ---       ┆ ---      ┆ ---           ┆ ---               │
+    │ f64   ┆ f64       ┆ f64      ┆ f64           ┆ f64               │
+    ╞═══════╪═══════════╪══════════╪═══════════════╪═══════════════════╡
+    │ 0.5   ┆ 0.5       ┆ 1.0      ┆ 0.0           ┆ 0.5               │
+    └───────┴───────────┴──────────┴───────────────┴───────────────────┘
+
     Parameters
     ----------
     frame
@@ -289,24 +307,6 @@ def headroom(
     -----
     Unjudged documents come last. If a lower value is better, the best order gives the lowest value
     and losses are negative.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
-    >>> log = pl.DataFrame({
-    ...     "query": 1, "doc": [1, 2, 3, 4], "score": [0.9, 0.8, 0.7, None],
-    ...     "label": [0, 1, 0, 1],
-    ... })
-    >>> pr.diagnostics.headroom(log, "p@2").drop("metric", "queries")
-    shape: (1, 5)
-    ┌───────┬───────────┬──────────┬───────────────┬───────────────────┐
-    │ value ┆ reordered ┆ complete ┆ lost_by_order ┆ lost_by_retrieval │
-    │ ---   ┆ ---       ┆ ---      ┆ ---           ┆ ---               │
-    │ f64   ┆ f64       ┆ f64      ┆ f64           ┆ f64               │
-    ╞═══════╪═══════════╪══════════╪═══════════════╪═══════════════════╡
-    │ 0.5   ┆ 0.5       ┆ 1.0      ┆ 0.0           ┆ 0.5               │
-    └───────┴───────────┴──────────┴───────────────┴───────────────────┘
     """
     given = read_metrics(metrics, options.get("conventions"))
     for parameter in ("score", "label"):

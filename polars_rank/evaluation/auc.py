@@ -30,6 +30,18 @@ def grouped_auc(frame: pl.LazyFrame, /, **options: Unpack[RankingOptions]) -> pl
 
     over the rankings that have an AUC, where n_q is the number of retrieved documents.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame(
+    ...     {
+    ...         "query": ["a", "a", "b", "b", "b"],
+    ...         "score": [0.9, 0.1, 0.9, 0.5, 0.1],
+    ...         "label": [1, 0, 0, 1, 0],
+    ...     }
+    ... )
+    >>> pr.grouped_auc(df)["gauc"].item()  # (2 x 1 + 3 x 1/2) / 5
+    0.7
+
     Parameters
     ----------
     frame
@@ -51,18 +63,6 @@ def grouped_auc(frame: pl.LazyFrame, /, **options: Unpack[RankingOptions]) -> pl
     References
     ----------
     Zhu et al., Optimized cost per click in Taobao display advertising, 2017.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame(
-    ...     {
-    ...         "query": ["a", "a", "b", "b", "b"],
-    ...         "score": [0.9, 0.1, 0.9, 0.5, 0.1],
-    ...         "label": [1, 0, 0, 1, 0],
-    ...     }
-    ... )
-    >>> pr.grouped_auc(df)["gauc"].item()  # (2 x 1 + 3 x 1/2) / 5
-    0.7
     """
     shown = num_retrieved().alias(_SHOWN)
     rankings = per_query(frame, [roc_auc().alias(_AUC), shown], **options)

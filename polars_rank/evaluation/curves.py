@@ -56,6 +56,23 @@ def pr_curve(
 
     At threshold t, the documents with score >= t are found. Tied scores are one point.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "score": [0.6, 0.5, 0.1, 0.1, 0.1], "label": [1, 1, 0, 0, 1],
+    ... })
+    >>> pr.pr_curve(df).select("threshold", "precision", "recall", "auc")
+    shape: (3, 4)
+    ┌───────────┬───────────┬──────────┬──────────┐
+    │ threshold ┆ precision ┆ recall   ┆ auc      │
+    │ ---       ┆ ---       ┆ ---      ┆ ---      │
+    │ f64       ┆ f64       ┆ f64      ┆ f64      │
+    ╞═══════════╪═══════════╪══════════╪══════════╡
+    │ 0.6       ┆ 1.0       ┆ 0.333333 ┆ 0.933333 │
+    │ 0.5       ┆ 1.0       ┆ 0.666667 ┆ 0.933333 │
+    │ 0.1       ┆ 0.6       ┆ 1.0      ┆ 0.933333 │
+    └───────────┴───────────┴──────────┴──────────┘
+
     Parameters
     ----------
     frame
@@ -92,23 +109,6 @@ def pr_curve(
     References
     ----------
     Davis & Goadrich, The relationship between precision-recall and ROC curves, 2006.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "score": [0.6, 0.5, 0.1, 0.1, 0.1], "label": [1, 1, 0, 0, 1],
-    ... })
-    >>> pr.pr_curve(df).select("threshold", "precision", "recall", "auc")
-    shape: (3, 4)
-    ┌───────────┬───────────┬──────────┬──────────┐
-    │ threshold ┆ precision ┆ recall   ┆ auc      │
-    │ ---       ┆ ---       ┆ ---      ┆ ---      │
-    │ f64       ┆ f64       ┆ f64      ┆ f64      │
-    ╞═══════════╪═══════════╪══════════╪══════════╡
-    │ 0.6       ┆ 1.0       ┆ 0.333333 ┆ 0.933333 │
-    │ 0.5       ┆ 1.0       ┆ 0.666667 ┆ 0.933333 │
-    │ 0.1       ┆ 0.6       ┆ 1.0      ┆ 0.933333 │
-    └───────────┴───────────┴──────────┴──────────┘
     """
     lowest = lowest_relevant(rel)
 
@@ -179,6 +179,23 @@ def rank_curve(
 ) -> pl.LazyFrame:
     """Return the means of metrics at every cutoff, one row per k.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> pr.rank_curve(df, "recall", [1, 2, 3])
+    shape: (3, 3)
+    ┌─────┬─────────┬────────┐
+    │ k   ┆ queries ┆ recall │
+    │ --- ┆ ---     ┆ ---    │
+    │ i64 ┆ u32     ┆ f64    │
+    ╞═════╪═════════╪════════╡
+    │ 1   ┆ 1       ┆ 0.5    │
+    │ 2   ┆ 1       ┆ 0.5    │
+    │ 3   ┆ 1       ┆ 1.0    │
+    └─────┴─────────┴────────┘
+
     Parameters
     ----------
     frame
@@ -200,23 +217,6 @@ def rank_curve(
     ------
     ArgumentError
         For a metric that has a cutoff already, or does not accept one.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
-    ... })
-    >>> pr.rank_curve(df, "recall", [1, 2, 3])
-    shape: (3, 3)
-    ┌─────┬─────────┬────────┐
-    │ k   ┆ queries ┆ recall │
-    │ --- ┆ ---     ┆ ---    │
-    │ i64 ┆ u32     ┆ f64    │
-    ╞═════╪═════════╪════════╡
-    │ 1   ┆ 1       ┆ 0.5    │
-    │ 2   ┆ 1       ┆ 0.5    │
-    │ 3   ┆ 1       ┆ 1.0    │
-    └─────┴─────────┴────────┘
     """
     if not isinstance(ks, Iterable):
         raise ArgumentError(f"`ks` must be several cutoffs, such as range(1, 21); found {ks!r}")

@@ -44,6 +44,21 @@ def evaluate(
 ) -> pl.LazyFrame:
     """Return the mean of each metric over the queries, for each group.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [0, 1, 0]
+    ... })
+    >>> pr.evaluate(df, ["rr", "p@1"], undefined="skip")
+    shape: (1, 3)
+    ┌─────────┬─────┬─────┐
+    │ queries ┆ rr  ┆ p@1 │
+    │ ---     ┆ --- ┆ --- │
+    │ u32     ┆ f64 ┆ f64 │
+    ╞═════════╪═════╪═════╡
+    │ 2       ┆ 0.5 ┆ 0.0 │
+    └─────────┴─────┴─────┘
+
     Parameters
     ----------
     frame
@@ -132,21 +147,6 @@ def evaluate(
     --------
     per_query : The values behind the means. Its notes describe streams, Spark and large logs.
     summarize : Means with confidence intervals, and the number of undefined rankings.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [0, 1, 0]
-    ... })
-    >>> pr.evaluate(df, ["rr", "p@1"], undefined="skip")
-    shape: (1, 3)
-    ┌─────────┬─────┬─────┐
-    │ queries ┆ rr  ┆ p@1 │
-    │ ---     ┆ --- ┆ --- │
-    │ u32     ┆ f64 ┆ f64 │
-    ╞═════════╪═════╪═════╡
-    │ 2       ┆ 0.5 ┆ 0.0 │
-    └─────────┴─────┴─────┘
     """
     evaluation = Evaluation.of(
         schema_of(frame),
@@ -198,6 +198,22 @@ def per_query(
     **definitions: Unpack[Definitions],
 ) -> pl.LazyFrame:
     """Return one row per ranking and one column per metric.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [0, 1, 0]
+    ... })
+    >>> pr.per_query(df, ["rr", "p@1"], undefined="null")
+    shape: (2, 3)
+    ┌───────┬──────┬─────┐
+    │ query ┆ rr   ┆ p@1 │
+    │ ---   ┆ ---  ┆ --- │
+    │ str   ┆ f64  ┆ f64 │
+    ╞═══════╪══════╪═════╡
+    │ a     ┆ 0.5  ┆ 0.0 │
+    │ b     ┆ null ┆ 0.0 │
+    └───────┴──────┴─────┘
 
     Parameters
     ----------
@@ -257,22 +273,6 @@ def per_query(
     or 1/(4 × shuffle partitions) with more than 256 partitions. Parameters are checked at once; the
     text of an error in an action contains the text of the `DataError`. `ties="input"` is the order
     in which Spark reads the rows.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [0, 1, 0]
-    ... })
-    >>> pr.per_query(df, ["rr", "p@1"], undefined="null")
-    shape: (2, 3)
-    ┌───────┬──────┬─────┐
-    │ query ┆ rr   ┆ p@1 │
-    │ ---   ┆ ---  ┆ --- │
-    │ str   ┆ f64  ┆ f64 │
-    ╞═══════╪══════╪═════╡
-    │ a     ┆ 0.5  ┆ 0.0 │
-    │ b     ┆ null ┆ 0.0 │
-    └───────┴──────┴─────┘
     """
     evaluation = Evaluation.of(
         schema_of(frame),

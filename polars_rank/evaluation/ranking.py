@@ -79,6 +79,23 @@ def rank(
 ) -> pl.LazyFrame:
     """Return the ranked table: the log with `rank`, `ideal_rank`, `relevant` and `hits`.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [0.1, 0.9, None], "label": [1, 0, 2],
+    ... })
+    >>> pr.rank(df).select("score", "rank", "ideal_rank", "relevant", "hits")
+    shape: (3, 5)
+    ┌───────┬──────┬────────────┬──────────┬──────┐
+    │ score ┆ rank ┆ ideal_rank ┆ relevant ┆ hits │
+    │ ---   ┆ ---  ┆ ---        ┆ ---      ┆ ---  │
+    │ f64   ┆ u32  ┆ u32        ┆ bool     ┆ u32  │
+    ╞═══════╪══════╪════════════╪══════════╪══════╡
+    │ 0.1   ┆ 2    ┆ 2          ┆ true     ┆ 1    │
+    │ 0.9   ┆ 1    ┆ 3          ┆ false    ┆ 0    │
+    │ null  ┆ null ┆ 1          ┆ true     ┆ null │
+    └───────┴──────┴────────────┴──────────┴──────┘
+
     Parameters
     ----------
     frame, query, doc
@@ -141,23 +158,6 @@ def rank(
 
     Unless `ties` is "input", the order of rows does not affect any value. Integers and decimals
     are compared exactly.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [0.1, 0.9, None], "label": [1, 0, 2],
-    ... })
-    >>> pr.rank(df).select("score", "rank", "ideal_rank", "relevant", "hits")
-    shape: (3, 5)
-    ┌───────┬──────┬────────────┬──────────┬──────┐
-    │ score ┆ rank ┆ ideal_rank ┆ relevant ┆ hits │
-    │ ---   ┆ ---  ┆ ---        ┆ ---      ┆ ---  │
-    │ f64   ┆ u32  ┆ u32        ┆ bool     ┆ u32  │
-    ╞═══════╪══════╪════════════╪══════════╪══════╡
-    │ 0.1   ┆ 2    ┆ 2          ┆ true     ┆ 1    │
-    │ 0.9   ┆ 1    ┆ 3          ┆ false    ┆ 0    │
-    │ null  ┆ null ┆ 1          ┆ true     ┆ null │
-    └───────┴──────┴────────────┴──────────┴──────┘
     """
     if not isinstance(label, str):
         raise ArgumentError(f"`label` must be the name of a column; found {short(label)}")

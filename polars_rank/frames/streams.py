@@ -46,6 +46,14 @@ class Stream:
     A DuckDB relation or a dataset is executed each time it is read. A stream of batches, such as a
     `pyarrow.RecordBatchReader`, can be read only once.
 
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from polars_rank.frames.streams import Stream
+    >>> stream = Stream(pa.table({"query": [1, 1, 2]}).to_reader())
+    >>> [batch.height for batch in stream.first_batches()]
+    [3]
+
     Parameters
     ----------
     table
@@ -55,14 +63,6 @@ class Stream:
         fewer rows are held in memory.
     batch_rows
         Maximum number of rows of a batch.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> from polars_rank.frames.streams import Stream
-    >>> stream = Stream(pa.table({"query": [1, 1, 2]}).to_reader())
-    >>> [batch.height for batch in stream.first_batches()]
-    [3]
     """
 
     def __init__(

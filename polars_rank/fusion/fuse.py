@@ -54,6 +54,45 @@ def fuse(
 
     over the runs r that retrieved the document d for the query.
 
+    Examples
+    --------
+    >>> runs = pl.DataFrame({
+    ...     "run": ["bm25", "bm25", "bm25", "dense", "dense"],
+    ...     "query": 1,
+    ...     "doc": ["a", "b", "c", "b", "d"],
+    ...     "score": [12.0, 10.5, 7.0, 0.9, 0.8],
+    ...     "label": [0, 1, 0, 1, 0],
+    ... })
+    >>> hybrid = pr.fuse(runs)
+    >>> hybrid
+    shape: (4, 5)
+    ┌───────┬───────┬─────┬──────────┬───────┐
+    │ run   ┆ query ┆ doc ┆ score    ┆ label │
+    │ ---   ┆ ---   ┆ --- ┆ ---      ┆ ---   │
+    │ str   ┆ i32   ┆ str ┆ f64      ┆ i64   │
+    ╞═══════╪═══════╪═════╪══════════╪═══════╡
+    │ fused ┆ 1     ┆ b   ┆ 0.032522 ┆ 1     │
+    │ fused ┆ 1     ┆ a   ┆ 0.016393 ┆ 0     │
+    │ fused ┆ 1     ┆ d   ┆ 0.016129 ┆ 0     │
+    │ fused ┆ 1     ┆ c   ┆ 0.015873 ┆ 0     │
+    └───────┴───────┴─────┴──────────┴───────┘
+
+    A weighted sum of normalized scores, compared with the runs:
+
+    >>> method = "sum(normalize='min_max', weights={'bm25': 0.7, 'dense': 0.3})"
+    >>> both = pr.fuse(runs, method, keep_runs=True)
+    >>> pr.evaluate(both, "rr", by="run")
+    shape: (3, 3)
+    ┌───────┬─────────┬─────┐
+    │ run   ┆ queries ┆ rr  │
+    │ ---   ┆ ---     ┆ --- │
+    │ str   ┆ u32     ┆ f64 │
+    ╞═══════╪═════════╪═════╡
+    │ bm25  ┆ 1       ┆ 0.5 │
+    │ dense ┆ 1       ┆ 1.0 │
+    │ fused ┆ 1       ┆ 1.0 │
+    └───────┴─────────┴─────┘
+
     Parameters
     ----------
     log
@@ -117,45 +156,6 @@ def fuse(
     Fused scores depend only on the documents of the query: if the rows of each query are adjacent,
     as in the result of `scan_log(path, run=None)`, memory does not grow with the table. Its column
     of runs is read once more, to check the runs. Streams of other engines are read into memory.
-
-    Examples
-    --------
-    >>> runs = pl.DataFrame({
-    ...     "run": ["bm25", "bm25", "bm25", "dense", "dense"],
-    ...     "query": 1,
-    ...     "doc": ["a", "b", "c", "b", "d"],
-    ...     "score": [12.0, 10.5, 7.0, 0.9, 0.8],
-    ...     "label": [0, 1, 0, 1, 0],
-    ... })
-    >>> hybrid = pr.fuse(runs)
-    >>> hybrid
-    shape: (4, 5)
-    ┌───────┬───────┬─────┬──────────┬───────┐
-    │ run   ┆ query ┆ doc ┆ score    ┆ label │
-    │ ---   ┆ ---   ┆ --- ┆ ---      ┆ ---   │
-    │ str   ┆ i32   ┆ str ┆ f64      ┆ i64   │
-    ╞═══════╪═══════╪═════╪══════════╪═══════╡
-    │ fused ┆ 1     ┆ b   ┆ 0.032522 ┆ 1     │
-    │ fused ┆ 1     ┆ a   ┆ 0.016393 ┆ 0     │
-    │ fused ┆ 1     ┆ d   ┆ 0.016129 ┆ 0     │
-    │ fused ┆ 1     ┆ c   ┆ 0.015873 ┆ 0     │
-    └───────┴───────┴─────┴──────────┴───────┘
-
-    A weighted sum of normalized scores, compared with the runs:
-
-    >>> method = "sum(normalize='min_max', weights={'bm25': 0.7, 'dense': 0.3})"
-    >>> both = pr.fuse(runs, method, keep_runs=True)
-    >>> pr.evaluate(both, "rr", by="run")
-    shape: (3, 3)
-    ┌───────┬─────────┬─────┐
-    │ run   ┆ queries ┆ rr  │
-    │ ---   ┆ ---     ┆ --- │
-    │ str   ┆ u32     ┆ f64 │
-    ╞═══════╪═════════╪═════╡
-    │ bm25  ┆ 1       ┆ 0.5 │
-    │ dense ┆ 1       ┆ 1.0 │
-    │ fused ┆ 1       ┆ 1.0 │
-    └───────┴─────────┴─────┘
     """
     by = without_run(names("by", by), run)
     parameters = {name: value for name, value in locals().items() if name != "log"}

@@ -42,6 +42,12 @@ class Fusion:
     Its text, such as "sum(normalize='min_max', weights={'bm25': 0.3, 'dense': 0.7})", means the
     same in `fuse` and `tune_fusion`.
 
+    Examples
+    --------
+    >>> weights = {"bm25": 0.3, "dense": 0.7}
+    >>> str(pr.Fusion("sum", normalize="min_max", weights=weights))
+    "sum(normalize='min_max', weights={'bm25': 0.3, 'dense': 0.7})"
+
     Parameters
     ----------
     method
@@ -147,12 +153,6 @@ class Fusion:
     Magalhães, Multimodal medical information retrieval with unsupervised rank fusion, 2015 ("isr",
     "log_isr", "logn_isr"); Bailey et al., Retrieval consistency in the presence of query
     variations, 2017 ("rbc").
-
-    Examples
-    --------
-    >>> weights = {"bm25": 0.3, "dense": 0.7}
-    >>> str(pr.Fusion("sum", normalize="min_max", weights=weights))
-    "sum(normalize='min_max', weights={'bm25': 0.3, 'dense': 0.7})"
     """
 
     method: Method = "rrf"

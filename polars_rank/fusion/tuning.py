@@ -88,6 +88,44 @@ def tune_fusion(
     $x_{cq}$ is the metric of the query q for the fusion with the candidate c. The mean of "tuned"
     is therefore over queries on which its parameters were not chosen.
 
+    Examples
+    --------
+    >>> names = ["tfidf", "lm", "bm25", "dense"]
+    >>> log = pr.datasets.search_log(400, 30, runs=names, seed=3)
+    >>> runs = log.filter(pl.col("run").is_in(["bm25", "dense"])).collect()
+    >>> method = "sum(normalize='min_max')"
+    >>> table = pr.tune_fusion(runs, "ndcg@10", method)
+    >>> table.select("procedure", "mean", "difference", "p_value")
+    shape: (4, 4)
+    ┌────────────┬──────────┬────────────┬──────────┐
+    │ procedure  ┆ mean     ┆ difference ┆ p_value  │
+    │ ---        ┆ ---      ┆ ---        ┆ ---      │
+    │ str        ┆ f64      ┆ f64        ┆ f64      │
+    ╞════════════╪══════════╪════════════╪══════════╡
+    │ tuned      ┆ 0.736025 ┆ 0.008745   ┆ 0.034887 │
+    │ unweighted ┆ 0.730653 ┆ 0.003373   ┆ 0.509899 │
+    │ bm25       ┆ 0.704835 ┆ -0.022446  ┆ 0.010236 │
+    │ dense      ┆ 0.72728  ┆ null       ┆ null     │
+    └────────────┴──────────┴────────────┴──────────┘
+    >>> table["method"][0]
+    "sum(normalize='min_max', weights={'bm25': 0.2, 'dense': 0.8})"
+
+    Means of all candidates on the same queries:
+
+    >>> curve = pr.tune_fusion(runs, "ndcg@10", method, curve=True)
+    >>> curve.select("candidate", "mean", "low", "high").tail(4)
+    shape: (4, 4)
+    ┌───────────┬──────────┬──────────┬──────────┐
+    │ candidate ┆ mean     ┆ low      ┆ high     │
+    │ ---       ┆ ---      ┆ ---      ┆ ---      │
+    │ u32       ┆ f64      ┆ f64      ┆ f64      │
+    ╞═══════════╪══════════╪══════════╪══════════╡
+    │ 7         ┆ 0.737746 ┆ 0.70843  ┆ 0.765139 │
+    │ 8         ┆ 0.737764 ┆ 0.708359 ┆ 0.765254 │
+    │ 9         ┆ 0.737551 ┆ 0.708093 ┆ 0.765094 │
+    │ 10        ┆ 0.730108 ┆ 0.700886 ┆ 0.757462 │
+    └───────────┴──────────┴──────────┴──────────┘
+
     Parameters
     ----------
     log
@@ -208,44 +246,6 @@ def tune_fusion(
     Stone, Cross-validatory choice and assessment of statistical predictions, 1974.
     Nadeau & Bengio, Inference for the generalization error, 2003.
     Varma & Simon, Bias in error estimation when using cross-validation for model selection, 2006.
-
-    Examples
-    --------
-    >>> names = ["tfidf", "lm", "bm25", "dense"]
-    >>> log = pr.datasets.search_log(400, 30, runs=names, seed=3)
-    >>> runs = log.filter(pl.col("run").is_in(["bm25", "dense"])).collect()
-    >>> method = "sum(normalize='min_max')"
-    >>> table = pr.tune_fusion(runs, "ndcg@10", method)
-    >>> table.select("procedure", "mean", "difference", "p_value")
-    shape: (4, 4)
-    ┌────────────┬──────────┬────────────┬──────────┐
-    │ procedure  ┆ mean     ┆ difference ┆ p_value  │
-    │ ---        ┆ ---      ┆ ---        ┆ ---      │
-    │ str        ┆ f64      ┆ f64        ┆ f64      │
-    ╞════════════╪══════════╪════════════╪══════════╡
-    │ tuned      ┆ 0.736025 ┆ 0.008745   ┆ 0.034887 │
-    │ unweighted ┆ 0.730653 ┆ 0.003373   ┆ 0.509899 │
-    │ bm25       ┆ 0.704835 ┆ -0.022446  ┆ 0.010236 │
-    │ dense      ┆ 0.72728  ┆ null       ┆ null     │
-    └────────────┴──────────┴────────────┴──────────┘
-    >>> table["method"][0]
-    "sum(normalize='min_max', weights={'bm25': 0.2, 'dense': 0.8})"
-
-    Means of all candidates on the same queries:
-
-    >>> curve = pr.tune_fusion(runs, "ndcg@10", method, curve=True)
-    >>> curve.select("candidate", "mean", "low", "high").tail(4)
-    shape: (4, 4)
-    ┌───────────┬──────────┬──────────┬──────────┐
-    │ candidate ┆ mean     ┆ low      ┆ high     │
-    │ ---       ┆ ---      ┆ ---      ┆ ---      │
-    │ u32       ┆ f64      ┆ f64      ┆ f64      │
-    ╞═══════════╪══════════╪══════════╪══════════╡
-    │ 7         ┆ 0.737746 ┆ 0.70843  ┆ 0.765139 │
-    │ 8         ┆ 0.737764 ┆ 0.708359 ┆ 0.765254 │
-    │ 9         ┆ 0.737551 ┆ 0.708093 ┆ 0.765094 │
-    │ 10        ┆ 0.730108 ┆ 0.700886 ┆ 0.757462 │
-    └───────────┴──────────┴──────────┴──────────┘
     """
     by = without_run(names("by", by), run)
     integer("folds", folds, 2)

@@ -33,38 +33,6 @@ def from_arrays(
     one-dimensional, with ``queries``   the elements with one query id, as XGBoost's `qid`
     ==================================  ======================================================
 
-    Parameters
-    ----------
-    labels, scores
-        Numbers, in arrays of NumPy or pyarrow, Series, or lists of the same shape. The rows of
-        nested lists may have different lengths. A null score means judged but not retrieved, a
-        null label retrieved but not judged.
-    groups
-        Number of documents of each ranking, in order, as LightGBM's `group`.
-    queries
-        Query ids: one per element of one-dimensional arrays, or one per row of two-dimensional
-        arrays.
-    docs
-        Document ids, in the shape of `labels`. Default: the position in the ranking, from 1.
-
-    Returns
-    -------
-    DataFrame
-        Columns ``query``, ``doc``, ``score``, and ``label``. Without `queries`, rankings are
-        numbered from 0. A ranking without documents keeps one row, in which all other columns
-        are null.
-
-    Raises
-    ------
-    ArgumentError
-        If shapes differ, if `groups` do not add up to the number of labels, if labels or scores
-        are not numbers, or if both `groups` and `queries` are given.
-
-    Notes
-    -----
-    Tools differ in ties, gains, and queries without relevant documents. For the values of a tool,
-    evaluate with ``conventions="sklearn"``, ``"lightgbm"``, ``"xgboost"``, or ``"catboost"``.
-
     Examples
     --------
     The value of scikit-learn's
@@ -109,6 +77,38 @@ def from_arrays(
     ╞═════════╪══════════╡
     │ 2       ┆ 0.728582 │
     └─────────┴──────────┘
+
+    Parameters
+    ----------
+    labels, scores
+        Numbers, in arrays of NumPy or pyarrow, Series, or lists of the same shape. The rows of
+        nested lists may have different lengths. A null score means judged but not retrieved, a
+        null label retrieved but not judged.
+    groups
+        Number of documents of each ranking, in order, as LightGBM's `group`.
+    queries
+        Query ids: one per element of one-dimensional arrays, or one per row of two-dimensional
+        arrays.
+    docs
+        Document ids, in the shape of `labels`. Default: the position in the ranking, from 1.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``query``, ``doc``, ``score``, and ``label``. Without `queries`, rankings are
+        numbered from 0. A ranking without documents keeps one row, in which all other columns
+        are null.
+
+    Raises
+    ------
+    ArgumentError
+        If shapes differ, if `groups` do not add up to the number of labels, if labels or scores
+        are not numbers, or if both `groups` and `queries` are given.
+
+    Notes
+    -----
+    Tools differ in ties, gains, and queries without relevant documents. For the values of a tool,
+    evaluate with ``conventions="sklearn"``, ``"lightgbm"``, ``"xgboost"``, or ``"catboost"``.
     """
     label, score = _array("labels", labels), _array("scores", scores)
     doc = None if docs is None else _array("docs", docs)

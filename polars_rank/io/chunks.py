@@ -47,6 +47,33 @@ def collapse(
 
     or, by `how`, the first score, the sum or the mean of the retrieved chunks of a document.
 
+    Examples
+    --------
+    >>> chunks = pl.DataFrame({
+    ...     "query": 1, "document_id": ["a", "b", "a"], "score": [0.9, 0.8, 0.7],
+    ...     "label": [0, 1, 2],
+    ... })
+    >>> documents = pr.collapse(chunks, doc="document_id")
+    >>> documents
+    shape: (2, 5)
+    ┌───────┬─────────────┬───────┬───────┬────────┐
+    │ query ┆ document_id ┆ score ┆ label ┆ chunks │
+    │ ---   ┆ ---         ┆ ---   ┆ ---   ┆ ---    │
+    │ i32   ┆ str         ┆ f64   ┆ i64   ┆ u32    │
+    ╞═══════╪═════════════╪═══════╪═══════╪════════╡
+    │ 1     ┆ a           ┆ 0.9   ┆ 2     ┆ 2      │
+    │ 1     ┆ b           ┆ 0.8   ┆ 1     ┆ 1      │
+    └───────┴─────────────┴───────┴───────┴────────┘
+    >>> pr.evaluate(documents, "ndcg@10", doc="document_id")
+    shape: (1, 2)
+    ┌─────────┬─────────┐
+    │ queries ┆ ndcg@10 │
+    │ ---     ┆ ---     │
+    │ u32     ┆ f64     │
+    ╞═════════╪═════════╡
+    │ 1       ┆ 1.0     │
+    └─────────┴─────────┘
+
     Parameters
     ----------
     frame
@@ -102,33 +129,6 @@ def collapse(
     ----------
     Dai & Callan, Deeper text understanding for IR with contextual neural language modeling, 2019
     (FirstP, MaxP, SumP).
-
-    Examples
-    --------
-    >>> chunks = pl.DataFrame({
-    ...     "query": 1, "document_id": ["a", "b", "a"], "score": [0.9, 0.8, 0.7],
-    ...     "label": [0, 1, 2],
-    ... })
-    >>> documents = pr.collapse(chunks, doc="document_id")
-    >>> documents
-    shape: (2, 5)
-    ┌───────┬─────────────┬───────┬───────┬────────┐
-    │ query ┆ document_id ┆ score ┆ label ┆ chunks │
-    │ ---   ┆ ---         ┆ ---   ┆ ---   ┆ ---    │
-    │ i32   ┆ str         ┆ f64   ┆ i64   ┆ u32    │
-    ╞═══════╪═════════════╪═══════╪═══════╪════════╡
-    │ 1     ┆ a           ┆ 0.9   ┆ 2     ┆ 2      │
-    │ 1     ┆ b           ┆ 0.8   ┆ 1     ┆ 1      │
-    └───────┴─────────────┴───────┴───────┴────────┘
-    >>> pr.evaluate(documents, "ndcg@10", doc="document_id")
-    shape: (1, 2)
-    ┌─────────┬─────────┐
-    │ queries ┆ ndcg@10 │
-    │ ---     ┆ ---     │
-    │ u32     ┆ f64     │
-    ╞═════════╪═════════╡
-    │ 1       ┆ 1.0     │
-    └─────────┴─────────┘
     """
     for name, value in (("how", how), ("label_how", label_how)):
         one_of(name, value, (*_HOW,))

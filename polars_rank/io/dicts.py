@@ -34,6 +34,38 @@ Nested: TypeAlias = "Mapping[Any, Mapping[Any, float]] | RanxObject"
 def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl.DataFrame:
     """Convert dictionaries of scores and labels to the long table.
 
+    Examples
+    --------
+    >>> import polars_rank as pr
+    >>> judgments = {"q1": {"a": 1, "b": 0, "c": 2}}
+    >>> bm25 = {"q1": {"a": 0.9, "b": 0.8}}
+    >>> pr.from_dicts(bm25, judgments)
+    shape: (3, 4)
+    ┌───────┬─────┬───────┬───────┐
+    │ query ┆ doc ┆ score ┆ label │
+    │ ---   ┆ --- ┆ ---   ┆ ---   │
+    │ str   ┆ str ┆ f64   ┆ i64   │
+    ╞═══════╪═════╪═══════╪═══════╡
+    │ q1    ┆ a   ┆ 0.9   ┆ 1     │
+    │ q1    ┆ b   ┆ 0.8   ┆ 0     │
+    │ q1    ┆ c   ┆ null  ┆ 2     │
+    └───────┴─────┴───────┴───────┘
+
+    Several runs:
+
+    >>> neural = {"q1": {"c": 0.7, "a": 0.3}}
+    >>> table = pr.from_dicts({"bm25": bm25, "neural": neural}, judgments)
+    >>> pr.evaluate(table, "ap", by="run")
+    shape: (2, 3)
+    ┌────────┬─────────┬─────┐
+    │ run    ┆ queries ┆ ap  │
+    │ ---    ┆ ---     ┆ --- │
+    │ str    ┆ u32     ┆ f64 │
+    ╞════════╪═════════╪═════╡
+    │ bm25   ┆ 1       ┆ 0.5 │
+    │ neural ┆ 1       ┆ 1.0 │
+    └────────┴─────────┴─────┘
+
     Parameters
     ----------
     rankings
@@ -71,38 +103,6 @@ def from_dicts(rankings: Nested | Mapping[Any, Nested], judgments: Nested) -> pl
     numbers of queries that are in only one of the dictionaries.
     Evaluate with ``conventions="ranx"``, or with ``conventions="trec_eval_9"`` for pytrec_eval,
     to get the values of these tools.
-
-    Examples
-    --------
-    >>> import polars_rank as pr
-    >>> judgments = {"q1": {"a": 1, "b": 0, "c": 2}}
-    >>> bm25 = {"q1": {"a": 0.9, "b": 0.8}}
-    >>> pr.from_dicts(bm25, judgments)
-    shape: (3, 4)
-    ┌───────┬─────┬───────┬───────┐
-    │ query ┆ doc ┆ score ┆ label │
-    │ ---   ┆ --- ┆ ---   ┆ ---   │
-    │ str   ┆ str ┆ f64   ┆ i64   │
-    ╞═══════╪═════╪═══════╪═══════╡
-    │ q1    ┆ a   ┆ 0.9   ┆ 1     │
-    │ q1    ┆ b   ┆ 0.8   ┆ 0     │
-    │ q1    ┆ c   ┆ null  ┆ 2     │
-    └───────┴─────┴───────┴───────┘
-
-    Several runs:
-
-    >>> neural = {"q1": {"c": 0.7, "a": 0.3}}
-    >>> table = pr.from_dicts({"bm25": bm25, "neural": neural}, judgments)
-    >>> pr.evaluate(table, "ap", by="run")
-    shape: (2, 3)
-    ┌────────┬─────────┬─────┐
-    │ run    ┆ queries ┆ ap  │
-    │ ---    ┆ ---     ┆ --- │
-    │ str    ┆ u32     ┆ f64 │
-    ╞════════╪═════════╪═════╡
-    │ bm25   ┆ 1       ┆ 0.5 │
-    │ neural ┆ 1       ┆ 1.0 │
-    └────────┴─────────┴─────┘
     """
     if _is_ranx(rankings, "Qrels") or _is_ranx(judgments, "Run"):
         rankings, judgments = judgments, rankings

@@ -48,6 +48,17 @@ def find_files(
 ) -> Files:
     """Return the Parquet files of paths, directories, and patterns.
 
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from polars_rank.io.files import find_files
+    >>> with TemporaryDirectory() as folder:
+    ...     for name in ("b.parquet", "a[1].parquet", ".c.parquet.part", "_SUCCESS"):
+    ...         Path(folder, name).touch()
+    ...     print([Path(name).name for name in find_files([folder]).names])
+    ['a[1].parquet', 'b.parquet']
+
     Parameters
     ----------
     paths
@@ -73,17 +84,6 @@ def find_files(
         If `paths` or a path is empty.
     SourceError
         If a file does not exist, or a directory or pattern has no files.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from polars_rank.io.files import find_files
-    >>> with TemporaryDirectory() as folder:
-    ...     for name in ("b.parquet", "a[1].parquet", ".c.parquet.part", "_SUCCESS"):
-    ...         Path(folder, name).touch()
-    ...     print([Path(name).name for name in find_files([folder]).names])
-    ['a[1].parquet', 'b.parquet']
     """
     given = dict.fromkeys(os.fspath(path) for path in paths)
     if not given:

@@ -111,6 +111,59 @@ def join_judgments(
     The join is a full join: a document that was retrieved but not judged has a null label, and a
     document that was judged but not retrieved has a null score.
 
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> run = pl.DataFrame({
+    ...     "query": [1, 1], "doc": ["a", "b"], "score": [0.9, 0.8],
+    ... })
+    >>> judgments = pl.DataFrame({
+    ...     "query": [1, 1], "doc": ["b", "c"], "label": [2, 1],
+    ... })
+    >>> pr.join_judgments(run, judgments).sort("doc")
+    shape: (3, 4)
+    ┌───────┬─────┬───────┬───────┐
+    │ query ┆ doc ┆ score ┆ label │
+    │ ---   ┆ --- ┆ ---   ┆ ---   │
+    │ i64   ┆ str ┆ f64   ┆ i64   │
+    ╞═══════╪═════╪═══════╪═══════╡
+    │ 1     ┆ a   ┆ 0.9   ┆ null  │
+    │ 1     ┆ b   ┆ 0.8   ┆ 2     │
+    │ 1     ┆ c   ┆ null  ┆ 1     │
+    └───────┴─────┴───────┴───────┘
+    >>> bought = judgments.drop("label")
+    >>> pr.join_judgments(run, bought).sort("doc").select("doc", "label")
+    shape: (3, 2)
+    ┌─────┬───────┐
+    │ doc ┆ label │
+    │ --- ┆ ---   │
+    │ str ┆ i64   │
+    ╞═════╪═══════╡
+    │ a   ┆ null  │
+    │ b   ┆ 1     │
+    │ c   ┆ 1     │
+    └─────┴───────┘
+
+    Judgments of subtopics:
+
+    >>> diverse = pl.DataFrame({
+    ...     "query": 1, "doc": ["b", "b", "c"], "subtopic": ["x", "y", "x"],
+    ...     "label": [2, 1, 0],
+    ... })
+    >>> table = pr.join_judgments(run, diverse, subtopic="subtopic")
+    >>> table.sort("doc").drop("query", "score")
+    shape: (3, 4)
+    ┌─────┬───────┬────────────┬───────────┐
+    │ doc ┆ label ┆ subtopics  ┆ grades    │
+    │ --- ┆ ---   ┆ ---        ┆ ---       │
+    │ str ┆ i64   ┆ list[str]  ┆ list[i64] │
+    ╞═════╪═══════╪════════════╪═══════════╡
+    │ a   ┆ null  ┆ null       ┆ null      │
+    │ b   ┆ 2     ┆ ["x", "y"] ┆ [2, 1]    │
+    │ c   ┆ 0     ┆ []         ┆ []        │
+    └─────┴───────┴────────────┴───────────┘
+
     Parameters
     ----------
     rankings
@@ -171,59 +224,6 @@ def join_judgments(
     Integer keys match across widths, and strings match categoricals. A `RankWarning` names the runs
     of which no query or no retrieved document is judged, and gives the numbers of queries that only
     one of the tables has (not on Spark). Judgments that occur more than once count once.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
-    >>> run = pl.DataFrame({
-    ...     "query": [1, 1], "doc": ["a", "b"], "score": [0.9, 0.8],
-    ... })
-    >>> judgments = pl.DataFrame({
-    ...     "query": [1, 1], "doc": ["b", "c"], "label": [2, 1],
-    ... })
-    >>> pr.join_judgments(run, judgments).sort("doc")
-    shape: (3, 4)
-    ┌───────┬─────┬───────┬───────┐
-    │ query ┆ doc ┆ score ┆ label │
-    │ ---   ┆ --- ┆ ---   ┆ ---   │
-    │ i64   ┆ str ┆ f64   ┆ i64   │
-    ╞═══════╪═════╪═══════╪═══════╡
-    │ 1     ┆ a   ┆ 0.9   ┆ null  │
-    │ 1     ┆ b   ┆ 0.8   ┆ 2     │
-    │ 1     ┆ c   ┆ null  ┆ 1     │
-    └───────┴─────┴───────┴───────┘
-    >>> bought = judgments.drop("label")
-    >>> pr.join_judgments(run, bought).sort("doc").select("doc", "label")
-    shape: (3, 2)
-    ┌─────┬───────┐
-    │ doc ┆ label │
-    │ --- ┆ ---   │
-    │ str ┆ i64   │
-    ╞═════╪═══════╡
-    │ a   ┆ null  │
-    │ b   ┆ 1     │
-    │ c   ┆ 1     │
-    └─────┴───────┘
-
-    Judgments of subtopics:
-
-    >>> diverse = pl.DataFrame({
-    ...     "query": 1, "doc": ["b", "b", "c"], "subtopic": ["x", "y", "x"],
-    ...     "label": [2, 1, 0],
-    ... })
-    >>> table = pr.join_judgments(run, diverse, subtopic="subtopic")
-    >>> table.sort("doc").drop("query", "score")
-    shape: (3, 4)
-    ┌─────┬───────┬────────────┬───────────┐
-    │ doc ┆ label ┆ subtopics  ┆ grades    │
-    │ --- ┆ ---   ┆ ---        ┆ ---       │
-    │ str ┆ i64   ┆ list[str]  ┆ list[i64] │
-    ╞═════╪═══════╪════════════╪═══════════╡
-    │ a   ┆ null  ┆ null       ┆ null      │
-    │ b   ┆ 2     ┆ ["x", "y"] ┆ [2, 1]    │
-    │ c   ┆ 0     ┆ []         ┆ []        │
-    └─────┴───────┴────────────┴───────────┘
     """
     if is_spark(rankings):
         columns = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}

@@ -91,6 +91,26 @@ def from_lists(
 
     Documents in `relevant` that were not retrieved get rows with a null score.
 
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> lists = pl.DataFrame({
+    ...     "shown": [["a", "b"], ["c"]], "bought": [["b", "d"], []],
+    ... })
+    >>> pr.from_lists(lists, retrieved="shown", relevant="bought")
+    shape: (4, 4)
+    ┌───────┬─────┬───────┬───────┐
+    │ query ┆ doc ┆ score ┆ label │
+    │ ---   ┆ --- ┆ ---   ┆ ---   │
+    │ i64   ┆ str ┆ f64   ┆ i64   │
+    ╞═══════╪═════╪═══════╪═══════╡
+    │ 0     ┆ a   ┆ -1.0  ┆ 0     │
+    │ 0     ┆ b   ┆ -2.0  ┆ 1     │
+    │ 0     ┆ d   ┆ null  ┆ 1     │
+    │ 1     ┆ c   ┆ -1.0  ┆ 0     │
+    └───────┴─────┴───────┴───────┘
+
     Parameters
     ----------
     frame
@@ -136,26 +156,6 @@ def from_lists(
     keeps one row, in which doc, score, and label are null. Duplicate documents are kept; an
     evaluation reports them. A `RankWarning` says if no retrieved document is in any list of
     `relevant`.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> import polars_rank as pr
-    >>> lists = pl.DataFrame({
-    ...     "shown": [["a", "b"], ["c"]], "bought": [["b", "d"], []],
-    ... })
-    >>> pr.from_lists(lists, retrieved="shown", relevant="bought")
-    shape: (4, 4)
-    ┌───────┬─────┬───────┬───────┐
-    │ query ┆ doc ┆ score ┆ label │
-    │ ---   ┆ --- ┆ ---   ┆ ---   │
-    │ i64   ┆ str ┆ f64   ┆ i64   │
-    ╞═══════╪═════╪═══════╪═══════╡
-    │ 0     ┆ a   ┆ -1.0  ┆ 0     │
-    │ 0     ┆ b   ┆ -2.0  ┆ 1     │
-    │ 0     ┆ d   ┆ null  ┆ 1     │
-    │ 1     ┆ c   ┆ -1.0  ┆ 0     │
-    └───────┴─────┴───────┴───────┘
     """
     lists = _ListColumns(retrieved, relevant, labels, scores)
     given = (retrieved is not None, relevant is not None, labels is not None)

@@ -30,6 +30,17 @@ def new_file(
     If the block raises, the temporary file is removed and `path` is unchanged. Pass the open file
     to sinks of Polars, not its path: after an error, they may still create a file.
 
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from polars_rank.io.outputs import new_file
+    >>> with TemporaryDirectory() as folder:
+    ...     with new_file(Path(folder, "a.txt")) as part:
+    ...         _ = part.write_text("whole")
+    ...     print(Path(folder, "a.txt").read_text())
+    whole
+
     Parameters
     ----------
     path
@@ -50,17 +61,6 @@ def new_file(
     SourceError
         If the file exists, or appears while the block runs; if it is an input; or if it cannot be
         written.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from polars_rank.io.outputs import new_file
-    >>> with TemporaryDirectory() as folder:
-    ...     with new_file(Path(folder, "a.txt")) as part:
-    ...         _ = part.write_text("whole")
-    ...     print(Path(folder, "a.txt").read_text())
-    whole
     """
     name = os.fspath(path)
     check_path(name)

@@ -87,6 +87,26 @@ def scan_log(
     rankings whose rows are shuffled. It reads nothing else until the result is collected, in
     batches of Polars' streaming chunk size, or larger ones.
 
+    Examples
+    --------
+    >>> import tempfile
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> path = tempfile.mkdtemp() + "/log.parquet"
+    >>> pl.DataFrame({
+    ...     "query": [2, 2, 1], "doc": [1, 2, 1], "score": [0.9, 0.1, 0.5],
+    ...     "label": [0, 1, 1],
+    ... }).write_parquet(path)
+    >>> pr.evaluate(pr.scan_log(path), "rr").collect()
+    shape: (1, 2)
+    ┌─────────┬──────┐
+    │ queries ┆ rr   │
+    │ ---     ┆ ---  │
+    │ u32     ┆ f64  │
+    ╞═════════╪══════╡
+    │ 2       ┆ 0.75 │
+    └─────────┴──────┘
+
     Parameters
     ----------
     paths
@@ -130,26 +150,6 @@ def scan_log(
         If a key column is missing or holds lists.
     DataError
         If the rows do not have the given `layout`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import polars as pl
-    >>> import polars_rank as pr
-    >>> path = tempfile.mkdtemp() + "/log.parquet"
-    >>> pl.DataFrame({
-    ...     "query": [2, 2, 1], "doc": [1, 2, 1], "score": [0.9, 0.1, 0.5],
-    ...     "label": [0, 1, 1],
-    ... }).write_parquet(path)
-    >>> pr.evaluate(pr.scan_log(path), "rr").collect()
-    shape: (1, 2)
-    ┌─────────┬──────┐
-    │ queries ┆ rr   │
-    │ ---     ┆ ---  │
-    │ u32     ┆ f64  │
-    ╞═════════╪══════╡
-    │ 2       ┆ 0.75 │
-    └─────────┴──────┘
     """
     return scanned_log(paths, options, query=query, run=run, by=by, layout=layout, memory=memory)
 

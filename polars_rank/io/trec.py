@@ -32,6 +32,24 @@ def scan_run(path: Paths) -> pl.LazyFrame:
     Empty lines and lines that begin with ``#`` are skipped. As in trec_eval, iteration and rank
     are ignored.
 
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import polars_rank as pr
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "bm25.run")
+    ...     _ = file.write_text("301 Q0 FT911-3 1 14.5 bm25")
+    ...     print(pr.scan_run(file).collect())
+    shape: (1, 4)
+    ┌───────┬─────────┬───────┬──────┐
+    │ query ┆ doc     ┆ score ┆ run  │
+    │ ---   ┆ ---     ┆ ---   ┆ ---  │
+    │ str   ┆ str     ┆ f64   ┆ str  │
+    ╞═══════╪═════════╪═══════╪══════╡
+    │ 301   ┆ FT911-3 ┆ 14.5  ┆ bm25 │
+    └───────┴─────────┴───────┴──────┘
+
     Parameters
     ----------
     path
@@ -52,24 +70,6 @@ def scan_run(path: Paths) -> pl.LazyFrame:
     DataError
         When the LazyFrame is collected, if a line does not have six fields or has an invalid
         score. The message has the file, the number of the line, and its text.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> import polars_rank as pr
-    >>> with TemporaryDirectory() as folder:
-    ...     file = Path(folder, "bm25.run")
-    ...     _ = file.write_text("301 Q0 FT911-3 1 14.5 bm25")
-    ...     print(pr.scan_run(file).collect())
-    shape: (1, 4)
-    ┌───────┬─────────┬───────┬──────┐
-    │ query ┆ doc     ┆ score ┆ run  │
-    │ ---   ┆ ---     ┆ ---   ┆ ---  │
-    │ str   ┆ str     ┆ f64   ┆ str  │
-    ╞═══════╪═════════╪═══════╪══════╡
-    │ 301   ┆ FT911-3 ┆ 14.5  ┆ bm25 │
-    └───────┴─────────┴───────┴──────┘
     """
     return _scan(path, _RUN, number="score", dtype=pl.Float64()).select(
         "query", "doc", "score", "run"
@@ -88,6 +88,25 @@ def scan_judgments(
 
     A line has the fields ``query iteration doc label``, separated by spaces or tabs. Empty lines
     and lines that begin with ``#`` are skipped.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import polars_rank as pr
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "qrels")
+    ...     _ = file.write_text("301 0 FT911-3 1\n301 0 FT911-4 -1")
+    ...     print(pr.scan_judgments(file).collect())
+    shape: (2, 3)
+    ┌───────┬─────────┬───────┐
+    │ query ┆ doc     ┆ label │
+    │ ---   ┆ ---     ┆ ---   │
+    │ str   ┆ str     ┆ i64   │
+    ╞═══════╪═════════╪═══════╡
+    │ 301   ┆ FT911-3 ┆ 1     │
+    │ 301   ┆ FT911-4 ┆ null  │
+    └───────┴─────────┴───────┘
 
     Parameters
     ----------
@@ -127,25 +146,6 @@ def scan_judgments(
     trec_eval. Two measures need ``negative="keep"``, because they distinguish unjudged documents
     in the pool from documents outside it: inferred AP, and ``Judged`` of ir_measures. Then also
     evaluate with ``conventions="trec_eval"``; otherwise negative labels are negative gains.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> import polars_rank as pr
-    >>> with TemporaryDirectory() as folder:
-    ...     file = Path(folder, "qrels")
-    ...     _ = file.write_text("301 0 FT911-3 1\n301 0 FT911-4 -1")
-    ...     print(pr.scan_judgments(file).collect())
-    shape: (2, 3)
-    ┌───────┬─────────┬───────┐
-    │ query ┆ doc     ┆ label │
-    │ ---   ┆ ---     ┆ ---   │
-    │ str   ┆ str     ┆ i64   │
-    ╞═══════╪═════════╪═══════╡
-    │ 301   ┆ FT911-3 ┆ 1     │
-    │ 301   ┆ FT911-4 ┆ null  │
-    └───────┴─────────┴───────┘
     """
     one_of("negative", negative, get_args(Negative))
     lines = _scan(path, _QRELS, number="label", dtype=pl.Float64() if fractional else pl.Int64())

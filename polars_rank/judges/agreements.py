@@ -63,6 +63,28 @@ def agreement(
     where $o_{gh}$ is the share of documents with the grades g and h, and $e_{gh}$ the share that is
     expected by chance.
 
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [*range(40)] * 2,
+    ...     "doc": ["a"] * 40 + ["b"] * 40,
+    ...     "human": [0, 1, 2, 3] * 20,
+    ...     "llm": [0, 1, 3, 3, 1, 1, 2, 3] * 10,
+    ... })
+    >>> table = pr.judges.agreement(log, label=["human", "llm"], reference="human")
+    >>> table.filter(pl.col("statistic").is_in(["agreement", "bias"])).select(
+    ...     "statistic", "value", "pairs"
+    ... )
+    shape: (2, 3)
+    ┌───────────┬───────┬───────┐
+    │ statistic ┆ value ┆ pairs │
+    │ ---       ┆ ---   ┆ ---   │
+    │ str       ┆ f64   ┆ i64   │
+    ╞═══════════╪═══════╪═══════╡
+    │ agreement ┆ 0.75  ┆ 80    │
+    │ bias      ┆ 0.25  ┆ 80    │
+    └───────────┴───────┴───────┘
+
     Parameters
     ----------
     judgments
@@ -158,28 +180,6 @@ def agreement(
     Cohen, A coefficient of agreement for nominal scales, 1960, and Weighted kappa, 1968;
     Krippendorff, Computing Krippendorff's alpha-reliability, 2011; Gwet, Handbook of inter-rater
     reliability, 2014.
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": [*range(40)] * 2,
-    ...     "doc": ["a"] * 40 + ["b"] * 40,
-    ...     "human": [0, 1, 2, 3] * 20,
-    ...     "llm": [0, 1, 3, 3, 1, 1, 2, 3] * 10,
-    ... })
-    >>> table = pr.judges.agreement(log, label=["human", "llm"], reference="human")
-    >>> table.filter(pl.col("statistic").is_in(["agreement", "bias"])).select(
-    ...     "statistic", "value", "pairs"
-    ... )
-    shape: (2, 3)
-    ┌───────────┬───────┬───────┐
-    │ statistic ┆ value ┆ pairs │
-    │ ---       ┆ ---   ┆ ---   │
-    │ str       ┆ f64   ┆ i64   │
-    ╞═══════════╪═══════╪═══════╡
-    │ agreement ┆ 0.75  ┆ 80    │
-    │ bias      ┆ 0.25  ┆ 80    │
-    └───────────┴───────┴───────┘
     """
     share("confidence", confidence)
     whole_number("n_resamples", n_resamples)

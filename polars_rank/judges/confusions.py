@@ -33,6 +33,28 @@ def confusion(
 ) -> pl.LazyFrame:
     """Count the documents of each pair of grades of a reference and a judge.
 
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1,
+    ...     "doc": ["a", "b", "c", "d"],
+    ...     "human": [0, 1, 1, 1],
+    ...     "llm": [0, 0, 1, 1],
+    ... })
+    >>> table = pr.judges.confusion(log, label=["human", "llm"])
+    >>> table.select("reference_label", "label", "pairs", "share")
+    shape: (4, 4)
+    ┌─────────────────┬───────┬───────┬──────────┐
+    │ reference_label ┆ label ┆ pairs ┆ share    │
+    │ ---             ┆ ---   ┆ ---   ┆ ---      │
+    │ i64             ┆ i64   ┆ i64   ┆ f64      │
+    ╞═════════════════╪═══════╪═══════╪══════════╡
+    │ 0               ┆ 0     ┆ 1     ┆ 1.0      │
+    │ 0               ┆ 1     ┆ 0     ┆ 0.0      │
+    │ 1               ┆ 0     ┆ 1     ┆ 0.333333 │
+    │ 1               ┆ 1     ┆ 2     ┆ 0.666667 │
+    └─────────────────┴───────┴───────┴──────────┘
+
     Parameters
     ----------
     judgments, judge, query, doc, label, by
@@ -66,28 +88,6 @@ def confusion(
         collected.
     MissingExtraError
         If numpy is not installed (extra "stats").
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": 1,
-    ...     "doc": ["a", "b", "c", "d"],
-    ...     "human": [0, 1, 1, 1],
-    ...     "llm": [0, 0, 1, 1],
-    ... })
-    >>> table = pr.judges.confusion(log, label=["human", "llm"])
-    >>> table.select("reference_label", "label", "pairs", "share")
-    shape: (4, 4)
-    ┌─────────────────┬───────┬───────┬──────────┐
-    │ reference_label ┆ label ┆ pairs ┆ share    │
-    │ ---             ┆ ---   ┆ ---   ┆ ---      │
-    │ i64             ┆ i64   ┆ i64   ┆ f64      │
-    ╞═════════════════╪═══════╪═══════╪══════════╡
-    │ 0               ┆ 0     ┆ 1     ┆ 1.0      │
-    │ 0               ┆ 1     ┆ 0     ┆ 0.0      │
-    │ 1               ┆ 0     ┆ 1     ┆ 0.333333 │
-    │ 1               ┆ 1     ┆ 2     ┆ 0.666667 │
-    └─────────────────┴───────┴───────┴──────────┘
     """
     given = Judgments(
         judge=judge, reference=reference, query=query, doc=doc, label=label,

@@ -66,6 +66,24 @@ def corrected(
     relevant, and $\pi_d$ the probability with which the document was chosen. The second term is 0
     for documents that people did not judge.
 
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "doc": ["a", "b", "c"], "score": [3.0, 2.0, 1.0],
+    ...     "llm": [2, 1, 0], "human": [None, 0, 1], "chosen": [0.5, 0.5, 0.25],
+    ... })
+    >>> sample = {"judge": "llm", "human": "human", "probability": "chosen"}
+    >>> # Documents: 2; 1 + (0 - 1) / 0.5; 0 + (1 - 0) / 0.25
+    >>> pr.judges.corrected(log, ["cg@2", "cg@3"], **sample)
+    shape: (1, 3)
+    ┌───────┬──────┬──────┐
+    │ query ┆ cg@2 ┆ cg@3 │
+    │ ---   ┆ ---  ┆ ---  │
+    │ i32   ┆ f64  ┆ f64  │
+    ╞═══════╪══════╪══════╡
+    │ 1     ┆ 1.0  ┆ 5.0  │
+    └───────┴──────┴──────┘
+
     Parameters
     ----------
     log
@@ -132,24 +150,6 @@ def corrected(
     Horvitz & Thompson, A generalization of sampling without replacement from a finite universe,
     1952; Särndal, Swensson & Wretman, Model assisted survey sampling, 1992; Angelopoulos et al.,
     Prediction-powered inference, 2023.
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": 1, "doc": ["a", "b", "c"], "score": [3.0, 2.0, 1.0],
-    ...     "llm": [2, 1, 0], "human": [None, 0, 1], "chosen": [0.5, 0.5, 0.25],
-    ... })
-    >>> sample = {"judge": "llm", "human": "human", "probability": "chosen"}
-    >>> # Documents: 2; 1 + (0 - 1) / 0.5; 0 + (1 - 0) / 0.25
-    >>> pr.judges.corrected(log, ["cg@2", "cg@3"], **sample)
-    shape: (1, 3)
-    ┌───────┬──────┬──────┐
-    │ query ┆ cg@2 ┆ cg@3 │
-    │ ---   ┆ ---  ┆ ---  │
-    │ i32   ┆ f64  ┆ f64  │
-    ╞═══════╪══════╪══════╡
-    │ 1     ┆ 1.0  ┆ 5.0  │
-    └───────┴──────┴──────┘
     """
     for name, reason in _UNSUPPORTED.items():
         if name in options:

@@ -67,6 +67,29 @@ def system_agreement(
     where $C_i$ is the number of runs above the run at rank i of the judge's order that the
     reference also has above it.
 
+    Examples
+    --------
+    >>> values = pl.DataFrame({
+    ...     "run": ["a", "b", "c"] * 80,
+    ...     "query": [query for query in range(40) for _ in range(3)] * 2,
+    ...     "judge": ["human"] * 120 + ["llm"] * 120,
+    ...     "rr": [0.2, 0.5, 1, 0.3, 0.5, 0.5] * 20
+    ...     + [0.2, 1, 0.5, 0.3, 0.5, 0.5] * 20,
+    ... })
+    >>> table = pr.judges.system_agreement(values, reference="human")
+    >>> table.select("statistic", "value")
+    shape: (4, 2)
+    ┌─────────────────┬──────────┐
+    │ statistic       ┆ value    │
+    │ ---             ┆ ---      │
+    │ str             ┆ f64      │
+    ╞═════════════════╪══════════╡
+    │ tau_b           ┆ 0.333333 │
+    │ tau_ap          ┆ 0.0      │
+    │ same_winner     ┆ 0.666667 │
+    │ opposite_winner ┆ 0.333333 │
+    └─────────────────┴──────────┘
+
     Parameters
     ----------
     values
@@ -153,29 +176,6 @@ def system_agreement(
     correlation coefficient for information retrieval, 2008; Urbano & Marrero, The treatment of ties
     in AP correlation, 2017; Faggioli et al., Perspectives on large language models for relevance
     judgment, 2023.
-
-    Examples
-    --------
-    >>> values = pl.DataFrame({
-    ...     "run": ["a", "b", "c"] * 80,
-    ...     "query": [query for query in range(40) for _ in range(3)] * 2,
-    ...     "judge": ["human"] * 120 + ["llm"] * 120,
-    ...     "rr": [0.2, 0.5, 1, 0.3, 0.5, 0.5] * 20
-    ...     + [0.2, 1, 0.5, 0.3, 0.5, 0.5] * 20,
-    ... })
-    >>> table = pr.judges.system_agreement(values, reference="human")
-    >>> table.select("statistic", "value")
-    shape: (4, 2)
-    ┌─────────────────┬──────────┐
-    │ statistic       ┆ value    │
-    │ ---             ┆ ---      │
-    │ str             ┆ f64      │
-    ╞═════════════════╪══════════╡
-    │ tau_b           ┆ 0.333333 │
-    │ tau_ap          ┆ 0.0      │
-    │ same_winner     ┆ 0.666667 │
-    │ opposite_winner ┆ 0.333333 │
-    └─────────────────┴──────────┘
     """
     share("confidence", confidence)
     whole_number("n_resamples", n_resamples)

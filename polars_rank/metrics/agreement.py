@@ -47,6 +47,12 @@ def compat(*, p: float = 0.95, normalize: bool = True, rel: float | None = None)
     keep their order in the ranking; documents that were not retrieved come last. D is the length of
     the longer of the two rankings.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, 2]})
+    >>> df.ranking.compat(p=0.5)  # (0 + 1/2 x 2/2) / (1 + 1/2)
+    0.3333333333333333
+
     Parameters
     ----------
     p
@@ -64,12 +70,6 @@ def compat(*, p: float = 0.95, normalize: bool = True, rel: float | None = None)
     ----------
     Clarke, Vtyurina & Smucker, Assessing top-k preferences, 2021; Webber, Moffat & Zobel, A
     similarity measure for indefinite rankings, 2010.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, 2]})
-    >>> df.ranking.compat(p=0.5)  # (0 + 1/2 x 2/2) / (1 + 1/2)
-    0.3333333333333333
     """
     share("p", p)
     good = t.relevant(rel)

@@ -60,6 +60,15 @@ def novelty(
     where p_r is the share of the users of the training log who used the document at rank r. Also
     called mean inverse user frequency (MIUF).
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "share": [0.5, 0.125, None],
+    ... })
+    >>> # (1 bit + 3 bits) / 2, because the last document is unknown.
+    >>> df.ranking.novelty(2), df.ranking.novelty(3)
+    (2.0, 2.0)
+
     Parameters
     ----------
     share
@@ -84,15 +93,6 @@ def novelty(
     ----------
     Zhou et al., Solving the apparent diversity-accuracy dilemma of recommender systems, 2010;
     Castells, Vargas & Wang, Novelty and diversity metrics for recommender systems, 2011.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "share": [0.5, 0.125, None],
-    ... })
-    >>> # (1 bit + 3 bits) / 2, because the last document is unknown.
-    >>> df.ranking.novelty(2), df.ranking.novelty(3)
-    (2.0, 2.0)
     """
     t.column(users, "users")  # checked, also where it is not read
     if num_users is not None:
@@ -126,6 +126,14 @@ def surprisal(
     where p_r is the share of the users of the training log who used the document at rank r, and U
     is the number of these users. A document of a single user has the surprisal 1.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0], "share": [0.5, 0.125],
+    ... })
+    >>> df.ranking.surprisal(num_users=8)  # (1 / 3 + 3 / 3) / 2
+    0.6666666666666666
+
     Parameters
     ----------
     share
@@ -148,14 +156,6 @@ def surprisal(
     ----------
     Zhou et al., Solving the apparent diversity-accuracy dilemma of recommender systems, 2010;
     RePlay, `Surprisal`.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [2.0, 1.0], "share": [0.5, 0.125],
-    ... })
-    >>> df.ranking.surprisal(num_users=8)  # (1 / 3 + 3 / 3) / 2
-    0.6666666666666666
     """
     some = _share(share)
     if num_users is None:
@@ -177,6 +177,14 @@ def unseen_share(k: int | None = None, *, seen: str = "seen", depth: Depth = "re
     where s_r is 1 if the user has seen the document at rank r, otherwise 0. RePlay calls it
     Novelty.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "seen": [True, False, False],
+    ... })
+    >>> df.ranking.unseen_share(2)  # one of two
+    0.5
+
     Parameters
     ----------
     seen
@@ -192,14 +200,6 @@ def unseen_share(k: int | None = None, *, seen: str = "seen", depth: Depth = "re
     ----------
     Castells, Vargas & Wang, Novelty and diversity metrics for recommender systems, 2011; RePlay,
     `Novelty`.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "seen": [True, False, False],
-    ... })
-    >>> df.ranking.unseen_share(2)  # one of two
-    0.5
     """
     unseen = ~(t.column(seen, "seen", kind="count").fill_null(0) > 0)
     return _divided(t.top(unseen, k).count(), k, depth)
@@ -215,6 +215,14 @@ def unexpectedness(
 
     where e_r is 1 if the baseline recommends the document at rank r, otherwise 0, or its
     probability to do so.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "expected": [True, False, True],
+    ... })
+    >>> df.ranking.unexpectedness(2)  # one of two
+    0.5
 
     Parameters
     ----------
@@ -234,14 +242,6 @@ def unexpectedness(
     ----------
     Murakami, Mori & Orihara, Metrics for evaluating the serendipity of recommendation lists, 2007;
     Ge, Delgado-Battenfeld & Jannach, Beyond accuracy, 2010.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "expected": [True, False, True],
-    ... })
-    >>> df.ranking.unexpectedness(2)  # one of two
-    0.5
     """
     return 1 - _divided(t.top(_expected(expected), k).sum(), k, depth)
 
@@ -262,6 +262,15 @@ def serendipity(
     where e_r is 1 if a baseline recommends the document at rank r, otherwise 0, or its probability
     to do so. p_r is 1, or the probability (N + 1 - r) / N if the number N of documents is given.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0], "label": [1, 1],
+    ...     "expected": [True, False],
+    ... })
+    >>> df.ranking.serendipity(2)  # the second of two
+    0.5
+
     Parameters
     ----------
     expected
@@ -280,15 +289,6 @@ def serendipity(
     ----------
     Murakami, Mori & Orihara, Metrics for evaluating the serendipity of recommendation lists, 2007;
     Ge, Delgado-Battenfeld & Jannach, Beyond accuracy, 2010.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [2.0, 1.0], "label": [1, 1],
-    ...     "expected": [True, False],
-    ... })
-    >>> df.ranking.serendipity(2)  # the second of two
-    0.5
     """
     relevant = t.relevant(rel).cast(pl.Float64)
     own: Term | float = 1.0
@@ -316,6 +316,14 @@ def popularity(
     where ϕ_r is the popularity of the document at rank r, such as its number of interactions. Also
     called average recommendation popularity.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "interactions": [40, 10, None],
+    ... })
+    >>> df.ranking.popularity(2), df.ranking.popularity(2, interactions="score")
+    (25.0, 2.5)
+
     Parameters
     ----------
     interactions
@@ -335,14 +343,6 @@ def popularity(
     ----------
     Yin et al., Challenging the long tail recommendation, 2012; Abdollahpouri, Burke & Mobasher,
     Managing popularity bias in recommender systems with personalized re-ranking, 2019.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "interactions": [40, 10, None],
-    ... })
-    >>> df.ranking.popularity(2), df.ranking.popularity(2, interactions="score")
-    (25.0, 2.5)
     """
     term = t.column(interactions, "interactions")
     one_of("unknown", unknown, ("skip", "zero", "error"))
@@ -369,6 +369,14 @@ def long_tail_share(
     where l_r is 1 if the document at rank r belongs to the long tail, otherwise 0. The column says
     how the tail is defined: by a share of interactions or of documents.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "long_tail": [True, False, None],
+    ... })
+    >>> df.ranking.long_tail_share(3), df.ranking.long_tail_share(2, unknown="max")
+    (0.5, 0.5)
+
     Parameters
     ----------
     long_tail
@@ -387,14 +395,6 @@ def long_tail_share(
     ----------
     Abdollahpouri, Burke & Mobasher, Managing popularity bias in recommender systems with
     personalized re-ranking, 2019 (average percentage of long-tail items).
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "long_tail": [True, False, None],
-    ... })
-    >>> df.ranking.long_tail_share(3), df.ranking.long_tail_share(2, unknown="max")
-    (0.5, 0.5)
     """
     term = t.column(long_tail, "long_tail", high=1)
     return _mean(term, k, "long_tail", long_tail, unknown=unknown, depth=depth, largest=1.0)

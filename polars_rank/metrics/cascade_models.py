@@ -50,6 +50,12 @@ def err(k: int | None = None, *, max_grade: float | None = None) -> Value:
     where s_r is the probability that the document at rank r satisfies the user, and max is
     `max_grade`.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, 2]})
+    >>> df.ranking.err(max_grade=2)  # 1/4 + 3/4 x 3/4 / 2
+    0.53125
+
     Parameters
     ----------
     max_grade
@@ -64,12 +70,6 @@ def err(k: int | None = None, *, max_grade: float | None = None) -> Value:
     References
     ----------
     Chapelle et al., Expected reciprocal rank for graded relevance, 2009.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, 2]})
-    >>> df.ranking.err(max_grade=2)  # 1/4 + 3/4 x 3/4 / 2
-    0.53125
     """
     if max_grade is None:
         worth = t.gain(power_of_two).fill_null(1.0)
@@ -98,6 +98,12 @@ def pfound(k: int | None = None, *, decay: float = 0.85, max_grade: float = 1) -
     where t_r is the probability that the document at rank r satisfies the user, and max is
     `max_grade`.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [0.5, 0.4]})
+    >>> df.ranking.pfound()  # 0.5 + 0.4 x 0.85 x 0.5
+    0.67
+
     Parameters
     ----------
     decay
@@ -113,12 +119,6 @@ def pfound(k: int | None = None, *, decay: float = 0.85, max_grade: float = 1) -
     References
     ----------
     Gulin, Karpov, Raskovalov & Segalovich, Yandex at ROMIP, 2009.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [0.5, 0.4]})
-    >>> df.ranking.pfound()  # 0.5 + 0.4 x 0.85 x 0.5
-    0.67
     """
     share("decay", decay)
     stops, patience = share_of_grades(max_grade, 0), RANK.map(persistence, p=decay)
@@ -139,6 +139,12 @@ def sdcg(k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     where g_r is the label at rank r, scaled linearly so that `min_grade` becomes 0 and `max_grade`
     1; g_r is 0 beyond the end of the ranking.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [4, 2]})
+    >>> df.ranking.sdcg(1, max_grade=4), df.ranking.sdcg(1, max_grade=8)  # 4/4, 4/8
+    (1.0, 0.5)
+
     Parameters
     ----------
     k
@@ -152,12 +158,6 @@ def sdcg(k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     References
     ----------
     Azzopardi, Thomas & Moffat, cwl_eval: an evaluation tool, 2019.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [4, 2]})
-    >>> df.ranking.sdcg(1, max_grade=4), df.ranking.sdcg(1, max_grade=8)  # 4/4, 4/8
-    (1.0, 0.5)
     """
     whole = weight_sum(log2, whole_number("k", k))
     return t.top(share_of_grades(max_grade, min_grade), k, log2).sum() / whole
@@ -174,6 +174,12 @@ def nerr8(k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     continues from rank i, and g_i is the label at rank i, scaled linearly so that `min_grade`
     becomes 0 and `max_grade` 1; g_i is 0 beyond the end of the ranking.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [2, 4]})
+    >>> df.ranking.nerr8(2, max_grade=4)  # (1/2 + 1/2 x 1) / (1 + 1/2)
+    0.6666666666666666
+
     Parameters
     ----------
     k
@@ -187,12 +193,6 @@ def nerr8(k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     References
     ----------
     Azzopardi, Mackenzie & Moffat, ERR is not C/W/L, 2021, equation 8.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [2, 4]})
-    >>> df.ranking.nerr8(2, max_grade=4)  # (1/2 + 1/2 x 1) / (1 + 1/2)
-    0.6666666666666666
     """
     return _nerr(share_of_grades(max_grade, min_grade), lambda rank: rank**0, whole_number("k", k))
 
@@ -208,6 +208,12 @@ def nerr9(k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     continues from rank i, and g_i is the label at rank i, scaled linearly so that `min_grade`
     becomes 0 and `max_grade` 1; g_i is 0 beyond the end of the ranking.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [2, 4]})
+    >>> df.ranking.nerr9(2, max_grade=4)  # (1/2 + 1/2 x 1/2 x 1) / (1 + 1/2 x 1/2)
+    0.6
+
     Parameters
     ----------
     k
@@ -221,12 +227,6 @@ def nerr9(k: int, *, max_grade: float, min_grade: float = 0) -> Value:
     References
     ----------
     Azzopardi, Mackenzie & Moffat, ERR is not C/W/L, 2021, equation 9.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [2, 4]})
-    >>> df.ranking.nerr9(2, max_grade=4)  # (1/2 + 1/2 x 1/2 x 1) / (1 + 1/2 x 1/2)
-    0.6
     """
     return _nerr(share_of_grades(max_grade, min_grade), lambda rank: 1 / rank, whole_number("k", k))
 
@@ -241,6 +241,12 @@ def nerr10(*, max_grade: float, p: float = 0.9, min_grade: float = 0, depth: int
     where V_i is the probability that the user reads rank i, C_i is the probability that the user
     continues from rank i, and g_i is the label at rank i, scaled linearly so that `min_grade`
     becomes 0 and `max_grade` 1. D is `depth`; g_i is 0 beyond the end of the ranking.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [2, 4]})
+    >>> df.ranking.nerr10(max_grade=4, p=0.5)  # (1/2 + 1/4 x 1) / (1 + 1/4)
+    0.6
 
     Parameters
     ----------
@@ -257,12 +263,6 @@ def nerr10(*, max_grade: float, p: float = 0.9, min_grade: float = 0, depth: int
     References
     ----------
     Azzopardi, Mackenzie & Moffat, ERR is not C/W/L, 2021, equation 10.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [2, 4]})
-    >>> df.ranking.nerr10(max_grade=4, p=0.5)  # (1/2 + 1/4 x 1) / (1 + 1/4)
-    0.6
     """
     share("p", p)
     grade = share_of_grades(max_grade, min_grade)
@@ -287,6 +287,13 @@ def nerr11(
     continues from rank i, and g_i is the label at rank i, scaled linearly so that `min_grade`
     becomes 0 and `max_grade` 1. D is `depth`; g_i is 0 beyond the end of the ranking.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [2, 4]})
+    >>> # V is 1 and (2/3)**2 x 1/2 = 2/9: (1/2 + 2/9 x 1) / (1 + 2/9).
+    >>> round(df.ranking.nerr11(max_grade=4, T=1), 4)
+    0.5909
+
     Parameters
     ----------
     T
@@ -302,13 +309,6 @@ def nerr11(
     References
     ----------
     Azzopardi, Mackenzie & Moffat, ERR is not C/W/L, 2021, equation 11.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [2, 4]})
-    >>> # V is 1 and (2/3)**2 x 1/2 = 2/9: (1/2 + 2/9 x 1) / (1 + 2/9).
-    >>> round(df.ranking.nerr11(max_grade=4, T=1), 4)
-    0.5909
     """
     share("T", T, 1e-6, 10**6, ends=True)
     grade = share_of_grades(max_grade, min_grade)
@@ -332,6 +332,12 @@ def insq(
     continues from rank i, and g_i is the label at rank i, scaled linearly so that `min_grade`
     becomes 0 and `max_grade` 1. D is `depth`; g_i is 0 beyond the end of the ranking.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [4, 0]})
+    >>> round(df.ranking.insq(max_grade=4, depth=2, T=1), 4)  # 1 / (1 + (2/3)**2)
+    0.6923
+
     Parameters
     ----------
     T
@@ -347,12 +353,6 @@ def insq(
     References
     ----------
     Moffat, Scholer & Thomas, Models and metrics: IR evaluation as a user process, 2012.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [4, 0]})
-    >>> round(df.ranking.insq(max_grade=4, depth=2, T=1), 4)  # 1 / (1 + (2/3)**2)
-    0.6923
     """
     share("T", T, 1e-6, 10**6, ends=True)
     whole = weight_sum(lambda rank: _inverse_square(rank, T), whole_number("depth", depth))
@@ -379,6 +379,12 @@ def inst(
     continues from rank i, and g_i is the label at rank i, scaled linearly so that `min_grade`
     becomes 0 and `max_grade` 1. D is `depth`; g_i is 0 beyond the end of the ranking.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [4, 0]})
+    >>> df.ranking.inst(max_grade=4, depth=2, T=1)  # 1 / (1 + (1/2)**2)
+    0.8
+
     Parameters
     ----------
     T
@@ -394,12 +400,6 @@ def inst(
     References
     ----------
     Bailey, Moffat, Scholer & Thomas, User variability and IR system evaluation, 2015.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [4, 0]})
-    >>> df.ranking.inst(max_grade=4, depth=2, T=1)  # 1 / (1 + (1/2)**2)
-    0.8
     """
     share("T", T, 1e-6, 10**6, ends=True)
     depth = whole_number("depth", depth)
@@ -440,6 +440,14 @@ def bpm(
     k, and g_i is the label at rank i, scaled linearly so that `min_grade` becomes 0 and `max_grade`
     1; g_i is 0 beyond the end of the ranking.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [0, 4, 4],
+    ... })
+    >>> df.ranking.bpm(3, max_grade=4)  # (0 + 1) / 2
+    0.5
+
     Parameters
     ----------
     k
@@ -455,14 +463,6 @@ def bpm(
     References
     ----------
     Zhang et al., Evaluating web search with a bejeweled player model, 2017.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [0, 4, 4],
-    ... })
-    >>> df.ranking.bpm(3, max_grade=4)  # (0 + 1) / 2
-    0.5
     """
     share("T", T, 1e-6, 10**6, ends=True)
     k = whole_number("k", k)

@@ -151,6 +151,15 @@ def good_abandonment(*, good: str = "good", click: str = "click") -> Value:
     where c_r is 1 if the document at rank r was clicked, otherwise 0, and g is 1 if the ranking
     answered the query by itself.
 
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": [1, 2, 3], "position": 1, "click": [0, 0, 1],
+    ...     "good": [True, False, False],
+    ... })
+    >>> log.ranking.good_abandonment(position="position")  # one of three
+    0.3333333333333333
+
     Parameters
     ----------
     good
@@ -170,15 +179,6 @@ def good_abandonment(*, good: str = "good", click: str = "click") -> Value:
     References
     ----------
     Li, Huffman & Tokuda, Good abandonment in mobile and PC internet search, 2009.
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": [1, 2, 3], "position": 1, "click": [0, 0, 1],
-    ...     "good": [True, False, False],
-    ... })
-    >>> log.ranking.good_abandonment(position="position")  # one of three
-    0.3333333333333333
     """
     answered = t.each(t.column(good, "good", kind="count") > 0).count()
     return where(_clicks(click) > 0, 0.0, where(answered > 0, 1.0, 0.0))
@@ -416,6 +416,15 @@ def satisfied_rate(
     where c_r is 1 if the document at rank r was clicked, otherwise 0, and s_r is 1 if the user also
     stayed with the document for `seconds` or longer.
 
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "position": [1, 2, 3], "click": [1, 0, 1],
+    ...     "dwell": [4.0, None, 95.0],
+    ... })
+    >>> log.ranking.satisfied_rate(position="position")
+    0.5
+
     Parameters
     ----------
     seconds
@@ -435,15 +444,6 @@ def satisfied_rate(
     ----------
     Fox et al., Evaluating implicit measures to improve web search, 2005; Kim et al., Modeling
     dwell time to predict click-level satisfaction, 2014.
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": 1, "position": [1, 2, 3], "click": [1, 0, 1],
-    ...     "dwell": [4.0, None, 95.0],
-    ... })
-    >>> log.ranking.satisfied_rate(position="position")
-    0.5
     """
     return ratio(_satisfied(k, seconds, dwell, click), _clicks(click, k))
 
@@ -462,6 +462,15 @@ def successful_sessions(
 
     where s_r is 1 if the document at rank r was clicked and the user stayed with it for `seconds`
     or longer, otherwise 0. The mean is the fraction of successful rankings or sessions.
+
+    Examples
+    --------
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "position": [1, 2, 3], "click": [1, 0, 1],
+    ...     "dwell": [4.0, None, 95.0],
+    ... })
+    >>> [log.ranking.successful_sessions(k, position="position") for k in (2, 3)]
+    [0.0, 1.0]
 
     Parameters
     ----------
@@ -482,15 +491,6 @@ def successful_sessions(
     ----------
     Fox et al., Evaluating implicit measures to improve web search, 2005; Kim et al., Modeling
     dwell time to predict click-level satisfaction, 2014.
-
-    Examples
-    --------
-    >>> log = pl.DataFrame({
-    ...     "query": 1, "position": [1, 2, 3], "click": [1, 0, 1],
-    ...     "dwell": [4.0, None, 95.0],
-    ... })
-    >>> [log.ranking.successful_sessions(k, position="position") for k in (2, 3)]
-    [0.0, 1.0]
     """
     return where(_satisfied(k, seconds, dwell, click) > 0, 1.0, 0.0)
 

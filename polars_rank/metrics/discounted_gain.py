@@ -99,6 +99,14 @@ def ideal_dcg(
 
     where $(i)$ is the judged document with the i-th highest label.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [0, 1, 2],
+    ... })
+    >>> round(df.ranking.ideal_dcg(), 4)  # 2 / log2(2) + 1 / log2(3)
+    2.6309
+
     Parameters
     ----------
     ideal
@@ -117,14 +125,6 @@ def ideal_dcg(
     References
     ----------
     Jarvelin & Kekalainen, Cumulated gain-based evaluation of IR techniques, 2002.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [0, 1, 2],
-    ... })
-    >>> round(df.ranking.ideal_dcg(), 4)  # 2 / log2(2) + 1 / log2(3)
-    2.6309
     """
     one_of("ideal", ideal, ("judged", "retrieved", "full"))
     one_of("depth", depth, (None, "retrieved"))
@@ -176,6 +176,12 @@ def ndcg(
 
     where $(i)$ is the document with the i-th highest label.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [0, 1]})
+    >>> round(df.ranking.ndcg(), 4)  # (1 / log2(3)) / (1 / log2(2))
+    0.6309
+
     Parameters
     ----------
     ideal
@@ -201,12 +207,6 @@ def ndcg(
     ----------
     Jarvelin & Kekalainen, Cumulated gain-based evaluation of IR techniques, 2002; with
     `exp2`, Burges et al., Learning to rank using gradient descent, 2005.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [0, 1]})
-    >>> round(df.ranking.ndcg(), 4)  # (1 / log2(3)) / (1 / log2(2))
-    0.6309
     """
     whole = ideal_dcg.tree(k, gain=gain, discount=discount, ideal=ideal, depth=depth)
     if ideal != "full":

@@ -58,6 +58,15 @@ def intra_list_diversity(
 
     where d_i are the documents among the first k that have features, and m is their number.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0],
+    ...     "embedding": [[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]],
+    ... })
+    >>> df.ranking.intra_list_diversity(2), df.ranking.intra_list_diversity(3)
+    (1.0, 0.6666666666666666)
+
     Parameters
     ----------
     features
@@ -88,15 +97,6 @@ def intra_list_diversity(
     ----------
     Smyth & McClave, Similarity vs. diversity, 2001; Ziegler et al., Improving recommendation lists
     through topic diversification, 2005.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0],
-    ...     "embedding": [[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]],
-    ... })
-    >>> df.ranking.intra_list_diversity(2), df.ranking.intra_list_diversity(3)
-    (1.0, 0.6666666666666666)
     """
     one_of("distance", distance, _DISTANCES)
     one_of("unknown", unknown, ("skip", "null", "error"))
@@ -233,6 +233,16 @@ def calibration(
     q_c the fraction of the first k documents. This is the Kullback-Leibler divergence with the
     natural logarithm. The smoothing by α keeps it finite if a category is missing.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0], "category": ["a", "b"],
+    ...     "history_category": [["a", "a", "a", "b"]] * 2,
+    ... })
+    >>> # The history is 3/4 "a" and 1/4 "b", and the ranking has one of each.
+    >>> round(df.ranking.calibration(2), 4)
+    0.1283
+
     Parameters
     ----------
     category
@@ -251,16 +261,6 @@ def calibration(
     References
     ----------
     Steck, Calibrated recommendations, 2018.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [2.0, 1.0], "category": ["a", "b"],
-    ...     "history_category": [["a", "a", "a", "b"]] * 2,
-    ... })
-    >>> # The history is 3/4 "a" and 1/4 "b", and the ranking has one of each.
-    >>> round(df.ranking.calibration(2), 4)
-    0.1283
     """
     share("alpha", alpha)
     listed = _values("category", category, k), _values("history", history, k)

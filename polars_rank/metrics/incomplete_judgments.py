@@ -25,6 +25,14 @@ def judged(k: int | None = None, *, depth: Literal["k", "retrieved"] = "k") -> V
 
     $$\mathrm{Judged@k} = \frac{1}{k} \sum_{r=1}^{k} \mathrm{judged}_r$$
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, None, 0],
+    ... })
+    >>> df.ranking.judged(2)  # one of two
+    0.5
+
     Parameters
     ----------
     depth
@@ -39,14 +47,6 @@ def judged(k: int | None = None, *, depth: Literal["k", "retrieved"] = "k") -> V
     References
     ----------
     MacAvaney, Macdonald & Ounis, Streamlining evaluation with ir-measures, 2022.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, None, 0],
-    ... })
-    >>> df.ranking.judged(2)  # one of two
-    0.5
     """
     one_of("depth", depth, ("k", "retrieved"))
     return _share(JUDGED, k, depth)
@@ -93,6 +93,14 @@ def bpref(*, form: Literal["min", "R"] = "min", rel: float | None = None) -> Val
     where N is the number of documents judged not relevant, m is the number of these above the hit,
     and R is the number of relevant documents.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [4.0, 3.0, 2.0, 1.0], "label": [1, 0, None, 1]
+    ... })
+    >>> df.ranking.bpref()  # (1 + (1 - 1 / min(1, 2))) / 2
+    0.5
+
     Parameters
     ----------
     form
@@ -108,14 +116,6 @@ def bpref(*, form: Literal["min", "R"] = "min", rel: float | None = None) -> Val
     References
     ----------
     Buckley & Voorhees, Retrieval evaluation with incomplete information, 2004.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [4.0, 3.0, 2.0, 1.0], "label": [1, 0, None, 1]
-    ... })
-    >>> df.ranking.bpref()  # (1 + (1 - 1 / min(1, 2))) / 2
-    0.5
     """
     one_of("form", form, ("min", "R"))
     wanted = t.num_relevant(rel)
@@ -145,6 +145,16 @@ def log_bpref(*, floor: float = 1e-5, rel: float | None = None) -> Value:
 
     $$\ln \max(\mathrm{bpref}, \mathrm{floor})$$
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.per_query("log_bpref").item(0, 1)  # bpref is 0.5: ln 0.5
+    -0.6931471805599453
+    >>> df.ranking.log_bpref()
+    0.5
+
     Parameters
     ----------
     floor
@@ -159,16 +169,6 @@ def log_bpref(*, floor: float = 1e-5, rel: float | None = None) -> Value:
     References
     ----------
     Robertson, On GMAP: and other transformations, 2006; trec_eval, `gm_bpref`.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
-    ... })
-    >>> df.ranking.per_query("log_bpref").item(0, 1)  # bpref is 0.5: ln 0.5
-    -0.6931471805599453
-    >>> df.ranking.log_bpref()
-    0.5
     """
     share("floor", floor)
     return bpref.tree(rel=rel).clip(floor).log()

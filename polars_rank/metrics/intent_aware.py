@@ -53,6 +53,15 @@ def err_ia(
     document at rank r is relevant to subtopic i, otherwise 0; and c_{r,i} is the number of
     documents above rank r that are relevant to subtopic i.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> df.ranking.err_ia()  # (1/2 + (1/2 + 1) / 2 / 2) / (1 + 1/2 / 2)
+    0.7
+
     Parameters
     ----------
     alpha
@@ -74,15 +83,6 @@ def err_ia(
     ----------
     Chapelle et al., Expected reciprocal rank for graded relevance, 2009; divisor: Clarke et al., A
     comparative analysis of cascade measures for novelty and diversity, 2011.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...     "subtopics": [["a"], ["a", "b"]],
-    ... })
-    >>> df.ranking.err_ia()  # (1/2 + (1/2 + 1) / 2 / 2) / (1 + 1/2 / 2)
-    0.7
     """
     return discounted(
         k, reciprocal, Judgments(subtopics, grades, weights, rel), alpha=alpha, norm=norm
@@ -107,6 +107,15 @@ def nerr_ia(
     with the largest gain, given the documents above; of several, the one with the highest id as
     text.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> round(df.ranking.nerr_ia(), 4)  # (1 + 1.5 / 2) / (2 + 0.5 / 2)
+    0.7778
+
     Parameters
     ----------
     alpha
@@ -123,15 +132,6 @@ def nerr_ia(
     References
     ----------
     Clarke et al., A comparative analysis of cascade measures for novelty and diversity, 2011.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...     "subtopics": [["a"], ["a", "b"]],
-    ... })
-    >>> round(df.ranking.nerr_ia(), 4)  # (1 + 1.5 / 2) / (2 + 0.5 / 2)
-    0.7778
     """
     return normalized(k, reciprocal, Judgments(subtopics, grades, weights, rel), alpha=alpha)
 
@@ -152,6 +152,15 @@ def ap_ia(
     document at rank r is relevant to subtopic i, otherwise 0; and R_i is the number of documents
     relevant to subtopic i, retrieved or not.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> df.ranking.ap_ia()  # (1 + 1/2) / 2
+    0.75
+
     Parameters
     ----------
     rel
@@ -165,15 +174,6 @@ def ap_ia(
     References
     ----------
     Agrawal et al., Diversifying search results, 2009.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...     "subtopics": [["a"], ["a", "b"]],
-    ... })
-    >>> df.ranking.ap_ia()  # (1 + 1/2) / 2
-    0.75
     """
     return judged(average_precision, Judgments(subtopics, grades, weights, rel))
 
@@ -194,6 +194,15 @@ def precision_ia(
     where p_i is the weight of subtopic i, divided by the sum of the weights, and J_{r,i} is 1 if
     the document at rank r is relevant to subtopic i, otherwise 0.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> df.ranking.precision_ia(), df.ranking.precision_ia(1)
+    (0.75, 0.5)
+
     Parameters
     ----------
     rel
@@ -207,15 +216,6 @@ def precision_ia(
     References
     ----------
     Agrawal et al., Diversifying search results, 2009.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...     "subtopics": [["a"], ["a", "b"]],
-    ... })
-    >>> df.ranking.precision_ia(), df.ranking.precision_ia(1)
-    (0.75, 0.5)
     """
     judgments = Judgments(subtopics, grades, weights, rel)
     return judged(precision, judgments, k, ranked=k is not None)

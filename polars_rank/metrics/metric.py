@@ -348,6 +348,19 @@ def define_metric(
     The metric is known to `evaluate` by the name of the function. Its parameters `k`, `rel`, `gain`
     and `discount` are checked and described as in all metrics.
 
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(undefined="no document is retrieved")
+    ... def in_stock(k: int | None = None, *, stock: str = "stock") -> t.Value:
+    ...     available = t.column(stock, "stock", kind="count") > 0
+    ...     return t.ratio(t.top(available, k).count(), t.num_retrieved(k))
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": 0, "stock": [1, 0, 4],
+    ... })
+    >>> pr.evaluate(log, [in_stock(2), "in_stock"]).row(0)
+    (1, 0.5, 0.6666666666666666)
+
     Parameters
     ----------
     low, high
@@ -383,19 +396,6 @@ def define_metric(
     ArgumentError
         If a metric of this name exists in another module, or if the definition of a metric is
         invalid when it is called.
-
-    Examples
-    --------
-    >>> t = pr.terms
-    >>> @pr.define_metric(undefined="no document is retrieved")
-    ... def in_stock(k: int | None = None, *, stock: str = "stock") -> t.Value:
-    ...     available = t.column(stock, "stock", kind="count") > 0
-    ...     return t.ratio(t.top(available, k).count(), t.num_retrieved(k))
-    >>> log = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": 0, "stock": [1, 0, 4],
-    ... })
-    >>> pr.evaluate(log, [in_stock(2), "in_stock"]).row(0)
-    (1, 0.5, 0.6666666666666666)
     """
     for name, value in {"low": low, "high": high, "perfect": perfect}.items():
         if value is not None:

@@ -65,6 +65,13 @@ _CALLS: dict[str, Callable[..., Any]] = {
 def metric(name: str) -> Metric:
     """Return the metric with the given name.
 
+    Examples
+    --------
+    >>> str(pr.metric("nDCG@10"))
+    'ndcg@10'
+    >>> str(pr.metric("P_5"))
+    'precision@5'
+
     Parameters
     ----------
     name
@@ -82,13 +89,6 @@ def metric(name: str) -> Metric:
     ------
     ArgumentError
         If the name is unknown, or means several metrics, such as "ndcg@5,10".
-
-    Examples
-    --------
-    >>> str(pr.metric("nDCG@10"))
-    'ndcg@10'
-    >>> str(pr.metric("P_5"))
-    'precision@5'
     """
     with naming("name"):
         return read(name)

@@ -120,6 +120,15 @@ def partial_auc(*, max_fpr: float = 1, rel: float | None = None) -> Value:
 
     where A is the area under the ROC curve from 0 to f, the false positive rate `max_fpr`.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> # A is 1/4 of 1/2: (1 + (1/4 - 1/8) / (1/2 - 1/8)) / 2.
+    >>> df.ranking.partial_auc(max_fpr=0.5)
+    0.6666666666666666
+
     Parameters
     ----------
     max_fpr
@@ -133,15 +142,6 @@ def partial_auc(*, max_fpr: float = 1, rel: float | None = None) -> Value:
     References
     ----------
     McClish, Analyzing a portion of the ROC curve, 1989.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
-    ... })
-    >>> # A is 1/4 of 1/2: (1 + (1/4 - 1/8) / (1/2 - 1/8)) / 2.
-    >>> df.ranking.partial_auc(max_fpr=0.5)
-    0.6666666666666666
     """
     number("max_fpr", max_fpr)
     if max_fpr == 1:
@@ -325,6 +325,14 @@ def top_k_accuracy(k: int, *, rel: float | None = None) -> Value:
 
     The brackets are 1 if the equation holds, otherwise 0.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 2, 0],
+    ... })
+    >>> df.ranking.top_k_accuracy(1), df.ranking.top_k_accuracy(2)
+    (0.0, 1.0)
+
     Parameters
     ----------
     k
@@ -338,14 +346,6 @@ def top_k_accuracy(k: int, *, rel: float | None = None) -> Value:
     References
     ----------
     Russakovsky et al., ImageNet large scale visual recognition challenge, 2015.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 2, 0],
-    ... })
-    >>> df.ranking.top_k_accuracy(1), df.ranking.top_k_accuracy(2)
-    (0.0, 1.0)
     """
     best = t.top(LABEL, whole_number("k", k)).max().equals(t.each(LABEL).max())
     return where(t.num_relevant(rel) > 0, where(best, 1.0, 0.0))

@@ -40,6 +40,14 @@ def interpolated_precision(
     where hits_i is the number of relevant documents among the first i, and R the number of all
     relevant documents. The formula shows `rounding="up"`.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.interpolated_precision(recall=0.9)  # both hits: 2 / 3
+    0.6666666666666666
+
     Parameters
     ----------
     recall
@@ -57,14 +65,6 @@ def interpolated_precision(
     ----------
     Harman, Overview of the second Text REtrieval Conference, 1993; trec_eval,
     `iprec_at_recall`.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
-    ... })
-    >>> df.ranking.interpolated_precision(recall=0.9)  # both hits: 2 / 3
-    0.6666666666666666
     """
     one_of("rounding", rounding, ("up", "nearest"))
     share("recall", recall, ends=True)
@@ -92,6 +92,14 @@ def eleven_point(
 
     $$\frac{1}{11} \sum_{i=0}^{10} \mathrm{IPrec}(i / 10)$$
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> round(df.ranking.eleven_point(), 4)  # (6 x 1 + 5 x 2/3) / 11
+    0.8485
+
     Parameters
     ----------
     recalls
@@ -108,14 +116,6 @@ def eleven_point(
     ----------
     Salton & McGill, Introduction to Modern Information Retrieval, 1983; trec_eval,
     `11pt_avg`.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
-    ... })
-    >>> round(df.ranking.eleven_point(), 4)  # (6 x 1 + 5 x 2/3) / 11
-    0.8485
     """
     one_of("rounding", rounding, ("up", "nearest"))
     points = [tenth / 10 for tenth in range(11)] if recalls is None else list(recalls)
@@ -157,6 +157,14 @@ def log_average_precision(
 
     $$\ln \max(\mathrm{AP}, \mathrm{floor})$$
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [0, 1]})
+    >>> df.ranking.per_query("log_average_precision").item(0, 1)  # ln 0.5
+    -0.6931471805599453
+    >>> df.ranking.log_average_precision()
+    0.5
+
     Parameters
     ----------
     floor
@@ -171,14 +179,6 @@ def log_average_precision(
     References
     ----------
     Robertson, On GMAP: and other transformations, 2006; trec_eval, `gm_map`.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [0, 1]})
-    >>> df.ranking.per_query("log_average_precision").item(0, 1)  # ln 0.5
-    -0.6931471805599453
-    >>> df.ranking.log_average_precision()
-    0.5
     """
     share("floor", floor)
     return average_precision.tree(k, rel=rel).clip(floor).log()

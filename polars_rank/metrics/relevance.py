@@ -38,6 +38,14 @@ def precision(
 
     $$\mathrm{P@k} = \frac{1}{k} \sum_{r=1}^{k} \mathrm{relevant}_r$$
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.precision(2)  # one of two
+    0.5
+
     Parameters
     ----------
     k
@@ -57,14 +65,6 @@ def precision(
     References
     ----------
     van Rijsbergen, Information Retrieval, 1979.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
-    ... })
-    >>> df.ranking.precision(2)  # one of two
-    0.5
     """
     one_of("depth", depth, ("k", "retrieved"))
     one_of("short", short, (None, "null"))
@@ -176,6 +176,14 @@ def relative_precision(k: int | None = None, *, rel: float | None = None) -> Val
 
     where R is the number of relevant documents, retrieved or not.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0, None], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.relative_precision()
+    0.5
+
     Parameters
     ----------
     k
@@ -189,14 +197,6 @@ def relative_precision(k: int | None = None, *, rel: float | None = None) -> Val
     References
     ----------
     Buckley, trec_eval, `relative_P`.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [2.0, 1.0, None], "label": [1, 0, 1],
-    ... })
-    >>> df.ranking.relative_precision()
-    0.5
     """
     if k is not None:
         return recall_capped.tree(k, rel=rel)
@@ -213,6 +213,14 @@ def fbeta(k: int | None = None, *, beta: float = 1, rel: float | None = None) ->
     where hits is the number of relevant documents among the first k, and R the number of all
     relevant documents.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0, None], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.fbeta(beta=2)  # 5 x 1 / (4 x 2 + 2)
+    0.5
+
     Parameters
     ----------
     beta
@@ -226,14 +234,6 @@ def fbeta(k: int | None = None, *, beta: float = 1, rel: float | None = None) ->
     References
     ----------
     van Rijsbergen, Information Retrieval, 1979.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [2.0, 1.0, None], "label": [1, 0, 1],
-    ... })
-    >>> df.ranking.fbeta(beta=2)  # 5 x 1 / (4 x 2 + 2)
-    0.5
     """
     positive("beta", beta, 1e100)
     wanted = t.num_relevant(rel)
@@ -304,6 +304,14 @@ def r_precision(*, multiple: float = 1, rel: float | None = None) -> Value:
     $$\mathrm{Rprec} = \frac{1}{c} \sum_{r=1}^{c} \mathrm{relevant}_r
     \qquad c = \lfloor \mathrm{multiple} \cdot R + 0.9 \rfloor$$
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.r_precision()  # 1 of the first 2
+    0.5
+
     Parameters
     ----------
     multiple
@@ -317,14 +325,6 @@ def r_precision(*, multiple: float = 1, rel: float | None = None) -> Value:
     References
     ----------
     Buckley & Voorhees, Evaluating evaluation measure stability, 2000.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
-    ... })
-    >>> df.ranking.r_precision()  # 1 of the first 2
-    0.5
     """
     positive("multiple", multiple, 1e9)
     cutoff = t.num_relevant(rel)
@@ -348,6 +348,14 @@ def average_precision(
     where hits_r is the number of relevant documents among the first r, and R the number of all
     relevant documents.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.average_precision()  # (1 / 1 + 2 / 3) / 2
+    0.8333333333333333
+
     Parameters
     ----------
     norm
@@ -364,14 +372,6 @@ def average_precision(
     References
     ----------
     Buckley & Voorhees, Evaluating evaluation measure stability, 2000.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
-    ... })
-    >>> df.ranking.average_precision()  # (1 / 1 + 2 / 3) / 2
-    0.8333333333333333
     """
     one_of("norm", norm, ("R", "min", "retrieved", "hits"))
     wanted = t.num_relevant(rel)

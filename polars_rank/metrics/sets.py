@@ -226,6 +226,14 @@ def set_f(*, beta: float = 1, rel: float | None = None) -> Value:
     where hits is the number of relevant documents retrieved, R the number of all relevant
     documents, and n the number of retrieved documents.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0, None], "label": [1, 1, 1],
+    ... })
+    >>> df.ranking.set_f()  # 2 x 2 / (3 + 2)
+    0.8
+
     Parameters
     ----------
     beta
@@ -239,14 +247,6 @@ def set_f(*, beta: float = 1, rel: float | None = None) -> Value:
     References
     ----------
     van Rijsbergen, Information Retrieval, 1979; trec_eval, `set_F`.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [2.0, 1.0, None], "label": [1, 1, 1],
-    ... })
-    >>> df.ranking.set_f()  # 2 x 2 / (3 + 2)
-    0.8
     """
     return fbeta.tree(beta=beta, rel=rel)
 
@@ -334,6 +334,14 @@ def utility(
     where tp and fp are the numbers of relevant and nonrelevant documents retrieved, and fn and tn
     the numbers of relevant and nonrelevant documents not retrieved.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.utility(a=2)  # 2 x 2 - 1
+    3.0
+
     Parameters
     ----------
     a
@@ -353,14 +361,6 @@ def utility(
     References
     ----------
     Buckley, trec_eval, `utility`.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
-    ... })
-    >>> df.ranking.utility(a=2)  # 2 x 2 - 1
-    3.0
     """
     for name, number in {"a": a, "b": b, "c": c, "d": d}.items():
         share(name, number, -(10**9), 10**9, ends=True)

@@ -39,6 +39,15 @@ def subtopic_recall(
     where p_i is the weight of subtopic i, divided by the sum of the weights, and J_{r,i} is 1 if
     the document at rank r is relevant to subtopic i, otherwise 0.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> df.ranking.subtopic_recall(1), df.ranking.subtopic_recall(2)
+    (0.5, 1.0)
+
     Parameters
     ----------
     rel
@@ -53,15 +62,6 @@ def subtopic_recall(
     ----------
     Zhai, Cohen & Lafferty, Beyond independent relevance, 2003; I-rec: Sakai & Song, Evaluating
     diversified search results using per-intent graded relevance, 2011.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...     "subtopics": [["a"], ["a", "b"]],
-    ... })
-    >>> df.ranking.subtopic_recall(1), df.ranking.subtopic_recall(2)
-    (0.5, 1.0)
     """
     judgments = Judgments(subtopics, grades, weights, rel)
     return judged(recall, judgments, k, ranked=k is not None)
@@ -86,6 +86,15 @@ def nugget_recall(
     where w_i is the weight of nugget i, and g_{r,i} is the support of nugget i by the document at
     rank r, from 0 to 1; 0 for a nugget that the document does not list.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "nuggets": [["a"], ["a", "b"]], "importance": [[1.0], [1.0, 0.5]],
+    ... })
+    >>> df.ranking.nugget_recall(1, subtopics="nuggets", weights="importance")
+    0.6666666666666666
+
     Parameters
     ----------
     subtopics
@@ -106,15 +115,6 @@ def nugget_recall(
     References
     ----------
     Pradeep et al., The great nugget recall, 2025.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...     "nuggets": [["a"], ["a", "b"]], "importance": [[1.0], [1.0, 0.5]],
-    ... })
-    >>> df.ranking.nugget_recall(1, subtopics="nuggets", weights="importance")
-    0.6666666666666666
     """
     judgments = Judgments(subtopics, grades, weights, 0)
     return judged(support, judgments, k, ranked=k is not None)
@@ -141,6 +141,15 @@ def d_sharp_ndcg(
     g_{r,i} is the grade of the document at rank r for subtopic i; and $(i)$ is the judged document
     with the i-th highest global gain.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> round(df.ranking.d_sharp_ndcg(1), 4)  # 1/2 x 1/2 + 1/2 x (1/2) / 1
+    0.5
+
     Parameters
     ----------
     gamma
@@ -160,15 +169,6 @@ def d_sharp_ndcg(
     References
     ----------
     Sakai & Song, Evaluating diversified search results using per-intent graded relevance, 2011.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...     "subtopics": [["a"], ["a", "b"]],
-    ... })
-    >>> round(df.ranking.d_sharp_ndcg(1), 4)  # 1/2 x 1/2 + 1/2 x (1/2) / 1
-    0.5
     """
     share("gamma", gamma, ends=True)
     judgments = Judgments(subtopics, grades, weights, rel)

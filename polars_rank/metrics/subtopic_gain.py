@@ -66,6 +66,15 @@ def alpha_dcg(
     document at rank r is relevant to subtopic i, otherwise 0; and c_{r,i} is the number of
     documents above rank r that are relevant to subtopic i.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> df.ranking.alpha_dcg(norm="none")  # 1 + (1/2 + 1) / log2(3)
+    1.9463946303571862
+
     Parameters
     ----------
     norm
@@ -85,15 +94,6 @@ def alpha_dcg(
     ----------
     Clarke et al., Novelty and diversity in information retrieval evaluation, 2008; divisor:
     Clarke et al., A comparative analysis of cascade measures for novelty and diversity, 2011.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...     "subtopics": [["a"], ["a", "b"]],
-    ... })
-    >>> df.ranking.alpha_dcg(norm="none")  # 1 + (1/2 + 1) / log2(3)
-    1.9463946303571862
     """
     return discounted(k, log2, Judgments(subtopics, grades, weights, rel), alpha=alpha, norm=norm)
 
@@ -116,6 +116,16 @@ def alpha_ndcg(
     with the largest gain, given the documents above; of several, the one with the highest id as
     text.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> # (1 + 1.5 / log2(3)) / (2 + 0.5 / log2(3)).
+    >>> round(df.ranking.alpha_ndcg(), 4)
+    0.8406
+
     Parameters
     ----------
     rel
@@ -133,16 +143,6 @@ def alpha_ndcg(
     References
     ----------
     Clarke et al., Novelty and diversity in information retrieval evaluation, 2008.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...     "subtopics": [["a"], ["a", "b"]],
-    ... })
-    >>> # (1 + 1.5 / log2(3)) / (2 + 0.5 / log2(3)).
-    >>> round(df.ranking.alpha_ndcg(), 4)
-    0.8406
     """
     return normalized(k, log2, Judgments(subtopics, grades, weights, rel), alpha=alpha)
 
@@ -166,6 +166,15 @@ def nrbp(
     document at rank r is relevant to subtopic i, otherwise 0; and c_{r,i} is the number of
     documents above rank r that are relevant to subtopic i.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> df.ranking.nrbp()  # 3/4 x (1/2 + 1/2 x (1/2 + 1) / 2)
+    0.65625
+
     Parameters
     ----------
     rel
@@ -180,15 +189,6 @@ def nrbp(
     ----------
     Clarke, Kolla & Vechtomova, An effectiveness measure for ambiguous and underspecified queries,
     2009.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...     "subtopics": [["a"], ["a", "b"]],
-    ... })
-    >>> df.ranking.nrbp()  # 3/4 x (1/2 + 1/2 x (1/2 + 1) / 2)
-    0.65625
     """
     judgments = Judgments(subtopics, grades, weights, rel)
     share("beta", beta)
@@ -213,6 +213,15 @@ def nnrbp(
     with the largest gain, given the documents above; of several, the one with the highest id as
     text.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
+    ...     "subtopics": [["a"], ["a", "b"]],
+    ... })
+    >>> round(df.ranking.nnrbp(), 4)  # (1 + 1.5 / 2) / (2 + 0.5 / 2)
+    0.7778
+
     Parameters
     ----------
     rel
@@ -227,15 +236,6 @@ def nnrbp(
     ----------
     Clarke, Kolla & Vechtomova, An effectiveness measure for ambiguous and underspecified queries,
     2009.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": 1,
-    ...     "subtopics": [["a"], ["a", "b"]],
-    ... })
-    >>> round(df.ranking.nnrbp(), 4)  # (1 + 1.5 / 2) / (2 + 0.5 / 2)
-    0.7778
     """
     judgments = Judgments(subtopics, grades, weights, rel)
     share("beta", beta)

@@ -160,6 +160,18 @@ def top(
 ) -> Selection:
     """Return a term of the first k retrieved documents.
 
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(high=None)
+    ... def total_price(k: int | None = None) -> t.Value:
+    ...     return t.top(t.column("price"), k).sum()
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": 0, "price": [9, 5, 7],
+    ... })
+    >>> pr.per_query(log, ["total_price@2", "total_price"]).row(0)
+    (1, 14.0, 21.0)
+
     Parameters
     ----------
     term
@@ -175,18 +187,6 @@ def top(
     -------
     Selection
         Its methods `sum`, `count`, `min` and `max` return a `Value`. `count` is for conditions.
-
-    Examples
-    --------
-    >>> t = pr.terms
-    >>> @pr.define_metric(high=None)
-    ... def total_price(k: int | None = None) -> t.Value:
-    ...     return t.top(t.column("price"), k).sum()
-    >>> log = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": 0, "price": [9, 5, 7],
-    ... })
-    >>> pr.per_query(log, ["total_price@2", "total_price"]).row(0)
-    (1, 14.0, 21.0)
     """
     term, k = term_of(term), _cutoff(k)
     if weight is not None:
@@ -198,6 +198,18 @@ def at_hits(
     term: Callable[[Term, Term], Term], k: int | None = None, rel: float | None = None
 ) -> Selection:
     """Return a term of the relevant documents among the first k.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(high=None)
+    ... def precisions(k: int | None = None) -> t.Value:
+    ...     return t.at_hits(lambda rank, hits: hits / rank, k).sum()
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> pr.per_query(log, ["precisions@2", "precisions"]).row(0)
+    (1, 1.0, 1.6666666666666665)
 
     Parameters
     ----------
@@ -212,24 +224,25 @@ def at_hits(
     -------
     Selection
         Its methods `sum`, `min` and `max` return a `Value`.
-
-    Examples
-    --------
-    >>> t = pr.terms
-    >>> @pr.define_metric(high=None)
-    ... def precisions(k: int | None = None) -> t.Value:
-    ...     return t.at_hits(lambda rank, hits: hits / rank, k).sum()
-    >>> log = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
-    ... })
-    >>> pr.per_query(log, ["precisions@2", "precisions"]).row(0)
-    (1, 1.0, 1.6666666666666665)
     """
     return top(where(relevant(rel), term(RANK, Hits(rel))), k)
 
 
 def ideal_top(gain: Gain, discount: Discount, k: int | Value | None = None) -> Selection:
     """Return gain times discount of the first k judged documents in ideal order.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(undefined="no document has a gain above 0")
+    ... def gain_share(k: int | None = None) -> t.Value:
+    ...     ideal = t.ideal_top("exp2", "reciprocal", k).sum()
+    ...     return t.ratio(t.top(t.gain("exp2"), k, "reciprocal").sum(), ideal)
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [0, 2, 0],
+    ... })
+    >>> pr.per_query(log, "gain_share@2").row(0)
+    (1, 0.5)
 
     Parameters
     ----------
@@ -244,19 +257,6 @@ def ideal_top(gain: Gain, discount: Discount, k: int | Value | None = None) -> S
     -------
     Selection
         Its methods `sum`, `min` and `max` return a `Value`.
-
-    Examples
-    --------
-    >>> t = pr.terms
-    >>> @pr.define_metric(undefined="no document has a gain above 0")
-    ... def gain_share(k: int | None = None) -> t.Value:
-    ...     ideal = t.ideal_top("exp2", "reciprocal", k).sum()
-    ...     return t.ratio(t.top(t.gain("exp2"), k, "reciprocal").sum(), ideal)
-    >>> log = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [0, 2, 0],
-    ... })
-    >>> pr.per_query(log, "gain_share@2").row(0)
-    (1, 0.5)
     """
     weight = IDEAL_RANK.map(function_of("discount", discount, DISCOUNTS))
     return Selection(nodes.Gain(gain_of(gain)) * weight, "ideal", _cutoff(k))
@@ -264,16 +264,6 @@ def ideal_top(gain: Gain, discount: Discount, k: int | Value | None = None) -> S
 
 def each(term: Term | float) -> Selection:
     """Return a term of every document of the ranking, retrieved or not.
-
-    Parameters
-    ----------
-    term
-        Term or number.
-
-    Returns
-    -------
-    Selection
-        Its methods `sum`, `count`, `min` and `max` return a `Value`.
 
     Examples
     --------
@@ -286,23 +276,22 @@ def each(term: Term | float) -> Selection:
     ... })
     >>> pr.per_query(log, "highest_label").row(0)
     (1, 4.0)
+
+    Parameters
+    ----------
+    term
+        Term or number.
+
+    Returns
+    -------
+    Selection
+        Its methods `sum`, `count`, `min` and `max` return a `Value`.
     """
     return Selection(term_of(term), "any")
 
 
 def of_items(term: Term) -> Selection:
     """Return a term of every document of `items`, or of the ranking if `items` lacks a column.
-
-    Parameters
-    ----------
-    term
-        Term of columns.
-
-    Returns
-    -------
-    Selection
-        Its methods `sum`, `count`, `min` and `max` return a `Value`, the same for all rankings of
-        a call with `items`.
 
     Examples
     --------
@@ -317,6 +306,17 @@ def of_items(term: Term) -> Selection:
     >>> items = pl.DataFrame({"doc": [1, 2, 3], "share": [0.1, 0.2, 0.4]})
     >>> pr.per_query(log, "highest_share@2", items=items).item(0, -1)
     0.5
+
+    Parameters
+    ----------
+    term
+        Term of columns.
+
+    Returns
+    -------
+    Selection
+        Its methods `sum`, `count`, `min` and `max` return a `Value`, the same for all rankings of
+        a call with `items`.
     """
     term = term_of(term)
     others = [leaf for leaf in leaves(term) if not isinstance(leaf, Column)]
@@ -331,17 +331,6 @@ def of_items(term: Term) -> Selection:
 def gain(gain: Gain) -> Term:
     """Return the gain of each document; null if the document has no label.
 
-    Parameters
-    ----------
-    gain
-        Gain of a label: "linear", "exp2", "binary", a mapping `{grade: gain}`, or a function
-        Expr -> Expr.
-
-    Returns
-    -------
-    Term
-        One gain per document.
-
     Examples
     --------
     >>> t = pr.terms
@@ -353,22 +342,23 @@ def gain(gain: Gain) -> Term:
     ... })
     >>> pr.per_query(log, "best_gain@2").row(0)
     (1, 5.0)
+
+    Parameters
+    ----------
+    gain
+        Gain of a label: "linear", "exp2", "binary", a mapping `{grade: gain}`, or a function
+        Expr -> Expr.
+
+    Returns
+    -------
+    Term
+        One gain per document.
     """
     return nodes.Gain(gain_of(gain))
 
 
 def relevant(rel: float | None = None) -> Term:
     """Return whether each document is relevant; False if it has no label.
-
-    Parameters
-    ----------
-    rel
-        Lowest relevant label. None: the `rel` of `evaluate`.
-
-    Returns
-    -------
-    Term
-        A condition per document.
 
     Examples
     --------
@@ -379,6 +369,16 @@ def relevant(rel: float | None = None) -> Term:
     >>> log = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [2, 1]})
     >>> pr.per_query(log, "mistakes@2", rel=2).row(0)
     (1, 0.5)
+
+    Parameters
+    ----------
+    rel
+        Lowest relevant label. None: the `rel` of `evaluate`.
+
+    Returns
+    -------
+    Term
+        A condition per document.
     """
     return Relevant(rel)
 
@@ -392,6 +392,19 @@ def column(
     different_positions: bool = False,
 ) -> Term:
     """Return a column of the log, such as prices or clicks.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(undefined="no document is retrieved")
+    ... def on_sale(k: int = 10, *, sale: str = "sale") -> t.Value:
+    ...     reduced = t.column(sale, "sale") > 0
+    ...     return t.ratio(t.top(reduced, k).count(), t.num_retrieved(k))
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0], "label": 0, "promo": [False, True],
+    ... })
+    >>> pr.per_query(log, "on_sale(sale='promo')@2").item(0, 1)
+    0.5
 
     Parameters
     ----------
@@ -413,19 +426,6 @@ def column(
     -------
     Term
         One value per document.
-
-    Examples
-    --------
-    >>> t = pr.terms
-    >>> @pr.define_metric(undefined="no document is retrieved")
-    ... def on_sale(k: int = 10, *, sale: str = "sale") -> t.Value:
-    ...     reduced = t.column(sale, "sale") > 0
-    ...     return t.ratio(t.top(reduced, k).count(), t.num_retrieved(k))
-    >>> log = pl.DataFrame({
-    ...     "query": 1, "score": [2.0, 1.0], "label": 0, "promo": [False, True],
-    ... })
-    >>> pr.per_query(log, "on_sale(sale='promo')@2").item(0, 1)
-    0.5
     """
     if not isinstance(name, str):
         raise ArgumentError(
@@ -466,16 +466,6 @@ def num_documents() -> Value:
 def num_relevant(rel: float | None = None) -> Value:
     """Return R, the number of relevant documents, retrieved or not.
 
-    Parameters
-    ----------
-    rel
-        Lowest relevant label. None: the `rel` of `evaluate`.
-
-    Returns
-    -------
-    Value
-        A count per ranking.
-
     Examples
     --------
     >>> t = pr.terms
@@ -488,22 +478,22 @@ def num_relevant(rel: float | None = None) -> Value:
     ... })
     >>> pr.per_query(log, "found_in_r").row(0)
     (1, 0.5)
+
+    Parameters
+    ----------
+    rel
+        Lowest relevant label. None: the `rel` of `evaluate`.
+
+    Returns
+    -------
+    Value
+        A count per ranking.
     """
     return each(relevant(rel)).count()
 
 
 def num_retrieved(k: int | None = None) -> Value:
     """Return the number of retrieved documents, at most k.
-
-    Parameters
-    ----------
-    k
-        Cutoff. None: all retrieved documents.
-
-    Returns
-    -------
-    Value
-        A count per ranking.
 
     Examples
     --------
@@ -514,6 +504,16 @@ def num_retrieved(k: int | None = None) -> Value:
     >>> log = pl.DataFrame({"query": 1, "score": [3.0, 2.0, 1.0], "label": 0})
     >>> pr.per_query(log, ["filled@2", "filled@4"]).row(0)
     (1, 1.0, 0.75)
+
+    Parameters
+    ----------
+    k
+        Cutoff. None: all retrieved documents.
+
+    Returns
+    -------
+    Value
+        A count per ranking.
     """
     retrieved = each(RETRIEVED).count()
     return retrieved if k is None else retrieved.clip(high=whole_number("k", k))
@@ -521,19 +521,6 @@ def num_retrieved(k: int | None = None) -> Value:
 
 def in_order(term: Term, k: int | None = None) -> Listed:
     """Return a term as a sequence in rank order, for `fold`.
-
-    Parameters
-    ----------
-    term
-        Term or number.
-    k
-        Length of the sequence. None: all documents; those that are not retrieved are nulls at
-        the end.
-
-    Returns
-    -------
-    Listed
-        A sequence.
 
     Examples
     --------
@@ -548,22 +535,25 @@ def in_order(term: Term, k: int | None = None) -> Listed:
     ... })
     >>> pr.per_query(log, ["drops@3", "drops"]).row(0)
     (1, 1.0, 2.0)
+
+    Parameters
+    ----------
+    term
+        Term or number.
+    k
+        Length of the sequence. None: all documents; those that are not retrieved are nulls at
+        the end.
+
+    Returns
+    -------
+    Listed
+        A sequence.
     """
     return Listed(term_of(term), "rank", None if k is None else whole_number("k", k))
 
 
 def in_ideal_order(term: Term) -> Listed:
     """Return a term as a sequence in ideal order, for `fold`.
-
-    Parameters
-    ----------
-    term
-        Term of `LABEL`, `gain`, `JUDGED` and `IDEAL_RANK`. Other terms are unknown in ideal order.
-
-    Returns
-    -------
-    Listed
-        A sequence, with unjudged documents last.
 
     Examples
     --------
@@ -578,6 +568,16 @@ def in_ideal_order(term: Term) -> Listed:
     ... })
     >>> pr.per_query(log, "in_place").row(0)
     (1, 0.5)
+
+    Parameters
+    ----------
+    term
+        Term of `LABEL`, `gain`, `JUDGED` and `IDEAL_RANK`. Other terms are unknown in ideal order.
+
+    Returns
+    -------
+    Listed
+        A sequence, with unjudged documents last.
     """
     others = [
         leaf
@@ -595,16 +595,6 @@ def in_ideal_order(term: Term) -> Listed:
 def in_any_order(term: Term) -> Listed:
     """Return a term as a sequence of all documents in an unspecified order, for `fold`.
 
-    Parameters
-    ----------
-    term
-        Term or number.
-
-    Returns
-    -------
-    Listed
-        A sequence, in the same order for all terms.
-
     Examples
     --------
     >>> t = pr.terms
@@ -616,12 +606,36 @@ def in_any_order(term: Term) -> Listed:
     ... })
     >>> pr.per_query(log, "median_price").row(0)
     (1, 7.0)
+
+    Parameters
+    ----------
+    term
+        Term or number.
+
+    Returns
+    -------
+    Listed
+        A sequence, in the same order for all terms.
     """
     return Listed(term_of(term), "any")
 
 
 def fold(function: Function, /, *sequences: Listed, **parameters: Hashable) -> Value:
     """Return a function of whole rankings, which reduces sequences of terms to one value.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> def spread(price: pl.Expr, *, share: float) -> pl.Expr:
+    ...     return price.quantile(1 - share) - price.quantile(share)
+    >>> @pr.define_metric(high=None, expected=False)
+    ... def price_spread(k: int = 10, *, share: float = 0) -> t.Value:
+    ...     return t.fold(spread, t.in_order(t.column("price"), k), share=share)
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": 0, "price": [9, 5, 1],
+    ... })
+    >>> pr.per_query(log, ["price_spread@2", "price_spread@3"]).row(0)
+    (1, 4.0, 8.0)
 
     Parameters
     ----------
@@ -637,20 +651,6 @@ def fold(function: Function, /, *sequences: Listed, **parameters: Hashable) -> V
     -------
     Value
         One value per ranking. `ties="expected"` does not support folds in rank order.
-
-    Examples
-    --------
-    >>> t = pr.terms
-    >>> def spread(price: pl.Expr, *, share: float) -> pl.Expr:
-    ...     return price.quantile(1 - share) - price.quantile(share)
-    >>> @pr.define_metric(high=None, expected=False)
-    ... def price_spread(k: int = 10, *, share: float = 0) -> t.Value:
-    ...     return t.fold(spread, t.in_order(t.column("price"), k), share=share)
-    >>> log = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": 0, "price": [9, 5, 1],
-    ... })
-    >>> pr.per_query(log, ["price_spread@2", "price_spread@3"]).row(0)
-    (1, 4.0, 8.0)
     """
     for each in sequences:
         if not isinstance(each, Listed):
@@ -669,6 +669,22 @@ def batch(
 ) -> Value:
     """Return a value that Python functions compute for many rankings at once.
 
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> def prices(lists: pl.Series) -> list[list[float]]:
+    ...     return [[row["price"] for row in rows] for rows in lists.to_list()]
+    >>> def ranges(lists: list[list[float]]) -> pl.Series:
+    ...     return pl.Series([max(each) - min(each) for each in lists])
+    >>> @pr.define_metric(high=None, order_matters="never")
+    ... def price_range() -> t.Value:
+    ...     return t.batch(ranges, prices, price=t.column("price"))
+    >>> log = pl.DataFrame({
+    ...     "query": 1, "score": [2.0, 1.0], "label": 0, "price": [9, 5],
+    ... })
+    >>> pr.per_query(log, "price_range").row(0)
+    (1, 4.0)
+
     Parameters
     ----------
     compute
@@ -686,22 +702,6 @@ def batch(
     -------
     Value
         One value per ranking. `ties="expected"` does not support batches that read ranks.
-
-    Examples
-    --------
-    >>> t = pr.terms
-    >>> def prices(lists: pl.Series) -> list[list[float]]:
-    ...     return [[row["price"] for row in rows] for rows in lists.to_list()]
-    >>> def ranges(lists: list[list[float]]) -> pl.Series:
-    ...     return pl.Series([max(each) - min(each) for each in lists])
-    >>> @pr.define_metric(high=None, order_matters="never")
-    ... def price_range() -> t.Value:
-    ...     return t.batch(ranges, prices, price=t.column("price"))
-    >>> log = pl.DataFrame({
-    ...     "query": 1, "score": [2.0, 1.0], "label": 0, "price": [9, 5],
-    ... })
-    >>> pr.per_query(log, "price_range").row(0)
-    (1, 4.0)
     """
     for parameter in parameters:
         hashable({"parameters": parameter})
@@ -711,6 +711,17 @@ def batch(
 
 def require(value: Value, condition: Value, problem: str) -> Value:
     """Return a value; an evaluation raises an error unless a condition holds for all rankings.
+
+    Examples
+    --------
+    >>> t = pr.terms
+    >>> @pr.define_metric(high=None)
+    ... def complete_dcg(k: int = 10) -> t.Value:
+    ...     judged = t.top(t.JUDGED, k).count() >= t.num_retrieved(k)
+    ...     return t.require(pr.dcg.tree(k), judged, "unjudged documents")
+    >>> log = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, None]})
+    >>> pr.per_query(log, "complete_dcg@1").row(0)
+    (1, 1.0)
 
     Parameters
     ----------
@@ -726,35 +737,12 @@ def require(value: Value, condition: Value, problem: str) -> Value:
     Value
         The value. In `group_by`, an expression has no access to the keys of its ranking, and
         ignores the condition.
-
-    Examples
-    --------
-    >>> t = pr.terms
-    >>> @pr.define_metric(high=None)
-    ... def complete_dcg(k: int = 10) -> t.Value:
-    ...     judged = t.top(t.JUDGED, k).count() >= t.num_retrieved(k)
-    ...     return t.require(pr.dcg.tree(k), judged, "unjudged documents")
-    >>> log = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, None]})
-    >>> pr.per_query(log, "complete_dcg@1").row(0)
-    (1, 1.0)
     """
     return Required(value_of(value), value_of(condition), problem)
 
 
 def where(condition: L, value: L | Scalar, otherwise: L | Scalar = None) -> L:
     """Return a value if a condition holds, otherwise another value or null.
-
-    Parameters
-    ----------
-    condition
-        Condition on documents (a `Term`) or on the ranking (a `Value`).
-    value, otherwise
-        Terms or numbers for a condition on documents; values or numbers for one on the ranking.
-
-    Returns
-    -------
-    Term or Value
-        As the condition.
 
     Examples
     --------
@@ -767,6 +755,18 @@ def where(condition: L, value: L | Scalar, otherwise: L | Scalar = None) -> L:
     ... })
     >>> pr.per_query(log, "first_relevant_score").row(0)
     (1, 0.4)
+
+    Parameters
+    ----------
+    condition
+        Condition on documents (a `Term`) or on the ranking (a `Value`).
+    value, otherwise
+        Terms or numbers for a condition on documents; values or numbers for one on the ranking.
+
+    Returns
+    -------
+    Term or Value
+        As the condition.
     """
     if not isinstance(condition, (Term, Value)):
         raise ArgumentError(
@@ -779,18 +779,6 @@ def where(condition: L, value: L | Scalar, otherwise: L | Scalar = None) -> L:
 def ratio(part: Value | float, whole: Value) -> Value:
     """Return part / whole; null if the whole is not above 0.
 
-    Parameters
-    ----------
-    part
-        Value or number.
-    whole
-        Value.
-
-    Returns
-    -------
-    Value
-        One value per ranking.
-
     Examples
     --------
     >>> t = pr.terms
@@ -802,24 +790,24 @@ def ratio(part: Value | float, whole: Value) -> Value:
     ... })
     >>> pr.per_query(log, "found@2", undefined="null")["found@2"].to_list()
     [1.0, None]
+
+    Parameters
+    ----------
+    part
+        Value or number.
+    whole
+        Value.
+
+    Returns
+    -------
+    Value
+        One value per ranking.
     """
     return Value.mapped(quotient, (part, whole))
 
 
 def least(first: L, *others: L | Scalar) -> L:
     """Return the smallest of several terms, or of several values.
-
-    Parameters
-    ----------
-    first
-        Term or value.
-    *others
-        Operands of the same kind, or numbers.
-
-    Returns
-    -------
-    Term or Value
-        As the first operand; nulls are ignored.
 
     Examples
     --------
@@ -833,12 +821,6 @@ def least(first: L, *others: L | Scalar) -> L:
     ... })
     >>> pr.per_query(log, "found_of_possible@2").row(0)
     (1, 0.5)
-    """
-    return _first(first).map(pl.min_horizontal, *others)
-
-
-def most(first: L, *others: L | Scalar) -> L:
-    """Return the largest of several terms, or of several values.
 
     Parameters
     ----------
@@ -851,6 +833,12 @@ def most(first: L, *others: L | Scalar) -> L:
     -------
     Term or Value
         As the first operand; nulls are ignored.
+    """
+    return _first(first).map(pl.min_horizontal, *others)
+
+
+def most(first: L, *others: L | Scalar) -> L:
+    """Return the largest of several terms, or of several values.
 
     Examples
     --------
@@ -863,6 +851,18 @@ def most(first: L, *others: L | Scalar) -> L:
     ... })
     >>> pr.per_query(log, "best_of_two@1").row(0)
     (1, 3.0)
+
+    Parameters
+    ----------
+    first
+        Term or value.
+    *others
+        Operands of the same kind, or numbers.
+
+    Returns
+    -------
+    Term or Value
+        As the first operand; nulls are ignored.
     """
     return _first(first).map(pl.max_horizontal, *others)
 

@@ -56,6 +56,14 @@ def rbp(
 
     $$\mathrm{RBP} = (1 - p) \sum_{r=1}^{k} \mathrm{relevant}_r \cdot p^{r - 1}$$
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
+    ... })
+    >>> df.ranking.rbp(p=0.5)  # 0.5 x (1 + 0.25)
+    0.625
+
     Parameters
     ----------
     p
@@ -72,14 +80,6 @@ def rbp(
     References
     ----------
     Moffat & Zobel, Rank-biased precision for measurement of retrieval effectiveness, 2008.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({
-    ...     "query": 1, "score": [3.0, 2.0, 1.0], "label": [1, 0, 1],
-    ... })
-    >>> df.ranking.rbp(p=0.5)  # 0.5 x (1 + 0.25)
-    0.625
     """
     share("p", p)
     one_of("irrelevant", irrelevant, (None, "null"))
@@ -96,6 +96,12 @@ def rbp_residual(k: int | None = None, *, p: float = 0.8) -> Value:
 
     where n is the number of retrieved documents.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, None]})
+    >>> df.ranking.rbp_residual(p=0.5)  # 0.25 + 0.5 x 0.5
+    0.5
+
     Parameters
     ----------
     p
@@ -110,12 +116,6 @@ def rbp_residual(k: int | None = None, *, p: float = 0.8) -> Value:
     References
     ----------
     Moffat & Zobel, Rank-biased precision for measurement of retrieval effectiveness, 2008.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, None]})
-    >>> df.ranking.rbp_residual(p=0.5)  # 0.25 + 0.5 x 0.5
-    0.5
     """
     share("p", p)
     unknown = t.top(where(~JUDGED, 1.0) * RANK.map(persistence, p=p), k).sum()
@@ -162,6 +162,12 @@ def pwa(k: int) -> Value:
 
     where n is the number of retrieved documents.
 
+    Examples
+    --------
+    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, 4]})
+    >>> df.ranking.pwa(5)  # (1 + 4 / 2) / (1 + 1 / 2)
+    2.0
+
     Parameters
     ----------
     k
@@ -176,12 +182,6 @@ def pwa(k: int) -> Value:
     References
     ----------
     Pasumarthi et al., TF-Ranking: scalable TensorFlow library for learning-to-rank, 2019.
-
-    Examples
-    --------
-    >>> df = pl.DataFrame({"query": 1, "score": [2.0, 1.0], "label": [1, 4]})
-    >>> df.ranking.pwa(5)  # (1 + 4 / 2) / (1 + 1 / 2)
-    2.0
     """
     whole_number("k", k)
     whole = t.top(1.0, k, reciprocal).sum()

@@ -45,6 +45,12 @@ def click_through(
 ) -> alt.LayerChart:
     r"""Draw the click-through rate by position, with confidence intervals.
 
+    Examples
+    --------
+    >>> log = pr.datasets.search_log(200)
+    >>> chart = pr.plot.click_through(log, k=10, baseline="bm25")
+    >>> chart.save("clicks.png")  # doctest: +SKIP
+
     Parameters
     ----------
     frame
@@ -83,12 +89,6 @@ def click_through(
     References
     ----------
     Wilson, Probable inference, the law of succession, and statistical inference, 1927.
-
-    Examples
-    --------
-    >>> log = pr.datasets.search_log(200)
-    >>> chart = pr.plot.click_through(log, k=10, baseline="bm25")
-    >>> chart.save("clicks.png")  # doctest: +SKIP
     """
     altair()
     whole_number("k", k)

@@ -28,6 +28,14 @@ _OPACITY = [0.05, 0.45]
 def confusion(table: Any, *, judge: Any = None, reference: Any = None) -> alt.LayerChart:
     """Draw the grades that a judge gave the documents of each grade of the reference.
 
+    Examples
+    --------
+    >>> log = pr.datasets.search_log(200).unique(["query", "doc"])
+    >>> log = log.with_columns(llm=(pl.col("label") + pl.col("doc") % 2).clip(0, 3))
+    >>> table = pr.judges.confusion(log, label=["label", "llm"])
+    >>> chart = pr.plot.confusion(table)
+    >>> chart.save("confusion.png")  # doctest: +SKIP
+
     Parameters
     ----------
     table
@@ -48,14 +56,6 @@ def confusion(table: Any, *, judge: Any = None, reference: Any = None) -> alt.La
         If the table has several pairs of judges or several groups.
     DataError
         If there is nothing to draw.
-
-    Examples
-    --------
-    >>> log = pr.datasets.search_log(200).unique(["query", "doc"])
-    >>> log = log.with_columns(llm=(pl.col("label") + pl.col("doc") % 2).clip(0, 3))
-    >>> table = pr.judges.confusion(log, label=["label", "llm"])
-    >>> chart = pr.plot.confusion(table)
-    >>> chart.save("confusion.png")  # doctest: +SKIP
     """
     altair()
     rows = lazy(table, "table")

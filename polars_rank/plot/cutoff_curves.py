@@ -63,6 +63,12 @@ def at_k(
 ) -> alt.LayerChart:
     """Draw the mean of a metric by cutoff k, with a line and confidence band per run.
 
+    Examples
+    --------
+    >>> log = pr.datasets.search_log(200)
+    >>> chart = pr.plot.at_k(log, "ndcg", ks=range(1, 11), baseline="bm25")
+    >>> chart.save("ndcg.png")  # doctest: +SKIP
+
     Parameters
     ----------
     frame
@@ -97,12 +103,6 @@ def at_k(
     Notes
     -----
     Undefined values count as in `evaluate`.
-
-    Examples
-    --------
-    >>> log = pr.datasets.search_log(200)
-    >>> chart = pr.plot.at_k(log, "ndcg", ks=range(1, 11), baseline="bm25")
-    >>> chart.save("ndcg.png")  # doctest: +SKIP
     """
     altair()
     log = lazy(frame, collects=True)

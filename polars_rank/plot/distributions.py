@@ -44,6 +44,12 @@ def distribution(
 ) -> alt.LayerChart:
     """Draw the distribution of a metric over queries, by run.
 
+    Examples
+    --------
+    >>> values = pr.per_query(pr.datasets.search_log(200), "ndcg@10", by="run")
+    >>> chart = pr.plot.distribution(values, kind="ecdf", baseline="bm25")
+    >>> chart.save("ndcg.png")  # doctest: +SKIP
+
     Parameters
     ----------
     values
@@ -72,12 +78,6 @@ def distribution(
     ------
     DataError
         If there is nothing to draw.
-
-    Examples
-    --------
-    >>> values = pr.per_query(pr.datasets.search_log(200), "ndcg@10", by="run")
-    >>> chart = pr.plot.distribution(values, kind="ecdf", baseline="bm25")
-    >>> chart.save("ndcg.png")  # doctest: +SKIP
     """
     altair()
     one_of("kind", kind, ("histogram", "ecdf"))

@@ -69,6 +69,14 @@ def intervals(
 ) -> alt.LayerChart:
     """Draw a forest plot of means, or of differences between runs, with intervals.
 
+    Examples
+    --------
+    >>> log = pr.datasets.search_log(200)
+    >>> values = pr.per_query(log, ["ndcg@10", "rr"], by="run").collect()
+    >>> means = pr.plot.intervals(pr.summarize(values), baseline="bm25")
+    >>> chart = means | pr.plot.intervals(pr.compare(values, baseline="bm25"))
+    >>> chart.save("runs.png")  # doctest: +SKIP
+
     Parameters
     ----------
     table
@@ -97,14 +105,6 @@ def intervals(
         If the table has no means or differences, or no intervals.
     DataError
         If there is nothing to draw.
-
-    Examples
-    --------
-    >>> log = pr.datasets.search_log(200)
-    >>> values = pr.per_query(log, ["ndcg@10", "rr"], by="run").collect()
-    >>> means = pr.plot.intervals(pr.summarize(values), baseline="bm25")
-    >>> chart = means | pr.plot.intervals(pr.compare(values, baseline="bm25"))
-    >>> chart.save("runs.png")  # doctest: +SKIP
     """
     altair()
     rows = lazy(table, "table")
@@ -142,6 +142,14 @@ def slices(
 ) -> alt.LayerChart:
     """Draw a forest plot of the difference in each slice, with intervals.
 
+    Examples
+    --------
+    >>> log = pr.datasets.search_log(400)
+    >>> values = pr.per_query(log, "ndcg@10", by="run", keep="country")
+    >>> table = pr.compare(values, baseline="bm25", slices="country")
+    >>> chart = pr.plot.slices(table)
+    >>> chart.save("countries.png")  # doctest: +SKIP
+
     Parameters
     ----------
     table
@@ -166,14 +174,6 @@ def slices(
     ------
     DataError
         If there is nothing to draw.
-
-    Examples
-    --------
-    >>> log = pr.datasets.search_log(400)
-    >>> values = pr.per_query(log, "ndcg@10", by="run", keep="country")
-    >>> table = pr.compare(values, baseline="bm25", slices="country")
-    >>> chart = pr.plot.slices(table)
-    >>> chart.save("countries.png")  # doctest: +SKIP
     """
     altair()
     whole_number("n", n)
@@ -227,6 +227,13 @@ def bounds(
 ) -> alt.LayerChart:
     """Draw the range of means over orders of ties, or over labels of unjudged documents.
 
+    Examples
+    --------
+    >>> log = pr.datasets.search_log(200)
+    >>> table = pr.diagnostics.tie_bands(log, ["ndcg@10", "rr"], by="run")
+    >>> chart = pr.plot.bounds(table, baseline="bm25")
+    >>> chart.save("ties.png")  # doctest: +SKIP
+
     Parameters
     ----------
     table
@@ -249,13 +256,6 @@ def bounds(
     ------
     DataError
         If there is nothing to draw.
-
-    Examples
-    --------
-    >>> log = pr.datasets.search_log(200)
-    >>> table = pr.diagnostics.tie_bands(log, ["ndcg@10", "rr"], by="run")
-    >>> chart = pr.plot.bounds(table, baseline="bm25")
-    >>> chart.save("ties.png")  # doctest: +SKIP
     """
     alt = altair()
     rows = lazy(table, "table")

@@ -49,6 +49,15 @@ def fusion(curve: Any, tuning: Any = None) -> alt.LayerChart:
     The highest point is too high, because it was chosen after its mean was known. With `tuning`,
     the chart also has the mean of the tuned fusion on held-out queries.
 
+    Examples
+    --------
+    >>> runs = pr.datasets.search_log(200)
+    >>> method = "sum(normalize='min_max')"
+    >>> curve = pr.tune_fusion(runs, "ndcg@10", method, curve=True)
+    >>> tuning = pr.tune_fusion(runs, "ndcg@10", method)
+    >>> chart = pr.plot.fusion(curve, tuning)
+    >>> chart.save("fusion.png")  # doctest: +SKIP
+
     Parameters
     ----------
     curve
@@ -70,15 +79,6 @@ def fusion(curve: Any, tuning: Any = None) -> alt.LayerChart:
         If a table has several groups, or the tables are about different metrics.
     DataError
         If there is nothing to draw.
-
-    Examples
-    --------
-    >>> runs = pr.datasets.search_log(200)
-    >>> method = "sum(normalize='min_max')"
-    >>> curve = pr.tune_fusion(runs, "ndcg@10", method, curve=True)
-    >>> tuning = pr.tune_fusion(runs, "ndcg@10", method)
-    >>> chart = pr.plot.fusion(curve, tuning)
-    >>> chart.save("fusion.png")  # doctest: +SKIP
     """
     altair()
     rows = _rows(curve, "curve", "candidate", _COLUMNS, "pr.tune_fusion(curve=True)")

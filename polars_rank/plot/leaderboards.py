@@ -55,6 +55,15 @@ def leaderboard(
 ) -> alt.LayerChart:
     """Draw a leaderboard: means or ranks of runs with intervals, best first.
 
+    Examples
+    --------
+    >>> log = pr.datasets.search_log(200, runs=["bm25", "dense", "hybrid"])
+    >>> values = pr.per_query(log, "ndcg@10", by="run").collect()
+    >>> board = pr.leaderboard(values)
+    >>> ranks = pr.plot.leaderboard(board, kind="ranks")
+    >>> chart = pr.plot.leaderboard(board) | ranks
+    >>> chart.save("leaderboard.png")  # doctest: +SKIP
+
     Parameters
     ----------
     table
@@ -78,15 +87,6 @@ def leaderboard(
         If the table has several metrics and `metric` is not set, or it has more than 60 runs.
     DataError
         If there is nothing to draw, such as ranks of few tasks.
-
-    Examples
-    --------
-    >>> log = pr.datasets.search_log(200, runs=["bm25", "dense", "hybrid"])
-    >>> values = pr.per_query(log, "ndcg@10", by="run").collect()
-    >>> board = pr.leaderboard(values)
-    >>> ranks = pr.plot.leaderboard(board, kind="ranks")
-    >>> chart = pr.plot.leaderboard(board) | ranks
-    >>> chart.save("leaderboard.png")  # doctest: +SKIP
     """
     alt = altair()
     one_of("kind", kind, get_args(Kind))

@@ -46,6 +46,12 @@ def differences(
 ) -> alt.LayerChart:
     """Draw the difference from the baseline for each query, in descending order.
 
+    Examples
+    --------
+    >>> values = pr.per_query(pr.datasets.search_log(200), "ndcg@10", by="run")
+    >>> chart = pr.plot.differences(values, "ndcg@10", baseline="bm25")
+    >>> chart.save("differences.png")  # doctest: +SKIP
+
     Parameters
     ----------
     values
@@ -72,12 +78,6 @@ def differences(
     ------
     DataError
         If there is nothing to draw.
-
-    Examples
-    --------
-    >>> values = pr.per_query(pr.datasets.search_log(200), "ndcg@10", by="run")
-    >>> chart = pr.plot.differences(values, "ndcg@10", baseline="bm25")
-    >>> chart.save("differences.png")  # doctest: +SKIP
     """
     alt = altair()
     data = Values.of(values, metric, run, query)

@@ -60,6 +60,12 @@ def power(
 ) -> alt.LayerChart:
     """Draw the power to detect a difference by the number of queries, one curve for each run.
 
+    Examples
+    --------
+    >>> values = pr.per_query(pr.datasets.search_log(200), "ndcg@10", by="run")
+    >>> chart = pr.plot.power(values, baseline="bm25", difference=0.02)
+    >>> chart.save("power.png")  # doctest: +SKIP
+
     Parameters
     ----------
     values
@@ -98,12 +104,6 @@ def power(
         If there is nothing to draw: all differences are equal, or the difference to detect is 0.
     MissingExtraError
         scipy is not installed (extra "stats").
-
-    Examples
-    --------
-    >>> values = pr.per_query(pr.datasets.search_log(200), "ndcg@10", by="run")
-    >>> chart = pr.plot.power(values, baseline="bm25", difference=0.02)
-    >>> chart.save("power.png")  # doctest: +SKIP
     """
     altair()
     design = Design.of(power, confidence)

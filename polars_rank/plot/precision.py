@@ -60,6 +60,12 @@ def pr_curve(
     The chart also shows the precision of a random order (dashed), the area under the curve (in the
     legend), and the point with the best F1.
 
+    Examples
+    --------
+    >>> log = pr.datasets.search_log(200)
+    >>> chart = pr.plot.pr_curve(log, baseline="bm25")
+    >>> chart.save("precision_recall.png")  # doctest: +SKIP
+
     Parameters
     ----------
     frame
@@ -96,12 +102,6 @@ def pr_curve(
     Davis & Goadrich, The relationship between precision-recall and ROC curves, 2006.
     Jugel, Jerzak, Hackenbroich & Markl, M4: a visualization-oriented time series data aggregation,
     2014.
-
-    Examples
-    --------
-    >>> log = pr.datasets.search_log(200)
-    >>> chart = pr.plot.pr_curve(log, baseline="bm25")
-    >>> chart.save("precision_recall.png")  # doctest: +SKIP
     """
     altair()
     log = lazy(frame)

@@ -57,6 +57,17 @@ def over_time(
 ) -> alt.LayerChart:
     """Draw the mean of a metric over time, with a confidence band.
 
+    Examples
+    --------
+    >>> from datetime import date
+    >>> number = pl.format("{}d", pl.col("query") % 5)
+    >>> day = pl.lit(date(2026, 1, 1)).dt.offset_by(number)
+    >>> log = pr.datasets.search_log(500).with_columns(day=day)
+    >>> values = pr.per_query(log, "ndcg@10", by=["run", "day"])
+    >>> summary = pr.summarize(values, by="day")
+    >>> chart = pr.plot.over_time(summary, baseline="bm25")
+    >>> chart.save("days.png")  # doctest: +SKIP
+
     Parameters
     ----------
     table
@@ -84,17 +95,6 @@ def over_time(
         If there are several rows for one time and run.
     DataError
         If there is nothing to draw.
-
-    Examples
-    --------
-    >>> from datetime import date
-    >>> number = pl.format("{}d", pl.col("query") % 5)
-    >>> day = pl.lit(date(2026, 1, 1)).dt.offset_by(number)
-    >>> log = pr.datasets.search_log(500).with_columns(day=day)
-    >>> values = pr.per_query(log, "ndcg@10", by=["run", "day"])
-    >>> summary = pr.summarize(values, by="day")
-    >>> chart = pr.plot.over_time(summary, baseline="bm25")
-    >>> chart.save("days.png")  # doctest: +SKIP
     """
     altair()
     rows = lazy(table, "table")

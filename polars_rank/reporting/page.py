@@ -89,6 +89,17 @@ def report(
     the best and worst queries with their documents, statistics of the log, verdicts of gates, and
     the method. The headline and the best and worst queries are based on the first metric.
 
+    Examples
+    --------
+    >>> import tempfile
+    >>> log = pr.datasets.search_log(100, runs=["bm25", "neural"])
+    >>> page = pr.report(
+    ...     log, ["ndcg@10", "ap"], baseline="bm25", slices="country",
+    ...     path=tempfile.mkdtemp() + "/report.html",
+    ... )
+    >>> page.name
+    'report.html'
+
     Parameters
     ----------
     log
@@ -176,17 +187,6 @@ def report(
 
     The page escapes all text from the log, and its content security policy blocks all requests. In
     its CSV downloads, text that a spreadsheet would run as a formula has an apostrophe in front.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> log = pr.datasets.search_log(100, runs=["bm25", "neural"])
-    >>> page = pr.report(
-    ...     log, ["ndcg@10", "ap"], baseline="bm25", slices="country",
-    ...     path=tempfile.mkdtemp() + "/report.html",
-    ... )
-    >>> page.name
-    'report.html'
     """
     return write_report(**locals())
 
