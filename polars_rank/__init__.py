@@ -54,6 +54,7 @@ from polars_rank import _startup  # noqa: F401
 import polars as pl
 
 from polars_rank import conventions, discounts, errors, gains, metrics, terms
+from polars_rank._moved import MOVED
 from polars_rank.conventions import Conventions
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.ranking import rank
@@ -223,7 +224,6 @@ _MODULES = {
     "tune_fusion": "fusion.tuning",
 }
 #: What to use instead of a name that is gone.
-_INSTEAD = {"fusion_curve": "use pr.tune_fusion(..., curve=True)"}
 _SUBMODULES = (
     "catalog", "clicks", "datasets", "diagnostics", "judges", "plot", "stats", "trec"
 )  # fmt: skip
@@ -235,7 +235,8 @@ if not TYPE_CHECKING:  # type checkers know the names from the imports above
             return import_module(f"polars_rank.{name}")
         if name not in _MODULES:
             of_metric = f"use pr.metrics.{name}" if name in metrics.__all__ else ""
-            advice = of_metric or instead(name) or _INSTEAD.get(name) or _in_submodule(name)
+            moved = f"use {MOVED[''][name]}" if name in MOVED[""] else ""
+            advice = of_metric or instead(name) or moved or _in_submodule(name)
             remedy = f"; {advice}" if advice else ""
             raise AttributeError(f"module 'polars_rank' has no attribute {name!r}{remedy}")
         value = getattr(import_module(f"polars_rank.{_MODULES[name]}"), name)

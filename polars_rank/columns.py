@@ -72,8 +72,9 @@ def run_column(
     if run == RUN and not required and (RUN not in schema or RUN in taken):
         return None
     if isinstance(run, str) and run not in schema:
-        others = [name for name in schema if name.lower() in RUNS]
-        advice = f" If {others[0]!r} identifies the runs, pass run={others[0]!r}" if others else ""
+        other = next((name for name in schema if name.lower() in RUNS), None)
+        remedy = "omit `run`" if other == RUN else f"pass run={other!r}"
+        advice = f" If {other!r} identifies the runs, {remedy}" if other else ""
         raise missing_column("`run`", run, schema, advice=advice)
     if run is not None:
         check_column("run", run, schema)

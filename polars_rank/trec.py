@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from polars import col
 
+from polars_rank._moved import missing
 from polars_rank._params import OWN, find_columns, public
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, SchemaError
@@ -276,3 +277,7 @@ def _write(
 
 def __dir__() -> list[str]:
     return __all__
+
+
+if not TYPE_CHECKING:
+    __getattr__ = missing("trec")

@@ -23,7 +23,7 @@ SNAPSHOT = Path(__file__).parent / "public_names.txt"
 #: The parts of the package, lowest first. A part imports from lower parts; parts of one line may
 #: import from each other, but not in a cycle.
 LAYERS = (
-    ("errors", "_startup"),
+    ("errors", "_moved", "_startup"),
     ("_docstrings", "_params", "_polars", "_progress", "_texts"),
     ("gains", "discounts"),
     ("frames",),

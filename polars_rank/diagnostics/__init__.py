@@ -1,5 +1,8 @@
 """Diagnostics: ties, unjudged documents, and changes between runs."""
 
+from typing import TYPE_CHECKING
+
+from polars_rank._moved import missing
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.diagnostics.changes import headroom, movers
 from polars_rank.diagnostics.similarity import overlap
@@ -9,3 +12,7 @@ __all__ = ["headroom", "judgment_bounds", "movers", "overlap", "tie_bands"]
 
 def __dir__() -> list[str]:
     return __all__
+
+
+if not TYPE_CHECKING:
+    __getattr__ = missing("diagnostics")
