@@ -184,11 +184,9 @@ def _merge(frame: Any, arguments: dict[str, Any]) -> DataFrame:
 
 def _parsed(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of an evaluation with parsed metrics, and without a progress bar."""
-    return {
-        **arguments,
-        "metrics": read_metrics(arguments["metrics"], arguments.get("conventions")),
-        "progress": False,
-    }
+    without = {"progress": False} if "progress" in arguments else {}
+    metrics = read_metrics(arguments["metrics"], arguments.get("conventions"))
+    return {**arguments, "metrics": metrics, **without}
 
 
 def _queries(arguments: Mapping[str, Any]) -> tuple[str, ...]:

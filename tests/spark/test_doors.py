@@ -96,7 +96,7 @@ def test_errors_of_workers_are_ours_again(spark: Any) -> None:
 def test_tables_by_name_and_one_by_one(spark: Any) -> None:
     rows = on_spark(spark, LOG)
     options = {"by": "run", "align": "common"}
-    same(pr.evaluate(LOG, "ap", **options), pr.evaluate(metrics="ap", frame=rows, **options))
+    same(pr.evaluate(LOG, "ap", **options), pr.evaluate(rows, metrics="ap", **options))
     lists = pr.per_query(rows, "ap", by="run")
     halves = (pr.moments(lists.where(f"query % 2 = {part}")) for part in (0, 1))
     merged = pl.DataFrame(pr.merge(halves).toArrow())
@@ -152,7 +152,7 @@ def test_errors_of_workers_have_their_parameters(spark: Any) -> None:
     log = pr.datasets.search_log(5).drop("run").collect()
     with pytest.raises(pr.errors.DataError, match="has duplicates: ") as caught:
         sessions.fetched(pr.evaluate(on_spark(spark, log), "rr"))
-    assert caught.value.parameters == ("doc", "by", "query", "duplicates")
+    assert caught.value.parameters == ("doc", "run", "by", "query", "duplicates")
 
 
 def test_errors_are_read_from_the_reports_of_spark() -> None:

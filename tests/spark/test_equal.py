@@ -175,8 +175,8 @@ def test_no_rows_and_one_query(spark: Any) -> None:
         here = pr.per_query(rows, FEW, by="run")
         same(here, pr.per_query(table, FEW, by="run"), ["run", "query"])
     nothing = spark.createDataFrame([], on_spark(spark, LOG).schema)
-    assert pr.evaluate(nothing, "ap").collect() == [(0, None)]
-    assert pr.evaluate(nothing, "ap", by="run").collect() == []
+    assert pr.evaluate(nothing, "ap", run=None).collect() == [(0, None)]
+    assert pr.evaluate(nothing, "ap").collect() == []
 
 
 @pytest.mark.parametrize("ties", ["doc", "input"])
@@ -209,7 +209,7 @@ def test_several_columns_of_labels(spark: Any) -> None:
     by_one_run = (pl.col("run") == RUNS[0]) | (pl.col("doc") % 2 == 0)
     few = pl.when(pl.col("query") % 3 == 0, by_one_run).then("label")
     rows = LOG.with_columns(few=few)
-    options: dict[str, Any] = {"by": "run", "labels": ["few", "label"]}
+    options: dict[str, Any] = {"by": "run", "label": ["few", "label"]}
     table = on_spark(spark, rows, 4)
     here = pr.per_query(rows, FEW, **options)
     same(here, pr.per_query(table, FEW, **options), ["run", "query", "judge"])
