@@ -250,9 +250,3 @@ def key_hash(keys: Mapping[str, str]) -> pl.Expr:
     """Return a hash of key columns; `keys` maps the names of keys to columns."""
     columns = (pl.col(column).alias(name) for name, column in sorted(keys.items()))
     return pl.struct(columns).hash(seed=0)
-
-
-def hash_version() -> str:
-    """Return a text that changes when a release of Polars changes its hashes."""
-    values = pl.DataFrame({"text": ["polars_rank"], "number": [1.5]})
-    return f"{values.select(pl.struct('text', 'number').hash(seed=0)).item():016x}"

@@ -453,7 +453,13 @@ def named(conventions: ConventionsLike, parameter: str = "conventions") -> Conve
     if isinstance(conventions, Conventions):
         return conventions
     if isinstance(conventions, Mapping):
-        return POLARS_RANK.but(**{str(field): value for field, value in conventions.items()})
+        changes = {str(choice): value for choice, value in conventions.items()}
+        if "name" in changes:
+            raise ArgumentError(
+                f"`{parameter}` has the key 'name', which does not choose a preset; pass the name "
+                "by itself, or as 'base' with the fields that differ from it"
+            )
+        return named(changes.pop("base", POLARS_RANK), parameter).but(**changes)
     preset = preset_of(conventions) if isinstance(conventions, str) else None
     if preset is None:
         known = sorted(_PRESET_OF)

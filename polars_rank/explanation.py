@@ -12,7 +12,14 @@ import polars as pl
 
 from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, public, whole_number
-from polars_rank.conventions import POLARS_RANK, Conventions, ConventionsLike, counted_as, named
+from polars_rank.conventions import (
+    POLARS_RANK,
+    Conventions,
+    ConventionsLike,
+    Definitions,
+    counted_as,
+    named,
+)
 from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.parameters import Evaluation, check_single
@@ -108,7 +115,11 @@ _TITLES = {
 
 
 @public
-def explain(metric: str | Metric, conventions: ConventionsLike = POLARS_RANK) -> str:
+def explain(
+    metric: str | Metric,
+    conventions: ConventionsLike = POLARS_RANK,
+    **definitions: Unpack[Definitions],
+) -> str:
     """Return the definition of a metric under conventions, in words.
 
     Examples
@@ -130,8 +141,10 @@ def explain(metric: str | Metric, conventions: ConventionsLike = POLARS_RANK) ->
     metric
         Name of a metric, or a metric.
     conventions
-        Conventions, or the name of a preset, for everything that the metric itself does not
-        define.
+        What the metric itself does not define: a preset, a `Conventions`, or a dictionary of its
+        fields.
+    **definitions
+        Fields of `Conventions`, such as `ties="expected"`. They take precedence over `conventions`.
 
     Returns
     -------
@@ -145,7 +158,7 @@ def explain(metric: str | Metric, conventions: ConventionsLike = POLARS_RANK) ->
     ArgumentError
         If the metric is unknown.
     """
-    conventions = named(conventions)
+    conventions = named(conventions).but(**definitions)
     function = function_of(metric) if isinstance(metric, str) else None
     if function is not None:
         return _Lines(f"{metric} is not a metric of pr.evaluate\n- use: {function}")

@@ -122,10 +122,6 @@ def test_run_number(engine: str) -> None:
     assert [len(each) for each in numbers] == [1, 1] and numbers[0] != numbers[1]
 
 
-def test_hash_version() -> None:
-    assert ours.hash_version() == "484587b30c488402"
-
-
 def test_source_of_rows() -> None:
     def found(plan: pl.LazyFrame) -> bool:
         return ours.source_of_rows(plan, ["query"]) is not None

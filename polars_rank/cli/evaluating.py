@@ -9,7 +9,7 @@ from polars_rank import explanation
 from polars_rank.cli import completion
 from polars_rank.cli import options as o
 from polars_rank.cli.engines import Engine
-from polars_rank.cli.logs import Log, conventions_of, definitions
+from polars_rank.cli.logs import Log, changed_conventions, conventions_of, definitions
 from polars_rank.cli.messages import misused
 from polars_rank.cli.per_query import run_value
 from polars_rank.cli.writing import choose, put, put_text
@@ -148,7 +148,7 @@ def curve(
     put(result, **o.output_options(options))
 
 
-@o.takes(o.Files, o.Columns, o.FileOutput)
+@o.takes(o.Files, o.Columns, o.Definitions, o.FileOutput)
 def explain(
     ctx: typer.Context,
     metric: Annotated[str, typer.Argument(metavar="METRIC", help="Metric, e.g. ndcg@10.")],
@@ -158,8 +158,6 @@ def explain(
         o.option("Conventions to compare with.", metavar="NAME", autocompletion=completion.presets),
     ] = None,
     by: o.By = [],
-    conventions: o.Conventions = "polars_rank",
-    duplicates: o.Duplicates = None,
     n: Annotated[int, o.option("Number of queries to list per choice.")] = 3,
     **options: Any,
 ) -> None:
@@ -169,19 +167,20 @@ def explain(
       polars-rank explain ndcg@10 --conventions lightgbm
       polars-rank explain ndcg@10 log.parquet --by run --versus lightgbm
     """
-    log = Log.of({**locals(), **options})
-    presets = [conventions_of(name) for name in (conventions, versus) if name is not None]
+    log, given = Log.of({**locals(), **options}), definitions(options)
+    presets = [changed_conventions(given)]
+    presets += [] if versus is None else [conventions_of(versus)]
     if not log.files:
         if options["format"] not in (None, "table"):
             misused("--format needs a LOG; without one, the explanation is plain text")
-        texts = (explanation.explain(metric, definitions) for definitions in presets)
+        texts = (explanation.explain(metric, preset) for preset in presets)
         put_text("\n\n".join(texts), options["output"], overwrite=options["overwrite"])
         return
     if versus is None:
         misused("name the conventions to compare with: --versus")
     log = log.opened
     result = explanation.explain_difference(
-        log.scan(by), metric, *presets, by=by, duplicates=duplicates, n=n, **log.columns
+        log.scan(by), metric, *presets, by=by, duplicates=given["duplicates"], n=n, **log.columns
     )
     put(result.lazy(), **o.output_options(options))
 

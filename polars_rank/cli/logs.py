@@ -30,7 +30,7 @@ from polars_rank.cli.sources import (
     scan_table,
 )
 from polars_rank.columns import RUN
-from polars_rank.conventions import POLARS_RANK, Conventions, named
+from polars_rank.conventions import Conventions, named
 from polars_rank.frames.tables import schema_of
 from polars_rank.io.files import read_toml
 from polars_rank.io.judgments import join_judgments
@@ -232,4 +232,5 @@ def conventions_of(text: str) -> Conventions:
     if not text.lower().endswith(".toml"):
         return named(text)
     fields = read_toml(text, "conventions")
-    return named(fields.pop("base", POLARS_RANK)).but(**{"name": Path(text).stem, **fields})
+    name = fields.pop("name", Path(text).stem)
+    return named(fields).but(name=name)

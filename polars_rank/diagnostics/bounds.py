@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import free, number
+from polars_rank._params import OPTIONS, free, number
 from polars_rank.conventions import read_metrics
 from polars_rank.diagnostics.bounded_metrics import label_of_relevant, without_negative_gains
 from polars_rank.diagnostics.judgment_extremes import Extremes
@@ -254,6 +254,8 @@ def judgment_bounds(
 
 def known_bounds(frame: pl.LazyFrame, metric: pl.Expr, **options: Any) -> pl.DataFrame | None:
     """Return the bounds of a metric of an evaluated log; None if the metric has none."""
+    if unknown := {*options} - {*OPTIONS["EvaluateOptions"]}:
+        raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
     try:
         return collected(judgment_bounds(frame, metric, **options))
     except (ArgumentError, DataError):

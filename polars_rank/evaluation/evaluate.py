@@ -111,7 +111,7 @@ def evaluate(
         `seen` and, for an attribute such as `category`, the lists `history_category`.
     conventions
         Metric definitions to use: a preset such as "trec_eval" or `pr.conventions.TREC_EVAL`, a
-        `Conventions`, or a dictionary of its fields.
+        `Conventions`, or a dictionary of its fields, in which "base" may name a preset.
     progress
         Show a progress bar on a terminal if the evaluation takes longer than two seconds (extra
         "cli").

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import polars as pl
 from polars.io.plugins import register_io_source
@@ -11,7 +11,14 @@ from polars.io.plugins import register_io_source
 from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names, find_columns, free, integer, names, used_twice
 from polars_rank.columns import without_run
-from polars_rank.conventions import POLARS_RANK, ConventionsLike, named, read_metrics
+from polars_rank.conventions import (
+    POLARS_RANK,
+    Conventions,
+    ConventionsLike,
+    Definitions,
+    named,
+    read_metrics,
+)
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.evaluate import per_query
@@ -62,6 +69,7 @@ _CURVE: dict[str, Any] = {
 @framed_table
 def tune_fusion(
     log: pl.LazyFrame,
+    /,
     metric: str | pl.Expr,
     candidates: Candidates = "rrf",
     *,
@@ -76,6 +84,7 @@ def tune_fusion(
     cluster: Names | None = None,
     folds: int = 5,
     conventions: ConventionsLike = POLARS_RANK,
+    **definitions: Unpack[Definitions],
 ) -> pl.LazyFrame:
     r"""Choose a method of fusion or its weights, and report its mean on held-out queries.
 
@@ -162,6 +171,8 @@ def tune_fusion(
         Metric definitions to use, as in `evaluate`. Undefined values must not be "null". They are
         about the evaluation; the documents of a run with equal scores are ordered by id, as in
         `fuse`.
+    **definitions
+        Fields of `Conventions`, such as `rel=2`. They take precedence over `conventions`.
 
     Returns
     -------
@@ -251,7 +262,8 @@ def tune_fusion(
     integer("folds", folds, 2)
     roles = {"run": run, "query": query, "doc": doc, "score": score, "label": label}
     choices = Choices.of(candidates, step)
-    tuning, groups = _tuning(log, metric, choices, roles, by, cluster, conventions)
+    chosen = named(conventions).but(**definitions)
+    tuning, groups = _tuning(log, metric, choices, roles, by, cluster, chosen)
 
     def procedures(group: Log) -> pl.DataFrame:
         return _procedures(Folds(group, folds))
@@ -268,7 +280,7 @@ def _tuning(
     roles: Mapping[str, Any],
     by: Names | None,
     cluster: Names | None,
-    conventions: ConventionsLike,
+    conventions: Conventions,
 ) -> tuple[Tuning, tuple[str, ...]]:
     """Return checked parameters, and the columns of groups; nothing is read."""
     metrics = read_metrics(metric, conventions, "metric")

@@ -12,12 +12,12 @@ from functools import cache
 from html import escape
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import quote
 
 from polars_rank._params import public
 from polars_rank._polars import files
-from polars_rank.conventions import POLARS_RANK
+from polars_rank.conventions import POLARS_RANK, Definitions, named
 from polars_rank.errors import RankWarning, missing_extra, warn
 from polars_rank.frames.tables import lazy
 from polars_rank.io.copies import first_names
@@ -82,6 +82,7 @@ def report(
     show: Names | None = None,
     conventions: ConventionsLike = POLARS_RANK,
     columns: Mapping[str, Any] | None = None,
+    **definitions: Unpack[Definitions],
 ) -> Path:
     """Write an HTML report of a log: a single file that works offline.
 
@@ -157,6 +158,8 @@ def report(
         Columns of other roles: a mapping with the keys "query", "doc", "score", "label" and
         "position", such as `{"query": "qid", "doc": "item"}`. They are those of `evaluate`, with
         its defaults.
+    **definitions
+        Fields of `Conventions`, such as `ties="expected"`, as in `evaluate`.
 
     Returns
     -------
@@ -188,7 +191,9 @@ def report(
     The page escapes all text from the log, and its content security policy blocks all requests. In
     its CSV downloads, text that a spreadsheet would run as a formula has an apostrophe in front.
     """
-    return write_report(**locals())
+    parameters = {name: value for name, value in locals().items() if name != "definitions"}
+    parameters["conventions"] = named(conventions).but(**definitions)
+    return write_report(**parameters)
 
 
 def write_report(

@@ -99,11 +99,6 @@ class Rule:
         guard, sign = match["guard"] is not None, match["sign"]
         return cls(text, column, metric, _OPPOSITE[sign] if guard else sign, bound, guard, where)
 
-    @property
-    def is_of_mean(self) -> bool:
-        """Whether the rule is about a mean."""
-        return (self.column or "mean") == "mean"
-
     def holds(self, value: float) -> bool:
         """Return whether a number is on the right side of the bound."""
         return _COMPARED[self.sign](value, self.bound)

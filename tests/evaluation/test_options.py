@@ -31,6 +31,34 @@ def test_options_are_those_of_evaluate() -> None:
     assert typed(RankingOptions) == {**parameters(pr.per_query, "keep", "progress"), **fields}
 
 
+def test_conventions_as_keywords_and_as_a_dictionary() -> None:
+    log = pr.datasets.search_log(20, runs=["a", "b"], seed=1).collect()
+    own = pr.Conventions(ties="worst", rel=2)
+    expected = pr.evaluate(log, "ap", conventions=own)
+    assert pr.evaluate(log, "ap", conventions={"ties": "worst", "rel": 2}).equals(expected)
+    assert pr.evaluate(log, "ap", conventions={"rel": 2}, ties="worst").equals(expected)
+    of_trec_eval = pr.conventions.TREC_EVAL.but(rel=2)
+    found = pr.evaluate(log, "ap", conventions={"base": "trec_eval", "rel": 2})
+    assert found.equals(pr.evaluate(log, "ap", conventions=of_trec_eval))
+    assert pr.explain("ap", rel=2) == pr.explain("ap", pr.Conventions(rel=2))
+    tuned = pr.tune_fusion(log, "ap", "sum", step=0.5, rel=2)
+    assert tuned.equals(pr.tune_fusion(log, "ap", "sum", step=0.5, conventions={"rel": 2}))
+
+
+@pytest.mark.parametrize(
+    ("conventions", "message"),
+    [
+        ({"name": "trec_eval"}, "the key 'name', which does not choose a preset"),
+        ({"tie": "doc"}, "invalid choice 'tie'.*Did you mean 'ties'"),
+        ({"base": "trec"}, "unknown preset 'trec'"),
+        ({"ties": "random"}, "`ties` must be one of"),
+    ],
+)
+def test_dictionaries_that_are_no_conventions(conventions: Any, message: str) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match=message):
+        pr.evaluate(LOG, "rr", conventions=conventions)
+
+
 def test_definitions_are_the_fields_of_conventions() -> None:
     choices = {**pr.Conventions.__dataclass_fields__}
     del choices["name"]

@@ -843,6 +843,14 @@ def test_labels_and_values_that_may_reverse_the_result_are_warned_of(tmp_path):
     ) in page.text
 
 
+def test_definitions_are_keywords(tmp_path):
+    log = pr.datasets.search_log(40, runs=["a", "b"], seed=1).collect()
+    page = read(log, tmp_path, "ap", baseline="a", rel=2)
+    assert page.text != read(log, tmp_path, "ap", baseline="a").text
+    means = pr.evaluate(log, "ap", rel=2)["ap"]
+    assert column(page, "means", "Mean") == [number(mean) for mean in means]
+
+
 def card(page):
     """The class of the headline's section, and its first sentence."""
     text = page.path.read_text(encoding="utf-8")
