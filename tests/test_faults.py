@@ -25,6 +25,7 @@ from polars.testing import assert_frame_equal
 from polars_rank.datasets import search_log
 from polars_rank.io.files import find_files, scan_files
 from polars_rank.io.outputs import new_file
+from polars_rank.io.temporary import discard_all
 
 METRICS = ["ndcg@3", "ap", "rr"]
 UNREADABLE = (pr.errors.SourceError, pl.exceptions.PolarsError, OSError)
@@ -299,6 +300,7 @@ def full_disk(place: Path) -> Iterator[None]:
     if mounted:
         try:
             yield
+            discard_all()  # as at the end of the process
             assert list(place.iterdir()) == []
         finally:
             subprocess.run(["umount", "-l", str(place)], check=True)

@@ -38,6 +38,9 @@ _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 #: Temporary files and folders of this process, with the descriptors that lock folders.
 _TEMPORARY: dict[Path, int | None] = {}
 
+#: Folders of blocks that failed: a thread of Polars that still writes may create them again.
+_FAILED: set[Path] = set()
+
 #: Incomplete output files of this process, with the temporary folders that have links to them.
 _LINKS: dict[Path, Path] = {}
 
@@ -68,6 +71,9 @@ def temporary_folder() -> Iterator[Path]:
     try:
         with written_to(folder):
             yield folder
+    except BaseException:
+        _FAILED.add(folder)
+        raise
     finally:
         discard(folder)
 
@@ -137,10 +143,13 @@ def discard_all() -> None:
     """Remove all temporary files and folders of this process."""
     for path in [*_TEMPORARY]:
         discard(path)
+    while _FAILED:
+        _remove(_FAILED.pop())
 
 
 if hasattr(os, "register_at_fork"):  # a child process must not remove what its parent uses
     os.register_at_fork(after_in_child=_TEMPORARY.clear)
+    os.register_at_fork(after_in_child=_FAILED.clear)
 
 
 def write_problem(error: BaseException) -> str | None:
