@@ -66,6 +66,17 @@ HEAVY = (
     *("metrics/test_expectations.py", "catalog", "stats"),
 )
 
+#: What is not marked `core`: tests of what is made from numbers (charts, pages, commands), of what
+#: stands beside evaluation and statistics, of other tools and programs, and of faults.
+NOT_CORE = (
+    *("catalog", "clicks", "cli", "conformance", "judges", "plot", "reporting", "spark"),
+    *("test_benchmarks.py", "test_coming_from.py", "test_examples.py", "test_faults.py"),
+    *("test_guide.py", "test_hostile_names.py", "test_nightly_job.py", "test_progress.py"),
+    *("test_readme.py", "test_without_docstrings.py", "diagnostics/test_judgment_bounds.py"),
+    *("frames/test_lengths.py", "frames/test_stores.py", "frames/test_streams.py"),
+    *("io/test_dicts.py",),
+)
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
@@ -89,6 +100,7 @@ def pytest_unconfigure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     order = [here / name for name in HEAVY]
+    elsewhere = {here / name for name in NOT_CORE}
 
     @cache
     def place(file: Path) -> int:
@@ -99,6 +111,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     items.sort(key=lambda item: place(item.path))
     for item in items:
+        if here in item.path.parents and not {item.path, *item.path.parents} & elsewhere:
+            item.add_marker(pytest.mark.core)
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.filterwarnings(*RANDOM_LOGS))
 
