@@ -11,10 +11,11 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, check_column, find_columns, free, one_of, some_names
 from polars_rank.catalog.top_k import Rankings
+from polars_rank.checks import Check, failed, raise_failed
 from polars_rank.columns import RUN, Score, is_relevant
 from polars_rank.conventions import Ties, lowest_relevant
 from polars_rank.discounts import Discount
-from polars_rank.evaluation.checks import Check, failed, raise_failed, weight_check
+from polars_rank.evaluation.checks import weight_check
 from polars_rank.evaluation.means import ratio
 from polars_rank.evaluation.per_ranking import DOC
 from polars_rank.frames.ids import key_types

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN, Names, one_of, whole_number
+from polars_rank.checks import Check, checks_of
 from polars_rank.columns import Columns, Score, default_column, labeled, scored
 from polars_rank.conventions import Ties
 from polars_rank.evaluation.checks import (
-    Check,
-    checks_of,
     duplicate_check,
     duplicates_remedy,
     row_checks,

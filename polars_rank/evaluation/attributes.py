@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import polars as pl
 
 from polars_rank._params import OWN, check_column
+from polars_rank.checks import Check, Scope, failed, raise_failed
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.checks import Check, Scope, failed, raise_failed
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import schema_of
 

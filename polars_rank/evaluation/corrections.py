@@ -8,9 +8,9 @@ from typing import NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN
+from polars_rank.checks import Check
 from polars_rank.columns import Columns, is_relevant
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.checks import Check
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.document_sums import NotASumError, with_document_terms, with_label
 from polars_rank.metrics.metric import Metric, tree_of

@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.evaluation.checks import (
-    Check,
-    failed,
-    failed_in_ranking,
-    raise_failed,
-    row_checks,
-)
+from polars_rank.checks import Check, failed, failed_in_ranking, raise_failed
+from polars_rank.evaluation.checks import row_checks
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.order import rank_order
 

@@ -17,6 +17,7 @@ from functools import partial
 import polars as pl
 
 from polars_rank._params import OWN
+from polars_rank.checks import FAILED, Check, failed, failed_in_ranking, raise_failed
 from polars_rank.columns import Columns, is_relevant
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError
@@ -29,14 +30,7 @@ from polars_rank.evaluation.by_rows import (
     RowStages,
     by_rows,
 )
-from polars_rank.evaluation.checks import (
-    FAILED,
-    Check,
-    failed,
-    failed_in_ranking,
-    length_check,
-    raise_failed,
-)
+from polars_rank.evaluation.checks import length_check
 from polars_rank.evaluation.judges import of_judges
 from polars_rank.evaluation.order import INTEGERS, key_of_columns, rank_order
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn

@@ -9,6 +9,7 @@ import polars as pl
 
 from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names
+from polars_rank.checks import FAILED, Check, failed, failed_in_ranking, raise_failed
 from polars_rank.columns import (
     RANKED,
     RUN,
@@ -25,13 +26,8 @@ from polars_rank.conventions import (
 from polars_rank.errors import ArgumentError, SchemaError, short
 from polars_rank.evaluation.attributes import IN_ITEMS, unknown_check
 from polars_rank.evaluation.checks import (
-    FAILED,
-    Check,
     conflict_check,
     duplicate_check,
-    failed,
-    failed_in_ranking,
-    raise_failed,
     row_checks,
     unnamed_checks,
 )

@@ -13,6 +13,7 @@ import polars as pl
 
 from polars_rank._params import OWN, check_column, missing_column
 from polars_rank._progress import known_rows, watch
+from polars_rank.checks import Check, checks_of, failed
 from polars_rank.columns import RANKED, Columns
 from polars_rank.conventions import Conventions, Duplicates, Ties, Unjudged
 from polars_rank.errors import SchemaError, hint
@@ -20,12 +21,9 @@ from polars_rank.evaluation.attributes import IN_ITEMS, UNKNOWN
 from polars_rank.evaluation.by_columns import ColumnStages
 from polars_rank.evaluation.by_rows import DOCUMENT, RowStages
 from polars_rank.evaluation.checks import (
-    Check,
-    checks_of,
     conflict_check,
     constant_check,
     duplicate_check,
-    failed,
     row_checks,
     unnamed_checks,
     unscored_check,

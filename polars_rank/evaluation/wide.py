@@ -25,6 +25,7 @@ from typing import NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN
+from polars_rank.checks import FAILED, Check, failed
 from polars_rank.columns import Columns
 from polars_rank.evaluation.by_columns import (
     IDEAL,
@@ -34,7 +35,6 @@ from polars_rank.evaluation.by_columns import (
     ColumnStages,
     at,
 )
-from polars_rank.evaluation.checks import FAILED, Check, failed
 from polars_rank.evaluation.order import PackedKey
 from polars_rank.evaluation.rows import JUDGED, MATCHED, RETRIEVED
 from polars_rank.frames.lengths import Lengths

@@ -17,9 +17,10 @@ from polars_rank._params import (
     public,
     some_names,
 )
+from polars_rank.checks import refuse
 from polars_rank.columns import RUN, RUNS, Columns, run_column, with_run
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.checks import refuse, with_run_warning
+from polars_rank.evaluation.checks import with_run_warning
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.per_ranking import user_keys
 from polars_rank.frames.batches import in_batches

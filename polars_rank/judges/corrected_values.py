@@ -9,8 +9,8 @@ import polars as pl
 
 from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names
+from polars_rank.checks import with_check
 from polars_rank.errors import ArgumentError, DataError, number_of, warn
-from polars_rank.evaluation.checks import with_check
 from polars_rank.evaluation.corrections import Correction, corrected_metric
 from polars_rank.evaluation.evaluate import evaluate, per_query_table
 from polars_rank.evaluation.means import grouped
