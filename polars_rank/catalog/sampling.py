@@ -17,7 +17,7 @@ from polars_rank.conventions import TIES, Ties
 from polars_rank.errors import ArgumentError, number_of, warn
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.plan import per_query
-from polars_rank.evaluation.rows import RETRIEVED
+from polars_rank.evaluation.stages import RETRIEVED
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import Metrics, output_name, resolve

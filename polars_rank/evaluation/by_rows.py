@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import MAX_DOCUMENTS, OWN
+from polars_rank.evaluation.ranked import DOCUMENT, IDEAL_LABEL, POSITION, TIE_COLUMNS
 from polars_rank.evaluation.stages import (
     LogFacts,
     Needs,
@@ -54,15 +55,6 @@ from polars_rank.metrics.nodes import (
     Value,
 )
 from polars_rank.metrics.terms import IDEAL_RANK
-
-#: The position of a row in its ranking, from 1: the rank, if the document is retrieved.
-POSITION = OWN + "position"
-#: The label at this position of the ideal ranking.
-IDEAL_LABEL = OWN + "ideal label"
-#: Whether the row is a document: an empty ranking has one row that is not.
-DOCUMENT = OWN + "document"
-#: The columns of tied documents; see `Field`.
-TIE_COLUMNS = {name: OWN + "tie " + name for name in ("first", "last", "begin", "end", "reverse")}
 
 _POSITION = pl.col(POSITION).cast(pl.Float64)
 _IDEAL_LABEL = pl.col(IDEAL_LABEL)

@@ -16,7 +16,7 @@ from polars_rank.evaluation import plan
 from polars_rank.evaluation.attributes import warned
 from polars_rank.evaluation.means import COUNTED, NUM_RETRIEVED, Means
 from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation
-from polars_rank.evaluation.rows import RETRIEVED
+from polars_rank.evaluation.stages import RETRIEVED
 from polars_rank.frames.tables import Table, framed, schema_of
 from polars_rank.metrics.names import Metrics, listed
 

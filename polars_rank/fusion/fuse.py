@@ -18,7 +18,7 @@ from polars_rank.conventions import Ties
 from polars_rank.errors import DataError, hint
 from polars_rank.evaluation.checks import label_conflicts, row_checks
 from polars_rank.evaluation.contiguity import Keys
-from polars_rank.evaluation.per_ranking import TIES
+from polars_rank.evaluation.ranked import TIES
 from polars_rank.frames.batches import by_ranking
 from polars_rank.frames.streams import is_scanned_once
 from polars_rank.frames.tables import framed, schema_of

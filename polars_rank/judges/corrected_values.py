@@ -158,7 +158,7 @@ def corrected(
     applied: dict[str, Any] = {**options, "label": judge, "keep": keep}
     given = Evaluation.of(schema_of(log), listed(metrics), **applied)
     given = given._replace(correction=correction)
-    has_ids = given.read(log)[1].doc is not None
+    has_ids = given.read(log).columns.doc is not None
     labels = {judge, human, "label"}  # the ranked table has the judge's labels as "label"
     columns = [_corrected(column, labels, has_ids=has_ids) for column in given.metrics]
     values = per_query_table(log, given._replace(metrics=columns))
