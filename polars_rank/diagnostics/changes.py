@@ -213,7 +213,7 @@ def movers(
         if ranked.columns.doc is None:
             check_column("doc", "doc", ranked.columns.schema)
         rules = Rules.of(evaluation.metrics[0].conventions)
-        documents = ranked_documents(replace(ranked, rules=rules))
+        documents = ranked_documents(replace(ranked, rules=rules), ["rank"])
         result = _with_documents(changes, documents, of_baseline, groups, run, queries, k)
         first = [*keys, "difference", "rank", "value", "baseline_value"]
         result = result.select(*first, *kept, *_DOCUMENT_COLUMNS[1:])

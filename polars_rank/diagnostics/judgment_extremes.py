@@ -227,7 +227,7 @@ def _documents(log: Log, depth: int | None) -> pl.DataFrame:
     block, tied_from = OWN + "block", OWN + "first rank"
     others = {name: pl.col(name) for name in (_DOC, _SCORE, _WEIGHT)}
     others[block] = log.rules.score(columns)
-    ranked = ranked_documents(replace(log, others=others)).select(
+    ranked = ranked_documents(replace(log, others=others), ["rank"]).select(
         *keys, _DOC, _SCORE, _WEIGHT, pl.col("label").alias(_LABEL), "rank",
         # With ties, the labels of unjudged documents decide which are below the cutoff.
         pl.col("rank").min().over(*keys, block).alias(tied_from),

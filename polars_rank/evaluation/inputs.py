@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import polars as pl
@@ -30,7 +31,7 @@ _SOURCES = {
 }
 
 
-def with_inputs(log: Log, evaluation: Evaluation, needs: Needs, reads: set[str]) -> Log:
+def with_inputs(log: Log, evaluation: Evaluation, needs: Needs, reads: AbstractSet[str]) -> Log:
     """Return the log with the other columns that metrics read.
 
     `reads` are the columns of the ranked table and of the log that the metrics read.
@@ -49,7 +50,7 @@ def with_inputs(log: Log, evaluation: Evaluation, needs: Needs, reads: set[str])
     read = {
         **evaluation.kept,
         **{name: name for name in extras},
-        **({} if evaluation.items is None else {IN_ITEMS: IN_ITEMS}),
+        **({} if log.items is None else {IN_ITEMS: IN_ITEMS}),
     }
     others = {own: pl.col(name) for own, name in read.items()}
     if DOCUMENT in reads:

@@ -25,7 +25,7 @@ from polars_rank.evaluation.checks import (
     unnamed_checks,
 )
 from polars_rank.evaluation.contiguity import Keys
-from polars_rank.evaluation.order import CONFLICT, Order, best_of_each, rank_order
+from polars_rank.evaluation.order import CONFLICT, INTEGERS, Order, best_of_each, rank_order
 from polars_rank.evaluation.runs import with_known_runs
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.tables import schema_of
@@ -94,6 +94,8 @@ class Log:
     #: Whether a ranking has a document more than once, and what to do about it.
     repeated: pl.Expr | None = None
     remedy: str = DUPLICATES_REMEDY
+    #: The attributes of documents, which are joined to the table.
+    items: pl.LazyFrame | None = None
     progress: bool = False
     #: Whether the rows have passed the checks already.
     is_checked: bool = False
@@ -149,6 +151,11 @@ class Log:
         if columns.doc is not None:
             types["doc"] = columns.schema[columns.doc]
         return columns._replace(doc=doc, score="score", label="label", schema=pl.Schema(types))
+
+    @property
+    def whole_labels(self) -> bool:
+        """Whether labels are integers of at most 64 bits."""
+        return self.canonical.schema["label"] in INTEGERS
 
     @cached_property
     def merges_copies(self) -> bool:

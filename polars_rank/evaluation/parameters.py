@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack, cast
 
 import polars as pl
@@ -268,6 +267,7 @@ class Evaluation(NamedTuple):
             table, query=self.query, doc=self.doc, score=score, label=self.label,
             position=self.position, run=self.run, by=self.by, needs_ids=False,
             needs_label=not self.has_optional_label, label_parameter=self.label_parameter,
+            rules=Rules.of(self.conventions),
         )  # fmt: skip
         columns = log.columns
         for name in self.keep:
@@ -276,14 +276,13 @@ class Evaluation(NamedTuple):
             columns.check("weight", [self.weight], "number")
         if self.scores is not None:
             columns.check("score", [name for name in self.scores if name in columns.schema])
-        table = log.table
         if self.correction is not None:
-            table, columns = self.correction.read(table, columns)
+            log = self.correction.read(log)
         if self.items is not None or self.history is not None:
             trees = [tree_of(column.metric) for column in self.metrics]
             reads = names_read(*trees) if trees else None
-            table, columns = with_attributes(table, columns, self.items, self.history, reads)
-        return replace(log, table=table, columns=columns, rules=Rules.of(self.conventions))
+            log = with_attributes(log, self.items, self.history, reads)
+        return log
 
     def check_names(self, added: Sequence[str] = ()) -> None:
         """Raise `ArgumentError` if two columns of the result have the same name."""

@@ -27,10 +27,10 @@ from polars_rank.evaluation.checks import length_check
 from polars_rank.evaluation.inputs import with_inputs
 from polars_rank.evaluation.judges import of_judges
 from polars_rank.evaluation.log import Log, Rules
-from polars_rank.evaluation.order import INTEGERS, PackedKey, key_of_columns
+from polars_rank.evaluation.order import PackedKey, key_of_columns
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
-from polars_rank.evaluation.ranked import Reads, in_rank_order, ranked_table
-from polars_rank.evaluation.stages import FACTS, TIED, LogFacts, facts_of
+from polars_rank.evaluation.ranked import in_rank_order, ranked_table
+from polars_rank.evaluation.stages import FACTS, TIED, facts_of
 from polars_rank.evaluation.wide import (
     REPEATED,
     ROW,
@@ -40,7 +40,6 @@ from polars_rank.evaluation.wide import (
 )
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.lengths import Lengths, lengths_of
-from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.analyses import fits_columns
 from polars_rank.metrics.expectations import expectation
 from polars_rank.metrics.metric import Metric, made_of, tree_of
@@ -106,20 +105,15 @@ def _table(
 ) -> pl.LazyFrame:
     """Return the per-query table of metrics with the same rules, with some of the facts."""
     rules = log.rules
-    about = LogFacts(
-        whole_labels=log.canonical.schema["label"] in INTEGERS,
-        placed=log.columns.placed,
-        attributes=[] if evaluation.items is None else schema_of(evaluation.items).names(),
-    )
-    values = [_value(column, rules, about) for column in evaluation.metrics]
+    values = [_value(column, log) for column in evaluation.metrics]
     # Attributes are read by rows.
-    fits = evaluation.items is None and all(map(fits_columns, values))
+    fits = log.items is None and all(map(fits_columns, values))
     if lengths is not None and columns_are_faster(lengths) and fits:
         key = key_of_columns(rules.ties, log.canonical, text_ids=rules.text_ids, row=ROW)
         if key is not None:
-            stages = by_columns(values, lengths.longest, rules.rel, about)
-            return _by_columns(log, evaluation, stages, key, facts)
-    return _by_rows(log, evaluation, by_rows(values, about), facts)
+            positions = by_columns(values, lengths.longest, log)
+            return _by_columns(log, evaluation, positions, key, facts)
+    return _by_rows(log, evaluation, by_rows(values, log), facts)
 
 
 def _by_columns(
@@ -142,25 +136,24 @@ def _by_rows(
 ) -> pl.LazyFrame:
     """Return the per-query table, computed from one row per document."""
     keys, kept, reads = log.keys, _kept(evaluation), stages.reads
-    log = with_inputs(log, evaluation, stages.needs, reads)
+    log = with_inputs(log, evaluation, stages.needs, reads.columns)
     aggregated = [*kept, *_facts(log, facts)]
     terms = [*map(pl.col, stages.gathered), *_named(stages.folds)]
     if stages.needs.ordered:
-        read = Reads.of(log, reads, stages.hits, stages.needs.depth)
-        rankings = log.checked(in_rank_order(log, read, aggregated))
+        rankings = log.checked(in_rank_order(log, reads, aggregated))
 
         def with_terms(rankings: pl.LazyFrame) -> pl.LazyFrame:
-            ranked = ranked_table(log, rankings, read)
+            ranked = ranked_table(log, rankings, reads)
             ranked = ranked.with_columns(**stages.ties) if stages.ties else ranked
             return ranked.with_columns(**stages.rows)
 
         # Terms of tied documents read other rows, for which the streaming engine would hold rows
         # back. A ranking has all rows that the terms read.
-        ties = read.ties
-        rows = in_batches(rankings, with_terms) if ties else with_terms(rankings)
-        rows = rows.set_sorted(keys.group) if ties else rows
-        table = rows.group_by(keys.group, maintain_order=True).agg(
-            *keys.carried, *kept, *(pl.col(name).first() for name in facts), *terms
+        rows = in_batches(rankings, with_terms) if reads.of_ties else with_terms(rankings)
+        table = (
+            rows.set_sorted(keys.group)
+            .group_by(keys.group, maintain_order=True)
+            .agg(*keys.carried, *kept, *(pl.col(name).first() for name in facts), *terms)
         )
     else:
         # No metric reads the order of documents: rankings are not sorted.
@@ -168,8 +161,8 @@ def _by_rows(
         rank = pl.when(_SCORE.is_not_null()).then(1).alias("rank")
         rows = log.rows().with_columns(relevant, rank).with_columns(**stages.rows)
         table = log.checked(log.rankings(rows, [*aggregated, *terms]))
-    if stages.items and evaluation.items is not None:
-        of_items = evaluation.items.select(**stages.items)
+    if stages.items and log.items is not None:
+        of_items = log.items.select(**stages.items)
         table = table.join(of_items, how="cross", maintain_order="left")
     for stage in stages.sums:
         table = table.with_columns(**stage) if stage else table
@@ -208,15 +201,15 @@ def _result(
     return [*log.keys.named, *kept, *facts, *metrics]
 
 
-def _value(column: MetricColumn, rules: Rules, facts: LogFacts) -> Value:
+def _value(column: MetricColumn, log: Log) -> Value:
     """Return the tree of a metric that follows its conventions about ties."""
     metric, ties = column.metric, column.conventions.ties
     if not isinstance(metric, Metric):
         _check_expression(column)
     if ties == "expected":
-        return expectation(metric, whole_labels=facts.whole_labels)
+        return expectation(metric, whole_labels=log.whole_labels)
     tree = tree_of(metric)
-    return reverse(tree) if ties == "best" != rules.ties else tree
+    return reverse(tree) if ties == "best" != log.rules.ties else tree
 
 
 def _check_expression(column: MetricColumn) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import polars as pl
@@ -55,23 +56,25 @@ class Reads(NamedTuple):
 
     @classmethod
     def of(
-        cls, log: Log, columns: AbstractSet[str], hits: Mapping[str, float | None],
+        cls,
+        log: Log,
+        columns: AbstractSet[str],
+        hits: Mapping[str, float | None] = MappingProxyType({}),
         depth: int | None = None,
-    ) -> Reads:  # fmt: skip
+    ) -> Reads:
         """Return what is read; the lowest relevant label None is that of the rules."""
-        given = {**hits, **({"hits": None} if "hits" in columns else {})}
-        rel = log.rules.rel
-        lowest = {name: rel if each is None else each for name, each in given.items()}
+        given = {**hits, "hits": None} if "hits" in columns else hits
+        lowest = {name: log.rules.rel if rel is None else rel for name, rel in given.items()}
         return cls(columns, lowest, depth)
 
     @classmethod
-    def of_all(cls, log: Log) -> Reads:
-        """Return that the columns of the log and of the ranked table are read."""
+    def of_all(cls, log: Log, adds: Sequence[str] = RANKED) -> Reads:
+        """Return that all columns of the log and some of the ranked table are read."""
         ids = [] if log.columns.doc is None else ["doc"]
-        return cls.of(log, {*RANKED, *ids, *log.others}, {})
+        return cls.of(log, {*adds, *ids, *log.others})
 
     @property
-    def ties(self) -> bool:
+    def of_ties(self) -> bool:
         """Whether columns of tied documents are read."""
         return not self.columns.isdisjoint(TIE_COLUMNS.values())
 
@@ -81,7 +84,7 @@ def in_rank_order(log: Log, reads: Reads, values: Sequence[pl.Expr] = ()) -> pl.
 
     The documents are lists in rank order, from which `ranked_table` makes rows.
     """
-    document = ["score"] if reads.ties or "score" in reads.columns else []
+    document = ["score"] if reads.of_ties or "score" in reads.columns else []
     document += ["doc"] if "doc" in reads.columns else []
     document += [name for name in log.others if name in reads.columns]
     order = log.order(only_label={*document} <= {"score"})
@@ -127,19 +130,19 @@ def ranked_table(log: Log, rankings: pl.LazyFrame, reads: Reads) -> pl.LazyFrame
     )
     if "hits" in reads.hits:
         table = table.with_columns(pl.when(_RETRIEVED).then("hits").alias("hits"))
-    return _with_ties(table) if reads.ties else table
+    return _with_ties(table) if reads.of_ties else table
 
 
-def ranked_documents(log: Log) -> pl.LazyFrame:
+def ranked_documents(log: Log, adds: Sequence[str] = RANKED) -> pl.LazyFrame:
     """Return the documents of a checked log in rank order.
 
-    The columns are the keys, `doc` if there are ids, `label`, the other columns of the log, and the
-    columns that the ranked table adds.
+    The columns are the keys, `doc` if there are ids, `label`, the other columns of the log, and
+    those that the ranked table adds.
     """
-    log, reads = replace(log, is_checked=True), Reads.of_all(log)
+    log, reads = replace(log, is_checked=True), Reads.of_all(log, adds)
     ids = [] if log.columns.doc is None else ["doc"]
-    columns = [*log.keys.named, *ids, "label", *log.others, *RANKED]
-    return ranked_table(log, log.checked(in_rank_order(log, reads)), reads).select(columns)
+    table = ranked_table(log, log.checked(in_rank_order(log, reads)), reads)
+    return table.select(*log.keys.named, *ids, "label", *log.others, *adds)
 
 
 def retrieved_documents(log: Log, k: int | None = None) -> pl.LazyFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard
 
@@ -55,17 +55,6 @@ def facts_of(evaluation: Evaluation) -> list[str]:
         *([UNKNOWN] if evaluation.items is not None else []),
         *([TIED] if evaluation.breaks_ties_by_id else []),
     ]
-
-
-class LogFacts(NamedTuple):
-    """What compilers need to know about a log."""
-
-    #: Whether labels are integers of at most 64 bits.
-    whole_labels: bool
-    #: Whether documents are ranked by the positions at which they were shown.
-    placed: bool = False
-    #: The columns of `items`.
-    attributes: Collection[str] = ()
 
 
 class Needs(NamedTuple):

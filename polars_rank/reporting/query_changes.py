@@ -254,7 +254,8 @@ def _documents(selected: pl.DataFrame, question: Question) -> dict[int, pl.DataF
         Rules.of(question.conventions.of(question.first)),
         {_SCORE: pl.col(columns.score), **shown},
     )
-    table = collected(ranked_documents(log)).sort("rank", nulls_last=True)
+    ranked = ranked_documents(log, ["rank", "relevant"])
+    table = collected(ranked).sort("rank", nulls_last=True)
     return {int(rows.item(0, _RANKING)): rows for rows in table.partition_by(_RANKING)}
 
 
