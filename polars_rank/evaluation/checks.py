@@ -82,15 +82,11 @@ def weight_check(column: str, weight: pl.Expr) -> Check:
     return Check("row", ~valid, message)
 
 
-def duplicate_check(
-    columns: Columns, doc: str, *, repeated: pl.Expr | None = None, remedy: str = DUPLICATES_REMEDY
-) -> Check:
+def duplicate_check(columns: Columns, repeated: pl.Expr, remedy: str = DUPLICATES_REMEDY) -> Check:
     """Return the check for rankings that have a document more than once.
 
-    `repeated` is the condition. Default: the column `doc` has duplicates.
+    `repeated` is the condition.
     """
-    if repeated is None:
-        repeated = pl.col(doc).n_unique() < pl.len()
     run = next((n for n in columns.schema if n.lower() in RUNS and n not in columns.keys), None)
     if run is not None and "`by`" in remedy:
         remedy = f"there is a column {run!r}: {_split_by(run, columns)}"

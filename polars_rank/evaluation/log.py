@@ -41,6 +41,8 @@ _ROW = OWN + "row"
 _RANKING, _PLACE = OWN + "number of the ranking", OWN + "place"
 #: Column that says whether a row is not the first one of its document.
 _LATER = OWN + "later copy"
+#: Whether a ranking has a document more than once.
+_REPEATED = pl.col("doc").n_unique() < pl.len()
 
 
 class Rules(NamedTuple):
@@ -92,7 +94,7 @@ class Log:
     #: Labels that gains do not accept: messages and conditions.
     refusals: Mapping[str, Callable[[pl.Expr], pl.Expr]] = field(default_factory=dict)
     #: Whether a ranking has a document more than once, and what to do about it.
-    repeated: pl.Expr | None = None
+    repeated: pl.Expr = _REPEATED
     remedy: str = DUPLICATES_REMEDY
     #: The attributes of documents, which are joined to the table.
     items: pl.LazyFrame | None = None
@@ -165,16 +167,14 @@ class Log:
     @cached_property
     def checks(self) -> list[Check]:
         """The checks of rows and rankings; those that warn come last."""
-        columns = self.columns
         if self.is_checked:
             return []
+        columns, repeated, remedy = self.columns, self.repeated, self.remedy
         checks = row_checks(columns, self.refusals)
-        if columns.doc is not None and not self.merges_copies:
-            checks.append(
-                duplicate_check(columns, "doc", repeated=self.repeated, remedy=self.remedy)
-            )
         if self.merges_copies:
             checks.append(conflict_check(columns))
+        elif columns.doc is not None:
+            checks.append(duplicate_check(columns, repeated, remedy))
         checks += [*self.checks_of_others, *unnamed_checks(columns)]
         return sorted(checks, key=lambda check: (check.warns, check.scope != "row"))
 
