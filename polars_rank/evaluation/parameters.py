@@ -48,7 +48,7 @@ from polars_rank.frames.tables import Table, lazy, schema_of
 from polars_rank.metrics.analyses import names_read, reads_labels, reads_order
 from polars_rank.metrics.expressions import expression
 from polars_rank.metrics.metric import Metric, leaves_of, tree_of
-from polars_rank.metrics.names import output_name, resolve
+from polars_rank.metrics.names import listed, output_name, resolve
 
 if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
@@ -234,6 +234,14 @@ class Evaluation(NamedTuple):
                 free(columns, [JUDGE], parameter)
         one_of("align", evaluation.align, (None, "common", "all"))
         return evaluation
+
+    @classmethod
+    def of_call(cls, arguments: Mapping[str, Any]) -> Evaluation:
+        """Check the arguments of `evaluate`, `per_query` or `rank`, given its `locals()`."""
+        given = {**arguments, **arguments["definitions"]}
+        del given["definitions"]
+        metrics = listed(given.pop("metrics")) if "metrics" in given else None
+        return cls.of(schema_of(given.pop("frame")), metrics, **given)
 
     @property
     def runs(self) -> list[str]:

@@ -135,8 +135,9 @@ def _by_rows(
     log: Log, evaluation: Evaluation, stages: RowStages, facts: Sequence[str]
 ) -> pl.LazyFrame:
     """Return the per-query table, computed from one row per document."""
-    keys, kept, reads = log.keys, _kept(evaluation), stages.reads
+    reads = stages.reads
     log = with_inputs(log, evaluation, stages.needs, reads.columns)
+    keys, kept = log.keys, _kept(evaluation)
     aggregated = [*kept, *_facts(log, facts)]
     terms = [*map(pl.col, stages.gathered), *_named(stages.folds)]
     if stages.needs.ordered:

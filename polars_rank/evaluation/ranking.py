@@ -129,21 +129,7 @@ def rank(
     """
     if not isinstance(label, str):
         raise ArgumentError(f"`label` must be the name of a column; found {short(label)}")
-    evaluation = Evaluation.of(
-        schema_of(frame),
-        None,
-        query=query,
-        doc=doc,
-        score=score,
-        label=label,
-        position=position,
-        run=run,
-        by=by,
-        items=items,
-        history=history,
-        conventions=conventions,
-        **definitions,
-    )
+    evaluation = Evaluation.of_call(locals())
     log = evaluation.read(frame)
     if evaluation.scores is not None:
         log = _of_runs(log, evaluation.scores)
