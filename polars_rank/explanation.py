@@ -325,7 +325,7 @@ def explain_difference(
     log = lazy(frame, collects=True)
     schema = schema_of(log)
     evaluation = Evaluation.of(schema, None, **columns)
-    log = evaluation.read(log)[0].select(*schema)  # judged documents have their run
+    log = evaluation.read(log).table.select(*schema)  # judged documents have their run
     keys = [*evaluation.by, *evaluation.query]
     options: dict[str, Any] = {**columns, "by": None, "run": None, "query": keys}
     ids = None if evaluation.doc is None else schema.get(evaluation.doc)

@@ -10,10 +10,10 @@ from polars import col
 
 from polars_rank._moved import missing
 from polars_rank._params import OWN, find_columns, public
+from polars_rank.checks import FAILED, Check, failed, raise_failed, refuse_failed
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, SchemaError
-from polars_rank.evaluation.checks import FAILED, Check, failed, raise_failed, refuse_failed
-from polars_rank.evaluation.per_ranking import per_ranking
+from polars_rank.evaluation.log import per_ranking
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.io.outputs import new_file
 

@@ -25,7 +25,7 @@ SNAPSHOT = Path(__file__).parent / "public_names.txt"
 LAYERS = (
     ("errors", "_moved", "_startup"),
     ("_docstrings", "_params", "_polars", "_progress", "_texts"),
-    ("gains", "discounts"),
+    ("checks", "gains", "discounts"),
     ("frames",),
     ("columns",),
     ("metrics",),

@@ -11,7 +11,7 @@ from polars_rank.catalog.top_k import RANK, Rankings
 from polars_rank.columns import RUN, Score
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
-from polars_rank.evaluation.per_ranking import DOC
+from polars_rank.evaluation.ranked import DOC
 from polars_rank.frames.tables import framed, schema_of
 
 #: The columns of the result of `exposure`, besides keys and clicks.
@@ -135,7 +135,7 @@ def exposure(
         frame, k, query=query, doc=doc, score=score, position=position, run=run, by=by, ties=ties
     )
     rankings = rankings.with_weight(weight).with_click(click)
-    groups = rankings.columns.by
+    groups = rankings.log.columns.by
     clicks = [rankings.clicks.alias("clicks")] * rankings.has_clicks
     free([*groups, doc], [*COUNTS, "share", "clicks"])
     rows, keys = rankings.documents()

@@ -11,12 +11,13 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, check_column, find_columns, free, one_of, some_names
 from polars_rank.catalog.top_k import Rankings
+from polars_rank.checks import Check, failed, raise_failed
 from polars_rank.columns import RUN, Score, is_relevant
 from polars_rank.conventions import Ties, lowest_relevant
 from polars_rank.discounts import Discount
-from polars_rank.evaluation.checks import Check, failed, raise_failed, weight_check
+from polars_rank.evaluation.checks import weight_check
 from polars_rank.evaluation.means import ratio
-from polars_rank.evaluation.per_ranking import DOC
+from polars_rank.evaluation.ranked import DOC
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import framed, is_table, lazy, schema_of
 
@@ -106,8 +107,8 @@ class Groups:
 
     def of_relevant(self, rankings: Rankings, rel: float, keys: Sequence[str]) -> pl.LazyFrame:
         """Return the sum of memberships of relevant documents, in `_TARGET`, by keys and group."""
-        columns = rankings.columns
-        relevant = rankings.log.filter(is_relevant(columns.number(columns.label), rel))
+        columns = rankings.log.columns
+        relevant = rankings.log.table.filter(is_relevant(columns.number(columns.label), rel))
         rows = self.joined(relevant.select(*keys, pl.col(str(columns.doc)).alias(DOC)))
         return (
             rows.filter(self.is_known)
@@ -349,14 +350,14 @@ class GroupExposure:
     @property
     def groups(self) -> Groups:
         """The groups of documents."""
-        columns = self.rankings(pl.LazyFrame(schema=self.schema)).columns
+        columns = self.rankings(pl.LazyFrame(schema=self.schema)).log.columns
         columns.check_other("group", some_names("group", self.group))
         return Groups.of(self.doc_groups, self.group, self.target, columns.schema, str(columns.doc))
 
     @property
     def by(self) -> tuple[str, ...]:
         """The columns that split the log."""
-        return self.rankings(pl.LazyFrame(schema=self.schema)).columns.by
+        return self.rankings(pl.LazyFrame(schema=self.schema)).log.columns.by
 
     def add_up(self, log: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums of exposures and of relevant documents of each group."""
@@ -492,9 +493,9 @@ def awrf(
     """
     lowest = lowest_relevant(rel)
     rankings = _rankings(frame, k, target, query, doc, score, label, position, run, by, ties)
-    rankings.columns.check_other("group", some_names("group", group))
-    groups = Groups.of(doc_groups, group, target, rankings.columns.schema, doc)
-    keys = rankings.columns.keys
+    rankings.log.columns.check_other("group", some_names("group", group))
+    groups = Groups.of(doc_groups, group, target, rankings.log.columns.schema, doc)
+    keys = rankings.log.columns.keys
     free([*keys, *groups.names], ["awrf"])
     shares = groups.sums(rankings, lowest, keys, discount)
     if groups.is_by_relevance:

@@ -11,13 +11,13 @@ from typing import Literal, TypeAlias
 import polars as pl
 
 from polars_rank._params import OWN, Names, free, one_of, share, whole_number
+from polars_rank.checks import Check, failed, raise_failed
 from polars_rank.columns import RUN, Score
 from polars_rank.conventions import TIES, Ties
 from polars_rank.errors import ArgumentError, number_of, warn
-from polars_rank.evaluation.checks import Check, failed, raise_failed
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.plan import per_query
-from polars_rank.evaluation.rows import RETRIEVED
+from polars_rank.evaluation.stages import RETRIEVED
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import Metrics, output_name, resolve

@@ -11,7 +11,7 @@ from polars_rank.catalog.top_k import RANK, Rankings, discount_of
 from polars_rank.columns import RUN, Score, is_relevant, run_column, without_run
 from polars_rank.conventions import Ties, lowest_relevant
 from polars_rank.discounts import Discount
-from polars_rank.evaluation.per_ranking import DOC
+from polars_rank.evaluation.ranked import DOC
 from polars_rank.frames.tables import framed, schema_of
 
 _EXPOSURE, _RELEVANT, _SAMPLES = (OWN + name for name in ("exposure", "relevant", "samples"))
@@ -148,7 +148,7 @@ def expected_exposure(
         query=[*queries, *samples], doc=doc, score=score, position=position, run=run, by=by,
         ties=ties, label=label,
     )  # fmt: skip
-    columns, discount_at = rankings.columns, discount_of(discount)
+    columns, discount_at = rankings.log.columns, discount_of(discount)
     keys = [*columns.by, *queries]
     free(keys, ["ee_l", "ee_d", "ee_r"])
     rows, own = rankings.documents()
@@ -158,7 +158,7 @@ def expected_exposure(
         rankings.exposure(discount).alias(_EXPOSURE),
         (pl.col(RANK).is_null() | (pl.col(RANK) == 1)).alias(_SAMPLES),
     )
-    judged = rankings.log.select(
+    judged = rankings.log.table.select(
         *keys,
         pl.col(str(columns.doc)).alias(DOC),
         is_relevant(columns.number(columns.label), lowest).alias(_RELEVANT),

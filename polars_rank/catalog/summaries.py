@@ -27,7 +27,7 @@ from polars_rank.discounts import Discount
 from polars_rank.errors import SchemaError
 from polars_rank.evaluation.attributes import documents_of
 from polars_rank.evaluation.means import ratio
-from polars_rank.evaluation.per_ranking import DOC, SIZE
+from polars_rank.evaluation.ranked import DOC, SIZE
 from polars_rank.frames.tables import framed, lazy, schema_of
 
 _KNOWN, _TAIL = OWN + "known", OWN + "long tail"

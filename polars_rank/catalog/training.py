@@ -11,8 +11,8 @@ import polars as pl
 
 from polars_rank._params import Names, find_columns, free, one_of, share, some_names
 from polars_rank.catalog.summaries import LONG_TAIL
+from polars_rank.checks import FAILED, checks_of, failed, raise_failed
 from polars_rank.columns import Columns
-from polars_rank.evaluation.checks import FAILED, checks_of, failed, raise_failed
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.frames.batches import added_up, by_ranking
 from polars_rank.frames.tables import framed_table, schema_of

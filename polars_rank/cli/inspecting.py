@@ -181,13 +181,13 @@ def _contents(columns: _Columns, rel: float) -> list[Row]:
     rows = log.scan(groups)
     columns_of_log = {**log.columns, "run": columns.run}
     evaluation = Evaluation.of(schema_of(rows), None, by=groups, **columns_of_log)
-    frame, known = evaluation.read(rows)
+    known = evaluation.read(rows)
     layout = find_layout(log.scan_as_is(), [*groups, *log.keys])
     labels, overall, by_run = pl.collect_all(
         [
-            label_counts(frame, known, []),
-            log_counts(frame, known, rel, []),
-            log_counts(frame, known, rel, runs),
+            label_counts(known.table, known.columns, []),
+            log_counts(known.table, known.columns, rel, []),
+            log_counts(known.table, known.columns, rel, runs),
         ],
         engine="streaming",
     )

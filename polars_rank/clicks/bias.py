@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import polars as pl
 
 from polars_rank._params import Names, check_column, free, one_of, positive, whole_number
+from polars_rank.checks import FAILED
 from polars_rank.clicks.examination import fit
 from polars_rank.clicks.impression_counts import ImpressionLog
 from polars_rank.errors import ArgumentError, number_of, warn
-from polars_rank.evaluation.checks import FAILED
 from polars_rank.evaluation.means import ratio
 from polars_rank.frames.tables import framed, schema_of
 

@@ -15,7 +15,6 @@ from polars_rank.clicks.impressions import CLICK, PLACE, columns_of, is_click
 from polars_rank.clicks.preference_pairs import LAST, rankings_of, time_column
 from polars_rank.columns import default_column
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.per_ranking import user_keys
 from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.metrics.user_columns import checked_numbers
@@ -238,7 +237,7 @@ def _last(
     moment = time_column(time, position, schema)
     rankings, keys = rankings_of(log, columns, moment, [PLACE.filter(LAST).max().alias(_END)])
     is_last = pl.col(position).eq_missing(pl.col(_END))
-    ends = rankings.select(*user_keys(keys), _END)
+    ends = rankings.select(*keys.named, _END)
     return _labeled(_joined(log, ends), is_last, position).drop(_END)
 
 
@@ -249,7 +248,7 @@ def _skip_above(
     rankings, keys = rankings_of(log, columns, position, [PLACE.filter(CLICK).max().alias(_END)])
     seen = pl.when(pl.col(position) <= pl.col(_END))
     label = seen.then(is_click(click).fill_null(value=False))
-    ends = rankings.select(*user_keys(keys), _END)
+    ends = rankings.select(*keys.named, _END)
     return _labeled(_joined(log, ends), label, position).drop(_END)
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._progress import counter
+from polars_rank.checks import FAILED
 from polars_rank.errors import number_of, warn
-from polars_rank.evaluation.checks import FAILED
 from polars_rank.stats._arrays import Array, numpy
 
 if TYPE_CHECKING:

@@ -13,17 +13,10 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, find_columns, some_names
 from polars_rank._progress import known_rows, watcher
+from polars_rank.checks import FAILED, Check, checks_of, failed, failed_in_ranking, raise_failed
 from polars_rank.columns import Columns
-from polars_rank.evaluation.checks import (
-    FAILED,
-    Check,
-    checks_of,
-    failed,
-    failed_in_ranking,
-    raise_failed,
-)
 from polars_rank.evaluation.contiguity import Keys
-from polars_rank.evaluation.per_ranking import per_ranking
+from polars_rank.evaluation.log import per_ranking
 from polars_rank.frames.tables import schema_of
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from polars_rank._params import OWN, Names, find_columns
+from polars_rank.checks import Check, checks_of
 from polars_rank.columns import Columns
-from polars_rank.evaluation.checks import Check, checks_of, row_checks
+from polars_rank.evaluation.checks import row_checks
 from polars_rank.metrics.user_columns import no_count
 
 

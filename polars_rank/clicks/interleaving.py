@@ -21,8 +21,8 @@ from polars_rank._params import (
     some_names,
     whole_number,
 )
+from polars_rank.checks import FAILED, checks_of, failed, refuse_failed
 from polars_rank.errors import ArgumentError, DataError, SchemaError, short
-from polars_rank.evaluation.checks import FAILED, checks_of, failed, refuse_failed
 from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import as_table, collected, is_table, lazy, schema_of
 

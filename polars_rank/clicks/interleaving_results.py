@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN, Names, find_columns, free, share, some_names
+from polars_rank.checks import FAILED, checks_of, failed, refuse, refuse_failed
 from polars_rank.clicks.units import unit_keys, warn_of_few
 from polars_rank.errors import ArgumentError, DataError, number_of
-from polars_rank.evaluation.checks import FAILED, checks_of, failed, refuse, refuse_failed
 from polars_rank.evaluation.means import grouped
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import framed, schema_of

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from polars_rank._params import OWN, Names, check_column, free, one_of
+from polars_rank.checks import checks_of, failed, raise_failed
 from polars_rank.clicks.impressions import (
     CLICK,
     DOC,
@@ -16,8 +17,7 @@ from polars_rank.clicks.impressions import (
     is_click,
 )
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.checks import checks_of, failed, raise_failed
-from polars_rank.evaluation.per_ranking import per_ranking, user_keys
+from polars_rank.evaluation.log import per_ranking
 from polars_rank.frames.tables import framed, schema_of
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _pairs(log: pl.LazyFrame, columns: Columns, wins: pl.Expr, time: str) -> pl.
         .explode(_SKIPPED)
         .with_row_index("pair")
         .select(
-            *user_keys(keys),
+            *keys.named,
             "pair",
             pl.concat_list(DOC, _SKIPPED).alias(doc),
             pl.lit([1, 0], dtype=pl.List(pl.Int8)).alias("label"),

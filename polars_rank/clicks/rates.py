@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN, Names, free, is_number, whole_number
+from polars_rank.checks import failed, failed_in_ranking, raise_failed
 from polars_rank.clicks.impressions import CLICK, DOC, columns_of, impression_checks, is_click
 from polars_rank.columns import default_column
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.checks import (
-    failed,
-    failed_in_ranking,
-    raise_failed,
-)
 from polars_rank.evaluation.contiguity import Keys
-from polars_rank.evaluation.per_ranking import per_ranking, user_keys
+from polars_rank.evaluation.log import per_ranking
 from polars_rank.frames.tables import framed, schema_of
 
 if TYPE_CHECKING:
@@ -265,7 +261,7 @@ def _pairs(
         .group_by(order, maintain_order=True)
         .agg(*ranking_keys.carried, **totals)
     )
-    return pairs.with_columns(*user_keys(ranking_keys), DOC.alias(doc)), keys
+    return pairs.with_columns(*ranking_keys.named, DOC.alias(doc)), keys
 
 
 def _known_click(columns: Columns) -> pl.Expr:

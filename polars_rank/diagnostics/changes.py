@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
@@ -20,10 +21,10 @@ from polars_rank.columns import Score, Scores, run_column, scored, without_run
 from polars_rank.conventions import read_metrics
 from polars_rank.diagnostics.similarity import with_runs
 from polars_rank.evaluation.evaluate import evaluate, per_query
+from polars_rank.evaluation.log import Rules
 from polars_rank.evaluation.means import to_rows
 from polars_rank.evaluation.parameters import Evaluation, check_single, groups_of
-from polars_rank.evaluation.ranking import ranked_documents
-from polars_rank.evaluation.rows import Rules
+from polars_rank.evaluation.ranked import ranked_documents
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.run_pairs import (
@@ -208,11 +209,11 @@ def movers(
             schema_of(of_shown), metric, run=run, by=[*groups, run], query=query, doc=doc,
             score=order, label=label, position=position, **options,
         )  # fmt: skip
-        log, log_columns = evaluation.read(of_shown)
-        if log_columns.doc is None:
-            check_column("doc", "doc", log_columns.schema)
+        ranked = evaluation.read(of_shown)
+        if ranked.columns.doc is None:
+            check_column("doc", "doc", ranked.columns.schema)
         rules = Rules.of(evaluation.metrics[0].conventions)
-        documents = ranked_documents(log, log_columns, rules)
+        documents = ranked_documents(replace(ranked, rules=rules), ["rank"])
         result = _with_documents(changes, documents, of_baseline, groups, run, queries, k)
         first = [*keys, "difference", "rank", "value", "baseline_value"]
         result = result.select(*first, *kept, *_DOCUMENT_COLUMNS[1:])

@@ -7,7 +7,7 @@ unjudged documents are relevant, or the last m and all that the metric cannot fi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,10 +17,10 @@ from polars_rank._params import OWN
 from polars_rank.columns import Columns
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.contiguity import Keys
+from polars_rank.evaluation.log import Log, Rules
 from polars_rank.evaluation.means import COUNTED, grouped, ratio
 from polars_rank.evaluation.parameters import Evaluation
-from polars_rank.evaluation.ranking import ranked_documents
-from polars_rank.evaluation.rows import Rules
+from polars_rank.evaluation.ranked import ranked_documents
 from polars_rank.frames.batches import NUMBERED, by_ranking
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.metric import cutoff
@@ -83,7 +83,7 @@ class Extremes:
     def _rankings(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         """Return one row per ranking with its extremes, from the rows of its query in all runs."""
         evaluation, schema = self.evaluation, schema_of(frame)
-        _, columns = evaluation.read(frame)
+        columns = evaluation.read(frame).columns
         score = evaluation.score
         scores = [score, score[1:]] if isinstance(score, str) else score.meta.root_names()
         read = {
@@ -121,10 +121,11 @@ class Extremes:
 
     def _of_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the extremes of the rankings of some queries, which have all their rows."""
-        log, columns = self.evaluation.read(rows.lazy())
+        log = self.evaluation.read(rows.lazy())
+        columns = log.columns
         names = {name: f"{OWN}column {index}" for index, name in enumerate(columns.keys)}
         weight = self.evaluation.weight
-        canonical = log.select(
+        canonical = log.table.select(
             *(pl.col(name).alias(own) for name, own in names.items()),
             # Documents without ids are different documents.
             (pl.int_range(pl.len()) if columns.doc is None else pl.col(columns.doc)).alias(_DOC),
@@ -140,7 +141,7 @@ class Extremes:
         )  # fmt: skip
         # All tables have the same rankings in the same order.
         tables = [
-            self._of_metrics(indices, _documents(canonical, own, rules, depth), own, label)
+            self._of_metrics(indices, _documents(Log(canonical, own, rules), depth), own, label)
             for (rules, label, depth), indices in self._alike.items()
         ]
         others = [table.drop(*own.keys, _WEIGHT) for table in tables[1:]]
@@ -217,17 +218,16 @@ def _merged(index: int) -> list[pl.Expr]:
     return [low.min(), high.max(), optional.any(), undefined.any()]
 
 
-def _documents(
-    log: pl.LazyFrame, columns: Columns, rules: Rules, depth: int | None
-) -> pl.DataFrame:
+def _documents(log: Log, depth: int | None) -> pl.DataFrame:
     """Return the documents of each ranking in rank order, with their marks.
 
     Unjudged documents of the query that only other runs retrieved are added to each ranking.
     """
-    keys, query = columns.keys, [*columns.query]
+    columns, keys, query = log.columns, log.columns.keys, [*log.columns.query]
     block, tied_from = OWN + "block", OWN + "first rank"
-    others = [rules.score(columns).alias(block), *(pl.col(name) for name in (_SCORE, _WEIGHT))]
-    ranked = ranked_documents(log, columns, rules, pl.col(_DOC), *others).select(
+    others = {name: pl.col(name) for name in (_DOC, _SCORE, _WEIGHT)}
+    others[block] = log.rules.score(columns)
+    ranked = ranked_documents(replace(log, others=others), ["rank"]).select(
         *keys, _DOC, _SCORE, _WEIGHT, pl.col("label").alias(_LABEL), "rank",
         # With ties, the labels of unjudged documents decide which are below the cutoff.
         pl.col("rank").min().over(*keys, block).alias(tied_from),

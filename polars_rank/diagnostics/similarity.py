@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import polars as pl
 
 from polars_rank._params import OWN, find_columns, free, one_of, share, some_names, whole_number
-from polars_rank.columns import Columns, labeled, scored
+from polars_rank.columns import scored
 from polars_rank.diagnostics.overlaps import (
     LEFT,
     RIGHT,
@@ -19,16 +20,11 @@ from polars_rank.diagnostics.overlaps import (
     rbo_value,
 )
 from polars_rank.errors import ArgumentError, short
-from polars_rank.evaluation.checks import duplicate_check, duplicates_remedy, row_checks
+from polars_rank.evaluation.checks import duplicates_remedy
+from polars_rank.evaluation.log import Log, Rules
 from polars_rank.evaluation.means import grouped
 from polars_rank.evaluation.parameters import run_of, runs_of, several
-from polars_rank.evaluation.per_ranking import (
-    DOC,
-    DOCUMENTS,
-    TIES,
-    retrieved_documents,
-    user_keys,
-)
+from polars_rank.evaluation.ranked import DOC, DOCUMENTS, TIES, retrieved_documents
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import framed, lazy, schema_of
@@ -365,18 +361,15 @@ def retrieved(
     If ties have no order, there are also lists of the first and the last rank of the documents that
     are tied with each document.
     """
-    log, label = labeled(run, None)
-    columns = Columns.find(schema_of(log), query=query, doc=doc, score=score, label=label, by=None)
-    columns = columns._replace(unnamed=())
-    checks = [
-        *row_checks(columns),
-        duplicate_check(columns, DOC, remedy=duplicates_remedy("`query`")),
-    ]
     is_tied = ties in UNORDERED
-    rankings, keys = retrieved_documents(
-        log, columns, ties=None if is_tied else cast("Ties | None", ties), checks=checks,
-        extras={_SCORE: columns.number(columns.score)} if is_tied else None,
-    )  # fmt: skip
+    rules = Rules(None if is_tied else cast("Ties | None", ties))
+    log = Log.find(
+        run, query=query, doc=doc, score=score, rules=rules, remedy=duplicates_remedy("`query`")
+    )
+    log = replace(log, columns=log.columns._replace(unnamed=()))
+    if is_tied:
+        log = replace(log, others={_SCORE: log.columns.number(score)})
+    rankings = retrieved_documents(log)
     documents = pl.col(DOCUMENTS)
     lists = [documents.list.eval(_field(DOC)).alias(ranks.meta.output_name())]
     if is_tied:
@@ -384,8 +377,8 @@ def retrieved(
         last = _field(_SCORE).rank("max", descending=True).cast(pl.UInt32)
         for rank, column in ((first, _first_rank(ranks)), (last, last_rank(ranks))):
             lists.append(documents.list.eval(rank).alias(column.meta.output_name()))
-    table = rankings.select(*user_keys(keys), *lists)
-    return table if keys.number is not None else table.set_sorted([*query])
+    table = rankings.select(*log.keys.named, *lists)
+    return table if log.keys.number is not None else table.set_sorted([*query])
 
 
 def _field(name: str) -> pl.Expr:

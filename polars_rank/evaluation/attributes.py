@@ -6,13 +6,15 @@ Only the columns that metrics read are joined. Metrics read them like other colu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 
 from polars_rank._params import OWN, check_column
+from polars_rank.checks import Check, Scope, failed, raise_failed
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.checks import Check, Scope, failed, raise_failed
+from polars_rank.evaluation.log import Log
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import schema_of
 
@@ -28,18 +30,17 @@ SEEN, HISTORY = "seen", "history_"
 
 
 def with_attributes(
-    log: pl.LazyFrame,
-    columns: Columns,
+    log: Log,
     items: pl.LazyFrame | None,
     history: pl.LazyFrame | None,
     reads: Iterable[str] | None,
-) -> tuple[pl.LazyFrame, Columns]:
+) -> Log:
     """Return the log with the columns of `items` and of `history` that metrics read.
 
     Parameters
     ----------
-    log, columns
-        The log and its columns.
+    log
+        The log.
     items
         One row per document, with its attributes.
     history
@@ -50,9 +51,10 @@ def with_attributes(
 
     Returns
     -------
-    tuple
-        The log and its columns with the new schema.
+    Log
+        The log with these columns.
     """
+    table, columns = log.table, log.columns
     doc = _ids(columns, "history" if items is None else "items")
     if reads is None:
         reads = _available(columns, items, history, doc)
@@ -61,9 +63,9 @@ def with_attributes(
         keys = _history_keys(columns, history, doc)
         if SEEN in read:
             _check_new(SEEN, columns, "history")
-            log = with_seen(log, columns, history, SEEN)
+            table = with_seen(table, columns, history, SEEN)
         lists = [name for name in read if name.startswith(HISTORY)]
-        log = _with_lists(log, columns, items, history, keys, lists)
+        table = _with_lists(table, columns, items, history, keys, lists)
     if items is not None:
         schema = schema_of(items)
         attributes = {name: pl.col(name) for name in read if name in schema and name != doc}
@@ -71,8 +73,9 @@ def with_attributes(
             _check_new(name, columns, "items")
         documents = documents_of(items, doc, columns.schema[doc], attributes)
         known = documents.with_columns(pl.lit(value=True).alias(IN_ITEMS))
-        log = _joined(log, known, columns.schema, [doc])
-    return log, columns._replace(schema=schema_of(log))
+        table = _joined(table, known, columns.schema, [doc])
+    schema = schema_of(table)
+    return replace(log, table=table, columns=columns._replace(schema=schema), items=items)
 
 
 def unknown_check(scope: Scope) -> Check:

@@ -17,8 +17,8 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.columns import is_relevant
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.stages import (
-    LogFacts,
     Needs,
     Stage,
     by_cutoffs,
@@ -68,19 +68,19 @@ class ColumnStages(NamedTuple):
     values: list[pl.Expr]
 
 
-def by_columns(values: Sequence[Value], length: int, lowest: float, log: LogFacts) -> ColumnStages:
+def by_columns(values: Sequence[Value], length: int, log: Log) -> ColumnStages:
     """Return the stages of values that need labels and ranks only.
 
-    The rankings have up to `length` documents; `lowest` is the lowest relevant label.
+    The rankings have up to `length` documents.
     """
-    return _Positions(values, length, lowest, log).stages()
+    return _Positions(values, length, log).stages()
 
 
 class _Positions:
     """The nodes of a plan, and the names of their columns, without the position."""
 
-    def __init__(self, values: Sequence[Value], length: int, lowest: float, log: LogFacts) -> None:
-        self.values, self.length, self.lowest, self.log = values, length, lowest, log
+    def __init__(self, values: Sequence[Value], length: int, log: Log) -> None:
+        self.values, self.length, self.log = values, length, log
         self.reductions = [node for node in nodes(*values) if isinstance(node, Reduction)]
         self.elements = [*dict.fromkeys(node.elements for node in self.reductions)]
         self.parts = {node: _split(node, length) for node in self.elements}
@@ -131,7 +131,7 @@ class _Positions:
         )
 
     def _rel(self, leaf: Relevant | Hits) -> float:
-        return self.lowest if leaf.rel is None else leaf.rel
+        return self.log.rules.rel if leaf.rel is None else leaf.rel
 
     def _cutoff(self, node: Reduction) -> int:
         return min(node.k, self.length) if isinstance(node.k, int) else self.length

@@ -14,8 +14,15 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import MAX_DOCUMENTS, OWN
+from polars_rank.evaluation.log import Log
+from polars_rank.evaluation.ranked import (
+    DOCUMENT,
+    IDEAL_LABEL,
+    POSITION,
+    TIE_COLUMNS,
+    Reads,
+)
 from polars_rank.evaluation.stages import (
-    LogFacts,
     Needs,
     Stage,
     by_cutoffs,
@@ -25,6 +32,7 @@ from polars_rank.evaluation.stages import (
     name_of_sum,
     running_sums,
 )
+from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.analyses import is_neutral, leaves, nodes
 from polars_rank.metrics.expressions import (
     IS_RETRIEVED,
@@ -55,15 +63,6 @@ from polars_rank.metrics.nodes import (
 )
 from polars_rank.metrics.terms import IDEAL_RANK
 
-#: The position of a row in its ranking, from 1: the rank, if the document is retrieved.
-POSITION = OWN + "position"
-#: The label at this position of the ideal ranking.
-IDEAL_LABEL = OWN + "ideal label"
-#: Whether the row is a document: an empty ranking has one row that is not.
-DOCUMENT = OWN + "document"
-#: The columns of tied documents; see `Field`.
-TIE_COLUMNS = {name: OWN + "tie " + name for name in ("first", "last", "begin", "end", "reverse")}
-
 _POSITION = pl.col(POSITION).cast(pl.Float64)
 _IDEAL_LABEL = pl.col(IDEAL_LABEL)
 
@@ -89,8 +88,8 @@ class RowStages(NamedTuple):
     """The stages of a plan by rows; the values are expressions over the last one."""
 
     needs: Needs
-    #: The columns of running counts of hits, and their lowest relevant labels.
-    hits: dict[str, float | None]
+    #: What is read of the ranked table.
+    reads: Reads
     #: Values that tied documents share.
     ties: Stage
     rows: Stage
@@ -104,15 +103,8 @@ class RowStages(NamedTuple):
     required: Stage
     values: list[pl.Expr]
 
-    @property
-    def reads(self) -> set[str]:
-        """The columns of the ranked rows that are read."""
-        parts = [*self.ties.values(), *self.rows.values(), *self.folds.values()]
-        read = {name for part in parts for name in part.meta.root_names()} | {*self.gathered}
-        return read - self.ties.keys() - self.rows.keys()
 
-
-def by_rows(values: Sequence[Value], log: LogFacts) -> RowStages:
+def by_rows(values: Sequence[Value], log: Log) -> RowStages:
     """Return the stages of values that share the rows of a log."""
     return _Names(values, log).stages()
 
@@ -120,7 +112,7 @@ def by_rows(values: Sequence[Value], log: LogFacts) -> RowStages:
 class _Names:
     """The nodes of a plan, and the name of the column that holds each of them."""
 
-    def __init__(self, values: Sequence[Value], log: LogFacts) -> None:
+    def __init__(self, values: Sequence[Value], log: Log) -> None:
         self.values, self.log = values, log
         every = [*nodes(*values)]
         self.hits = [node for node in every if isinstance(node, Hits)]
@@ -129,7 +121,7 @@ class _Names:
         self.folds: list[Fold | UserExpression] = [
             node for node in every if isinstance(node, (Fold, UserExpression))
         ]
-        if log.placed and any(
+        if log.columns.placed and any(
             isinstance(node, Column) and node.different_positions for node in every
         ):
             self.folds.append(_ONE_PER_POSITION)
@@ -167,18 +159,23 @@ class _Names:
         cutoffs = {(node.elements, node.k) for node in self.reductions if is_running(node)}
         needs = Needs.of(self.values)
         part = partial(self._part, depth=needs.depth)
+        ties = {self.names[node]: self._of_ties(node) for node in self.ties}
+        rows = {
+            self.names[node]: term for node, term in self.rows.items() if not term.meta.is_column()
+        }
+        gathered = [*dict.fromkeys(self.names[node] for node in self.elements)]
+        folds = {self.names[node]: self._fold(node) for node in self.folds}
+        folds |= {self.names[same[0]]: self._batch(same) for same in self.batches.values()}
+        parts = [*ties.values(), *rows.values(), *folds.values()]
+        read = {name for each in parts for name in each.meta.root_names()} | {*gathered}
+        hits = {self.names[node]: node.rel for node in self.hits}
         return RowStages(
             needs=needs,
-            hits={self.names[node]: node.rel for node in self.hits},
-            ties={self.names[node]: self._of_ties(node) for node in self.ties},
-            rows={
-                self.names[node]: term
-                for node, term in self.rows.items()
-                if not term.meta.is_column()
-            },
-            gathered=[*dict.fromkeys(self.names[node] for node in self.elements)],
-            folds={self.names[node]: self._fold(node) for node in self.folds}
-            | {self.names[same[0]]: self._batch(same) for same in self.batches.values()},
+            reads=Reads.of(self.log, read - ties.keys() - rows.keys(), hits, needs.depth),
+            ties=ties,
+            rows=rows,
+            gathered=gathered,
+            folds=folds,
             items={
                 self.names[node]: reduced(lowered(node.term, leaf_of_rows), node.how)
                 for node in self.items
@@ -192,8 +189,10 @@ class _Names:
         )
 
     def _is_of_items(self, node: Reduction) -> bool:
+        if node.order != "items" or self.log.items is None:
+            return False
         columns = {leaf.name for leaf in leaves(node.term) if isinstance(leaf, Column)}
-        return node.order == "items" and columns <= {*self.log.attributes}
+        return columns <= {*schema_of(self.log.items)}
 
     def _value(self, node: Value) -> pl.Expr:
         return lowered(node, self._reduction)

@@ -68,6 +68,11 @@ class Keys(NamedTuple):
         """The keys of a ranking by which its rows are not grouped, as aggregations."""
         return [pl.col(name).first() for name in self.names.values() if name not in self.group]
 
+    @property
+    def named(self) -> list[pl.Expr]:
+        """The keys of a ranking under the user's names."""
+        return [pl.col(own).alias(name) for name, own in self.names.items()]
+
     def rows(
         self,
         log: pl.LazyFrame,

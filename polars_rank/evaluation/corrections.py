@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.columns import Columns, is_relevant
+from polars_rank.checks import Check
+from polars_rank.columns import is_relevant
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.checks import Check
+from polars_rank.evaluation.log import Log
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.document_sums import NotASumError, with_document_terms, with_label
 from polars_rank.metrics.metric import Metric, tree_of
@@ -31,8 +33,9 @@ class Correction(NamedTuple):
     human: str
     probability: str
 
-    def read(self, log: pl.LazyFrame, columns: Columns) -> tuple[pl.LazyFrame, Columns]:
-        """Return the log with internal columns, and its columns with the new schema, checked."""
+    def read(self, log: Log) -> Log:
+        """Return the log with internal columns, checked."""
+        columns = log.columns
         columns.check("human", [self.human], "number")
         columns.check("probability", [self.probability], "number")
         if self.human == self.probability:
@@ -40,11 +43,11 @@ class Correction(NamedTuple):
                 f"column {self.human!r} is used for both `human` and `probability`; name different "
                 "columns"
             )
-        log = log.with_columns(
+        table = log.table.with_columns(
             pl.col(self.human).cast(pl.Float64).alias(_HUMAN),
             pl.col(self.probability).cast(pl.Float64).alias(_PROBABILITY),
         )
-        return log, columns._replace(schema=schema_of(log))
+        return replace(log, table=table, columns=columns._replace(schema=schema_of(table)))
 
     def checks(self, refusals: Mapping[str, Callable[[pl.Expr], pl.Expr]]) -> list[Check]:
         """Return the checks of rows.

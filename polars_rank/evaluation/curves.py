@@ -8,17 +8,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN, Names, free, whole_number
+from polars_rank.checks import Check, failed, failed_in_ranking, raise_failed
 from polars_rank.columns import Columns, default_column, is_relevant
 from polars_rank.conventions import lowest_relevant, read_metrics, undefined_of_renamed
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.checks import (
-    Check,
-    failed,
-    failed_in_ranking,
-    raise_failed,
-    row_checks,
-    unnamed_checks,
-)
+from polars_rank.evaluation.checks import row_checks, unnamed_checks
 from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.evaluation.means import ratio, to_rows
 from polars_rank.evaluation.parameters import groups_of

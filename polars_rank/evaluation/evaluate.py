@@ -16,9 +16,9 @@ from polars_rank.evaluation import plan
 from polars_rank.evaluation.attributes import warned
 from polars_rank.evaluation.means import COUNTED, NUM_RETRIEVED, Means
 from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation
-from polars_rank.evaluation.rows import RETRIEVED
-from polars_rank.frames.tables import Table, framed, schema_of
-from polars_rank.metrics.names import Metrics, listed
+from polars_rank.evaluation.stages import RETRIEVED
+from polars_rank.frames.tables import Table, framed
+from polars_rank.metrics.names import Metrics
 
 
 @framed
@@ -148,24 +148,7 @@ def evaluate(
     per_query : The values behind the means. Its notes describe streams, Spark and large logs.
     summarize : Means with confidence intervals, and the number of undefined rankings.
     """
-    evaluation = Evaluation.of(
-        schema_of(frame),
-        listed(metrics),
-        query=query,
-        doc=doc,
-        score=score,
-        label=label,
-        position=position,
-        run=run,
-        by=by,
-        weight=weight,
-        align=align,
-        items=items,
-        history=history,
-        conventions=conventions,
-        progress=progress,
-        **definitions,
-    )
+    evaluation = Evaluation.of_call(locals())
     evaluation.check_names(["queries"])
     rankings = plan.per_query(frame, evaluation)  # checks the columns
     means = Means.of(evaluation)
@@ -274,23 +257,7 @@ def per_query(
     text of an error in an action contains the text of the `DataError`. `ties="input"` is the order
     in which Spark reads the rows.
     """
-    evaluation = Evaluation.of(
-        schema_of(frame),
-        listed(metrics),
-        query=query,
-        doc=doc,
-        score=score,
-        label=label,
-        position=position,
-        run=run,
-        by=by,
-        keep=keep,
-        items=items,
-        history=history,
-        conventions=conventions,
-        progress=progress,
-        **definitions,
-    )
+    evaluation = Evaluation.of_call(locals())
     return per_query_table(frame, evaluation)
 
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.evaluation.parameters import JUDGE, Evaluation
-from polars_rank.evaluation.rows import JUDGED, facts_of
+from polars_rank.evaluation.stages import JUDGED, facts_of
 
 _COUNTS = OWN + "counts"
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN
+from polars_rank.checks import Check, failed, raise_failed
 from polars_rank.conventions import QuerySet, Undefined
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.attributes import UNKNOWN, UNKNOWN_NAME, unknown_check
-from polars_rank.evaluation.checks import Check, failed, raise_failed
 from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation, MetricColumn
-from polars_rank.evaluation.rows import JUDGED, MATCHED, RETRIEVED, TIED
+from polars_rank.evaluation.stages import JUDGED, MATCHED, RETRIEVED, TIED
 from polars_rank.metrics.metric import Aggregate, Metric
 
 #: Column of the number of runs in which a query counts.

@@ -16,7 +16,7 @@ from polars_rank.errors import ArgumentError
 from polars_rank.frames.ids import as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from polars_rank.columns import Columns
     from polars_rank.conventions import Duplicates, Ties
@@ -33,16 +33,6 @@ class Order(TypedDict, total=False):
 
 #: Whether one copy of a document has only a score, and another one only a label.
 CONFLICT = OWN + "score and label apart"
-
-
-def conflict_with(other: Callable[[pl.Expr], pl.Expr], columns: Columns) -> pl.Expr:
-    """Return whether a row has only a score and another copy of its document only a label.
-
-    `other` returns the value of the other copy.
-    """
-    scored = pl.col(columns.score).is_not_null()
-    labeled = pl.col(columns.label).is_not_null()
-    return (scored != labeled) & (scored == other(labeled)) & (labeled == other(scored))
 
 
 def position(order: Order) -> pl.Expr:

@@ -22,10 +22,8 @@ from polars_rank._params import (
 from polars_rank.columns import (
     RUN,
     RUNS,
-    Columns,
     Score,
     Scores,
-    labeled,
     run_column,
     scored,
     with_run,
@@ -45,12 +43,12 @@ from polars_rank.conventions import (
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.attributes import with_attributes
 from polars_rank.evaluation.corrections import Correction
-from polars_rank.evaluation.runs import with_known_runs
+from polars_rank.evaluation.log import Log, Rules
 from polars_rank.frames.tables import Table, lazy, schema_of
 from polars_rank.metrics.analyses import names_read, reads_labels, reads_order
 from polars_rank.metrics.expressions import expression
 from polars_rank.metrics.metric import Metric, leaves_of, tree_of
-from polars_rank.metrics.names import output_name, resolve
+from polars_rank.metrics.names import listed, output_name, resolve
 
 if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
@@ -237,6 +235,14 @@ class Evaluation(NamedTuple):
         one_of("align", evaluation.align, (None, "common", "all"))
         return evaluation
 
+    @classmethod
+    def of_call(cls, arguments: Mapping[str, Any]) -> Evaluation:
+        """Check the arguments of `evaluate`, `per_query` or `rank`, given its `locals()`."""
+        given = {**arguments, **arguments["definitions"]}
+        del given["definitions"]
+        metrics = listed(given.pop("metrics")) if "metrics" in given else None
+        return cls.of(schema_of(given.pop("frame")), metrics, **given)
+
     @property
     def runs(self) -> list[str]:
         """The columns of `by` that identify the run: that of `run`, or by their names."""
@@ -255,45 +261,36 @@ class Evaluation(NamedTuple):
         names = [*self.keep, *([] if self.weight is None else [self.weight])]
         return {f"{OWN}kept {index}": name for index, name in enumerate(names)}
 
-    def read(self, frame: pl.LazyFrame) -> tuple[pl.LazyFrame, Columns]:
-        """Return the log with columns of scores and labels, and the columns, checked."""
-        log, label = frame, self.label
+    def read(self, frame: pl.LazyFrame) -> Log:
+        """Return the log of a table, with the columns of other tables, checked."""
         if self.labels is not None and JUDGE in schema_of(frame):
             raise SchemaError(
                 f"the frame already has a column {JUDGE!r}, which several columns of labels "
                 "(`label`) add; rename it"
             )
-        if self.has_optional_label and label not in schema_of(frame):
-            log, label = labeled(frame, label)
-        log, score, parameter = self._with_scores(log)
-        columns = Columns.find(
-            schema_of(log), query=self.query, doc=self.doc, score=score, label=label, by=self.by,
-            run=self.run, score_parameter=parameter, label_parameter=self.label_parameter,
-            needs_ids=False,
+        table, score = frame, self.score
+        if self.scores is not None:
+            table, score = runs_of(frame, self.scores, str(self.run))
+        log = Log.find(
+            table, query=self.query, doc=self.doc, score=score, label=self.label,
+            position=self.position, run=self.run, by=self.by, needs_ids=False,
+            needs_label=not self.has_optional_label, label_parameter=self.label_parameter,
+            rules=Rules.of(self.conventions),
         )  # fmt: skip
-        log = with_known_runs(log, columns)
+        columns = log.columns
         for name in self.keep:
             check_column("keep", name, columns.schema, "value")
         if self.weight is not None:
             columns.check("weight", [self.weight], "number")
-        if self.position is not None:
-            columns.check("position", [self.position])
         if self.scores is not None:
             columns.check("score", [name for name in self.scores if name in columns.schema])
         if self.correction is not None:
-            log, columns = self.correction.read(log, columns)
-        if self.items is None and self.history is None:
-            return log, columns
-        trees = [tree_of(column.metric) for column in self.metrics]
-        reads = names_read(*trees) if trees else None
-        return with_attributes(log, columns, self.items, self.history, reads)
-
-    def _with_scores(self, log: pl.LazyFrame) -> tuple[pl.LazyFrame, str, str]:
-        """Return the log, its column of scores, and the parameter that the scores come from."""
-        if self.scores is None:
-            log, score = scored(log, self.score, self.position)
-            return log, score, "score" if self.position is None else "position"
-        return *runs_of(log, self.scores, str(self.run)), "score"
+            log = self.correction.read(log)
+        if self.items is not None or self.history is not None:
+            trees = [tree_of(column.metric) for column in self.metrics]
+            reads = names_read(*trees) if trees else None
+            log = with_attributes(log, self.items, self.history, reads)
+        return log
 
     def check_names(self, added: Sequence[str] = ()) -> None:
         """Raise `ArgumentError` if two columns of the result have the same name."""

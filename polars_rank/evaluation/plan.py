@@ -11,72 +11,43 @@ By columns: see `wide`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.columns import Columns, is_relevant
+from polars_rank.checks import FAILED, Check, failed, raise_failed
+from polars_rank.columns import is_relevant
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.by_columns import ColumnStages, by_columns
-from polars_rank.evaluation.by_rows import (
-    DOCUMENT,
-    IDEAL_LABEL,
-    POSITION,
-    TIE_COLUMNS,
-    RowStages,
-    by_rows,
-)
-from polars_rank.evaluation.checks import (
-    FAILED,
-    Check,
-    failed,
-    failed_in_ranking,
-    length_check,
-    raise_failed,
-)
+from polars_rank.evaluation.by_rows import RowStages, by_rows
+from polars_rank.evaluation.checks import length_check
+from polars_rank.evaluation.inputs import with_inputs
 from polars_rank.evaluation.judges import of_judges
-from polars_rank.evaluation.order import INTEGERS, key_of_columns, rank_order
+from polars_rank.evaluation.log import Log, Rules
+from polars_rank.evaluation.order import PackedKey, key_of_columns
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
-from polars_rank.evaluation.rows import (
-    TIED,
-    Plan,
-    Rules,
-    canonical_columns,
-    checks,
-    facts_of,
-    rows,
-)
-from polars_rank.evaluation.stages import LogFacts
+from polars_rank.evaluation.ranked import in_rank_order, ranked_table
+from polars_rank.evaluation.stages import FACTS, TIED, facts_of
 from polars_rank.evaluation.wide import (
     REPEATED,
     ROW,
-    Documents,
     columns_are_faster,
     presence,
     table_of_positions,
 )
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.lengths import Lengths, lengths_of
-from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.analyses import fits_columns
 from polars_rank.metrics.expectations import expectation
-from polars_rank.metrics.expressions import IS_RETRIEVED
 from polars_rank.metrics.metric import Metric, made_of, tree_of
 from polars_rank.metrics.names import metric as read_metric
 from polars_rank.metrics.nodes import Value
 from polars_rank.metrics.ties import has_reverse, reverse
 
 _LABEL, _SCORE = pl.col("label"), pl.col("score")
-_ROW, _ROWS = OWN + "row", OWN + "rows"
-_ROW_NUMBER, _RETRIEVED = OWN + "number of the row", OWN + "is retrieved"
-
-# Columns that all plans share.
-_IS_RETRIEVED = _SCORE.is_not_null().alias(_RETRIEVED)
-_POSITIONS = pl.int_ranges(1, pl.col(_ROWS) + 1, dtype=pl.UInt32).alias(POSITION)
-_RANK = pl.when(_RETRIEVED).then(POSITION).alias("rank")
 
 
 def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
@@ -86,23 +57,25 @@ def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
     of rules by which metrics order documents. With several labels, there is one row per ranking and
     judge.
     """
-    logs = [(part, *part.read(frame)) for part in evaluation.of_labels]
-    _, log, columns = logs[0]
+    logs = [(part, part.read(frame)) for part in evaluation.of_labels]
+    table, columns = logs[0][1].table, logs[0][1].columns
     if evaluation.scores is None:
-        lengths = lengths_of(log, columns.keys)
+        lengths = lengths_of(table, columns.keys)
     else:  # each run has the rows of the log
         lengths = lengths_of(frame, [key for key in columns.keys if key != columns.run])
     tables: list[pl.LazyFrame] = []
-    for part, log, columns in logs:
+    for part, log in logs:
         # The first table warns about columns that no parameter names.
-        known = columns._replace(unnamed=()) if tables else columns
-        tables.append(_of_label(log, known, part, lengths))
+        tables.append(_of_label(_warned(log) if tables else log, part, lengths))
     return tables[0] if evaluation.labels is None else of_judges(tables, evaluation)
 
 
-def _of_label(
-    log: pl.LazyFrame, columns: Columns, evaluation: Evaluation, lengths: Lengths | None
-) -> pl.LazyFrame:
+def _warned(log: Log) -> Log:
+    """Return the log without warnings about columns that no parameter names."""
+    return replace(log, columns=log.columns._replace(unnamed=()))
+
+
+def _of_label(log: Log, evaluation: Evaluation, lengths: Lengths | None) -> pl.LazyFrame:
     """Return the per-query table of a log with one column of labels."""
     metrics: dict[Rules, list[MetricColumn]] = {}
     every = [Rules.of(each.conventions) for each in evaluation.metrics]
@@ -115,97 +88,82 @@ def _of_label(
     for rules, alike in metrics.items():
         part = evaluation._replace(metrics=alike)
         # The first table has the facts, and warns about columns that no parameter names.
-        facts = [] if tables else facts_of(evaluation)
-        tables.append(_table(log, columns, part, rules, lengths, facts))
-        columns = columns._replace(unnamed=())
+        own = replace(_warned(log) if tables else log, rules=rules)
+        tables.append(_table(own, part, lengths, [] if tables else facts_of(evaluation)))
     if len(tables) == 1:
         return tables[0]
     # All tables have the same rankings in the same order.
     names = [[column.name for column in alike] for alike in metrics.values()]
     others = [table.select(own) for table, own in zip(tables[1:], names[1:], strict=True)]
-    leading = [*columns.keys, *evaluation.kept.values(), *facts_of(evaluation)]
+    leading = [*log.columns.keys, *evaluation.kept.values(), *facts_of(evaluation)]
     together = pl.concat([tables[0], *others], how="horizontal")
     return together.select(*leading, *(column.name for column in evaluation.metrics))
 
 
 def _table(
-    log: pl.LazyFrame,
-    columns: Columns,
-    evaluation: Evaluation,
-    rules: Rules,
-    lengths: Lengths | None,
-    facts: Sequence[str],
+    log: Log, evaluation: Evaluation, lengths: Lengths | None, facts: Sequence[str]
 ) -> pl.LazyFrame:
-    """Return the per-query table of metrics with the same rules."""
-    canonical = canonical_columns(columns, rules)
-    about = LogFacts(
-        whole_labels=canonical.schema[canonical.label] in INTEGERS,
-        placed=columns.placed,
-        attributes=[] if evaluation.items is None else schema_of(evaluation.items).names(),
-    )
-    values = [_value(column, rules, about) for column in evaluation.metrics]
+    """Return the per-query table of metrics with the same rules, with some of the facts."""
+    rules = log.rules
+    values = [_value(column, log) for column in evaluation.metrics]
     # Attributes are read by rows.
-    fits = evaluation.items is None and all(map(fits_columns, values))
+    fits = log.items is None and all(map(fits_columns, values))
     if lengths is not None and columns_are_faster(lengths) and fits:
-        key = key_of_columns(rules.ties, canonical, text_ids=rules.text_ids, row=ROW)
+        key = key_of_columns(rules.ties, log.canonical, text_ids=rules.text_ids, row=ROW)
         if key is not None:
-            columns_by_position = by_columns(values, lengths.longest, rules.rel, about)
-            plan = Plan.of(log, columns, evaluation, rules, columns_by_position, facts)
-            return _by_columns(plan, columns_by_position, Documents(canonical, key))
-    stages = by_rows(values, about)
-    return _by_rows(Plan.of(log, columns, evaluation, rules, stages, facts), stages)
+            positions = by_columns(values, lengths.longest, log)
+            return _by_columns(log, evaluation, positions, key, facts)
+    return _by_rows(log, evaluation, by_rows(values, log), facts)
 
 
-def _by_columns(plan: Plan, stages: ColumnStages, documents: Documents) -> pl.LazyFrame:
+def _by_columns(
+    log: Log, evaluation: Evaluation, stages: ColumnStages, key: PackedKey, facts: Sequence[str]
+) -> pl.LazyFrame:
     """Return the per-query table, computed from one column per position."""
-    checked = [*checks(plan, REPEATED), length_check(stages.length)]
-    tied = [fact.alias(TIED) for name, fact in plan.facts.items() if name == TIED]
-    table = table_of_positions(
-        rows(plan, checked), documents, stages,
-        group=plan.keys.group, carried=[*plan.carried, *tied], checks=checked,
-    )  # fmt: skip
+    log = with_inputs(log, evaluation, stages.needs, set())
+    others = [*log.checks_of_others, length_check(stages.length)]
+    log = replace(log, checks_of_others=others, repeated=REPEATED)
+    tied = [each for each in _facts(log, facts) if each.meta.output_name() == TIED]
+    table = table_of_positions(log, [*_kept(evaluation), *tied], key, stages)
     of_positions = {**presence(stages.length), TIED: pl.col(TIED)}
-    facts = [of_positions[name].alias(name) for name in plan.facts]
-    table = table.select(*plan.leading, *facts, *_named(plan, stages.values), FAILED)
-    return raise_failed(table, checked, log=plan.log, keys={name: name for name in plan.keys.names})
+    shown = [of_positions[name].alias(name) for name in facts]
+    result = table.select(*_result(log, evaluation, shown, stages.values), FAILED)
+    return log.checked(result, named=True)
 
 
-def _named(plan: Plan, values: Sequence[pl.Expr]) -> list[pl.Expr]:
-    """Return values under the names of their metrics."""
-    metrics = plan.evaluation.metrics
-    return [value.alias(column.name) for value, column in zip(values, metrics, strict=True)]
-
-
-def _by_rows(plan: Plan, stages: RowStages) -> pl.LazyFrame:
+def _by_rows(
+    log: Log, evaluation: Evaluation, stages: RowStages, facts: Sequence[str]
+) -> pl.LazyFrame:
     """Return the per-query table, computed from one row per document."""
-    keys, checked = plan.keys, checks(plan)
-    documents = rows(plan, checked)
-    of_ranking = {**plan.facts, FAILED: failed_in_ranking(checked)}
-    if plan.needs.ordered:
-        rankings = raise_failed(
-            _sorted(documents, plan, of_ranking), checked, log=plan.log, keys=keys.names
+    reads = stages.reads
+    log = with_inputs(log, evaluation, stages.needs, reads.columns)
+    keys, kept = log.keys, _kept(evaluation)
+    aggregated = [*kept, *_facts(log, facts)]
+    terms = [*map(pl.col, stages.gathered), *_named(stages.folds)]
+    if stages.needs.ordered:
+        rankings = log.checked(in_rank_order(log, reads, aggregated))
+
+        def with_terms(rankings: pl.LazyFrame) -> pl.LazyFrame:
+            ranked = ranked_table(log, rankings, reads)
+            ranked = ranked.with_columns(**stages.ties) if stages.ties else ranked
+            return ranked.with_columns(**stages.rows)
+
+        # Terms of tied documents read other rows, for which the streaming engine would hold rows
+        # back. A ranking has all rows that the terms read.
+        rows = in_batches(rankings, with_terms) if reads.of_ties else with_terms(rankings)
+        table = (
+            rows.set_sorted(keys.group)
+            .group_by(keys.group, maintain_order=True)
+            .agg(*keys.carried, *kept, *(pl.col(name).first() for name in facts), *terms)
         )
-        tied = _reads_ties(plan)
-        if tied:
-            # Terms of tied documents read other rows, for which the streaming engine would hold
-            # rows back. A ranking has all rows that the terms read.
-            documents = in_batches(rankings, partial(_ranked_table, plan=plan, stages=stages))
-            documents = documents.set_sorted(keys.group)
-        else:
-            documents = _ranked_table(rankings, plan, stages)
-        of_ranking = {name: pl.col(name).first() for name in plan.facts}
     else:
         # No metric reads the order of documents: rankings are not sorted.
-        relevant = is_relevant(_LABEL, plan.rules.rel).alias("relevant")
+        relevant = is_relevant(_LABEL, log.rules.rel).alias("relevant")
         rank = pl.when(_SCORE.is_not_null()).then(1).alias("rank")
-        documents = documents.with_columns(relevant, rank).with_columns(**stages.rows)
-    table = documents.group_by(keys.group, maintain_order=True).agg(
-        *plan.carried, *stages.gathered, **of_ranking, **stages.folds
-    )
-    if not plan.needs.ordered:
-        table = raise_failed(table, checked, log=plan.log, keys=keys.names)
-    if stages.items and plan.evaluation.items is not None:
-        of_items = plan.evaluation.items.select(**stages.items)
+        rows = log.rows().with_columns(relevant, rank).with_columns(**stages.rows)
+        table = log.checked(log.rankings(rows, [*aggregated, *terms]))
+    if stages.items and log.items is not None:
+        of_items = log.items.select(**stages.items)
         table = table.join(of_items, how="cross", maintain_order="left")
     for stage in stages.sums:
         table = table.with_columns(**stage) if stage else table
@@ -216,107 +174,43 @@ def _by_rows(plan: Plan, stages: RowStages) -> pl.LazyFrame:
         ]
         flagged = table.with_columns(failed(required, "ranking"))
         table = raise_failed(flagged, required, keys=keys.names)
-    return table.select(*plan.leading, *plan.facts, *_named(plan, stages.values))
+    return table.select(_result(log, evaluation, map(pl.col, facts), stages.values))
 
 
-def _reads_ties(plan: Plan) -> bool:
-    return not plan.reads.isdisjoint(TIE_COLUMNS.values())
+def _kept(evaluation: Evaluation) -> list[pl.Expr]:
+    """Return the columns to keep as aggregations."""
+    return [pl.col(own).first() for own in evaluation.kept]
 
 
-def _sorted(documents: pl.LazyFrame, plan: Plan, of_ranking: Mapping[str, pl.Expr]) -> pl.LazyFrame:
-    """Return one row per ranking with its documents in rank order, up to the depth of metrics."""
-    depth, rules = plan.needs.depth, plan.rules
-    reads = {*plan.reads, "score"} if _reads_ties(plan) else plan.reads
-    document = [name for name in ("score", "doc", DOCUMENT) if name in reads] + plan.extras
-    canonical = canonical_columns(plan.columns, rules)
-    only_label = {*document} <= {"score"}
-    order = rank_order(rules.ties, canonical, only_label=only_label, text_ids=rules.text_ids)
-    row = pl.struct("label", *document, _IS_RETRIEVED)
-    parts = {_ROW: row.sort_by(**order)}
-    if IDEAL_LABEL in plan.reads:
-        parts[IDEAL_LABEL] = _LABEL.sort(descending=True, nulls_last=True)
-    number = pl.len()
-    if depth is not None:
-        parts = {name: values.head(depth) for name, values in parts.items()}
-        number = number.clip(upper_bound=depth)
-    parts[_ROWS] = number
-    # Numbers of relevant documents, which give the running count at the start of each ranking.
-    for name, rel in plan.hits.items():
-        parts[name] = is_relevant(_LABEL, rules.rel if rel is None else rel).sum()
-    rankings = documents.group_by(plan.keys.group, maintain_order=True).agg(
-        *plan.carried, **of_ranking, **parts
-    )
-    if "ideal_rank" not in plan.reads:
-        return rankings
-    ideal_rank = pl.element().struct.field("label").rank("ordinal", descending=True)
-    return rankings.with_columns(pl.col(_ROW).list.eval(ideal_rank).alias("ideal_rank"))
+def _facts(log: Log, facts: Sequence[str]) -> list[pl.Expr]:
+    """Return facts as aggregations of rows; without ids, ties are not broken by them."""
+    nothing = {} if log.columns.doc is not None else {TIED: pl.lit(None, dtype=pl.Boolean)}
+    return _named({name: {**FACTS, **nothing}[name] for name in facts})
 
 
-def _ranked_table(rankings: pl.LazyFrame, plan: Plan, stages: RowStages) -> pl.LazyFrame:
-    """Return the ranked table with terms of metrics: one row per document, in rank order.
-
-    Hits are running counts over all rows minus the counts at the start of the ranking. A count per
-    ranking would take three times as long for short rankings.
-    """
-    hits, reads, lowest = plan.hits, plan.reads, plan.rules.rel
-    nested = [_ROW, *(name for name in (IDEAL_LABEL, "ideal_rank") if name in reads), POSITION]
-    columns = [_RANK]
-    if "relevant" in reads:
-        columns.append(is_relevant(_LABEL, lowest).alias("relevant"))
-    for name, rel in hits.items():
-        is_hit = is_relevant(_LABEL, lowest if rel is None else rel)
-        columns.append((is_hit.cum_sum() - pl.col(name)).alias(name))
-    ranked = (
-        rankings.with_columns(
-            _POSITIONS,
-            *(pl.col(name).cum_sum() - pl.col(name) for name in hits),
-        )
-        .explode(nested)
-        .unnest(_ROW)
-        .set_sorted(plan.keys.group)
-        .with_columns(columns)
-    )
-    if "hits" in reads:
-        ranked = ranked.with_columns(pl.when(IS_RETRIEVED).then("hits").alias("hits"))
-    if _reads_ties(plan):
-        ranked = _with_ties(ranked)
-    if stages.ties:
-        ranked = ranked.with_columns(**stages.ties)
-    return ranked.with_columns(**stages.rows)
+def _named(values: Mapping[str, pl.Expr]) -> list[pl.Expr]:
+    return [value.alias(name) for name, value in values.items()]
 
 
-def _with_ties(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Add the positions of the first and last document tied with each document."""
-    position, row = pl.col(POSITION), pl.col(_ROW_NUMBER)
-    begin, end = pl.col(TIE_COLUMNS["begin"]), pl.col(TIE_COLUMNS["end"])
-    begins = (position == 1) | _SCORE.ne_missing(_SCORE.shift(1))
-    return (
-        rows.with_columns(begins.alias(TIE_COLUMNS["begin"]))
-        .with_columns(
-            pl.int_range(pl.len(), dtype=pl.UInt32).alias(_ROW_NUMBER),
-            begin.shift(-1, fill_value=True).alias(TIE_COLUMNS["end"]),
-        )
-        .with_columns(
-            pl.when(begin).then(row).forward_fill().alias(TIE_COLUMNS["begin"]),
-            pl.when(end).then(row).backward_fill().alias(TIE_COLUMNS["end"]),
-        )
-        .with_columns(
-            (position + begin - row).alias(TIE_COLUMNS["first"]),
-            (position + end - row).alias(TIE_COLUMNS["last"]),
-            (begin + end - row).alias(TIE_COLUMNS["reverse"]),
-        )
-    )
+def _result(
+    log: Log, evaluation: Evaluation, facts: Iterable[pl.Expr], values: Sequence[pl.Expr]
+) -> list[pl.Expr]:
+    """Return the columns of the per-query table, under the user's names."""
+    names = [column.name for column in evaluation.metrics]
+    kept = [pl.col(own).alias(name) for own, name in evaluation.kept.items()]
+    metrics = _named(dict(zip(names, values, strict=True)))
+    return [*log.keys.named, *kept, *facts, *metrics]
 
 
-def _value(column: MetricColumn, rules: Rules, facts: LogFacts) -> Value:
+def _value(column: MetricColumn, log: Log) -> Value:
     """Return the tree of a metric that follows its conventions about ties."""
     metric, ties = column.metric, column.conventions.ties
     if not isinstance(metric, Metric):
         _check_expression(column)
     if ties == "expected":
-        return expectation(metric, whole_labels=facts.whole_labels)
+        return expectation(metric, whole_labels=log.whole_labels)
     tree = tree_of(metric)
-    return reverse(tree) if ties == "best" != rules.ties else tree
+    return reverse(tree) if ties == "best" != log.rules.ties else tree
 
 
 def _check_expression(column: MetricColumn) -> None:

@@ -2,61 +2,29 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 import polars as pl
 
 from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names
-from polars_rank.columns import (
-    RANKED,
-    RUN,
-    Columns,
-    Scores,
-    is_relevant,
-)
-from polars_rank.conventions import (
-    POLARS_RANK,
-    ConventionsLike,
-    Definitions,
-    Duplicates,
-)
+from polars_rank.columns import RANKED, RUN, Scores
+from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
 from polars_rank.errors import ArgumentError, SchemaError, short
 from polars_rank.evaluation.attributes import IN_ITEMS, unknown_check
-from polars_rank.evaluation.checks import (
-    FAILED,
-    Check,
-    conflict_check,
-    duplicate_check,
-    failed,
-    failed_in_ranking,
-    raise_failed,
-    row_checks,
-    unnamed_checks,
-)
-from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.evaluate import evaluate
-from polars_rank.evaluation.order import (
-    CONFLICT,
-    Order,
-    best_of_each,
-    conflict_with,
-    position,
-    rank_order,
-)
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.parameters import Evaluation
-from polars_rank.evaluation.rows import Rules
-from polars_rank.frames.batches import NUMBERED, by_ranking
+from polars_rank.evaluation.ranked import Reads, in_rank_order, ranked_table
+from polars_rank.frames.batches import NUMBERED, in_batches
 from polars_rank.frames.tables import Table, framed, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Column of the score that ranks documents.
-_SCORE = OWN + "ranked score"
-#: Columns that are not in the result.
-_INTERNAL = (FAILED, _SCORE, IN_ITEMS, CONFLICT)
+#: Column of the number of a row of the log.
+_PLACE = OWN + "place in the log"
 
 
 @described_by(evaluate)
@@ -161,24 +129,11 @@ def rank(
     """
     if not isinstance(label, str):
         raise ArgumentError(f"`label` must be the name of a column; found {short(label)}")
-    evaluation = Evaluation.of(
-        schema_of(frame),
-        None,
-        query=query,
-        doc=doc,
-        score=score,
-        label=label,
-        position=position,
-        run=run,
-        by=by,
-        items=items,
-        history=history,
-        conventions=conventions,
-        **definitions,
-    )
-    log, columns = evaluation.read(frame)
+    evaluation = Evaluation.of_call(locals())
+    log = evaluation.read(frame)
     if evaluation.scores is not None:
-        log, columns = _as_runs(log, columns, evaluation.scores)
+        log = _of_runs(log, evaluation.scores)
+    columns = log.columns
     for role, name in (("score", columns.score), ("label", label)):
         if name != role and role in columns.schema:
             other = "another expression" if name.startswith(OWN) else repr(name)
@@ -193,131 +148,56 @@ def rank(
             "drop or rename them"
         )
     # Unlike an evaluation, a ranked table has one order: "expected" is an error.
-    rules = Rules.of(evaluation.conventions)._replace(ties=evaluation.conventions.ties)
-    checks = _checks(columns, rules)
+    log = replace(log, rules=log.rules._replace(ties=evaluation.conventions.ties))
     if items is not None:
-        unknown = (pl.col(IN_ITEMS).is_null() & pl.col(_SCORE).is_not_null()).any()
-        checks.append(unknown_check("ranking")._replace(condition=unknown))
-    table = _ranked(log, columns, rules, checks)
+        unknown = (pl.col(IN_ITEMS).is_null() & pl.col("score").is_not_null()).any()
+        check = unknown_check("ranking")._replace(condition=unknown)
+        log = replace(log, others={IN_ITEMS: pl.col(IN_ITEMS)}, checks_of_others=[check])
+    table = _ranked(log)
     if not columns.score.startswith(OWN):
         return table
     negated = position or (score[1:] if isinstance(score, str) else None)
     if negated is not None and columns.schema[negated] == pl.Int64:
         # The negative of the lowest Int64 is beyond its range.
         exact = pl.col(columns.score).clip(upper_bound=2**63 - 1).cast(pl.Int64)
-        table = table if rules.float32_scores else table.with_columns(exact)
+        table = table if log.rules.float32_scores else table.with_columns(exact)
     return table.rename({columns.score: "score"})
 
 
-def _checks(columns: Columns, rules: Rules) -> list[Check]:
-    """Return the checks of rows and rankings."""
-    checks = row_checks(columns)
-    if columns.doc is not None and rules.duplicates == "error":
-        checks.append(duplicate_check(columns, columns.doc))
-    if rules.merges_copies(columns):
-        checks.append(conflict_check(columns))
-    return [*checks, *unnamed_checks(columns)]
-
-
-def _as_runs(
-    log: pl.LazyFrame, columns: Columns, scores: Sequence[str]
-) -> tuple[pl.LazyFrame, Columns]:
+def _of_runs(log: Log, scores: Sequence[str]) -> Log:
     """Return the log of several runs without columns that are valid for one run only."""
     dropped = [
         name
-        for name, dtype in columns.schema.items()
+        for name, dtype in log.columns.schema.items()
         if dtype == NUMBERED or (name == "score" and name in scores)
     ]
-    log = log.drop(dropped)
-    return log, columns._replace(schema=schema_of(log))
+    table = log.table.drop(dropped)
+    return replace(log, table=table, columns=log.columns._replace(schema=schema_of(table)))
 
 
-def _ranked(
-    log: pl.LazyFrame,
-    columns: Columns,
-    rules: Rules,
-    checks: Sequence[Check] = (),
-) -> pl.LazyFrame:
-    """Return the log without duplicates and with the columns that the ranked table adds."""
-    keys = Keys.of(columns)
-    adjacent = keys.are_adjacent(log)
-    if adjacent:
-        rows = keys.rows(log, [*columns.schema])
-        plan = partial(_with_ranks, columns=columns, rules=rules, checks=checks)
-        ranked = by_ranking(rows, keys.group, plan).drop({*keys.group, *keys.names.values()})
-    else:
-        ranked = _with_ranks(log, columns, rules, checks)
-    ranked = raise_failed(ranked, checks, log=log, keys={key: key for key in columns.keys})
+def _ranked(log: Log) -> pl.LazyFrame:
+    """Return the table in its order with the columns of the ranked table, checked."""
+    columns, keys, rules = log.columns, log.keys, log.rules
+    names = [name for name in columns.schema if name != IN_ITEMS]
+    own = {name: f"{OWN}column {index}" for index, name in enumerate(names)}
+    # Polars reads some names as patterns, which columns without a role may have.
+    named = {*columns.pair, columns.score, columns.label, *columns.unnamed, keys.number}
+    renamed = {name: each for name, each in own.items() if name not in named}
+    read = {each: pl.col(renamed.get(name, name)) for name, each in own.items()}
+    table = log.table.rename(renamed).with_row_index(_PLACE)
+    adjacent = keys.are_adjacent(log.table)
+    log = replace(log, table=table, others={**log.others, **read, _PLACE: pl.col(_PLACE)})
+    reads = Reads.of_all(log)
+
+    def in_order(rankings: pl.LazyFrame) -> pl.LazyFrame:
+        return ranked_table(log, rankings, reads).sort(_PLACE)
+
+    rankings = log.checked(in_rank_order(log, reads))
+    rows = in_batches(rankings, in_order) if adjacent else in_order(rankings)
+    ranked = rows.select(
+        *(pl.col(each).alias(name) for name, each in own.items()), *RANKED
+    ).with_columns(
+        pl.when(columns.is_document).then("relevant").alias("relevant"),
+        *([rules.score(columns).alias(columns.score)] if rules.changes_scores else []),
+    )
     return ranked.set_sorted(columns.keys) if adjacent and keys.number is None else ranked
-
-
-def _with_ranks(
-    log: pl.LazyFrame,
-    columns: Columns,
-    rules: Rules,
-    checks: Sequence[Check],
-) -> pl.LazyFrame:
-    """Return the ranked table of complete rankings, with the number of a failed check."""
-    label = columns.number(columns.label)
-    schema = pl.Schema({**columns.schema, _SCORE: rules.score_type(columns)})
-    own = columns._replace(score=_SCORE, schema=schema)
-    if rules.merges_copies(columns):
-        log = _without_copies(log, columns, rules.duplicates)
-    unnamed = {OWN + name: pl.col(name) for name in columns.unnamed}
-    retrieved, judged = pl.col(_SCORE).is_not_null(), label.is_not_null()
-    by_score = rank_order(rules.ties, own, text_ids=rules.text_ids)
-    by_label = Order(by=[label, pl.col("rank")], descending=[True, False], nulls_last=[True, True])
-    own_columns = {_SCORE: rules.score(columns), **unnamed}
-    return (
-        log.with_columns(failed(checks, "row"), **own_columns)
-        .with_columns(
-            position(by_score).over(columns.keys).alias("rank"),
-            pl.when(columns.is_document).then(is_relevant(label, rules.rel)).alias("relevant"),
-            failed_in_ranking(checks).over(columns.keys),
-        )
-        .with_columns(
-            pl.when(judged).then(position(by_label).over(columns.keys)).alias("ideal_rank"),
-            pl.col("relevant").cum_sum().over(columns.keys, order_by="rank").alias("hits"),
-        )
-        .with_columns(
-            pl.when(retrieved).then(pl.col("rank", "hits")),
-            *([pl.col(_SCORE).alias(columns.score)] if rules.changes_scores else []),
-        )
-        # Columns of the log are not selected by name, because Polars reads some names as patterns.
-        .select(pl.exclude(*_INTERNAL, *RANKED, *unnamed), *RANKED, FAILED)
-    )
-
-
-def ranked_documents(
-    log: pl.LazyFrame, columns: Columns, rules: Rules, *others: pl.Expr
-) -> pl.LazyFrame:
-    """Return the documents of a checked log, ranked by the rules of a metric.
-
-    The columns are the keys, `doc` if there are ids, `label`, `others`, and the columns that the
-    ranked table adds.
-    """
-    rows = log.select(
-        *columns.keys,
-        *([] if columns.doc is None else [pl.col(columns.doc).alias("doc")]),
-        pl.col(columns.label).alias("label"),
-        pl.col(columns.score).alias(OWN + "score"),
-        *others,
-    )
-    own = columns._replace(
-        doc=None if columns.doc is None else "doc", label="label", score=OWN + "score",
-        schema=schema_of(rows), unnamed=(),
-    )  # fmt: skip
-    return _ranked(rows, own, rules).drop(OWN + "score")
-
-
-def _without_copies(log: pl.LazyFrame, columns: Columns, duplicates: Duplicates) -> pl.LazyFrame:
-    """Return one row of each document: the one with the highest score, or the first one.
-
-    A row in `CONFLICT` with another copy is not dropped.
-    """
-    order = best_of_each(columns, duplicates)
-    row = pl.int_range(pl.len()).sort_by(**order)
-    is_best = pl.col(str(columns.doc)).sort_by(**order).is_first_distinct().sort_by(row)
-    conflict = conflict_with(lambda value: value.first().over(columns.pair), columns)
-    conflicting = log.with_columns(conflict.alias(CONFLICT))
-    return conflicting.filter(is_best.over(columns.keys) | pl.col(CONFLICT))

@@ -22,8 +22,11 @@ def with_known_runs(log: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
     They are unchanged if there are several runs, or if the log may be read ranking by ranking, for
     which its keys must not change; `row_checks` then refuses them.
     """
-    run, keys = columns.run, Keys.of(columns)
-    if run is None or keys.are_adjacent(log) or is_large_scan(log, keys.order):
+    run = columns.run
+    if run is None:
+        return log
+    keys = Keys.of(columns)
+    if keys.are_adjacent(log) or is_large_scan(log, keys.order):
         return log
     known = _KnownRuns(log.filter(pl.col(columns.score).is_not_null()).select(run))
     if isinstance(log, (FewRows, ManyRows)):

@@ -25,6 +25,7 @@ from typing import NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN
+from polars_rank.checks import FAILED, Check, failed
 from polars_rank.columns import Columns
 from polars_rank.evaluation.by_columns import (
     IDEAL,
@@ -34,9 +35,9 @@ from polars_rank.evaluation.by_columns import (
     ColumnStages,
     at,
 )
-from polars_rank.evaluation.checks import FAILED, Check, failed
+from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.order import PackedKey
-from polars_rank.evaluation.rows import JUDGED, MATCHED, RETRIEVED
+from polars_rank.evaluation.stages import JUDGED, MATCHED, RETRIEVED
 from polars_rank.frames.lengths import Lengths
 from polars_rank.metrics.analyses import LONGEST
 
@@ -57,31 +58,13 @@ _IDS = OWN + "ids"
 
 
 def table_of_positions(
-    rows: pl.LazyFrame,
-    documents: Documents,
-    stages: ColumnStages,
-    *,
-    group: Sequence[str],
-    carried: Sequence[pl.Expr],
-    checks: Sequence[Check],
+    log: Log, carried: Sequence[pl.Expr], order: PackedKey, stages: ColumnStages
 ) -> pl.LazyFrame:
-    """Return one row per ranking: carried columns, columns of terms, and `FAILED`.
+    """Return one row per ranking: keys, carried columns, columns of terms, and `FAILED`.
 
-    Parameters
-    ----------
-    rows
-        The rows of the log under canonical names, ranking by ranking.
-    documents
-        How documents become columns.
-    stages
-        The columns that the metrics read.
-    group
-        The columns that identify rankings.
-    carried
-        Aggregations that give one value per ranking.
-    checks
-        The checks of rows and rankings.
+    `carried` are aggregations that give one value per ranking.
     """
+    documents, rows, checks = Documents(log.canonical, order), log.rows(), log.checks
     unique = any(check.condition.meta.eq(REPEATED) for check in checks)
     counts = [pl.len().alias(_ROWS), *([pl.col("doc").count().alias(_IDS)] if unique else [])]
     cells = documents.cells(with_ids=unique)
@@ -90,8 +73,8 @@ def table_of_positions(
         rows = rows.with_row_index(ROW)
     table = (
         rows.with_columns(cell.value.alias(name) for name, cell in cells.items())
-        .group_by(group, maintain_order=True)
-        .agg(*carried, *conditions, *cells, *counts)
+        .group_by(log.keys.group, maintain_order=True)
+        .agg(*log.keys.carried, *carried, *conditions, *cells, *counts)
         .with_columns(
             cell.at(pl.col(name).list.get(i, null_on_oob=True)).alias(at(name, i))
             for name, cell in cells.items()

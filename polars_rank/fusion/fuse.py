@@ -12,18 +12,13 @@ from polars.io.plugins import register_io_source
 
 from polars_rank._params import Names, described, names, one_of, used_twice
 from polars_rank._polars import is_sorted_by
+from polars_rank.checks import Check, raise_failed, with_check
 from polars_rank.columns import Columns, labeled, without_run
 from polars_rank.conventions import Ties
 from polars_rank.errors import DataError, hint
-from polars_rank.evaluation.checks import (
-    Check,
-    label_conflicts,
-    raise_failed,
-    row_checks,
-    with_check,
-)
+from polars_rank.evaluation.checks import label_conflicts, row_checks
 from polars_rank.evaluation.contiguity import Keys
-from polars_rank.evaluation.per_ranking import TIES
+from polars_rank.evaluation.ranked import TIES
 from polars_rank.frames.batches import by_ranking
 from polars_rank.frames.streams import is_scanned_once
 from polars_rank.frames.tables import framed, schema_of

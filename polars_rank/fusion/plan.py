@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.evaluation.checks import FAILED, failed
+from polars_rank.checks import FAILED, failed
 from polars_rank.evaluation.order import Order, position, rank_order
 from polars_rank.fusion.methods import CANDIDATES, POINTS, RANK, SCORE, SIZE, WEIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from polars_rank.checks import Check
     from polars_rank.columns import Columns
     from polars_rank.conventions import Ties
-    from polars_rank.evaluation.checks import Check
     from polars_rank.fusion.parameters import Fusion
 
 #: The fused score, and the highest and the lowest label of a document.

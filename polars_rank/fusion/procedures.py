@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN
+from polars_rank.checks import raise_failed
 from polars_rank.conventions import ConventionsLike, named
 from polars_rank.errors import ArgumentError, DataError, number_of
-from polars_rank.evaluation.checks import raise_failed
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.fusion.candidates import Choices
 from polars_rank.fusion.fuse import Runs, checks_of_log, fuse

@@ -8,9 +8,10 @@ from typing import Literal, TypeAlias
 import polars as pl
 
 from polars_rank._params import Names, free, one_of, used_twice
+from polars_rank.checks import FAILED, failed, raise_failed
 from polars_rank.columns import RUN, Columns, labeled
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.checks import FAILED, failed, raise_failed, row_checks
+from polars_rank.evaluation.checks import row_checks
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.runs import with_known_runs
 from polars_rank.frames.batches import by_ranking

@@ -17,11 +17,11 @@ from polars_rank._params import (
     public,
     some_names,
 )
+from polars_rank.checks import refuse
 from polars_rank.columns import RUN, RUNS, Columns, run_column, with_run
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.checks import refuse, with_run_warning
+from polars_rank.evaluation.checks import with_run_warning
 from polars_rank.evaluation.contiguity import Keys
-from polars_rank.evaluation.per_ranking import user_keys
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import is_spark, lazy, run_on_spark, schema_of
@@ -335,7 +335,7 @@ def _lists_in_order(table: pl.LazyFrame, queries: Sequence[str]) -> pl.LazyFrame
         return None
     columns = [name for name in schema if name not in queries]
     lists = keys.rows(table, columns).group_by(keys.group, maintain_order=True).agg(columns)
-    return lists.select(*user_keys(keys), *columns).set_sorted([*queries])
+    return lists.select(*keys.named, *columns).set_sorted([*queries])
 
 
 def _joined_in_batches(

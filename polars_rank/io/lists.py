@@ -9,8 +9,8 @@ import polars as pl
 from polars import col
 
 from polars_rank._params import OWN, find_columns, public
+from polars_rank.checks import refuse
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.checks import refuse
 from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.io.judgments import judged_once

@@ -9,8 +9,8 @@ import polars as pl
 
 from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names
+from polars_rank.checks import with_check
 from polars_rank.errors import ArgumentError, DataError, number_of, warn
-from polars_rank.evaluation.checks import with_check
 from polars_rank.evaluation.corrections import Correction, corrected_metric
 from polars_rank.evaluation.evaluate import evaluate, per_query_table
 from polars_rank.evaluation.means import grouped
@@ -158,7 +158,7 @@ def corrected(
     applied: dict[str, Any] = {**options, "label": judge, "keep": keep}
     given = Evaluation.of(schema_of(log), listed(metrics), **applied)
     given = given._replace(correction=correction)
-    has_ids = given.read(log)[1].doc is not None
+    has_ids = given.read(log).columns.doc is not None
     labels = {judge, human, "label"}  # the ranked table has the judge's labels as "label"
     columns = [_corrected(column, labels, has_ids=has_ids) for column in given.metrics]
     values = per_query_table(log, given._replace(metrics=columns))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN, find_columns, free, is_number, names, some_names
+from polars_rank.checks import FAILED, Check, failed, raise_failed
 from polars_rank.errors import ArgumentError, DataError, hint, number_of, short
-from polars_rank.evaluation.checks import FAILED, Check, failed, raise_failed
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.judges.bootstrap import clusters
 from polars_rank.stats._arrays import Array, numpy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 
 import polars as pl
@@ -62,19 +62,10 @@ _ELEMENTWISE = {"_operator", "polars.functions.aggregation.horizontal"}
 _OF_LABELS = {"label", "relevant", "hits", "ideal_rank"}
 
 
-def nodes(*roots: Node) -> Iterator[Node]:
-    """Yield each distinct node once, inputs first."""
-    known: set[Node] = set()
-
-    def visit(node: Node) -> Iterator[Node]:
-        if node not in known:
-            known.add(node)
-            for each in node.inputs:
-                yield from visit(each)
-            yield node
-
-    for root in roots:
-        yield from visit(root)
+@lru_cache(4096)
+def nodes(*roots: Node) -> tuple[Node, ...]:
+    """Return each distinct node once, inputs first."""
+    return (*dict.fromkeys(each for root in roots for each in (*nodes(*root.inputs), root)),)
 
 
 @lru_cache(4096)

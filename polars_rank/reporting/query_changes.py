@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.evaluation.ranking import ranked_documents
-from polars_rank.evaluation.rows import Rules
-from polars_rank.frames.tables import collected
+from polars_rank.evaluation.log import Log, Rules
+from polars_rank.evaluation.ranked import ranked_documents
+from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import lower_is_better
 from polars_rank.reporting.estimates import DEFINED
 from polars_rank.reporting.formats import is_link
@@ -31,7 +31,7 @@ _QUERIES_PER_SLICE = 3
 _MAX_MISSED = 5
 _VALUE, _BASE = OWN + "value", OWN + "baseline"
 _RUN, _PLACE, _GOOD = OWN + "run", OWN + "place", OWN + "good"
-_RANKING = OWN + "ranking"
+_RANKING, _SCORE = OWN + "ranking", OWN + "shown score"
 _ROW, _TOTAL, _TIED = OWN + "row", OWN + "total", OWN + "tied"
 
 
@@ -247,12 +247,14 @@ def _documents(selected: pl.DataFrame, question: Question) -> dict[int, pl.DataF
         keys_of_rankings.with_row_index(_RANKING).lazy(),
         on=on, how="inner", nulls_equal=True, maintain_order="left",
     )  # fmt: skip
-    shown = [pl.col(name).alias(f"shown {index}") for index, name in enumerate(question.show)]
-    ranked = ranked_documents(
-        rows, columns._replace(by=(), query=(_RANKING,)),
+    shown = {f"shown {index}": pl.col(name) for index, name in enumerate(question.show)}
+    log = Log(
+        rows,
+        columns._replace(by=(), query=(_RANKING,), schema=schema_of(rows)),
         Rules.of(question.conventions.of(question.first)),
-        pl.col(columns.score).alias("score"), *shown,
-    )  # fmt: skip
+        {_SCORE: pl.col(columns.score), **shown},
+    )
+    ranked = ranked_documents(log, ["rank", "relevant"])
     table = collected(ranked).sort("rank", nulls_last=True)
     return {int(rows.item(0, _RANKING)): rows for rows in table.partition_by(_RANKING)}
 
@@ -315,7 +317,7 @@ def _side(
                 rank=row["rank"],
                 doc=row.get("doc"),
                 label=row["label"],
-                score=row["score"],
+                score=row[_SCORE],
                 shown=tuple(row[column] for column in shown.of_documents.values()),
                 relevant=bool(row["relevant"]),
                 previous=previous.get(row["doc"]) if previous else 0,

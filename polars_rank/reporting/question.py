@@ -98,7 +98,8 @@ class Question:
         evaluation = Evaluation.of(
             schema, None, by=[*([] if run is None else [run]), *groups], **options
         )
-        long, found = evaluation.read(log)
+        read = evaluation.read(log)
+        found = read.columns
         extra = {"slices": names("slices", slices)}
         units = {"weight": names("weight", weight), "cluster": names("cluster", cluster)}
         shown = names("show", show)
@@ -126,7 +127,7 @@ class Question:
             )  # fmt: skip
         parsed, undecided = _gates(rules, undecided, requested, baseline)
         return cls(
-            log=long, columns=found, metrics=requested, by=[*groups], run=run, rules=parsed,
+            log=read.table, columns=found, metrics=requested, by=[*groups], run=run, rules=parsed,
             undecided=undecided, baseline=baseline, slices=extra["slices"], weight=weight,
             cluster=units["cluster"], show=shown, predicted_label=predicted_label, options=options,
         )  # fmt: skip

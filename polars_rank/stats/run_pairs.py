@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.evaluation.checks import with_check
+from polars_rank.checks import with_check
 from polars_rank.frames.ids import is_text
 from polars_rank.stats.value_columns import unknown_run
 

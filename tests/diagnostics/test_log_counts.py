@@ -13,7 +13,8 @@ def log():
 
 
 def findings(frame, **options):
-    rows, columns = Evaluation.of(frame.lazy().collect_schema(), None, **options).read(frame.lazy())
+    log = Evaluation.of(frame.lazy().collect_schema(), None, **options).read(frame.lazy())
+    rows, columns = log.table, log.columns
     return log_counts(rows, columns, 1, columns.by)
 
 
@@ -67,7 +68,8 @@ def test_findings_are_the_same_for_every_layout_and_engine(log, tmp_path, layout
 def test_findings_stream(log, tmp_path):
     log.sort("run", "query").write_parquet(tmp_path / "log.parquet")
     scanned = pr.scan_log(tmp_path / "log.parquet", by="run")
-    rows, columns = Evaluation.of(scanned.collect_schema(), None).read(scanned)
+    log = Evaluation.of(scanned.collect_schema(), None).read(scanned)
+    rows, columns = log.table, log.columns
     plan = by_length(rows, columns, 1, ["run"])
     graph = plan.show_graph(engine="streaming", plan_stage="physical", raw_output=True, show=False)
     assert "sorted-group-by" in graph and "in-memory-map" not in graph

@@ -10,6 +10,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from oracles import Doc
+from plans import holding_nodes
 from polars_rank.evaluation.parameters import Evaluation
 from strategies import assert_close, every_metric
 from strategies import log_of as log_with_attributes
@@ -105,6 +106,14 @@ def test_every_metric(duplicates: str, ties: str) -> None:
     log, metrics = log_with_attributes(lists), every_metric(3)
     expected = pr.per_query(without_copies(log, duplicates), metrics, ties=ties)
     assert_close(pr.per_query(log, metrics, duplicates=duplicates, ties=ties), expected)
+
+
+@pytest.mark.parametrize("ties", ["doc", "input"])
+def test_copies_are_dropped_in_flat_memory(ties: str, tmp_path: Path) -> None:
+    rankings = [[Row("b", 5.0, 1), Row("a", 2.0, None), Row("b", 1.0, 1)], [Row("x", 4.0, 0)]]
+    log_of(rankings).write_parquet(tmp_path / "log.parquet")
+    scanned = pr.scan_log(tmp_path / "log.parquet")
+    assert not holding_nodes(pr.per_query(scanned, "num_ret", duplicates="max", ties=ties))
 
 
 def test_copies_with_ids_of_their_own_keep_their_ranks_without_credit() -> None:

@@ -1,0 +1,113 @@
+"""What metrics read of a log besides documents, scores and labels, and its checks."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+import polars as pl
+
+from polars_rank._params import OWN, check_column, missing_column
+from polars_rank.checks import Check, checks_of
+from polars_rank.columns import RANKED
+from polars_rank.errors import SchemaError, hint
+from polars_rank.evaluation.attributes import IN_ITEMS
+from polars_rank.evaluation.checks import constant_check, unscored_check, weight_check
+from polars_rank.evaluation.corrections import CORRECTION_COLUMNS
+from polars_rank.evaluation.log import Log
+from polars_rank.evaluation.parameters import Evaluation
+from polars_rank.evaluation.ranked import DOCUMENT
+from polars_rank.evaluation.stages import Needs
+from polars_rank.metrics.analyses import of_scored_documents
+from polars_rank.metrics.metric import Metric, parameters_of
+from polars_rank.metrics.user_columns import invalid_values
+
+#: The parameter of the table that has a column, by the parameter of a metric that names the column.
+_SOURCES = {
+    **dict.fromkeys(
+        ("share", "users", "interactions", "long_tail", "features", "category"), "items"
+    ),
+    **dict.fromkeys(("seen", "history"), "history"),
+}
+
+
+def with_inputs(log: Log, evaluation: Evaluation, needs: Needs, reads: AbstractSet[str]) -> Log:
+    """Return the log with the other columns that metrics read.
+
+    `reads` are the columns of the ranked table and of the log that the metrics read.
+    """
+    canonical = {"score", "label", *RANKED, *([] if log.columns.doc is None else ["doc"])}
+    extras = sorted(
+        name for name in reads - canonical if not name.startswith(OWN) or name in CORRECTION_COLUMNS
+    )
+    for name in extras:
+        if name not in log.columns.schema:
+            raise _missing(name, log, evaluation)
+        check_column("metrics", name, log.columns.schema, "value")
+    for column in needs.columns:
+        if column.kind != "as is":
+            check_column(column.parameter, column.name, log.columns.schema, "number")
+    read = {
+        **evaluation.kept,
+        **{name: name for name in extras},
+        **({} if log.items is None else {IN_ITEMS: IN_ITEMS}),
+    }
+    others = {own: pl.col(name) for own, name in read.items()}
+    if DOCUMENT in reads:
+        others[DOCUMENT] = log.columns.is_document
+    return replace(
+        log,
+        others=others,
+        refusals=needs.refused,
+        checks_of_others=_checks(log, evaluation, needs),
+        progress=evaluation.progress,
+    )
+
+
+def _checks(log: Log, evaluation: Evaluation, needs: Needs) -> list[Check]:
+    """Return the checks of the columns that metrics read."""
+    columns = log.columns
+    checks: list[Check] = []
+    for column in needs.columns:
+        checks += checks_of("row", invalid_values(column))
+    if evaluation.weight is not None:
+        weight = pl.col(evaluation.weight).cast(pl.Float64)
+        checks.append(weight_check(f"{evaluation.weight!r} (`weight`)", weight))
+    if evaluation.correction is not None:
+        checks += evaluation.correction.checks(needs.refused)
+    checks += [constant_check(name, own) for own, name in evaluation.kept.items()]
+    return checks + [
+        unscored_check(
+            str(leaf),
+            column.conventions.rel if rel is None else rel,
+            columns.score_parameter,
+            columns.score,
+        )
+        for column in evaluation.metrics
+        if isinstance(column.metric, Metric)
+        for leaf in column.metric.leaves
+        for rel in of_scored_documents(leaf.tree)
+    ]
+
+
+def _missing(name: str, log: Log, evaluation: Evaluation) -> SchemaError:
+    """Return the error for a column that a metric reads and the log lacks."""
+    available = [column for column in log.columns.schema if not column.startswith(OWN)]
+    metrics = [each.metric for each in evaluation.metrics]
+    leaves = [leaf for each in metrics if isinstance(each, Metric) for leaf in each.leaves]
+    for leaf in leaves:
+        for parameter, value in {**parameters_of(leaf), **leaf.arguments}.items():
+            if value == name and isinstance(value, str):
+                similar = next((each for each in available if parameter in each.lower()), "...")
+                table = _SOURCES.get(parameter)
+                joined = f"Pass a table with it as `{table}`, or name" if table else "Name"
+                metric = leaf.but(**{parameter: similar})
+                return missing_column(
+                    f"`{parameter}` of {leaf}", name, available,
+                    advice=f' {joined} the column in the metric: "{metric}"',
+                )  # fmt: skip
+    there = [*RANKED, *available]
+    return SchemaError(
+        f"a metric (`metrics`) reads the column {name!r}, but the ranked table has "
+        f"{', '.join(map(repr, there))}.{hint(name, there)}"
+    )
