@@ -18,7 +18,7 @@ from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranked import Reads, in_rank_order, ranked_table
 from polars_rank.frames.batches import NUMBERED, in_batches
-from polars_rank.frames.tables import Table, framed, schema_of
+from polars_rank.frames.tables import Table, framed_by_query, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ _PLACE = OWN + "place in the log"
 
 
 @described_by(evaluate)
-@framed
+@framed_by_query
 def rank(
     frame: pl.LazyFrame,
     /,
