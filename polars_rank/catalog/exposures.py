@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from polars_rank._params import Names, find_columns, free
+from polars_rank._params import Names, free
 from polars_rank.catalog.top_k import RANK, Rankings
-from polars_rank.columns import RUN, Score
+from polars_rank.columns import RUN, Columns, Score
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
 from polars_rank.evaluation.per_ranking import DOC
@@ -132,9 +132,9 @@ def exposure(
     Singh & Joachims, Fairness of exposure in rankings, 2018.
     """
     rankings = Rankings.of(
-        frame, k, query=query, doc=doc, score=score, position=position, run=run, by=by, ties=ties
-    )
-    rankings = rankings.with_weight(weight).with_click(click)
+        frame, k, ties, run=run, by=by, query=query, doc=doc, score=score, position=position,
+        weight=weight, click=click,
+    )  # fmt: skip
     groups = rankings.columns.by
     clicks = [rankings.clicks.alias("clicks")] * rankings.has_clicks
     free([*groups, doc], [*COUNTS, "share", "clicks"])
@@ -159,10 +159,7 @@ def merged(parts: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
     schema = schema_of(exposures)
     names = [*schema]
     *groups, doc = names[: names.index(COUNTS[0])]
-    find_columns(
-        schema, {"doc": doc, "by": groups, "tables": COUNTS}, numbers=("tables",),
-        ids=("doc", "by"),
-    )  # fmt: skip
+    Columns.find(schema, {"by": groups, "doc": doc, "sums": COUNTS}, parameters={"sums": "tables"})
     sums = [name for name in (*COUNTS, "clicks") if name in schema]
     return _with_share(exposures.group_by(*groups, doc).agg(pl.col(sums).sum()), groups, doc)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_column, find_columns, free, one_of, some_names
+from polars_rank._params import OWN, Names, free, names, one_of
 from polars_rank.catalog.top_k import Rankings
-from polars_rank.columns import RUN, Score, is_relevant
+from polars_rank.columns import RUN, Columns, Score, is_relevant
 from polars_rank.conventions import Ties, lowest_relevant
 from polars_rank.discounts import Discount
 from polars_rank.evaluation.checks import Check, failed, raise_failed, weight_check
@@ -47,33 +47,27 @@ class Groups:
         """
         table = lazy(doc_groups, "doc_groups")
         schema = schema_of(table)
-        columns = find_columns(
-            schema,
-            {"doc": doc, "group": some_names("group", group)},
-            ids=("doc", "group"),
-            table="`doc_groups`",
-        )
+        membership = MEMBERSHIP if MEMBERSHIP in schema else None
+        roles = {"doc": doc, "group": group, "membership": membership}
+        of_table = {"membership": "doc_groups"}
+        columns = Columns.find(schema, roles, parameters=of_table, table="`doc_groups`")
+        own = columns.roles["group"]
         if not is_table(target):
             one_of("target", target, ("items", "relevant"))
         tables = "the rankings", "`doc_groups`"
         types = key_types(log, schema, [doc], tables)
-        member = pl.lit(1.0)
-        if MEMBERSHIP in schema:
-            check_column("doc_groups", MEMBERSHIP, schema, "number")
-            member = pl.col(MEMBERSHIP).cast(pl.Float64)
-        rows = table.select(
-            pl.col(doc).cast(types[doc]).alias(DOC), *columns["group"], member.alias(_MEMBER)
-        )
+        member = pl.col(MEMBERSHIP).cast(pl.Float64) if membership else pl.lit(1.0)
+        rows = table.select(pl.col(doc).cast(types[doc]).alias(DOC), *own, member.alias(_MEMBER))
         checks = [
             weight_check(f"{MEMBERSHIP!r} of `doc_groups`", pl.col(_MEMBER)),
             Check(
                 "row",
-                pl.any_horizontal(pl.col(DOC, *columns["group"]).is_null()),
+                pl.any_horizontal(pl.col(DOC, *own).is_null()),
                 "documents and groups of `doc_groups` must not be null; drop these rows",
             ),
         ]
         members = raise_failed(rows.with_columns(failed(checks, "row")), checks)
-        return cls(members, columns["group"], target)
+        return cls(members, own, target)
 
     def joined(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Join documents with their groups. The group of an unknown document is null."""
@@ -90,9 +84,8 @@ class Groups:
             return self.members.group_by(self.names).agg(pl.col(_MEMBER).sum().alias(_TARGET))
         table = lazy(self.target, "target")
         schema = schema_of(table)
-        find_columns(
-            schema, {"group": self.names, "target": "target"}, numbers=("target",), table="`target`"
-        )
+        roles = {"group": self.names, "sums": "target"}
+        Columns.find(schema, roles, parameters={"sums": "target"}, table="`target`")
         types = schema_of(self.members)
         key_types(types, schema, self.names, ("`doc_groups`", "`target`"))
         value = pl.col("target").cast(pl.Float64)
@@ -344,13 +337,13 @@ class GroupExposure:
 
     def rankings(self, log: pl.LazyFrame) -> Rankings:
         """Return the rankings of a log."""
-        return _rankings(log, self.k, self.target, **self.options).with_weight(self.weight)
+        return _rankings(log, self.k, self.target, weight=self.weight, **self.options)
 
     @property
     def groups(self) -> Groups:
         """The groups of documents."""
         columns = self.rankings(pl.LazyFrame(schema=self.schema)).columns
-        columns.check_other("group", some_names("group", self.group))
+        columns.check_unused("group", names("group", self.group))
         return Groups.of(self.doc_groups, self.group, self.target, columns.schema, str(columns.doc))
 
     @property
@@ -491,8 +484,11 @@ def awrf(
     ranked lists, 2019. Ekstrand et al., Overview of the TREC 2022 Fair Ranking Track, 2023.
     """
     lowest = lowest_relevant(rel)
-    rankings = _rankings(frame, k, target, query, doc, score, label, position, run, by, ties)
-    rankings.columns.check_other("group", some_names("group", group))
+    rankings = _rankings(
+        frame, k, target, ties=ties, run=run, by=by, query=query, doc=doc, score=score,
+        position=position, label=label,
+    )  # fmt: skip
+    rankings.columns.check_unused("group", names("group", group))
     groups = Groups.of(doc_groups, group, target, rankings.columns.schema, doc)
     keys = rankings.columns.keys
     free([*keys, *groups.names], ["awrf"])
@@ -529,21 +525,8 @@ def _one_minus_divergence(known: pl.Expr) -> pl.Expr:
 
 
 def _rankings(
-    frame: pl.LazyFrame,
-    k: int | None,
-    target: Any,
-    query: Names,
-    doc: str,
-    score: Score,
-    label: str,
-    position: str | None,
-    run: str | None,
-    by: Names | None,
-    ties: Ties | None,
+    frame: pl.LazyFrame, k: int | None, target: Any, *, label: str, **options: Any
 ) -> Rankings:
     """Return the rankings, with labels if the target needs them."""
-    read = label if isinstance(target, str) and target == "relevant" else None
-    return Rankings.of(
-        frame, k,
-        query=query, doc=doc, score=score, position=position, run=run, by=by, ties=ties, label=read,
-    )  # fmt: skip
+    reads = isinstance(target, str) and target == "relevant"
+    return Rankings.of(frame, k, label=label if reads else None, **options)

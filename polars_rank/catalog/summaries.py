@@ -8,20 +8,11 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._params import (
-    OWN,
-    Names,
-    check_column,
-    check_distinct,
-    find_columns,
-    free,
-    names,
-    share,
-)
+from polars_rank._params import OWN, Names, free, names, share
 from polars_rank.catalog.exposures import COUNTS
 from polars_rank.catalog.fairness import Groups
 from polars_rank.catalog.top_k import RANK, Rankings
-from polars_rank.columns import RUN, Score, run_column, with_run
+from polars_rank.columns import RUN, Columns, Score
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
 from polars_rank.errors import SchemaError
@@ -241,25 +232,21 @@ class Summary:
     ) -> Summary:
         """Check the parameters against the schema of the table."""
         share("top", top)
-        queries = names("query", query)
-        own_run = run_column(schema, run, taken=queries)
-        groups_by = with_run(names("by", by), own_run)
         # The result of `exposure` has one row per document, and no rankings.
         by_default = position is None and isinstance(score, str) and score == "score"
         of_exposures = by_default and "score" not in schema and {*COUNTS} <= {*schema}
-        if of_exposures:
-            roles = {"doc": doc, "run": own_run, "by": groups_by, "frame": COUNTS}
-            find_columns(schema, roles, numbers=("frame",), ids=("doc", "run", "by"))
+        roles = {"query": query, "run": run, "by": by, "doc": doc}
+        own = {"query": None, "sums": COUNTS} if of_exposures else {}
+        columns = Columns.find(
+            schema, {**roles, **own}, optional=(RUN, "query"), parameters={"sums": "frame"}
+        )
         groups = None
         if doc_groups is not None:
-            check_column("doc", doc, schema)
-            runs = names("run", own_run)
-            keys = {"query": queries, "run": runs, "by": groups_by, "doc": [doc]}
-            check_distinct({**keys, "group": names("group", group)})
+            columns.check_unused("group", names("group", group))
             groups = Groups.of(doc_groups, group, "items", schema, doc)
         return cls(
             of_exposures=of_exposures, k=k, items=None if items is None else lazy(items, "items"),
-            groups=groups, top=top, doc=doc, by=groups_by, weight=weight, discount=discount,
+            groups=groups, top=top, doc=doc, by=columns.by, weight=weight, discount=discount,
             options={
                 "query": query, "run": run, "score": score, "position": position, "ties": ties,
             },
@@ -270,8 +257,8 @@ class Summary:
         if self.of_exposures:
             keys = [*self.by, pl.col(self.doc).alias(DOC)]
             return frame.group_by(keys).agg(pl.col("exposure").sum())
-        rankings = Rankings.of(frame, self.k, doc=self.doc, by=self.by, **self.options)
-        return _sums(rankings.with_weight(self.weight), self.discount)
+        options = {**self.options, "by": self.by, "doc": self.doc, "weight": self.weight}
+        return _sums(Rankings.of(frame, self.k, **options), self.discount)
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over several parts. No ranking may be in more than one part."""

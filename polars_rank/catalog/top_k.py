@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, one_of, whole_number
-from polars_rank.columns import Columns, Score, default_column, labeled, scored
-from polars_rank.conventions import Ties
+from polars_rank._params import OWN, one_of, whole_number
+from polars_rank.columns import RUN, Columns
 from polars_rank.evaluation.checks import (
     Check,
     checks_of,
@@ -23,11 +22,11 @@ from polars_rank.evaluation.checks import (
 from polars_rank.evaluation.per_ranking import DOC, DOCUMENTS, SIZE, TIES, retrieved_documents
 from polars_rank.evaluation.runs import with_known_runs
 from polars_rank.frames.batches import added_up
-from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.metric import checked_parameter
 from polars_rank.metrics.user_columns import no_count
 
 if TYPE_CHECKING:
+    from polars_rank.conventions import Ties
     from polars_rank.discounts import Discount
     from polars_rank.evaluation.contiguity import Keys
 
@@ -50,61 +49,27 @@ class Rankings:
     checks: list[Check]
 
     @classmethod
-    def of(
-        cls,
-        frame: pl.LazyFrame,
-        k: int | None,
-        *,
-        query: Names,
-        doc: str,
-        score: Score,
-        position: str | None,
-        run: str | None,
-        by: Names | None,
-        ties: Ties | None,
-        label: str | None = None,
-    ) -> Rankings:
+    def of(cls, frame: pl.LazyFrame, k: int | None, ties: Ties | None, **roles: Any) -> Rankings:
         """Check the parameters; raise `SchemaError` or `ArgumentError` for an invalid one."""
         one_of("ties", ties, (None, *TIES))
         if k is not None:
             whole_number("k", k)
-        log, own_label = labeled(frame, label)
-        log, own_score = scored(log, score, position)
-        parameter = "score" if position is None else "position"
-        columns = Columns.find(
-            schema_of(log), query=query, doc=doc, score=own_score, label=own_label, run=run, by=by,
-            score_parameter=parameter,
-        )  # fmt: skip
+        roles = {"label": None, **roles}
+        log, columns = Columns.read(frame, roles, optional=(RUN, "label", "click"))
         log = with_known_runs(log, columns)
-        if position is not None:
-            columns.check("position", [position])
         checks = [
             *row_checks(columns),
             duplicate_check(columns, DOC, remedy=duplicates_remedy()),
             *unnamed_checks(columns),
         ]
-        return cls(log, columns, k, ties, {}, checks)
-
-    def with_extra(self, name: str, value: pl.Expr, checks: Sequence[Check]) -> Rankings:
-        """Return the rankings with an additional column of documents and its row checks."""
-        return replace(self, extras={**self.extras, name: value}, checks=[*self.checks, *checks])
-
-    def with_weight(self, weight: str | None) -> Rankings:
-        """Return the rankings with the column of weights; unchanged if it is None."""
-        if weight is None:
-            return self
-        self.columns.check("weight", [weight], "number")
-        value = pl.col(weight).cast(pl.Float64)
-        return self.with_extra(_WEIGHT, value, [weight_check(f"{weight!r} (`weight`)", value)])
-
-    def with_click(self, click: str) -> Rankings:
-        """Return the rankings with a column of clicks; by default "click", if it exists."""
-        schema = self.columns.schema
-        if default_column(click, "click", schema) is None:
-            return self
-        self.columns.check("click", [click], "number")
-        value = (pl.col(click).cast(pl.Float64) > 0).fill_null(value=False)
-        return self.with_extra(_CLICK, value, checks_of("row", no_count("click", click)))
+        extras = {}
+        if weight := columns.one("weight"):
+            extras[_WEIGHT] = pl.col(weight).cast(pl.Float64)
+            checks.append(weight_check(f"{weight!r} (`weight`)", extras[_WEIGHT]))
+        if click := columns.one("click"):
+            extras[_CLICK] = (pl.col(click).cast(pl.Float64) > 0).fill_null(value=False)
+            checks += checks_of("row", no_count("click", click))
+        return cls(log, columns, k, ties, extras, checks)
 
     @property
     def has_clicks(self) -> bool:

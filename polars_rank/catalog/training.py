@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import Names, find_columns, free, one_of, share, some_names
+from polars_rank._params import Names, free, names, one_of, share
 from polars_rank.catalog.summaries import LONG_TAIL
 from polars_rank.columns import Columns
 from polars_rank.evaluation.checks import FAILED, checks_of, failed, raise_failed
@@ -136,23 +136,20 @@ class Popularity:
         one_of("head_of", head_of, ("interactions", "documents"))
         one_of("crossing", crossing, ("head", "tail"))
         free([doc], _ADDED, "doc")
-        return cls(head, head_of, crossing, some_names("query", query), doc)
+        return cls(head, head_of, crossing, names("query", query), doc)
 
     def add_up(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         """Return the numbers of users and of interactions of each document, and of all users."""
-        roles = {"query": self.query, "doc": self.doc}
-        schema = schema_of(frame)
-        columns = find_columns(schema, roles, ids=("query", "doc"))
+        columns = Columns.find(schema_of(frame), {"query": self.query, "doc": self.doc})
         checks = checks_of(
             "row",
             {
                 f"column {name!r} (`{parameter}`) has nulls; drop these rows":
                 pl.col(name).is_null()
-                for parameter, names in columns.items()
-                for name in names
+                for name, parameter in columns.parameters.items()
             },
         )  # fmt: skip
-        keys = Keys.of(Columns(self.query, (), self.doc, self.doc, self.doc, schema))
+        keys = Keys.of(columns)
         if keys.are_adjacent(frame):
             # Distinct pairs of users and documents are counted in batches of complete users.
             rows = keys.rows(frame, [pl.col(self.doc), failed(checks, "row")])

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import polars as pl
 
-from polars_rank._params import Names, check_column, free, one_of, positive, whole_number
+from polars_rank._params import Names, free, one_of, positive, whole_number
 from polars_rank.clicks.examination import fit
 from polars_rank.clicks.impression_counts import ImpressionLog
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, number_of, warn
 from polars_rank.evaluation.checks import FAILED
 from polars_rank.evaluation.means import ratio
@@ -50,7 +51,6 @@ def position_bias(
     swap: str | None = None,
     iterations: int = 1000,
     tolerance: float = 1e-6,
-    progress: bool = False,
 ) -> pl.LazyFrame:
     r"""Estimate the propensity of each position: the probability that users examine it.
 
@@ -112,8 +112,6 @@ def position_bias(
     iterations, tolerance
         For "em": the fit ends if no propensity changes by more than `tolerance`, or after
         `iterations`, with a `RankWarning`.
-    progress
-        Show a progress bar in a terminal after two seconds (extra "cli").
 
     Returns
     -------
@@ -188,7 +186,7 @@ def position_bias(
     pivot, iterations = whole_number("pivot", pivot), whole_number("iterations", iterations)
     positive("tolerance", tolerance, 1)
     if swap is not None:
-        check_column("swap", swap, schema_of(frame))
+        Columns.find(schema_of(frame), {"swap": swap})
         if method != "randomized":
             raise ArgumentError(f"`swap` needs `method` 'randomized'; found {method!r}")
     impressions = ImpressionLog.of(
@@ -198,7 +196,6 @@ def position_bias(
         position=position,
         click=click,
         by=by,
-        progress=progress and method != "em",  # "em" shows its own bar
     )
     free(impressions.columns.by, COLUMNS)
     groups = list(impressions.groups.values())
@@ -209,7 +206,7 @@ def position_bias(
     elif method == "randomized":
         estimates = _randomized_estimates(impressions, groups, pivot, swap)
     else:
-        estimates = fit(impressions, groups, iterations, tolerance, progress=progress)
+        estimates = fit(impressions, groups, iterations, tolerance)
     table = estimates.select(
         *groups,
         "position",

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, check_column, is_number, number, one_of
+from polars_rank._params import OWN, is_number, number, one_of
 from polars_rank.clicks.impressions import CLICK, PLACE, columns_of, is_click
 from polars_rank.clicks.preference_pairs import LAST, rankings_of, time_column
-from polars_rank.columns import default_column
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.per_ranking import user_keys
 from polars_rank.frames.ids import common_type
@@ -173,14 +173,14 @@ def labels(
 
 
 def _clicked(log: pl.LazyFrame, click: str, position: str) -> pl.LazyFrame:
-    check_column("click", click, schema_of(log))
+    Columns.find(schema_of(log), {"click": click})
     return _labeled(log, checked_numbers("click", click, whole=True) > 0, position)
 
 
 def _satisfied(log: pl.LazyFrame, dwell: str, seconds: float | None, position: str) -> pl.LazyFrame:
     lowest = _SECONDS if seconds is None else seconds
     _at_least_zero("seconds", lowest)
-    check_column("dwell", dwell, schema_of(log))
+    Columns.find(schema_of(log), {"dwell": dwell})
     satisfied = checked_numbers("dwell", dwell) >= lowest
     return _labeled(log, satisfied.fill_null(value=False), position)
 
@@ -198,7 +198,7 @@ def _of_dwell(
                 f"in `grades`, a higher grade must need more seconds; found {shortest[high]!r} for "
                 f"grade {high!r} and {shortest[low]!r} for grade {low!r}"
             )
-    check_column("dwell", dwell, schema_of(log))
+    Columns.find(schema_of(log), {"dwell": dwell})
     stayed = checked_numbers("dwell", dwell)
     label = _highest((grade, stayed >= shortest[grade]) for grade in steps).fill_null(0)
     return _labeled(log, label, position, steps)
@@ -210,8 +210,7 @@ def _of_events(
     grade_of, schema = _mapping(grades), schema_of(log)
     steps = _sorted_grades(grade_of.values())
     names = pl.Series([*grade_of]).dtype
-    for column in grade_of if event is None else [event]:
-        check_column("grades" if event is None else "event", column, schema)
+    Columns.find(schema, {"grades": [*grade_of]} if event is None else {"event": event})
 
     def happened(name: str) -> pl.Expr:
         if event is None:
@@ -283,10 +282,8 @@ def _labeled(
     They are null if the document was not shown. Without positions, all documents were shown.
     """
     small = all(isinstance(grade, int) and grade in _INT8 for grade in grades)
-    schema = schema_of(log)
-    place = default_column(position, "position", schema)
-    if place is not None:
-        check_column("position", place, schema)
+    columns = Columns.find(schema_of(log), {"position": position}, optional=("position",))
+    if place := columns.one("position"):
         label = pl.when(pl.col(place).is_not_null()).then(label)
     return log.with_columns(label.cast(pl.Int8 if small else pl.Float64).alias("label"))
 

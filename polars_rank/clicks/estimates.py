@@ -18,10 +18,7 @@ import polars as pl
 from polars_rank._params import (
     OWN,
     Names,
-    check_distinct,
-    find_columns,
     free,
-    names,
     one_of,
     share,
 )
@@ -36,7 +33,7 @@ from polars_rank.clicks.ranker_differences import (
     difference,
 )
 from polars_rank.clicks.units import CONFIDENCE, first_group, unit_keys, warn_of_few
-from polars_rank.columns import RUN, run_column, without_run
+from polars_rank.columns import RUN, Columns, without_run
 from polars_rank.errors import ArgumentError, DataError, warn
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import grouped, ratio
@@ -302,9 +299,12 @@ class Estimates:
             raise ArgumentError("`align` does not apply to estimates; omit it")
         check_single(options, "label", "labels are weights of clicks")
         if baseline is not None and several("score", options.get("score", "score")) is None:
-            run_column(schema, options.get("run", RUN), required=True)
+            Columns.find(schema, {"run": options.get("run", RUN)}, optional=())
         evaluation = Evaluation.of(schema, listed(metrics), **options)
-        clusters = names("cluster", cluster)
+        roles = {"by": evaluation.by, "weight": evaluation.weight, "cluster": cluster}
+        own = [str(evaluation.run)] if evaluation.scores is not None else []
+        known = schema | dict.fromkeys(own, pl.String())
+        clusters = Columns.find(pl.Schema(known), roles).roles["cluster"]
         one_of("normalize", normalize, ("ips", "snips"))
         share("max_unshown", max_unshown, ends=True)
         query_set = evaluation.conventions.query_set
@@ -320,7 +320,6 @@ class Estimates:
             for column in evaluation.metrics
         ]
         weight = [] if evaluation.weight is None else [evaluation.weight]
-        check_distinct({"by": evaluation.by, "weight": weight, "cluster": clusters})
         extra = [name for name in clusters if name not in (*evaluation.by, *evaluation.query)]
         complete = evaluation._replace(metrics=columns, keep=(*evaluation.keep, *extra))
         parts = [name + part for name in _names(complete) for part in PARTS.values() if part]
@@ -339,7 +338,6 @@ class Estimates:
 
     def rankings(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         """Return the weighted sums of each ranking and statistics of its weights."""
-        find_columns(schema_of(frame), {"cluster": self.cluster})
         metrics, label = self.evaluation.metrics, self.evaluation.label
         depth = _depth(column.metric for column in metrics)
 

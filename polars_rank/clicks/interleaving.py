@@ -14,13 +14,13 @@ import polars as pl
 from polars_rank._params import (
     OWN,
     Names,
-    find_columns,
     free,
     integer,
+    names,
     public,
-    some_names,
     whole_number,
 )
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, SchemaError, short
 from polars_rank.evaluation.checks import FAILED, checks_of, failed, refuse_failed
 from polars_rank.frames.ids import common_type
@@ -391,7 +391,7 @@ class _Columns(NamedTuple):
     ) -> _Columns:
         """Return the columns; raise `ArgumentError` for an invalid parameter."""
         columns = cls(
-            some_names("query", query),
+            names("query", query),
             doc,
             score,
             position,
@@ -409,13 +409,8 @@ class _Columns(NamedTuple):
         """Raise `SchemaError` for a missing column or ranks that are not numeric."""
         place = self.place(schema)
         order = {"score": self.score} if place is None else {"position": place}
-        find_columns(
-            schema,
-            {"query": self.query, "doc": self.doc, **order},
-            numbers=[*order],
-            ids=("query", "doc"),
-            table=f"the table of the ranker {ranker!r}",
-        )
+        roles = {"query": self.query, "doc": self.doc, **order}
+        Columns.find(schema, roles, table=f"the table of the ranker {ranker!r}")
 
     def lists(self, table: pl.LazyFrame, number: int) -> pl.LazyFrame:
         """Return the top documents of each ranking of a ranker."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, find_columns, free, share, some_names
+from polars_rank._params import OWN, Names, free, share
 from polars_rank.clicks.units import unit_keys, warn_of_few
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.evaluation.checks import FAILED, checks_of, failed, refuse, refuse_failed
 from polars_rank.evaluation.means import grouped
@@ -181,24 +182,15 @@ def interleaving_result(
             f"{ranks!r}"
         )
     schema = schema_of(frame)
-    has_position = position in schema
-    position_used = has_position or ranks is not None or position != "position"
-    roles = find_columns(
-        schema,
-        {
-            "query": some_names("query", query),
-            "by": by,
-            "cluster": cluster,
-            "click": click,
-            "team": team if ranks is None else (),
-            "ranks": () if ranks is None else [*ranks.values()],
-            "position": position if position_used else (),
-        },
-        numbers=("click",) if ranks is None else ("click", "ranks", "position"),
-        ids=("team", "cluster"),
-    )
-    keys, groups = roles["query"], roles["by"]
-    clusters = {f"{OWN}cluster {index}": name for index, name in enumerate(roles["cluster"])}
+    roles = {
+        "by": by, "query": query, "cluster": cluster, "click": click,
+        "team": team if ranks is None else None,
+        "ranks": None if ranks is None else [*ranks.values()],
+    }  # fmt: skip
+    columns = Columns.find(schema, {**roles, "position": position}, optional=("team", "position"))
+    keys, groups, place = columns.query, columns.groups, columns.one("position")
+    named = columns.roles["cluster"]
+    clusters = {f"{OWN}cluster {index}": name for index, name in enumerate(named)}
     added = ["effective"] if clusters else []
     free(groups, ["team", "other", *_COUNTS, *_ESTIMATES, *added])
     free(keys, ["team", "other"], "query")
@@ -216,7 +208,7 @@ def interleaving_result(
         *keys,
         *(pl.col(name).alias(own) for own, name in clusters.items()),
         (number > 0).fill_null(value=False).alias(_CLICKED),
-        (pl.col(position) if position_used else pl.lit(None)).alias(_PLACE),
+        (pl.col(place) if place else pl.lit(None)).alias(_PLACE),
         failed(checks_of("row", dict(zip(_REMEDIES, conditions, strict=True))), "row"),
         **teams,
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_column, free, one_of
+from polars_rank._params import OWN, Names, free, one_of
 from polars_rank.clicks.impressions import (
     CLICK,
     DOC,
@@ -15,6 +15,7 @@ from polars_rank.clicks.impressions import (
     impression_checks,
     is_click,
 )
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import checks_of, failed, raise_failed
 from polars_rank.evaluation.per_ranking import per_ranking, user_keys
@@ -23,7 +24,6 @@ from polars_rank.frames.tables import framed, schema_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polars_rank.columns import Columns
     from polars_rank.evaluation.contiguity import Keys
 
 __all__ = ["preferences"]
@@ -139,7 +139,7 @@ def preferences(
 def time_column(time: str | None, position: str, schema: pl.Schema) -> str:
     """Return the column that says which click is the last; by default the positions."""
     moment = position if time is None else time
-    check_column("time", moment, schema)
+    Columns.find(schema, {"time": moment})
     dtype = schema[moment]
     if not (dtype.is_numeric() or dtype.is_temporal() or dtype == pl.Null):
         raise SchemaError(

@@ -9,7 +9,6 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, free, is_number, whole_number
 from polars_rank.clicks.impressions import CLICK, DOC, columns_of, impression_checks, is_click
-from polars_rank.columns import default_column
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.checks import (
     failed,
@@ -115,9 +114,9 @@ def click_through_rates(
     ----------
     Joachims et al., Accurately interpreting clickthrough data as implicit feedback, 2005.
     """
-    weights, schema = _prior(prior), schema_of(frame)
-    place = default_column(position, "position", schema)
-    columns = columns_of(schema, query, doc, click, place, by)
+    weights = _prior(prior)
+    optional = ("position",)
+    columns = columns_of(schema_of(frame), query, doc, click, position, by, optional)
     pairs, keys = _pairs(frame, columns, {})
     if isinstance(weights, float):
         pairs = _with_rates(pairs, frame, columns, columns.by)

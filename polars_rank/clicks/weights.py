@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import check_column, check_name, check_type, is_number, positive, public
+from polars_rank._params import check_name, check_type, is_number, positive, public
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.metrics.user_columns import checked_numbers
 
@@ -144,8 +145,7 @@ def _expression(propensity: Any, position: str) -> pl.Expr:
             "duplicate positions in the table of propensities, for example because it has groups; "
             "join it to the log by group and position, and pass the name of the column"
         )
-    for name in ("position", "propensity"):
-        check_column("propensity", name, propensity.schema, "number")
+    Columns.find(propensity.schema, {"propensity": ["position", "propensity"]})
     known = propensity.get_column("propensity").cast(pl.Float64)
     return checked_numbers("position", position).replace_strict(
         places.cast(pl.Float64), known, default=None, return_dtype=pl.Float64

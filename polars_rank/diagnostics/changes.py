@@ -10,13 +10,10 @@ from polars_rank._docstrings import described_by
 from polars_rank._params import (
     OWN,
     Names,
-    check_column,
-    check_distinct,
     free,
-    names,
     whole_number,
 )
-from polars_rank.columns import Score, Scores, run_column, scored, without_run
+from polars_rank.columns import Columns, Score, Scores, scored
 from polars_rank.conventions import read_metrics
 from polars_rank.diagnostics.similarity import with_runs
 from polars_rank.evaluation.evaluate import evaluate, per_query
@@ -150,18 +147,16 @@ def movers(
     if k is not None:
         whole_number("k", k)
     (metric,) = read_metrics(metric, options.get("conventions"), "metric")
-    groups = without_run(names("by", by), run)
-    queries, kept = names("query", query), names("keep", keep)
     columns = (*_CHANGE_COLUMNS, *(_DOCUMENT_COLUMNS if k is not None else ()))
-    ids = [] if doc is None else [doc]
-    check_distinct({"run": [run], "by": groups, "query": queries, "doc": ids, "keep": kept})
-    free([run, *groups], columns)
-    free(queries, columns, "query")
-    free(kept, columns, "keep")
-
     frame, order = with_runs(frame, run, score)
     schema = schema_of(frame)
-    run_column(schema, run, required=True)
+    roles = {"run": run, "by": by, "query": query, "doc": doc, "keep": keep}
+    needed = {"doc"} if k is not None and doc == "doc" else set()
+    found = Columns.find(schema, roles, optional={"doc"} - needed)
+    groups, queries, kept = found.groups, found.query, found.roles["keep"]
+    free(found.by, columns)
+    free(queries, columns, "query")
+    free(kept, columns, "keep")
     check_run("baseline", baseline, run, schema[run])
     of_baseline = is_run(run, schema[run], baseline)
     values = per_query(
@@ -170,8 +165,7 @@ def movers(
     ).cache()  # fmt: skip
     of_runs, of_base = (values.filter(part) for part in (~of_baseline, of_baseline))
     keys = [*groups, run, *queries]
-    taken = dict.fromkeys(keys, "query")
-    (variable,) = variables(schema_of(of_runs), [metric], taken)
+    (variable,) = variables(schema_of(of_runs), [metric])
     pairs = with_baseline(of_runs, of_base, [*groups, *queries], [variable.name]).filter(PAIRED)
     value, baseline_value = variable.value, baseline_of(variable.name).cast(pl.Float64)
     difference = pl.col("difference")
@@ -209,8 +203,6 @@ def movers(
             score=order, label=label, position=position, **options,
         )  # fmt: skip
         log, log_columns = evaluation.read(of_shown)
-        if log_columns.doc is None:
-            check_column("doc", "doc", log_columns.schema)
         rules = Rules.of(evaluation.metrics[0].conventions)
         documents = ranked_documents(log, log_columns, rules)
         result = _with_documents(changes, documents, of_baseline, groups, run, queries, k)
@@ -311,12 +303,12 @@ def headroom(
     given = read_metrics(metrics, options.get("conventions"))
     for parameter in ("score", "label"):
         check_single(options, parameter, "a ranking is compared with its best order")
-    groups, label = groups_of(schema_of(frame), options), str(options.get("label", "label"))
+    groups, label = groups_of(schema_of(frame), options).by, str(options.get("label", "label"))
     metric_names = [output_name(each) for each in given]
     free(groups, ["metric", "queries", *_STEPS, "lost_by_order", "lost_by_retrieval"])
     given_score = cast("Score", options.get("score", "score"))
     log, score = scored(frame, given_score, options.pop("position", None))
-    check_column("label", label, schema_of(log))
+    Columns.find(schema_of(log), {"label": label})
     retrieved = pl.col(score).is_not_null()
     relevance = pl.col(label).cast(pl.Float64)
     last = relevance.fill_null(_BELOW)

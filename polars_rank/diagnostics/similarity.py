@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get
 
 import polars as pl
 
-from polars_rank._params import OWN, find_columns, free, one_of, share, some_names, whole_number
-from polars_rank.columns import Columns, labeled, scored
+from polars_rank._params import OWN, free, one_of, share, some_names, whole_number
+from polars_rank.columns import Columns
 from polars_rank.diagnostics.overlaps import (
     LEFT,
     RIGHT,
@@ -21,7 +21,7 @@ from polars_rank.diagnostics.overlaps import (
 from polars_rank.errors import ArgumentError, short
 from polars_rank.evaluation.checks import duplicate_check, duplicates_remedy, row_checks
 from polars_rank.evaluation.means import grouped
-from polars_rank.evaluation.parameters import run_of, runs_of, several
+from polars_rank.evaluation.parameters import groups_of, runs_of, several
 from polars_rank.evaluation.per_ranking import (
     DOC,
     DOCUMENTS,
@@ -237,11 +237,10 @@ class _Given(NamedTuple):
                 f"`score` must be one column for two tables; found {short(score)}; omit `b` to "
                 "compare columns of scores of one table"
             )
-        keys = [*some_names("query", query)]
-        runs = [scored(each, score, None) for each in (a, b)]
-        schemas = [schema_of(each) for each, _ in runs]
-        for schema, (_, column) in zip(schemas, runs, strict=True):
-            find_columns(schema, {"query": keys, "doc": self.doc, "score": column})
+        roles = {"query": query, "doc": self.doc, "score": score}
+        (a, first), (b, second) = (Columns.read(each, roles) for each in (a, b))
+        keys, schemas = [*first.query], [schema_of(a), schema_of(b)]
+        runs = [(a, first.score), (b, second.score)]
         types = key_types(schemas[0], schemas[1], [*keys, self.doc], ("`a`", "`b`"))
         tables = []
         for ranks, (rows, column), schema in zip((LEFT, RIGHT), runs, schemas, strict=True):
@@ -262,17 +261,13 @@ class _Given(NamedTuple):
     ) -> pl.LazyFrame:
         """Return the means over the queries of each group and run."""
         log, order = with_runs(log, run, score)
-        log, column = scored(log, order, None)
-        schema = schema_of(log)
-        roles = {
-            "run": run, "by": by, "query": some_names("query", query), "doc": self.doc,
-            "score": column,
-        }  # fmt: skip
-        named = find_columns(schema, roles)
-        groups, keys = named["by"], named["query"]
+        roles = {"run": run, "by": by, "query": query, "doc": self.doc, "score": order}
+        log, columns = Columns.read(log, roles, optional=())
+        schema, column = columns.schema, columns.score
+        groups, keys = columns.groups, columns.query
         counts = ("queries", "missing")
         names = [each.meta.output_name() for each in self.values]
-        free([run, *groups], [*counts, *names])
+        free(columns.by, [*counts, *names])
         check_run("baseline", baseline, run, schema[run])
         of_baseline = is_run(run, schema[run], baseline)
         rankings = [run, *groups, *keys]
@@ -305,7 +300,8 @@ def with_runs(log: pl.LazyFrame, run: str, score: Scores) -> tuple[pl.LazyFrame,
     scores = several("score", score)
     if scores is None:
         return log, cast("Score", score)
-    return runs_of(log, scores, str(run_of(schema_of(log), run, scores, ())))
+    groups_of(schema_of(log), {"run": run, "score": score})
+    return runs_of(log, scores, run)
 
 
 def of_pairs(
@@ -365,8 +361,7 @@ def retrieved(
     If ties have no order, there are also lists of the first and the last rank of the documents that
     are tied with each document.
     """
-    log, label = labeled(run, None)
-    columns = Columns.find(schema_of(log), query=query, doc=doc, score=score, label=label, by=None)
+    log, columns = Columns.read(run, {"query": query, "doc": doc, "score": score, "label": None})
     columns = columns._replace(unnamed=())
     checks = [
         *row_checks(columns),

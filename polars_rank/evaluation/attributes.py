@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
-from polars_rank._params import OWN, check_column
+from polars_rank._params import OWN
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import Check, Scope, failed, raise_failed
@@ -168,7 +168,7 @@ def documents_of(
     `DataError` for null and duplicate ids.
     """
     schema = schema_of(items)
-    check_column("doc", doc, schema, "id", "`items`")
+    Columns.find(schema, {"doc": doc}, table="`items`")
     types = key_types({doc: dtype}, schema, [doc], ("the rankings", "`items`"))
     problem = f"column {doc!r} (`doc`) of `items` has"
     checks = [
@@ -191,10 +191,10 @@ def documents_of(
 def _history_keys(columns: Columns, history: pl.LazyFrame, doc: str) -> list[str]:
     """Return the key columns of the log that `history` has."""
     schema = schema_of(history)
-    check_column("doc", doc, schema, table="`history`")
+    Columns.find(schema, {"doc": doc}, table="`history`")
     keys = [name for name in columns.query if name in schema]
     if not keys:
-        check_column("history", columns.query[0], schema, table="`history`")
+        Columns.find(schema, {"history": columns.query[0]}, table="`history`")
     tables = "the rankings", "`history`"
     key_types(columns.schema, schema, [*keys, doc], tables)
     return keys

@@ -33,13 +33,6 @@ class Correction(NamedTuple):
 
     def read(self, log: pl.LazyFrame, columns: Columns) -> tuple[pl.LazyFrame, Columns]:
         """Return the log with internal columns, and its columns with the new schema, checked."""
-        columns.check("human", [self.human], "number")
-        columns.check("probability", [self.probability], "number")
-        if self.human == self.probability:
-            raise ArgumentError(
-                f"column {self.human!r} is used for both `human` and `probability`; name different "
-                "columns"
-            )
         log = log.with_columns(
             pl.col(self.human).cast(pl.Float64).alias(_HUMAN),
             pl.col(self.probability).cast(pl.Float64).alias(_PROBABILITY),

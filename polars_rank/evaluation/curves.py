@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN, Names, free, whole_number
-from polars_rank.columns import Columns, default_column, is_relevant
+from polars_rank.columns import RUN, Columns, is_relevant
 from polars_rank.conventions import lowest_relevant, read_metrics, undefined_of_renamed
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.checks import (
@@ -112,14 +112,10 @@ def pr_curve(
     """
     lowest = lowest_relevant(rel)
 
-    schema = schema_of(frame)
-    if isinstance(query, str):
-        query = default_column(query, "query", schema)
-    if query is None and doc == "doc":  # without queries, a document may occur several times
-        doc = None
-    columns = Columns.find(
-        schema, query=query, doc=doc, score=score, label=label, run=run, by=by, needs_ids=False
-    )
+    roles = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
+    columns = Columns.find(schema_of(frame), roles, optional=(RUN, "query", "doc"))
+    if not columns.query and doc == "doc":  # without queries, a document may occur several times
+        columns = columns._replace(doc=None)
     groups = list(columns.by)
     free(groups, _POINTS)
     log = _documents(with_known_runs(frame, columns), columns)
@@ -227,7 +223,7 @@ def rank_curve(
         curve_of(expression) for expression in read_metrics(metrics, options.get("conventions"))
     ]
     at = [curve.at(k).alias(f"{curve.output_name}:{k}") for k in cutoffs for curve in curves]
-    by = groups_of(schema_of(frame), options)
+    by = groups_of(schema_of(frame), options).by
     free(by, ["k", "queries"])
 
     options["undefined"] = undefined_of_renamed(

@@ -11,8 +11,6 @@ from polars_rank._params import (
     OPTIONS,
     OWN,
     Names,
-    check_column,
-    check_distinct,
     free,
     names,
     one_of,
@@ -25,11 +23,7 @@ from polars_rank.columns import (
     Columns,
     Score,
     Scores,
-    labeled,
-    run_column,
     scored,
-    with_run,
-    without_run,
 )
 from polars_rank.conventions import (
     POLARS_RANK,
@@ -204,19 +198,20 @@ class Evaluation(NamedTuple):
         scores, labels = several("score", score), several("label", label)
         if scores is not None and position is not None:
             raise ArgumentError("`score` and `position` exclude each other; pass one of them")
-        own_run = run_of(schema, run, scores, query)
-        groups = with_run(names("by", by), own_run)
+        columns = groups_of(
+            schema, {"run": run, "by": by, "query": query, "score": score, "label": label}
+        )
         evaluation = cls(
             metrics=[MetricColumn.of(metric, definitions) for metric in resolved],
             conventions=definitions,
-            query=names("query", query),
-            by=groups if labels is None else (*groups, JUDGE),
+            query=columns.query,
+            by=columns.by,
             keep=names("keep", keep),
             doc=doc,
             score="score" if scores is not None else cast("Score", score),
             label=label if isinstance(label, str) else "label",
             position=position,
-            run=own_run,
+            run=columns.run,
             scores=scores,
             labels=labels,
             labeled_in_any_run=(
@@ -231,9 +226,9 @@ class Evaluation(NamedTuple):
             history=None if history is None else lazy(history, "history"),
         )
         if labels is not None:
-            given = {"query": evaluation.query, "by": groups, "keep": evaluation.keep}
-            for parameter, columns in given.items():
-                free(columns, [JUDGE], parameter)
+            given = {"query": columns.query, "by": columns.by[:-1], "keep": evaluation.keep}
+            for parameter, named_columns in given.items():
+                free(named_columns, [JUDGE], parameter)
         one_of("align", evaluation.align, (None, "common", "all"))
         return evaluation
 
@@ -257,29 +252,28 @@ class Evaluation(NamedTuple):
 
     def read(self, frame: pl.LazyFrame) -> tuple[pl.LazyFrame, Columns]:
         """Return the log with columns of scores and labels, and the columns, checked."""
-        log, label = frame, self.label
         if self.labels is not None and JUDGE in schema_of(frame):
             raise SchemaError(
                 f"the frame already has a column {JUDGE!r}, which several columns of labels "
                 "(`label`) add; rename it"
             )
-        if self.has_optional_label and label not in schema_of(frame):
-            log, label = labeled(frame, label)
-        log, score, parameter = self._with_scores(log)
-        columns = Columns.find(
-            schema_of(log), query=self.query, doc=self.doc, score=score, label=label, by=self.by,
-            run=self.run, score_parameter=parameter, label_parameter=self.label_parameter,
-            needs_ids=False,
+        log, score = frame, self.score
+        if self.scores is not None:
+            log, score = runs_of(frame, self.scores, str(self.run))
+        roles = {
+            "run": self.run, "by": self.by, "query": self.query, "doc": self.doc, "score": score,
+            "position": self.position, "label": self.label, "keep": self.keep,
+            "weight": self.weight,
+        }  # fmt: skip
+        if self.correction is not None:
+            roles |= {"human": self.correction.human, "probability": self.correction.probability}
+        log, columns = Columns.read(
+            log, roles, optional=(RUN, "doc", *(["label"] if self.has_optional_label else [])),
+            parameters={"label": self.label_parameter},
         )  # fmt: skip
         log = with_known_runs(log, columns)
-        for name in self.keep:
-            check_column("keep", name, columns.schema, "value")
-        if self.weight is not None:
-            columns.check("weight", [self.weight], "number")
-        if self.position is not None:
-            columns.check("position", [self.position])
         if self.scores is not None:
-            columns.check("score", [name for name in self.scores if name in columns.schema])
+            columns.check_unused("score", [n for n in self.scores if n in columns.schema])
         if self.correction is not None:
             log, columns = self.correction.read(log, columns)
         if self.items is None and self.history is None:
@@ -288,23 +282,11 @@ class Evaluation(NamedTuple):
         reads = names_read(*trees) if trees else None
         return with_attributes(log, columns, self.items, self.history, reads)
 
-    def _with_scores(self, log: pl.LazyFrame) -> tuple[pl.LazyFrame, str, str]:
-        """Return the log, its column of scores, and the parameter that the scores come from."""
-        if self.scores is None:
-            log, score = scored(log, self.score, self.position)
-            return log, score, "score" if self.position is None else "position"
-        return *runs_of(log, self.scores, str(self.run)), "score"
-
     def check_names(self, added: Sequence[str] = ()) -> None:
         """Raise `ArgumentError` if two columns of the result have the same name."""
         keys, metrics = [*self.by, *self.query], [column.name for column in self.metrics]
         free(self.by, added)
         weight = [] if self.weight is None else [self.weight]
-        run = [] if self.run is None else [self.run]
-        by = without_run(self.by, self.run)
-        check_distinct(
-            {"by": by, "run": run, "query": self.query, "keep": self.keep, "weight": weight}
-        )
         free(weight, metrics, "weight")
         others = {*keys, *self.keep, *added}
         for name in metrics:
@@ -360,30 +342,31 @@ def check_single(options: Mapping[str, Any], parameter: str, reason: str) -> Non
         raise ArgumentError(f"`{parameter}` must be a single column here: {reason}")
 
 
-def run_of(
-    schema: pl.Schema, run: str | None, scores: Sequence[str] | None, query: Names
-) -> str | None:
-    """Return the column of runs of an evaluation; with several scores, the column that they add."""
-    if scores is None:
-        return run_column(schema, run, taken=names("query", query))
-    if run is None:
-        raise ArgumentError(
-            "`run` must name the column of runs that several columns of scores add; found None"
-        )
-    if run in schema:
-        raise SchemaError(
-            f"the frame already has a column {run!r} (`run`), which several columns of scores "
-            "(`score`) add; rename it"
-        )
-    return run
+def groups_of(schema: pl.Schema, options: Mapping[str, Any]) -> Columns:
+    """Return the columns of rankings in the result of an evaluation with these options.
 
-
-def groups_of(schema: pl.Schema, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the columns of groups of an evaluation with these options."""
-    scores = several("score", options.get("score", "score"))
-    run = run_of(schema, options.get("run", RUN), scores, options.get("query", "query"))
-    several_labels = several("label", options.get("label", "label")) is not None
-    return (*with_run(names("by", options.get("by")), run), *([JUDGE] if several_labels else []))
+    Several columns of scores add the column of runs, and several columns of labels that of judges.
+    """
+    roles = {
+        "run": RUN,
+        **{role: options[role] for role in ("by", "run", "query") if role in options},
+    }
+    run = roles["run"]
+    if several("score", options.get("score", "score")) is not None:
+        if run is None:
+            raise ArgumentError(
+                "`run` must name the column of runs that several columns of scores add; found None"
+            )
+        if run in schema:
+            raise SchemaError(
+                f"the frame already has a column {run!r} (`run`), which several columns of scores "
+                "(`score`) add; rename it"
+            )
+        schema = pl.Schema({**schema, run: pl.String()})
+    if several("label", options.get("label", "label")) is None:
+        return Columns.find(schema, roles)
+    columns = Columns.find(pl.Schema({**schema, JUDGE: pl.String()}), roles)
+    return columns._replace(by=(*columns.by, JUDGE))
 
 
 def runs_of(log: pl.LazyFrame, scores: Sequence[str], run: str) -> tuple[pl.LazyFrame, str]:

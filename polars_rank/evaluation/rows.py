@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, check_column, missing_column
+from polars_rank._params import OWN, check_name, check_type, missing_column
 from polars_rank._progress import known_rows, watch
 from polars_rank.columns import RANKED, Columns
 from polars_rank.conventions import Conventions, Duplicates, Ties, Unjudged
@@ -278,10 +278,10 @@ def _check_extras(plan: Plan) -> None:
     for name in plan.extras:
         if name not in schema:
             raise _missing(name, plan)
-        check_column("metrics", name, schema, "value")
+        check_name(name)
     for column in plan.needs.columns:
         if column.kind != "as is":
-            check_column(column.parameter, column.name, schema, "number")
+            check_type(column.parameter, column.name, schema[column.name], "number")
 
 
 def _missing(name: str, plan: Plan) -> SchemaError:

@@ -12,7 +12,7 @@ from polars.io.plugins import register_io_source
 
 from polars_rank._params import Names, described, names, one_of, used_twice
 from polars_rank._polars import is_sorted_by
-from polars_rank.columns import Columns, labeled, without_run
+from polars_rank.columns import Columns, without_run
 from polars_rank.conventions import Ties
 from polars_rank.errors import DataError, hint
 from polars_rank.evaluation.checks import (
@@ -157,10 +157,10 @@ def fuse(
     as in the result of `scan_log(path, run=None)`, memory does not grow with the table. Its column
     of runs is read once more, to check the runs. Streams of other engines are read into memory.
     """
-    by = without_run(names("by", by), run)
     parameters = {name: value for name, value in locals().items() if name != "log"}
     result = fused(log, **parameters)
-    runs, keys = Runs.of(parameters), [*names("by", by), *names("query", query)]
+    runs, by = Runs.of(parameters), without_run(names("by", by), run)
+    keys = [*by, *names("query", query)]
     checked = with_check(result, runs.read(log), runs)
     # Polars does not know that the check adds no rows.
     if not is_sorted_by(result, keys):
@@ -189,10 +189,8 @@ def fused(
     fusion = read_fusion(method)
     fusion.check_weights()
     one_of("ties", ties, (None, *TIES))
-    log, own_label = labeled(frame, label)
-    columns = columns_of_runs(
-        schema_of(log), run=run, query=query, doc=doc, score=score, label=own_label, by=by
-    )
+    roles = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
+    log, columns = columns_of_runs(frame, roles)
     plan = Plan(fusion, columns, run, ties, checks_of_log(columns, run, fusion), keep_runs)
     keys = Keys.of(columns)
     if adjacent := keys.are_adjacent(log):
@@ -210,17 +208,18 @@ def fused(
         *columns.query,
         doc,
         FUSED.alias(score),
-        *([LABEL.alias(label)] if own_label == label else []),
+        *([LABEL.alias(label)] if label == columns.label else []),
     )
 
 
-def columns_of_runs(schema: pl.Schema, *, run: str, **roles: Any) -> Columns:
-    """Return the columns of a log of several runs; raise `SchemaError` if one is missing."""
-    columns = Columns.find(schema, **roles)
-    columns.check("run", [run], "id")
+def columns_of_runs(
+    log: pl.LazyFrame, roles: Mapping[str, Any], optional: Sequence[str] = ("label",)
+) -> tuple[pl.LazyFrame, Columns]:
+    """Return a log of several runs and its columns; the run is not one of the groups."""
+    log, columns = Columns.find(schema_of(log), roles, optional=optional).labeled(log)
     if columns.score == columns.label:
         raise used_twice(columns.score, "score", "label")
-    return columns
+    return log, columns._replace(by=columns.groups, run=None)
 
 
 def checks_of_log(columns: Columns, run: str, fusion: Fusion) -> list[Check]:

@@ -9,8 +9,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from polars_rank._docstrings import described_by
-from polars_rank._params import OWN, Names, find_columns, free, integer, names, used_twice
-from polars_rank.columns import without_run
+from polars_rank._params import OWN, Names, free, integer, used_twice
 from polars_rank.conventions import (
     POLARS_RANK,
     Conventions,
@@ -258,7 +257,6 @@ def tune_fusion(
     Nadeau & Bengio, Inference for the generalization error, 2003.
     Varma & Simon, Bias in error estimation when using cross-validation for model selection, 2006.
     """
-    by = without_run(names("by", by), run)
     integer("folds", folds, 2)
     roles = {"run": run, "query": query, "doc": doc, "score": score, "label": label}
     choices = Choices.of(candidates, step)
@@ -289,18 +287,15 @@ def _tuning(
     special()
 
     schema = schema_of(log)
-    groups, units = names("by", by), names("cluster", cluster)
-    columns = columns_of_runs(schema, **roles, by=groups)
-    find_columns(schema, {"cluster": units}, ids=["cluster"])
-    own = {"run": [roles["run"]], "doc": [columns.doc], "score": [columns.score], "by": groups}
-    for parameter, taken in {**own, "label": [columns.label]}.items():
-        for column in {*taken} & {*units}:
-            raise used_twice(str(column), parameter, "cluster")
+    _, columns = columns_of_runs(log, {**roles, "by": by, "cluster": cluster}, optional=())
+    groups, units = columns.by, columns.roles["cluster"]
+    for column in {*groups} & {*units}:
+        raise used_twice(column, "by", "cluster")
     free(groups, [*_PROCEDURES, *_CURVE])
     others = [*columns.keys, str(columns.doc), columns.score, columns.label]
     free(others, [CANDIDATE, PROCEDURE], "query")
     # Groups are tuned one by one, without the columns of their keys, which may be null.
-    columns = columns_of_runs(schema, **roles, by=None)
+    columns = columns._replace(by=())
     tuning = Tuning(columns, roles["run"], metrics[0], choices, units, conventions)
     # The plans check the parameters that are left.
     read = [*columns.pair, columns.score, columns.label]

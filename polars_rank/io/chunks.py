@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import polars as pl
 
 from polars_rank._params import Names, free, one_of, used_twice
-from polars_rank.columns import RUN, Columns, labeled
+from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import FAILED, failed, raise_failed, row_checks
 from polars_rank.evaluation.contiguity import Keys
@@ -132,10 +132,10 @@ def collapse(
     """
     for name, value in (("how", how), ("label_how", label_how)):
         one_of(name, value, (*_HOW,))
-    log, own_label = labeled(frame, label)
-    columns = Columns.find(
-        schema_of(log), query=query, doc=doc, score=score, label=own_label, run=run, by=by
-    )
+    roles = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
+    columns = Columns.find(schema_of(frame), roles, optional=(RUN, "label"))
+    has_label = bool(columns.label)
+    log, columns = columns.labeled(frame)
     log = with_known_runs(log, columns)
     if score == label:
         raise used_twice(score, "score", "label")
@@ -144,7 +144,7 @@ def collapse(
     checks = row_checks(columns)
     values = {
         score: columns.number(score),
-        **({label: columns.number(label)} if label == own_label else {}),
+        **({label: columns.number(label)} if has_label else {}),
     }
     rules = dict(zip(values, (how, label_how), strict=False))
     selected = [*(value.alias(name) for name, value in values.items()), failed(checks, "row")]

@@ -11,13 +11,10 @@ from polars import col
 from polars_rank._params import (
     OWN,
     check_name,
-    find_columns,
     missing_column,
-    names,
     public,
-    some_names,
 )
-from polars_rank.columns import RUN, RUNS, Columns, run_column, with_run
+from polars_rank.columns import RUN, RUNS, Columns
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import refuse, with_run_warning
 from polars_rank.evaluation.contiguity import Keys
@@ -242,17 +239,14 @@ def join_judgments(
         _without_own_columns(lazy(rankings, "rankings")),
         _without_own_columns(lazy(judgments, "judgments")),
     )
-    keys = [*some_names("query", query), doc]
-    left_schema = schema_of(left)
+    left_schema, both = schema_of(left), {"query": query, "doc": doc}
+    roles = {"run": run, "by": by, **both, "score": score}
+    named = Columns.find(left_schema, roles, table="`rankings`")
+    queries, groups, keys = named.query, named.by, [*named.query, doc]
     right = _with_label(right, left_schema, keys, label)
+    roles = {**both, "label": label, "subtopic": subtopic}
+    Columns.find(schema_of(right), roles, table="`judgments`")
     right_schema = schema_of(right)
-    queries = names("query", query)
-    own_run = run_column(left_schema, run, taken=queries)
-    groups = with_run(names("by", by), own_run)
-    both = {"query": query, "doc": doc}
-    roles = {"by": groups, **both, "score": score}
-    named = find_columns(left_schema, roles, table="`rankings`")
-    find_columns(right_schema, {**both, "label": label, "subtopic": subtopic}, table="`judgments`")
     facets = [
         name for name in dict.fromkeys([subtopic or "subtopic", "judge"]) if name in right_schema
     ]
@@ -271,7 +265,7 @@ def join_judgments(
     others = [name for name in left_schema if name not in (*groups, *keys, score)]
     for name in others:
         check_name(name)
-    runs = [name for name in groups if name.lower() in RUNS or name == own_run]
+    runs = [name for name in groups if name.lower() in RUNS or name == named.run]
     ids = Ids(runs, queries, doc, col(score).is_not_null(), col(label).is_not_null())
     retrieved = left.filter(ids.retrieved)
     lists = [_lists_in_order(table, queries) for table in (left, right)]
@@ -330,7 +324,7 @@ def _cast(table: pl.LazyFrame, types: Mapping[str, pl.DataType]) -> pl.LazyFrame
 def _lists_in_order(table: pl.LazyFrame, queries: Sequence[str]) -> pl.LazyFrame | None:
     """Return one row per query with lists of its rows, or None if the table may be unsorted."""
     schema = schema_of(table)
-    keys = Keys.of(Columns((*queries,), (), None, queries[0], queries[0], schema))
+    keys = Keys.of(Columns.find(schema, {"query": queries}))
     if keys.number is not None or not keys.are_adjacent(table):
         return None
     columns = [name for name in schema if name not in queries]

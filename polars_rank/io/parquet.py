@@ -23,15 +23,12 @@ import polars.selectors as cs
 from polars_rank._params import (
     OWN,
     Names,
-    find_columns,
-    names,
     one_of,
     public,
-    some_names,
 )
 from polars_rank._polars import scan_of_files
 from polars_rank._progress import watcher
-from polars_rank.columns import RUN, run_column, with_run
+from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.wide import columns_are_faster
 from polars_rank.frames.batches import (
@@ -171,7 +168,7 @@ def scanned_log(
     budget = memory_bytes(memory)
     try:
         source = Source.scan([paths] if isinstance(paths, (str, os.PathLike)) else paths, options)
-        keys = _keys(source.schema, query, run, by)
+        keys = Columns.find(source.schema, {"run": run, "by": by, "query": query}).keys
         with source.files.unchanged():
             rows = Rows("shuffled")
             if layout != "shuffled":
@@ -236,15 +233,6 @@ def _fits(source: Source, keys: list[str], budget: int) -> bool:
     """Return whether a shuffled log can be sorted in memory; structs cannot be compared."""
     structs = any(isinstance(source.schema[key], pl.Struct) for key in keys)
     return not structs and source.rows * _sort_bytes(source.schema) <= budget
-
-
-def _keys(schema: pl.Schema, query: Names, run: str | None, by: Names | None) -> list[str]:
-    """Return the columns that identify rankings, checked."""
-    queries = some_names("query", query)
-    runs = run_column(schema, run, taken=queries)
-    parameters = {"run": runs, "by": with_run(names("by", by), runs), "query": queries}
-    columns = find_columns(schema, parameters, ids=("run", "by", "query"))
-    return [*columns["by"], *columns["query"]]
 
 
 def _in_order(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._docstrings import described_by
-from polars_rank._params import Names, find_columns, free, integer, names, share, whole_number
+from polars_rank._params import Names, free, integer, names, share, whole_number
+from polars_rank.columns import Columns
 from polars_rank.errors import DataError, hint, number_of, short, warn
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.judges.bootstrap import FEW, Bootstrap, clusters, noted, warn_of_few
@@ -183,7 +184,7 @@ def system_agreement(
     schema = schema_of(values)
     groups = names("by", by)
     roles = {"judge": judge, "run": run, "query": query, "weight": weight, "cluster": cluster}
-    find_columns(schema, {**roles, "by": by})
+    Columns.find(schema, {**roles, "by": by}, optional=())
     check_run("reference", reference, judge, schema[judge])
     source = Values.of(
         values, metrics, run=run, query=query, by=(*groups, judge), weight=weight, cluster=cluster

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import check_column, check_distinct, public, share, whole_number
-from polars_rank.errors import DataError, SchemaError, number_of
+from polars_rank._params import public, share, whole_number
+from polars_rank.errors import DataError, number_of
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot.drawing import (
     altair,
@@ -95,13 +95,6 @@ def click_through(
     share("confidence", confidence)
     log = lazy(frame)
     schema = schema_of(log)
-    check_distinct({"position": [position], "click": [click]})
-    for parameter, name in (("position", position), ("click", click)):
-        check_column(parameter, name, schema)
-        if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
-            raise SchemaError(
-                f"column {name!r} (`{parameter}`) must be numeric; found {schema[name]}"
-            )
     columns = run_columns(schema, run, position=position, click=click)
     place, clicks = pl.col(position).cast(pl.Float64), pl.col(click).cast(pl.Float64)
     shown = log.filter(place.is_not_null() & clicks.is_not_null() & ~(place > k))

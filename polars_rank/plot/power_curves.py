@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import check_column, positive, public
+from polars_rank._params import positive, public
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.plot.drawing import (
@@ -111,7 +112,7 @@ def power(
         positive("difference", difference)
     table = lazy(values, "values")
     if metric is not None:
-        check_column("metric", name_of(metric), schema_of(table))
+        Columns.find(schema_of(table), {"metric": name_of(metric)})
     source, rows_of = planned(
         table, None if metric is None else [metric], baseline, is_pairs=True, query=query, run=run,
         by=None, weight=weight, cluster=cluster, predictions=None,

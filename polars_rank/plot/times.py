@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import check_column, public
+from polars_rank._params import public
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot.drawing import (
@@ -99,9 +99,8 @@ def over_time(
     altair()
     rows = lazy(table, "table")
     schema = schema_of(rows)
-    check_column("time", time, schema)
-    rows = result(rows, ("queries",), f"pr.summarize(by={time!r})", optional=("confidence",))
     columns = run_columns(schema, run, time=time)
+    rows = result(rows, ("queries",), f"pr.summarize(by={time!r})", optional=("confidence",))
     nothing = pl.lit(None, dtype=pl.Float64)
     ends, value = {"low": nothing, "high": nothing}, ""
     if "metric" in schema:

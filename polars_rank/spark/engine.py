@@ -20,12 +20,13 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from polars_rank import catalog
-from polars_rank._params import OWN, find_columns, names
+from polars_rank._params import OWN, names
 from polars_rank._polars import rows_of_table
 from polars_rank.catalog.fairness import GroupExposure
 from polars_rank.catalog.summaries import Summary
 from polars_rank.catalog.training import Popularity
 from polars_rank.clicks.estimates import Estimates, estimate
+from polars_rank.columns import Columns
 from polars_rank.conventions import POLARS_RANK, named, read_metrics
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation import plan
@@ -165,11 +166,9 @@ def _in_parts(
 def _moments(frame: DataFrame, arguments: dict[str, Any]) -> DataFrame:
     call = partial(moments, **arguments)
     schema = dataframes.schema_of(frame)
-    query = _queries(arguments)
-    if query == ("query",) and "query" not in schema:
-        query = ()
-    clusters = names("cluster", arguments.get("cluster"))
-    find_columns(schema, {"query": query, "cluster": clusters})
+    roles = {"query": _queries(arguments), "cluster": arguments.get("cluster")}
+    columns = Columns.find(schema, roles, optional=("query",))
+    query, clusters = columns.query, columns.roles["cluster"]
     # Each cluster, with all runs of its queries, must be in one part.
     return _Log.of(frame, call).parts(call, sum_of_parts, clusters or query, arguments)
 

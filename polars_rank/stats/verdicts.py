@@ -10,8 +10,9 @@ from xml.etree import ElementTree as ET
 import polars as pl
 
 from polars_rank import _texts
-from polars_rank._params import check_column, one_of, public
+from polars_rank._params import one_of, public
 from polars_rank._texts import displayed, visible
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, number_of, short
 from polars_rank.frames.results import COUNT, NUMBER, TEXT, typed
 from polars_rank.frames.tables import collected, lazy
@@ -135,8 +136,7 @@ WORST_FIRST = ("fail", "undecided", "pass")
 
 def _rows(verdicts: pl.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of verdicts; raise an error if nothing was checked, or for other rows."""
-    for name in TYPES:
-        check_column("verdicts", name, verdicts.schema)
+    Columns.find(verdicts.schema, {"verdicts": [*TYPES]})
     table = collected(typed(verdicts.lazy(), "verdicts", TYPES))
     rows = [{**row, "where": row["where"] or ""} for row in table.iter_rows(named=True)]
     if not rows:
