@@ -71,10 +71,14 @@ def write_run(
     tag
         Name of the run, in the last field of each line. Default: the column ``run`` if there is
         one, otherwise ``polars_rank``.
-    query, doc, score
-        Columns of the query, the document, and the score.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
+    score
+        Column of the score, higher is better.
     overwrite
-        Replace an existing file.
+        Whether to replace an existing file.
 
     Raises
     ------
@@ -160,10 +164,14 @@ def write_qrels(
         there is one, otherwise 0.
     path
         File to write. A file whose name ends in ``.gz`` is compressed.
-    query, doc, label
-        Columns of the query, the document, and the label.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
+    label
+        Column of the relevance label.
     overwrite
-        Replace an existing file.
+        Whether to replace an existing file.
 
     Raises
     ------

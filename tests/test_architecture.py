@@ -24,7 +24,7 @@ SNAPSHOT = Path(__file__).parent / "public_names.txt"
 #: import from each other, but not in a cycle.
 LAYERS = (
     ("errors", "_moved", "_startup"),
-    ("_docstrings", "_params", "_polars", "_progress", "_texts"),
+    ("_params", "_polars", "_progress", "_texts"),
     ("gains", "discounts"),
     ("frames",),
     ("columns",),

@@ -251,23 +251,23 @@ def group_exposure(
         Exposure of a document at a rank, by name ("log2", "reciprocal", ...) or as a function;
         see `pr.discounts`. None: 1 at each of the first k ranks.
     query
-        Column of the query or the user, or several columns that identify it.
+        Column or columns that identify the query.
     doc
-        Column of the document id, in both tables.
+        Column of the document. Both tables have it.
     score
-        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
     label
-        Column of the relevance label, which the target "relevant" reads.
+        Column of the relevance label. The target "relevant" reads it.
     position
-        Column of the position at which a document was shown, 1 first; replaces `score`.
+        Column of the position, 1 first; replaces `score`.
     weight
-        Column of the weight of a ranking, such as its traffic: finite numbers of 0 or more.
+        Column of weights, 0 or more. It is the weight of a ranking, such as its traffic.
     run
-        Column of the run. Default: "run" if the table has it. None: there is no such column.
+        Column of the run. Default: "run" if the table has it.
     by
-        Columns that split the table, such as the language.
+        Columns to group by.
     ties
-        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
+        Order of documents with equal scores. "doc" (id descending; default), "doc_ascending" or
         "input".
     rel
         Lowest relevant label. Default: 1.
@@ -432,21 +432,21 @@ def awrf(
         Exposure of a document at a rank, by name or as a function; see `pr.discounts`. Default:
         "jarvelin", 1 / log2(max(rank, 2)), as in TREC Fair Ranking. None: 1 at each rank.
     query
-        Column of the query, or several columns that identify it.
+        Column or columns that identify the query.
     doc
-        Column of the document id, in both tables.
+        Column of the document. Both tables have it.
     score
-        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
     label
-        Column of the relevance label, which the target "relevant" reads.
+        Column of the relevance label. The target "relevant" reads it.
     position
-        Column of the position at which a document was shown, 1 first; replaces `score`.
+        Column of the position, 1 first; replaces `score`.
     run
-        Column of the run. Default: "run" if the table has it. None: there is no such column.
+        Column of the run. Default: "run" if the table has it.
     by
-        Columns that split the table, such as the language.
+        Columns to group by.
     ties
-        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
+        Order of documents with equal scores. "doc" (id descending; default), "doc_ascending" or
         "input".
     rel
         Lowest relevant label. Default: 1.

@@ -98,7 +98,8 @@ def sampled(
         Long table with one row per candidate of a query: one relevant document and `n_sampled`
         others, drawn uniformly from the other items.
     metrics
-        Hit rate, recall, NDCG and reciprocal rank with a cutoff, as names or metrics.
+        Metrics, by name or as expressions. They are hit rate, recall, NDCG or reciprocal rank with
+        a cutoff.
     n_items
         Number of items of the catalog that a full evaluation would rank.
     n_sampled
@@ -111,21 +112,21 @@ def sampled(
         The weight γ of the variance against the bias, in (0, 1), for "bias_variance". A lower
         weight gives a lower bias and wider intervals.
     query
-        Column of the query or the user, or several columns that identify it.
+        Column or columns that identify the query.
     doc
-        Column of the document id.
+        Column of the document.
     score
-        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
     label
         Column of the relevance label.
     position
-        Column of the position of a candidate, 1 first; replaces `score`.
+        Column of the position, 1 first; replaces `score`.
     run
-        Column of the run. Default: "run" if the table has it. None: there is no such column.
+        Column of the run. Default: "run" if the table has it.
     by
-        Columns that split the table, such as the language.
+        Columns to group by.
     ties
-        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending",
+        Order of documents with equal scores. "doc" (id descending; default), "doc_ascending",
         "best", "worst" or "input".
     rel
         Lowest relevant label. Default: 1.

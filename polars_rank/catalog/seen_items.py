@@ -58,20 +58,20 @@ def exclude_seen(
     frame
         Long table with one row per document of a ranking.
     history
-        Table of the documents that each user has already seen, such as the training log, with the
-        columns `query` and `doc`. A document may occur more than once.
+        Table of the documents that each user has already seen. It has the columns `query` and
+        `doc`, such as the training log. A document may occur more than once.
     query
-        Column of the user or the query in both tables, or several columns that identify it.
+        Column or columns that identify the query. Both tables have it.
     doc
-        Column of the document id, in both tables.
+        Column of the document. Both tables have it.
     score
-        Column of the score.
+        Column of the score, higher is better.
     label
-        Column of the relevance label, if the table has one.
+        Column of the relevance label. The result has it if the table has it.
     run
-        Column of the run. Default: "run" if `frame` has it. None: there is no such column.
+        Column of the run. Default: "run" if `frame` has it.
     by
-        Columns of `frame` that split it, such as the language.
+        Columns to group by.
 
     Returns
     -------
@@ -139,9 +139,9 @@ def leave_one_out(time: str, *, n: int = 1, query: Names = "query", doc: str = "
         Number of interactions of each user in the test set. Users with `n` or fewer interactions
         have none in the training set.
     query
-        Column of the user, or several columns that identify it.
+        Column or columns that identify the query: here the user.
     doc
-        Column of the document id. Among interactions at the same time, the highest ids are last.
+        Column of the document. Among interactions at the same time, the highest ids are last.
 
     Returns
     -------

@@ -77,22 +77,22 @@ def expected_exposure(
         see `pr.discounts`. The paper uses `lambda rank: 0.5 ** (rank - 1)`.
         None: 1 at each of the first k ranks.
     query
-        Column of the query, or several columns that identify it.
+        Column or columns that identify the query.
     doc
-        Column of the document id.
+        Column of the document.
     score
-        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
     label
         Column of the relevance label. A document is relevant to a query if its label is `rel` or
         more in at least one of its rows.
     position
-        Column of the position at which a document was shown, 1 first; replaces `score`.
+        Column of the position, 1 first; replaces `score`.
     run
-        Column of the run. Default: "run" if the table has it. None: there is no such column.
+        Column of the run. Default: "run" if the table has it.
     by
-        Columns that split the table, such as the language.
+        Columns to group by.
     ties
-        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
+        Order of documents with equal scores. "doc" (id descending; default), "doc_ascending" or
         "input".
     rel
         Lowest relevant label. Default: 1.

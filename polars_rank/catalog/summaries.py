@@ -86,9 +86,9 @@ def summary(
     k
         Cutoff, at least 1; None for whole rankings.
     items
-        Table of the catalog, one row per document, with the column `doc` and, for
-        `long_tail_share`, a Boolean column `long_tail`, as `popularity` returns it. None (default):
-        the catalog has only the recommended documents.
+        Table with one row per document: the catalog. For `long_tail_share`, it has a Boolean column
+        `long_tail`, as `popularity` returns it. None (default): the catalog has only the
+        recommended documents.
     doc_groups
         Table of groups of documents, such as their providers: the columns `doc` and `group`, and
         optionally `membership`, a number of 0 or more, by default 1. With `doc_groups`, the result
@@ -103,21 +103,21 @@ def summary(
         see `pr.discounts`. By default 1 at each of the first k ranks, so that exposures are the
         numbers of rankings.
     query
-        Column of the query or the user, or several columns that identify it.
+        Column or columns that identify the query.
     doc
-        Column of the document id, in both tables.
+        Column of the document. All tables have it.
     score
-        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
     position
-        Column of the position at which a document was shown, 1 first; replaces `score`.
+        Column of the position, 1 first; replaces `score`.
     weight
-        Column of the weight of a ranking, such as its traffic: finite numbers of 0 or more.
+        Column of weights, 0 or more. It is the weight of a ranking, such as its traffic.
     run
-        Column of the run. Default: "run" if the table has it. None: there is no such column.
+        Column of the run. Default: "run" if the table has it.
     by
-        Columns that split the table, such as the language.
+        Columns to group by.
     ties
-        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
+        Order of documents with equal scores. "doc" (id descending; default), "doc_ascending" or
         "input".
 
     Returns

@@ -68,9 +68,9 @@ def popularity(
     crossing
         Whether the document at which the share is exceeded is in the "head" or in the "tail".
     query
-        Column of the user or the query, or several columns that identify it.
+        Column or columns that identify the query: here the user.
     doc
-        Column of the document id.
+        Column of the document.
 
     Returns
     -------

@@ -96,13 +96,16 @@ def position_bias(
           with `swap`, in a log of experiments that exchanged the documents of two positions;
         - "em": fit propensities and attractiveness together by expectation-maximization, over all
           pairs that were shown at several positions.
-    query, doc, position, click
-        Names of the columns: the query (its text, not the session), the document, the position
-        (1 = top), and the click (Boolean, 0 or 1). Rows with a null position or click were not
-        shown.
+    query
+        Column or columns that identify the query: its text, not the session.
+    doc
+        Column of the document.
+    position
+        Column of the position, 1 first. Rows with a null position or click were not shown.
+    click
+        Column of clicks. They are Boolean, 0 or 1.
     by
-        Columns that split the log into groups, such as the device. Each group has its own
-        propensities.
+        Columns to group by. Each group has its own propensities.
     pivot
         Position with which others are compared, for "pivot" and for `swap`. With `swap`,
         propensities are relative to the pivot.

@@ -112,18 +112,21 @@ def labels(
         clicks at the same time, the lowest in the ranking is the last. Default: the lowest click
         is the last one, as if users clicked from the top down.
     click
-        For "clicked", "last" and "skip_above": column of clicks, Boolean or a count.
+        Column of clicks. Used by "clicked", "last" and "skip_above".
     dwell
         For "satisfied" and "dwell": numeric column of the seconds that the user spent on the
         document; null or NaN without a click. Convert a Duration with
         `.dt.total_seconds(fractional=True)`.
     position
-        Column of the position at which the document was shown; null if it was not shown. Default:
-        "position", if the table has that column; "last" and "skip_above" need it.
-    query, doc, by
-        For "last" and "skip_above": columns of the query, of the document, and of groups. `query`
-        may be several columns and must identify each ranking that a user saw, such as
-        `query=["query", "session"]`.
+        Column of the position, 1 first. Default: "position" if the table has it; "last" and
+        "skip_above" need it.
+    query
+        Column or columns that identify the query. Used by "last" and "skip_above". It must identify
+        each ranking that a user saw, such as `query=["query", "session"]`.
+    doc
+        Column of the document. Used by "last" and "skip_above".
+    by
+        Columns to group by. Used by "last" and "skip_above".
 
     Returns
     -------

@@ -170,22 +170,20 @@ def estimate(
         The log, one row per document of a ranking, with the scores of the new ranker: a
         LazyFrame, a DataFrame, any other table with an Arrow C stream, or a Spark DataFrame.
     metrics
-        Metrics that are sums over documents: CG, DCG, precision, RBP, ARP, and with "snips" also
-        recall; by name, as metrics, or as expressions that are such sums.
+        Metrics, by name or as expressions. They are sums over documents: CG, DCG, precision, RBP,
+        ARP, and with "snips" also recall, or expressions that are such sums.
     normalize
         "snips" (default) divides the weighted sums by the sum of the weights: the estimate is per
         relevant document and has a lower variance. "ips" divides them by the number of rankings.
     cluster
-        Columns that identify the sampling unit if it is not the ranking; constant within a
+        Columns that identify the sampling unit, such as the user. They are constant within a
         ranking. If rankings are sessions, the interval without `cluster` is for other sessions of
-        the same queries; the interval with `cluster="query"` is for sessions of other queries
-        from the same population, and is wider. A ranking with a null forms its own cluster. With
-        `cluster`, memory grows with the number of clusters.
+        the same queries; with `cluster="query"`, it is for sessions of other queries from the same
+        population, and wider. Memory then grows with the number of clusters.
     baseline
-        The ranker that the others are compared with: a value of the column `run`, or the name of
-        one of the columns of `score`. The rankers are compared on the same rankings of the log,
-        which must have the same labels for all of them. None (default): no comparison. Otherwise,
-        memory grows with the number of rankings.
+        Run that the others are compared with. It is a value of the column `run`, or the name of one
+        of the columns of `score`. The runs are compared on the same rankings of the log, which must
+        have the same labels for all of them. Memory then grows with the number of rankings.
     max_unshown
         Largest share, from 0 to 1, of documents down to the deepest cutoff that may have no label
         because they were never shown. A larger share raises `DataError`.

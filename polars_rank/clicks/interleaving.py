@@ -123,14 +123,17 @@ def team_draft(
     k
         Number of documents to show, at least 1.
     seed
-        Random seed, any integer. Draws are a hash of the seed and the query: the same arguments
-        give the same rankings on every machine, and other queries do not change the ranking of a
-        query.
-    query, doc, score
-        Names of the columns; `query` may be several. Tied scores are ordered by document id
-        descending, as in `rank`.
+        Random seed. Draws are a hash of the seed and the query: the same arguments give the same
+        rankings on every machine, and other queries do not change the ranking of a query.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
+    score
+        Column of the score, higher is better. Tied scores are ordered by document id descending, as
+        in `rank`.
     position
-        Column with positions (1 = top), instead of `score`.
+        Column of the position, 1 first; replaces `score`.
 
     Returns
     -------
@@ -210,14 +213,17 @@ def balanced_interleaving(
     k
         Number of documents to show, at least 1.
     seed
-        Random seed, any integer. Draws are a hash of the seed and the query: the same arguments
-        give the same rankings on every machine, and other queries do not change the ranking of a
-        query.
-    query, doc, score
-        Names of the columns; `query` may be several. Tied scores are ordered by document id
-        descending, as in `rank`.
+        Random seed. Draws are a hash of the seed and the query: the same arguments give the same
+        rankings on every machine, and other queries do not change the ranking of a query.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
+    score
+        Column of the score, higher is better. Tied scores are ordered by document id descending, as
+        in `rank`.
     position
-        Column with positions (1 = top), instead of `score`.
+        Column of the position, 1 first; replaces `score`.
 
     Returns
     -------

@@ -84,27 +84,27 @@ def interleaving_result(
         Column with the ranker that contributed the document; null for other documents, such as
         advertisements.
     click
-        Column of clicks: Boolean, or a count.
+        Column of clicks.
     query
-        Columns that identify a ranking that a user saw, such as the session.
+        Column or columns that identify the query: each ranking that a user saw, such as the
+        session.
     by
-        Columns that split the log into groups. Rankers are compared within each group.
+        Columns to group by. Rankers are compared within each group.
     cluster
-        Columns that identify the sampling unit if it is not the ranking, such as the text of the
-        query or the user; constant within a ranking. Without `cluster`, the result is about other
-        rankings of the same queries and users; with `cluster="user"`, it is about other users from
-        the same population, and the interval is wider. A ranking with a null is its own cluster.
-        With `cluster`, memory grows with the number of rankings.
+        Columns that identify the sampling unit, such as the user. They are constant within a
+        ranking. Without `cluster`, the result is about other rankings of the same queries and
+        users; with `cluster="user"`, it is about other users from the same population, and the
+        interval is wider. Memory then grows with the number of rankings.
     ranks
         For balanced interleaving: mapping from each ranker to the column with its ranks,
         `{"a": "rank_a", "b": "rank_b"}`. The ranker with more clicked documents among its top n
         wins, where n is the lower of the two ranks of the lowest clicked document (Joachims,
         2003). `team` is not read.
     position
-        Column with the position at which a document was shown, required with `ranks` and without
-        duplicates in a ranking. Default: "position", if the log has that column.
+        Column of the position, 1 first. It is required with `ranks`, without duplicates in a
+        ranking. Default: "position" if the log has it.
     confidence
-        Confidence level of the intervals.
+        Confidence level.
 
     Returns
     -------

@@ -94,12 +94,17 @@ def preferences(
         For "last": column with the time of the click, a number or a temporal type. Of several
         clicks at the same time, the lowest in the ranking is the last. Default: the lowest click
         is the last one, as if users clicked from the top down.
-    query, doc, click, position
-        Names of the columns; `query` may be several and must identify each ranking that a user
-        saw: for a log with several sessions per query, `query=["query", "session"]`. A click is
-        Boolean or a count. Documents with a null position were not shown.
+    query
+        Column or columns that identify the query. It must identify each ranking that a user saw:
+        for a log with several sessions per query, `query=["query", "session"]`.
+    doc
+        Column of the document.
+    click
+        Column of clicks.
+    position
+        Column of the position, 1 first.
     by
-        Columns that split the log into groups.
+        Columns to group by.
 
     Returns
     -------

@@ -80,14 +80,17 @@ def click_through_rates(
         Number of grades, 2 or more: the grade of a document is the share of all documents of all
         queries (of the group) that have a lower rate, in equal steps from 0. None (default): the
         label is the rate.
-    query, doc, click
-        Names of the columns; `query` may be several. A click is Boolean or a count, of which
-        numbers above 0 are alike. Rows with a null click are not counted.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
+    click
+        Column of clicks. Rows with a null click are not counted.
     position
-        Column with the position at which the document was shown. Rows with a null position are
-        not counted. Default: "position", if the table has that column.
+        Column of the position, 1 first. Rows with a null position are not counted. Default:
+        "position" if the table has it.
     by
-        Columns that split the log into groups, such as the country.
+        Columns to group by.
 
     Returns
     -------
@@ -175,15 +178,16 @@ def coec(
         queries (of the group) that have a lower COEC, in equal steps from 0. None (default): the
         label is clicks / (clicks + expected clicks), between 0 and 1; it is 1/2 for a document
         with as many clicks as expected.
-    query, doc, click
-        Names of the columns; `query` may be several. A click is Boolean or a count, of which
-        numbers above 0 are alike. Rows with a null click are not counted.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
+    click
+        Column of clicks. Rows with a null click are not counted.
     position
-        Column with the position at which the document was shown. Rows with a null position are
-        not counted.
+        Column of the position, 1 first. Rows with a null position are not counted.
     by
-        Columns that split the log into groups, such as the country. Each group has its own CTR by
-        position.
+        Columns to group by. Each group has its own CTR by position.
 
     Returns
     -------

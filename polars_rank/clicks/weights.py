@@ -61,13 +61,13 @@ def inverse_propensity(
     Parameters
     ----------
     click
-        Column with clicks (Boolean) or rewards of 0 or more, or an expression; null if the
-        document was not shown.
+        Column of clicks. Clicks are Boolean, or rewards of 0 or more; null if the document was not
+        shown. Or an expression.
     propensity
         Column of propensities, an expression, or the DataFrame that `position_bias` returns.
     position
-        Column with the position at which the document was shown; null if it was not shown. Only
-        read if `propensity` is a DataFrame, which must include all positions with a click.
+        Column of the position, 1 first. It is only read if `propensity` is a DataFrame, which must
+        include all positions with a click.
     clip
         Upper bound of the weights, 1 or more; or, if below 1, the lower bound of the propensities:
         20 and 0.05 are equivalent. A bound reduces the variance and adds a bias towards 0. None

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
-from polars_rank._docstrings import described_by
 from polars_rank._params import (
     OWN,
     Names,
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 _PLACE, _DEPTH = OWN + "place", OWN + "depth"
 
 
-@described_by(evaluate)
 @framed
 def movers(
     frame: pl.LazyFrame,
@@ -102,10 +100,9 @@ def movers(
         The metric whose change is measured. For metrics such as `fall_out`, lower values are
         gains.
     baseline
-        The run that the others are compared with.
+        Run that the others are compared with.
     run
-        Column of the run. With several columns of scores, the name of the column that the result
-        has for them.
+        Column of the run.
     n
         Number of queries with the largest gains, and of queries with the largest losses, per run
         and group.
@@ -113,11 +110,20 @@ def movers(
         Number of documents to show for each query, in the order of both rankings. None for one
         row per query, without documents.
     by
-        Columns that split the table.
-    query, doc, score, label, position
-        As in `evaluate`.
+        Columns to group by.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document. If it is None or missing, documents have no ids.
+    score
+        Column of the score, higher is better. "-distance" if lower is better, an expression, or
+        several columns, each of which is a run.
+    label
+        Column of the relevance label. Several columns are judges.
+    position
+        Column of the position, 1 first; replaces `score`.
     keep
-        Columns to keep that are constant within a query, such as its text.
+        Columns to keep in the result. They are constant within a query, such as its text.
     **options
         Definitions, as in `evaluate`: `ties`, `rel`, `unjudged`, `query_set`, `duplicates`,
         `undefined`, `items`, `history` and `conventions`.
@@ -279,7 +285,7 @@ def headroom(
         The long table, one row per document. Judged documents with a null score were not
         retrieved.
     metrics
-        Names of metrics, metrics such as `pr.ndcg(10)`, or expressions.
+        Metrics, by name or as expressions.
     **options
         Options of `evaluate`, such as `run` and `by`. `score` and `label` are single columns.
 

@@ -123,15 +123,17 @@ def overlap(
     p
         Persistence of "rbo", between 0 and 1: the higher, the more lower ranks count.
     run
-        Without `b`: column that identifies the run.
+        Column of the run. Only without `b`.
     baseline
-        Without `b`: the run that the others are compared with.
+        Run that the others are compared with. Only without `b`.
     by
-        Without `b`: columns that split the table.
-    query, doc
-        Columns of the query and the document; the query may be several columns.
+        Columns to group by. Only without `b`.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
     score
-        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
         Without `b`, each of several columns is a run with the name of its column.
     ties
         Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or

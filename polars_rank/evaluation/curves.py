@@ -78,10 +78,9 @@ def pr_curve(
     frame
         Long table: a LazyFrame, a DataFrame, or any other table with Arrow's C stream.
     run
-        Column of the run. None for one curve of all runs. If the table has no column "run", the
-        default means a single run.
+        Column of the run. None for one curve of all runs.
     by
-        Column or columns that split the table. Each group has its own curves.
+        Columns to group by. Each group has its own curves.
     score
         Column of the score, higher is better. Documents with a null score (not retrieved) are never
         found, but they count in recall.
@@ -90,10 +89,12 @@ def pr_curve(
         label, as of a query without documents, do not count.
     rel
         Lowest relevant label. Default: 1.
-    query, doc
-        Columns of the query and the document; by default "query" and "doc" if they exist. They do
-        not change any number, since all rows count. With them, a `RankWarning` reports documents
-        that occur more than once in a ranking, and rankings with several runs.
+    query
+        Column or columns that identify the query. Default: "query" if the table has it. It does not
+        change any number, since all rows count; with `query` and `doc`, a `RankWarning` reports
+        documents that occur more than once in a ranking, and rankings with several runs.
+    doc
+        Column of the document. Default: "doc" if the table has it.
 
     Returns
     -------
@@ -197,7 +198,7 @@ def rank_curve(
     frame
         Long table: a LazyFrame, a DataFrame, or any other table with Arrow's C stream.
     metrics
-        Metrics without a cutoff, by name or as metrics: "ndcg", `pr.recall()`.
+        Metrics, by name or as expressions. They have no cutoff: "ndcg", `pr.recall()`.
     ks
         Cutoffs, such as `range(1, 21)`.
     **options

@@ -105,7 +105,7 @@ def fuse(
     run
         Column of the run.
     query
-        Column of the query, or several columns that identify it.
+        Column or columns that identify the query.
     doc
         Column of the document.
     score
@@ -113,10 +113,10 @@ def fuse(
     label
         Column of the relevance label. The result has it if the table has it.
     by
-        Columns that split the table, such as the day. Runs are fused within each group.
+        Columns to group by. Runs are fused within each group.
     ties
-        Order of documents with equal scores in a run: by id, "doc" (default, descending, as
-        trec_eval) or "doc_ascending", or "input", the order of the rows.
+        Order of documents with equal scores. By id, "doc" (default, descending, as trec_eval) or
+        "doc_ascending", or "input", the order of the rows.
     name
         Name of the fused run.
     keep_runs

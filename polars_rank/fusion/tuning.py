@@ -8,7 +8,6 @@ from typing import Any, Unpack
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names, free, integer, used_twice
 from polars_rank.conventions import (
     POLARS_RANK,
@@ -24,7 +23,7 @@ from polars_rank.evaluation.evaluate import per_query
 from polars_rank.frames.batches import requested
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.fusion.candidates import Candidates, Choices
-from polars_rank.fusion.fuse import columns_of_runs, fuse
+from polars_rank.fusion.fuse import columns_of_runs
 from polars_rank.fusion.procedures import (
     CANDIDATE,
     PROCEDURE,
@@ -64,7 +63,6 @@ _CURVE: dict[str, Any] = {
 }
 
 
-@described_by(fuse)
 @framed_table
 def tune_fusion(
     log: pl.LazyFrame,
@@ -155,21 +153,27 @@ def tune_fusion(
         Return the mean of each candidate over all queries instead. The highest of these means is
         too high: it is the mean of the candidate that fits these queries best, and other queries
         will have a lower one. Report the held-out mean.
-    run, query, doc, score, label
-        As in `fuse`.
+    run
+        Column of the run.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
+    score
+        Column of the score, higher is better.
+    label
+        Column of the relevance label.
     by
-        Columns that split the table, such as the language. Each group is tuned by itself.
+        Columns to group by. Each group is tuned by itself.
     cluster
-        Columns that identify the sampling unit if it is not the query, e.g. user. The queries of a
-        cluster are in the same fold, and intervals are about clusters. A query with a null cluster
-        forms its own cluster.
+        Columns that identify the sampling unit, such as the user. The queries of a cluster are in
+        the same fold, and intervals are about clusters.
     folds
         Number of folds, 2 or more. A hash of the query decides which queries are in which fold, so
         the order of rows does not matter. Not used with `curve`.
     conventions
-        Metric definitions to use, as in `evaluate`. Undefined values must not be "null". They are
-        about the evaluation; the documents of a run with equal scores are ordered by id, as in
-        `fuse`.
+        Metric definitions to use. Undefined values must not be "null". They are about the
+        evaluation; the documents of a run with equal scores are ordered by id, as in `fuse`.
     **definitions
         Fields of `Conventions`, such as `rel=2`. They take precedence over `conventions`.
 

@@ -79,7 +79,7 @@ def collapse(
     frame
         Long table with one row per chunk of a ranking. A chunk without a score was not retrieved.
     doc
-        Column of the document that a chunk belongs to.
+        Column of the document. A chunk belongs to it.
     how
         Score of a document: the "max", "sum" or "mean" of the scores of its retrieved chunks, or
         the score of the "first" of them in the order of rows.
@@ -91,15 +91,15 @@ def collapse(
         Whether to drop documents whose id is that of the query, as in searches for similar
         documents.
     query
-        Column of the query, or several columns that identify it.
+        Column or columns that identify the query.
     score
         Column of the score, higher is better.
     label
         Column of the relevance label. The result has it if the table has it.
     run
-        Column of the run. Default: "run" if the table has it. None: there is no such column.
+        Column of the run. Default: "run" if the table has it.
     by
-        Columns that split the table, such as the language.
+        Columns to group by.
 
     Returns
     -------

@@ -172,18 +172,18 @@ def join_judgments(
         the label may be left out: a table of queries and documents only, or with dates and times
         of them, gets the label 1.
     run
-        Column of the run in `rankings`. Default: "run" if they have it. None: there is no such
-        column. Judgments are shared: each run is joined with all of them.
+        Column of the run in `rankings`. Each run is joined with all judgments.
     by
-        Columns of `rankings` that split it further, such as the day. Each combination of groups
-        and runs in `rankings` is joined with all judgments.
-    query, doc
-        Columns that identify the query and the document, in both tables. `query` may be several
-        columns.
+        Columns to group by in `rankings`. Each combination of groups and runs is joined with all
+        judgments.
+    query
+        Column or columns that identify the query. Both tables have it.
+    doc
+        Column of the document. Both tables have it.
     score
-        Column of scores in `rankings`.
+        Column of the score, higher is better.
     label
-        Column of labels in `judgments`.
+        Column of the relevance label. `judgments` have it.
     subtopic
         Column of `judgments` with the subtopic, if there is a row for each subtopic of a
         document. The result then has one row per document, with the highest label and the columns

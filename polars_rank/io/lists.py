@@ -128,8 +128,8 @@ def from_lists(
         Column with lists of the scores of the retrieved documents, in the order of `retrieved`,
         which may be any. Default: the first document is the best.
     query
-        Column or columns that identify the query. Default: the column ``query``, or the row
-        number from 0 if there is no such column.
+        Column or columns that identify the query. Default: the column ``query``, or the row number
+        from 0 if there is no such column.
 
     Returns
     -------

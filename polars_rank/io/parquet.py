@@ -112,9 +112,12 @@ def scan_log(
         "." or "_" are skipped. A path that exists is never a pattern. A file that several paths
         match is read once. Pipes and files of web servers (http, https) are copied to temporary
         files first.
-    query, run, by
-        Columns that identify rankings, as in `evaluate`. `run` is "run" by default if the log has
-        it.
+    query
+        Column or columns that identify the query.
+    run
+        Column of the run. Default: "run" if the log has it.
+    by
+        Columns to group by.
     layout
         Layout of the rows: "sorted" by `by`, `run` and `query`, "adjacent" (the rows of each
         ranking follow each other), or "shuffled". Default: find out. With "adjacent", 8 bytes of

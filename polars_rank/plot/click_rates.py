@@ -56,18 +56,17 @@ def click_through(
     frame
         A log with clicks, one row per document of a ranking.
     position
-        Column with the position at which the document was shown (1 = top); null if it was not
-        shown.
+        Column of the position, 1 first. Null: the document was not shown.
     click
-        Column of clicks: Boolean, or a count. Rows with a null click are not counted.
+        Column of clicks. Rows with a null click are not counted.
     k
         Last position of the chart.
     run
-        Column of runs; None for one series. A table without the column "run" has one series.
+        Column of the run. None for one series.
     baseline
-        The run that is drawn first, in gray.
+        Run that the others are compared with, drawn first, in gray.
     confidence
-        Confidence level of the Wilson intervals, between 0 and 1.
+        Confidence level. It is that of the Wilson intervals.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 

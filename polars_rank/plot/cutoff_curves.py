@@ -80,9 +80,9 @@ def at_k(
         Cutoffs. Default: 1 to 20 for a log, all cutoffs of a table. For a log, cutoffs beyond the
         longest ranking are omitted.
     baseline
-        The run that is drawn first, in gray.
+        Run that the others are compared with, drawn first, in gray.
     confidence
-        Confidence level of the intervals of `summarize`, between 0 and 1.
+        Confidence level. It is that of the intervals of `summarize`.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
     **options

@@ -74,7 +74,7 @@ def leaderboard(
         - "means": means, with the interval of each run on its own;
         - "ranks": ranks, with the simultaneous intervals `rank_low` to `rank_high`.
     run
-        Column of runs.
+        Column of the run.
 
     Returns
     -------

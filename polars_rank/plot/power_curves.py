@@ -74,21 +74,21 @@ def power(
     metric
         The metric; None if there is only one.
     baseline
-        The run that the others are compared with. Default: all pairs of runs.
+        Run that the others are compared with. Default: all pairs of runs.
     difference
         The difference of means to detect, above 0. Default: the observed one.
     run
-        Column of runs.
+        Column of the run.
     query
-        Columns that identify the query.
+        Column or columns that identify the query.
     weight
-        Column of query weights, 0 or more.
+        Column of weights, 0 or more. It is the weight of a query.
     cluster
-        Columns that identify the sampling unit if it is not the query, e.g. user.
+        Columns that identify the sampling unit, such as the user.
     power
         Power that is drawn as a dashed line, between 1 - `confidence` and 1.
     confidence
-        1 - the significance level of the test, and confidence level of the bands.
+        Confidence level. It is that of the bands; 1 minus it is the significance level of the test.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 

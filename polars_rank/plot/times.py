@@ -77,9 +77,9 @@ def over_time(
     time
         Column of dates, datetimes, numbers, or text with ISO 8601 dates.
     run
-        Column of runs; None for one series. A table without the column "run" has one series.
+        Column of the run. None for one series.
     baseline
-        The run that is drawn first, in gray.
+        Run that the others are compared with, drawn first, in gray.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 

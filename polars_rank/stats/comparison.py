@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._docstrings import described_by
 from polars_rank._params import Names, free, names, number, share, whole_number
 from polars_rank.errors import ArgumentError, number_of, short, warn
 from polars_rank.frames.tables import framed_table, schema_of
@@ -34,7 +33,6 @@ from polars_rank.stats.summary import (
     SLICE_COLUMNS,
     key_series,
     row_texts,
-    summarize,
     warn_of_degrees,
     warn_of_empty,
     warn_of_sampling,
@@ -263,7 +261,6 @@ COMPARISON = (
 
 
 @framed_table
-@described_by(summarize)
 @returning(COMPARISON)
 def compare(
     values: pl.LazyFrame,
@@ -308,37 +305,35 @@ def compare(
     Parameters
     ----------
     values
-        Per-query values of several runs, as `per_query` returns them: one row per query and run,
-        one column per metric. Or the result of `moments` or `merge`.
+        Per-query values, as `per_query` returns them: one row per query and run, one column per
+        metric. Or the result of `moments` or `merge`.
     metrics
-        As in `summarize`.
+        Metrics, by name or as expressions. Default: all columns of floats.
     baseline
-        The run that the others are compared with. Default: all pairs of runs are compared.
+        Run that the others are compared with. Default: all pairs of runs are compared.
     margin
         Size of a difference that does not matter: a number of 0 or above, or a percentage of the
         baseline's mean, such as "2%". With it, a run can be "equivalent" or "not worse".
     run
-        Column of runs.
+        Column of the run.
     query
-        Columns that identify a query.
+        Column or columns that identify the query.
     by
-        As in `summarize`.
+        Columns to group by.
     weight
-        Column of query weights, such as traffic: 0 or more. A query has one weight in all runs.
+        Column of weights, 0 or more. It is the weight of a query.
     cluster
-        Columns that identify the sampling unit if it is not the query, such as user, session or
-        day. A query with a null in one of them is a unit of its own.
+        Columns that identify the sampling unit, such as the user.
     slices
-        Columns that define slices, such as the country of the query. Each of their values has a
-        row, after the row of all queries.
+        Columns that define slices, such as the country of the query.
     min_queries
         Minimum number of queries of a slice. A smaller slice has no interval.
     predictions
         Per-query values from predicted labels, such as those of a language model, for all queries.
         `values` has the values from people's labels for a random sample of these queries, and the
-        differences are then estimates for all queries.
+        differences are estimates for all queries.
     confidence
-        Confidence level, between 0 and 1.
+        Confidence level.
     correction
         Whether to correct intervals and p-values for the number of rows. All intervals of a group,
         or of its slices, then contain the true differences together with probability `confidence`.
@@ -348,7 +343,7 @@ def compare(
         intervals are then wider, and all of them together contain the true difference with
         probability `confidence`.
     details
-        Whether to add columns such as the relative difference and the uncorrected interval.
+        Whether to add columns, such as the relative difference and the uncorrected interval.
 
     Returns
     -------

@@ -30,6 +30,22 @@ def write_junit(
 ) -> None:
     """Write verdicts as JUnit XML, for build servers.
 
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> summary = pr.summarize(pl.DataFrame({"query": range(8), "rr": [1.0, 0.5] * 4}))
+    >>> verdicts = pr.check(summary, ["mean(rr) >= 0.5"])
+    >>> with TemporaryDirectory() as folder:
+    ...     pr.stats.write_junit(verdicts, Path(folder, "verdicts"))
+    ...     print(Path(folder, "verdicts").read_text())
+    <?xml version='1.0' encoding='utf-8'?>
+    <testsuites>
+      <testsuite name="polars_rank" tests="1" failures="0" skipped="0">
+        <testcase classname="all" name="mean(rr) &gt;= 0.5" />
+      </testsuite>
+    </testsuites>
+
     Parameters
     ----------
     verdicts
@@ -39,7 +55,7 @@ def write_junit(
     undecided
         Whether undecided checks "fail" or "pass". Those that pass are marked as skipped.
     overwrite
-        Whether to overwrite an existing file.
+        Whether to replace an existing file.
 
     Raises
     ------
@@ -84,6 +100,19 @@ def junit(verdicts: pl.DataFrame, undecided: str) -> str:
 def write_markdown(verdicts: Any, path: str | Path, *, overwrite: bool = False) -> None:
     """Write verdicts as a Markdown table, for pull requests and job summaries.
 
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> summary = pr.summarize(pl.DataFrame({"query": range(8), "rr": [1.0, 0.5] * 4}))
+    >>> verdicts = pr.check(summary, ["mean(rr) >= 0.5"])
+    >>> with TemporaryDirectory() as folder:
+    ...     pr.stats.write_markdown(verdicts, Path(folder, "verdicts"))
+    ...     print(Path(folder, "verdicts").read_text(), end="")
+    | verdict | rule | where | value | interval | queries |
+    | --- | --- | --- | ---: | :---: | ---: |
+    | pass | mean(rr) >= 0.5 |  | 0.75 | [0.5266, 0.9734] | 8 |
+
     Parameters
     ----------
     verdicts
@@ -91,7 +120,7 @@ def write_markdown(verdicts: Any, path: str | Path, *, overwrite: bool = False) 
     path
         Path of the file.
     overwrite
-        Whether to overwrite an existing file.
+        Whether to replace an existing file.
 
     Raises
     ------
