@@ -89,7 +89,7 @@ def exposure(
     click
         Column of clicks. Default: "click" if the table has it.
     weight
-        Column of weights, 0 or more. It is the weight of a ranking, such as its traffic.
+        Column of weights, 0 or more, such as the traffic of the ranking.
     run
         Column of the run. Default: "run" if the table has it.
     by

@@ -253,15 +253,15 @@ def group_exposure(
     query
         Column or columns that identify the query.
     doc
-        Column of the document. Both tables have it.
+        Column of the document, in both tables.
     score
         Column of the score, higher is better. "-distance" if lower is better, or an expression.
     label
-        Column of the relevance label. The target "relevant" reads it.
+        Column of the relevance label, which the target "relevant" reads.
     position
         Column of the position, 1 first; replaces `score`.
     weight
-        Column of weights, 0 or more. It is the weight of a ranking, such as its traffic.
+        Column of weights, 0 or more, such as the traffic of the ranking.
     run
         Column of the run. Default: "run" if the table has it.
     by
@@ -434,11 +434,11 @@ def awrf(
     query
         Column or columns that identify the query.
     doc
-        Column of the document. Both tables have it.
+        Column of the document, in both tables.
     score
         Column of the score, higher is better. "-distance" if lower is better, or an expression.
     label
-        Column of the relevance label. The target "relevant" reads it.
+        Column of the relevance label, which the target "relevant" reads.
     position
         Column of the position, 1 first; replaces `score`.
     run

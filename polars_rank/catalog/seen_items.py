@@ -61,9 +61,9 @@ def exclude_seen(
         Table of the documents that each user has already seen. It has the columns `query` and
         `doc`, such as the training log. A document may occur more than once.
     query
-        Column or columns that identify the query. Both tables have it.
+        Column or columns that identify the query, in both tables.
     doc
-        Column of the document. Both tables have it.
+        Column of the document, in both tables.
     score
         Column of the score, higher is better.
     label

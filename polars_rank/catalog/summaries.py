@@ -105,13 +105,13 @@ def summary(
     query
         Column or columns that identify the query.
     doc
-        Column of the document. All tables have it.
+        Column of the document, in all tables.
     score
         Column of the score, higher is better. "-distance" if lower is better, or an expression.
     position
         Column of the position, 1 first; replaces `score`.
     weight
-        Column of weights, 0 or more. It is the weight of a ranking, such as its traffic.
+        Column of weights, 0 or more, such as the traffic of the ranking.
     run
         Column of the run. Default: "run" if the table has it.
     by

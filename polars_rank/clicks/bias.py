@@ -148,9 +148,8 @@ def position_bias(
         "pivot" and "adjacent", if the standard error of a position is based on fewer than 50 pairs
         or 10 clicks and is likely too small, or unknown because all pairs have the same ratio of
         click rates. For "randomized", if it is based on fewer than 10 clicks. For "em", if the fit
-        does not converge, if a
-        propensity is at a bound, or if pairs have fewer than 1.5 impressions per position on
-        average.
+        does not converge, if a propensity is at a bound, or if pairs have fewer than 1.5
+        impressions per position on average.
 
     Notes
     -----
@@ -158,20 +157,9 @@ def position_bias(
     whatever the order of its rows. For other logs, and for "em", memory holds one row per (query,
     document, position). All pairs have the same weight, whatever their number of impressions.
 
-    "em" has the smallest errors if pairs have some hundred impressions each. If pairs have only
-    one or two impressions per position, it overestimates the propensities of lower positions, by
-    10% to 130% in simulations: it fits an attractiveness to each pair, and a pair that was clicked
-    at each of its few impressions looks as if every position had been examined.
-
-    The standard error of "randomized" is
-
-    $$\frac{1}{\hat r_1} \sqrt{\frac{\tilde r_k (1 - \tilde r_k)}{n_k} + \hat p_k^2
-    \frac{\tilde r_1 (1 - \tilde r_1)}{n_1}}, \qquad \tilde r = \frac{c + 2}{n + 4}$$
-
-    with c clicks in n impressions, the click-through rate r̂ = c / n, and the propensity p̂. The
-    rates r̃ of Agresti and Coull keep it above 0 where no impression or every impression has a
-    click. In simulations with 10 or more clicks at both positions, 95% intervals contain the true
-    propensity in at least 94% of logs.
+    "em" has the smallest errors if pairs have some hundred impressions each. With only one or two
+    impressions per position, it overestimates the propensities of lower positions. The page "How
+    statistics are computed" of the guide has simulations, and the standard error of "randomized".
 
     No method here separates examination from trust: if users click more at a position because they
     trust its rank, its propensity is higher.
@@ -181,9 +169,7 @@ def position_bias(
     Agarwal et al., Estimating position bias without intrusive interventions, 2019: "pivot",
     "adjacent". Joachims, Swaminathan & Schnabel, Unbiased learning-to-rank with biased feedback,
     2017: `swap`. Chuklin, Markov & de Rijke, Click models for web search, 2015, and Wang et al.,
-    Position bias estimation for unbiased learning to rank in personal search, 2018: "em". Agresti &
-    Coull, Approximate is better than "exact" for interval estimation of binomial proportions, 1998:
-    the standard error of "randomized".
+    Position bias estimation for unbiased learning to rank in personal search, 2018: "em".
     """
     one_of("method", method, get_args(Method))
     pivot, iterations = whole_number("pivot", pivot), whole_number("iterations", iterations)

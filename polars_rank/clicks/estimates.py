@@ -170,8 +170,8 @@ def estimate(
         The log, one row per document of a ranking, with the scores of the new ranker: a
         LazyFrame, a DataFrame, any other table with an Arrow C stream, or a Spark DataFrame.
     metrics
-        Metrics, by name or as expressions. They are sums over documents: CG, DCG, precision, RBP,
-        ARP, and with "snips" also recall, or expressions that are such sums.
+        Metrics, by name or as expressions. They must be sums over documents: CG, DCG, precision,
+        RBP, ARP, and with "snips" also recall, or expressions that are such sums.
     normalize
         "snips" (default) divides the weighted sums by the sum of the weights: the estimate is per
         relevant document and has a lower variance. "ips" divides them by the number of rankings.
@@ -211,9 +211,7 @@ def estimate(
         - `metric`, and the column of the ranker;
         - `mean`, `difference`, `baseline_mean`: the estimates over the rankings of both rankers;
         - `variance`, `low`, `high`, `p_value`: the variance of the difference over rankings or
-          clusters, its 95% interval and the two-sided p-value. If the difference is the same in all
-          n rankings or clusters, the p-value is 2^(1 - n), or 1 if it is 0; the bounds are then
-          null, or the difference itself if the p-value is below 0.05;
+          clusters, its 95% interval and the two-sided p-value;
         - `queries`, `missing`: the number of rankings of both rankers, and of only one of them;
         - `effective`: the effective number of rankings or clusters;
         - `mean_weight`, `effective_sample_size`, `max_weight_share`, `unshown`: as above.
@@ -236,22 +234,12 @@ def estimate(
 
     Notes
     -----
-    The estimate is a ratio of sums Σv / Σd over rankings or clusters of rankings, where d is the
-    sum of the weights for "snips" and the number of rankings for "ips". It is the mean of v / d
-    with the weights d, and its variance and interval are those of `pr.summarize` with these
-    weights: the variance is
+    The estimate is a weighted mean over rankings or clusters, and its variance and interval are
+    those of `pr.summarize` with these weights. The interval of a difference is narrower than the
+    intervals of the runs suggest if both have similar values in the same rankings. The page "How
+    statistics are computed" of the guide has the formulas.
 
-    $$\frac{n}{n - 1} \cdot \frac{\sum_i (v_i - \hat V d_i)^2}{(\sum_i d_i)^2},
-    \qquad n = \frac{(\sum_i d_i)^2}{\sum_i d_i^2}$$
-
-    with the effective number n of rankings or clusters; null if n is 1 or less. Each bound is the
-    wider of the bounds of the t distribution and of Hall's correction for skewness.
-
-    Two rankers have the same d, so their difference is the same ratio with the differences of v.
-    Its interval is narrower than the intervals of the rankers suggest if both have similar values
-    in the same rankings.
-
-    With several metrics, rankers or groups, some differences are significant by chance; correct the
+    With several metrics, runs or groups, some differences are significant by chance; correct the
     p-values for multiple comparisons.
 
     References

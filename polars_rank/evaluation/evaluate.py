@@ -81,7 +81,8 @@ def evaluate(
     by
         Columns to group by. A ranking consists of the rows with the same `by`, `run` and `query`.
     weight
-        Column of weights, 0 or more. It has one value per ranking.
+        Column of weights, 0 or more, such as the traffic of the query. It has one value per
+        ranking.
     align
         Queries to average over if the runs have different ones: "common", those of all runs, or
         "all", those of any run. A missing ranking counts as undefined, its documents as 0, and its

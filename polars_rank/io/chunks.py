@@ -79,7 +79,7 @@ def collapse(
     frame
         Long table with one row per chunk of a ranking. A chunk without a score was not retrieved.
     doc
-        Column of the document. A chunk belongs to it.
+        Column of the document that a chunk belongs to.
     how
         Score of a document: the "max", "sum" or "mean" of the scores of its retrieved chunks, or
         the score of the "first" of them in the order of rows.

@@ -177,13 +177,13 @@ def join_judgments(
         Columns to group by in `rankings`. Each combination of groups and runs is joined with all
         judgments.
     query
-        Column or columns that identify the query. Both tables have it.
+        Column or columns that identify the query, in both tables.
     doc
-        Column of the document. Both tables have it.
+        Column of the document, in both tables.
     score
         Column of the score, higher is better.
     label
-        Column of the relevance label. `judgments` have it.
+        Column of the relevance label in `judgments`.
     subtopic
         Column of `judgments` with the subtopic, if there is a row for each subtopic of a
         document. The result then has one row per document, with the highest label and the columns

@@ -91,8 +91,8 @@ def system_agreement(
     Parameters
     ----------
     values
-        Per-query values, as `per_query` returns them. They are of several runs under several
-        judges: one row per query, run and judge, one column per metric.
+        Per-query values of several runs under several judges, as `per_query` returns them with
+        several labels: one row per query, run and judge, one column per metric.
     metrics
         Metrics, by name or as expressions. Default: all columns of floats. If a lower value of a
         metric is better, the run with the lowest mean is the best.
@@ -107,7 +107,7 @@ def system_agreement(
     by
         Columns to group by.
     weight
-        Column of weights, 0 or more. It is the weight of a query.
+        Column of weights, 0 or more, such as the traffic of the query.
     cluster
         Columns that identify the sampling unit, such as the user.
     confidence

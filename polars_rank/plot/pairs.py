@@ -55,7 +55,7 @@ def differences(
     Parameters
     ----------
     values
-        Per-query values, as `per_query` returns them. They are of several runs.
+        Per-query values of several runs, as `per_query` returns them.
     metric
         The column to draw; None if there is only one metric.
     baseline

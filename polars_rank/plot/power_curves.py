@@ -82,7 +82,7 @@ def power(
     query
         Column or columns that identify the query.
     weight
-        Column of weights, 0 or more. It is the weight of a query.
+        Column of weights, 0 or more, such as the traffic of the query.
     cluster
         Columns that identify the sampling unit, such as the user.
     power

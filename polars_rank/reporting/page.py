@@ -106,8 +106,8 @@ def report(
     log
         The log, one row per document of a ranking, as in `evaluate`.
     metrics
-        Metrics, by name or as expressions. They are means over rankings. The first one determines
-        the headline.
+        Metrics, by name or as expressions. They must be means over rankings. The first one
+        determines the headline.
     run
         Column of the run. None for a log of one run.
     baseline
@@ -121,8 +121,8 @@ def report(
         Columns that define slices, such as the country of the query. The page shows differences
         from the baseline by slice, or means without a baseline.
     weight
-        Column of weights, 0 or more. It has one value per ranking. All means and comparisons use
-        it.
+        Column of weights, 0 or more, such as the traffic of the query. It has one value per
+        ranking. All means and comparisons use it.
     cluster
         Columns that identify the sampling unit, such as the user. They have one value per ranking.
         All intervals and p-values use them.

@@ -321,7 +321,7 @@ def compare(
     by
         Columns to group by.
     weight
-        Column of weights, 0 or more. It is the weight of a query.
+        Column of weights, 0 or more, such as the traffic of the query.
     cluster
         Columns that identify the sampling unit, such as the user.
     slices
@@ -330,18 +330,16 @@ def compare(
         Minimum number of queries of a slice. A smaller slice has no interval.
     predictions
         Per-query values from predicted labels, such as those of a language model, for all queries.
-        `values` has the values from people's labels for a random sample of these queries, and the
-        differences are estimates for all queries.
+        `values` then has those from people's labels for a random sample of these queries.
     confidence
         Confidence level.
     correction
         Whether to correct intervals and p-values for the number of rows. All intervals of a group,
-        or of its slices, then contain the true differences together with probability `confidence`.
-        Use False for one question that was asked in advance.
+        or of its slices, then contain the true differences with probability `confidence`. Use False
+        for one question that was asked in advance.
     repeated
-        Whether the runs will be compared again as new queries arrive, as in a nightly gate. The
-        intervals are then wider, and all of them together contain the true difference with
-        probability `confidence`.
+        Whether the runs will be compared again as new queries arrive. All intervals together then
+        contain the true difference with probability `confidence`, and are wider.
     details
         Whether to add columns, such as the relative difference and the uncorrected interval.
 
@@ -378,29 +376,10 @@ def compare(
     the signs are reversed. With a margin in percent, the interval of the relative difference is
     compared with the margin.
 
-    The interval and the p-value of a row are from the same test. If all values are 0 or 1, it is
-    Tango's score test, which is McNemar's test for a difference of 0. Otherwise, it is the t test,
-    with Hall's correction for skewness where that gives a wider interval. If all differences are 0,
-    the interval is Tango's for this number of queries without a difference, times the range of the
-    metric. If all differences are equal and not 0, the p-value is that of the sign test, and both
-    bounds are the difference.
-
-    The correction is single-step. Let Z be normal with the correlations of the rows, which follow
-    from what each query contributes to them, and z(p) the normal quantile of 1 - p/2. A p-value p
-    becomes P(max abs(Z) ≥ z(p)), and intervals have the level 1 - α with
-    P(max abs(Z) ≥ z(α)) = 1 - `confidence`. Between the metrics of moments, and with `repeated`,
-    the correction is Bonferroni's.
-
-    References
-    ----------
-    Hall, On the removal of skewness by transformation, 1992.
-    Tango, Equivalence test and confidence interval for the difference in proportions for the
-    paired-sample design, 1998.
-    Fieller, Some problems in interval estimation, 1954.
-    Hothorn, Bretz & Westfall, Simultaneous inference in general parametric models, 2008.
-    Angelopoulos, Duchi & Zrnic, PPI++: Efficient prediction-powered inference, 2023.
-    Waudby-Smith et al., Time-uniform central limit theory and asymptotic confidence sequences,
-    2021.
+    The interval and the p-value of a row are from the same test: Tango's score test if all values
+    are 0 or 1, otherwise the t test with Hall's correction for skewness. They are corrected for
+    the number of rows by the correlations of the rows (Hothorn, Bretz & Westfall, 2008). The page
+    "How statistics are computed" of the guide has the formulas and the references.
     """
     share("confidence", confidence)
     whole_number("min_queries", min_queries)

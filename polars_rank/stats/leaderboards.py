@@ -153,19 +153,19 @@ def leaderboard(
     Parameters
     ----------
     values
-        Per-query values, as `per_query` returns them. They are of several runs. Or the result of
-        `moments` without `baseline`, or of `merge`.
+        Per-query values of several runs, as `per_query` returns them. Or the result of `moments`
+        without `baseline`, or of `merge`.
     metrics
         Metrics, by name or as expressions. Default: all columns of floats.
     run
         Column of the run.
     query
-        Column or columns that identify the query. It identifies a query within a task.
+        Column or columns that identify the query within its task.
     by
         Columns to group by: tasks, such as the data set or the language. Runs are then ranked by
         the mean of their task means.
     weight
-        Column of weights, 0 or more. It is the weight of a query, or with `by` of a task.
+        Column of weights, 0 or more: of the query, or with `by` of the task.
     cluster
         Columns that identify the sampling unit, such as the user. Use ``cluster="query"`` if tasks
         share their queries, as in several languages.

@@ -85,7 +85,7 @@ def moments(
     by
         Columns to group by, such as days, whose moments can be merged later.
     weight
-        Column of weights, 0 or more. It is the weight of a query.
+        Column of weights, 0 or more, such as the traffic of the query.
     cluster
         Columns that identify the sampling unit, such as the user. All rows of a unit must be in the
         same part.

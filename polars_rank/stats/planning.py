@@ -140,7 +140,7 @@ def power(
     by
         Columns to group by.
     weight
-        Column of weights, 0 or more. It is the weight of a query.
+        Column of weights, 0 or more, such as the traffic of the query.
     cluster
         Columns that identify the sampling unit, such as the user. Not with `width` and `n`.
     confidence

@@ -180,26 +180,25 @@ def summarize(
     metrics
         Metrics, by name or as expressions. Default: all columns of floats.
     run
-        Column of the run. Each run is summarized.
+        Column of the run, each of which is summarized.
     query
         Column or columns that identify the query.
     by
         Columns to group by.
     weight
-        Column of weights, 0 or more. It is the weight of a query.
+        Column of weights, 0 or more, such as the traffic of the query.
     cluster
         Columns that identify the sampling unit, such as the user.
     slices
         Columns that define slices, such as the country of the query.
     predictions
         Per-query values from predicted labels, such as those of a language model, for all queries.
-        `values` has the values from people's labels for a random sample of these queries, and the
-        means are estimates for all queries.
+        `values` then has those from people's labels for a random sample of these queries.
     confidence
         Confidence level.
     repeated
-        Whether the means will be computed again as new queries arrive. The intervals are then
-        wider, and all of them together contain the true mean with probability `confidence`.
+        Whether the means will be computed again as new queries arrive. All intervals together then
+        contain the true mean with probability `confidence`, and are wider.
     details
         Whether to add columns, such as the standard error and the method of the interval.
 
