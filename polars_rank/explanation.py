@@ -142,7 +142,7 @@ def explain(
     conventions
         Metric definitions to use. A preset, a `Conventions`, or a dictionary of its fields.
     **definitions
-        Fields of `Conventions`, such as `ties="expected"`. They take precedence over `conventions`.
+        Fields of `Conventions`, which take precedence over `conventions`.
 
     Returns
     -------

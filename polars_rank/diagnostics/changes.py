@@ -125,8 +125,8 @@ def movers(
     keep
         Columns to keep in the result. They are constant within a query, such as its text.
     **options
-        Definitions, as in `evaluate`: `ties`, `rel`, `unjudged`, `query_set`, `duplicates`,
-        `undefined`, `items`, `history` and `conventions`.
+        Options of `evaluate` other than columns: `conventions` and its fields, such as `ties` and
+        `rel`, `items` and `history`.
 
     Returns
     -------

@@ -149,8 +149,8 @@ def fuse(
 
     Notes
     -----
-    A document that occurs twice in a ranking counts once, at its best rank. A run takes part in the
-    queries for which it has rows: in a query that one run has alone, the others count neither as
+    A document that occurs twice in a ranking counts once, at its best rank. Only the runs that have
+    rows for a query are fused: in a query that one run has alone, the others count neither as
     missing nor with their weight. A row without a document says that a run found nothing.
 
     Fused scores depend only on the documents of the query: if the rows of each query are adjacent,

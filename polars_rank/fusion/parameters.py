@@ -116,11 +116,11 @@ class Fusion:
     -----
     Methods read ranks or scores; scores of runs with different scales need `normalize`.
 
-    A document that occurs twice in a ranking counts once, at its best rank. A run takes part in the
-    queries for which it has rows: in a query that one run has alone, the others count neither as
+    A document that occurs twice in a ranking counts once, at its best rank. Only the runs that have
+    rows for a query are fused: in a query that one run has alone, the others count neither as
     missing nor with their weight. A row without a document says that a run found nothing.
 
-    A run with weight 0 takes part, as in ranx and OpenSearch: it counts in m, and its documents
+    A run with weight 0 is fused, too, as in ranx and OpenSearch: it counts in m, and its documents
     remain candidates. If no other run retrieved them, their fused score is 0 (for Borda counts,
     that of missing documents). With "rrf", they follow all documents of the other runs; with
     "zscore", they precede documents with negative scores. To leave a run out, drop its rows.

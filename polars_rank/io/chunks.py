@@ -121,9 +121,9 @@ def collapse(
 
     Notes
     -----
-    With "max" and "first", documents do not profit from being long. With "sum", they do: each
-    retrieved chunk counts. A ranking whose documents are all dropped remains as a row without a
-    document, so that it counts in means.
+    "sum" favors long documents, because every retrieved chunk counts; "max" and "first" do not. A
+    ranking whose documents are all dropped remains as a row without a document, so that it counts
+    in means.
 
     References
     ----------

@@ -168,9 +168,8 @@ def join_judgments(
         columns are kept.
     judgments
         Table of judged documents, with a query, a document, and a label in each row. Other
-        columns are kept. If all judged documents are relevant, such as items that were bought,
-        the label may be left out: a table of queries and documents only, or with dates and times
-        of them, gets the label 1.
+        columns are kept. Without a label column, every row is relevant (label 1), as for purchases;
+        all other columns must then be dates or times.
     run
         Column of the run in `rankings`. Each run is joined with all judgments.
     by

@@ -158,7 +158,7 @@ def report(
         "position", such as `{"query": "qid", "doc": "item"}`. They are those of `evaluate`, with
         its defaults.
     **definitions
-        Fields of `Conventions`, such as `ties="expected"`, as in `evaluate`.
+        Fields of `Conventions`, which take precedence over `conventions`.
 
     Returns
     -------
