@@ -34,8 +34,8 @@ def write_junit(
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> summary = pr.summarize(pl.DataFrame({"query": range(8), "rr": [1.0, 0.5] * 4}))
-    >>> verdicts = pr.check(summary, ["mean(rr) >= 0.5"])
+    >>> values = pl.DataFrame({"query": range(8), "rr": [1.0, 0.5] * 4})
+    >>> verdicts = pr.check(pr.summarize(values), ["mean(rr) >= 0.5"])
     >>> with TemporaryDirectory() as folder:
     ...     pr.stats.write_junit(verdicts, Path(folder, "verdicts"))
     ...     print(Path(folder, "verdicts").read_text())
@@ -104,8 +104,8 @@ def write_markdown(verdicts: Any, path: str | Path, *, overwrite: bool = False) 
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> summary = pr.summarize(pl.DataFrame({"query": range(8), "rr": [1.0, 0.5] * 4}))
-    >>> verdicts = pr.check(summary, ["mean(rr) >= 0.5"])
+    >>> values = pl.DataFrame({"query": range(8), "rr": [1.0, 0.5] * 4})
+    >>> verdicts = pr.check(pr.summarize(values), ["mean(rr) >= 0.5"])
     >>> with TemporaryDirectory() as folder:
     ...     pr.stats.write_markdown(verdicts, Path(folder, "verdicts"))
     ...     print(Path(folder, "verdicts").read_text(), end="")
