@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import polars as pl
@@ -188,33 +189,32 @@ class Columns(NamedTuple):
         # The default column of runs may have a role that identifies rankings without runs.
         taken = {*roles.get("query", ()), *roles.get("sample", ())} & {RUN}
         known = {*schema} - taken
-        absent = {r for r in optional if roles.get(r) == (r,) and r not in known}
+        absent = {role for role in optional if roles.get(role) == (role,) and role not in known}
         roles |= dict.fromkeys(absent, ())
-        for role, named in roles.items():
-            kind, value = ROLES.get(role, Role()), given[role]
-            may_be_none = role in absent or (value is None and role in optional)
-            if kind.is_needed and not named and not may_be_none:
+        for role, value in given.items():
+            kind, may_be_none = ROLES.get(role, Role()), value is None and role in optional
+            if kind.is_needed and not roles[role] and role not in absent and not may_be_none:
                 what = "at least one column" if kind.is_several else "a column"
                 raise ArgumentError(
                     f"`{parameter_of[role]}` must name {what}; found {short(value)}"
                 )
         _check_distinct({parameter_of[role]: named for role, named in roles.items()})
-        used = {name: role for role, named in roles.items() for name in named}
-        for name, role in used.items():
-            _check_column(role, parameter_of[role], name, schema, table)
-        own = {OWN + "score", *(name for name, dtype in schema.items() if dtype == NUMBERED)}
+        for role, named in roles.items():
+            for name in named:
+                _check_column(role, parameter_of[role], name, schema, table)
+        others = [name for name in schema if name not in chain(*roles.values())]
         if "score" in given:  # other tables may be internal
-            for name in schema:
-                if name.startswith(OWN) and name not in used.keys() | own:
+            for name in others:
+                internal = name == OWN + "score" or schema[name] == NUMBERED
+                if name.startswith(OWN) and not internal:
                     raise own_name(name)
         looks = RUNS | IDS if given.get("doc") is not None and not roles["doc"] else RUNS
-        unnamed = (name for name in schema if name not in used and name.lower() in looks)
         run, doc, score, label = (next(iter(roles.get(role, ())), None) for role in _SINGLE)
         by = roles.get("by", ())
         return cls(
             roles.get("query", ()), by if run is None or run in by else (*by, run), doc,
             score or "", label or "", schema,
-            tuple(name for name in unnamed if not schema[name].is_nested()),
+            tuple(n for n in others if n.lower() in looks and not schema[n].is_nested()),
             label_parameter=parameters.get("label", "label"), run=run, roles=roles,
         )  # fmt: skip
 
