@@ -423,5 +423,6 @@ def check_type(parameter: str, column: str, dtype: pl.DataType, kind: Kind) -> N
     else:
         return
     if isinstance(dtype, (pl.List, pl.Array)):
-        remedy = "convert it to text" if parameter in ("by", "run") else _LIST_REMEDY
+        of_documents = kind == "number" or parameter in ("doc", "query")
+        remedy = _LIST_REMEDY if of_documents else "convert it to text"
     raise SchemaError(f"{described(parameter, column)} {problem}; {remedy}")

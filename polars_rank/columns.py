@@ -85,6 +85,8 @@ _MAY_SHARE_COLUMN = (
     {"by", "position"},
     {"by", "run"},
     {"doc", "keep"},
+    {"label", "keep"},
+    {"score", "keep"},
     {"score", "label"},
     {"cluster", "query"},
     {"cluster", "by"},

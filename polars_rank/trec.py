@@ -103,7 +103,7 @@ def write_run(
     retrieved = rows.filter(col(score).is_not_null()).with_columns(
         col(query).cast(pl.String).alias(_QUERY),
         col(doc).cast(pl.String).alias(_DOC),
-        col(score).alias(_SCORE),
+        columns.number(score).alias(_SCORE),
         (col("run") if columns.run else pl.lit("polars_rank" if tag is None else tag)).alias(_TAG),
     )
     checks, remedies = _checks([_QUERY, _DOC, _TAG], _SCORE)
@@ -189,7 +189,7 @@ def write_qrels(
     rows = lazy(judgments, "judgments")
     schema = schema_of(rows)
     roles = {"query": query, "doc": doc, "label": label}
-    Columns.find(schema, roles, table="`judgments`")
+    columns = Columns.find(schema, roles, table="`judgments`")
     subtopic = col("subtopic") if "subtopic" in schema else pl.lit("0")
     keys = [_QUERY, _SUBTOPIC, _DOC]
     checks, remedies = _checks(keys, _LABEL)
@@ -204,7 +204,7 @@ def write_qrels(
             col(query).cast(pl.String).alias(_QUERY),
             subtopic.cast(pl.String).alias(_SUBTOPIC),
             col(doc).cast(pl.String).alias(_DOC),
-            col(label).alias(_LABEL),
+            columns.number(label).alias(_LABEL),
         )
         .with_columns(failed(checks, "row"))
     )

@@ -68,7 +68,7 @@ def evaluate(
     query
         Column or columns that identify the query.
     doc
-        Column of the document. If it is None or missing, documents have no ids.
+        Column of the document. If it is None, or "doc" is missing, documents have no ids.
     score
         Column of the score, higher is better. "-distance" if lower is better, an expression, or
         several columns, each of which is a run.
@@ -207,7 +207,7 @@ def per_query(
     query
         Column or columns that identify the query.
     doc
-        Column of the document. If it is None or missing, documents have no ids.
+        Column of the document. If it is None, or "doc" is missing, documents have no ids.
     score
         Column of the score, higher is better. "-distance" if lower is better, an expression, or
         several columns, each of which is a run.

@@ -101,7 +101,7 @@ def rank(
     query
         Column or columns that identify the query.
     doc
-        Column of the document. If it is None or missing, documents have no ids.
+        Column of the document. If it is None, or "doc" is missing, documents have no ids.
     score
         Column of the score, higher is better. "-distance" if lower is better, an expression, or
         several columns, each of which is a run. The result has the rows of all runs.

@@ -210,15 +210,12 @@ def tune_fusion(
 
     Notes
     -----
-    All procedures are evaluated on the same queries, with the same judgments: a run without rows
-    for a query has retrieved nothing for it. A run with weight 0 still contributes its documents,
-    with score 0; to compare with a fusion that leaves the run out, drop its rows. Of candidates
-    with equal means, the first is chosen.
+    All procedures are evaluated on the same queries: a run without rows for a query has retrieved
+    nothing for it. A run with weight 0 still contributes its documents, with score 0; to compare
+    with a fusion that leaves the run out, drop its rows.
 
-    The folds are correlated, because the queries of each fold take part in the choice for the
-    others. The intervals and the p-value of "tuned" are corrected for that, as proposed by Nadeau &
-    Bengio. The page "How statistics are computed" of the guide has the correction, and how often
-    the intervals are right.
+    The intervals and the p-value of "tuned" are corrected for the correlation of the folds, as
+    proposed by Nadeau & Bengio; see the page "How statistics are computed" of the guide.
 
     References
     ----------

@@ -334,9 +334,8 @@ def compare(
     confidence
         Confidence level.
     correction
-        Whether to correct intervals and p-values for the number of rows. All intervals of a group,
-        or of its slices, then contain the true differences with probability `confidence`. Use False
-        for one question that was asked in advance.
+        Whether to correct intervals and p-values for the number of rows, so that all of a group, or
+        of its slices, hold together. Use False for one question that was asked in advance.
     repeated
         Whether the runs will be compared again as new queries arrive. All intervals together then
         contain the true difference with probability `confidence`, and are wider.
@@ -377,9 +376,8 @@ def compare(
     compared with the margin.
 
     The interval and the p-value of a row are from the same test: Tango's score test if all values
-    are 0 or 1, otherwise the t test with Hall's correction for skewness. They are corrected for
-    the number of rows by the correlations of the rows (Hothorn, Bretz & Westfall, 2008). The page
-    "How statistics are computed" of the guide has the formulas and the references.
+    are 0 or 1, otherwise the t test with Hall's correction for skewness. The page "How statistics
+    are computed" of the guide has the tests, the correction and the references.
     """
     share("confidence", confidence)
     whole_number("min_queries", min_queries)
