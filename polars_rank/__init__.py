@@ -41,6 +41,9 @@ Definitions:
 Submodules: `stats`, `diagnostics`, `clicks`, `catalog`, `judges`, `plot`, `trec`, `datasets`,
 `errors`.
 
+Parameters that functions share, such as `run`, `by` and `cluster`, mean the same in all of them.
+The page "Parameters" of the guide explains them.
+
 Importing the package adds the namespace `.ranking` (class `Ranking`) to DataFrame and LazyFrame,
 with functions and metrics as methods.
 """

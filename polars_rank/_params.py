@@ -332,8 +332,8 @@ def whole_number(name: str, value: Any) -> int:
     return integer(name, value, 1, MAX_DOCUMENTS)
 
 
-#: Kinds of columns: numbers, one id per row, and any values that Polars can compare.
-Kind: TypeAlias = Literal["number", "id", "value"]
+#: Kinds of columns: numbers, and one id per row.
+Kind: TypeAlias = Literal["number", "id"]
 
 #: The remedy for a table with one row per query.
 _LIST_REMEDY = "use from_lists to turn one row per query into one row per document"
@@ -381,66 +381,6 @@ def used_twice(column: str, parameter: str, other: str) -> ArgumentError:
     )
 
 
-#: Pairs of parameters that may name the same column. With the labels as scores, for example,
-#: rankings are ideal.
-_MAY_SHARE_COLUMN = (
-    {"by", "position"},
-    {"by", "run"},
-    {"score", "label"},
-    {"cluster", "query"},
-    {"cluster", "by"},
-    {"slices", "query"},
-)
-
-
-def check_distinct(columns: Mapping[str, Sequence[str]]) -> None:
-    """Raise `ArgumentError` if two parameters name the same column.
-
-    `columns` maps parameters to their columns.
-    """
-    parameters: dict[str, str] = {}
-    for parameter, names in columns.items():
-        for name in names:
-            other = parameters.setdefault(name, parameter)
-            if other != parameter and {other, parameter} not in _MAY_SHARE_COLUMN:
-                raise used_twice(name, other, parameter)
-
-
-def find_columns(
-    schema: pl.Schema,
-    parameters: Mapping[str, Names | None],
-    *,
-    numbers: Sequence[str] = (),
-    ids: Sequence[str] = (),
-    table: str = "",
-) -> dict[str, tuple[str, ...]]:
-    """Return the columns of each parameter; raise `SchemaError` if one is missing.
-
-    The columns of the parameters in `numbers` must be numeric, those of the parameters in `ids`
-    must be ids. Two parameters must not name the same column.
-    """
-    columns = {parameter: names(parameter, value) for parameter, value in parameters.items()}
-    kinds: dict[str, Kind] = {**dict.fromkeys(numbers, "number"), **dict.fromkeys(ids, "id")}
-    for parameter, named in columns.items():
-        for column in named:
-            check_column(parameter, column, schema, kinds.get(parameter), table)
-    check_distinct(columns)
-    return columns
-
-
-def check_column(
-    parameter: str, column: str, schema: pl.Schema, kind: Kind | None = None, table: str = ""
-) -> None:
-    """Raise `SchemaError` unless the column of a parameter exists and is of a kind."""
-    if not isinstance(column, str):
-        raise ArgumentError(f"`{parameter}` must be the name of a column; found {short(column)}")
-    if column not in schema:
-        raise missing_column(f"`{parameter}`", column, schema, table)
-    check_name(column)
-    if kind is not None:
-        check_type(parameter, column, schema[column], kind)
-
-
 def missing_column(
     parameter: str, column: str, schema: Iterable[str], table: str = "", advice: str = ""
 ) -> SchemaError:
@@ -453,12 +393,6 @@ def missing_column(
         f"column {column!r} ({parameter}) not found; available{table and f' in {table}'}: "
         f"{', '.join(map(repr, available)) or 'no columns'}.{advice or hint(column, available)}"
     )
-
-
-def check_reads(parameter: str, expression: pl.Expr, schema: pl.Schema) -> None:
-    """Raise `SchemaError` if the schema lacks a column that an expression reads."""
-    for name in expression.meta.root_names():
-        check_column(parameter, name, schema)
 
 
 def check_name(column: str) -> None:
@@ -484,10 +418,11 @@ def check_type(parameter: str, column: str, dtype: pl.DataType, kind: Kind) -> N
             remedy = "convert it to seconds"
         elif dtype.is_temporal():
             remedy += ", or replace it with a test such as .is_not_null()"
-    elif kind == "id" and dtype.is_nested() and not isinstance(dtype, pl.Struct):
+    elif dtype.is_nested() and not isinstance(dtype, pl.Struct):
         problem, remedy = f"must have one id per row; found {dtype}", "use a column of ids"
     else:
         return
     if isinstance(dtype, (pl.List, pl.Array)):
-        remedy = _LIST_REMEDY
+        of_documents = kind == "number" or parameter in ("doc", "query")
+        remedy = _LIST_REMEDY if of_documents else "convert it to text"
     raise SchemaError(f"{described(parameter, column)} {problem}; {remedy}")

@@ -1,25 +1,23 @@
-"""Columns of a log: query, document, score and label, checked against the schema."""
+"""Columns of tables: which column plays which role, checked against the schema."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
 
 import polars as pl
 
 from polars_rank._params import (
     OWN,
     Kind,
-    Names,
-    check_column,
-    check_distinct,
-    check_reads,
-    find_columns,
+    check_name,
+    check_type,
     missing_column,
     names,
-    some_names,
+    used_twice,
 )
-from polars_rank.errors import ArgumentError
+from polars_rank.errors import ArgumentError, short
 from polars_rank.frames.batches import NUMBERED
 from polars_rank.frames.tables import own_name, schema_of
 
@@ -54,54 +52,53 @@ IDS = frozenset({
 POSITIONS = ("position", "rank", "pos", "place")
 
 
-def default_column(name: str | None, default: str, schema: pl.Schema) -> str | None:
-    """Return the column of a parameter; None for the default one if the table does not have it."""
-    return None if name == default and default not in schema else name
+#: Roles that have at most one column.
+_SINGLE = (RUN, "doc", "score", "label")
 
 
-def run_column(
-    schema: pl.Schema, run: str | None, *, required: bool = False, taken: Iterable[str] = ()
-) -> str | None:
-    """Return the column of runs, checked; None if there is none.
+class Role(NamedTuple):
+    """What the columns of a parameter contain, and how many there may be.
 
-    Unless it is `required`, the default column may be missing, or be one of the columns `taken` by
-    other parameters.
+    The default column of a role has the name of the role.
     """
-    if run is None and required:
-        raise ArgumentError("`run` must name the column of the runs; found None")
-    if run == RUN and not required and (RUN not in schema or RUN in taken):
-        return None
-    if isinstance(run, str) and run not in schema:
-        other = next((name for name in schema if name.lower() in RUNS), None)
-        remedy = "omit `run`" if other == RUN else f"pass run={other!r}"
-        advice = f" If {other!r} identifies the runs, {remedy}" if other else ""
-        raise missing_column("`run`", run, schema, advice=advice)
-    if run is not None:
-        check_column("run", run, schema)
-    return run
+
+    kind: Kind | None = None
+    is_several: bool = False
+    is_needed: bool = False
 
 
-def with_run(by: Sequence[str], run: str | None) -> tuple[str, ...]:
-    """Return the columns of groups with that of runs, which is the last if `by` lacks it."""
-    return (*by, run) if run is not None and run not in by else (*by,)
+#: Roles by the parameters that name their columns; other parameters name columns of any type.
+ROLES: Mapping[str, Role] = {
+    **dict.fromkeys(("doc", "judge", "run", "team"), Role("id", is_needed=True)),
+    **dict.fromkeys(("group", "query"), Role("id", is_several=True, is_needed=True)),
+    **dict.fromkeys(("by", "cluster", "sample"), Role("id", is_several=True)),
+    **dict.fromkeys(
+        ("click", "dwell", "human", "label", "metrics", "position", "predicted_label",
+         "probability", "propensity", "score"),
+        Role("number", is_needed=True),
+    ),
+    **dict.fromkeys(("membership", "ranks", "sums", "weight"), Role("number")),
+}  # fmt: skip
 
-
-def groups_of(
-    schema: pl.Schema, by: Names | None, run: str | None, taken: Iterable[str] = ()
-) -> tuple[str, ...]:
-    """Return the columns of groups with that of runs, as `run_column` finds it."""
-    return with_run(names("by", by), run_column(schema, run, taken=taken))
-
-
-def without_run(by: Sequence[str], run: str | None) -> tuple[str, ...]:
-    """Return the columns of groups without that of runs."""
-    return tuple(name for name in by if name != run)
+#: Roles that may have the same column. With the labels as scores, for example, rankings are ideal.
+_MAY_SHARE_COLUMN = (
+    {"by", "position"},
+    {"by", "run"},
+    {"doc", "keep"},
+    {"label", "keep"},
+    {"score", "keep"},
+    {"score", "label"},
+    {"cluster", "query"},
+    {"cluster", "by"},
+    {"slices", "query"},
+)
 
 
 class Columns(NamedTuple):
     """Names of the columns in one frame, checked against its schema."""
 
     query: tuple[str, ...]
+    #: The columns of groups with that of runs, which is the last if the parameter lacks it.
     by: tuple[str, ...]
     doc: str | None
     score: str
@@ -109,17 +106,23 @@ class Columns(NamedTuple):
     schema: pl.Schema
     #: Columns that no parameter names and that look like document ids or runs.
     unnamed: tuple[str, ...] = ()
-    #: The parameter that the scores come from: "score", "scores", or "position".
+    #: The parameters that the scores and the labels come from.
     score_parameter: str = "score"
-    #: The parameter that names the labels: "label" or "labels".
     label_parameter: str = "label"
     #: The column of runs, one of `by`, if there is one.
     run: str | None = None
+    #: The columns of all roles.
+    roles: Mapping[str, tuple[str, ...]] = {}
 
     @property
     def placed(self) -> bool:
         """Whether the score is computed from positions at which documents were shown."""
         return self.score_parameter == "position"
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The columns of groups without that of runs."""
+        return without_run(self.by, self.run)
 
     @property
     def keys(self) -> list[str]:
@@ -136,19 +139,18 @@ class Columns(NamedTuple):
         """Whether a row has a document. With ids, rows of rankings without documents have no id."""
         return pl.lit(value=True) if self.doc is None else pl.col(self.doc).is_not_null()
 
-    def check(self, parameter: str, names: Sequence[str], kind: Kind | None = None) -> None:
-        """Raise an error unless the columns of another parameter are suitable and unused."""
-        for name in names:
-            check_column(parameter, name, self.schema, kind)
-        self.check_other(parameter, names)
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The parameter that names each column."""
+        return {name: role for role, named in self.roles.items() for name in named}
 
-    def check_other(self, parameter: str, names: Sequence[str]) -> None:
-        """Raise `ArgumentError` if another parameter names one of these columns."""
-        run = [] if self.run is None else [self.run]
-        by = without_run(self.by, self.run)
-        roles = {"query": self.query, "run": run, "by": by, "doc": [self.doc] if self.doc else []}
-        values = {self.score_parameter: [self.score], self.label_parameter: [self.label]}
-        check_distinct({**roles, **values, parameter: names})
+    def one(self, role: str) -> str | None:
+        """Return the column of a role that has at most one."""
+        return next(iter(self.roles.get(role, ())), None)
+
+    def check_unused(self, parameter: str, names: Sequence[str]) -> None:
+        """Raise `ArgumentError` if one of these columns of another table has a role."""
+        _check_distinct({**self.roles, parameter: names})
 
     def number(self, name: str) -> pl.Expr:
         """Return a score or label column as integers or floats."""
@@ -166,92 +168,147 @@ class Columns(NamedTuple):
     def find(
         cls,
         schema: pl.Schema,
+        given: Mapping[str, Any],
         *,
-        query: Names | None,
-        doc: str | None,
-        score: str,
-        label: str,
-        by: Names | None,
-        run: str | None = None,
-        score_parameter: str = "score",
-        label_parameter: str = "label",
-        needs_ids: bool = True,
+        optional: Collection[str] = (RUN,),
+        parameters: Mapping[str, str] = {},
+        table: str = "",
     ) -> Columns:
-        """Return the columns of parameters; raise `SchemaError` for missing or unsuitable ones.
+        """Return the columns that parameters name, by role.
 
-        `run_column` finds the column of runs, which is the last of `by` unless `by` names it. If
-        `needs_ids` is false, a table without the column "doc" may have documents without ids.
+        The table may lack the default columns of `optional` roles. `parameters` maps roles to their
+        parameters if these have other names, and `table` is the name of the table in errors.
+
+        Raises
+        ------
+        SchemaError
+            For a missing column, or one of an unsuitable type.
+        ArgumentError
+            For a needed role without a column, and a column of two roles.
         """
-        if not needs_ids and doc is not None and default_column(doc, "doc", schema) is None:
-            doc, looks = None, RUNS | IDS
-        else:
-            looks = RUNS
-        run = run_column(schema, run, taken=names("query", query))
-        columns = find_columns(
-            schema,
-            {
-                "run": run,
-                "by": by,
-                "query": None if query is None else some_names("query", query),
-                "doc": doc,
-                score_parameter: score,
-                label_parameter: label,
-            },
-            numbers=(score_parameter, label_parameter),
-            ids=("query", "by", "run", "doc"),
-        )
-        queries, groups = columns["query"], with_run(columns["by"], run)
-        named = {name for of_parameter in columns.values() for name in of_parameter}
-        # The only columns with internal names are those that polars_rank has added.
-        own = {OWN + "score", *(name for name, dtype in schema.items() if dtype == NUMBERED)}
-        for name in schema:
-            if name.startswith(OWN) and name not in named | own:
-                raise own_name(name)
-        unnamed = tuple(
-            name
-            for name, dtype in schema.items()
-            if name not in named and name.lower() in looks
-            if not dtype.is_nested()
-        )
+        parameter_of = {role: parameters.get(role, role) for role in given}
+        roles = {role: names(parameter_of[role], value) for role, value in given.items()}
+        # The default column of runs may have a role that identifies rankings without runs.
+        taken = {*roles.get("query", ()), *roles.get("sample", ())} & {RUN}
+        known = {*schema} - taken
+        absent = {role for role in optional if roles.get(role) == (role,) and role not in known}
+        roles |= dict.fromkeys(absent, ())
+        for role, value in given.items():
+            kind, may_be_none = ROLES.get(role, Role()), value is None and role in optional
+            if kind.is_needed and not roles[role] and role not in absent and not may_be_none:
+                what = "at least one column" if kind.is_several else "a column"
+                raise ArgumentError(
+                    f"`{parameter_of[role]}` must name {what}; found {short(value)}"
+                )
+        _check_distinct({parameter_of[role]: named for role, named in roles.items()})
+        for role, named in roles.items():
+            for name in named:
+                _check_column(role, parameter_of[role], name, schema, table)
+        others = [name for name in schema if name not in chain(*roles.values())]
+        if "score" in given:  # other tables may be internal
+            for name in others:
+                internal = name == OWN + "score" or schema[name] == NUMBERED
+                if name.startswith(OWN) and not internal:
+                    raise own_name(name)
+        looks = RUNS | IDS if given.get("doc") is not None and not roles["doc"] else RUNS
+        run, doc, score, label = (next(iter(roles.get(role, ())), None) for role in _SINGLE)
+        by = roles.get("by", ())
         return cls(
-            queries, groups, doc, score, label, schema, unnamed, score_parameter, label_parameter,
-            run,
+            roles.get("query", ()), by if run is None or run in by else (*by, run), doc,
+            score or "", label or "", schema,
+            tuple(n for n in others if n.lower() in looks and not schema[n].is_nested()),
+            label_parameter=parameters.get("label", "label"), run=run, roles=roles,
         )  # fmt: skip
 
+    @classmethod
+    def read(
+        cls,
+        log: pl.LazyFrame,
+        given: Mapping[str, Any],
+        *,
+        optional: Collection[str] = (RUN, "label"),
+        parameters: Mapping[str, str] = {},
+    ) -> tuple[pl.LazyFrame, Columns]:
+        """Return a log with columns of scores and labels, and its columns, as `find` does.
 
-def scored(
-    log: pl.LazyFrame, score: Score, position: str | None, parameter: str = "score"
-) -> tuple[pl.LazyFrame, str]:
-    """Return the log and its column of scores, higher is better, computed if necessary.
+        Scores are computed from an expression, from "-name", or from positions. A label that is
+        optional and missing is null.
+        """
+        position = given.get("position")
+        log, score = scored(log, given.get("score", "score"), position)
+        roles = {**given, "score": score if position is None else None}
+        optional = (*optional, "position", "score")
+        columns = cls.find(schema_of(log), roles, optional=optional, parameters=parameters)
+        if position is not None:
+            columns = columns._replace(score=score, score_parameter="position")
+        return columns.labeled(log) if "label" in given else (log, columns)
 
-    `parameter` is the name that errors give to the parameter `score`.
+    def labeled(self, log: pl.LazyFrame) -> tuple[pl.LazyFrame, Columns]:
+        """Return the log with a column of labels, which are null if it has none."""
+        if self.label:
+            return log, self
+        log = log.with_columns(pl.lit(None, dtype=pl.Int8).alias(OWN + "label"))
+        return log, self._replace(label=OWN + "label", schema=schema_of(log))
+
+
+def without_run(by: Sequence[str], run: str | None) -> tuple[str, ...]:
+    """Return the columns of groups without that of runs."""
+    return tuple(name for name in by if name != run)
+
+
+def _check_column(role: str, parameter: str, column: str, schema: pl.Schema, table: str) -> None:
+    """Raise `SchemaError` unless the column of a role exists and is suitable."""
+    if column not in schema:
+        advice = ""
+        if role == RUN and (other := next((n for n in schema if n.lower() in RUNS), None)):
+            remedy = "omit `run`" if other == RUN else f"pass run={other!r}"
+            advice = f" If {other!r} identifies the runs, {remedy}"
+        numbers = [name for name, dtype in schema.items() if dtype.is_numeric()]
+        if role == "score" and (place := next((n for n in numbers if n.lower() in POSITIONS), "")):
+            advice = f" To rank by positions, 1 first, pass position={place!r}"
+        raise missing_column(f"`{parameter}`", column, schema, table, advice)
+    check_name(column)
+    if kind := ROLES.get(role, Role()).kind:
+        check_type(parameter, column, schema[column], kind)
+
+
+def _check_distinct(columns: Mapping[str, Sequence[str]]) -> None:
+    """Raise `ArgumentError` if two parameters name the same column.
+
+    `columns` maps parameters to their columns.
     """
+    parameters: dict[str, str] = {}
+    for parameter, named in columns.items():
+        for name in named:
+            other = parameters.setdefault(name, parameter)
+            if other != parameter and {other, parameter} not in _MAY_SHARE_COLUMN:
+                raise used_twice(name, other, parameter)
+
+
+def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.LazyFrame, str]:
+    """Return the log and its column of scores, higher is better, computed if necessary."""
+    parameter = "score" if position is None else "position"
     if position is not None:
         if score != "score":
             raise ArgumentError("`score` and `position` exclude each other; pass one of them")
-        score, parameter = f"-{position}", "position"
+        score = f"-{position}"
     schema = schema_of(log)
-    if isinstance(score, str) and score not in schema and score.startswith("-"):
-        name = score[1:]
-        check_column(parameter, name, schema, "number")
-        score = _negative(pl.col(name), schema[name])
-    if isinstance(score, str):
-        positions = [
-            name
-            for name, dtype in schema.items()
-            if name.lower() in POSITIONS and dtype.is_numeric()
-        ]
-        if score not in schema and positions:
-            advice = f" To rank by positions, 1 first, pass position={positions[0]!r}"
-            raise missing_column(f"`{parameter}`", score, schema, advice=advice)
-        check_column(parameter, score, schema, "number")
+    if isinstance(score, str) and (score in schema or not score.startswith("-")):
+        _check_column(parameter, parameter, score, schema, "")
         return log, score
+    if isinstance(score, str):
+        name = score[1:]
+        _check_column(parameter, parameter, name, schema, "")
+        score = _negative(pl.col(name), schema[name])
     if not isinstance(score, pl.Expr):
         raise ArgumentError(
             "`score` must be the name of a column ('-name' if lower is better) or an expression; "
             f"found {score!r}"
         )
-    check_reads(parameter, score, schema)
+    for name in score.meta.root_names():
+        if name not in schema:
+            raise missing_column(f"`{parameter}`", name, schema)
+        check_name(name)
     return log.with_columns(score.alias(OWN + "score")), OWN + "score"
 
 
@@ -262,14 +319,6 @@ def is_relevant(label: pl.Expr, lowest: float) -> pl.Expr:
     relevant label.
     """
     return (label.cast(pl.Float64) >= lowest).fill_null(value=False)
-
-
-def labeled(log: pl.LazyFrame, label: str | None) -> tuple[pl.LazyFrame, str]:
-    """Return the log and its column of labels, which is null for None or a missing "label"."""
-    column = None if label is None else default_column(label, "label", schema_of(log))
-    if column is not None:
-        return log, column
-    return log.with_columns(pl.lit(None, dtype=pl.Int8).alias(OWN + "label")), OWN + "label"
 
 
 def _negative(number: pl.Expr, dtype: pl.DataType) -> pl.Expr:

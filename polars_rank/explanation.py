@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, public, whole_number
 from polars_rank.conventions import (
     POLARS_RANK,
@@ -141,10 +140,9 @@ def explain(
     metric
         Name of a metric, or a metric.
     conventions
-        What the metric itself does not define: a preset, a `Conventions`, or a dictionary of its
-        fields.
+        Metric definitions to use. A preset, a `Conventions`, or a dictionary of its fields.
     **definitions
-        Fields of `Conventions`, such as `ties="expected"`. They take precedence over `conventions`.
+        Fields of `Conventions`, which take precedence over `conventions`.
 
     Returns
     -------
@@ -235,7 +233,6 @@ def _lines_of_means(metric: Metric, conventions: Conventions) -> Iterator[tuple[
     yield "aggregation", _AGGREGATE_TEXTS[conventions.aggregate(metric)]
 
 
-@described_by(evaluate)
 @public
 def explain_difference(
     frame: Any,
@@ -281,10 +278,10 @@ def explain_difference(
     n
         Number of queries to show per choice.
     duplicates
-        As in `evaluate`, for both conventions. Default: the treatment by each of them, and a row of
-        the result if they differ. If it is "error" for one of them, as in "polars_rank", the log
-        must have no duplicates. To see what a treatment changes, give it to the conventions:
-        `pr.Conventions(duplicates="max")`.
+        Treatment of a document that occurs more than once in a ranking, by both conventions.
+        Default: the treatment by each of them, and a row of the result if they differ. If it is
+        "error" for one of them, as in "polars_rank", the log must have no duplicates. To see what a
+        treatment changes, give it to the conventions: `pr.Conventions(duplicates="max")`.
     **columns
         Options of `evaluate` that name columns. The columns of `by` and `run` identify the query
         together with `query`. `score` and `label` are single columns.

@@ -9,10 +9,10 @@ import polars as pl
 from polars import col
 
 from polars_rank._moved import missing
-from polars_rank._params import OWN, find_columns, public
+from polars_rank._params import OWN, public
 from polars_rank.checks import FAILED, Check, failed, raise_failed, refuse_failed
-from polars_rank.columns import Columns
-from polars_rank.errors import ArgumentError, DataError, SchemaError
+from polars_rank.columns import RUN, Columns
+from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.log import per_ranking
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.io.outputs import new_file
@@ -71,10 +71,14 @@ def write_run(
     tag
         Name of the run, in the last field of each line. Default: the column ``run`` if there is
         one, otherwise ``polars_rank``.
-    query, doc, score
-        Columns of the query, the document, and the score.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
+    score
+        Column of the score, higher is better.
     overwrite
-        Replace an existing file.
+        Whether to replace an existing file.
 
     Raises
     ------
@@ -92,21 +96,21 @@ def write_run(
         raise ArgumentError(f"`tag` must be text without whitespace; found {tag!r}")
     rows = lazy(rankings, "rankings")
     schema = schema_of(rows)
-    _check_columns("rankings", schema, query, doc, score=score)
-    by = ("run",) if tag is None and "run" in schema else ()
-    if by and schema["run"] != pl.String:
+    roles = {"run": RUN if tag is None else None, "query": query, "doc": doc, "score": score}
+    columns = Columns.find(schema, roles, table="`rankings`")
+    if columns.run and schema["run"] != pl.String:
         rows = rows.with_columns(col("run").cast(pl.String))  # lines are sorted by text
     retrieved = rows.filter(col(score).is_not_null()).with_columns(
         col(query).cast(pl.String).alias(_QUERY),
         col(doc).cast(pl.String).alias(_DOC),
-        col(score).alias(_SCORE),
-        (col("run") if by else pl.lit("polars_rank" if tag is None else tag)).alias(_TAG),
+        columns.number(score).alias(_SCORE),
+        (col("run") if columns.run else pl.lit("polars_rank" if tag is None else tag)).alias(_TAG),
     )
     checks, remedies = _checks([_QUERY, _DOC, _TAG], _SCORE)
     repeated = "duplicate documents in a ranking"
     checks.append(Check("ranking", col(_DOC).n_unique() < pl.len(), repeated))
     remedies[repeated] = "keep one row of each"
-    columns = Columns((query,), by, doc, score, score, schema_of(retrieved))
+    columns = columns._replace(label=score, schema=schema_of(retrieved))
     inputs = {name: col(name) for name in (_QUERY, _DOC, _SCORE, _TAG)}
     by_rank = pl.struct(_DOC, _SCORE).sort_by(_SCORE, _DOC, descending=True).alias(_LINES)
     values = [col(_QUERY).first(), col(_TAG).first(), by_rank]
@@ -160,10 +164,14 @@ def write_qrels(
         there is one, otherwise 0.
     path
         File to write. A file whose name ends in ``.gz`` is compressed.
-    query, doc, label
-        Columns of the query, the document, and the label.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
+    label
+        Column of the relevance label.
     overwrite
-        Replace an existing file.
+        Whether to replace an existing file.
 
     Raises
     ------
@@ -180,7 +188,8 @@ def write_qrels(
     """
     rows = lazy(judgments, "judgments")
     schema = schema_of(rows)
-    _check_columns("judgments", schema, query, doc, label=label)
+    roles = {"query": query, "doc": doc, "label": label}
+    columns = Columns.find(schema, roles, table="`judgments`")
     subtopic = col("subtopic") if "subtopic" in schema else pl.lit("0")
     keys = [_QUERY, _SUBTOPIC, _DOC]
     checks, remedies = _checks(keys, _LABEL)
@@ -195,7 +204,7 @@ def write_qrels(
             col(query).cast(pl.String).alias(_QUERY),
             subtopic.cast(pl.String).alias(_SUBTOPIC),
             col(doc).cast(pl.String).alias(_DOC),
-            col(label).alias(_LABEL),
+            columns.number(label).alias(_LABEL),
         )
         .with_columns(failed(checks, "row"))
     )
@@ -208,15 +217,6 @@ def write_qrels(
     lines = raise_failed(once, checks).sort(_ORDER, _SUBTOPIC, _DOC).select(*keys, number)
     failures = [judged.drop(_ORDER), once.drop(_ORDER)]
     _write(lines, checks, remedies, failures, rows, path, overwrite=overwrite)
-
-
-def _check_columns(table: str, schema: pl.Schema, query: str, doc: str, **numbers: str) -> None:
-    find_columns(schema, {"query": query, "doc": doc, **numbers}, table=f"`{table}`")
-    ((parameter, number),) = numbers.items()
-    if not schema[number].is_numeric():
-        raise SchemaError(
-            f"column {number!r} (`{parameter}`) must be numeric; found {schema[number]}"
-        )
 
 
 def _checks(ids: Sequence[str], number: str) -> tuple[list[Check], dict[str, str]]:

@@ -103,12 +103,12 @@ CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "lists as runs in compare": (
         lambda: pr.compare(LISTS, baseline="a"),
         pr.errors.SchemaError,
-        r"column 'run' \(`run`\) must have one run per row; found List\(String\); convert it to",
+        r"column 'run' \(`run`\) must have one id per row; found List\(String\); convert it to",
     ),
     "lists as runs in power": (
         lambda: pr.power(LISTS.lazy(), baseline=["a"]),
         pr.errors.SchemaError,
-        r"column 'run' \(`run`\) must have one run per row; found List\(String\); convert it to",
+        r"column 'run' \(`run`\) must have one id per row; found List\(String\); convert it to",
     ),
     "words as labels": (
         lambda: pr.judges.agreement(WORDS),

@@ -326,6 +326,11 @@ def test_write_judgments(file: Path, lazy: bool) -> None:
     ]
 
 
+def test_write_boolean_labels_as_numbers(file: Path) -> None:
+    write_qrels(pl.DataFrame({"query": 1, "doc": ["a", "b"], "label": [True, False]}), file)
+    assert file.read_text().splitlines() == ["1 0 a 1", "1 0 b 0"]
+
+
 def test_write_subtopics_and_fractional_labels(file: Path) -> None:
     log = pl.DataFrame(
         {"q": ["x", "x", "x"], "subtopic": [1, 2, 2], "d": ["a", "a", "b"], "grade": [1.0, 0.5, -2]}

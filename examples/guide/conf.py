@@ -41,6 +41,14 @@ _FAMILIES = {
     if "### `" in section
 }
 _METRICS = {name for names in _FAMILIES.values() for name in names}
+#: Parameters that functions share, and their first sentences.
+_SHARED = dict(
+    re.findall(
+        r"^### `(\w+)`\n\n([^.]+)",
+        (HERE / "parameters.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+)
 
 project = "polars_rank"
 author = "the polars_rank developers"
@@ -242,7 +250,23 @@ def _process_docstring(
         link = f"`{title} <../metrics.html#{metric}>`__\n\n"
         section = re.compile(r"^(?=\w+\n-{3,}$)", re.MULTILINE)
         text = section.sub(link, text, count=1)
-    lines[:] = text.split("\n")
+    lines[:] = _linked(text).split("\n")
+
+
+def _linked(text: str) -> str:
+    """Return a docstring in which shared parameters are links to their page."""
+
+    def linked(entry: re.Match[str]) -> str:
+        name, description = entry["name"], entry["text"].rstrip()
+        sentence = _SHARED.get(name, "\n")
+        if not " ".join(description.split()).startswith(sentence):
+            return entry[0]
+        link = f"See `{name} <../parameters.html#{name.replace('_', '-')}>`__."
+        return f"{entry['head']}\n{description} {link}\n"
+
+    text_of = r"(?P<text>(?:    .*\n)+)(?=\S|\n\S)"
+    entry = r"^(?P<head>\*{0,2}(?P<name>\w+))\n" + text_of
+    return re.sub(entry, linked, text, flags=re.MULTILINE)
 
 
 def _display(formula: re.Match[str]) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._params import Names, find_columns, free, names
+from polars_rank._params import Names, free, names
 from polars_rank.catalog.top_k import RANK, Rankings
-from polars_rank.columns import RUN, Score
+from polars_rank.columns import RUN, Columns, Score
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
 from polars_rank.evaluation.ranked import DOC
@@ -81,23 +81,23 @@ def exposure(
         Exposure of a document at a rank, by name ("log2", "reciprocal", ...) or as a function;
         see `pr.discounts`. By default 1 at each of the first k ranks.
     query
-        Column of the query or the user, or several columns that identify it.
+        Column or columns that identify the query.
     doc
-        Column of the document id.
+        Column of the document.
     score
-        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
     position
-        Column of the position at which a document was shown, 1 first; replaces `score`.
+        Column of the position, 1 first; replaces `score`.
     click
-        Column of clicks: a condition, or a count. By default "click", if the table has it.
+        Column of clicks. Default: "click" if the table has it.
     weight
-        Column of the weight of a ranking, such as its traffic: finite numbers of 0 or more.
+        Column of weights, 0 or more, such as the traffic of the ranking.
     run
-        Column of the run. Default: "run" if the table has it. None: there is no such column.
+        Column of the run. Default: "run" if the table has it.
     by
-        Columns that split the table, such as the language.
+        Columns to group by.
     ties
-        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
+        Order of documents with equal scores. "doc" (id descending; default), "doc_ascending" or
         "input".
 
     Returns
@@ -141,11 +141,10 @@ def exposure(
 
 
 def _sums(
-    log: pl.LazyFrame, *, discount: Discount | None, click: str, weight: str | None, doc: str,
-    **options: Any,
+    log: pl.LazyFrame, *, discount: Discount | None, doc: str, **options: Any,
 ) -> pl.LazyFrame:  # fmt: skip
     """Return the impressions, exposures and clicks of each document."""
-    rankings = Rankings.of(log, doc=doc, **options).with_weight(weight).with_click(click)
+    rankings = Rankings.of(log, doc=doc, **options)
     clicks = [rankings.clicks.alias("clicks")] * rankings.has_clicks
     free([*rankings.log.columns.by, doc], [*COUNTS, "share", "clicks"])
     rows, keys = rankings.documents()
@@ -163,10 +162,7 @@ def of_exposures(schema: pl.Schema) -> Mergeable | None:
     if not {*COUNTS} <= {*schema} or next(iter(schema)) == COUNTS[0]:
         return None
     *groups, doc = _keys(schema)
-    find_columns(
-        schema, {"doc": doc, "by": groups, "tables": COUNTS}, numbers=("tables",),
-        ids=("doc", "by"),
-    )  # fmt: skip
+    Columns.find(schema, {"by": groups, "doc": doc, "sums": COUNTS}, parameters={"sums": "tables"})
     return Mergeable((), _merge, _merge, _finish)
 
 

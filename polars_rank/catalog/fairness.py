@@ -10,18 +10,10 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._params import (
-    OWN,
-    Names,
-    check_column,
-    find_columns,
-    free,
-    one_of,
-    some_names,
-)
+from polars_rank._params import OWN, Names, free, names, one_of
 from polars_rank.catalog.top_k import Rankings
 from polars_rank.checks import Check, failed, raise_failed
-from polars_rank.columns import RUN, Score, is_relevant
+from polars_rank.columns import RUN, Columns, Score, is_relevant
 from polars_rank.conventions import Ties, lowest_relevant
 from polars_rank.discounts import Discount
 from polars_rank.evaluation.checks import weight_check
@@ -58,33 +50,27 @@ class Groups:
         """
         table = lazy(doc_groups, "doc_groups")
         schema = schema_of(table)
-        columns = find_columns(
-            schema,
-            {"doc": doc, "group": some_names("group", group)},
-            ids=("doc", "group"),
-            table="`doc_groups`",
-        )
+        membership = MEMBERSHIP if MEMBERSHIP in schema else None
+        roles = {"doc": doc, "group": group, "membership": membership}
+        of_table = {"membership": "doc_groups"}
+        columns = Columns.find(schema, roles, parameters=of_table, table="`doc_groups`")
+        own = columns.roles["group"]
         if not is_table(target):
             one_of("target", target, ("items", "relevant"))
         tables = "the rankings", "`doc_groups`"
         types = key_types(log, schema, [doc], tables)
-        member = pl.lit(1.0)
-        if MEMBERSHIP in schema:
-            check_column("doc_groups", MEMBERSHIP, schema, "number")
-            member = pl.col(MEMBERSHIP).cast(pl.Float64)
-        rows = table.select(
-            pl.col(doc).cast(types[doc]).alias(DOC), *columns["group"], member.alias(_MEMBER)
-        )
+        member = pl.col(MEMBERSHIP).cast(pl.Float64) if membership else pl.lit(1.0)
+        rows = table.select(pl.col(doc).cast(types[doc]).alias(DOC), *own, member.alias(_MEMBER))
         checks = [
             weight_check(f"{MEMBERSHIP!r} of `doc_groups`", pl.col(_MEMBER)),
             Check(
                 "row",
-                pl.any_horizontal(pl.col(DOC, *columns["group"]).is_null()),
+                pl.any_horizontal(pl.col(DOC, *own).is_null()),
                 "documents and groups of `doc_groups` must not be null; drop these rows",
             ),
         ]
         members = raise_failed(rows.with_columns(failed(checks, "row")), checks)
-        return cls(members, columns["group"], target)
+        return cls(members, own, target)
 
     def joined(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Join documents with their groups. The group of an unknown document is null."""
@@ -101,9 +87,8 @@ class Groups:
             return self.members.group_by(self.names).agg(pl.col(_MEMBER).sum().alias(_TARGET))
         table = lazy(self.target, "target")
         schema = schema_of(table)
-        find_columns(
-            schema, {"group": self.names, "target": "target"}, numbers=("target",), table="`target`"
-        )
+        roles = {"group": self.names, "sums": "target"}
+        Columns.find(schema, roles, parameters={"sums": "target"}, table="`target`")
         types = schema_of(self.members)
         key_types(types, schema, self.names, ("`doc_groups`", "`target`"))
         value = pl.col("target").cast(pl.Float64)
@@ -269,23 +254,23 @@ def group_exposure(
         Exposure of a document at a rank, by name ("log2", "reciprocal", ...) or as a function;
         see `pr.discounts`. None: 1 at each of the first k ranks.
     query
-        Column of the query or the user, or several columns that identify it.
+        Column or columns that identify the query.
     doc
-        Column of the document id, in both tables.
+        Column of the document, in both tables.
     score
-        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
     label
         Column of the relevance label, which the target "relevant" reads.
     position
-        Column of the position at which a document was shown, 1 first; replaces `score`.
+        Column of the position, 1 first; replaces `score`.
     weight
-        Column of the weight of a ranking, such as its traffic: finite numbers of 0 or more.
+        Column of weights, 0 or more, such as the traffic of the ranking.
     run
-        Column of the run. Default: "run" if the table has it. None: there is no such column.
+        Column of the run. Default: "run" if the table has it.
     by
-        Columns that split the table, such as the language.
+        Columns to group by.
     ties
-        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
+        Order of documents with equal scores. "doc" (id descending; default), "doc_ascending" or
         "input".
     rel
         Lowest relevant label. Default: 1.
@@ -325,15 +310,15 @@ def group_exposure(
     """
     lowest = lowest_relevant(rel)
     rankings = partial(
-        _rankings, k=k, target=target, query=query, doc=doc, score=score, label=label,
-        position=position, run=run, by=by, ties=ties,
+        _rankings, k=k, target=target, ties=ties, run=run, by=by, query=query, doc=doc,
+        score=score, position=position, label=label, weight=weight,
     )  # fmt: skip
-    columns = rankings(frame).with_weight(weight).log.columns
-    columns.check_other("group", some_names("group", group))
+    columns = rankings(frame).log.columns
+    columns.check_unused("group", names("group", group))
     groups, own_by = Groups.of(doc_groups, group, target, columns.schema, doc), columns.by
 
     def add_up(log: pl.LazyFrame) -> pl.LazyFrame:
-        return groups.sums(rankings(log).with_weight(weight), lowest, own_by, discount)
+        return groups.sums(rankings(log), lowest, own_by, discount)
 
     merge, finish = partial(groups.merged, keys=own_by), partial(groups.shares, keys=own_by)
     return Mergeable(columns.query, add_up, merge, finish)
@@ -407,21 +392,21 @@ def awrf(
         Exposure of a document at a rank, by name or as a function; see `pr.discounts`. Default:
         "jarvelin", 1 / log2(max(rank, 2)), as in TREC Fair Ranking. None: 1 at each rank.
     query
-        Column of the query, or several columns that identify it.
+        Column or columns that identify the query.
     doc
-        Column of the document id, in both tables.
+        Column of the document, in both tables.
     score
-        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
     label
         Column of the relevance label, which the target "relevant" reads.
     position
-        Column of the position at which a document was shown, 1 first; replaces `score`.
+        Column of the position, 1 first; replaces `score`.
     run
-        Column of the run. Default: "run" if the table has it. None: there is no such column.
+        Column of the run. Default: "run" if the table has it.
     by
-        Columns that split the table, such as the language.
+        Columns to group by.
     ties
-        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
+        Order of documents with equal scores. "doc" (id descending; default), "doc_ascending" or
         "input".
     rel
         Lowest relevant label. Default: 1.
@@ -459,8 +444,11 @@ def awrf(
     ranked lists, 2019. Ekstrand et al., Overview of the TREC 2022 Fair Ranking Track, 2023.
     """
     lowest = lowest_relevant(rel)
-    rankings = _rankings(frame, k, target, query, doc, score, label, position, run, by, ties)
-    rankings.log.columns.check_other("group", some_names("group", group))
+    rankings = _rankings(
+        frame, k, target, ties=ties, run=run, by=by, query=query, doc=doc, score=score,
+        position=position, label=label,
+    )  # fmt: skip
+    rankings.log.columns.check_unused("group", names("group", group))
     groups = Groups.of(doc_groups, group, target, rankings.log.columns.schema, doc)
     keys = rankings.log.columns.keys
     free([*keys, *groups.names], ["awrf"])
@@ -497,21 +485,8 @@ def _one_minus_divergence(known: pl.Expr) -> pl.Expr:
 
 
 def _rankings(
-    frame: pl.LazyFrame,
-    k: int | None,
-    target: Any,
-    query: Names,
-    doc: str,
-    score: Score,
-    label: str,
-    position: str | None,
-    run: str | None,
-    by: Names | None,
-    ties: Ties | None,
+    frame: pl.LazyFrame, k: int | None, target: Any, *, label: str, **options: Any
 ) -> Rankings:
     """Return the rankings, with labels if the target needs them."""
-    read = label if isinstance(target, str) and target == "relevant" else None
-    return Rankings.of(
-        frame, k,
-        query=query, doc=doc, score=score, position=position, run=run, by=by, ties=ties, label=read,
-    )  # fmt: skip
+    reads = isinstance(target, str) and target == "relevant"
+    return Rankings.of(frame, k, label=label if reads else None, **options)

@@ -98,7 +98,8 @@ def sampled(
         Long table with one row per candidate of a query: one relevant document and `n_sampled`
         others, drawn uniformly from the other items.
     metrics
-        Hit rate, recall, NDCG and reciprocal rank with a cutoff, as names or metrics.
+        Metrics, by name or as expressions. They must be hit rate, recall, NDCG or reciprocal rank
+        with a cutoff.
     n_items
         Number of items of the catalog that a full evaluation would rank.
     n_sampled
@@ -111,21 +112,21 @@ def sampled(
         The weight γ of the variance against the bias, in (0, 1), for "bias_variance". A lower
         weight gives a lower bias and wider intervals.
     query
-        Column of the query or the user, or several columns that identify it.
+        Column or columns that identify the query.
     doc
-        Column of the document id.
+        Column of the document.
     score
-        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
     label
         Column of the relevance label.
     position
-        Column of the position of a candidate, 1 first; replaces `score`.
+        Column of the position, 1 first; replaces `score`.
     run
-        Column of the run. Default: "run" if the table has it. None: there is no such column.
+        Column of the run. Default: "run" if the table has it.
     by
-        Columns that split the table, such as the language.
+        Columns to group by.
     ties
-        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending",
+        Order of documents with equal scores. "doc" (id descending; default), "doc_ascending",
         "best", "worst" or "input".
     rel
         Lowest relevant label. Default: 1.
@@ -166,17 +167,9 @@ def sampled(
     the top ranks. "maximum_likelihood" has a lower bias, and takes about two seconds for 100
     sampled negatives.
 
-    In simulations, two recommenders had these hit rates at 10:
-
-    - with 100 of 2,000 items: 0.161 and 0.146 among all items, 0.453 and 0.229 among the sampled
-      items, 0.133 and 0.091 with "bias_variance", 0.163 and 0.132 with "maximum_likelihood";
-    - with 100 of 20,000 items: 0.077 and 0.157 among all items, 0.443 and 0.243 among the sampled
-      items, 0.018 and 0.019 with "bias_variance", 0.046 and 0.092 with "maximum_likelihood".
-
-    "rank_mapping" estimates the hit rate at about k n / m by that at k among sampled candidates. It
-    is unsuitable for cutoffs below n / m, because every positive at the sampled rank 1 counts as
-    the first of all items. In the simulation with 2,000 items, it estimated the hit rates at 200 as
-    0.468 and 0.238 (true: 0.456 and 0.229), but those at 10 as 0.182 and 0.122.
+    "rank_mapping" estimates the metric at about k n / m by that at k among sampled candidates, and
+    is unsuitable for cutoffs below n / m. The page "How statistics are computed" of the guide has
+    simulations of all methods.
 
     The methods assume that negatives are drawn with replacement. Without replacement, they are
     accurate as long as `n_sampled` is a small share of `n_items`.

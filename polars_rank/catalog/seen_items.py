@@ -10,13 +10,11 @@ from polars import selectors as cs
 from polars_rank._params import (
     OWN,
     Names,
-    check_distinct,
-    check_name,
     public,
     some_names,
     whole_number,
 )
-from polars_rank.columns import RUN, Columns, labeled
+from polars_rank.columns import RUN, Columns
 from polars_rank.evaluation.attributes import with_seen
 from polars_rank.evaluation.runs import with_known_runs
 from polars_rank.frames.tables import framed_by_query, lazy, schema_of
@@ -60,20 +58,20 @@ def exclude_seen(
     frame
         Long table with one row per document of a ranking.
     history
-        Table of the documents that each user has already seen, such as the training log, with the
-        columns `query` and `doc`. A document may occur more than once.
+        Table of the documents that each user has already seen. It has the columns `query` and
+        `doc`, such as the training log. A document may occur more than once.
     query
-        Column of the user or the query in both tables, or several columns that identify it.
+        Column or columns that identify the query, in both tables.
     doc
-        Column of the document id, in both tables.
+        Column of the document, in both tables.
     score
-        Column of the score.
+        Column of the score, higher is better.
     label
-        Column of the relevance label, if the table has one.
+        Column of the relevance label. The result has it if the table has it.
     run
-        Column of the run. Default: "run" if `frame` has it. None: there is no such column.
+        Column of the run. Default: "run" if `frame` has it.
     by
-        Columns of `frame` that split it, such as the language.
+        Columns to group by.
 
     Returns
     -------
@@ -95,17 +93,15 @@ def exclude_seen(
     recommended does not lower recall. To keep these judgments, for example of repeat purchases,
     drop the seen documents before you join the judgments.
     """
-    log, own_label = labeled(frame, label)
-    columns = Columns.find(
-        schema_of(log), query=query, doc=doc, score=score, label=own_label, run=run, by=by
-    )
+    roles = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
+    columns = Columns.find(schema_of(frame), roles, optional=(RUN, "label"))
     rows = with_seen(with_known_runs(frame, columns), columns, lazy(history, "history"), _SEEN)
     is_seen = pl.col(_SEEN)
     # The first row of each ranking whose documents were all seen.
     stays = is_seen.all().over(columns.keys) & (pl.int_range(pl.len()).over(columns.keys) == 0)
     # Lists, such as of subtopics, describe the document. With them, it would count as judged.
     # Other columns are not selected by name, because Polars reads some names as patterns.
-    emptied = pl.col(doc, score, *([label] if label == own_label else []))
+    emptied = pl.col([name for name in (doc, score, columns.label) if name])
     return (
         rows.filter(~is_seen | stays)
         .with_columns(pl.when(~is_seen).then(each) for each in (emptied, cs.list() | cs.array()))
@@ -143,9 +139,9 @@ def leave_one_out(time: str, *, n: int = 1, query: Names = "query", doc: str = "
         Number of interactions of each user in the test set. Users with `n` or fewer interactions
         have none in the training set.
     query
-        Column of the user, or several columns that identify it.
+        Column or columns that identify the query: here the user.
     doc
-        Column of the document id. Among interactions at the same time, the highest ids are last.
+        Column of the document. Among interactions at the same time, the highest ids are last.
 
     Returns
     -------
@@ -168,9 +164,8 @@ def leave_one_out(time: str, *, n: int = 1, query: Names = "query", doc: str = "
     Ji et al., A critical study on data leakage in recommender system offline evaluation, 2023.
     """
     users = some_names("query", query)
-    check_distinct({"time": [time], "doc": [doc], "query": users})
-    for column in (time, doc, *users):
-        check_name(column)
+    named = pl.Schema(dict.fromkeys([time, doc, *users], pl.Int64()))
+    Columns.find(named, {"time": time, "doc": doc, "query": users})
     # Within groups, `arg_sort_by` compares the codes of categoricals: they depend on row order.
     interaction = pl.struct(pl.col(time).alias("time"), pl.col(doc).alias("doc"))
     return interaction.rank("ordinal", descending=True).over(users) <= whole_number("n", n)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_distinct, find_columns, free, names, some_names
+from polars_rank._params import OWN, Names, free
 from polars_rank.catalog.top_k import RANK, Rankings, discount_of
-from polars_rank.columns import RUN, Score, is_relevant, run_column, without_run
+from polars_rank.columns import RUN, Columns, Score, is_relevant
 from polars_rank.conventions import Ties, lowest_relevant
 from polars_rank.discounts import Discount
 from polars_rank.evaluation.ranked import DOC
-from polars_rank.frames.tables import framed_by_query, schema_of
+from polars_rank.frames.tables import framed_by_query
 
 _EXPOSURE, _RELEVANT, _SAMPLES = (OWN + name for name in ("exposure", "relevant", "samples"))
 
@@ -77,22 +77,22 @@ def expected_exposure(
         see `pr.discounts`. The paper uses `lambda rank: 0.5 ** (rank - 1)`.
         None: 1 at each of the first k ranks.
     query
-        Column of the query, or several columns that identify it.
+        Column or columns that identify the query.
     doc
-        Column of the document id.
+        Column of the document.
     score
-        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
     label
         Column of the relevance label. A document is relevant to a query if its label is `rel` or
         more in at least one of its rows.
     position
-        Column of the position at which a document was shown, 1 first; replaces `score`.
+        Column of the position, 1 first; replaces `score`.
     run
-        Column of the run. Default: "run" if the table has it. None: there is no such column.
+        Column of the run. Default: "run" if the table has it.
     by
-        Columns that split the table, such as the language.
+        Columns to group by.
     ties
-        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
+        Order of documents with equal scores. "doc" (id descending; default), "doc_ascending" or
         "input".
     rel
         Lowest relevant label. Default: 1.
@@ -131,25 +131,11 @@ def expected_exposure(
     Diaz et al., Evaluating stochastic rankings with expected exposure, 2020.
     """
     lowest = lowest_relevant(rel)
-    samples, queries = names("sample", sample), some_names("query", query)
-    runs = run_column(schema_of(frame), run, taken=(*queries, *samples))
-    roles = {
-        "query": queries,
-        "run": names("run", runs),
-        "by": without_run(names("by", by), runs),
-        "doc": [doc],
-        "sample": samples,
-    }
-    find_columns(schema_of(frame), roles, ids=[*roles])
-    values = {"label": [label], "score": [score] if isinstance(score, str) else []}
-    check_distinct({**values, "position": names("position", position), "sample": samples})
-    rankings = Rankings.of(
-        frame, k,
-        query=[*queries, *samples], doc=doc, score=score, position=position, run=run, by=by,
-        ties=ties, label=label,
-    )  # fmt: skip
+    roles = {"run": run, "by": by, "doc": doc, "score": score, "position": position, "label": label}
+    _, given = Columns.read(frame, {"query": query, **roles, "sample": sample})
+    rankings = Rankings.of(frame, k, ties, query=[*given.query, *given.roles["sample"]], **roles)
     columns, discount_at = rankings.log.columns, discount_of(discount)
-    keys = [*columns.by, *queries]
+    keys = given.keys
     free(keys, ["ee_l", "ee_d", "ee_r"])
     rows, own = rankings.documents()
     shown = rows.select(

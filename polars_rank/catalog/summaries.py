@@ -8,20 +8,11 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._params import (
-    OWN,
-    Names,
-    check_column,
-    check_distinct,
-    find_columns,
-    free,
-    names,
-    share,
-)
+from polars_rank._params import OWN, Names, free, names, share
 from polars_rank.catalog.exposures import COUNTS
 from polars_rank.catalog.fairness import Groups
 from polars_rank.catalog.top_k import RANK, Rankings
-from polars_rank.columns import RUN, Score, run_column, with_run
+from polars_rank.columns import RUN, Columns, Score
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
 from polars_rank.errors import SchemaError
@@ -96,9 +87,9 @@ def summary(
     k
         Cutoff, at least 1; None for whole rankings.
     items
-        Table of the catalog, one row per document, with the column `doc` and, for
-        `long_tail_share`, a Boolean column `long_tail`, as `popularity` returns it. None (default):
-        the catalog has only the recommended documents.
+        Table with one row per document: the catalog. For `long_tail_share`, it has a Boolean column
+        `long_tail`, as `popularity` returns it. None (default): the catalog has only the
+        recommended documents.
     doc_groups
         Table of groups of documents, such as their providers: the columns `doc` and `group`, and
         optionally `membership`, a number of 0 or more, by default 1. With `doc_groups`, the result
@@ -113,21 +104,21 @@ def summary(
         see `pr.discounts`. By default 1 at each of the first k ranks, so that exposures are the
         numbers of rankings.
     query
-        Column of the query or the user, or several columns that identify it.
+        Column or columns that identify the query.
     doc
-        Column of the document id, in both tables.
+        Column of the document, in all tables.
     score
-        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
     position
-        Column of the position at which a document was shown, 1 first; replaces `score`.
+        Column of the position, 1 first; replaces `score`.
     weight
-        Column of the weight of a ranking, such as its traffic: finite numbers of 0 or more.
+        Column of weights, 0 or more, such as the traffic of the ranking.
     run
-        Column of the run. Default: "run" if the table has it. None: there is no such column.
+        Column of the run. Default: "run" if the table has it.
     by
-        Columns that split the table, such as the language.
+        Columns to group by.
     ties
-        Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
+        Order of documents with equal scores. "doc" (id descending; default), "doc_ascending" or
         "input".
 
     Returns
@@ -196,31 +187,29 @@ def summary(
     index). Jost, Entropy and diversity, 2006 (effective number).
     """
     share("top", top)
-    schema, queries = schema_of(frame), names("query", query)
-    own_run = run_column(schema, run, taken=queries)
-    groups_by = with_run(names("by", by), own_run)
-    groups = None
-    if doc_groups is not None:
-        check_column("doc", doc, schema)
-        runs = names("run", own_run)
-        keys = {"query": queries, "run": runs, "by": groups_by, "doc": [doc]}
-        check_distinct({**keys, "group": names("group", group)})
-        groups = Groups.of(doc_groups, group, "items", schema, doc)
-    catalog = None if items is None else lazy(items, "items")
-    finish = partial(_summary, by=groups_by, doc=doc, top=top, items=catalog, groups=groups)
+    schema = schema_of(frame)
     # The result of `exposure` has one row per document, and no rankings.
     by_default = position is None and isinstance(score, str) and score == "score"
-    if by_default and "score" not in schema and {*COUNTS} <= {*schema}:
-        roles = {"doc": doc, "run": own_run, "by": groups_by, "frame": COUNTS}
-        find_columns(schema, roles, numbers=("frame",), ids=("doc", "run", "by"))
-        add_up = partial(_sums_of_exposures, by=groups_by, doc=doc)
-        return Mergeable((), add_up, partial(_merge, by=groups_by), partial(finish, measures={}))
-    add_up = partial(
-        _sums, k=k, weight=weight, discount=discount, query=query, doc=doc, score=score,
-        position=position, run=run, by=groups_by, ties=ties,
-    )  # fmt: skip
+    of_exposures = by_default and "score" not in schema and {*COUNTS} <= {*schema}
+    roles: dict[str, Any] = {"query": query, "run": run, "by": by, "doc": doc}
+    own = {"query": None, "sums": COUNTS} if of_exposures else {}
+    columns = Columns.find(
+        schema, {**roles, **own}, optional=(RUN, "query"), parameters={"sums": "frame"}
+    )
+    groups = None
+    if doc_groups is not None:
+        columns.check_unused("group", names("group", group))
+        groups = Groups.of(doc_groups, group, "items", schema, doc)
+    catalog = None if items is None else lazy(items, "items")
+    finish = partial(_summary, by=columns.by, doc=doc, top=top, items=catalog, groups=groups)
+    merge = partial(_merge, by=columns.by)
+    if of_exposures:
+        add_up = partial(_sums_of_exposures, by=columns.by, doc=doc)
+        return Mergeable((), add_up, merge, partial(finish, measures={}))
+    roles |= {"by": columns.by, "score": score, "position": position, "weight": weight}
+    add_up = partial(_sums, k=k, discount=discount, ties=ties, **roles)
     finish = partial(finish, measures=_of_rankings(k))
-    return Mergeable(queries, add_up, partial(_merge, by=groups_by), finish)
+    return Mergeable(columns.query, add_up, merge, finish)
 
 
 def _sums_of_exposures(exposures: pl.LazyFrame, by: Sequence[str], doc: str) -> pl.LazyFrame:
@@ -278,11 +267,9 @@ def _with_groups(
 _COVERAGE = ("documents", "coverage")
 
 
-def _sums(
-    log: pl.LazyFrame, weight: str | None, discount: Discount | None, **options: Any
-) -> pl.LazyFrame:
+def _sums(log: pl.LazyFrame, discount: Discount | None, **options: Any) -> pl.LazyFrame:
     """Return the sums that the summary needs, one row per document and group."""
-    rankings = Rankings.of(log, **options).with_weight(weight)
+    rankings = Rankings.of(log, **options)
     rows, keys = rankings.documents()
     rank, size = pl.col(RANK), pl.col(SIZE)
     last = pl.lit(0) if rankings.k is None else (rank == rankings.k).sum()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, one_of, whole_number
-from polars_rank.checks import Check, checks_of
-from polars_rank.columns import Score, default_column
+from polars_rank._params import OWN, one_of, whole_number
+from polars_rank.checks import checks_of
+from polars_rank.columns import RUN
 from polars_rank.evaluation.checks import duplicates_remedy, weight_check
 from polars_rank.evaluation.log import Log, Rules
 from polars_rank.evaluation.ranked import DOC, DOCUMENTS, SIZE, TIES, retrieved_documents
@@ -37,52 +37,23 @@ class Rankings:
     k: int | None
 
     @classmethod
-    def of(
-        cls,
-        frame: pl.LazyFrame,
-        k: int | None,
-        *,
-        query: Names,
-        doc: str,
-        score: Score,
-        position: str | None,
-        run: str | None,
-        by: Names | None,
-        ties: Ties | None,
-        label: str | None = None,
-    ) -> Rankings:
+    def of(cls, frame: pl.LazyFrame, k: int | None, ties: Ties | None, **roles: Any) -> Rankings:
         """Check the parameters; raise `SchemaError` or `ArgumentError` for an invalid one."""
         one_of("ties", ties, (None, *TIES))
         if k is not None:
             whole_number("k", k)
         log = Log.find(
-            frame, query=query, doc=doc, score=score, label=label, position=position, run=run,
-            by=by, rules=Rules(ties), remedy=duplicates_remedy(),
+            frame, {"label": None, **roles}, optional=(RUN, "label", "click"), rules=Rules(ties),
+            remedy=duplicates_remedy(),
         )  # fmt: skip
-        return cls(log, k)
-
-    def with_extra(self, name: str, value: pl.Expr, checks: Sequence[Check]) -> Rankings:
-        """Return the rankings with an additional column of documents and its row checks."""
-        log = self.log
-        others, checks = {**log.others, name: value}, [*log.checks_of_others, *checks]
-        return replace(self, log=replace(log, others=others, checks_of_others=checks))
-
-    def with_weight(self, weight: str | None) -> Rankings:
-        """Return the rankings with the column of weights; unchanged if it is None."""
-        if weight is None:
-            return self
-        self.log.columns.check("weight", [weight], "number")
-        value = pl.col(weight).cast(pl.Float64)
-        return self.with_extra(_WEIGHT, value, [weight_check(f"{weight!r} (`weight`)", value)])
-
-    def with_click(self, click: str) -> Rankings:
-        """Return the rankings with a column of clicks; by default "click", if it exists."""
-        schema = self.log.columns.schema
-        if default_column(click, "click", schema) is None:
-            return self
-        self.log.columns.check("click", [click], "number")
-        value = (pl.col(click).cast(pl.Float64) > 0).fill_null(value=False)
-        return self.with_extra(_CLICK, value, checks_of("row", no_count("click", click)))
+        extras, checks = {}, []
+        if weight := log.columns.one("weight"):
+            extras[_WEIGHT] = pl.col(weight).cast(pl.Float64)
+            checks.append(weight_check(f"{weight!r} (`weight`)", extras[_WEIGHT]))
+        if click := log.columns.one("click"):
+            extras[_CLICK] = (pl.col(click).cast(pl.Float64) > 0).fill_null(value=False)
+            checks += checks_of("row", no_count("click", click))
+        return cls(replace(log, others=extras, checks_of_others=checks), k)
 
     @property
     def has_clicks(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import Names, find_columns, free, one_of, share, some_names
+from polars_rank._params import Names, free, one_of, share
 from polars_rank.catalog.summaries import LONG_TAIL
 from polars_rank.checks import FAILED, checks_of, failed, raise_failed
 from polars_rank.columns import Columns
@@ -68,9 +68,9 @@ def popularity(
     crossing
         Whether the document at which the share is exceeded is in the "head" or in the "tail".
     query
-        Column of the user or the query, or several columns that identify it.
+        Column or columns that identify the query: here the user.
     doc
-        Column of the document id.
+        Column of the document.
 
     Returns
     -------
@@ -113,8 +113,7 @@ def popularity(
     one_of("head_of", head_of, ("interactions", "documents"))
     one_of("crossing", crossing, ("head", "tail"))
     free([doc], _ADDED, "doc")
-    users = some_names("query", query)
-    find_columns(schema_of(frame), {"query": users, "doc": doc}, ids=("query", "doc"))
+    users = Columns.find(schema_of(frame), {"query": query, "doc": doc}).query
     finish = partial(_finish, doc=doc, head=head, head_of=head_of, crossing=crossing)
     return Mergeable(users, partial(_sums, query=users, doc=doc), partial(_merge, doc=doc), finish)
 
@@ -125,15 +124,15 @@ def _sums(log: pl.LazyFrame, query: Sequence[str], doc: str) -> pl.LazyFrame:
     The row with a null document has the number of all users. All interactions of a user are in one
     part of the log.
     """
+    columns = Columns.find(schema_of(log), {"query": query, "doc": doc})
     checks = checks_of(
         "row",
         {
             f"column {name!r} (`{parameter}`) has nulls; drop these rows": pl.col(name).is_null()
-            for parameter, names in {"query": query, "doc": [doc]}.items()
-            for name in names
+            for name, parameter in columns.parameters.items()
         },
     )
-    keys = Keys.of(Columns((*query,), (), doc, doc, doc, schema_of(log)))
+    keys = Keys.of(columns)
     if keys.are_adjacent(log):
         # Distinct pairs of users and documents are counted in batches of complete users.
         rows = keys.rows(log, [pl.col(doc), failed(checks, "row")])

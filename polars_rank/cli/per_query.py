@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any, Self
 
 import polars as pl
 
-from polars_rank._params import Names, check_distinct, find_columns
+from polars_rank._params import Names
 from polars_rank.cli.logs import Log, definitions
 from polars_rank.cli.messages import misused
 from polars_rank.cli.sources import scan_table
-from polars_rank.columns import run_column, without_run
+from polars_rank.columns import RUN, Columns, without_run
 from polars_rank.conventions import Conventions, read_metrics
 from polars_rank.evaluation.evaluate import per_query as evaluated
 from polars_rank.frames.ids import is_text
@@ -114,7 +113,6 @@ class Source(Log):
         is_log = self._is_log(schema)
         run = self.run_column(schema, paired=paired)
         result = PerQuery(table, run, [*without_run([*by], run)], self.keys, requested)
-        check_distinct({"run": result.runs, "by": result.by, "query": self.keys})
         if predictions:
             if predicted_label is not None:
                 misused("give one of --predicted-label and --predictions")
@@ -127,8 +125,7 @@ class Source(Log):
             return result
         if requested is None:
             misused('a log needs metrics; add for example --metrics "ndcg@10 ap"')
-        columns = find_columns(schema, {name: names or () for name, names in (kept or {}).items()})
-        kept_columns = [*chain(*columns.values())]
+        kept_columns = [*Columns.find(schema, kept or {}).parameters]
         if predicted_label is None:
             return replace(result, table=source._evaluated(result, kept_columns))
         conventions = self.definitions["conventions"]
@@ -176,7 +173,8 @@ class Source(Log):
         """Return the column of the run, or None; raise `SchemaError` if a comparison needs it."""
         if len(self.scores) > 1:
             return self.run_name
-        return run_column(schema, self.run_name, required=paired)
+        optional = () if paired else (RUN,)
+        return Columns.find(schema, {"run": self.run_name}, optional=optional).run
 
     def _evaluated(
         self, per_query: PerQuery, kept: Iterable[str], both: BothLabels | None = None
@@ -195,7 +193,7 @@ class Source(Log):
 
 def run_value(name: str, run: str | None, schema: pl.Schema) -> Any:
     """Return the name of a run as a value of its column; raise `SchemaError` if it is missing."""
-    column = str(run_column(schema, run, required=True))
+    column = str(Columns.find(schema, {"run": run}, optional=()).run)
     dtype = schema[column]
     if is_text(dtype):
         return name

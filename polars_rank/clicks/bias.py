@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import polars as pl
 
-from polars_rank._params import Names, check_column, free, one_of, positive, whole_number
+from polars_rank._params import Names, free, one_of, positive, whole_number
 from polars_rank.checks import FAILED
 from polars_rank.clicks.examination import fit
 from polars_rank.clicks.impression_counts import ImpressionLog
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, number_of, warn
 from polars_rank.evaluation.means import ratio
 from polars_rank.frames.tables import framed, schema_of
@@ -50,7 +51,6 @@ def position_bias(
     swap: str | None = None,
     iterations: int = 1000,
     tolerance: float = 1e-6,
-    progress: bool = False,
 ) -> pl.LazyFrame:
     r"""Estimate the propensity of each position: the probability that users examine it.
 
@@ -96,13 +96,16 @@ def position_bias(
           with `swap`, in a log of experiments that exchanged the documents of two positions;
         - "em": fit propensities and attractiveness together by expectation-maximization, over all
           pairs that were shown at several positions.
-    query, doc, position, click
-        Names of the columns: the query (its text, not the session), the document, the position
-        (1 = top), and the click (Boolean, 0 or 1). Rows with a null position or click were not
-        shown.
+    query
+        Column or columns that identify the query: its text, not the session.
+    doc
+        Column of the document.
+    position
+        Column of the position, 1 first. Rows with a null position or click were not shown.
+    click
+        Column of clicks. They are Boolean, 0 or 1.
     by
-        Columns that split the log into groups, such as the device. Each group has its own
-        propensities.
+        Columns to group by. Each group has its own propensities.
     pivot
         Position with which others are compared, for "pivot" and for `swap`. With `swap`,
         propensities are relative to the pivot.
@@ -112,8 +115,6 @@ def position_bias(
     iterations, tolerance
         For "em": the fit ends if no propensity changes by more than `tolerance`, or after
         `iterations`, with a `RankWarning`.
-    progress
-        Show a progress bar in a terminal after two seconds (extra "cli").
 
     Returns
     -------
@@ -147,9 +148,8 @@ def position_bias(
         "pivot" and "adjacent", if the standard error of a position is based on fewer than 50 pairs
         or 10 clicks and is likely too small, or unknown because all pairs have the same ratio of
         click rates. For "randomized", if it is based on fewer than 10 clicks. For "em", if the fit
-        does not converge, if a
-        propensity is at a bound, or if pairs have fewer than 1.5 impressions per position on
-        average.
+        does not converge, if a propensity is at a bound, or if pairs have fewer than 1.5
+        impressions per position on average.
 
     Notes
     -----
@@ -157,20 +157,9 @@ def position_bias(
     whatever the order of its rows. For other logs, and for "em", memory holds one row per (query,
     document, position). All pairs have the same weight, whatever their number of impressions.
 
-    "em" has the smallest errors if pairs have some hundred impressions each. If pairs have only
-    one or two impressions per position, it overestimates the propensities of lower positions, by
-    10% to 130% in simulations: it fits an attractiveness to each pair, and a pair that was clicked
-    at each of its few impressions looks as if every position had been examined.
-
-    The standard error of "randomized" is
-
-    $$\frac{1}{\hat r_1} \sqrt{\frac{\tilde r_k (1 - \tilde r_k)}{n_k} + \hat p_k^2
-    \frac{\tilde r_1 (1 - \tilde r_1)}{n_1}}, \qquad \tilde r = \frac{c + 2}{n + 4}$$
-
-    with c clicks in n impressions, the click-through rate r̂ = c / n, and the propensity p̂. The
-    rates r̃ of Agresti and Coull keep it above 0 where no impression or every impression has a
-    click. In simulations with 10 or more clicks at both positions, 95% intervals contain the true
-    propensity in at least 94% of logs.
+    "em" has the smallest errors if pairs have some hundred impressions each. With only one or two
+    impressions per position, it overestimates the propensities of lower positions. The page "How
+    statistics are computed" of the guide has simulations, and the standard error of "randomized".
 
     No method here separates examination from trust: if users click more at a position because they
     trust its rank, its propensity is higher.
@@ -180,15 +169,13 @@ def position_bias(
     Agarwal et al., Estimating position bias without intrusive interventions, 2019: "pivot",
     "adjacent". Joachims, Swaminathan & Schnabel, Unbiased learning-to-rank with biased feedback,
     2017: `swap`. Chuklin, Markov & de Rijke, Click models for web search, 2015, and Wang et al.,
-    Position bias estimation for unbiased learning to rank in personal search, 2018: "em". Agresti &
-    Coull, Approximate is better than "exact" for interval estimation of binomial proportions, 1998:
-    the standard error of "randomized".
+    Position bias estimation for unbiased learning to rank in personal search, 2018: "em".
     """
     one_of("method", method, get_args(Method))
     pivot, iterations = whole_number("pivot", pivot), whole_number("iterations", iterations)
     positive("tolerance", tolerance, 1)
     if swap is not None:
-        check_column("swap", swap, schema_of(frame))
+        Columns.find(schema_of(frame), {"swap": swap})
         if method != "randomized":
             raise ArgumentError(f"`swap` needs `method` 'randomized'; found {method!r}")
     impressions = ImpressionLog.of(
@@ -198,7 +185,6 @@ def position_bias(
         position=position,
         click=click,
         by=by,
-        progress=progress and method != "em",  # "em" shows its own bar
     )
     free(impressions.columns.by, COLUMNS)
     groups = list(impressions.groups.values())
@@ -209,7 +195,7 @@ def position_bias(
     elif method == "randomized":
         estimates = _randomized_estimates(impressions, groups, pivot, swap)
     else:
-        estimates = fit(impressions, groups, iterations, tolerance, progress=progress)
+        estimates = fit(impressions, groups, iterations, tolerance)
     table = estimates.select(
         *groups,
         "position",

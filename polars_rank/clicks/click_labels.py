@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, check_column, is_number, number, one_of
+from polars_rank._params import OWN, is_number, number, one_of
 from polars_rank.clicks.impressions import CLICK, PLACE, columns_of, is_click
 from polars_rank.clicks.preference_pairs import LAST, rankings_of, time_column
-from polars_rank.columns import default_column
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import framed_table, schema_of
@@ -111,18 +111,21 @@ def labels(
         clicks at the same time, the lowest in the ranking is the last. Default: the lowest click
         is the last one, as if users clicked from the top down.
     click
-        For "clicked", "last" and "skip_above": column of clicks, Boolean or a count.
+        Column of clicks. Used by "clicked", "last" and "skip_above".
     dwell
         For "satisfied" and "dwell": numeric column of the seconds that the user spent on the
         document; null or NaN without a click. Convert a Duration with
         `.dt.total_seconds(fractional=True)`.
     position
-        Column of the position at which the document was shown; null if it was not shown. Default:
-        "position", if the table has that column; "last" and "skip_above" need it.
-    query, doc, by
-        For "last" and "skip_above": columns of the query, of the document, and of groups. `query`
-        may be several columns and must identify each ranking that a user saw, such as
-        `query=["query", "session"]`.
+        Column of the position, 1 first. Default: "position" if the table has it; "last" and
+        "skip_above" need it.
+    query
+        Column or columns that identify the query. Used by "last" and "skip_above". It must identify
+        each ranking that a user saw, such as `query=["query", "session"]`.
+    doc
+        Column of the document. Used by "last" and "skip_above".
+    by
+        Columns to group by. Used by "last" and "skip_above".
 
     Returns
     -------
@@ -172,14 +175,14 @@ def labels(
 
 
 def _clicked(log: pl.LazyFrame, click: str, position: str) -> pl.LazyFrame:
-    check_column("click", click, schema_of(log))
+    Columns.find(schema_of(log), {"click": click})
     return _labeled(log, checked_numbers("click", click, whole=True) > 0, position)
 
 
 def _satisfied(log: pl.LazyFrame, dwell: str, seconds: float | None, position: str) -> pl.LazyFrame:
     lowest = _SECONDS if seconds is None else seconds
     _at_least_zero("seconds", lowest)
-    check_column("dwell", dwell, schema_of(log))
+    Columns.find(schema_of(log), {"dwell": dwell})
     satisfied = checked_numbers("dwell", dwell) >= lowest
     return _labeled(log, satisfied.fill_null(value=False), position)
 
@@ -197,7 +200,7 @@ def _of_dwell(
                 f"in `grades`, a higher grade must need more seconds; found {shortest[high]!r} for "
                 f"grade {high!r} and {shortest[low]!r} for grade {low!r}"
             )
-    check_column("dwell", dwell, schema_of(log))
+    Columns.find(schema_of(log), {"dwell": dwell})
     stayed = checked_numbers("dwell", dwell)
     label = _highest((grade, stayed >= shortest[grade]) for grade in steps).fill_null(0)
     return _labeled(log, label, position, steps)
@@ -209,8 +212,7 @@ def _of_events(
     grade_of, schema = _mapping(grades), schema_of(log)
     steps = _sorted_grades(grade_of.values())
     names = pl.Series([*grade_of]).dtype
-    for column in grade_of if event is None else [event]:
-        check_column("grades" if event is None else "event", column, schema)
+    Columns.find(schema, {"grades": [*grade_of]} if event is None else {"event": event})
 
     def happened(name: str) -> pl.Expr:
         if event is None:
@@ -282,10 +284,8 @@ def _labeled(
     They are null if the document was not shown. Without positions, all documents were shown.
     """
     small = all(isinstance(grade, int) and grade in _INT8 for grade in grades)
-    schema = schema_of(log)
-    place = default_column(position, "position", schema)
-    if place is not None:
-        check_column("position", place, schema)
+    columns = Columns.find(schema_of(log), {"position": position}, optional=("position",))
+    if place := columns.one("position"):
         label = pl.when(pl.col(place).is_not_null()).then(label)
     return log.with_columns(label.cast(pl.Int8 if small else pl.Float64).alias("label"))
 

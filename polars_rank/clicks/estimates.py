@@ -18,10 +18,7 @@ import polars as pl
 from polars_rank._params import (
     OWN,
     Names,
-    check_distinct,
-    find_columns,
     free,
-    names,
     one_of,
     share,
 )
@@ -36,7 +33,7 @@ from polars_rank.clicks.ranker_differences import (
     difference,
 )
 from polars_rank.clicks.units import CONFIDENCE, first_group, unit_keys, warn_of_few
-from polars_rank.columns import RUN, run_column, without_run
+from polars_rank.columns import RUN, Columns, without_run
 from polars_rank.errors import ArgumentError, DataError, warn
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import grouped, ratio
@@ -174,22 +171,20 @@ def estimate(
         The log, one row per document of a ranking, with the scores of the new ranker: a
         LazyFrame, a DataFrame, any other table with an Arrow C stream, or a Spark DataFrame.
     metrics
-        Metrics that are sums over documents: CG, DCG, precision, RBP, ARP, and with "snips" also
-        recall; by name, as metrics, or as expressions that are such sums.
+        Metrics, by name or as expressions. They must be sums over documents: CG, DCG, precision,
+        RBP, ARP, and with "snips" also recall, or expressions that are such sums.
     normalize
         "snips" (default) divides the weighted sums by the sum of the weights: the estimate is per
         relevant document and has a lower variance. "ips" divides them by the number of rankings.
     cluster
-        Columns that identify the sampling unit if it is not the ranking; constant within a
+        Columns that identify the sampling unit, such as the user. They are constant within a
         ranking. If rankings are sessions, the interval without `cluster` is for other sessions of
-        the same queries; the interval with `cluster="query"` is for sessions of other queries
-        from the same population, and is wider. A ranking with a null forms its own cluster. With
-        `cluster`, memory grows with the number of clusters.
+        the same queries; with `cluster="query"`, it is for sessions of other queries from the same
+        population, and wider. Memory then grows with the number of clusters.
     baseline
-        The ranker that the others are compared with: a value of the column `run`, or the name of
-        one of the columns of `score`. The rankers are compared on the same rankings of the log,
-        which must have the same labels for all of them. None (default): no comparison. Otherwise,
-        memory grows with the number of rankings.
+        Run that the others are compared with. It is a value of the column `run`, or the name of one
+        of the columns of `score`. The runs are compared on the same rankings of the log, which must
+        have the same labels for all of them. Memory then grows with the number of rankings.
     max_unshown
         Largest share, from 0 to 1, of documents down to the deepest cutoff that may have no label
         because they were never shown. A larger share raises `DataError`.
@@ -217,9 +212,7 @@ def estimate(
         - `metric`, and the column of the ranker;
         - `mean`, `difference`, `baseline_mean`: the estimates over the rankings of both rankers;
         - `variance`, `low`, `high`, `p_value`: the variance of the difference over rankings or
-          clusters, its 95% interval and the two-sided p-value. If the difference is the same in all
-          n rankings or clusters, the p-value is 2^(1 - n), or 1 if it is 0; the bounds are then
-          null, or the difference itself if the p-value is below 0.05;
+          clusters, its 95% interval and the two-sided p-value;
         - `queries`, `missing`: the number of rankings of both rankers, and of only one of them;
         - `effective`: the effective number of rankings or clusters;
         - `mean_weight`, `effective_sample_size`, `max_weight_share`, `unshown`: as above.
@@ -242,22 +235,12 @@ def estimate(
 
     Notes
     -----
-    The estimate is a ratio of sums Σv / Σd over rankings or clusters of rankings, where d is the
-    sum of the weights for "snips" and the number of rankings for "ips". It is the mean of v / d
-    with the weights d, and its variance and interval are those of `pr.summarize` with these
-    weights: the variance is
+    The estimate is a weighted mean over rankings or clusters, and its variance and interval are
+    those of `pr.summarize` with these weights. The interval of a difference is narrower than the
+    intervals of the runs suggest if both have similar values in the same rankings. The page "How
+    statistics are computed" of the guide has the formulas.
 
-    $$\frac{n}{n - 1} \cdot \frac{\sum_i (v_i - \hat V d_i)^2}{(\sum_i d_i)^2},
-    \qquad n = \frac{(\sum_i d_i)^2}{\sum_i d_i^2}$$
-
-    with the effective number n of rankings or clusters; null if n is 1 or less. Each bound is the
-    wider of the bounds of the t distribution and of Hall's correction for skewness.
-
-    Two rankers have the same d, so their difference is the same ratio with the differences of v.
-    Its interval is narrower than the intervals of the rankers suggest if both have similar values
-    in the same rankings.
-
-    With several metrics, rankers or groups, some differences are significant by chance; correct the
+    With several metrics, runs or groups, some differences are significant by chance; correct the
     p-values for multiple comparisons.
 
     References
@@ -305,9 +288,12 @@ class Estimates:
             raise ArgumentError("`align` does not apply to estimates; omit it")
         check_single(options, "label", "labels are weights of clicks")
         if baseline is not None and several("score", options.get("score", "score")) is None:
-            run_column(schema, options.get("run", RUN), required=True)
+            Columns.find(schema, {"run": options.get("run", RUN)}, optional=())
         evaluation = Evaluation.of(schema, listed(metrics), **options)
-        clusters = names("cluster", cluster)
+        roles = {"by": evaluation.by, "weight": evaluation.weight, "cluster": cluster}
+        own = [str(evaluation.run)] if evaluation.scores is not None else []
+        known = schema | dict.fromkeys(own, pl.String())
+        clusters = Columns.find(pl.Schema(known), roles).roles["cluster"]
         one_of("normalize", normalize, ("ips", "snips"))
         share("max_unshown", max_unshown, ends=True)
         query_set = evaluation.conventions.query_set
@@ -323,7 +309,6 @@ class Estimates:
             for column in evaluation.metrics
         ]
         weight = [] if evaluation.weight is None else [evaluation.weight]
-        check_distinct({"by": evaluation.by, "weight": weight, "cluster": clusters})
         extra = [name for name in clusters if name not in (*evaluation.by, *evaluation.query)]
         complete = evaluation._replace(metrics=columns, keep=(*evaluation.keep, *extra))
         parts = [name + part for name in _names(complete) for part in PARTS.values() if part]
@@ -342,7 +327,6 @@ class Estimates:
 
     def _rankings(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         """Return the weighted sums of each ranking and statistics of its weights."""
-        find_columns(schema_of(frame), {"cluster": self.cluster})
         metrics, label = self.evaluation.metrics, self.evaluation.label
         depth = _depth(column.metric for column in metrics)
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._progress import counter
 from polars_rank.checks import FAILED
 from polars_rank.errors import number_of, warn
 from polars_rank.stats._arrays import Array, numpy
@@ -40,8 +39,6 @@ def fit(
     groups: Sequence[str],
     iterations: int,
     tolerance: float,
-    *,
-    progress: bool,
 ) -> pl.LazyFrame:
     """Return the propensity of each position in each group, with its standard error."""
     numpy()
@@ -49,7 +46,7 @@ def fit(
     columns = list(dict.fromkeys([*pair, *groups, "position", "clicks", "impressions", FAILED]))
     kept = [*groups, "position", "clicks", "impressions", FAILED]
     schema = counts.select(kept).collect_schema() | _ESTIMATED
-    fit_batch = partial(_fit, list(groups), pair, iterations, tolerance, progress=progress)
+    fit_batch = partial(_fit, list(groups), pair, iterations, tolerance)
     return counts.select(columns).map_batches(fit_batch, schema=schema)
 
 
@@ -62,8 +59,6 @@ def _fit(
     iterations: int,
     tolerance: float,
     counts: pl.DataFrame,
-    *,
-    progress: bool,
 ) -> pl.DataFrame:
     """Return the estimates for the counts of (query, document, position)."""
     keys = [*groups, "position"]
@@ -88,7 +83,7 @@ def _fit(
     )
     model = _Model(cells.sort("pair", "place"), linked.get_column("top"))
     if len(model.top) and not counts.get_column(FAILED).max():  # otherwise `checked` raises
-        model.fit(iterations, tolerance, counter(cells.height * iterations) if progress else None)
+        model.fit(iterations, tolerance)
         _warn_of(model, linked.get_column("position"), fewest)
     estimates = linked.select(keys).hstack(model.estimates())
     table = places.join(pairs, on=keys, how="left", nulls_equal=True)

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, find_columns, some_names
-from polars_rank._progress import known_rows, watcher
+from polars_rank._params import OWN, Names
 from polars_rank.checks import FAILED, Check, checks_of, failed, failed_in_ranking, raise_failed
+from polars_rank.clicks.impressions import columns_of
 from polars_rank.columns import Columns
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.log import per_ranking
 from polars_rank.frames.tables import schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 _ROW = OWN + "row"
 
@@ -31,8 +31,6 @@ class ImpressionLog:
 
     log: pl.LazyFrame
     columns: Columns
-    #: Applied to the rows as they are read, e.g. to update a progress bar.
-    with_progress: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda log: log
 
     @classmethod
     def of(
@@ -44,25 +42,11 @@ class ImpressionLog:
         position: str,
         click: str,
         by: Names | None,
-        progress: bool = False,
     ) -> ImpressionLog:
         """Return the log; raise `SchemaError` for a missing column or a wrong type."""
-        schema = schema_of(log)
-        roles = find_columns(
-            schema,
-            {
-                "query": some_names("query", query),
-                "doc": doc,
-                "by": by,
-                "position": position,
-                "click": click,
-            },
-            numbers=("position", "click"),
-        )
-        queries, groups = roles["query"], roles["by"]
+        columns = columns_of(schema_of(log), query, doc, click, position, by)
         shown = log.filter(pl.col(position).is_not_null(), pl.col(click).is_not_null())
-        columns = Columns(queries, groups, doc, position, click, schema)
-        return cls(shown, columns, watcher(known_rows(log))) if progress else cls(shown, columns)
+        return cls(shown, columns)
 
     @property
     def groups(self) -> dict[str, str]:
@@ -90,7 +74,7 @@ class ImpressionLog:
 
     def rows(self, named: Mapping[str, str], *more: pl.Expr) -> pl.LazyFrame:
         """Return one row per document, in the order of the log, with internal column names."""
-        return self.with_progress(self.log).select(
+        return self.log.select(
             *(pl.col(name).alias(own) for name, own in named.items()),
             *(each.alias(own) for own, each in self._row.items()),
             failed(self.checks, "row"),
@@ -117,7 +101,7 @@ class ImpressionLog:
         keys = [*pair, "position"]
         row = pl.struct("doc", "position", "click").sort_by("doc", "position").alias(_ROW)
         by_ranking, ranking_keys = per_ranking(
-            self.log, self.columns, self._row, [row], self.checks, self.with_progress
+            self.log, self.columns, self._row, [row], self.checks
         )
         counts = (
             by_ranking.explode(_ROW)

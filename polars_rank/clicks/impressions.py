@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
-from polars_rank._params import OWN, Names, find_columns
+from polars_rank._params import OWN, Names
 from polars_rank.checks import Check, checks_of
 from polars_rank.columns import Columns
 from polars_rank.evaluation.checks import row_checks
@@ -12,18 +14,25 @@ from polars_rank.metrics.user_columns import no_count
 
 
 def columns_of(
-    schema: pl.Schema, query: Names, doc: str, click: str, position: str | None, by: Names | None
+    schema: pl.Schema,
+    query: Names,
+    doc: str,
+    click: str,
+    position: str,
+    by: Names | None,
+    optional: Sequence[str] = (),
 ) -> Columns:
     """Return the columns, with positions as scores and clicks as labels.
 
     Without positions, clicks are the scores. A missing column or a wrong type raises `SchemaError`.
     """
-    roles = {"query": query, "doc": doc, "click": click, "position": position, "by": by}
-    find_columns(schema, roles, numbers=("click", "position"))
-    score, parameter = (click, "score") if position is None else (position, "position")
-    return Columns.find(
-        schema, query=query, doc=doc, score=score, label=click, by=by, score_parameter=parameter
-    )
+    roles = {"by": by, "query": query, "doc": doc, "position": position, "click": click}
+    columns = Columns.find(schema, roles, optional=optional)
+    place = columns.one("position")
+    return columns._replace(
+        score=place or click, score_parameter="position" if place else "score", label=click,
+        label_parameter="click",
+    )  # fmt: skip
 
 
 def impression_checks(columns: Columns) -> list[Check]:

@@ -14,14 +14,14 @@ import polars as pl
 from polars_rank._params import (
     OWN,
     Names,
-    find_columns,
     free,
     integer,
+    names,
     public,
-    some_names,
     whole_number,
 )
 from polars_rank.checks import FAILED, checks_of, failed, refuse_failed
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, SchemaError, short
 from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import as_table, collected, is_table, lazy, schema_of
@@ -123,14 +123,17 @@ def team_draft(
     k
         Number of documents to show, at least 1.
     seed
-        Random seed, any integer. Draws are a hash of the seed and the query: the same arguments
-        give the same rankings on every machine, and other queries do not change the ranking of a
-        query.
-    query, doc, score
-        Names of the columns; `query` may be several. Tied scores are ordered by document id
-        descending, as in `rank`.
+        Random seed. Draws are a hash of the seed and the query: the same arguments give the same
+        rankings on every machine, and other queries do not change the ranking of a query.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
+    score
+        Column of the score, higher is better. Tied scores are ordered by document id descending, as
+        in `rank`.
     position
-        Column with positions (1 = top), instead of `score`.
+        Column of the position, 1 first; replaces `score`.
 
     Returns
     -------
@@ -210,14 +213,17 @@ def balanced_interleaving(
     k
         Number of documents to show, at least 1.
     seed
-        Random seed, any integer. Draws are a hash of the seed and the query: the same arguments
-        give the same rankings on every machine, and other queries do not change the ranking of a
-        query.
-    query, doc, score
-        Names of the columns; `query` may be several. Tied scores are ordered by document id
-        descending, as in `rank`.
+        Random seed. Draws are a hash of the seed and the query: the same arguments give the same
+        rankings on every machine, and other queries do not change the ranking of a query.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
+    score
+        Column of the score, higher is better. Tied scores are ordered by document id descending, as
+        in `rank`.
     position
-        Column with positions (1 = top), instead of `score`.
+        Column of the position, 1 first; replaces `score`.
 
     Returns
     -------
@@ -391,7 +397,7 @@ class _Columns(NamedTuple):
     ) -> _Columns:
         """Return the columns; raise `ArgumentError` for an invalid parameter."""
         columns = cls(
-            some_names("query", query),
+            names("query", query),
             doc,
             score,
             position,
@@ -409,13 +415,8 @@ class _Columns(NamedTuple):
         """Raise `SchemaError` for a missing column or ranks that are not numeric."""
         place = self.place(schema)
         order = {"score": self.score} if place is None else {"position": place}
-        find_columns(
-            schema,
-            {"query": self.query, "doc": self.doc, **order},
-            numbers=[*order],
-            ids=("query", "doc"),
-            table=f"the table of the ranker {ranker!r}",
-        )
+        roles = {"query": self.query, "doc": self.doc, **order}
+        Columns.find(schema, roles, table=f"the table of the ranker {ranker!r}")
 
     def lists(self, table: pl.LazyFrame, number: int) -> pl.LazyFrame:
         """Return the top documents of each ranking of a ranker."""

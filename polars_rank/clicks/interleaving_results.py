@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, find_columns, free, share, some_names
+from polars_rank._params import OWN, Names, free, share
 from polars_rank.checks import FAILED, checks_of, failed, refuse, refuse_failed
 from polars_rank.clicks.units import unit_keys, warn_of_few
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.evaluation.means import grouped
 from polars_rank.frames.ids import is_text
@@ -83,27 +84,27 @@ def interleaving_result(
         Column with the ranker that contributed the document; null for other documents, such as
         advertisements.
     click
-        Column of clicks: Boolean, or a count.
+        Column of clicks.
     query
-        Columns that identify a ranking that a user saw, such as the session.
+        Column or columns that identify the query: each ranking that a user saw, such as the
+        session.
     by
-        Columns that split the log into groups. Rankers are compared within each group.
+        Columns to group by. Rankers are compared within each group.
     cluster
-        Columns that identify the sampling unit if it is not the ranking, such as the text of the
-        query or the user; constant within a ranking. Without `cluster`, the result is about other
-        rankings of the same queries and users; with `cluster="user"`, it is about other users from
-        the same population, and the interval is wider. A ranking with a null is its own cluster.
-        With `cluster`, memory grows with the number of rankings.
+        Columns that identify the sampling unit, such as the user. They are constant within a
+        ranking. Without `cluster`, the result is about other rankings of the same queries and
+        users; with `cluster="user"`, it is about other users from the same population, and the
+        interval is wider. Memory then grows with the number of rankings.
     ranks
         For balanced interleaving: mapping from each ranker to the column with its ranks,
         `{"a": "rank_a", "b": "rank_b"}`. The ranker with more clicked documents among its top n
         wins, where n is the lower of the two ranks of the lowest clicked document (Joachims,
         2003). `team` is not read.
     position
-        Column with the position at which a document was shown, required with `ranks` and without
-        duplicates in a ranking. Default: "position", if the log has that column.
+        Column of the position, 1 first. It is required with `ranks`, without duplicates in a
+        ranking. Default: "position" if the log has it.
     confidence
-        Confidence level of the intervals.
+        Confidence level.
 
     Returns
     -------
@@ -181,24 +182,15 @@ def interleaving_result(
             f"{ranks!r}"
         )
     schema = schema_of(frame)
-    has_position = position in schema
-    position_used = has_position or ranks is not None or position != "position"
-    roles = find_columns(
-        schema,
-        {
-            "query": some_names("query", query),
-            "by": by,
-            "cluster": cluster,
-            "click": click,
-            "team": team if ranks is None else (),
-            "ranks": () if ranks is None else [*ranks.values()],
-            "position": position if position_used else (),
-        },
-        numbers=("click",) if ranks is None else ("click", "ranks", "position"),
-        ids=("team", "cluster"),
-    )
-    keys, groups = roles["query"], roles["by"]
-    clusters = {f"{OWN}cluster {index}": name for index, name in enumerate(roles["cluster"])}
+    roles = {
+        "by": by, "query": query, "cluster": cluster, "click": click,
+        "team": team if ranks is None else None,
+        "ranks": None if ranks is None else [*ranks.values()],
+    }  # fmt: skip
+    columns = Columns.find(schema, {**roles, "position": position}, optional=("team", "position"))
+    keys, groups, place = columns.query, columns.groups, columns.one("position")
+    named = columns.roles["cluster"]
+    clusters = {f"{OWN}cluster {index}": name for index, name in enumerate(named)}
     added = ["effective"] if clusters else []
     free(groups, ["team", "other", *_COUNTS, *_ESTIMATES, *added])
     free(keys, ["team", "other"], "query")
@@ -216,7 +208,7 @@ def interleaving_result(
         *keys,
         *(pl.col(name).alias(own) for own, name in clusters.items()),
         (number > 0).fill_null(value=False).alias(_CLICKED),
-        (pl.col(position) if position_used else pl.lit(None)).alias(_PLACE),
+        (pl.col(place) if place else pl.lit(None)).alias(_PLACE),
         failed(checks_of("row", dict(zip(_REMEDIES, conditions, strict=True))), "row"),
         **teams,
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_column, free, one_of
+from polars_rank._params import OWN, Names, free, one_of
 from polars_rank.checks import checks_of, failed, raise_failed
 from polars_rank.clicks.impressions import (
     CLICK,
@@ -16,6 +16,7 @@ from polars_rank.clicks.impressions import (
     impression_checks,
     is_click,
 )
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.log import per_ranking
 from polars_rank.frames.tables import framed, schema_of
@@ -23,7 +24,6 @@ from polars_rank.frames.tables import framed, schema_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polars_rank.columns import Columns
     from polars_rank.evaluation.contiguity import Keys
 
 __all__ = ["preferences"]
@@ -94,12 +94,17 @@ def preferences(
         For "last": column with the time of the click, a number or a temporal type. Of several
         clicks at the same time, the lowest in the ranking is the last. Default: the lowest click
         is the last one, as if users clicked from the top down.
-    query, doc, click, position
-        Names of the columns; `query` may be several and must identify each ranking that a user
-        saw: for a log with several sessions per query, `query=["query", "session"]`. A click is
-        Boolean or a count. Documents with a null position were not shown.
+    query
+        Column or columns that identify the query. It must identify each ranking that a user saw:
+        for a log with several sessions per query, `query=["query", "session"]`.
+    doc
+        Column of the document.
+    click
+        Column of clicks.
+    position
+        Column of the position, 1 first.
     by
-        Columns that split the log into groups.
+        Columns to group by.
 
     Returns
     -------
@@ -139,7 +144,7 @@ def preferences(
 def time_column(time: str | None, position: str, schema: pl.Schema) -> str:
     """Return the column that says which click is the last; by default the positions."""
     moment = position if time is None else time
-    check_column("time", moment, schema)
+    Columns.find(schema, {"time": moment})
     dtype = schema[moment]
     if not (dtype.is_numeric() or dtype.is_temporal() or dtype == pl.Null):
         raise SchemaError(

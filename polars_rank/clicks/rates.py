@@ -10,7 +10,6 @@ import polars as pl
 from polars_rank._params import OWN, Names, free, is_number, whole_number
 from polars_rank.checks import failed, failed_in_ranking, raise_failed
 from polars_rank.clicks.impressions import CLICK, DOC, columns_of, impression_checks, is_click
-from polars_rank.columns import default_column
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.log import per_ranking
@@ -77,14 +76,17 @@ def click_through_rates(
         Number of grades, 2 or more: the grade of a document is the share of all documents of all
         queries (of the group) that have a lower rate, in equal steps from 0. None (default): the
         label is the rate.
-    query, doc, click
-        Names of the columns; `query` may be several. A click is Boolean or a count, of which
-        numbers above 0 are alike. Rows with a null click are not counted.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
+    click
+        Column of clicks. Rows with a null click are not counted.
     position
-        Column with the position at which the document was shown. Rows with a null position are
-        not counted. Default: "position", if the table has that column.
+        Column of the position, 1 first. Rows with a null position are not counted. Default:
+        "position" if the table has it.
     by
-        Columns that split the log into groups, such as the country.
+        Columns to group by.
 
     Returns
     -------
@@ -111,9 +113,9 @@ def click_through_rates(
     ----------
     Joachims et al., Accurately interpreting clickthrough data as implicit feedback, 2005.
     """
-    weights, schema = _prior(prior), schema_of(frame)
-    place = default_column(position, "position", schema)
-    columns = columns_of(schema, query, doc, click, place, by)
+    weights = _prior(prior)
+    optional = ("position",)
+    columns = columns_of(schema_of(frame), query, doc, click, position, by, optional)
     pairs, keys = _pairs(frame, columns, {})
     if isinstance(weights, float):
         pairs = _with_rates(pairs, frame, columns, columns.by)
@@ -172,15 +174,16 @@ def coec(
         queries (of the group) that have a lower COEC, in equal steps from 0. None (default): the
         label is clicks / (clicks + expected clicks), between 0 and 1; it is 1/2 for a document
         with as many clicks as expected.
-    query, doc, click
-        Names of the columns; `query` may be several. A click is Boolean or a count, of which
-        numbers above 0 are alike. Rows with a null click are not counted.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
+    click
+        Column of clicks. Rows with a null click are not counted.
     position
-        Column with the position at which the document was shown. Rows with a null position are
-        not counted.
+        Column of the position, 1 first. Rows with a null position are not counted.
     by
-        Columns that split the log into groups, such as the country. Each group has its own CTR by
-        position.
+        Columns to group by. Each group has its own CTR by position.
 
     Returns
     -------

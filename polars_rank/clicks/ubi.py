@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, find_columns, names, public, some_names
+from polars_rank._params import OWN, Names, names, public, some_names
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.io.copies import held
@@ -167,7 +168,7 @@ def scan_ubi(
 def _acted_docs(events: pl.LazyFrame, actions_by_column: Mapping[str, list[str]]) -> pl.LazyFrame:
     """Return one row per (query, document) pair with an event."""
     schema = schema_of(events)
-    find_columns(schema, {"events": ["action_name", "query_id"]})
+    Columns.find(schema, {"events": ["action_name", "query_id"]})
     known = events.select(
         pl.col("action_name").alias(_ACTION),
         _time(schema).alias(_TIME),
@@ -211,7 +212,7 @@ def _first_events(acted_docs: pl.LazyFrame) -> pl.LazyFrame:
 def _searches(queries: pl.LazyFrame) -> pl.LazyFrame:
     """Return one row per query: the first one if a query has several, such as pages of results."""
     schema = schema_of(queries)
-    find_columns(schema, {"queries": ["query_id", "query_response_hit_ids"]})
+    Columns.find(schema, {"queries": ["query_id", "query_response_hit_ids"]})
     return (
         queries.select(
             _time(schema).alias("timestamp"),

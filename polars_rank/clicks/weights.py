@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import check_column, check_name, check_type, is_number, positive, public
+from polars_rank._params import check_name, check_type, is_number, positive, public
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.metrics.user_columns import checked_numbers
 
@@ -60,13 +61,13 @@ def inverse_propensity(
     Parameters
     ----------
     click
-        Column with clicks (Boolean) or rewards of 0 or more, or an expression; null if the
-        document was not shown.
+        Column of clicks. Clicks are Boolean, or rewards of 0 or more; null if the document was not
+        shown. Or an expression.
     propensity
         Column of propensities, an expression, or the DataFrame that `position_bias` returns.
     position
-        Column with the position at which the document was shown; null if it was not shown. Only
-        read if `propensity` is a DataFrame, which must include all positions with a click.
+        Column of the position, 1 first. It is only read if `propensity` is a DataFrame, which must
+        include all positions with a click.
     clip
         Upper bound of the weights, 1 or more; or, if below 1, the lower bound of the propensities:
         20 and 0.05 are equivalent. A bound reduces the variance and adds a bias towards 0. None
@@ -144,8 +145,7 @@ def _expression(propensity: Any, position: str) -> pl.Expr:
             "duplicate positions in the table of propensities, for example because it has groups; "
             "join it to the log by group and position, and pass the name of the column"
         )
-    for name in ("position", "propensity"):
-        check_column("propensity", name, propensity.schema, "number")
+    Columns.find(propensity.schema, {"propensity": ["position", "propensity"]})
     known = propensity.get_column("propensity").cast(pl.Float64)
     return checked_numbers("position", position).replace_strict(
         places.cast(pl.Float64), known, default=None, return_dtype=pl.Float64

@@ -77,7 +77,7 @@ def tie_bands(
     frame
         The long table, one row per document.
     metrics
-        Names of metrics, metrics such as `pr.ndcg(10)`, or expressions.
+        Metrics, by name or as expressions.
     **options
         Options of `evaluate`, such as `run`, `by` and `weight`, except `ties` and `align`. `weight`
         also applies to the shares of ties.
@@ -165,8 +165,8 @@ def judgment_bounds(
     frame
         The long table, one row per document.
     metrics
-        Names of metrics, or metrics such as `pr.ndcg(10)`, that have bounds: CG, DCG, NDCG, RBP,
-        ERR, pFound, and metrics of hits such as precision, recall, F, AP, RR and the hit rate.
+        Metrics, by name or as expressions. They must have bounds: CG, DCG, NDCG, RBP, ERR, pFound,
+        and metrics of hits such as precision, recall, F, AP, RR and the hit rate.
     grade
         Label of an unjudged document if it is relevant, 0 or more, such as the highest grade of the
         scale. None for the lowest relevant label of each metric.

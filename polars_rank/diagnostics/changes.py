@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
-from polars_rank._docstrings import described_by
 from polars_rank._params import (
     OWN,
     Names,
-    check_column,
-    check_distinct,
     free,
-    names,
     whole_number,
 )
-from polars_rank.columns import Score, Scores, run_column, scored, without_run
+from polars_rank.columns import Columns, Score, Scores, scored
 from polars_rank.conventions import read_metrics
 from polars_rank.diagnostics.similarity import with_runs
 from polars_rank.evaluation.evaluate import evaluate, per_query
@@ -46,7 +42,6 @@ if TYPE_CHECKING:
 _PLACE, _DEPTH = OWN + "place", OWN + "depth"
 
 
-@described_by(evaluate)
 @framed
 def movers(
     frame: pl.LazyFrame,
@@ -106,10 +101,9 @@ def movers(
         The metric whose change is measured. For metrics such as `fall_out`, lower values are
         gains.
     baseline
-        The run that the others are compared with.
+        Run that the others are compared with.
     run
-        Column of the run. With several columns of scores, the name of the column that the result
-        has for them.
+        Column of the run.
     n
         Number of queries with the largest gains, and of queries with the largest losses, per run
         and group.
@@ -117,14 +111,23 @@ def movers(
         Number of documents to show for each query, in the order of both rankings. None for one
         row per query, without documents.
     by
-        Columns that split the table.
-    query, doc, score, label, position
-        As in `evaluate`.
+        Columns to group by.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document. If it is None, or "doc" is missing, documents have no ids.
+    score
+        Column of the score, higher is better. "-distance" if lower is better, an expression, or
+        several columns, each of which is a run.
+    label
+        Column of the relevance label. Several columns are judges.
+    position
+        Column of the position, 1 first; replaces `score`.
     keep
-        Columns to keep that are constant within a query, such as its text.
+        Columns to keep in the result. They are constant within a query, such as its text.
     **options
-        Definitions, as in `evaluate`: `ties`, `rel`, `unjudged`, `query_set`, `duplicates`,
-        `undefined`, `items`, `history` and `conventions`.
+        Options of `evaluate` other than columns: `conventions` and its fields, such as `ties` and
+        `rel`, `items` and `history`.
 
     Returns
     -------
@@ -151,18 +154,16 @@ def movers(
     if k is not None:
         whole_number("k", k)
     (metric,) = read_metrics(metric, options.get("conventions"), "metric")
-    groups = without_run(names("by", by), run)
-    queries, kept = names("query", query), names("keep", keep)
     columns = (*_CHANGE_COLUMNS, *(_DOCUMENT_COLUMNS if k is not None else ()))
-    ids = [] if doc is None else [doc]
-    check_distinct({"run": [run], "by": groups, "query": queries, "doc": ids, "keep": kept})
-    free([run, *groups], columns)
-    free(queries, columns, "query")
-    free(kept, columns, "keep")
-
     frame, order = with_runs(frame, run, score)
     schema = schema_of(frame)
-    run_column(schema, run, required=True)
+    roles = {"run": run, "by": by, "query": query, "doc": doc, "keep": keep}
+    needed = {"doc"} if k is not None and doc == "doc" else set()
+    found = Columns.find(schema, roles, optional={"doc"} - needed)
+    groups, queries, kept = found.groups, found.query, found.roles["keep"]
+    free(found.by, columns)
+    free(queries, columns, "query")
+    free(kept, columns, "keep")
     check_run("baseline", baseline, run, schema[run])
     of_baseline = is_run(run, schema[run], baseline)
     values = per_query(
@@ -171,8 +172,7 @@ def movers(
     ).cache()  # fmt: skip
     of_runs, of_base = (values.filter(part) for part in (~of_baseline, of_baseline))
     keys = [*groups, run, *queries]
-    taken = dict.fromkeys(keys, "query")
-    (variable,) = variables(schema_of(of_runs), [metric], taken)
+    (variable,) = variables(schema_of(of_runs), [metric])
     pairs = with_baseline(of_runs, of_base, [*groups, *queries], [variable.name]).filter(PAIRED)
     value, baseline_value = variable.value, baseline_of(variable.name).cast(pl.Float64)
     difference = pl.col("difference")
@@ -210,8 +210,6 @@ def movers(
             score=order, label=label, position=position, **options,
         )  # fmt: skip
         ranked = evaluation.read(of_shown)
-        if ranked.columns.doc is None:
-            check_column("doc", "doc", ranked.columns.schema)
         rules = Rules.of(evaluation.metrics[0].conventions)
         documents = ranked_documents(replace(ranked, rules=rules), ["rank"])
         result = _with_documents(changes, documents, of_baseline, groups, run, queries, k)
@@ -288,7 +286,7 @@ def headroom(
         The long table, one row per document. Judged documents with a null score were not
         retrieved.
     metrics
-        Names of metrics, metrics such as `pr.ndcg(10)`, or expressions.
+        Metrics, by name or as expressions.
     **options
         Options of `evaluate`, such as `run` and `by`. `score` and `label` are single columns.
 
@@ -312,12 +310,12 @@ def headroom(
     given = read_metrics(metrics, options.get("conventions"))
     for parameter in ("score", "label"):
         check_single(options, parameter, "a ranking is compared with its best order")
-    groups, label = groups_of(schema_of(frame), options), str(options.get("label", "label"))
+    groups, label = groups_of(schema_of(frame), options).by, str(options.get("label", "label"))
     metric_names = [output_name(each) for each in given]
     free(groups, ["metric", "queries", *_STEPS, "lost_by_order", "lost_by_retrieval"])
     given_score = cast("Score", options.get("score", "score"))
     log, score = scored(frame, given_score, options.pop("position", None))
-    check_column("label", label, schema_of(log))
+    Columns.find(schema_of(log), {"label": label})
     retrieved = pl.col(score).is_not_null()
     relevance = pl.col(label).cast(pl.Float64)
     last = relevance.fill_null(_BELOW)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get
 
 import polars as pl
 
-from polars_rank._params import OWN, find_columns, free, one_of, share, some_names, whole_number
-from polars_rank.columns import scored
+from polars_rank._params import OWN, free, one_of, share, some_names, whole_number
+from polars_rank.columns import Columns
 from polars_rank.diagnostics.overlaps import (
     LEFT,
     RIGHT,
@@ -23,7 +23,7 @@ from polars_rank.errors import ArgumentError, short
 from polars_rank.evaluation.checks import duplicates_remedy
 from polars_rank.evaluation.log import Log, Rules
 from polars_rank.evaluation.means import grouped
-from polars_rank.evaluation.parameters import run_of, runs_of, several
+from polars_rank.evaluation.parameters import groups_of, runs_of, several
 from polars_rank.evaluation.ranked import DOC, DOCUMENTS, TIES, retrieved_documents
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.ids import key_types
@@ -119,15 +119,17 @@ def overlap(
     p
         Persistence of "rbo", between 0 and 1: the higher, the more lower ranks count.
     run
-        Without `b`: column that identifies the run.
+        Column of the run. Only without `b`.
     baseline
-        Without `b`: the run that the others are compared with.
+        Run that the others are compared with. Only without `b`.
     by
-        Without `b`: columns that split the table.
-    query, doc
-        Columns of the query and the document; the query may be several columns.
+        Columns to group by. Only without `b`.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
     score
-        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
         Without `b`, each of several columns is a run with the name of its column.
     ties
         Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
@@ -233,11 +235,10 @@ class _Given(NamedTuple):
                 f"`score` must be one column for two tables; found {short(score)}; omit `b` to "
                 "compare columns of scores of one table"
             )
-        keys = [*some_names("query", query)]
-        runs = [scored(each, score, None) for each in (a, b)]
-        schemas = [schema_of(each) for each, _ in runs]
-        for schema, (_, column) in zip(schemas, runs, strict=True):
-            find_columns(schema, {"query": keys, "doc": self.doc, "score": column})
+        roles = {"query": query, "doc": self.doc, "score": score}
+        (a, first), (b, second) = (Columns.read(each, roles) for each in (a, b))
+        keys, schemas = [*first.query], [schema_of(a), schema_of(b)]
+        runs = [(a, first.score), (b, second.score)]
         types = key_types(schemas[0], schemas[1], [*keys, self.doc], ("`a`", "`b`"))
         tables = []
         for ranks, (rows, column), schema in zip((LEFT, RIGHT), runs, schemas, strict=True):
@@ -258,17 +259,13 @@ class _Given(NamedTuple):
     ) -> pl.LazyFrame:
         """Return the means over the queries of each group and run."""
         log, order = with_runs(log, run, score)
-        log, column = scored(log, order, None)
-        schema = schema_of(log)
-        roles = {
-            "run": run, "by": by, "query": some_names("query", query), "doc": self.doc,
-            "score": column,
-        }  # fmt: skip
-        named = find_columns(schema, roles)
-        groups, keys = named["by"], named["query"]
+        roles = {"run": run, "by": by, "query": query, "doc": self.doc, "score": order}
+        log, columns = Columns.read(log, roles, optional=())
+        schema, column = columns.schema, columns.score
+        groups, keys = columns.groups, columns.query
         counts = ("queries", "missing")
         names = [each.meta.output_name() for each in self.values]
-        free([run, *groups], [*counts, *names])
+        free(columns.by, [*counts, *names])
         check_run("baseline", baseline, run, schema[run])
         of_baseline = is_run(run, schema[run], baseline)
         rankings = [run, *groups, *keys]
@@ -301,7 +298,8 @@ def with_runs(log: pl.LazyFrame, run: str, score: Scores) -> tuple[pl.LazyFrame,
     scores = several("score", score)
     if scores is None:
         return log, cast("Score", score)
-    return runs_of(log, scores, str(run_of(schema_of(log), run, scores, ())))
+    groups_of(schema_of(log), {"run": run, "score": score})
+    return runs_of(log, scores, run)
 
 
 def of_pairs(
@@ -363,12 +361,11 @@ def retrieved(
     """
     is_tied = ties in UNORDERED
     rules = Rules(None if is_tied else cast("Ties | None", ties))
-    log = Log.find(
-        run, query=query, doc=doc, score=score, rules=rules, remedy=duplicates_remedy("`query`")
-    )
+    roles = {"query": query, "doc": doc, "score": score, "label": None}
+    log = Log.find(run, roles, rules=rules, remedy=duplicates_remedy("`query`"))
     log = replace(log, columns=log.columns._replace(unnamed=()))
     if is_tied:
-        log = replace(log, others={_SCORE: log.columns.number(score)})
+        log = replace(log, others={_SCORE: log.columns.number(log.columns.score)})
     rankings = retrieved_documents(log)
     documents = pl.col(DOCUMENTS)
     lists = [documents.list.eval(_field(DOC)).alias(ranks.meta.output_name())]

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from polars_rank._params import OWN, check_column
+from polars_rank._params import OWN
 from polars_rank.checks import Check, Scope, failed, raise_failed
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, SchemaError
@@ -171,7 +171,7 @@ def documents_of(
     `DataError` for null and duplicate ids.
     """
     schema = schema_of(items)
-    check_column("doc", doc, schema, "id", "`items`")
+    Columns.find(schema, {"doc": doc}, table="`items`")
     types = key_types({doc: dtype}, schema, [doc], ("the rankings", "`items`"))
     problem = f"column {doc!r} (`doc`) of `items` has"
     checks = [
@@ -194,10 +194,10 @@ def documents_of(
 def _history_keys(columns: Columns, history: pl.LazyFrame, doc: str) -> list[str]:
     """Return the key columns of the log that `history` has."""
     schema = schema_of(history)
-    check_column("doc", doc, schema, table="`history`")
+    Columns.find(schema, {"doc": doc}, table="`history`")
     keys = [name for name in columns.query if name in schema]
     if not keys:
-        check_column("history", columns.query[0], schema, table="`history`")
+        Columns.find(schema, {"history": columns.query[0]}, table="`history`")
     tables = "the rankings", "`history`"
     key_types(columns.schema, schema, [*keys, doc], tables)
     return keys

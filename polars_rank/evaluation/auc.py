@@ -74,6 +74,6 @@ def grouped_auc(frame: pl.LazyFrame, /, **options: Unpack[RankingOptions]) -> pl
         ratio((auc * size).sum(), counted.sum()).alias("gauc"),
     ]
     added = ["queries", "impressions", "gauc"]
-    groups = groups_of(schema_of(frame), options)
+    groups = groups_of(schema_of(frame), options).by
     free(groups, added)
     return grouped(rankings, groups, means)

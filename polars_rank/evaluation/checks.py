@@ -200,26 +200,16 @@ def with_run_warning(
     results: pl.LazyFrame,
     rows: pl.LazyFrame,
     run: str | None,
-    columns: Mapping[str, Sequence[str]],
+    columns: Columns,
     *,
     table: str = "the table",
 ) -> pl.LazyFrame:
     """Return the results; collecting them warns of several runs in a column that is not named.
 
-    There is no warning if the column `run` exists, or if it is None. `columns` are those of other
-    parameters.
+    There is no warning if the column `run` exists, or if it is None.
     """
-    schema = rows.collect_schema()
-    if run is None or run in schema:
-        return results
-    named = {name for names in columns.values() for name in names}
-    unnamed = [
-        name
-        for name, dtype in schema.items()
-        if name.lower() in RUNS and name not in named
-        if not dtype.is_nested()
-    ]
-    if not unnamed:
+    unnamed = columns.unnamed
+    if run is None or run in columns.schema or not unnamed:
         return results
     column = pl.col(unnamed)
     several = rows.select(column.min() != column.max())

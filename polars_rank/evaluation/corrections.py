@@ -35,19 +35,11 @@ class Correction(NamedTuple):
 
     def read(self, log: Log) -> Log:
         """Return the log with internal columns, checked."""
-        columns = log.columns
-        columns.check("human", [self.human], "number")
-        columns.check("probability", [self.probability], "number")
-        if self.human == self.probability:
-            raise ArgumentError(
-                f"column {self.human!r} is used for both `human` and `probability`; name different "
-                "columns"
-            )
         table = log.table.with_columns(
             pl.col(self.human).cast(pl.Float64).alias(_HUMAN),
             pl.col(self.probability).cast(pl.Float64).alias(_PROBABILITY),
         )
-        return replace(log, table=table, columns=columns._replace(schema=schema_of(table)))
+        return replace(log, table=table, columns=log.columns._replace(schema=schema_of(table)))
 
     def checks(self, refusals: Mapping[str, Callable[[pl.Expr], pl.Expr]]) -> list[Check]:
         """Return the checks of rows.

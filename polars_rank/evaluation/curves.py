@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_rank._params import OWN, Names, free, whole_number
 from polars_rank.checks import Check, failed, failed_in_ranking, raise_failed
-from polars_rank.columns import Columns, default_column, is_relevant
+from polars_rank.columns import RUN, Columns, is_relevant
 from polars_rank.conventions import lowest_relevant, read_metrics, undefined_of_renamed
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.checks import row_checks, unnamed_checks
@@ -72,10 +72,9 @@ def pr_curve(
     frame
         Long table: a LazyFrame, a DataFrame, or any other table with Arrow's C stream.
     run
-        Column of the run. None for one curve of all runs. If the table has no column "run", the
-        default means a single run.
+        Column of the run. None for one curve of all runs.
     by
-        Column or columns that split the table. Each group has its own curves.
+        Columns to group by. Each group has its own curves.
     score
         Column of the score, higher is better. Documents with a null score (not retrieved) are never
         found, but they count in recall.
@@ -84,10 +83,12 @@ def pr_curve(
         label, as of a query without documents, do not count.
     rel
         Lowest relevant label. Default: 1.
-    query, doc
-        Columns of the query and the document; by default "query" and "doc" if they exist. They do
-        not change any number, since all rows count. With them, a `RankWarning` reports documents
-        that occur more than once in a ranking, and rankings with several runs.
+    query
+        Column or columns that identify the query. Default: "query" if the table has it. It does not
+        change any number, since all rows count; with `query` and `doc`, a `RankWarning` reports
+        documents that occur more than once in a ranking, and rankings with several runs.
+    doc
+        Column of the document. Default: "doc" if the table has it.
 
     Returns
     -------
@@ -106,14 +107,10 @@ def pr_curve(
     """
     lowest = lowest_relevant(rel)
 
-    schema = schema_of(frame)
-    if isinstance(query, str):
-        query = default_column(query, "query", schema)
-    if query is None and doc == "doc":  # without queries, a document may occur several times
-        doc = None
-    columns = Columns.find(
-        schema, query=query, doc=doc, score=score, label=label, run=run, by=by, needs_ids=False
-    )
+    roles = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
+    columns = Columns.find(schema_of(frame), roles, optional=(RUN, "query", "doc"))
+    if not columns.query and doc == "doc":  # without queries, a document may occur several times
+        columns = columns._replace(doc=None)
     groups = list(columns.by)
     free(groups, _POINTS)
     log = _documents(with_known_runs(frame, columns), columns)
@@ -195,7 +192,7 @@ def rank_curve(
     frame
         Long table: a LazyFrame, a DataFrame, or any other table with Arrow's C stream.
     metrics
-        Metrics without a cutoff, by name or as metrics: "ndcg", `pr.recall()`.
+        Metrics, by name or as expressions. They have no cutoff: "ndcg", `pr.recall()`.
     ks
         Cutoffs, such as `range(1, 21)`.
     **options
@@ -221,7 +218,7 @@ def rank_curve(
         curve_of(expression) for expression in read_metrics(metrics, options.get("conventions"))
     ]
     at = [curve.at(k).alias(f"{curve.output_name}:{k}") for k in cutoffs for curve in curves]
-    by = groups_of(schema_of(frame), options)
+    by = groups_of(schema_of(frame), options).by
     free(by, ["k", "queries"])
 
     options["undefined"] = undefined_of_renamed(

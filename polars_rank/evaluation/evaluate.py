@@ -8,7 +8,6 @@ from typing import Unpack
 import polars as pl
 from polars import selectors
 
-from polars_rank._docstrings import described_by
 from polars_rank._params import Names
 from polars_rank._polars import source_of_rows
 from polars_rank.columns import RUN, Scores
@@ -64,63 +63,47 @@ def evaluate(
     Parameters
     ----------
     frame
-        Long table with one row per document of a ranking: a LazyFrame, a DataFrame, or any other
-        table with Arrow's C stream, such as those of pyarrow, pandas and DuckDB; or a Spark
-        DataFrame, classic or Connect.
+        Long table with one row per document of a ranking: a LazyFrame, a DataFrame, any other table
+        with Arrow's C stream, such as those of pyarrow, pandas and DuckDB, or a Spark DataFrame.
     metrics
-        A name ("ndcg@10", "ap", "P_5", "ndcg(gain='exp2')@10"), a metric (`pr.ndcg(10)`), any
-        expression over the ranked table, or a sequence of these.
+        Metrics, by name or as expressions.
     query
-        Column of the query, or several columns that identify it.
+        Column or columns that identify the query.
     doc
-        Column of the document id. If it is None, or "doc" and the table has no such column,
-        documents have no ids: ties cannot be broken by id, and duplicates are not found.
+        Column of the document. If it is None, or "doc" is missing, documents have no ids.
     score
-        Column of the score, higher is better. "-distance" ranks by a column in which lower is
-        better. An expression computes it from other columns. Null: judged but not retrieved.
-        Several columns, such as `["bm25", "dense"]`, are runs with their names.
+        Column of the score, higher is better. "-distance" if lower is better, an expression, or
+        several columns, each of which is a run.
     label
-        Column of the relevance label, a number. Null: retrieved but not judged. Not needed if no
-        metric reads labels, as for metrics of clicks. Several columns, such as
-        `["human", "llm"]`, are judges: the result has a column `judge` with their names. A judge's
-        mean is over the queries in which the judge labeled at least one document, in any run,
-        unless `query_set` or the `conventions` select the queries.
+        Column of the relevance label. Several columns are judges.
     position
-        Column of the position at which a document was shown, 1 first; replaces `score`.
+        Column of the position, 1 first; replaces `score`.
     run
-        Column of the run: the system that made the ranking. Each run is a group. Default: "run" if
-        the table has it. None: there is no such column. With several columns of scores, the name of
-        the column that the result has for them.
+        Column of the run. Default: "run" if the table has it.
     by
-        Column or columns of groups, such as the language. A ranking consists of the rows with the
-        same `by`, `run` and `query`. The result has the column `run` after those of `by`, or where
-        `by` names it.
+        Columns to group by. A ranking consists of the rows with the same `by`, `run` and `query`.
     weight
-        Column of the weight of each query, such as its traffic: finite, not negative, one value
-        per ranking. Means are weighted; sums are sums of weighted values.
+        Column of weights, 0 or more, such as the traffic of the query. It has one value per
+        ranking.
     align
-        For runs with different queries: "common" averages over the queries that all runs have,
-        "all" over the queries that any run has. Rankings outside the `query_set` are missing.
-        Missing rankings count as undefined, their documents as 0, and their weight is the mean of
-        `weight` for the query in the other runs. Needs a column of runs. Default: each run's own
-        queries, with a `RankWarning` if the numbers of queries differ.
+        Queries to average over if the runs have different ones: "common", those of all runs, or
+        "all", those of any run. A missing ranking counts as undefined, its documents as 0, and its
+        weight is the mean of `weight` for the query in the other runs. Rankings outside the
+        `query_set` are missing. Default: each run's own queries, with a `RankWarning` if their
+        numbers differ.
     items
-        Table with one row per document, such as the result of `pr.catalog.popularity`: the column
-        named by `doc`, and attributes that metrics read, which are joined. `RankWarning` gives the
-        number of retrieved documents without a row; `unknown` of a metric says what they count as.
+        Table with one row per document. It has attributes that metrics read, and the column `doc`.
     history
-        Table with one row per query and document that the user has seen before. It adds the column
-        `seen` and, for an attribute such as `category`, the lists `history_category`.
+        Table of the documents that each user has already seen. Metrics can read `seen`, and lists
+        such as `history_category`.
     conventions
-        Metric definitions to use: a preset such as "trec_eval" or `pr.conventions.TREC_EVAL`, a
-        `Conventions`, or a dictionary of its fields, in which "base" may name a preset.
+        Metric definitions to use. A preset, a `Conventions`, or a dictionary of its fields.
     progress
-        Show a progress bar on a terminal if the evaluation takes longer than two seconds (extra
-        "cli").
+        Whether to show a progress bar in a terminal.
     **definitions
-        Fields of `Conventions`, such as `ties="expected"`, `rel=2`, `unjudged="removed"`,
-        `query_set="judged"`, `duplicates="max"` or `undefined="skip"`. They take precedence over
-        `conventions`.
+        Fields of `Conventions`, which take precedence over `conventions`. For example
+        `ties="expected"`, `rel=2`, `unjudged="removed"`, `query_set="judged"`, `duplicates="max"`
+        or `undefined="skip"`.
 
     Returns
     -------
@@ -166,7 +149,6 @@ def _sums(log: pl.LazyFrame, evaluation: Evaluation, means: Means) -> pl.LazyFra
     return means.add_up(rankings)
 
 
-@described_by(evaluate)
 @framed
 def per_query(
     frame: pl.LazyFrame,
@@ -207,15 +189,41 @@ def per_query(
 
     Parameters
     ----------
-    frame, metrics, query, doc, score, label, position, run, by
-        As in `evaluate`.
+    frame
+        Long table with one row per document of a ranking: a LazyFrame, a DataFrame, any other table
+        with Arrow's C stream, such as those of pyarrow, pandas and DuckDB, or a Spark DataFrame.
+    metrics
+        Metrics, by name or as expressions.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document. If it is None, or "doc" is missing, documents have no ids.
+    score
+        Column of the score, higher is better. "-distance" if lower is better, an expression, or
+        several columns, each of which is a run.
+    label
+        Column of the relevance label. Several columns are judges.
+    position
+        Column of the position, 1 first; replaces `score`.
+    run
+        Column of the run. Default: "run" if the table has it.
+    by
+        Columns to group by. A ranking consists of the rows with the same `by`, `run` and `query`.
     keep
-        Columns of the log to keep in the result. They must have one value per ranking.
-    items, history, conventions, progress
-        As in `evaluate`.
+        Columns to keep in the result.
+    items
+        Table with one row per document. It has attributes that metrics read, and the column `doc`.
+    history
+        Table of the documents that each user has already seen. Metrics can read `seen`, and lists
+        such as `history_category`.
+    conventions
+        Metric definitions to use. A preset, a `Conventions`, or a dictionary of its fields.
+    progress
+        Whether to show a progress bar in a terminal.
     **definitions
-        Fields of `Conventions`, as in `evaluate`. With `undefined="null"` or "skip", undefined
-        values are null; by default, they are those of which `evaluate` takes the mean.
+        Fields of `Conventions`, which take precedence over `conventions`. With `undefined="null"`
+        or "skip", undefined values are null; by default, they are those of which `evaluate` takes
+        the mean.
 
     Returns
     -------

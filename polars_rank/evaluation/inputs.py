@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from polars_rank._params import OWN, check_column, missing_column
+from polars_rank._params import OWN, check_name, check_type, missing_column
 from polars_rank.checks import Check, checks_of
 from polars_rank.columns import RANKED
 from polars_rank.errors import SchemaError, hint
@@ -43,10 +43,10 @@ def with_inputs(log: Log, evaluation: Evaluation, needs: Needs, reads: AbstractS
     for name in extras:
         if name not in log.columns.schema:
             raise _missing(name, log, evaluation)
-        check_column("metrics", name, log.columns.schema, "value")
+        check_name(name)
     for column in needs.columns:
         if column.kind != "as is":
-            check_column(column.parameter, column.name, log.columns.schema, "number")
+            check_type(column.parameter, column.name, log.columns.schema[column.name], "number")
     read = {
         **evaluation.kept,
         **{name: name for name in extras},

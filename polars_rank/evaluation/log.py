@@ -6,17 +6,17 @@ with the numbers of failed checks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, Names
+from polars_rank._params import OWN
 from polars_rank._progress import known_rows, watch
 from polars_rank.checks import Check, failed, failed_in_ranking, raise_failed
-from polars_rank.columns import Columns, Score, labeled, scored
+from polars_rank.columns import RUN, Columns
 from polars_rank.evaluation.checks import (
     DUPLICATES_REMEDY,
     conflict_check,
@@ -28,7 +28,6 @@ from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.order import CONFLICT, INTEGERS, Order, best_of_each, rank_order
 from polars_rank.evaluation.runs import with_known_runs
 from polars_rank.frames.batches import in_batches
-from polars_rank.frames.tables import schema_of
 
 if TYPE_CHECKING:
     from polars_rank.conventions import Conventions, Duplicates, Ties, Unjudged
@@ -106,35 +105,15 @@ class Log:
     def find(
         cls,
         frame: pl.LazyFrame,
+        roles: Mapping[str, Any],
         *,
-        query: Names,
-        doc: str | None,
-        score: Score,
-        label: str | None = None,
-        position: str | None = None,
-        run: str | None = None,
-        by: Names | None = None,
-        needs_ids: bool = True,
-        needs_label: bool = False,
-        label_parameter: str = "label",
+        optional: Collection[str] = (RUN, "label"),
+        parameters: Mapping[str, str] = {},
         rules: Rules | None = None,
         remedy: str = DUPLICATES_REMEDY,
     ) -> Log:
-        """Return the log of a table; raise `SchemaError` for missing or unsuitable columns.
-
-        Labels are null if `label` is None, and, unless `needs_label`, if the table has no column
-        "label". If `needs_ids` is false, a table without the column "doc" may have documents
-        without ids.
-        """
-        table, own_label = (frame, str(label)) if needs_label else labeled(frame, label)
-        table, own_score = scored(table, score, position)
-        columns = Columns.find(
-            schema_of(table), query=query, doc=doc, score=own_score, label=own_label, by=by,
-            run=run, score_parameter="score" if position is None else "position",
-            label_parameter=label_parameter, needs_ids=needs_ids,
-        )  # fmt: skip
-        if position is not None:
-            columns.check("position", [position])
+        """Return the log of a table, with its columns as `Columns.read` finds them."""
+        table, columns = Columns.read(frame, roles, optional=optional, parameters=parameters)
         known = with_known_runs(table, columns)
         return cls(known, columns, Rules() if rules is None else rules, remedy=remedy)
 

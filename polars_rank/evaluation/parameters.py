@@ -11,8 +11,6 @@ from polars_rank._params import (
     OPTIONS,
     OWN,
     Names,
-    check_column,
-    check_distinct,
     free,
     names,
     one_of,
@@ -22,12 +20,10 @@ from polars_rank._params import (
 from polars_rank.columns import (
     RUN,
     RUNS,
+    Columns,
     Score,
     Scores,
-    run_column,
     scored,
-    with_run,
-    without_run,
 )
 from polars_rank.conventions import (
     POLARS_RANK,
@@ -202,19 +198,20 @@ class Evaluation(NamedTuple):
         scores, labels = several("score", score), several("label", label)
         if scores is not None and position is not None:
             raise ArgumentError("`score` and `position` exclude each other; pass one of them")
-        own_run = run_of(schema, run, scores, query)
-        groups = with_run(names("by", by), own_run)
+        columns = groups_of(
+            schema, {"run": run, "by": by, "query": query, "score": score, "label": label}
+        )
         evaluation = cls(
             metrics=[MetricColumn.of(metric, definitions) for metric in resolved],
             conventions=definitions,
-            query=names("query", query),
-            by=groups if labels is None else (*groups, JUDGE),
+            query=columns.query,
+            by=columns.by,
             keep=names("keep", keep),
             doc=doc,
             score="score" if scores is not None else cast("Score", score),
             label=label if isinstance(label, str) else "label",
             position=position,
-            run=own_run,
+            run=columns.run,
             scores=scores,
             labels=labels,
             labeled_in_any_run=(
@@ -229,9 +226,9 @@ class Evaluation(NamedTuple):
             history=None if history is None else lazy(history, "history"),
         )
         if labels is not None:
-            given = {"query": evaluation.query, "by": groups, "keep": evaluation.keep}
-            for parameter, columns in given.items():
-                free(columns, [JUDGE], parameter)
+            given = {"query": columns.query, "by": columns.by[:-1], "keep": evaluation.keep}
+            for parameter, named_columns in given.items():
+                free(named_columns, [JUDGE], parameter)
         one_of("align", evaluation.align, (None, "common", "all"))
         return evaluation
 
@@ -271,19 +268,21 @@ class Evaluation(NamedTuple):
         table, score = frame, self.score
         if self.scores is not None:
             table, score = runs_of(frame, self.scores, str(self.run))
+        roles = {
+            "run": self.run, "by": self.by, "query": self.query, "doc": self.doc, "score": score,
+            "position": self.position, "label": self.label, "keep": self.keep,
+            "weight": self.weight,
+        }  # fmt: skip
+        if self.correction is not None:
+            roles |= {"human": self.correction.human, "probability": self.correction.probability}
         log = Log.find(
-            table, query=self.query, doc=self.doc, score=score, label=self.label,
-            position=self.position, run=self.run, by=self.by, needs_ids=False,
-            needs_label=not self.has_optional_label, label_parameter=self.label_parameter,
-            rules=Rules.of(self.conventions),
+            table, roles,
+            optional=(RUN, "doc", *(["label"] if self.has_optional_label else [])),
+            parameters={"label": self.label_parameter}, rules=Rules.of(self.conventions),
         )  # fmt: skip
         columns = log.columns
-        for name in self.keep:
-            check_column("keep", name, columns.schema, "value")
-        if self.weight is not None:
-            columns.check("weight", [self.weight], "number")
         if self.scores is not None:
-            columns.check("score", [name for name in self.scores if name in columns.schema])
+            columns.check_unused("score", [n for n in self.scores if n in columns.schema])
         if self.correction is not None:
             log = self.correction.read(log)
         if self.items is not None or self.history is not None:
@@ -297,11 +296,6 @@ class Evaluation(NamedTuple):
         keys, metrics = [*self.by, *self.query], [column.name for column in self.metrics]
         free(self.by, added)
         weight = [] if self.weight is None else [self.weight]
-        run = [] if self.run is None else [self.run]
-        by = without_run(self.by, self.run)
-        check_distinct(
-            {"by": by, "run": run, "query": self.query, "keep": self.keep, "weight": weight}
-        )
         free(weight, metrics, "weight")
         others = {*keys, *self.keep, *added}
         for name in metrics:
@@ -357,30 +351,31 @@ def check_single(options: Mapping[str, Any], parameter: str, reason: str) -> Non
         raise ArgumentError(f"`{parameter}` must be a single column here: {reason}")
 
 
-def run_of(
-    schema: pl.Schema, run: str | None, scores: Sequence[str] | None, query: Names
-) -> str | None:
-    """Return the column of runs of an evaluation; with several scores, the column that they add."""
-    if scores is None:
-        return run_column(schema, run, taken=names("query", query))
-    if run is None:
-        raise ArgumentError(
-            "`run` must name the column of runs that several columns of scores add; found None"
-        )
-    if run in schema:
-        raise SchemaError(
-            f"the frame already has a column {run!r} (`run`), which several columns of scores "
-            "(`score`) add; rename it"
-        )
-    return run
+def groups_of(schema: pl.Schema, options: Mapping[str, Any]) -> Columns:
+    """Return the columns of rankings in the result of an evaluation with these options.
 
-
-def groups_of(schema: pl.Schema, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the columns of groups of an evaluation with these options."""
-    scores = several("score", options.get("score", "score"))
-    run = run_of(schema, options.get("run", RUN), scores, options.get("query", "query"))
-    several_labels = several("label", options.get("label", "label")) is not None
-    return (*with_run(names("by", options.get("by")), run), *([JUDGE] if several_labels else []))
+    Several columns of scores add the column of runs, and several columns of labels that of judges.
+    """
+    roles = {
+        "run": RUN,
+        **{role: options[role] for role in ("by", "run", "query") if role in options},
+    }
+    run = roles["run"]
+    if several("score", options.get("score", "score")) is not None:
+        if run is None:
+            raise ArgumentError(
+                "`run` must name the column of runs that several columns of scores add; found None"
+            )
+        if run in schema:
+            raise SchemaError(
+                f"the frame already has a column {run!r} (`run`), which several columns of scores "
+                "(`score`) add; rename it"
+            )
+        schema = pl.Schema({**schema, run: pl.String()})
+    if several("label", options.get("label", "label")) is None:
+        return Columns.find(schema, roles)
+    columns = Columns.find(pl.Schema({**schema, JUDGE: pl.String()}), roles)
+    return columns._replace(by=(*columns.by, JUDGE))
 
 
 def runs_of(log: pl.LazyFrame, scores: Sequence[str], run: str) -> tuple[pl.LazyFrame, str]:

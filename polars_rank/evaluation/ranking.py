@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Unpack
 
 import polars as pl
 
-from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names
 from polars_rank.columns import RANKED, RUN, Scores
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
 from polars_rank.errors import ArgumentError, SchemaError, short
 from polars_rank.evaluation.attributes import IN_ITEMS, unknown_check
-from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranked import Reads, in_rank_order, ranked_table
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 _PLACE = OWN + "place in the log"
 
 
-@described_by(evaluate)
 @framed_by_query
 def rank(
     frame: pl.LazyFrame,
@@ -66,30 +63,35 @@ def rank(
 
     Parameters
     ----------
-    frame, query, doc
-        As in `evaluate`.
+    frame
+        Long table with one row per document of a ranking: a LazyFrame, a DataFrame, any other table
+        with Arrow's C stream, such as those of pyarrow, pandas and DuckDB, or a Spark DataFrame.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document. If it is None, or "doc" is missing, documents have no ids.
     score
-        Column of the score, higher is better. "-distance" ranks by a column in which lower is
-        better. An expression computes it from other columns. Null: judged but not retrieved.
-        Several columns, such as `["bm25", "dense"]`, are runs with their names: the result has the
-        rows of all runs, with columns `score` and `run`.
+        Column of the score, higher is better. "-distance" if lower is better, an expression, or
+        several columns, each of which is a run. The result has the rows of all runs.
     label
-        Column of the relevance label, a number. Null: retrieved but not judged.
-    position, run, by
-        As in `evaluate`.
+        Column of the relevance label.
+    position
+        Column of the position, 1 first; replaces `score`.
+    run
+        Column of the run. Default: "run" if the table has it.
+    by
+        Columns to group by. A ranking consists of the rows with the same `by`, `run` and `query`.
     items
-        Table with one row per document: the column named by `doc`, and attributes. All its columns
-        are joined. `RankWarning` if it has no row for some retrieved documents.
+        Table with one row per document. It has attributes that metrics read, and the column `doc`.
     history
-        Table with one row per query and document that the user has seen before. It adds the column
-        `seen` and, for each attribute such as `category`, the lists `history_category`.
+        Table of the documents that each user has already seen. Metrics can read `seen`, and lists
+        such as `history_category`.
     conventions
-        Definitions to use: a preset such as "trec_eval" or `pr.conventions.TREC_EVAL`, a
-        `Conventions`, or a dictionary of its fields. The ranked table follows `ties`, `rel`,
-        `unjudged`, `duplicates`, `float32_scores` and `text_ids`; parameters and exceptions of
-        metrics do not affect it.
+        Metric definitions to use. The ranked table follows `ties`, `rel`, `unjudged`, `duplicates`,
+        `float32_scores` and `text_ids`; parameters and exceptions of metrics do not affect it.
     **definitions
-        Fields of `Conventions`, such as `ties="input"`. They take precedence over `conventions`.
+        Fields of `Conventions`, which take precedence over `conventions`. For example
+        `ties="input"`.
 
     Returns
     -------

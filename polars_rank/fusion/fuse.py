@@ -13,7 +13,7 @@ from polars.io.plugins import register_io_source
 from polars_rank._params import Names, described, names, one_of, used_twice
 from polars_rank._polars import is_sorted_by
 from polars_rank.checks import Check, raise_failed, with_check
-from polars_rank.columns import Columns, labeled, without_run
+from polars_rank.columns import Columns, without_run
 from polars_rank.conventions import Ties
 from polars_rank.errors import DataError, hint
 from polars_rank.evaluation.checks import label_conflicts, row_checks
@@ -101,7 +101,7 @@ def fuse(
     run
         Column of the run.
     query
-        Column of the query, or several columns that identify it.
+        Column or columns that identify the query.
     doc
         Column of the document.
     score
@@ -109,10 +109,10 @@ def fuse(
     label
         Column of the relevance label. The result has it if the table has it.
     by
-        Columns that split the table, such as the day. Runs are fused within each group.
+        Columns to group by. Runs are fused within each group.
     ties
-        Order of documents with equal scores in a run: by id, "doc" (default, descending, as
-        trec_eval) or "doc_ascending", or "input", the order of the rows.
+        Order of documents with equal scores. By id, "doc" (default, descending, as trec_eval) or
+        "doc_ascending", or "input", the order of the rows.
     name
         Name of the fused run.
     keep_runs
@@ -145,19 +145,18 @@ def fuse(
 
     Notes
     -----
-    A document that occurs twice in a ranking counts once, at its best rank. A run takes part in the
-    queries for which it has rows: in a query that one run has alone, the others count neither as
+    A document that occurs twice in a ranking counts once, at its best rank. Only the runs that have
+    rows for a query are fused: in a query that one run has alone, the others count neither as
     missing nor with their weight. A row without a document says that a run found nothing.
 
     Fused scores depend only on the documents of the query: if the rows of each query are adjacent,
     as in the result of `scan_log(path, run=None)`, memory does not grow with the table. Its column
     of runs is read once more, to check the runs. Streams of other engines are read into memory.
     """
-    by = without_run(names("by", by), run)
     parameters = {name: value for name, value in locals().items() if name != "log"}
     fused, runs = partial(_fused, **parameters), Runs.of(parameters)
-    queries = names("query", query)
-    keys = [*by, *queries]
+    queries, groups = names("query", query), without_run(names("by", by), run)
+    keys = [*groups, *queries]
 
     def whole(log: pl.LazyFrame) -> pl.LazyFrame:
         result = fused(log)
@@ -166,7 +165,7 @@ def fuse(
         if not is_sorted_by(result, keys):
             return checked
         # Without the runs, there is one run.
-        return checked.set_sorted(keys if keep_runs else [*by, run, *queries])
+        return checked.set_sorted(keys if keep_runs else [*groups, run, *queries])
 
     check = Mergeable((), runs.read, pl.LazyFrame.unique, runs.checked)
     return Rows(queries, fused, check, whole)
@@ -191,10 +190,8 @@ def _fused(
     fusion = read_fusion(method)
     fusion.check_weights()
     one_of("ties", ties, (None, *TIES))
-    log, own_label = labeled(frame, label)
-    columns = columns_of_runs(
-        schema_of(log), run=run, query=query, doc=doc, score=score, label=own_label, by=by
-    )
+    roles = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
+    log, columns = columns_of_runs(frame, roles)
     plan = Plan(fusion, columns, run, ties, checks_of_log(columns, run, fusion), keep_runs)
     keys = Keys.of(columns)
     if adjacent := keys.are_adjacent(log):
@@ -212,17 +209,18 @@ def _fused(
         *columns.query,
         doc,
         FUSED.alias(score),
-        *([LABEL.alias(label)] if own_label == label else []),
+        *([LABEL.alias(label)] if label == columns.label else []),
     )
 
 
-def columns_of_runs(schema: pl.Schema, *, run: str, **roles: Any) -> Columns:
-    """Return the columns of a log of several runs; raise `SchemaError` if one is missing."""
-    columns = Columns.find(schema, **roles)
-    columns.check("run", [run], "id")
+def columns_of_runs(
+    log: pl.LazyFrame, roles: Mapping[str, Any], optional: Sequence[str] = ("label",)
+) -> tuple[pl.LazyFrame, Columns]:
+    """Return a log of several runs and its columns; the run is not one of the groups."""
+    log, columns = Columns.find(schema_of(log), roles, optional=optional).labeled(log)
     if columns.score == columns.label:
         raise used_twice(columns.score, "score", "label")
-    return columns
+    return log, columns._replace(by=columns.groups, run=None)
 
 
 def checks_of_log(columns: Columns, run: str, fusion: Fusion) -> list[Check]:

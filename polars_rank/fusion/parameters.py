@@ -116,30 +116,20 @@ class Fusion:
     -----
     Methods read ranks or scores; scores of runs with different scales need `normalize`.
 
-    A document that occurs twice in a ranking counts once, at its best rank. A run takes part in the
-    queries for which it has rows: in a query that one run has alone, the others count neither as
+    A document that occurs twice in a ranking counts once, at its best rank. Only the runs that have
+    rows for a query are fused: in a query that one run has alone, the others count neither as
     missing nor with their weight. A row without a document says that a run found nothing.
 
-    A run with weight 0 takes part, as in ranx and OpenSearch: it counts in m, and its documents
+    A run with weight 0 is fused, too, as in ranx and OpenSearch: it counts in m, and its documents
     remain candidates. If no other run retrieved them, their fused score is 0 (for Borda counts,
     that of missing documents). With "rrf", they follow all documents of the other runs; with
     "zscore", they precede documents with negative scores. To leave a run out, drop its rows.
 
-    Engines differ as follows. A parameter that is not None overrides the choice of the engine.
-
-    - "ranx" (0.3.21): "min_max" for methods that read scores, and `constant=0`. With `ties="input"`
-      of `fuse` and rows in the order of the runs, scores are equal within 1e-9. ranx has no means.
-      It fails if a query is missing in a run, its "max" normalization divides scores of 0 or less
-      by 1e-9, and the order of its Condorcet methods, which are not available here, depends on the
-      hash seed.
-    - "opensearch" (neural-search 3.8.0): for the three means, "min_max" with a lowest score of
-      0.001 instead of 0, and `constant=1`. OpenSearch needs weights that add up to 1, for RRF, too.
-      It computes with 32 bits, so fused scores agree within 1e-6 if all scores of runs are above 0,
-      as they are in OpenSearch. It replaces z-scores of 0 or less by 0.001; `normalize="zscore"`
-      does not.
-    - "elasticsearch" (9.1, `RRFRetrieverBuilder` at commit 0050ad5): RRF with `window=10`, the
-      default of `rank_window_size`. It returns at most that many documents, as a metric "@10"
-      reads, and computes with 32 bits. It has weights since version 9.2.
+    "ranx" (0.3.21) has "min_max" for methods that read scores, and `constant=0`; "opensearch"
+    (neural-search 3.8.0) has, for the three means, "min_max" with a lowest score of 0.001 instead
+    of 0, and `constant=1`; "elasticsearch" (9.1) has `window=10`. A parameter that is not None
+    overrides the choice of the engine. The page "Hybrid search" of the guide says how closely
+    their scores are reproduced.
 
     References
     ----------

@@ -81,7 +81,7 @@ def variable(schema: pl.Schema, metric: pl.Expr, conventions: ConventionsLike) -
     Raise `ArgumentError` unless the metric has a mean.
     """
     conventions = named(conventions)
-    (column,) = variables(schema, [metric], {}, "metric")
+    (column,) = variables(schema, [metric], "metric")
     aggregate = conventions.aggregate(metric)
     if aggregate != "mean":
         kind = {"geometric": "geometric mean"}.get(aggregate, aggregate)

@@ -8,9 +8,7 @@ from typing import Any, Unpack
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from polars_rank._docstrings import described_by
-from polars_rank._params import OWN, Names, find_columns, free, integer, names, used_twice
-from polars_rank.columns import without_run
+from polars_rank._params import OWN, Names, free, integer, used_twice
 from polars_rank.conventions import (
     POLARS_RANK,
     Conventions,
@@ -25,7 +23,7 @@ from polars_rank.evaluation.evaluate import per_query
 from polars_rank.frames.batches import requested
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.fusion.candidates import Candidates, Choices
-from polars_rank.fusion.fuse import columns_of_runs, fuse
+from polars_rank.fusion.fuse import columns_of_runs
 from polars_rank.fusion.procedures import (
     CANDIDATE,
     PROCEDURE,
@@ -65,7 +63,6 @@ _CURVE: dict[str, Any] = {
 }
 
 
-@described_by(fuse)
 @framed_table
 def tune_fusion(
     log: pl.LazyFrame,
@@ -119,60 +116,47 @@ def tune_fusion(
     >>> table["method"][0]
     "sum(normalize='min_max', weights={'bm25': 0.2, 'dense': 0.8})"
 
-    Means of all candidates on the same queries:
-
-    >>> curve = pr.tune_fusion(runs, "ndcg@10", method, curve=True)
-    >>> curve.select("candidate", "mean", "low", "high").tail(4)
-    shape: (4, 4)
-    ┌───────────┬──────────┬──────────┬──────────┐
-    │ candidate ┆ mean     ┆ low      ┆ high     │
-    │ ---       ┆ ---      ┆ ---      ┆ ---      │
-    │ u32       ┆ f64      ┆ f64      ┆ f64      │
-    ╞═══════════╪══════════╪══════════╪══════════╡
-    │ 7         ┆ 0.737746 ┆ 0.70843  ┆ 0.765139 │
-    │ 8         ┆ 0.737764 ┆ 0.708359 ┆ 0.765254 │
-    │ 9         ┆ 0.737551 ┆ 0.708093 ┆ 0.765094 │
-    │ 10        ┆ 0.730108 ┆ 0.700886 ┆ 0.757462 │
-    └───────────┴──────────┴──────────┴──────────┘
-
     Parameters
     ----------
     log
         Long table of at least two runs, with a row per run, query and document. A document without
         a score was judged, but not retrieved. A label counts for the document in all runs.
     metric
-        Metric to optimize: a name, a metric such as `pr.ndcg(10)`, or an expression. Higher is
-        better, except for metrics of which a lower mean is better.
+        Metric to optimize, by name or as an expression.
     candidates
         What is tuned: one method of `fuse`, such as "sum(normalize='min_max')", whose weights of
         the runs are tuned; or a list of methods, such as `["rrf(k=10)", "rrf(k=60)"]`. At most
         1,000 candidates.
     step
-        Step of the weights: a method without weights becomes one candidate for all weights of the
-        runs that are multiples of the step and have the sum 1. 0.1 is 11 candidates for two runs,
-        66 for three, and 286 for four. Default: 0.1 for one method; for a list of methods, weights
-        are not tuned.
+        Step of the weights. The candidates are all weights of the runs that are multiples of the
+        step and have the sum 1: with 0.1, 11 candidates for two runs, 66 for three, and 286 for
+        four. Default: 0.1 for one method; for a list of methods, weights are not tuned.
     curve
-        Return the mean of each candidate over all queries instead. The highest of these means is
-        too high: it is the mean of the candidate that fits these queries best, and other queries
-        will have a lower one. Report the held-out mean.
-    run, query, doc, score, label
-        As in `fuse`.
+        Whether to return the mean of each candidate over all queries instead. Do not report the
+        highest of them: the candidate that fits these queries best has a lower mean on others.
+    run
+        Column of the run.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
+    score
+        Column of the score, higher is better.
+    label
+        Column of the relevance label.
     by
-        Columns that split the table, such as the language. Each group is tuned by itself.
+        Columns to group by. Each group is tuned by itself.
     cluster
-        Columns that identify the sampling unit if it is not the query, e.g. user. The queries of a
-        cluster are in the same fold, and intervals are about clusters. A query with a null cluster
-        forms its own cluster.
+        Columns that identify the sampling unit, such as the user. The queries of a cluster are in
+        the same fold, and intervals are about clusters.
     folds
         Number of folds, 2 or more. A hash of the query decides which queries are in which fold, so
         the order of rows does not matter. Not used with `curve`.
     conventions
-        Metric definitions to use, as in `evaluate`. Undefined values must not be "null". They are
-        about the evaluation; the documents of a run with equal scores are ordered by id, as in
-        `fuse`.
+        Metric definitions to use. `undefined` must not be "null". They are about the evaluation;
+        the documents of a run with equal scores are ordered by id, as in `fuse`.
     **definitions
-        Fields of `Conventions`, such as `rel=2`. They take precedence over `conventions`.
+        Fields of `Conventions`, which take precedence over `conventions`.
 
     Returns
     -------
@@ -182,18 +166,16 @@ def tune_fusion(
 
         - `metric`, `procedure`;
         - `mean`, `low`, `high`: mean over the queries, which are held out for "tuned", and its 95%
-          confidence interval, as in `summarize`, corrected for "tuned" (see Notes);
+          confidence interval, as in `summarize`;
         - `difference`, `difference_low`, `difference_high`, `p_value`: difference from the best
-          single run, paired by query, with its confidence interval and p-value, as in `compare`;
-          null for that run. If all values are equal to those of that run, as with all weight on it,
-          the interval is null, and the p-value 1;
+          single run, as in `compare`; null for that run. If all values are equal, the interval is
+          null, and the p-value 1;
         - `queries`: number of queries with a value;
         - `unjudged`: number of documents without a label up to the metric's cutoff, in all rankings
           of the procedure; for "tuned", of the fusion by `method`;
-        - `reversible`: false if no labels of unjudged documents can reverse the order of the
-          procedure and the best single run; for that run, of it and "tuned". Otherwise, their
-          bounds overlap, as in `judgment_bounds` over the documents of all procedures. Null if the
-          metric has no bounds, or if unjudged documents are removed;
+        - `reversible`: whether labels of unjudged documents might reverse the order of the
+          procedure and the best single run (for that run, of it and "tuned"), by the bounds of
+          `judgment_bounds`. Null if the metric has no bounds, or if unjudged documents are removed;
         - `method`: for "tuned", the candidate chosen on all queries, and for "unweighted" its
           method: `pr.fuse(log, method)`. Null for single runs;
         - `by_fold`: for "tuned", the candidate chosen for each fold.
@@ -203,8 +185,8 @@ def tune_fusion(
         - `metric`;
         - `candidate`: number of the candidate, from 0. Those of a step begin with all weight on
           the first run, by name;
-        - `mean`, `low`, `high`: mean over all queries and its 95% confidence interval, as in
-          `summarize`, which does not account for the choice of a candidate by its mean;
+        - `mean`, `low`, `high`: mean over all queries and its 95% confidence interval, which does
+          not account for the choice of a candidate by its mean;
         - `queries`: number of queries with a value;
         - `method`: the candidate.
 
@@ -216,8 +198,8 @@ def tune_fusion(
         As for `fuse`, and if there are no labels, fewer queries or clusters than folds, or a query
         in several clusters. A lazy result raises it when it is collected.
     ArgumentError
-        For an invalid parameter, a metric that is no mean, and too many candidates. With a step of
-        weights, a lazy result raises the latter when it is collected, as the runs are then known.
+        For an invalid parameter, a metric that is no mean, and too many candidates. A lazy result
+        raises the last one when it is collected.
     MissingExtraError
         scipy is not installed (extra "stats").
 
@@ -228,29 +210,12 @@ def tune_fusion(
 
     Notes
     -----
-    All procedures are evaluated on the same queries, with the same judgments: a run without rows
-    for a query has retrieved nothing for it. Of candidates with equal means, the first is chosen;
-    those of a step begin with all weight on the first run, by name. A run with weight 0 takes part,
-    as in `fuse`: its documents fill rankings in which the other runs have few. To compare with a
-    fusion that leaves the run out, drop its rows. Points of documents do not depend on weights, so
-    they are computed once.
+    All procedures are evaluated on the same queries: a run without rows for a query has retrieved
+    nothing for it. A run with weight 0 still contributes its documents, with score 0; to compare
+    with a fusion that leaves the run out, drop its rows.
 
-    The best single run is the one with the highest mean over all queries, so its mean is slightly
-    too high, and the difference slightly too low. The result for "tuned" is about the procedure:
-    to tune on (folds - 1) / folds of as many queries.
-
-    The means of two folds are correlated, because the queries of each fold take part in the choice
-    for the other one. For the intervals and the p-value of "tuned", this correlation is taken to be
-    1 / folds, the share of queries that are held out, as proposed by Nadeau & Bengio: the variance
-    of the mean, and of the mean difference, is that of independent values times
-    $1 + (\mathrm{folds} - 1) / \mathrm{folds}$. Intervals are those of means, also for metrics that
-    are 0 or 1.
-
-    In simulations with 40 and 200 queries, 5 folds and weights of three runs, 95% intervals
-    contained the true mean in 97% of logs if all weights were equally good, and in 98% to 99% if
-    the runs differed; without the correction, in 90% and 94%. The correction is too small for many
-    candidates that are independent of each other and equally good: with 100 of them, 92% of the
-    intervals contained the mean, and 87% with 10 folds.
+    The intervals and the p-value of "tuned" are corrected for the correlation of the folds, as
+    proposed by Nadeau & Bengio; see the page "How statistics are computed" of the guide.
 
     References
     ----------
@@ -258,7 +223,6 @@ def tune_fusion(
     Nadeau & Bengio, Inference for the generalization error, 2003.
     Varma & Simon, Bias in error estimation when using cross-validation for model selection, 2006.
     """
-    by = without_run(names("by", by), run)
     integer("folds", folds, 2)
     roles = {"run": run, "query": query, "doc": doc, "score": score, "label": label}
     choices = Choices.of(candidates, step)
@@ -289,18 +253,15 @@ def _tuning(
     special()
 
     schema = schema_of(log)
-    groups, units = names("by", by), names("cluster", cluster)
-    columns = columns_of_runs(schema, **roles, by=groups)
-    find_columns(schema, {"cluster": units}, ids=["cluster"])
-    own = {"run": [roles["run"]], "doc": [columns.doc], "score": [columns.score], "by": groups}
-    for parameter, taken in {**own, "label": [columns.label]}.items():
-        for column in {*taken} & {*units}:
-            raise used_twice(str(column), parameter, "cluster")
+    _, columns = columns_of_runs(log, {**roles, "by": by, "cluster": cluster}, optional=())
+    groups, units = columns.by, columns.roles["cluster"]
+    for column in {*groups} & {*units}:
+        raise used_twice(column, "by", "cluster")
     free(groups, [*_PROCEDURES, *_CURVE])
     others = [*columns.keys, str(columns.doc), columns.score, columns.label]
     free(others, [CANDIDATE, PROCEDURE], "query")
     # Groups are tuned one by one, without the columns of their keys, which may be null.
-    columns = columns_of_runs(schema, **roles, by=None)
+    columns = columns._replace(by=())
     tuning = Tuning(columns, roles["run"], metrics[0], choices, units, conventions)
     # The plans check the parameters that are left.
     read = [*columns.pair, columns.score, columns.label]

@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_rank._params import Names, free, one_of, used_twice
 from polars_rank.checks import FAILED, failed, raise_failed
-from polars_rank.columns import RUN, Columns, labeled
+from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import row_checks
 from polars_rank.evaluation.contiguity import Keys
@@ -92,15 +92,15 @@ def collapse(
         Whether to drop documents whose id is that of the query, as in searches for similar
         documents.
     query
-        Column of the query, or several columns that identify it.
+        Column or columns that identify the query.
     score
         Column of the score, higher is better.
     label
         Column of the relevance label. The result has it if the table has it.
     run
-        Column of the run. Default: "run" if the table has it. None: there is no such column.
+        Column of the run. Default: "run" if the table has it.
     by
-        Columns that split the table, such as the language.
+        Columns to group by.
 
     Returns
     -------
@@ -122,9 +122,9 @@ def collapse(
 
     Notes
     -----
-    With "max" and "first", documents do not profit from being long. With "sum", they do: each
-    retrieved chunk counts. A ranking whose documents are all dropped remains as a row without a
-    document, so that it counts in means.
+    "sum" favors long documents, because every retrieved chunk counts; "max" and "first" do not. A
+    ranking whose documents are all dropped remains as a row without a document, so that it counts
+    in means.
 
     References
     ----------
@@ -133,10 +133,10 @@ def collapse(
     """
     for name, value in (("how", how), ("label_how", label_how)):
         one_of(name, value, (*_HOW,))
-    log, own_label = labeled(frame, label)
-    columns = Columns.find(
-        schema_of(log), query=query, doc=doc, score=score, label=own_label, run=run, by=by
-    )
+    roles = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
+    columns = Columns.find(schema_of(frame), roles, optional=(RUN, "label"))
+    has_label = bool(columns.label)
+    log, columns = columns.labeled(frame)
     log = with_known_runs(log, columns)
     if score == label:
         raise used_twice(score, "score", "label")
@@ -145,7 +145,7 @@ def collapse(
     checks = row_checks(columns)
     values = {
         score: columns.number(score),
-        **({label: columns.number(label)} if label == own_label else {}),
+        **({label: columns.number(label)} if has_label else {}),
     }
     rules = dict(zip(values, (how, label_how), strict=False))
     selected = [*(value.alias(name) for name, value in values.items()), failed(checks, "row")]

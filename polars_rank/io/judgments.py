@@ -11,14 +11,11 @@ from polars import col
 from polars_rank._params import (
     OWN,
     check_name,
-    find_columns,
     missing_column,
-    names,
     public,
-    some_names,
 )
 from polars_rank.checks import refuse
-from polars_rank.columns import RUN, RUNS, Columns, run_column, with_run
+from polars_rank.columns import RUN, RUNS, Columns
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import with_run_warning
 from polars_rank.evaluation.contiguity import Keys
@@ -173,22 +170,21 @@ def join_judgments(
         columns are kept.
     judgments
         Table of judged documents, with a query, a document, and a label in each row. Other
-        columns are kept. If all judged documents are relevant, such as items that were bought,
-        the label may be left out: a table of queries and documents only, or with dates and times
-        of them, gets the label 1.
+        columns are kept. Without a label column, every row is relevant (label 1), as for purchases;
+        all other columns must then be dates or times.
     run
-        Column of the run in `rankings`. Default: "run" if they have it. None: there is no such
-        column. Judgments are shared: each run is joined with all of them.
+        Column of the run in `rankings`. Each run is joined with all judgments.
     by
-        Columns of `rankings` that split it further, such as the day. Each combination of groups
-        and runs in `rankings` is joined with all judgments.
-    query, doc
-        Columns that identify the query and the document, in both tables. `query` may be several
-        columns.
+        Columns to group by in `rankings`. Each combination of groups and runs is joined with all
+        judgments.
+    query
+        Column or columns that identify the query, in both tables.
+    doc
+        Column of the document, in both tables.
     score
-        Column of scores in `rankings`.
+        Column of the score, higher is better.
     label
-        Column of labels in `judgments`.
+        Column of the relevance label in `judgments`.
     subtopic
         Column of `judgments` with the subtopic, if there is a row for each subtopic of a
         document. The result then has one row per document, with the highest label and the columns
@@ -244,17 +240,14 @@ def join_judgments(
         _without_own_columns(lazy(rankings, "rankings")),
         _without_own_columns(lazy(judgments, "judgments")),
     )
-    keys = [*some_names("query", query), doc]
-    left_schema = schema_of(left)
+    left_schema, both = schema_of(left), {"query": query, "doc": doc}
+    roles = {"run": run, "by": by, **both, "score": score}
+    named = Columns.find(left_schema, roles, table="`rankings`")
+    queries, groups, keys = named.query, named.by, [*named.query, doc]
     right = _with_label(right, left_schema, keys, label)
+    roles = {**both, "label": label, "subtopic": subtopic}
+    Columns.find(schema_of(right), roles, table="`judgments`")
     right_schema = schema_of(right)
-    queries = names("query", query)
-    own_run = run_column(left_schema, run, taken=queries)
-    groups = with_run(names("by", by), own_run)
-    both = {"query": query, "doc": doc}
-    roles = {"by": groups, **both, "score": score}
-    named = find_columns(left_schema, roles, table="`rankings`")
-    find_columns(right_schema, {**both, "label": label, "subtopic": subtopic}, table="`judgments`")
     facets = [
         name for name in dict.fromkeys([subtopic or "subtopic", "judge"]) if name in right_schema
     ]
@@ -273,7 +266,7 @@ def join_judgments(
     others = [name for name in left_schema if name not in (*groups, *keys, score)]
     for name in others:
         check_name(name)
-    runs = [name for name in groups if name.lower() in RUNS or name == own_run]
+    runs = [name for name in groups if name.lower() in RUNS or name == named.run]
     ids = Ids(runs, queries, doc, col(score).is_not_null(), col(label).is_not_null())
     retrieved = left.filter(ids.retrieved)
     lists = [_lists_in_order(table, queries) for table in (left, right)]
@@ -332,7 +325,7 @@ def _cast(table: pl.LazyFrame, types: Mapping[str, pl.DataType]) -> pl.LazyFrame
 def _lists_in_order(table: pl.LazyFrame, queries: Sequence[str]) -> pl.LazyFrame | None:
     """Return one row per query with lists of its rows, or None if the table may be unsorted."""
     schema = schema_of(table)
-    keys = Keys.of(Columns((*queries,), (), None, queries[0], queries[0], schema))
+    keys = Keys.of(Columns.find(schema, {"query": queries}))
     if keys.number is not None or not keys.are_adjacent(table):
         return None
     columns = [name for name in schema if name not in queries]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 import polars as pl
 from polars import col
 
-from polars_rank._params import OWN, find_columns, public
+from polars_rank._params import OWN, public
 from polars_rank.checks import refuse
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import lazy, schema_of
@@ -127,8 +128,8 @@ def from_lists(
         Column with lists of the scores of the retrieved documents, in the order of `retrieved`,
         which may be any. Default: the first document is the best.
     query
-        Column or columns that identify the query. Default: the column ``query``, or the row
-        number from 0 if there is no such column.
+        Column or columns that identify the query. Default: the column ``query``, or the row number
+        from 0 if there is no such column.
 
     Returns
     -------
@@ -166,9 +167,9 @@ def from_lists(
         raise ArgumentError(problem)
     rows = lazy(frame)
     schema = schema_of(rows)
-    parameters = {"query": query, **lists._asdict()}
-    columns = find_columns(schema, parameters)
-    keys = columns["query"] or ("query",)
+    roles = {"query": query, "retrieved": retrieved, "relevant": relevant}
+    roles |= {"labels": labels, "scores": scores}
+    keys = Columns.find(schema, roles, optional=("query",)).query or ("query",)
     if query is None and "query" not in schema:
         rows = rows.with_row_index("query").cast({"query": pl.Int64})
     for name in schema:

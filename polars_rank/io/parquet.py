@@ -23,15 +23,12 @@ import polars.selectors as cs
 from polars_rank._params import (
     OWN,
     Names,
-    find_columns,
-    names,
     one_of,
     public,
-    some_names,
 )
 from polars_rank._polars import scan_of_files
 from polars_rank._progress import watcher
-from polars_rank.columns import RUN, run_column, with_run
+from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.wide import columns_are_faster
 from polars_rank.frames.batches import (
@@ -115,9 +112,12 @@ def scan_log(
         "." or "_" are skipped. A path that exists is never a pattern. A file that several paths
         match is read once. Pipes and files of web servers (http, https) are copied to temporary
         files first.
-    query, run, by
-        Columns that identify rankings, as in `evaluate`. `run` is "run" by default if the log has
-        it.
+    query
+        Column or columns that identify the query.
+    run
+        Column of the run. Default: "run" if the log has it.
+    by
+        Columns to group by.
     layout
         Layout of the rows: "sorted" by `by`, `run` and `query`, "adjacent" (the rows of each
         ranking follow each other), or "shuffled". Default: find out. With "adjacent", 8 bytes of
@@ -171,7 +171,7 @@ def scanned_log(
     budget = memory_bytes(memory)
     try:
         source = Source.scan([paths] if isinstance(paths, (str, os.PathLike)) else paths, options)
-        keys = _keys(source.schema, query, run, by)
+        keys = Columns.find(source.schema, {"run": run, "by": by, "query": query}).keys
         with source.files.unchanged():
             rows = Rows("shuffled")
             if layout != "shuffled":
@@ -236,15 +236,6 @@ def _fits(source: Source, keys: list[str], budget: int) -> bool:
     """Return whether a shuffled log can be sorted in memory; structs cannot be compared."""
     structs = any(isinstance(source.schema[key], pl.Struct) for key in keys)
     return not structs and source.rows * _sort_bytes(source.schema) <= budget
-
-
-def _keys(schema: pl.Schema, query: Names, run: str | None, by: Names | None) -> list[str]:
-    """Return the columns that identify rankings, checked."""
-    queries = some_names("query", query)
-    runs = run_column(schema, run, taken=queries)
-    parameters = {"run": runs, "by": with_run(names("by", by), runs), "query": queries}
-    columns = find_columns(schema, parameters, ids=("run", "by", "query"))
-    return [*columns["by"], *columns["query"]]
 
 
 def _in_order(

@@ -92,23 +92,25 @@ def agreement(
         Null labels are missing. A label that occurs more than once, such as in several runs of a
         log, counts once.
     judge
-        Column of the judge, such as a person or a model.
+        Column of the judge. Judges are people or models.
     reference
         The judge with which the others are compared. Default: all pairs of judges are compared,
         and with three or more judges also all together.
-    query, doc
-        Columns of the query and the document.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
     label
-        Column of the grade: a whole number, unless `categories` lists the grades. Several columns,
-        such as `["human", "llm"]`, are judges and replace `judge`.
+        Column of the relevance label. It is a whole number, unless `categories` lists the grades.
+        Several columns, such as `["human", "llm"]`, are judges and replace `judge`.
     categories
         All possible grades. Default: those that any judge gave in the table. The weighted
         statistics read the values of the grades, not their places. AC2 depends on the number of
         categories.
     by
-        Columns that split the table.
+        Columns to group by.
     confidence
-        Confidence level of the intervals.
+        Confidence level.
     n_resamples
         Number of bootstrap resamples.
     seed

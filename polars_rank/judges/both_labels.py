@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from polars import selectors
 
-from polars_rank._params import OWN, check_column, check_distinct
+from polars_rank._params import OWN
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, SchemaError, number_of, warn
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.evaluation.parameters import JUDGE
@@ -48,9 +49,7 @@ class BothLabels:
     ) -> BothLabels:
         """Check the columns and the metrics; raise `SchemaError` or `ArgumentError`."""
         columns = {"label": label, "predicted_label": predicted_label}
-        for parameter, name in columns.items():
-            check_column(parameter, name, schema, "number")
-        check_distinct({parameter: [name] for parameter, name in columns.items()})
+        Columns.find(schema, columns)
         if JUDGE in schema:
             raise SchemaError(
                 f"the log has a column {JUDGE!r}, which `predicted_label` adds to per-query "

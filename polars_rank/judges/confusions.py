@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._docstrings import described_by
 from polars_rank.frames.tables import framed_table
-from polars_rank.judges.agreements import agreement
 from polars_rank.judges.counts import pair_counts
 from polars_rank.judges.labels import Judgments, Labels
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 
 
 @framed_table
-@described_by(agreement)
 def confusion(
     judgments: pl.LazyFrame,
     *,
@@ -57,12 +54,25 @@ def confusion(
 
     Parameters
     ----------
-    judgments, judge, query, doc, label, by
-        As in `agreement`.
+    judgments
+        Table with a row per document and judge, or a log with a column per judge, see `label`. Null
+        labels are missing. A label that occurs more than once, such as in several runs of a log,
+        counts once.
+    judge
+        Column of the judge. Judges are people or models.
     reference
         The judge with which the others are compared. Default: all pairs of judges.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document.
+    label
+        Column of the relevance label. It is a whole number, unless `categories` lists the grades.
+        Several columns, such as `["human", "llm"]`, are judges and replace `judge`.
     categories
         All possible grades. Default: those that any judge gave in the table.
+    by
+        Columns to group by.
 
     Returns
     -------

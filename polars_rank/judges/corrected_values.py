@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._docstrings import described_by
 from polars_rank._params import OWN, Names
 from polars_rank.checks import with_check
 from polars_rank.errors import ArgumentError, DataError, number_of, warn
 from polars_rank.evaluation.corrections import Correction, corrected_metric
-from polars_rank.evaluation.evaluate import evaluate, per_query_table
+from polars_rank.evaluation.evaluate import per_query_table
 from polars_rank.evaluation.means import grouped
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.frames.tables import framed, schema_of
@@ -43,7 +42,6 @@ _UNSUPPORTED = {
 }
 
 
-@described_by(evaluate)
 @framed
 def corrected(
     log: pl.LazyFrame,
@@ -89,10 +87,10 @@ def corrected(
     log
         The long table, one row per document.
     metrics
-        Names of metrics, or metrics such as `pr.dcg(10)`. They must be sums over documents with a
-        fixed weight per rank, such as `cg`, `dcg`, `precision`, `rbp`, `num_relevant_retrieved`,
-        metrics of `define_metric` of this form, and their sums, differences and multiples. This is
-        read from the definition of the metric.
+        Metrics, by name or as expressions. They must be sums over documents with a fixed weight per
+        rank, such as `cg`, `dcg`, `precision`, `rbp`, `num_relevant_retrieved`, metrics of
+        `define_metric` of this form, and their sums, differences and multiples. This is read from
+        the definition of the metric.
     judge
         Column of the judge's labels, such as those of a language model. Null: the document counts
         as unjudged.
@@ -102,7 +100,7 @@ def corrected(
         Column of the inclusion probability of a document, in (0, 1]: the probability with which it
         was chosen for people to judge. It has no effect where no person judged.
     keep
-        Columns of the log to keep in the result. They must have one value per ranking.
+        Columns to keep in the result.
     **options
         Other options of `per_query`, such as `run`, `by`, `query`, `doc`, `score`, `ties`,
         `rel`, `duplicates` and `conventions`, except `label`.

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, find_columns, free, is_number, names, some_names
+from polars_rank._params import OWN, free, is_number, names, some_names
 from polars_rank.checks import FAILED, Check, failed, raise_failed
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, hint, number_of, short
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.judges.bootstrap import clusters
@@ -116,8 +117,7 @@ class Judgments:
     def _documents(self, judgments: pl.LazyFrame) -> pl.LazyFrame:
         """Return a row for each labeled document, with lists of judges and grades."""
         schema = schema_of(judgments)
-        query = some_names("query", self.query)
-        roles: dict[str, Names | None] = {"by": self.by, "query": query, "doc": self.doc}
+        roles: dict[str, Any] = {"by": self.by, "query": self.query, "doc": self.doc}
         labels = self._label_columns()
         if labels:
             roles["label"] = labels
@@ -129,10 +129,8 @@ class Judgments:
             source = f"{self.label!r} (`label`)"
             grade = pl.col(str(self.label)).cast(pl.Float64)
             judge = pl.col(self.judge).cast(pl.String)
-        columns = find_columns(
-            schema, roles, numbers=("label",), ids=("by", "query", "doc", "judge")
-        )
-        keys = [*columns["by"], *query, self.doc]
+        query = Columns.find(schema, roles).query
+        keys = [*names("by", self.by), *query, self.doc]
         rows = judgments.select(*keys, judge.alias(_JUDGE), grade.alias(_GRADE))
         if labels:
             rows = rows.explode(_JUDGE, _GRADE)
@@ -269,7 +267,7 @@ class Judgments:
         return Labels(judges, pairs, of_documents, of_grades, values, cluster[order], keys)
 
     def _refuse(self, judge: str, count: int, document: pl.DataFrame) -> None:
-        keys = [*names("by", self.by), *some_names("query", self.query), self.doc]
+        keys = [*names("by", self.by), *names("query", self.query), self.doc]
         example = document.select(keys).row(0, named=True)
         raise DataError(
             f"the judge {judge!r} gave {number_of(count, 'document')} different labels, e.g. "

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._docstrings import described_by
-from polars_rank._params import Names, find_columns, free, integer, names, share, whole_number
+from polars_rank._params import Names, free, integer, names, share, whole_number
+from polars_rank.columns import Columns
 from polars_rank.errors import DataError, hint, number_of, short, warn
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.judges.bootstrap import FEW, Bootstrap, clusters, noted, warn_of_few
@@ -19,7 +19,6 @@ from polars_rank.stats.comparison import Comparison, Margin
 from polars_rank.stats.groups import Group
 from polars_rank.stats.results import labels
 from polars_rank.stats.rows import rows_of_pairs
-from polars_rank.stats.summary import summarize
 from polars_rank.stats.value_columns import Variable, check_run
 from polars_rank.stats.values import Values, deferred, first_few
 
@@ -41,7 +40,6 @@ _SIGNS = {"better": 1.0, "worse": -1.0, "unclear": 0.0, "too few": float("nan")}
 
 
 @framed_table
-@described_by(summarize)
 def system_agreement(
     values: pl.LazyFrame,
     metrics: Metrics | None = None,
@@ -94,27 +92,26 @@ def system_agreement(
     ----------
     values
         Per-query values of several runs under several judges, as `per_query` returns them with
-        several labels: one row per query, run and judge, one column per metric. Null does not
-        count.
+        several labels: one row per query, run and judge, one column per metric.
     metrics
-        Names of columns, or metrics such as `pr.ndcg(10)`. Default: all columns of floats. If a
-        lower value of a metric is better, the run with the lowest mean is the best.
+        Metrics, by name or as expressions. Default: all columns of floats. If a lower value of a
+        metric is better, the run with the lowest mean is the best.
     judge
-        Column of the judge, such as a person or a model.
+        Column of the judge.
     reference
         The judge with which the others are compared.
     run
-        Column of runs.
+        Column of the run.
     query
-        Columns that identify a query.
+        Column or columns that identify the query.
     by
-        Columns that split the table into groups.
+        Columns to group by.
     weight
-        As in `summarize`.
+        Column of weights, 0 or more, such as the traffic of the query.
     cluster
-        As in `summarize`.
+        Columns that identify the sampling unit, such as the user.
     confidence
-        Confidence level of the intervals, and of the comparisons of pairs of runs.
+        Confidence level. It is also that of the comparisons of pairs of runs.
     n_resamples
         Number of bootstrap resamples.
     seed
@@ -183,7 +180,7 @@ def system_agreement(
     schema = schema_of(values)
     groups = names("by", by)
     roles = {"judge": judge, "run": run, "query": query, "weight": weight, "cluster": cluster}
-    find_columns(schema, {**roles, "by": by})
+    Columns.find(schema, {**roles, "by": by}, optional=())
     check_run("reference", reference, judge, schema[judge])
     source = Values.of(
         values, metrics, run=run, query=query, by=(*groups, judge), weight=weight, cluster=cluster

@@ -7,10 +7,11 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from polars_rank._docstrings import ENTRY
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+#: An entry in the section of parameters: names and an indented description.
+ENTRY = re.compile(r"^(\*{0,2}\w[\w, ]*)\n((?:    .*\n|\n(?=    ))+)", re.MULTILINE)
 
 #: Descriptions of parameters that mean the same in all metrics.
 COMMON = {

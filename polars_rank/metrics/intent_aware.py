@@ -72,7 +72,7 @@ def err_ia(
         at the cutoff 1, as in ndeval.
 
     rel
-        Lowest relevant grade.
+        Lowest relevant label, here a grade.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def nerr_ia(
         Probability that a relevant document satisfies the user, in [0, 1].
 
     rel
-        Lowest relevant grade.
+        Lowest relevant label, here a grade.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def ap_ia(
     Parameters
     ----------
     rel
-        Lowest relevant grade.
+        Lowest relevant label, here a grade.
 
     Returns
     -------
@@ -206,7 +206,7 @@ def precision_ia(
     Parameters
     ----------
     rel
-        Lowest relevant grade.
+        Lowest relevant label, here a grade.
 
     Returns
     -------

@@ -51,7 +51,7 @@ def subtopic_recall(
     Parameters
     ----------
     rel
-        Lowest relevant grade.
+        Lowest relevant label, here a grade.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def d_sharp_ndcg(
         as 0. None: 1 for every subtopic listed.
 
     rel
-        Lowest relevant grade.
+        Lowest relevant label, here a grade.
 
     Returns
     -------

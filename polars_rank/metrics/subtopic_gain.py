@@ -83,7 +83,7 @@ def alpha_dcg(
         at the cutoff 1, as in ndeval.
 
     rel
-        Lowest relevant grade.
+        Lowest relevant label, here a grade.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def alpha_ndcg(
     Parameters
     ----------
     rel
-        Lowest relevant grade.
+        Lowest relevant label, here a grade.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def nrbp(
     Parameters
     ----------
     rel
-        Lowest relevant grade.
+        Lowest relevant label, here a grade.
 
     Returns
     -------
@@ -225,7 +225,7 @@ def nnrbp(
     Parameters
     ----------
     rel
-        Lowest relevant grade.
+        Lowest relevant label, here a grade.
 
     Returns
     -------

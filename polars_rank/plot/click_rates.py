@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import check_column, check_distinct, public, share, whole_number
-from polars_rank.errors import DataError, SchemaError, number_of
+from polars_rank._params import public, share, whole_number
+from polars_rank.errors import DataError, number_of
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot.drawing import (
     altair,
@@ -56,18 +56,17 @@ def click_through(
     frame
         A log with clicks, one row per document of a ranking.
     position
-        Column with the position at which the document was shown (1 = top); null if it was not
-        shown.
+        Column of the position, 1 first. Null: the document was not shown.
     click
-        Column of clicks: Boolean, or a count. Rows with a null click are not counted.
+        Column of clicks. Rows with a null click are not counted.
     k
         Last position of the chart.
     run
-        Column of runs; None for one series. A table without the column "run" has one series.
+        Column of the run. None for one series.
     baseline
-        The run that is drawn first, in gray.
+        Run that the others are compared with, drawn first, in gray.
     confidence
-        Confidence level of the Wilson intervals, between 0 and 1.
+        Confidence level. It is that of the Wilson intervals.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
@@ -95,13 +94,6 @@ def click_through(
     share("confidence", confidence)
     log = lazy(frame)
     schema = schema_of(log)
-    check_distinct({"position": [position], "click": [click]})
-    for parameter, name in (("position", position), ("click", click)):
-        check_column(parameter, name, schema)
-        if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
-            raise SchemaError(
-                f"column {name!r} (`{parameter}`) must be numeric; found {schema[name]}"
-            )
     columns = run_columns(schema, run, position=position, click=click)
     place, clicks = pl.col(position).cast(pl.Float64), pl.col(click).cast(pl.Float64)
     shown = log.filter(place.is_not_null() & clicks.is_not_null() & ~(place > k))

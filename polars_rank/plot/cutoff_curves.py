@@ -12,7 +12,7 @@ from polars_rank.conventions import POLARS_RANK, named, read_metrics
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import curves
 from polars_rank.evaluation.evaluate import per_query
-from polars_rank.evaluation.parameters import check_single, run_of, several
+from polars_rank.evaluation.parameters import check_single, groups_of
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import Metric
@@ -80,9 +80,9 @@ def at_k(
         Cutoffs. Default: 1 to 20 for a log, all cutoffs of a table. For a log, cutoffs beyond the
         longest ranking are omitted.
     baseline
-        The run that is drawn first, in gray.
+        Run that the others are compared with, drawn first, in gray.
     confidence
-        Confidence level of the intervals of `summarize`, between 0 and 1.
+        Confidence level. It is that of the intervals of `summarize`.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
     **options
@@ -214,11 +214,7 @@ def _columns(log: pl.LazyFrame, options: Mapping[str, Any]) -> list[str]:
             "charts do not support `by`; use `run` for the column with a line per value"
         )
     check_single(options, "label", "a chart has a line per run")
-    run = options.get("run", RUN)
-    scores = several("score", options.get("score", "score"))
-    if scores is not None:
-        return [str(run_of(schema_of(log), run, scores, ()))]
-    return run_columns(schema_of(log), run)
+    return [*groups_of(schema_of(log), options).roles[RUN]]
 
 
 def _by(columns: list[str], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,15 +53,15 @@ def distribution(
     Parameters
     ----------
     values
-        Per-query values, as `per_query` returns them: one row per ranking, one column per metric.
+        Per-query values, as `per_query` returns them.
     metric
         The column to draw; None if there is only one metric.
     kind
         "histogram" (default), or "ecdf" for the cumulative share of queries.
     run
-        Column of runs; None for one series. A table without the column "run" has one series.
+        Column of the run. None for one series.
     baseline
-        The run that is drawn first, in gray.
+        Run that the others are compared with, drawn first, in gray.
     bins
         Number of bins of a histogram, of equal width: from 0 to 1 for values in this range,
         otherwise from the smallest to the largest value.

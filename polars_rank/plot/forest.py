@@ -82,15 +82,14 @@ def intervals(
     table
         The table that `summarize` or `compare` returns.
     metrics
-        Metrics of the table to draw. Default: all.
+        Metrics, by name or as expressions. Default: all of the table.
     run
-        Column of runs; None for one series. A table without the column "run" has one series.
+        Column of the run. None for one series.
     baseline
-        For means, the run that is drawn first, in gray. A table of differences has the column
-        "baseline".
+        Run that the others are compared with, drawn first, in gray. For means only: a table of
+        differences has the column "baseline".
     colors
-        Mapping from runs to colors, such as `{"bm25": "#0072B2"}`. Pairs of runs have names such as
-        "neural vs. bm25".
+        Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
     Returns
     -------
@@ -159,10 +158,9 @@ def slices(
     n
         Number of slices to draw, at most 59: those with the largest absolute contributions.
     run
-        Column of runs; None for one series. A table without the column "run" has one series.
+        Column of the run. None for one series.
     colors
-        Mapping from runs to colors, such as `{"bm25": "#0072B2"}`. Pairs of runs have names such as
-        "neural vs. bm25".
+        Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
     Returns
     -------
@@ -239,11 +237,11 @@ def bounds(
     table
         The table that `tie_bands` or `judgment_bounds` returns.
     metrics
-        Metrics of the table to draw. Default: all.
+        Metrics, by name or as expressions. Default: all of the table.
     run
-        Column of runs; None for one series. A table without the column "run" has one series.
+        Column of the run. None for one series.
     baseline
-        The run that is drawn first, in gray.
+        Run that the others are compared with, drawn first, in gray.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 

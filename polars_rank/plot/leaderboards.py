@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import polars as pl
 
 from polars_rank._params import one_of, public
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.metrics.names import direction_note, direction_of
@@ -26,7 +27,6 @@ from polars_rank.plot.drawing import (
 from polars_rank.plot.runs import (
     NEUTRAL,
     PALETTE,
-    columns_of_runs,
     harmless_texts,
     run_labels,
 )
@@ -74,7 +74,7 @@ def leaderboard(
         - "means": means, with the interval of each run on its own;
         - "ranks": ranks, with the simultaneous intervals `rank_low` to `rank_high`.
     run
-        Column of runs.
+        Column of the run.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def leaderboard(
     drawn = {"x": "mean", "low": "low", "high": "high"}
     if kind == "ranks":
         drawn = {"x": "rank", "low": "rank_low", "high": "rank_high"}
-    (names,) = columns_of_runs("run", [run], schema)
+    names = str(Columns.find(schema, {"run": run}, optional=()).run)
     data = collected(rows.select(pl.col(names).alias("run"), *_COLUMNS, *_OPTIONAL))
     data = harmless_texts(non_empty(data, drawn["low" if kind == "ranks" else "x"], kind))
     if data.height > _MAX_RUNS:

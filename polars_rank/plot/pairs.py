@@ -59,11 +59,12 @@ def differences(
     metric
         The column to draw; None if there is only one metric.
     baseline
-        The run that the others are compared with.
+        Run that the others are compared with.
     run
-        Column of runs.
+        Column of the run.
     query
-        Columns that identify the query. Queries that one of the runs does not have are omitted.
+        Column or columns that identify the query. Queries that one of the runs does not have are
+        omitted.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import check_column, positive, public
+from polars_rank._params import positive, public
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.plot.drawing import (
@@ -73,21 +74,21 @@ def power(
     metric
         The metric; None if there is only one.
     baseline
-        The run that the others are compared with. Default: all pairs of runs.
+        Run that the others are compared with. Default: all pairs of runs.
     difference
         The difference of means to detect, above 0. Default: the observed one.
     run
-        Column of runs.
+        Column of the run.
     query
-        Columns that identify the query.
+        Column or columns that identify the query.
     weight
-        Column of query weights, 0 or more.
+        Column of weights, 0 or more, such as the traffic of the query.
     cluster
-        Columns that identify the sampling unit if it is not the query, e.g. user.
+        Columns that identify the sampling unit, such as the user.
     power
         Power that is drawn as a dashed line, between 1 - `confidence` and 1.
     confidence
-        1 - the significance level of the test, and confidence level of the bands.
+        Confidence level. It is that of the bands; 1 minus it is the significance level of the test.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
@@ -111,7 +112,7 @@ def power(
         positive("difference", difference)
     table = lazy(values, "values")
     if metric is not None:
-        check_column("metric", name_of(metric), schema_of(table))
+        Columns.find(schema_of(table), {"metric": name_of(metric)})
     source, rows_of = planned(
         table, None if metric is None else [metric], baseline, is_pairs=True, query=query, run=run,
         by=None, weight=weight, cluster=cluster, predictions=None,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, names, public
-from polars_rank.columns import Columns, without_run
+from polars_rank._params import OWN, public
+from polars_rank.columns import RUN, Columns
 from polars_rank.conventions import lowest_relevant
 from polars_rank.errors import DataError
 from polars_rank.evaluation import curves
@@ -22,7 +22,7 @@ from polars_rank.plot.drawing import (
     tooltip,
     with_field,
 )
-from polars_rank.plot.runs import NEUTRAL, columns_of_runs, grouped, groups, labeled, run_columns
+from polars_rank.plot.runs import NEUTRAL, grouped, groups, labeled
 from polars_rank.plot.thinning import thinned
 
 if TYPE_CHECKING:
@@ -71,14 +71,15 @@ def pr_curve(
     frame
         A log, or the table that `pr.pr_curve` returns.
     run
-        Column that identifies runs; None for one series. Default: "run", if the table has that
-        column.
+        Column of the run. None for one series.
     by
-        Columns of groups. Each group has its own curves, with names such as "DE · bm25".
+        Columns to group by. Each group has its own curves, with names such as "DE · bm25".
     baseline
-        The curve that is drawn first, in gray.
-    score, label
-        Names of the columns of a log.
+        Run that the others are compared with, whose curve is drawn first, in gray.
+    score
+        Column of the score, higher is better.
+    label
+        Column of the relevance label.
     rel
         Lowest relevant label. Default: 1.
     colors
@@ -106,16 +107,13 @@ def pr_curve(
     altair()
     log = lazy(frame)
     schema = schema_of(log)
-    of_runs = run_columns(schema, run)
-    own_run = next(iter(of_runs), None)
-    of_groups = columns_of_runs("by", without_run(names("by", by), own_run), schema)
-    columns = [*of_groups, *of_runs]
+    roles = {"run": run, "by": by}
+    found = Columns.find(schema, roles)
+    columns = [*found.groups, *found.roles[RUN]]
     relevance = ""
     if not {*_POINTS} <= set(schema):
         lowest = lowest_relevant(rel)
-        Columns.find(
-            schema, query=None, doc=None, score=score, label=label, by=of_groups, run=own_run
-        )
+        Columns.find(schema, {**roles, "score": score, "label": label})
         if score != label:  # labels have few values
             log = with_few_scores(log, columns, score)
         log = curves.pr_curve(log, run=None, by=columns, score=score, label=label, rel=lowest)

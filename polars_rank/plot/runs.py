@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, check_column, check_distinct
+from polars_rank._params import OWN
 from polars_rank._texts import visible, visible_text
-from polars_rank.columns import run_column
-from polars_rank.errors import ArgumentError, DataError, SchemaError
+from polars_rank.columns import RUN, Columns
+from polars_rank.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -138,22 +138,7 @@ def harmless_texts(table: pl.DataFrame) -> pl.DataFrame:
 
 def run_columns(schema: pl.Schema, run: str | None, **others: str) -> list[str]:
     """Return the column of runs as a list; empty for None, or if the default column is missing."""
-    column = run_column(schema, run)
-    if column is None:
-        return []
-    check_distinct({"run": [column], **{name: [other] for name, other in others.items()}})
-    return columns_of_runs("run", [column], schema)
-
-
-def columns_of_runs(parameter: str, columns: Sequence[str], schema: pl.Schema) -> list[str]:
-    """Return the columns that identify runs; raise `SchemaError` for nested types."""
-    for name in columns:
-        check_column(parameter, name, schema)
-        if schema[name].is_nested():
-            raise SchemaError(
-                f"column {name!r} (`{parameter}`) must not be nested; found {schema[name]}"
-            )
-    return [*columns]
+    return [*Columns.find(schema, {"run": run, **others}).roles[RUN]]
 
 
 def groups(columns: Sequence[str]) -> list[pl.Expr]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import check_column
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, SchemaError, hint
 from polars_rank.frames.results import COUNT, NUMBER, TEXT, typed
 from polars_rank.frames.tables import collected, schema_of
@@ -70,7 +70,7 @@ def column_of(schema: pl.Schema, metric: Any, taken: Sequence[str]) -> str:
     """Return the column of the metric, by name or as the only float column."""
     if metric is not None:
         name = name_of(metric)
-        check_column("metric", name, schema, "number")
+        Columns.find(schema, {"metrics": name}, parameters={"metrics": "metric"})
         return name
     float_columns = [
         name for name, dtype in schema.items() if dtype.is_float() and name not in taken

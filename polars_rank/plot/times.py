@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import check_column, public
+from polars_rank._params import public
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot.drawing import (
@@ -77,9 +77,9 @@ def over_time(
     time
         Column of dates, datetimes, numbers, or text with ISO 8601 dates.
     run
-        Column of runs; None for one series. A table without the column "run" has one series.
+        Column of the run. None for one series.
     baseline
-        The run that is drawn first, in gray.
+        Run that the others are compared with, drawn first, in gray.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 
@@ -99,9 +99,8 @@ def over_time(
     altair()
     rows = lazy(table, "table")
     schema = schema_of(rows)
-    check_column("time", time, schema)
-    rows = result(rows, ("queries",), f"pr.summarize(by={time!r})", optional=("confidence",))
     columns = run_columns(schema, run, time=time)
+    rows = result(rows, ("queries",), f"pr.summarize(by={time!r})", optional=("confidence",))
     nothing = pl.lit(None, dtype=pl.Float64)
     ends, value = {"low": nothing, "high": nothing}, ""
     if "metric" in schema:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, find_columns
-from polars_rank.columns import run_column
+from polars_rank._params import OWN
+from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.checks import with_run_warning
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.metrics.names import direction_note
 from polars_rank.plot.drawing import counted, non_empty, undefined_note
-from polars_rank.plot.runs import HIGHER, LOWER, groups, harmless_text, run_columns
+from polars_rank.plot.runs import HIGHER, LOWER, groups, harmless_text
 from polars_rank.stats import value_columns
 from polars_rank.stats import values as of_queries
 from polars_rank.stats.groups import UNDEFINED, Group
@@ -46,22 +46,18 @@ class Values(NamedTuple):
         """
         table = lazy(values, "values")
         schema = schema_of(table)
-        if query is not None:
-            run_column(schema, run, required=True)
-            query = value_columns.query_columns(schema, query, required=True)
-        runs = run_columns(schema, run)
-        column = next(iter(runs), None)
-        columns = find_columns(schema, {"by": None, "run": runs, "query": query})
+        optional = (RUN, "query") if query is None else ()
+        roles = {"run": run, "by": None, "query": query}
+        columns = Columns.find(schema, roles, optional=optional)
         metrics = None if metric is None else [metric]
-        by = value_columns.with_judge(schema, columns, metrics)
-        taken = {name: parameter for parameter, named in columns.items() for name in named}
-        taken |= dict.fromkeys(by, "by")
-        requested = value_columns.variables(schema, metrics, taken, "metric")
+        known = value_columns.with_judge(columns, metrics)
+        by, taken = known.groups, known.parameters
+        requested = value_columns.variables(schema, metrics, "metric", taken)
         if len(requested) > 1:
             names = ", ".join(repr(each.name) for each in requested)
             raise ArgumentError(f"a chart shows one metric; set `metric` to one of {names}")
         table = with_run_warning(table, table, run, columns)
-        source = of_queries.Values(requested, by, column, columns["query"], table=table)
+        source = of_queries.Values(requested, by, columns.run, columns.query, table=table)
         _, found = source.facts_and_groups()
         if len(found) > 1:
             raise ArgumentError(
@@ -71,7 +67,7 @@ class Values(NamedTuple):
         if query is not None:
             group.check_unique()
         given = metric if isinstance(metric, pl.Expr) else requested[0].name
-        return cls(group, requested[0], runs, direction_note(given))
+        return cls(group, requested[0], [*columns.roles[RUN]], direction_note(given))
 
     @property
     def rows(self) -> pl.DataFrame:

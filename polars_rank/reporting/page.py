@@ -106,27 +106,26 @@ def report(
     log
         The log, one row per document of a ranking, as in `evaluate`.
     metrics
-        One or more metrics, by name or as metrics, as in `evaluate`, which are summarized by their
-        means over rankings. The first one determines the headline.
+        Metrics, by name or as expressions. They must be means over rankings. The first one
+        determines the headline.
     run
-        Column of runs; None for a log of one run. A log without the column "run" has one run.
+        Column of the run. None for a log of one run.
     baseline
-        The run that the others are compared with. Without a baseline, all pairs of up to 10 runs
-        are compared.
+        Run that the others are compared with. Without a baseline, all pairs of up to 10 runs are
+        compared.
     by
-        Columns that split the log into groups. The page has a section with the means of each
-        group. The rows with the same (run, by..., query) are a ranking. If a query is in several
-        groups, such as days, it is one unit of intervals and p-values over all groups, which are
-        about other queries like these for the same groups, and there is a warning.
+        Columns to group by. The page has a section with the means of each group. A query that is in
+        several groups, such as days, is one unit of intervals and p-values over all groups, with a
+        warning.
     slices
-        Columns whose values define slices, constant within a ranking. The page shows differences
+        Columns that define slices, such as the country of the query. The page shows differences
         from the baseline by slice, or means without a baseline.
     weight
-        Column of query weights, 0 or more, constant within a ranking, such as traffic. Used by all
-        means and comparisons.
+        Column of weights, 0 or more, such as the traffic of the query. It has one value per
+        ranking. All means and comparisons use it.
     cluster
-        Columns that identify the sampling unit if it is not the query, such as user, constant
-        within a ranking. Used by all intervals and p-values.
+        Columns that identify the sampling unit, such as the user. They have one value per ranking.
+        All intervals and p-values use them.
     rules
         Rules as in `check`, about all queries or the groups of `by`, and about slices. Their
         verdicts are shown, and a failed rule does not raise. With a baseline, rules on means apply
@@ -144,7 +143,7 @@ def report(
     path
         The file to write.
     overwrite
-        Whether to replace an existing file. A file that the report reads is never replaced.
+        Whether to replace an existing file.
     title
         Title of the page.
     show
@@ -153,13 +152,13 @@ def report(
         document. A column of addresses, such as "https://example.org/items/7", makes the ids of
         documents links.
     conventions
-        Metric definitions to use, as in `evaluate`.
+        Metric definitions to use.
     columns
         Columns of other roles: a mapping with the keys "query", "doc", "score", "label" and
         "position", such as `{"query": "qid", "doc": "item"}`. They are those of `evaluate`, with
         its defaults.
     **definitions
-        Fields of `Conventions`, such as `ties="expected"`, as in `evaluate`.
+        Fields of `Conventions`, which take precedence over `conventions`.
 
     Returns
     -------

@@ -174,7 +174,7 @@ def queries_of_slices(
 def _with_values(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.LazyFrame:
     """Return the rankings of the runs with their values and those of the baseline."""
     schema = values.collect_schema()
-    (variable,) = variables(schema, [question.first], {})
+    (variable,) = variables(schema, [question.first])
     keys = question.queries
     # Without a baseline, rankings with an undefined metric are neither best nor worst.
     value = pl.col(DEFINED + variable.name) if question.baseline is None else variable.value

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
-from polars_rank._params import check_column, names
-from polars_rank.columns import run_column, without_run
+from polars_rank._params import names
+from polars_rank.columns import RUN, Columns, without_run
 from polars_rank.conventions import Conventions, ConventionsLike, named, read_metrics
 from polars_rank.errors import ArgumentError, hint, short
-from polars_rank.evaluation.parameters import Evaluation, check_single, run_of, several
+from polars_rank.evaluation.parameters import Evaluation, check_single, groups_of, several
 from polars_rank.frames.tables import schema_of
 from polars_rank.judges.both_labels import BothLabels
 from polars_rank.metrics.names import output_name
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from polars_rank._params import Names
-    from polars_rank.columns import Columns
     from polars_rank.conventions import Undefined
     from polars_rank.metrics.names import Metrics
     from polars_rank.stats.rules import Rule, Rules
@@ -100,16 +99,16 @@ class Question:
         )
         read = evaluation.read(log)
         found = read.columns
-        extra = {"slices": names("slices", slices)}
-        units = {"weight": names("weight", weight), "cluster": names("cluster", cluster)}
-        shown = names("show", show)
-        for parameter, requested_columns in {**extra, **units, "show": shown}.items():
-            for name in requested_columns:
-                check_column(parameter, name, found.schema)
+        extra = {
+            role: Columns.find(found.schema, {role: value}).roles[role]
+            for role, value in {
+                "slices": slices, "weight": weight, "cluster": cluster, "show": show,
+            }.items()
+        }  # fmt: skip
         if baseline is not None:  # raise for a wrong type before the evaluation
             check_run("baseline", baseline, str(run), found.schema[str(run)])
         for parameter in ("slices", "weight", "cluster"):
-            if run in {**extra, **units}[parameter]:
+            if run in extra[parameter]:
                 raise ArgumentError(
                     f"`{parameter}` contains the column of runs, {run!r}; name another column"
                 )
@@ -129,7 +128,8 @@ class Question:
         return cls(
             log=read.table, columns=found, metrics=requested, by=[*groups], run=run, rules=parsed,
             undecided=undecided, baseline=baseline, slices=extra["slices"], weight=weight,
-            cluster=units["cluster"], show=shown, predicted_label=predicted_label, options=options,
+            cluster=extra["cluster"], show=extra["show"], predicted_label=predicted_label,
+            options=options,
         )  # fmt: skip
 
     @property
@@ -245,9 +245,9 @@ def _run_of(
     schema: pl.Schema, run: str | None, baseline: Any, roles: Mapping[str, Any]
 ) -> str | None:
     """Return the column of runs."""
-    scores = several("score", roles["score"])
-    if scores is not None:
-        return run_of(schema, run, scores, ())
+    if several("score", roles["score"]) is not None:
+        return groups_of(schema, {**roles, "run": run}).run
     if baseline is not None and run is None:
         raise ArgumentError("`baseline` needs a column of runs; set `run`")
-    return run_column(schema, run, required=baseline is not None)
+    optional = () if baseline is not None else (RUN,)
+    return Columns.find(schema, {"run": run}, optional=optional).run

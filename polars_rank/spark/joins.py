@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polars_rank._params import OWN, names
-from polars_rank.columns import RUN, groups_of
+from polars_rank._params import OWN
+from polars_rank.columns import RUN, Columns
 from polars_rank.frames.engines import engine_of
 from polars_rank.frames.tables import lazy
 from polars_rank.io import judgments as polars_tables
@@ -32,9 +32,15 @@ def join_judgments(run: DataFrame, judgments: Any, options: Mapping[str, Any]) -
     if label not in judgments.columns:  # all documents in the judgments are relevant
         judgments = judgments.selectExpr("*", f"cast(1 as bigint) as {quoted(label)}")
 
-    keys = [*names("query", options.get("query", "query")), options.get("doc", "doc")]
-    queries = keys[:-1]
-    groups = [*groups_of(left_schema, options.get("by"), options.get("run", RUN), queries)]
+    roles: dict[str, Any] = {
+        "run": RUN,
+        "query": "query",
+        "doc": "doc",
+        **{name: options[name] for name in ("run", "by", "query", "doc") if name in options},
+    }
+    columns = Columns.find(left_schema, roles)
+    queries, groups = columns.query, [*columns.by]
+    keys = [*queries, str(columns.doc)]
     rest = {*groups, *keys, options.get("score", "score")}
     others = [name for name in run.columns if name not in rest]
     left = _as(run, dataframes.spark_schema(result, run, left_schema), keys)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._docstrings import described_by
 from polars_rank._params import Names, free, names, number, share, whole_number
 from polars_rank.errors import ArgumentError, number_of, short, warn
 from polars_rank.frames.tables import framed_table, schema_of
@@ -34,7 +33,6 @@ from polars_rank.stats.summary import (
     SLICE_COLUMNS,
     key_series,
     row_texts,
-    summarize,
     warn_of_degrees,
     warn_of_empty,
     warn_of_sampling,
@@ -263,7 +261,6 @@ COMPARISON = (
 
 
 @framed_table
-@described_by(summarize)
 @returning(COMPARISON)
 def compare(
     values: pl.LazyFrame,
@@ -308,47 +305,42 @@ def compare(
     Parameters
     ----------
     values
-        Per-query values of several runs, as `per_query` returns them: one row per query and run,
-        one column per metric. Or the result of `moments` or `merge`.
+        Per-query values, as `per_query` returns them: one row per query and run, one column per
+        metric. Or the result of `moments` or `merge`.
     metrics
-        As in `summarize`.
+        Metrics, by name or as expressions. Default: all columns of floats.
     baseline
-        The run that the others are compared with. Default: all pairs of runs are compared.
+        Run that the others are compared with. Default: all pairs of runs are compared.
     margin
         Size of a difference that does not matter: a number of 0 or above, or a percentage of the
         baseline's mean, such as "2%". With it, a run can be "equivalent" or "not worse".
     run
-        Column of runs.
+        Column of the run.
     query
-        Columns that identify a query.
+        Column or columns that identify the query.
     by
-        As in `summarize`.
+        Columns to group by.
     weight
-        Column of query weights, such as traffic: 0 or more. A query has one weight in all runs.
+        Column of weights, 0 or more, such as the traffic of the query.
     cluster
-        Columns that identify the sampling unit if it is not the query, such as user, session or
-        day. A query with a null in one of them is a unit of its own.
+        Columns that identify the sampling unit, such as the user.
     slices
-        Columns that define slices, such as the country of the query. Each of their values has a
-        row, after the row of all queries.
+        Columns that define slices, such as the country of the query.
     min_queries
         Minimum number of queries of a slice. A smaller slice has no interval.
     predictions
         Per-query values from predicted labels, such as those of a language model, for all queries.
-        `values` has the values from people's labels for a random sample of these queries, and the
-        differences are then estimates for all queries.
+        `values` then has those from people's labels for a random sample of these queries.
     confidence
-        Confidence level, between 0 and 1.
+        Confidence level.
     correction
-        Whether to correct intervals and p-values for the number of rows. All intervals of a group,
-        or of its slices, then contain the true differences together with probability `confidence`.
-        Use False for one question that was asked in advance.
+        Whether to correct intervals and p-values for the number of rows, so that all of a group, or
+        of its slices, hold together. Use False for one question that was asked in advance.
     repeated
-        Whether the runs will be compared again as new queries arrive, as in a nightly gate. The
-        intervals are then wider, and all of them together contain the true difference with
-        probability `confidence`.
+        Whether the runs will be compared again as new queries arrive. All intervals together then
+        contain the true difference with probability `confidence`, and are wider.
     details
-        Whether to add columns such as the relative difference and the uncorrected interval.
+        Whether to add columns, such as the relative difference and the uncorrected interval.
 
     Returns
     -------
@@ -383,29 +375,9 @@ def compare(
     the signs are reversed. With a margin in percent, the interval of the relative difference is
     compared with the margin.
 
-    The interval and the p-value of a row are from the same test. If all values are 0 or 1, it is
-    Tango's score test, which is McNemar's test for a difference of 0. Otherwise, it is the t test,
-    with Hall's correction for skewness where that gives a wider interval. If all differences are 0,
-    the interval is Tango's for this number of queries without a difference, times the range of the
-    metric. If all differences are equal and not 0, the p-value is that of the sign test, and both
-    bounds are the difference.
-
-    The correction is single-step. Let Z be normal with the correlations of the rows, which follow
-    from what each query contributes to them, and z(p) the normal quantile of 1 - p/2. A p-value p
-    becomes P(max abs(Z) ≥ z(p)), and intervals have the level 1 - α with
-    P(max abs(Z) ≥ z(α)) = 1 - `confidence`. Between the metrics of moments, and with `repeated`,
-    the correction is Bonferroni's.
-
-    References
-    ----------
-    Hall, On the removal of skewness by transformation, 1992.
-    Tango, Equivalence test and confidence interval for the difference in proportions for the
-    paired-sample design, 1998.
-    Fieller, Some problems in interval estimation, 1954.
-    Hothorn, Bretz & Westfall, Simultaneous inference in general parametric models, 2008.
-    Angelopoulos, Duchi & Zrnic, PPI++: Efficient prediction-powered inference, 2023.
-    Waudby-Smith et al., Time-uniform central limit theory and asymptotic confidence sequences,
-    2021.
+    The interval and the p-value of a row are from the same test: Tango's score test if all values
+    are 0 or 1, otherwise the t test with Hall's correction for skewness. The page "How statistics
+    are computed" of the guide has the tests, the correction and the references.
     """
     share("confidence", confidence)
     whole_number("min_queries", min_queries)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import polars as pl
 
-from polars_rank._docstrings import described_by
 from polars_rank._params import Names, free, names, one_of, share
 from polars_rank.errors import ArgumentError, DataError, number_of, warn
 from polars_rank.frames.tables import framed_table, schema_of
@@ -29,7 +28,7 @@ from polars_rank.stats.results import (
     table_of,
 )
 from polars_rank.stats.rows import Rows, rows_of_pairs, rows_of_runs
-from polars_rank.stats.summary import Summary, summarize
+from polars_rank.stats.summary import Summary
 from polars_rank.stats.value_columns import Variable
 from polars_rank.stats.values import Values, deferred
 
@@ -107,7 +106,6 @@ LEADERBOARD = (
 
 
 @framed_table
-@described_by(summarize)
 @returning(LEADERBOARD)
 def leaderboard(
     values: pl.LazyFrame,
@@ -158,27 +156,27 @@ def leaderboard(
         Per-query values of several runs, as `per_query` returns them. Or the result of `moments`
         without `baseline`, or of `merge`.
     metrics
-        Names of columns, or metrics such as `pr.ndcg(10)`. Default: all columns of floats. The run
-        with the highest mean is first, or the lowest for a metric of which lower is better.
+        Metrics, by name or as expressions. Default: all columns of floats.
     run
-        Column of runs.
+        Column of the run.
     query
-        Columns that identify a query within a task.
+        Column or columns that identify the query within its task.
     by
-        Columns of tasks, such as the data set or the language. Runs are then ranked by the mean of
-        their task means.
+        Columns to group by: tasks, such as the data set or the language. Runs are then ranked by
+        the mean of their task means.
     weight
-        Column of query weights, or with `by` of task weights, 0 or more.
+        Column of weights, 0 or more: of the query, or with `by` of the task.
     cluster
-        Columns that identify the sampling unit if it is not the query, such as user. Use
-        ``cluster="query"`` if tasks share their queries, as in several languages.
+        Columns that identify the sampling unit, such as the user. Use ``cluster="query"`` if tasks
+        share their queries, as in several languages.
     population
         With `by`, what the table has a sample of: "queries" of these tasks, or "tasks". Intervals
         are then about other queries of the same tasks, or about other tasks.
     confidence
-        Confidence level of the interval of each mean, and of all intervals of ranks together.
+        Confidence level. It holds for the interval of each mean, and for all intervals of ranks
+        together.
     details
-        As in `summarize`.
+        Whether to add columns, such as the standard error and the method of the interval.
 
     Returns
     -------

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, find_columns, names
-from polars_rank.columns import without_run
+from polars_rank._params import OWN, Names
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, SchemaError
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import listed, lower_is_better, output_name
@@ -347,9 +347,8 @@ def _source(
         raise ArgumentError(f"`run` must be {shape.run!r} as in `moments`; found {run!r}")
     if is_pairs and shape.run is None:
         raise SchemaError("the moments have no column of runs; compute them with `run`")
-    by = without_run(names("by", by), shape.run)
-    columns = find_columns(schema, {"by": by, "run": shape.run})
-    groups = with_judge(schema, columns, metrics)
+    columns = Columns.find(schema, {"by": by, "run": shape.run})
+    groups = with_judge(columns, metrics).groups
     for name in groups:
         if name not in shape.by:
             raise ArgumentError(

@@ -74,22 +74,20 @@ def moments(
         Per-query values, as `per_query` returns them: one row per ranking, one column per metric.
         Also a Spark DataFrame.
     metrics
-        Names of columns, or metrics such as `pr.ndcg(10)`. Default: all columns of floats.
+        Metrics, by name or as expressions. Default: all columns of floats.
     baseline
-        The run that the others will be compared with. Default: any pair of runs can be compared
-        later.
+        Run that the others are compared with. Default: any pair of runs can be compared later.
     run
-        Column of runs. A table without the column "run" has one run.
+        Column of the run. A table without the column "run" has one run.
     query
-        Columns that identify a query. All runs of a query must be in the same part.
+        Column or columns that identify the query. All runs of a query must be in the same part.
     by
-        Columns that split the table into groups, such as days, whose moments can be merged later.
+        Columns to group by, such as days, whose moments can be merged later.
     weight
-        Column of query weights, such as traffic: 0 or more.
+        Column of weights, 0 or more, such as the traffic of the query.
     cluster
-        Columns that identify the sampling unit if it is not the query, such as user, session or
-        day. All rows of a unit must be in the same part. If groups such as days differ more than
-        their queries explain, pass them as `by` and as `cluster`: a group is then a unit.
+        Columns that identify the sampling unit, such as the user. All rows of a unit must be in the
+        same part.
 
     Returns
     -------

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._docstrings import described_by
 from polars_rank._params import Names, free, integer, positive
 from polars_rank.errors import ArgumentError, number_of, short, warn
 from polars_rank.frames.tables import framed_table, schema_of
@@ -26,7 +25,7 @@ from polars_rank.stats.results import (
     table_of,
 )
 from polars_rank.stats.rows import Rows, rows_of_pairs, rows_of_runs
-from polars_rank.stats.summary import key_series, row_texts, summarize, warn_of_sampling
+from polars_rank.stats.summary import key_series, row_texts, warn_of_sampling
 from polars_rank.stats.value_columns import check_run
 from polars_rank.stats.values import Values, deferred
 from polars_rank.stats.widths import MOST, Pilot, Planned
@@ -70,7 +69,6 @@ WIDTHS = (
 
 
 @framed_table
-@described_by(summarize)
 @returning((*POWER, *WIDTHS))
 def power(
     values: pl.LazyFrame,
@@ -118,10 +116,10 @@ def power(
         Per-query values or moments of several runs, whose differences vary as much as in the
         planned experiment.
     metrics
-        As in `summarize`.
+        Metrics, by name or as expressions. Default: all columns of floats.
     baseline
-        The run that the others are compared with. Default: all pairs, or with `width` or `n` the
-        means of the runs.
+        Run that the others are compared with. Default: all pairs, or with `width` or `n` the means
+        of the runs.
     difference
         The difference of means to detect, above 0. Default: the observed one. To plan a proof that
         a run is not worse by more than a margin, use the margin.
@@ -133,16 +131,20 @@ def power(
     power
         Probability of a significant result, between 1 - `confidence` and 1.
     predictions
-        Per-query values from predicted labels for all queries, as in `summarize`, for plans with
-        `width` or `n`.
+        Per-query values from predicted labels, such as those of a language model, for all queries.
+        For plans with `width` or `n`.
     run
-        Column of runs.
-    query, by, weight
-        As in `summarize`.
+        Column of the run.
+    query
+        Column or columns that identify the query.
+    by
+        Columns to group by.
+    weight
+        Column of weights, 0 or more, such as the traffic of the query.
     cluster
-        Columns that identify the sampling unit if it is not the query. Not with `width` and `n`.
+        Columns that identify the sampling unit, such as the user. Not with `width` and `n`.
     confidence
-        Confidence level of the tests and intervals, between 0 and 1.
+        Confidence level. 1 minus it is the significance level of the tests.
 
     Returns
     -------

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import OWN, check_column
+from polars_rank._params import OWN
+from polars_rank.columns import Columns
 from polars_rank.errors import DataError, SchemaError, number_of, warn
 
 if TYPE_CHECKING:
@@ -20,10 +21,10 @@ def check_predictions(
     schema: pl.Schema, predictions: pl.Schema, columns: Sequence[str], metrics: Sequence[str]
 ) -> None:
     """Raise unless predictions have the metrics, and the other columns with the same types."""
-    for name in metrics:
-        check_column("predictions", name, predictions, "number")
+    of_table = {"metrics": "predictions"}
+    roles = {"metrics": metrics, "predictions": [*dict.fromkeys(columns)]}
+    Columns.find(predictions, roles, parameters=of_table, table="`predictions`")
     for name in columns:
-        check_column("predictions", name, predictions)
         if schema[name] != predictions[name]:
             raise SchemaError(
                 f"column {name!r} must have the same type in `values` and `predictions`; found "

@@ -178,32 +178,29 @@ def summarize(
         Per-query values, as `per_query` returns them: one row per ranking, one column per metric.
         Or the result of `moments` or `merge`.
     metrics
-        Names of columns, or metrics such as `pr.ndcg(10)`. Default: all columns of floats.
+        Metrics, by name or as expressions. Default: all columns of floats.
     run
-        Column of runs, each of which is summarized. A table without the column "run" has one run.
+        Column of the run, each of which is summarized.
     query
-        Columns that identify a query. In a table without the column "query", each row is a query.
+        Column or columns that identify the query.
     by
-        Columns that split the table into groups. A column "judge" is one of them by default.
+        Columns to group by.
     weight
-        Column of query weights, such as traffic: 0 or more.
+        Column of weights, 0 or more, such as the traffic of the query.
     cluster
-        Columns that identify the sampling unit if it is not the query, such as user, session or
-        day. A ranking with a null in one of them is a unit of its own.
+        Columns that identify the sampling unit, such as the user.
     slices
-        Columns that define slices, such as the country of the query. Each of their values has a
-        row, after the row of all queries.
+        Columns that define slices, such as the country of the query.
     predictions
         Per-query values from predicted labels, such as those of a language model, for all queries.
-        `values` has the values from people's labels for a random sample of these queries, and the
-        means are then estimates for all queries.
+        `values` then has those from people's labels for a random sample of these queries.
     confidence
-        Confidence level, between 0 and 1.
+        Confidence level.
     repeated
-        Whether the means will be computed again as new queries arrive. The intervals are then
-        wider, and all of them together contain the true mean with probability `confidence`.
+        Whether the means will be computed again as new queries arrive. All intervals together then
+        contain the true mean with probability `confidence`, and are wider.
     details
-        Whether to add columns such as the standard error and the method of the interval.
+        Whether to add columns, such as the standard error and the method of the interval.
 
     Returns
     -------

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import Names, check_column, find_columns, names, used_twice
-from polars_rank.errors import ArgumentError, DataError, SchemaError, short, warn
+from polars_rank._params import used_twice
+from polars_rank.columns import Columns
+from polars_rank.errors import ArgumentError, DataError, SchemaError, short
 from polars_rank.frames.ids import is_text
 from polars_rank.metrics.names import listed, lower_is_better, output_name, read
 
@@ -32,36 +33,19 @@ class Variable(NamedTuple):
         return pl.col(self.name).cast(pl.Float64)
 
 
-def query_columns(schema: pl.Schema, query: Names, *, required: bool) -> tuple[str, ...]:
-    """Return the columns of the query; the default, "query", may be missing if not required."""
-    columns = names("query", query)
-    if not columns:
-        raise ArgumentError("`query` must name at least one column")
-    if columns == ("query",) and "query" not in schema and not required:
-        warn(
-            "column 'query' (`query`) not found, so each row counts as a query; name the columns "
-            "that identify a query with `query`"
-        )
-        return ()
-    return find_columns(schema, {"query": columns})["query"]
-
-
-def with_judge(
-    schema: pl.Schema, columns: Mapping[str, Sequence[str]], metrics: Any
-) -> tuple[str, ...]:
-    """Return the columns of groups: those of `by`, after the column of judges if there is one."""
-    taken = {name for named in columns.values() for name in named}
+def with_judge(columns: Columns, metrics: Any) -> Columns:
+    """Return the columns with that of judges, if there is one, as the first of the groups."""
+    schema = columns.schema
     given = [] if metrics is None else [each for each in listed(metrics) if isinstance(each, str)]
-    free = JUDGE in schema and JUDGE not in taken and JUDGE not in given and is_text(schema[JUDGE])
-    return ((JUDGE,) if free else ()) + tuple(columns["by"])
+    if JUDGE not in schema or JUDGE in {*columns.parameters, *given} or not is_text(schema[JUDGE]):
+        return columns
+    return columns._replace(
+        by=(JUDGE, *columns.by), roles={**columns.roles, "by": (JUDGE, *columns.roles["by"])}
+    )
 
 
 def check_run(parameter: str, value: Any, run: str, dtype: pl.DataType) -> None:
     """Raise an error unless the value of a parameter can be in the column of runs."""
-    if isinstance(dtype, (pl.List, pl.Array)):
-        raise SchemaError(
-            f"column {run!r} (`run`) must have one run per row; found {dtype}; convert it to text"
-        )
     try:
         if is_text(dtype):
             valid = isinstance(value, str)
@@ -89,8 +73,8 @@ def unknown_run(run: str, runs: Sequence[Any], parameter: str, value: Any) -> Da
 def variables(
     schema: pl.Schema,
     metrics: Metrics | None,
-    taken: Mapping[str, str],
     parameter: str = "metrics",
+    taken: Mapping[str, str] = {},
 ) -> list[Variable]:
     """Return the given metrics, or all columns of floats; raise if they are not numbers.
 
@@ -115,7 +99,7 @@ def variables(
         name = each if isinstance(each, str) else output_name(each)
         if name not in schema:
             _check_no_log(schema)
-        check_column(parameter, name, schema, "number")
+        Columns.find(schema, {"metrics": name}, parameters={"metrics": parameter})
         if name in taken:
             raise used_twice(name, taken[name], parameter)
         if name in [variable.name for variable in selected]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_type, find_columns, names
-from polars_rank.columns import run_column, without_run
+from polars_rank._params import OWN, Names
+from polars_rank.columns import RUN, Columns
 from polars_rank.errors import DataError, Finding, warn
 from polars_rank.evaluation.means import NUM_RETRIEVED
 from polars_rank.frames.tables import collected, lazy, own_name, schema_of
@@ -21,12 +21,7 @@ from polars_rank.stats._arrays import numpy, special
 from polars_rank.stats.groups import HIGH, LOW, PLACE, UNDEFINED, Facts, Group, Roles, sorted_runs
 from polars_rank.stats.kernel import LARGE
 from polars_rank.stats.predictions import HUMAN, check_predictions, with_predictions
-from polars_rank.stats.value_columns import (
-    query_columns,
-    unknown_run,
-    variables,
-    with_judge,
-)
+from polars_rank.stats.value_columns import unknown_run, variables, with_judge
 
 if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
@@ -63,27 +58,26 @@ class Values(Roles):
         """Return the values of a table; raise if a column is missing or used twice."""
         special()
         schema = schema_of(table)
-        runs = run_column(schema, run, required=needs_run, taken=names("query", query))
-        queries = query_columns(schema, query, required=needs_query)
-        given = {
-            "by": without_run(names("by", by), runs), "run": runs, "query": queries,
-            "weight": weight, "cluster": cluster, "slices": slices,
+        roles = {
+            "run": run, "by": by, "query": query, "weight": weight, "cluster": cluster,
+            "slices": slices,
         }  # fmt: skip
-        columns = find_columns(schema, given, numbers=("weight",))
-        for parameter, named in columns.items():
-            for column in named:
-                check_type(parameter, column, schema[column], "value")
+        optional = [*([] if needs_run else [RUN]), *([] if needs_query else ["query"])]
+        columns = Columns.find(schema, roles, optional=optional)
         for column in schema:
             if column.startswith(OWN):
                 raise own_name(column)
-        # With predictions, the judges of the two tables differ.
-        groups = columns["by"] if predictions is not None else with_judge(schema, columns, metrics)
-        taken = {name: parameter for parameter, each in columns.items() for name in each}
-        taken |= dict.fromkeys(groups, "by")
-        selected = variables(schema, metrics, taken)
+        if not columns.query:
+            warn(
+                "column 'query' (`query`) not found, so each row counts as a query; name the "
+                "columns that identify a query with `query`"
+            )
+        if predictions is None:  # with predictions, the judges of the two tables differ
+            columns = with_judge(columns, metrics)
+        selected = variables(schema, metrics, taken=columns.parameters)
         return cls(
-            selected, groups, runs, columns["query"], weight, columns["cluster"],
-            columns["slices"], table=table,
+            selected, columns.groups, columns.run, columns.query, weight,
+            columns.roles["cluster"], columns.roles["slices"], table=table,
             predictions=None if predictions is None else lazy(predictions, "predictions"),
         )  # fmt: skip
 

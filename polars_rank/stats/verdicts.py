@@ -10,8 +10,9 @@ from xml.etree import ElementTree as ET
 import polars as pl
 
 from polars_rank import _texts
-from polars_rank._params import check_column, one_of, public
+from polars_rank._params import one_of, public
 from polars_rank._texts import displayed, visible
+from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, number_of, short
 from polars_rank.frames.results import COUNT, NUMBER, TEXT, typed
 from polars_rank.frames.tables import collected, lazy
@@ -29,6 +30,22 @@ def write_junit(
 ) -> None:
     """Write verdicts as JUnit XML, for build servers.
 
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> values = pl.DataFrame({"query": range(8), "rr": [1.0, 0.5] * 4})
+    >>> verdicts = pr.check(pr.summarize(values), ["mean(rr) >= 0.5"])
+    >>> with TemporaryDirectory() as folder:
+    ...     pr.stats.write_junit(verdicts, Path(folder, "verdicts"))
+    ...     print(Path(folder, "verdicts").read_text())
+    <?xml version='1.0' encoding='utf-8'?>
+    <testsuites>
+      <testsuite name="polars_rank" tests="1" failures="0" skipped="0">
+        <testcase classname="all" name="mean(rr) &gt;= 0.5" />
+      </testsuite>
+    </testsuites>
+
     Parameters
     ----------
     verdicts
@@ -38,7 +55,7 @@ def write_junit(
     undecided
         Whether undecided checks "fail" or "pass". Those that pass are marked as skipped.
     overwrite
-        Whether to overwrite an existing file.
+        Whether to replace an existing file.
 
     Raises
     ------
@@ -83,6 +100,19 @@ def junit(verdicts: pl.DataFrame, undecided: str) -> str:
 def write_markdown(verdicts: Any, path: str | Path, *, overwrite: bool = False) -> None:
     """Write verdicts as a Markdown table, for pull requests and job summaries.
 
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> values = pl.DataFrame({"query": range(8), "rr": [1.0, 0.5] * 4})
+    >>> verdicts = pr.check(pr.summarize(values), ["mean(rr) >= 0.5"])
+    >>> with TemporaryDirectory() as folder:
+    ...     pr.stats.write_markdown(verdicts, Path(folder, "verdicts"))
+    ...     print(Path(folder, "verdicts").read_text(), end="")
+    | verdict | rule | where | value | interval | queries |
+    | --- | --- | --- | ---: | :---: | ---: |
+    | pass | mean(rr) >= 0.5 |  | 0.75 | [0.5266, 0.9734] | 8 |
+
     Parameters
     ----------
     verdicts
@@ -90,7 +120,7 @@ def write_markdown(verdicts: Any, path: str | Path, *, overwrite: bool = False) 
     path
         Path of the file.
     overwrite
-        Whether to overwrite an existing file.
+        Whether to replace an existing file.
 
     Raises
     ------
@@ -135,8 +165,7 @@ WORST_FIRST = ("fail", "undecided", "pass")
 
 def _rows(verdicts: pl.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of verdicts; raise an error if nothing was checked, or for other rows."""
-    for name in TYPES:
-        check_column("verdicts", name, verdicts.schema)
+    Columns.find(verdicts.schema, {"verdicts": [*TYPES]})
     table = collected(typed(verdicts.lazy(), "verdicts", TYPES))
     rows = [{**row, "where": row["where"] or ""} for row in table.iter_rows(named=True)]
     if not rows:

@@ -392,7 +392,7 @@ def test_messages_name_options(here: Path) -> None:
     evaluate = ["evaluate", "log.parquet", "-m", "rr"]
     Path("there.csv").touch()
     for arguments, message in {
-        (*evaluate, "--label", "run"): "(`--label`) must be numeric",
+        (*evaluate, "--label", "run"): "'run' is used for both `--run` and `--label`",
         (*evaluate, "--doc", "dok"): "column 'dok' (`--doc`) not found; available: 'query', 'doc', "
         "'score', 'label', 'run'. Did you mean 'doc'?",
         (*evaluate, "--rel", "inf"): "`--rel` must be",

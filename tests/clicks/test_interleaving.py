@@ -693,7 +693,7 @@ def test_errors_of_results() -> None:
     for options, message in (
         ({"query": []}, "`query` must name at least one column"),
         ({"query": None}, "`query` must be the name of a column or several names"),
-        ({"by": "query"}, "'query' is used for both `query` and `by`"),
+        ({"by": "query"}, "'query' is used for both `by` and `query`"),
     ):
         with pytest.raises(pr.errors.ArgumentError, match=message):
             pr.clicks.interleaving_result(log, **options)

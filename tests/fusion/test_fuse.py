@@ -260,7 +260,7 @@ def test_invalid_methods(method: Any, message: str) -> None:
     ("options", "message"),
     [
         ({"ties": "best"}, "`ties` must be one of None, 'doc'"),
-        ({"run": "query"}, "used for both `query` and `run`"),
+        ({"run": "query"}, "used for both `run` and `query`"),
         ({"score": "label"}, "used for both `score` and `label`"),
     ],
 )

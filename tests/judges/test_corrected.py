@@ -239,7 +239,7 @@ def test_own_metrics_by_their_form() -> None:
         (LOG, {"human": "llm"}, "column 'llm' is used for both `judge` and `human`"),
         (LOG, {"probability": "llm"}, "column 'llm' is used for both `judge` and `probability`"),
         (LOG, {"probability": "human"}, "'human' is used for both `human` and `probability`"),
-        (LOG, {"probability": "query"}, "column 'query' .*must be numeric"),
+        (LOG.with_columns(word=pl.lit("x")), {"probability": "word"}, "'word' .*must be numeric"),
         (LOG, {"judge": "nothing"}, r"column 'nothing' \(`judge`\) not found"),
         (LOG, {"human": "nothing"}, r"column 'nothing' \(`human`\) not found"),
         (LOG, {"probability": "nothing"}, r"column 'nothing' \(`probability`\) not found"),
