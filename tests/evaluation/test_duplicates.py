@@ -108,6 +108,19 @@ def test_every_metric(duplicates: str, ties: str) -> None:
     assert_close(pr.per_query(log, metrics, duplicates=duplicates, ties=ties), expected)
 
 
+@pytest.mark.parametrize("score", [pl.Float64, pl.Decimal(10, 2)], ids=str)
+@pytest.mark.parametrize("duplicates", ["max", "first"])
+def test_copies_of_categorical_ids(duplicates: str, score: pl.DataType) -> None:
+    draw = random.Random(8)
+    rows = [(draw.randrange(9), f"{draw.randrange(8)}", draw.randrange(5)) for _ in range(200)]
+    log = pl.DataFrame(rows, ["query", "doc", "score"], orient="row").with_columns(
+        pl.col("score").cast(score), label=1
+    )
+    found = pr.rank(log.with_columns(pl.col("doc").cast(pl.Categorical)), duplicates=duplicates)
+    expected = pr.rank(log, duplicates=duplicates)
+    assert found.with_columns(pl.col("doc").cast(pl.String)).equals(expected)
+
+
 @pytest.mark.parametrize("ties", ["doc", "input"])
 def test_copies_are_dropped_in_flat_memory(ties: str, tmp_path: Path) -> None:
     rankings = [[Row("b", 5.0, 1), Row("a", 2.0, None), Row("b", 1.0, 1)], [Row("x", 4.0, 0)]]
