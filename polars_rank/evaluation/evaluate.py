@@ -10,7 +10,7 @@ from polars import selectors
 
 from polars_rank._params import Names
 from polars_rank._polars import source_of_rows
-from polars_rank.columns import RUN, Scores
+from polars_rank.columns import RUN, Columns, Scores
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.attributes import warned
@@ -18,7 +18,7 @@ from polars_rank.evaluation.means import COUNTED, NUM_RETRIEVED, Means
 from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation
 from polars_rank.evaluation.stages import RETRIEVED
 from polars_rank.frames.engines import Mergeable, Rows
-from polars_rank.frames.tables import Table, framed
+from polars_rank.frames.tables import Table, framed, schema_of
 from polars_rank.metrics.names import Metrics
 
 
@@ -135,6 +135,7 @@ def evaluate(
     """
     evaluation = Evaluation.of_call(locals())
     evaluation.check_names(["queries"])
+    Columns.find(schema_of(frame), {"weight": weight})
     means = Means.of(evaluation)
     if getattr(source_of_rows(frame, []), "checks_ids", False):
         means = means._replace(checks_ids=False)
