@@ -58,6 +58,7 @@ from polars_rank._moved import MOVED
 from polars_rank.conventions import Conventions
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.ranking import rank
+from polars_rank.frames.engines import ENGINES, Engine
 from polars_rank.metrics import (
     alpha_ndcg,
     average_precision,
@@ -262,5 +263,6 @@ def _ranking(frame: Any) -> Any:
     return import_module("polars_rank.namespace").Ranking(frame)
 
 
+ENGINES["pyspark.sql"] = lambda: cast("Engine", import_module("polars_rank.spark"))
 pl.api.register_dataframe_namespace("ranking")(cast("type[Any]", _ranking))
 pl.api.register_lazyframe_namespace("ranking")(cast("type[Any]", _ranking))

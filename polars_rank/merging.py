@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import polars as pl
 
 from polars_rank._params import public
-from polars_rank.catalog import exposures
+from polars_rank.catalog.exposures import of_exposures
 from polars_rank.errors import ArgumentError, DataError, SchemaError, short
-from polars_rank.frames.tables import (
-    collected,
-    is_spark,
-    is_table,
-    lazy,
-    run_on_spark,
-    schema_of,
-)
-from polars_rank.stats import moment_tables, moments
+from polars_rank.frames.engines import Mergeable, engine_of
+from polars_rank.frames.tables import collected, is_table, lazy, schema_of
+from polars_rank.stats.moments import of_moments
 
 if TYPE_CHECKING:
-    from polars_rank.frames.tables import Spark, Table
-
-
-class Mergeable(Protocol):
-    """A result that is computed from sums over parts of a log."""
-
-    def add_up(self, log: pl.LazyFrame, /) -> pl.LazyFrame:
-        """Return the sums over a part."""
-
-    def merge(self, parts: pl.LazyFrame, /) -> pl.LazyFrame:
-        """Return the sums over several parts."""
-
-    def finish(self, sums: pl.LazyFrame, /) -> pl.LazyFrame:
-        """Return the result from the sums."""
+    from polars_rank.frames.tables import E, Table
 
 
 @overload
@@ -42,7 +23,7 @@ def merge(tables: pl.LazyFrame | Iterable[pl.LazyFrame]) -> pl.LazyFrame: ...
 
 
 @overload
-def merge(tables: Spark | Iterable[Spark]) -> Spark: ...
+def merge(tables: E | Iterable[E]) -> E: ...
 
 
 @overload
@@ -108,34 +89,28 @@ def merge(tables: Any) -> Any:
 
     Groups remain apart: to add up the exposures of runs, drop the column of the run.
     """
-    given = [tables] if is_table(tables) or is_spark(tables) else tables
-    if not isinstance(given, Iterable) or isinstance(given, str):
+    single = is_table(tables) or engine_of(tables) is not None
+    if not single and (not isinstance(tables, Iterable) or isinstance(tables, str)):
         raise ArgumentError(f"`tables` must be a table or a list of tables; found {short(tables)}")
-    parts = [*given]
+    parts = [tables] if single else [*tables]
     if not parts:
         raise ArgumentError("`tables` is empty; pass at least one result of `moments`")
-    if any(map(is_spark, parts)):
-        if not all(map(is_spark, parts)):
-            raise ArgumentError(
-                "`tables`: cannot merge Spark DataFrames with other tables; pass their .toArrow()"
-            )
-        return run_on_spark(merge, parts)
+    engine, *others = {engine_of(each): None for each in parts}
+    if others:
+        raise ArgumentError(
+            "`tables`: cannot merge Spark DataFrames with other tables; pass their .toArrow()"
+        )
+    if engine is not None:
+        state = _state([engine.schema_of(each) for each in parts])
+        return engine.run(lambda _: state, engine.concat(parts), {})
     frames = [lazy(each, "tables") for each in parts]
-    result = merged(frames)
+    result = _state([schema_of(each) for each in frames])(pl.concat(frames))
     return result if any(isinstance(each, pl.LazyFrame) for each in parts) else collected(result)
 
 
-#: Tables that can be merged: how the schema shows them, and how equal schemas are merged.
-_KINDS = (
-    (moment_tables.is_moments, moments.merged),
-    (exposures.is_exposures, exposures.merged),
-)
-
-
-def merged(frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
-    """Return the result of the whole, given the results of parts."""
-    schemas = [schema_of(each) for each in frames]
-    add_up, *_ = [_added_up(schema) for schema in schemas]
+def _state(schemas: Sequence[pl.Schema]) -> Mergeable:
+    """Return how tables with these schemas are merged; raise if they are no results, or differ."""
+    state, *_ = [_of_results(schema) for schema in schemas]
     for schema in schemas:
         if schema != schemas[0]:
             differ = sorted({*schema.items()} ^ {*schemas[0].items()}, key=str)
@@ -144,14 +119,13 @@ def merged(frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
                 "the tables (`tables`) have different columns, such as groups, metrics, weights or "
                 f"clusters: {found or 'another order'}; compute all with the same parameters"
             )
-    return add_up(frames)
+    return state
 
 
-def _added_up(schema: pl.Schema) -> Callable[[Sequence[pl.LazyFrame]], pl.LazyFrame]:
-    """Return the function that merges tables of a schema."""
-    for is_kind, add_up in _KINDS:
-        if is_kind(schema):
-            return add_up
-    raise SchemaError(
-        "the tables (`tables`) must be results of `moments`, `catalog.exposure` or `merge`"
-    )
+def _of_results(schema: pl.Schema) -> Mergeable:
+    state = of_moments(schema) or of_exposures(schema)
+    if state is None:
+        raise SchemaError(
+            "the tables (`tables`) must be results of `moments`, `catalog.exposure` or `merge`"
+        )
+    return state

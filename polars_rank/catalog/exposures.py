@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import polars as pl
 
-from polars_rank._params import Names, find_columns, free
+from polars_rank._params import Names, find_columns, free, names
 from polars_rank.catalog.top_k import RANK, Rankings
 from polars_rank.columns import RUN, Score
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
 from polars_rank.evaluation.per_ranking import DOC
+from polars_rank.frames.engines import Mergeable
 from polars_rank.frames.tables import framed, schema_of
 
 #: The columns of the result of `exposure`, besides keys and clicks.
@@ -20,7 +22,7 @@ COUNTS = ("impressions", "exposure")
 
 @framed
 def exposure(
-    frame: pl.LazyFrame,
+    frame: pl.LazyFrame,  # noqa: ARG001  (its parts are read)
     k: int | None = 10,
     *,
     discount: Discount | None = None,
@@ -33,7 +35,7 @@ def exposure(
     run: str | None = RUN,
     by: Names | None = None,
     ties: Ties | None = None,
-) -> pl.LazyFrame:
+) -> Mergeable:
     r"""Exposure of each document: the sum of its discounts over rankings.
 
     $$\mathrm{exposure}(d) = \sum_{q \,:\, \mathrm{rank}_q(d) \le k}
@@ -131,13 +133,21 @@ def exposure(
     ----------
     Singh & Joachims, Fairness of exposure in rankings, 2018.
     """
-    rankings = Rankings.of(
-        frame, k, query=query, doc=doc, score=score, position=position, run=run, by=by, ties=ties
-    )
-    rankings = rankings.with_weight(weight).with_click(click)
-    groups = rankings.columns.by
+    add_up = partial(
+        _sums, k=k, discount=discount, click=click, weight=weight, query=query, doc=doc,
+        score=score, position=position, run=run, by=by, ties=ties,
+    )  # fmt: skip
+    return Mergeable(names("query", query), add_up, _merge, _finish)
+
+
+def _sums(
+    log: pl.LazyFrame, *, discount: Discount | None, click: str, weight: str | None, doc: str,
+    **options: Any,
+) -> pl.LazyFrame:  # fmt: skip
+    """Return the impressions, exposures and clicks of each document."""
+    rankings = Rankings.of(log, doc=doc, **options).with_weight(weight).with_click(click)
     clicks = [rankings.clicks.alias("clicks")] * rankings.has_clicks
-    free([*groups, doc], [*COUNTS, "share", "clicks"])
+    free([*rankings.columns.by, doc], [*COUNTS, "share", "clicks"])
     rows, keys = rankings.documents()
     sums = [
         pl.len().alias("impressions"),
@@ -145,36 +155,40 @@ def exposure(
         *clicks,
     ]
     by_document = rankings.sums(rows.filter(pl.col(RANK).is_not_null()), keys, sums)
-    return _with_share(by_document.rename({DOC: doc}), groups, doc)
+    return by_document.rename({DOC: doc})
 
 
-def is_exposures(schema: pl.Schema) -> bool:
-    """Return whether a table is the result of `exposure`, by its columns."""
-    return {*COUNTS} <= {*schema} and next(iter(schema)) != COUNTS[0]
-
-
-def merged(parts: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
-    """Return the exposures of the whole, given those of parts, which have the same schema."""
-    exposures = pl.concat(parts)
-    schema = schema_of(exposures)
-    names = [*schema]
-    *groups, doc = names[: names.index(COUNTS[0])]
+def of_exposures(schema: pl.Schema) -> Mergeable | None:
+    """Return how results of `exposure` are merged; None if a table has another schema."""
+    if not {*COUNTS} <= {*schema} or next(iter(schema)) == COUNTS[0]:
+        return None
+    *groups, doc = _keys(schema)
     find_columns(
         schema, {"doc": doc, "by": groups, "tables": COUNTS}, numbers=("tables",),
         ids=("doc", "by"),
     )  # fmt: skip
+    return Mergeable((), _merge, _merge, _finish)
+
+
+def _keys(schema: pl.Schema) -> list[str]:
+    """Return the columns of groups and of the document."""
+    names = [*schema]
+    return names[: names.index(COUNTS[0])]
+
+
+def _merge(parts: pl.LazyFrame) -> pl.LazyFrame:
+    schema = schema_of(parts)
     sums = [name for name in (*COUNTS, "clicks") if name in schema]
-    return _with_share(exposures.group_by(*groups, doc).agg(pl.col(sums).sum()), groups, doc)
+    return parts.group_by(_keys(schema)).agg(pl.col(sums).sum())
 
 
-def _with_share(exposures: pl.LazyFrame, groups: Sequence[str], doc: str) -> pl.LazyFrame:
+def _finish(sums: pl.LazyFrame) -> pl.LazyFrame:
     """Return the exposures sorted by their keys, with shares. Shares are null if the total is 0."""
+    *groups, doc = _keys(schema_of(sums))
     total = pl.col("exposure").sum()
     total = total.over(groups) if groups else total
     share = pl.when(total > 0).then(pl.col("exposure") / total).alias("share")
     clicks = pl.selectors.by_name("clicks", require_all=False)
     return (
-        exposures.with_columns(share)
-        .sort(*groups, doc)
-        .select(*groups, doc, *COUNTS, "share", clicks)
+        sums.with_columns(share).sort(*groups, doc).select(*groups, doc, *COUNTS, "share", clicks)
     )

@@ -9,7 +9,16 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, check_column, find_columns, free, one_of, some_names
+from polars_rank._params import (
+    OWN,
+    Names,
+    check_column,
+    find_columns,
+    free,
+    names,
+    one_of,
+    some_names,
+)
 from polars_rank.catalog.top_k import Rankings
 from polars_rank.columns import RUN, Score, is_relevant
 from polars_rank.conventions import Ties, lowest_relevant
@@ -17,8 +26,9 @@ from polars_rank.discounts import Discount
 from polars_rank.evaluation.checks import Check, failed, raise_failed, weight_check
 from polars_rank.evaluation.means import ratio
 from polars_rank.evaluation.per_ranking import DOC
+from polars_rank.frames.engines import Mergeable
 from polars_rank.frames.ids import key_types
-from polars_rank.frames.tables import framed, is_table, lazy, schema_of
+from polars_rank.frames.tables import framed, framed_by_query, is_table, lazy, schema_of
 
 _MEMBER, _EXPOSURE, _TARGET, _TARGET_TOTAL = (
     OWN + name for name in ("membership", "exposure", "target", "target total")
@@ -206,7 +216,7 @@ def group_exposure(
     by: Names | None = None,
     ties: Ties | None = None,
     rel: float | None = None,
-) -> pl.LazyFrame:
+) -> Mergeable:
     r"""Exposure of each group of documents, and its share against a target.
 
     $$\mathrm{exposure}(g) = \sum_q \sum_{d \,:\, \mathrm{rank}_q(d) \le k}
@@ -317,7 +327,7 @@ def group_exposure(
         discount=discount, weight=weight, rel=rel, query=query, doc=doc, score=score, label=label,
         position=position, run=run, by=by, ties=ties,
     )  # fmt: skip
-    return parts.finish(parts.add_up(frame))
+    return Mergeable(names("query", query), parts.add_up, parts.merge, parts.finish)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,7 +381,7 @@ class GroupExposure:
         return self.groups.shares(sums, self.by)
 
 
-@framed
+@framed_by_query
 def awrf(
     frame: pl.LazyFrame,
     k: int | None = 10,

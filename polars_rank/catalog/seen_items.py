@@ -19,12 +19,12 @@ from polars_rank._params import (
 from polars_rank.columns import RUN, Columns, labeled
 from polars_rank.evaluation.attributes import with_seen
 from polars_rank.evaluation.runs import with_known_runs
-from polars_rank.frames.tables import framed, lazy, schema_of
+from polars_rank.frames.tables import framed_by_query, lazy, schema_of
 
 _SEEN = OWN + "seen"
 
 
-@framed
+@framed_by_query
 def exclude_seen(
     frame: pl.LazyFrame,
     history: Any,

@@ -12,12 +12,12 @@ from polars_rank.columns import RUN, Score, is_relevant, run_column, without_run
 from polars_rank.conventions import Ties, lowest_relevant
 from polars_rank.discounts import Discount
 from polars_rank.evaluation.per_ranking import DOC
-from polars_rank.frames.tables import framed, schema_of
+from polars_rank.frames.tables import framed_by_query, schema_of
 
 _EXPOSURE, _RELEVANT, _SAMPLES = (OWN + name for name in ("exposure", "relevant", "samples"))
 
 
-@framed
+@framed_by_query
 def expected_exposure(
     frame: pl.LazyFrame,
     k: int | None = 10,

@@ -28,6 +28,7 @@ from polars_rank.errors import SchemaError
 from polars_rank.evaluation.attributes import documents_of
 from polars_rank.evaluation.means import ratio
 from polars_rank.evaluation.per_ranking import DOC, SIZE
+from polars_rank.frames.engines import Mergeable
 from polars_rank.frames.tables import framed, lazy, schema_of
 
 _KNOWN, _TAIL = OWN + "known", OWN + "long tail"
@@ -60,7 +61,7 @@ def summary(
     run: str | None = RUN,
     by: Names | None = None,
     ties: Ties | None = None,
-) -> pl.LazyFrame:
+) -> Mergeable:
     r"""Coverage of the catalog, inequality of exposure, and personalization.
 
     $$\mathrm{Gini} = \frac{\sum_{i=1}^{n} (2i - n - 1)\, x_i}{n \sum_i x_i} \qquad
@@ -199,7 +200,8 @@ def summary(
         discount=discount, query=query, doc=doc, score=score, position=position, weight=weight,
         run=run, by=by, ties=ties,
     )  # fmt: skip
-    return parts.finish(parts.add_up(frame))
+    queries = () if parts.of_exposures else names("query", query)
+    return Mergeable(queries, parts.add_up, parts.merge, parts.finish)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from polars_rank.columns import Columns
 from polars_rank.evaluation.checks import FAILED, checks_of, failed, raise_failed
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.frames.batches import added_up, by_ranking
+from polars_rank.frames.engines import Mergeable
 from polars_rank.frames.tables import framed_table, schema_of
 
 HeadOf: TypeAlias = Literal["interactions", "documents"]
@@ -27,14 +28,14 @@ _ADDED = (
 
 @framed_table
 def popularity(
-    frame: pl.LazyFrame,
+    frame: pl.LazyFrame,  # noqa: ARG001  (its parts are read)
     *,
     head: float = 0.8,
     head_of: HeadOf = "interactions",
     crossing: Crossing = "head",
     query: Names = "query",
     doc: str = "doc",
-) -> pl.LazyFrame:
+) -> Mergeable:
     r"""Popularity of each document in a training log, and whether it is in the long tail.
 
     $$\mathrm{share}(d) = \frac{|\{u : u \text{ interacted with } d\}|}{|\mathrm{users}|}$$
@@ -110,7 +111,7 @@ def popularity(
     personalized re-ranking, 2019 (long tail).
     """
     parts = Popularity.of(head=head, head_of=head_of, crossing=crossing, query=query, doc=doc)
-    return parts.finish(parts.add_up(frame))
+    return Mergeable(parts.query, parts.add_up, parts.merge, parts.finish)
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ from polars_rank.evaluation.parameters import (
     check_single,
     several,
 )
+from polars_rank.frames.engines import Mergeable
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.gains import linear
 from polars_rank.metrics import terms as t
@@ -122,7 +123,7 @@ def estimate(
     baseline: Any = None,
     max_unshown: float = MAX_UNSHOWN,
     **options: Unpack[EvaluateOptions],
-) -> pl.LazyFrame:
+) -> Mergeable:
     r"""Estimate the means of metrics of a new ranker from clicks on the rankings of another.
 
     Labels are weights of clicks, click / propensity, as `inverse_propensity` returns them. The
@@ -270,7 +271,9 @@ def estimate(
         schema_of(frame), metrics, normalize=normalize, cluster=cluster, baseline=baseline,
         max_unshown=max_unshown, **options,
     )  # fmt: skip
-    return estimates.finish(estimates.add_up(estimates.rankings(frame)))
+    return Mergeable(
+        estimates.evaluation.query, estimates.add_up, estimates.merge, estimates.finish
+    )
 
 
 @dataclass(frozen=True)
@@ -337,7 +340,7 @@ class Estimates:
             )  # fmt: skip
         return cls(complete, normalize, clusters, max_unshown, differences)
 
-    def rankings(self, frame: pl.LazyFrame) -> pl.LazyFrame:
+    def _rankings(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         """Return the weighted sums of each ranking and statistics of its weights."""
         find_columns(schema_of(frame), {"cluster": self.cluster})
         metrics, label = self.evaluation.metrics, self.evaluation.label
@@ -377,8 +380,9 @@ class Estimates:
             **self._unit_keys,
         )
 
-    def add_up(self, rankings: pl.LazyFrame) -> pl.LazyFrame:
+    def add_up(self, log: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over rankings: one row per group, or per cluster of a group."""
+        rankings = self._rankings(log)
         return self.merge(rankings) if self.cluster else self._sums(rankings)
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Unpack
 
 import polars as pl
@@ -17,6 +18,7 @@ from polars_rank.evaluation.attributes import warned
 from polars_rank.evaluation.means import COUNTED, NUM_RETRIEVED, Means
 from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation
 from polars_rank.evaluation.rows import RETRIEVED
+from polars_rank.frames.engines import Mergeable, Rows
 from polars_rank.frames.tables import Table, framed, schema_of
 from polars_rank.metrics.names import Metrics, listed
 
@@ -41,7 +43,7 @@ def evaluate(
     conventions: ConventionsLike = POLARS_RANK,
     progress: bool = False,
     **definitions: Unpack[Definitions],
-) -> pl.LazyFrame:
+) -> Mergeable:
     """Return the mean of each metric over the queries, for each group.
 
     Examples
@@ -167,13 +169,18 @@ def evaluate(
         **definitions,
     )
     evaluation.check_names(["queries"])
-    rankings = plan.per_query(frame, evaluation)  # checks the columns
     means = Means.of(evaluation)
-    # Not before the plan: it has read the schema of files, so that this reads no file.
     if getattr(source_of_rows(frame, []), "checks_ids", False):
         means = means._replace(checks_ids=False)
+    add_up = partial(_sums, evaluation=evaluation, means=means)
+    return Mergeable(evaluation.query, add_up, means.merge, means.finish)
+
+
+def _sums(log: pl.LazyFrame, evaluation: Evaluation, means: Means) -> pl.LazyFrame:
+    """Return the sums of the metrics of a log."""
+    rankings = plan.per_query(log, evaluation)
     means.check_numbers(rankings)
-    return means.finish(means.add_up(rankings))
+    return means.add_up(rankings)
 
 
 @described_by(evaluate)
@@ -196,7 +203,7 @@ def per_query(
     conventions: ConventionsLike = POLARS_RANK,
     progress: bool = False,
     **definitions: Unpack[Definitions],
-) -> pl.LazyFrame:
+) -> Rows:
     """Return one row per ranking and one column per metric.
 
     Examples
@@ -291,7 +298,7 @@ def per_query(
         progress=progress,
         **definitions,
     )
-    return per_query_table(frame, evaluation)
+    return Rows(evaluation.query, partial(per_query_table, evaluation=evaluation))
 
 
 def per_query_table(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:

@@ -48,7 +48,7 @@ from polars_rank.evaluation.order import (
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.rows import Rules
 from polars_rank.frames.batches import NUMBERED, by_ranking
-from polars_rank.frames.tables import Table, framed, schema_of
+from polars_rank.frames.tables import Table, framed_by_query, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +60,7 @@ _INTERNAL = (FAILED, _SCORE, IN_ITEMS, CONFLICT)
 
 
 @described_by(evaluate)
-@framed
+@framed_by_query
 def rank(
     frame: pl.LazyFrame,
     /,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import wraps
-from importlib import import_module
+from functools import partial, wraps
 from inspect import signature
 from os import PathLike, fspath
 from pathlib import Path, PurePath
@@ -30,6 +29,7 @@ from polars_rank.errors import (
     SchemaError,
     SourceError,
 )
+from polars_rank.frames.engines import Computation, EngineFrame, Rows, engine_of
 from polars_rank.frames.stores import store_error
 from polars_rank.frames.streams import NotAdjacentError, Stream, is_scanned_once, to_polars
 
@@ -85,20 +85,14 @@ class Table(Protocol):
         """Return the stream."""
 
 
-class SparkFrame(Protocol):
-    """A Spark DataFrame, classic or Connect."""
-
-    def mapInArrow(self, func: Any, schema: Any) -> Any:  # noqa: N802  (Spark's own name)
-        """Return the result of a function that is called with batches of rows."""
-
-
-Spark = TypeVar("Spark", bound=SparkFrame)
+E = TypeVar("E", bound=EngineFrame)
 
 
 class Framed(Protocol[P]):
     """A function of a table that returns a table.
 
-    LazyFrames give a LazyFrame, Spark DataFrames a Spark DataFrame, and other tables a DataFrame.
+    LazyFrames give a LazyFrame, DataFrames of an engine such as Spark a DataFrame of this engine,
+    and other tables a DataFrame.
     """
 
     @overload
@@ -106,56 +100,80 @@ class Framed(Protocol[P]):
         self, frame: pl.LazyFrame, /, *args: P.args, **kwargs: P.kwargs
     ) -> pl.LazyFrame: ...
     @overload
-    def __call__(self, frame: Spark, /, *args: P.args, **kwargs: P.kwargs) -> Spark: ...
+    def __call__(self, frame: E, /, *args: P.args, **kwargs: P.kwargs) -> E: ...
     @overload
     def __call__(self, frame: Table, /, *args: P.args, **kwargs: P.kwargs) -> pl.DataFrame: ...
 
 
-def framed(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed[P]:
+def framed(function: Callable[Concatenate[pl.LazyFrame, P], Computation]) -> Framed[P]:
     """Return a function that accepts any table, for a function of LazyFrames.
 
-    The first parameter of `plan` is the table. Its parameters `by`, `run` and `query` name the
+    The first parameter of `function` is the table. Its parameters `by`, `run` and `query` name the
     columns that identify rankings. A stream in which the rows of each ranking are adjacent is read
-    in flat memory.
+    in flat memory. Other engines run the function if it is declared to return `Rows` or a
+    `Mergeable` instead of a LazyFrame.
     """
-    return cast("Framed[P]", _dispatched(plan, of_rankings=True))
+    return _dispatched(function, of_rankings=True)
 
 
-def framed_table(plan: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed[P]:
+def framed_by_query(function: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed[P]:
+    """Return a function that accepts any table, as `framed` does, and that other engines run.
+
+    `function` computes the rows of each query from the rows with the same `query`.
+    """
+    return _dispatched(function, of_rankings=True, by_query=True)
+
+
+def framed_table(function: Callable[Concatenate[pl.LazyFrame, P], Computation]) -> Framed[P]:
     """Return a function that accepts any table, as `framed` does, for tables without rankings."""
-    return cast("Framed[P]", _dispatched(plan, of_rankings=False))
+    return _dispatched(function, of_rankings=False)
 
 
-def _dispatched(plan: Callable[..., Any], *, of_rankings: bool) -> Any:
-    parameters = signature(plan).parameters.values()
-    first = next(iter(parameters)).name
+def _dispatched(
+    function: Callable[..., Any], *, of_rankings: bool, by_query: bool = False
+) -> Framed[Any]:
+    parameters = signature(function).parameters.values()
+    first, *others = (each.name for each in parameters)
     # Other functions have no runs, or compare the runs of a query, whose rows belong together.
     splits_runs = any(
         each.kind is each.VAR_KEYWORD or (each.name == "run" and each.annotation == "str | None")
         for each in parameters
     )
+    in_parts = by_query or function.__annotations__["return"] != "pl.LazyFrame"
+    # Users see the type of the result, not how it is computed.
+    function.__annotations__["return"] = "pl.LazyFrame"
 
-    @wraps(plan)
-    def function(*args: Any, **options: Any) -> Any:
+    @wraps(function)
+    def dispatched(*args: Any, **options: Any) -> Any:
         frame, *rest = args or [options.pop(first, None)]
+        options |= zip(others, rest, strict=False)
+
+        def plan(table: pl.LazyFrame) -> pl.LazyFrame:
+            result = function(table, **options)
+            return result if isinstance(result, pl.LazyFrame) else result(table)
+
         if isinstance(frame, pl.LazyFrame):
-            return plan(frame, *rest, **options)
+            return plan(frame)
         if isinstance(frame, pl.DataFrame):
-            result = plan(rows_of_table(frame, FEW_ROWS), *rest, **options)
-            return collected(result, few=frame.height <= FEW_ROWS)
-        if is_spark(frame):
-            return run_on_spark(checked, frame, *rest, **options)
+            return evaluated(plan, frame)
+        engine = engine_of(frame)
+        if engine is not None and in_parts:
+            return engine.run(rows if by_query else function, frame, options)
         table = as_table(frame, first)
         if isinstance(table, Stream):
             roles = {"query": "query", "run": "run" if splits_runs else None, "by": None}
             keys = _keys(table.schema, {**roles, **options}) if of_rankings else []
-            return _streamed(table, lambda rows: plan(rows, *rest, **options), keys)
+            return _streamed(table, plan, keys)
         if isinstance(table, pl.DataFrame):
-            return checked(table, *rest, **options)
-        return collected(plan(table, *rest, **options))
+            return evaluated(plan, table)
+        return collected(plan(table))
 
-    checked = public(function)
-    return checked
+    def rows(_: pl.LazyFrame, **options: Any) -> Rows:
+        query = names("query", options.get("query", "query"))
+        return Rows(query, partial(checked, **options))
+
+    checked = public(dispatched)
+    return cast("Framed[Any]", checked)
 
 
 def _keys(schema: pl.Schema, roles: Mapping[str, Any]) -> list[str]:
@@ -165,50 +183,36 @@ def _keys(schema: pl.Schema, roles: Mapping[str, Any]) -> list[str]:
     return [*dict.fromkeys([*by, *run, *query])]
 
 
-def run_on_spark(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Return the result of a function on Spark."""
-    return import_module("polars_rank.spark").run(function, *args, **kwargs)
-
-
-def is_spark(frame: Any) -> bool:
-    """Return whether an object is a Spark DataFrame, classic or Connect."""
-    kinds = type(frame).__mro__
-    return any(
-        kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
-        for kind in kinds
-    )
-
-
 def _streamed(
     stream: Stream, plan: Callable[[pl.LazyFrame], pl.LazyFrame], keys: Sequence[str]
 ) -> pl.DataFrame:
     """Return the result of a plan on a stream, in flat memory if possible."""
-
-    def whole() -> pl.DataFrame:
-        table = stream.whole()
-        return collected(plan(rows_of_table(table, FEW_ROWS)), few=table.height <= FEW_ROWS)
-
     number = number_column(keys)
     try:
         if not stream.is_long():
-            return whole()
+            return evaluated(plan, stream.whole())
         if keys and not stream.seems_adjacent(keys):
-            return whole()
+            return evaluated(plan, stream.whole())
         result = plan(stream.scan(keys, number))
         if not is_scanned_once(result) or number in result.collect_schema():
-            return whole()
+            return evaluated(plan, stream.whole())
         try:
             table = collected(result, again=not stream.once)
         except NotAdjacentError:
             if stream.once:
                 raise
             stream.close()
-            return whole()
+            return evaluated(plan, stream.whole())
         return (
             table.sort(keys, maintain_order=True) if keys and {*keys} <= {*table.columns} else table
         )
     finally:
         stream.close()
+
+
+def evaluated(plan: Callable[[pl.LazyFrame], pl.LazyFrame], table: pl.DataFrame) -> pl.DataFrame:
+    """Return the result of a plan on a table in memory."""
+    return collected(plan(rows_of_table(table, FEW_ROWS)), few=table.height <= FEW_ROWS)
 
 
 def collected(plan: pl.LazyFrame, *, few: bool = False, again: bool = True) -> pl.DataFrame:
@@ -247,15 +251,12 @@ def as_table(frame: Any, parameter: str = "frame") -> pl.LazyFrame | pl.DataFram
     Raises
     ------
     ArgumentError
-        If `frame` is not a table, or is a Spark DataFrame.
+        If `frame` is not a table, or is a DataFrame of another engine.
     """
     if isinstance(frame, (pl.LazyFrame, pl.DataFrame, Stream)):
         return frame
-    if is_spark(frame):
-        raise ArgumentError(
-            "this function does not support Spark DataFrames; compute a small table with "
-            "pr.evaluate, pr.per_query or pr.moments, and pass its .toArrow()"
-        )
+    if (engine := engine_of(frame)) is not None:
+        raise engine.unsupported()
     if not _has_rows(frame):
         raise ArgumentError(
             f"`{parameter}` must be a table; found {_type_name(frame)}; {_remedy(frame)}"

@@ -25,6 +25,7 @@ from polars_rank.evaluation.checks import (
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.per_ranking import TIES
 from polars_rank.frames.batches import by_ranking
+from polars_rank.frames.engines import Mergeable, Rows
 from polars_rank.frames.streams import is_scanned_once
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.fusion.parameters import Fusion, read_fusion
@@ -45,7 +46,7 @@ def fuse(
     ties: Ties | None = None,
     name: str = "fused",
     keep_runs: bool = False,
-) -> pl.LazyFrame:
+) -> Rows:
     r"""Fuse the rankings of several runs into one run.
 
     The default is reciprocal rank fusion (RRF) with k = 60:
@@ -159,18 +160,24 @@ def fuse(
     """
     by = without_run(names("by", by), run)
     parameters = {name: value for name, value in locals().items() if name != "log"}
-    result = fused(log, **parameters)
-    runs, keys = Runs.of(parameters), [*names("by", by), *names("query", query)]
-    checked = with_check(result, runs.read(log), runs)
-    # Polars does not know that the check adds no rows.
-    if not is_sorted_by(result, keys):
-        return checked
-    # Without the runs, there is one run.
-    return checked.set_sorted(keys if keep_runs else [*by, run, *names("query", query)])
+    fused, runs = partial(_fused, **parameters), Runs.of(parameters)
+    queries = names("query", query)
+    keys = [*by, *queries]
+
+    def whole(log: pl.LazyFrame) -> pl.LazyFrame:
+        result = fused(log)
+        checked = with_check(result, runs.read(log), runs)
+        # Polars does not know that the check adds no rows.
+        if not is_sorted_by(result, keys):
+            return checked
+        # Without the runs, there is one run.
+        return checked.set_sorted(keys if keep_runs else [*by, run, *queries])
+
+    check = Mergeable((), runs.read, pl.LazyFrame.unique, runs.checked)
+    return Rows(queries, fused, check, whole)
 
 
-@framed
-def fused(
+def _fused(
     frame: pl.LazyFrame,
     /,
     method: str | Fusion,
@@ -284,6 +291,10 @@ class Runs:
             yield runs.collect(engine="streaming")
 
         return register_io_source(read, schema={self.column: pl.String})
+
+    def checked(self, runs: pl.LazyFrame) -> pl.LazyFrame:
+        """Return no rows, after the check of the runs."""
+        return with_check(runs.clear(), runs, self)
 
     def __call__(self, table: pl.DataFrame) -> None:
         """Raise `DataError` if there are fewer than two runs, or they do not fit the parameters."""

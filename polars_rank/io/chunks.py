@@ -15,7 +15,7 @@ from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.runs import with_known_runs
 from polars_rank.frames.batches import by_ranking
 from polars_rank.frames.ids import common_type
-from polars_rank.frames.tables import framed, schema_of
+from polars_rank.frames.tables import framed_by_query, schema_of
 
 How: TypeAlias = Literal["max", "first", "sum", "mean"]
 
@@ -27,7 +27,7 @@ _HOW: dict[str, Callable[[pl.Expr], pl.Expr]] = {
 }
 
 
-@framed
+@framed_by_query
 def collapse(
     frame: pl.LazyFrame,
     *,

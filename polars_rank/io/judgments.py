@@ -23,15 +23,17 @@ from polars_rank.evaluation.checks import refuse, with_run_warning
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.per_ranking import user_keys
 from polars_rank.frames.batches import in_batches
+from polars_rank.frames.engines import engine_of
 from polars_rank.frames.ids import key_types
-from polars_rank.frames.tables import is_spark, lazy, run_on_spark, schema_of
+from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.io.matching import Ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from polars_rank._params import Names
-    from polars_rank.frames.tables import Spark, SparkFrame, Table
+    from polars_rank.frames.engines import EngineFrame
+    from polars_rank.frames.tables import E, Table
 
 _FULL_JOIN: Any = {"how": "full", "coalesce": True, "nulls_equal": True}
 
@@ -56,8 +58,8 @@ def join_judgments(
 ) -> pl.LazyFrame: ...
 @overload
 def join_judgments(
-    rankings: Spark,
-    judgments: Spark | pl.LazyFrame | Table,
+    rankings: E,
+    judgments: E | pl.LazyFrame | Table,
     *,
     run: str | None = RUN,
     by: Names | None = None,
@@ -66,7 +68,7 @@ def join_judgments(
     score: str = "score",
     label: str = "label",
     subtopic: str | None = None,
-) -> Spark: ...
+) -> E: ...
 @overload
 def join_judgments(
     rankings: Table,
@@ -95,8 +97,8 @@ def join_judgments(
 ) -> pl.DataFrame: ...
 @public
 def join_judgments(
-    rankings: pl.LazyFrame | Table | SparkFrame,
-    judgments: pl.LazyFrame | Table | SparkFrame,
+    rankings: pl.LazyFrame | Table | EngineFrame,
+    judgments: pl.LazyFrame | Table | EngineFrame,
     *,
     run: str | None = RUN,
     by: Names | None = None,
@@ -105,7 +107,7 @@ def join_judgments(
     score: str = "score",
     label: str = "label",
     subtopic: str | None = None,
-) -> pl.LazyFrame | pl.DataFrame | SparkFrame:
+) -> pl.LazyFrame | pl.DataFrame | EngineFrame:
     """Join rankings and judgments to the long table.
 
     The join is a full join: a document that was retrieved but not judged has a null label, and a
@@ -225,15 +227,15 @@ def join_judgments(
     of which no query or no retrieved document is judged, and gives the numbers of queries that only
     one of the tables has (not on Spark). Judgments that occur more than once count once.
     """
-    if is_spark(rankings):
-        columns = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
+    if (engine := engine_of(rankings)) is not None:
         if subtopic is not None:
             raise ArgumentError(
                 "`subtopic` is not supported on Spark; make the list columns with collect_list"
             )
-        result: SparkFrame = run_on_spark(join_judgments, rankings, judgments, **columns)
+        columns = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
+        result: EngineFrame = engine.join_judgments(rankings, judgments, columns)
         return result
-    if is_spark(judgments):
+    if engine_of(judgments) is not None:
         raise ArgumentError(
             "`judgments` is a Spark DataFrame, but `rankings` is not; convert `rankings` with "
             "spark.createDataFrame(...), or pass the .toArrow() of `judgments`"

@@ -1,5 +1,7 @@
-"""Functions of polars_rank on Spark DataFrames."""
+"""The engine of Spark DataFrames, see `polars_rank.frames.engines.Engine`."""
 
-from polars_rank.spark.engine import run
+from polars_rank.spark.dataframes import schema_of
+from polars_rank.spark.engine import concat, run, unsupported
+from polars_rank.spark.joins import join_judgments
 
-__all__ = ["run"]
+__all__ = ["concat", "join_judgments", "run", "schema_of", "unsupported"]

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from polars_rank._params import OWN, names
 from polars_rank.columns import RUN, groups_of
-from polars_rank.frames.tables import is_spark, lazy
-from polars_rank.io.judgments import join_judgments
+from polars_rank.frames.engines import engine_of
+from polars_rank.frames.tables import lazy
+from polars_rank.io import judgments as polars_tables
 from polars_rank.spark import dataframes
 from polars_rank.spark.dataframes import quoted
 
@@ -17,16 +18,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def joined(run: DataFrame, arguments: Mapping[str, Any]) -> DataFrame:
+def join_judgments(run: DataFrame, judgments: Any, options: Mapping[str, Any]) -> DataFrame:
     """Return the long table as `polars_rank.join_judgments` does."""
-    options = dict(arguments)
-    judgments = options.pop("judgments")
-    if not is_spark(judgments):
+    if engine_of(judgments) is None:
         judgments = run.sparkSession.createDataFrame(
             lazy(judgments, "judgments").collect().to_arrow()
         )
     left_schema, right_schema = dataframes.schema_of(run), dataframes.schema_of(judgments)
-    result = join_judgments(
+    result = polars_tables.join_judgments(
         left_schema.to_frame(eager=False), right_schema.to_frame(eager=False), **options
     ).collect_schema()
     label = options.get("label", "label")

@@ -102,11 +102,10 @@ class Packed:
 class Unpacked:
     """Chunks of complete buckets, from cells that are sorted by bucket.
 
-    If `placed` is true, the last column is the original order of the rows.
+    The last column is the original order of the rows.
     """
 
     schema: pl.Schema
-    placed: bool
     chunk_rows: int = CHUNK_ROWS
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
@@ -128,8 +127,6 @@ class Unpacked:
 
     def _rows(self, cells: list[pa.RecordBatch]) -> pl.DataFrame:
         rows = pl.DataFrame(pa.Table.from_batches(cells))
-        if not self.placed:
-            return rows
         *columns, place = rows.columns
         return rows.sort(place).select(columns)
 

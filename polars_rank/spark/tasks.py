@@ -10,12 +10,14 @@ import polars as pl
 import pyarrow as pa
 
 from polars_rank.errors import DataError
+from polars_rank.frames.tables import evaluated
 from polars_rank.spark.dataframes import to_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from polars_rank.errors import Finding
+    from polars_rank.frames.engines import Plan
     from polars_rank.spark.query_chunks import Chunks
 
 #: Number of rows at which parts are merged.
@@ -34,13 +36,11 @@ class Findings:
     rows: int = 0
     by_problem: dict[str, Finding] = field(default_factory=dict)
 
-    def call(
-        self, function: Callable[[pl.DataFrame], pl.DataFrame], rows: pl.DataFrame
-    ) -> pl.DataFrame | None:
+    def evaluated(self, function: Plan, rows: pl.DataFrame) -> pl.DataFrame | None:
         """Return the result of a function for a chunk, or None if rows are invalid."""
         self.rows += rows.height
         try:
-            return function(rows)
+            return evaluated(function, rows)
         except DataError as error:
             if not error.findings:
                 raise
@@ -66,10 +66,10 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class RankingsTask:
+class RowsTask:
     """A function of complete rankings that returns rows for each of them."""
 
-    function: Callable[[pl.DataFrame], pl.DataFrame]
+    function: Plan
     chunks: Chunks
     schema: pa.Schema
 
@@ -77,32 +77,18 @@ class RankingsTask:
         """Yield the rows of the result."""
         findings = Findings()
         for rankings in self.chunks(batches):
-            result = findings.call(self.function, rankings)
+            result = findings.evaluated(self.function, rankings)
             if result is not None and not findings.by_problem:
                 yield from to_batches(result, self.schema)
         findings.check(" (in one of Spark's tasks; other tasks may have more)")
 
 
 @dataclass(frozen=True)
-class CheckTask:
-    """A check of a small table, which raises an error or returns no rows."""
-
-    check: Callable[[pl.DataFrame], None]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Check the rows of all batches."""
-        tables = [pl.DataFrame(batch) for batch in batches]
-        if tables:
-            self.check(pl.concat(tables))
-        yield from ()
-
-
-@dataclass(frozen=True)
 class PartsTask:
     """A function of rankings that returns a part of the result, to be merged with other parts."""
 
-    function: Callable[[pl.DataFrame], pl.DataFrame]
-    merged: Callable[[pl.DataFrame], pl.DataFrame]
+    add_up: Plan
+    merge: Plan
     chunks: Chunks
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -111,20 +97,20 @@ class PartsTask:
         parts: list[pl.DataFrame] = []
         limit = _MERGE_ROWS
         for rankings in self.chunks(batches):
-            part = findings.call(self.function, rankings)
+            part = findings.evaluated(self.add_up, rankings)
             parts += [] if part is None else [part]
             if sum(part.height for part in parts) >= limit:
-                parts = [self.merged(pl.concat(parts))]
+                parts = [evaluated(self.merge, pl.concat(parts))]
                 limit = max(_MERGE_ROWS, 2 * parts[0].height)
-        yield packed(self.merged(pl.concat(parts)) if parts else None, findings)
+        yield packed(evaluated(self.merge, pl.concat(parts)) if parts else None, findings)
 
 
 @dataclass(frozen=True)
 class MergeTask:
     """A function that merges the parts of all workers into the result."""
 
-    merged: Callable[[pl.DataFrame], pl.DataFrame]
-    finished: Callable[[pl.DataFrame], pl.DataFrame] | None
+    merge: Plan
+    finish: Plan
     schema: pa.Schema
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -137,8 +123,8 @@ class MergeTask:
                 findings.add(pickle.loads(row["findings"]))  # noqa: S301  (from our workers)
                 parts += [] if row["part"] is None else [pl.read_ipc(row["part"])]
         findings.check()
-        whole = self.merged(pl.concat(parts))
-        yield from to_batches(self.finished(whole) if self.finished else whole, self.schema)
+        whole = evaluated(self.merge, pl.concat(parts))
+        yield from to_batches(evaluated(self.finish, whole), self.schema)
 
 
 def packed(part: pl.DataFrame | None, findings: Findings | None = None) -> pa.RecordBatch:

@@ -60,18 +60,6 @@ def in_order(table: pl.DataFrame, by: Sequence[str], run: str | None) -> pl.Data
     return table.sort(keys, nulls_last=False) if keys else table
 
 
-def sum_of_parts(parts: pl.DataFrame) -> pl.DataFrame:
-    """Return the moments of one table from those of its parts, whose fingerprints are added."""
-    np = numpy()
-    shape = Shape.of(parts.schema)
-    table = shape.added(parts, shape.by, pooled=False)
-    sums = [
-        [int(np.array(each, dtype=np.int64).sum())] if len(each) else []
-        for each in table.get_column("parts")
-    ]
-    return table.with_columns(pl.Series("parts", sums, table.schema["parts"]))
-
-
 @dataclass(frozen=True)
 class Shape:
     """The columns of a table of moments."""

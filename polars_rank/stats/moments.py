@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_rank._params import OWN, Names, free
 from polars_rank.errors import SchemaError
-from polars_rank.frames.tables import (
-    collected,
-    framed_table,
-    schema_of,
-)
+from polars_rank.frames.engines import Mergeable
+from polars_rank.frames.tables import collected, framed_table, schema_of
 from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.groups import Group
 from polars_rank.stats.moment_tables import (
@@ -49,7 +48,7 @@ def moments(
     by: Names | None = None,
     weight: str | None = None,
     cluster: Names | None = None,
-) -> pl.LazyFrame:
+) -> Mergeable:
     """Compute moments of per-query values, which can be merged over days, files and machines.
 
     Examples
@@ -127,23 +126,32 @@ def moments(
     schema = schema_of(values)
     if is_moments(schema):
         raise SchemaError("the table already has moments; merge moments with pr.merge(...)")
-    has_query = query != "query" or "query" in schema
     source = Values.of(
         values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
         needs_query=baseline is not None, needs_run=baseline is not None,
     )  # fmt: skip
     if baseline is not None:
         check_run("baseline", baseline, str(source.run), schema[str(source.run)])
-    run_type = pl.String() if source.run is None else schema[source.run]
     free([*source.by, *([] if source.run is None else [source.run])], COLUMNS)
-    names = [each.name for each in source.metrics]
+    has_query = query != "query" or "query" in schema
+    add_up = partial(_moments, source=source, baseline=baseline, has_query=has_query)
+    # Each cluster, with all runs of its queries, must be in one part.
+    return Mergeable(source.cluster or source.query, add_up, _merge, _as_one_part)
+
+
+def _moments(
+    values: pl.LazyFrame, source: Values, baseline: Any, *, has_query: bool
+) -> pl.LazyFrame:
+    """Return the moments of per-query values, one row per group and run or pair of runs."""
+    schema, source = source.schema, replace(source, table=values)
+    run_type = pl.String() if source.run is None else schema[source.run]
     types: dict[str, pl.DataType] = {name: schema[name] for name in source.by}
     if source.run is not None:
         types |= {source.run: run_type, "baseline": run_type}
     types |= {"queries": pl.Int64(), "empty": pl.Int64(), "parts": pl.List(pl.Int64)}
-    texts = dict(zip(UNITS, (weight, ", ".join(source.cluster) or None), strict=True))
+    texts = dict(zip(UNITS, (source.weight, ", ".join(source.cluster) or None), strict=True))
     types |= {name: pl.String() for name, text in texts.items() if text is not None}
-    types |= {name: struct_type(run_type) for name in names}
+    types |= {each.name: struct_type(run_type) for each in source.metrics}
 
     def result() -> pl.DataFrame:
         groups = source.facts_and_groups()[1]
@@ -157,6 +165,27 @@ def moments(
         return in_order(table, source.by, source.run)
 
     return deferred(result, types)
+
+
+def of_moments(schema: pl.Schema) -> Mergeable | None:
+    """Return how results of `moments` are merged; None if a table has another schema."""
+    return Mergeable((), _merge, _merge, lambda sums: sums) if is_moments(schema) else None
+
+
+def _merge(parts: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the moments of the whole, given those of parts."""
+    schema = schema_of(parts)
+    shape = Shape.of(schema)
+    return deferred(lambda: shape.added(collected(parts), shape.by, pooled=False), schema)
+
+
+def _as_one_part(sums: pl.LazyFrame) -> pl.LazyFrame:
+    """Return moments whose fingerprints of parts are added to the one of their union."""
+    parts = pl.col("parts")
+    several = parts.list.len() > 1
+    return sums.with_columns(
+        pl.when(several).then(pl.concat_list(parts.list.sum())).otherwise(parts)
+    )
 
 
 def _own_rows(group: Group) -> list[dict[str, Any]]:
@@ -242,15 +271,3 @@ def _pair_table(pairs: Rows, source: Values) -> list[dict[str, Any]]:
             "lower_is_better": source.lower_is_better[key.metric], "cross": [],
         }  # fmt: skip
     return [*rows.values()]
-
-
-def merged(frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
-    """Return the moments of the whole, given the moments of parts, which have the same schema."""
-    schema = schema_of(frames[0])
-    shape = Shape.of(schema)
-
-    def result() -> pl.DataFrame:
-        tables = [collected(each) for each in frames]
-        return shape.added(pl.concat(tables), shape.by, pooled=False)
-
-    return deferred(result, schema)

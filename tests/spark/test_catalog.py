@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import polars_rank as pr
 import pytest
+from polars.testing import assert_frame_equal
 from spark.logs import log, on_spark, same
 
 LOG = log().select("run", "query", "doc", "score", "label", "traffic")
@@ -82,35 +83,6 @@ def test_the_runs_of_the_whole_table_are_checked(spark: Any) -> None:
         pr.fuse(table, "rrf(weights={'a': 2, 'b': 1, 'c': 1})").toArrow()
 
 
-@pytest.mark.filterwarnings("ignore:.*intervals exceed", "ignore:.*skew")
-@pytest.mark.parametrize("by", [None, "third"])
-def test_tuning_of_a_fusion(spark: Any, by: str | None) -> None:
-    log = pr.datasets.search_log(90, 8, runs=["bm25", "dense"], seed=2).collect()
-    rows = log.select("run", "query", "doc", "score", "label", third=pl.col("query") % 3)
-    table = on_spark(spark, rows, 4)
-    options: dict[str, Any] = {
-        "candidates": "sum(normalize='min_max')", "step": 0.5, "folds": 3, "by": by
-    }  # fmt: skip
-    groups = [] if by is None else [by]
-    here, there = (pr.tune_fusion(each, "ndcg@5", **options) for each in (rows, table))
-    assert there.columns == here.columns
-    same(here, there, [*groups, "procedure"])
-    here, there = (pr.tune_fusion(each, "ndcg@5", curve=True, **options) for each in (rows, table))
-    same(here, there, [*groups, "candidate"])
-
-
-def test_a_table_that_cannot_be_tuned(spark: Any) -> None:
-    table = on_spark(spark, LOG, 4)
-    with pytest.raises(pr.errors.ArgumentError, match="`step` must divide 1"):
-        pr.tune_fusion(table, "ndcg@5", step=0.3)
-    for rows, message in (
-        (table.where("false"), "column 'run' .* has no runs"),
-        (table.where("run = 'bm25'"), "has only the run 'bm25'"),
-    ):
-        with pytest.raises(Exception, match=message):
-            pr.tune_fusion(rows, "ndcg@5").toArrow()
-
-
 def test_attributes_of_documents(spark: Any) -> None:
     metrics = [pr.metrics.long_tail_share(5), pr.metrics.unseen_share(5), "ndcg@10"]
     options = {"by": "run", "items": ITEMS, "history": SEEN}
@@ -132,6 +104,22 @@ def test_popularity(spark: Any) -> None:
     same(pr.catalog.popularity(LOG), pr.catalog.popularity(on_spark(spark, LOG, 7)))
 
 
-def test_what_spark_does_not_support(spark: Any) -> None:
-    with pytest.raises(pr.errors.ArgumentError, match="does not support Spark DataFrames"):
-        pr.catalog.sampled(on_spark(spark, LOG), "rr@5", n_items=9, n_sampled=3)
+@pytest.mark.filterwarnings("ignore:.*intervals exceed", "ignore:.*skew")
+def test_functions_of_all_rows_are_called_for_each_group(spark: Any) -> None:
+    log = pr.datasets.search_log(90, 8, runs=["bm25", "dense"], seed=2).collect()
+    rows = log.select("run", "query", "doc", "score", "label", third=pl.col("query") % 3)
+    table = on_spark(spark, rows, 4)
+    options: dict[str, Any] = {"candidates": "sum(normalize='min_max')", "step": 0.5, "folds": 3}
+    with pytest.raises(pr.errors.ArgumentError, match="does not support Spark.*applyInArrow"):
+        pr.tune_fusion(table, "ndcg@5", **options)
+    expected = pr.tune_fusion(rows, "ndcg@5", by="third", **options)
+    assert_frame_equal(pr.tune_fusion(table.toArrow(), "ndcg@5", by="third", **options), expected)
+
+    def tuned(part: Any) -> Any:
+        return pr.tune_fusion(part, "ndcg@5", by="third", **options).select(columns).to_arrow()
+
+    columns = ["third", "procedure", "mean"]
+    spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", True)
+    schema = "third bigint, procedure string, mean double"
+    same(expected.select(columns), table.groupBy("third").applyInArrow(tuned, schema), columns)
+    spark.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")

@@ -115,13 +115,14 @@ def test_packed_rows_come_back_by_bucket(packed_bytes: int, cell_bytes: int) -> 
         several=pl.concat_list("label", "label"),
     ).sample(fraction=1, shuffle=True, seed=1)
     bucket = (pl.col("query").hash(0) % 8).cast(pl.Int32).alias("bucket")
-    given = rows.select(bucket, *(pl.col(name) for name in rows.columns))
+    given = rows.select(bucket, *rows.columns, pl.int_range(pl.len()).alias("place"))
     nothing = given.clear().to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
-    pack = query_chunks.Packed(rows.schema, packed_bytes, cell_bytes)
+    schema = pl.Schema({**rows.schema, "place": pl.Int64()})
+    pack = query_chunks.Packed(schema, packed_bytes, cell_bytes)
     cells = list(pack([*batches_of(given), *nothing]))
     assert all(batch.schema == query_chunks.CELLS for batch in cells)
     moved = pl.concat([pl.DataFrame(pa.Table.from_batches([batch])) for batch in cells])
-    unpack = query_chunks.Unpacked(rows.schema, placed=False, chunk_rows=20)
+    unpack = query_chunks.Unpacked(schema, chunk_rows=20)
     found = list(unpack(batches_of(moved.sort("bucket"), 3)))
     assert len(found) > 2
     check_whole_queries(found, rows)
@@ -132,7 +133,7 @@ def test_packed_rows_stand_as_they_did() -> None:
     rows = rows.select(*LOG.columns, pl.col("place").cast(pl.Int64))
     given = rows.select(pl.lit(0, dtype=pl.Int32).alias("bucket"), *rows.columns)
     cells = reversed(list(query_chunks.Packed(rows.schema, packed_bytes=500)(batches_of(given))))
-    (found,) = query_chunks.Unpacked(rows.schema, placed=True)(cells)
+    (found,) = query_chunks.Unpacked(rows.schema)(cells)
     assert found.equals(LOG)
 
 
