@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -15,7 +16,6 @@ from polars_rank._params import (
     check_column,
     find_columns,
     free,
-    names,
     one_of,
     some_names,
 )
@@ -322,63 +322,20 @@ def group_exposure(
     ----------
     Singh & Joachims, Fairness of exposure in rankings, 2018.
     """
-    parts = GroupExposure.of(
-        schema_of(frame), k=k, doc_groups=doc_groups, group=group, target=target,
-        discount=discount, weight=weight, rel=rel, query=query, doc=doc, score=score, label=label,
+    lowest = lowest_relevant(rel)
+    rankings = partial(
+        _rankings, k=k, target=target, query=query, doc=doc, score=score, label=label,
         position=position, run=run, by=by, ties=ties,
     )  # fmt: skip
-    return Mergeable(names("query", query), parts.add_up, parts.merge, parts.finish)
+    columns = rankings(frame).with_weight(weight).columns
+    columns.check_other("group", some_names("group", group))
+    groups, own_by = Groups.of(doc_groups, group, target, columns.schema, doc), columns.by
 
+    def add_up(log: pl.LazyFrame) -> pl.LazyFrame:
+        return groups.sums(rankings(log).with_weight(weight), lowest, own_by, discount)
 
-@dataclass(frozen=True, kw_only=True)
-class GroupExposure:
-    """The parameters of `group_exposure`, and its computation from sums over parts of a log."""
-
-    schema: pl.Schema
-    k: int | None
-    doc_groups: Any
-    group: Names
-    target: Any
-    discount: Discount | None
-    weight: str | None
-    rel: float
-    #: Parameters of the rankings.
-    options: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, schema: pl.Schema, **parameters: Any) -> GroupExposure:
-        """Return the parameters; those that are not fields are parameters of the rankings."""
-        parameters["rel"] = lowest_relevant(parameters["rel"])
-        own = {each.name: parameters.pop(each.name) for each in fields(cls)[1:-1]}
-        return cls(schema=schema, options=parameters, **own)
-
-    def rankings(self, log: pl.LazyFrame) -> Rankings:
-        """Return the rankings of a log."""
-        return _rankings(log, self.k, self.target, **self.options).with_weight(self.weight)
-
-    @property
-    def groups(self) -> Groups:
-        """The groups of documents."""
-        columns = self.rankings(pl.LazyFrame(schema=self.schema)).columns
-        columns.check_other("group", some_names("group", self.group))
-        return Groups.of(self.doc_groups, self.group, self.target, columns.schema, str(columns.doc))
-
-    @property
-    def by(self) -> tuple[str, ...]:
-        """The columns that split the log."""
-        return self.rankings(pl.LazyFrame(schema=self.schema)).columns.by
-
-    def add_up(self, log: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums of exposures and of relevant documents of each group."""
-        return self.groups.sums(self.rankings(log), self.rel, self.by, self.discount)
-
-    def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums over several parts. No ranking may be in more than one part."""
-        return self.groups.merged(parts, self.by)
-
-    def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the result of `group_exposure` from the sums."""
-        return self.groups.shares(sums, self.by)
+    merge, finish = partial(groups.merged, keys=own_by), partial(groups.shares, keys=own_by)
+    return Mergeable(columns.query, add_up, merge, finish)
 
 
 @framed_by_query

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -195,136 +195,94 @@ def summary(
     and serendipity, 2010. Fleder & Hosanagar, Blockbuster culture's next rise or fall, 2009 (Gini
     index). Jost, Entropy and diversity, 2006 (effective number).
     """
-    parts = Summary.of(
-        schema_of(frame), k, items=items, doc_groups=doc_groups, group=group, top=top,
-        discount=discount, query=query, doc=doc, score=score, position=position, weight=weight,
-        run=run, by=by, ties=ties,
+    share("top", top)
+    schema, queries = schema_of(frame), names("query", query)
+    own_run = run_column(schema, run, taken=queries)
+    groups_by = with_run(names("by", by), own_run)
+    groups = None
+    if doc_groups is not None:
+        check_column("doc", doc, schema)
+        runs = names("run", own_run)
+        keys = {"query": queries, "run": runs, "by": groups_by, "doc": [doc]}
+        check_distinct({**keys, "group": names("group", group)})
+        groups = Groups.of(doc_groups, group, "items", schema, doc)
+    catalog = None if items is None else lazy(items, "items")
+    finish = partial(_summary, by=groups_by, doc=doc, top=top, items=catalog, groups=groups)
+    # The result of `exposure` has one row per document, and no rankings.
+    by_default = position is None and isinstance(score, str) and score == "score"
+    if by_default and "score" not in schema and {*COUNTS} <= {*schema}:
+        roles = {"doc": doc, "run": own_run, "by": groups_by, "frame": COUNTS}
+        find_columns(schema, roles, numbers=("frame",), ids=("doc", "run", "by"))
+        add_up = partial(_sums_of_exposures, by=groups_by, doc=doc)
+        return Mergeable((), add_up, partial(_merge, by=groups_by), partial(finish, measures={}))
+    add_up = partial(
+        _sums, k=k, weight=weight, discount=discount, query=query, doc=doc, score=score,
+        position=position, run=run, by=groups_by, ties=ties,
     )  # fmt: skip
-    queries = () if parts.of_exposures else names("query", query)
-    return Mergeable(queries, parts.add_up, parts.merge, parts.finish)
+    finish = partial(finish, measures=_of_rankings(k))
+    return Mergeable(queries, add_up, partial(_merge, by=groups_by), finish)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Summary:
-    """The parameters of a summary, and its computation from sums over parts of a log."""
+def _sums_of_exposures(exposures: pl.LazyFrame, by: Sequence[str], doc: str) -> pl.LazyFrame:
+    """Return the sum that the summary needs, one row per document and group."""
+    return exposures.group_by(*by, pl.col(doc).alias(DOC)).agg(pl.col("exposure").sum())
 
-    #: Whether the table has exposures instead of rankings.
-    of_exposures: bool
-    k: int | None
-    items: pl.LazyFrame | None
-    groups: Groups | None
-    top: float
-    doc: str
-    by: tuple[str, ...]
-    weight: str | None
-    discount: Discount | None
-    #: Parameters of the rankings.
-    options: Mapping[str, Any]
 
-    @classmethod
-    def of(
-        cls,
-        schema: pl.Schema,
-        k: int | None,
-        *,
-        items: Any,
-        doc_groups: Any,
-        group: Names,
-        top: float,
-        doc: str,
-        run: str | None,
-        by: Names | None,
-        weight: str | None,
-        discount: Discount | None,
-        query: Names,
-        score: Score,
-        position: str | None,
-        ties: Ties | None,
-    ) -> Summary:
-        """Check the parameters against the schema of the table."""
-        share("top", top)
-        queries = names("query", query)
-        own_run = run_column(schema, run, taken=queries)
-        groups_by = with_run(names("by", by), own_run)
-        # The result of `exposure` has one row per document, and no rankings.
-        by_default = position is None and isinstance(score, str) and score == "score"
-        of_exposures = by_default and "score" not in schema and {*COUNTS} <= {*schema}
-        if of_exposures:
-            roles = {"doc": doc, "run": own_run, "by": groups_by, "frame": COUNTS}
-            find_columns(schema, roles, numbers=("frame",), ids=("doc", "run", "by"))
-        groups = None
-        if doc_groups is not None:
-            check_column("doc", doc, schema)
-            runs = names("run", own_run)
-            keys = {"query": queries, "run": runs, "by": groups_by, "doc": [doc]}
-            check_distinct({**keys, "group": names("group", group)})
-            groups = Groups.of(doc_groups, group, "items", schema, doc)
-        return cls(
-            of_exposures=of_exposures, k=k, items=None if items is None else lazy(items, "items"),
-            groups=groups, top=top, doc=doc, by=groups_by, weight=weight, discount=discount,
-            options={
-                "query": query, "run": run, "score": score, "position": position, "ties": ties,
-            },
-        )  # fmt: skip
+def _merge(parts: pl.LazyFrame, by: Sequence[str]) -> pl.LazyFrame:
+    """Return the sums over several parts. No ranking may be in more than one part."""
+    return parts.group_by(*by, DOC).agg(pl.all().sum())
 
-    def add_up(self, frame: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums that the summary needs, one row per document and group."""
-        if self.of_exposures:
-            keys = [*self.by, pl.col(self.doc).alias(DOC)]
-            return frame.group_by(keys).agg(pl.col("exposure").sum())
-        rankings = Rankings.of(frame, self.k, doc=self.doc, by=self.by, **self.options)
-        return _sums(rankings.with_weight(self.weight), self.discount)
 
-    def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums over several parts. No ranking may be in more than one part."""
-        return parts.group_by(*self.by, DOC).agg(pl.all().sum())
+def _summary(
+    sums: pl.LazyFrame, by: Sequence[str], doc: str, top: float, items: pl.LazyFrame | None,
+    groups: Groups | None, measures: Mapping[str, pl.Expr],
+) -> pl.LazyFrame:  # fmt: skip
+    """Return the summary from the sums; `measures` are those of rankings."""
+    schema = schema_of(sums)
+    sums = sums if groups is None else sums.cache()
+    if items is None:
+        known = pl.col(DOC).is_not_null().alias(_KNOWN)
+        rows = sums.with_columns(known, pl.lit(None, dtype=pl.Boolean).alias(_TAIL))
+        size = None
+    else:
+        catalog = _catalog(items, doc, schema[DOC])
+        size = catalog.select(pl.len().alias("documents"))
+        rows = sums.cast({DOC: schema_of(catalog)[DOC]}).join(catalog, on=DOC, how="left")
+        rows = rows.join(size, how="cross")
+    values = {**measures, **_of_documents(top, catalog=size is not None)}
+    free(by, [*values, *_COVERAGE, *([] if groups is None else ["groups"])])
+    named = [value.alias(name) for name, value in values.items()]
+    result = rows.group_by(by).agg(named).sort(by) if by else rows.select(named)
+    # A cross join, because an empty log also has a catalog.
+    result = result.with_columns(documents=None) if size is None else result.join(size, how="cross")
+    documents = pl.col("documents").cast(pl.UInt32)
+    coverage = ratio(pl.col("recommended"), documents).alias("coverage")
+    others = [name for name in values if name not in (*measures, "recommended")]
+    result = result.select(*by, *measures, documents, "recommended", coverage, *others)
+    return result if groups is None else _with_groups(result, sums, groups, by)
 
-    def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the summary from the sums."""
-        schema, groups = schema_of(sums), self.by
-        sums = sums if self.groups is None else sums.cache()
-        of_rankings = {} if self.of_exposures else _of_rankings(self.k)
-        if self.items is None:
-            known = pl.col(DOC).is_not_null().alias(_KNOWN)
-            rows = sums.with_columns(known, pl.lit(None, dtype=pl.Boolean).alias(_TAIL))
-            size = None
-        else:
-            catalog = _catalog(self.items, self.doc, schema[DOC])
-            size = catalog.select(pl.len().alias("documents"))
-            rows = sums.cast({DOC: schema_of(catalog)[DOC]}).join(catalog, on=DOC, how="left")
-            rows = rows.join(size, how="cross")
-        values = {**of_rankings, **_of_documents(self.top, catalog=size is not None)}
-        free(groups, [*values, *_COVERAGE, *([] if self.groups is None else ["groups"])])
-        named = [value.alias(name) for name, value in values.items()]
-        result = rows.group_by(groups).agg(named).sort(groups) if groups else rows.select(named)
-        # A cross join, because an empty log also has a catalog.
-        result = (
-            result.with_columns(documents=None) if size is None else result.join(size, how="cross")
-        )
-        documents = pl.col("documents").cast(pl.UInt32)
-        coverage = ratio(pl.col("recommended"), documents).alias("coverage")
-        others = [name for name in values if name not in (*of_rankings, "recommended")]
-        result = result.select(*groups, *of_rankings, documents, "recommended", coverage, *others)
-        return result if self.groups is None else self._with_groups(result, sums, self.groups)
 
-    def _with_groups(
-        self, result: pl.LazyFrame, sums: pl.LazyFrame, groups: Groups
-    ) -> pl.LazyFrame:
-        """Return the summary with the exposure of each group of documents."""
-        rows = groups.shares(groups.exposures(sums, _EXPOSURE, self.by), self.by)
-        rows = rows.select(*self.by, groups=pl.struct(pl.exclude(self.by)))
-        if not self.by:
-            return result.join(rows.select(pl.col("groups").implode()), how="cross")
-        lists = rows.group_by(self.by, maintain_order=True).agg("groups")
-        return result.join(lists, on=self.by, how="left", nulls_equal=True, maintain_order="left")
+def _with_groups(
+    result: pl.LazyFrame, sums: pl.LazyFrame, groups: Groups, by: Sequence[str]
+) -> pl.LazyFrame:
+    """Return the summary with the exposure of each group of documents."""
+    rows = groups.shares(groups.exposures(sums, _EXPOSURE, by), by)
+    rows = rows.select(*by, groups=pl.struct(pl.exclude(by)))
+    if not by:
+        return result.join(rows.select(pl.col("groups").implode()), how="cross")
+    lists = rows.group_by(by, maintain_order=True).agg("groups")
+    return result.join(lists, on=by, how="left", nulls_equal=True, maintain_order="left")
 
 
 #: The columns of the result about the catalog.
 _COVERAGE = ("documents", "coverage")
 
 
-def _sums(rankings: Rankings, discount: Discount | None) -> pl.LazyFrame:
-    """Return the sums of each document over rankings."""
+def _sums(
+    log: pl.LazyFrame, weight: str | None, discount: Discount | None, **options: Any
+) -> pl.LazyFrame:
+    """Return the sums that the summary needs, one row per document and group."""
+    rankings = Rankings.of(log, **options).with_weight(weight)
     rows, keys = rankings.documents()
     rank, size = pl.col(RANK), pl.col(SIZE)
     last = pl.lit(0) if rankings.k is None else (rank == rankings.k).sum()

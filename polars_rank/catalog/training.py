@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -28,7 +27,7 @@ _ADDED = (
 
 @framed_table
 def popularity(
-    frame: pl.LazyFrame,  # noqa: ARG001  (its parts are read)
+    frame: pl.LazyFrame,
     *,
     head: float = 0.8,
     head_of: HeadOf = "interactions",
@@ -110,99 +109,85 @@ def popularity(
     Abdollahpouri, Burke & Mobasher, Managing popularity bias in recommender systems with
     personalized re-ranking, 2019 (long tail).
     """
-    parts = Popularity.of(head=head, head_of=head_of, crossing=crossing, query=query, doc=doc)
-    return Mergeable(parts.query, parts.add_up, parts.merge, parts.finish)
+    share("head", head)
+    one_of("head_of", head_of, ("interactions", "documents"))
+    one_of("crossing", crossing, ("head", "tail"))
+    free([doc], _ADDED, "doc")
+    users = some_names("query", query)
+    find_columns(schema_of(frame), {"query": users, "doc": doc}, ids=("query", "doc"))
+    finish = partial(_finish, doc=doc, head=head, head_of=head_of, crossing=crossing)
+    return Mergeable(users, partial(_sums, query=users, doc=doc), partial(_merge, doc=doc), finish)
 
 
-@dataclass(frozen=True)
-class Popularity:
-    """The parameters of `popularity`, and its computation from sums over parts of a log.
+def _sums(log: pl.LazyFrame, query: Sequence[str], doc: str) -> pl.LazyFrame:
+    """Return the numbers of users and of interactions of each document.
 
-    All interactions of a user must be in the same part. The sums have one row per document, and one
-    row with a null document for the number of users.
+    The row with a null document has the number of all users. All interactions of a user are in one
+    part of the log.
     """
+    checks = checks_of(
+        "row",
+        {
+            f"column {name!r} (`{parameter}`) has nulls; drop these rows": pl.col(name).is_null()
+            for parameter, names in {"query": query, "doc": [doc]}.items()
+            for name in names
+        },
+    )
+    keys = Keys.of(Columns((*query,), (), doc, doc, doc, schema_of(log)))
+    if keys.are_adjacent(log):
+        # Distinct pairs of users and documents are counted in batches of complete users.
+        rows = keys.rows(log, [pl.col(doc), failed(checks, "row")])
+        parts = by_ranking(rows, keys.group, partial(_counts, user=keys.group, doc=doc))
+        checked = raise_failed(parts, checks, log=log)
+        return added_up(checked, [doc], [pl.col("users", "interactions").sum()])
+    rows = log.select(*query, doc, failed(checks, "row"))
+    return raise_failed(_counts(rows, user=query, doc=doc), checks, log=log)
 
-    head: float
-    head_of: HeadOf
-    crossing: Crossing
-    query: tuple[str, ...]
-    doc: str
 
-    @classmethod
-    def of(
-        cls, *, head: float, head_of: HeadOf, crossing: Crossing, query: Names, doc: str
-    ) -> Popularity:
-        """Check the parameters."""
-        share("head", head)
-        one_of("head_of", head_of, ("interactions", "documents"))
-        one_of("crossing", crossing, ("head", "tail"))
-        free([doc], _ADDED, "doc")
-        return cls(head, head_of, crossing, some_names("query", query), doc)
+def _counts(rows: pl.LazyFrame, user: Sequence[str], doc: str) -> pl.LazyFrame:
+    """Return the sums over users whose rows are all in this table."""
+    users = (pl.col(user[0]) if len(user) == 1 else pl.struct(user)).n_unique().alias("users")
+    interactions = pl.len().alias("interactions")
+    counts = rows.group_by(doc).agg(users, interactions, pl.col(FAILED).max())
+    all_users = rows.select(
+        pl.lit(None, dtype=schema_of(rows)[doc]).alias(doc),
+        users,
+        pl.lit(0, pl.UInt32).alias("interactions"),
+        pl.lit(0, pl.UInt16).alias(FAILED),
+    )
+    return pl.concat([counts, all_users])
 
-    def add_up(self, frame: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the numbers of users and of interactions of each document, and of all users."""
-        roles = {"query": self.query, "doc": self.doc}
-        schema = schema_of(frame)
-        columns = find_columns(schema, roles, ids=("query", "doc"))
-        checks = checks_of(
-            "row",
-            {
-                f"column {name!r} (`{parameter}`) has nulls; drop these rows":
-                pl.col(name).is_null()
-                for parameter, names in columns.items()
-                for name in names
-            },
-        )  # fmt: skip
-        keys = Keys.of(Columns(self.query, (), self.doc, self.doc, self.doc, schema))
-        if keys.are_adjacent(frame):
-            # Distinct pairs of users and documents are counted in batches of complete users.
-            rows = keys.rows(frame, [pl.col(self.doc), failed(checks, "row")])
-            parts = by_ranking(rows, keys.group, partial(self._counts, user=keys.group))
-            checked = raise_failed(parts, checks, log=frame)
-            return added_up(checked, [self.doc], [pl.col("users", "interactions").sum()])
-        rows = frame.select(*self.query, self.doc, failed(checks, "row"))
-        return raise_failed(self._counts(rows, user=self.query), checks, log=frame)
 
-    def _counts(self, rows: pl.LazyFrame, user: Sequence[str]) -> pl.LazyFrame:
-        """Return the sums over users whose rows are all in this table."""
-        users = (pl.col(user[0]) if len(user) == 1 else pl.struct(user)).n_unique().alias("users")
-        interactions = pl.len().alias("interactions")
-        counts = rows.group_by(self.doc).agg(users, interactions, pl.col(FAILED).max())
-        all_users = rows.select(
-            pl.lit(None, dtype=schema_of(rows)[self.doc]).alias(self.doc),
-            users,
-            pl.lit(0, pl.UInt32).alias("interactions"),
-            pl.lit(0, pl.UInt16).alias(FAILED),
+def _merge(parts: pl.LazyFrame, doc: str) -> pl.LazyFrame:
+    """Return the sums over several parts."""
+    return parts.group_by(doc).agg(pl.col("users", "interactions").sum())
+
+
+def _finish(
+    sums: pl.LazyFrame, doc: str, head: float, head_of: HeadOf, crossing: Crossing
+) -> pl.LazyFrame:
+    """Return the popularity of each document."""
+    is_document = pl.col(doc).is_not_null()
+    all_users = sums.filter(~is_document).select(share=pl.col("users").cast(pl.Float64))
+    count = pl.col("interactions").cast(pl.Int64)
+    if head_of == "interactions":
+        through, total, size = count.cum_sum(), count.sum(), count
+    else:
+        through, total, size = pl.int_range(1, pl.len() + 1), pl.len(), pl.lit(1)
+    # Rounded, because 0.07 * 100 is a little more than 7.
+    limit = (head * total).round(6)
+    tail = through - size >= limit if crossing == "head" else through > limit
+    return (
+        sums.filter(is_document)
+        .join(all_users, how="cross")
+        .sort("interactions", doc, descending=True)
+        .select(
+            doc,
+            "users",
+            "interactions",
+            (pl.col("users") / pl.col("share")).alias("share"),
+            (count / count.sum()).alias("interaction_share"),
+            count.rank("dense", descending=True).cast(pl.UInt32).alias("popularity_rank"),
+            tail.alias(LONG_TAIL),
         )
-        return pl.concat([counts, all_users])
-
-    def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums of several parts."""
-        return parts.group_by(self.doc).agg(pl.col("users", "interactions").sum())
-
-    def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the popularity of each document."""
-        is_document = pl.col(self.doc).is_not_null()
-        all_users = sums.filter(~is_document).select(share=pl.col("users").cast(pl.Float64))
-        count = pl.col("interactions").cast(pl.Int64)
-        if self.head_of == "interactions":
-            through, total, size = count.cum_sum(), count.sum(), count
-        else:
-            through, total, size = pl.int_range(1, pl.len() + 1), pl.len(), pl.lit(1)
-        # Rounded, because 0.07 * 100 is a little more than 7.
-        limit = (self.head * total).round(6)
-        tail = through - size >= limit if self.crossing == "head" else through > limit
-        return (
-            sums.filter(is_document)
-            .join(all_users, how="cross")
-            .sort("interactions", self.doc, descending=True)
-            .select(
-                self.doc,
-                "users",
-                "interactions",
-                (pl.col("users") / pl.col("share")).alias("share"),
-                (count / count.sum()).alias("interaction_share"),
-                count.rank("dense", descending=True).cast(pl.UInt32).alias("popularity_rank"),
-                tail.alias(LONG_TAIL),
-            )
-        )
+    )

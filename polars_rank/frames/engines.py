@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import polars as pl
@@ -12,8 +11,7 @@ if TYPE_CHECKING:
 Plan: TypeAlias = "Callable[[pl.LazyFrame], pl.LazyFrame]"
 
 
-@dataclass(frozen=True)
-class Mergeable:
+class Mergeable(NamedTuple):
     """A result that is computed from sums over parts of a table.
 
     Examples
@@ -46,8 +44,7 @@ class Mergeable:
         return self.finish(self.add_up(table))
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(NamedTuple):
     """A result whose rows are computed from the rows with the same values in some columns.
 
     Parameters

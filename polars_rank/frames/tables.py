@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
-F = TypeVar("F", bound="Callable[..., Any]")
-
-
 #: Tables with at most this number of rows are collected faster in memory than by streaming.
 FEW_ROWS = 50_000
 
@@ -152,21 +149,16 @@ def _dispatched(
             result = function(table, **options)
             return result if isinstance(result, pl.LazyFrame) else result(table)
 
-        if isinstance(frame, pl.LazyFrame):
-            return plan(frame)
-        if isinstance(frame, pl.DataFrame):
-            return evaluated(plan, frame)
-        engine = engine_of(frame)
-        if engine is not None and in_parts:
+        if in_parts and (engine := engine_of(frame)) is not None:
             return engine.run(rows if by_query else function, frame, options)
         table = as_table(frame, first)
-        if isinstance(table, Stream):
-            roles = {"query": "query", "run": "run" if splits_runs else None, "by": None}
-            keys = _keys(table.schema, {**roles, **options}) if of_rankings else []
-            return _streamed(table, plan, keys)
+        if isinstance(table, pl.LazyFrame):
+            return plan(table)
         if isinstance(table, pl.DataFrame):
             return evaluated(plan, table)
-        return collected(plan(table))
+        roles = {"query": "query", "run": "run" if splits_runs else None, "by": None}
+        keys = _keys(table.schema, {**roles, **options}) if of_rankings else []
+        return _streamed(table, plan, keys)
 
     def rows(_: pl.LazyFrame, **options: Any) -> Rows:
         query = names("query", options.get("query", "query"))
