@@ -24,7 +24,7 @@ from polars_rank.frames.engines import Mergeable, Rows
 from polars_rank.frames.tables import evaluated
 from polars_rank.spark import dataframes
 from polars_rank.spark.query_chunks import Packed, Sorted, Unpacked
-from polars_rank.spark.tasks import MergeTask, PartsTask, RowsTask, packed
+from polars_rank.spark.tasks import Findings, MergeTask, PartsTask, RowsTask, packed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: The schemas `CELLS` and `PARTS` in Spark's syntax.
 _CELLS = "bucket int, rows binary"
-_PARTS = "part binary, rows bigint, findings binary"
+_PARTS = "part binary"
 #: Minimum number of buckets of queries. A task holds one bucket in memory.
 _MIN_BUCKETS = 1_024
 #: Column of the original order of rows.
@@ -139,7 +139,7 @@ class _Log:
         last = MergeTask(computation.merge, computation.finish, dataframes.arrow_schema(schema))
         parts = together.mapInArrow(self._for_workers(first), _PARTS)
         # The part of an empty table, which has a result, but no tasks.
-        empty = packed(evaluated(computation.add_up, pl.DataFrame(schema=self.given)))
+        empty = packed(evaluated(computation.add_up, self.given.to_frame()), Findings())
         session = self.frame.sparkSession
         all_parts = parts.union(session.createDataFrame(empty.to_pylist(), _PARTS))
         return all_parts.repartition(1).mapInArrow(self._for_workers(last), schema)

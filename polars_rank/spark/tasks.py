@@ -25,8 +25,8 @@ _MERGE_ROWS = 10_000
 #: Maximum number of rows in one cell of `PARTS`.
 _CELL_ROWS = 100_000
 
-#: Table that workers exchange: parts in Polars' IPC format, number of rows read, and findings.
-PARTS = pa.schema([("part", pa.binary()), ("rows", pa.int64()), ("findings", pa.binary())])
+#: Table that workers exchange: pickled findings, and slices of parts.
+PARTS = pa.schema([("part", pa.binary())])
 
 
 @dataclass
@@ -118,23 +118,20 @@ class MergeTask:
         findings = Findings()
         parts = []
         for batch in batches:
-            for row in batch.to_pylist():
-                findings.rows += row["rows"]
-                findings.add(pickle.loads(row["findings"]))  # noqa: S301  (from our workers)
-                parts += [] if row["part"] is None else [pl.read_ipc(row["part"])]
+            for cell in batch.column(0).to_pylist():
+                found = pickle.loads(cell)  # noqa: S301  (from our workers)
+                if isinstance(found, Findings):
+                    findings.rows += found.rows
+                    findings.add(found.by_problem.values())
+                else:
+                    parts.append(found)
         findings.check()
         whole = evaluated(self.merge, pl.concat(parts))
         yield from to_batches(evaluated(self.finish, whole), self.schema)
 
 
-def packed(part: pl.DataFrame | None, findings: Findings | None = None) -> pa.RecordBatch:
-    """Return a part as rows of `PARTS`; the first row has the findings."""
-    rows = []
-    for start in range(0, 1 if part is None else max(part.height, 1), _CELL_ROWS):
-        of_row = Findings() if start or findings is None else findings
-        pickled = pickle.dumps([*of_row.by_problem.values()])
-        cell = None
-        if part is not None:
-            cell = part.slice(start, _CELL_ROWS).write_ipc(None).getvalue()
-        rows.append({"part": cell, "rows": of_row.rows, "findings": pickled})
-    return pa.RecordBatch.from_pylist(rows, schema=PARTS)
+def packed(part: pl.DataFrame | None, findings: Findings) -> pa.RecordBatch:
+    """Return findings and slices of a part as rows of `PARTS`."""
+    slices = [] if part is None else [*part.iter_slices(_CELL_ROWS)] or [part]
+    cells = [pickle.dumps(each) for each in (findings, *slices)]
+    return pa.RecordBatch.from_pydict({"part": cells}, schema=PARTS)

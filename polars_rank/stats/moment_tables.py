@@ -189,15 +189,16 @@ class Shape:
         np = numpy()
         if self.run is None:
             return [[] for _ in groups]
-        place_of = {key: place for place, key in enumerate(groups)}
+        # The other run may be in another part, if the rows of a table are in several parts.
+        means = dict(zip(groups, map(float, sums["md"]), strict=True))
         found: list[dict[Any, Any]] = [{} for _ in groups]
         shifts = np.where(parts["Ww"] > 0, parts["md"] - sums["md"][codes], 0.0)
         for code, s, cross in zip(
             codes, shifts, table.get_column(name).struct.field("cross"), strict=True
         ):
             for other in [] if cross is None else cross:
-                place = place_of.get((*groups[code][:-2], other["run"], None))
-                t = 0.0 if place is None else other["mean"] - sums["md"][place]
+                key = (*groups[code][:-2], other["run"], None)
+                t = other["mean"] - means.setdefault(key, other["mean"])
                 t = 0.0 if np.isnan(t) else t
                 total = found[code].setdefault(other["run"], np.zeros(4))
                 yy, yw, wy, ww = (other[field] for field in CROSS)
@@ -205,9 +206,8 @@ class Shape:
         return [
             [
                 {"run": run, **dict(zip(CROSS, map(float, total), strict=True)),
-                 "mean": float(sums["md"][place_of[*key[:-2], run, None]])}
+                 "mean": means[*key[:-2], run, None]}
                 for run, total in of_group.items()
-                if (*key[:-2], run, None) in place_of
             ]
             for key, of_group in zip(groups, found, strict=True)
         ]  # fmt: skip

@@ -1,0 +1,153 @@
+"""Functions on a small engine that splits its tables into parts, against the same without parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+from polars_rank.frames.engines import ENGINES, Mergeable, Rows, engine_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
+
+PARTS = 3
+LOG = pr.datasets.search_log(60, 6, runs=["a", "b"], seed=4).collect()
+LOG = LOG.select(
+    "run",
+    "query",
+    "doc",
+    "score",
+    "label",
+    clicks=pl.col("label").fill_null(0).clip(0) * 0.5,
+    third=pl.col("query") % 3,
+)
+ITEMS = LOG.select(pl.col("doc").unique().sort()).with_columns(group=pl.col("doc").hash(1) % 3)
+VALUES = pr.per_query(LOG, ["ap", "ndcg@3"])
+
+
+class DataFrame:
+    """A DataFrame of the engine."""
+
+    __module__ = "small.frames"
+
+    def __init__(self, rows: pl.DataFrame) -> None:
+        self.rows = rows
+
+
+class Small:
+    """An engine that computes the parts one after the other."""
+
+    def run(
+        self,
+        function: Callable[..., Rows | Mergeable],
+        frame: DataFrame,
+        options: Mapping[str, Any],
+    ) -> DataFrame:
+        return DataFrame(self._result(function(frame.rows.lazy(), **options), frame.rows))
+
+    def _result(self, computation: Rows | Mergeable, rows: pl.DataFrame) -> pl.DataFrame:
+        key = (
+            pl.struct(computation.together).hash(7)
+            if computation.together
+            else pl.int_range(pl.len())
+        )
+        parts = [rows.filter(key % PARTS == part).lazy() for part in range(PARTS)]
+        if isinstance(computation, Mergeable):
+            sums = pl.concat([computation.add_up(part).collect() for part in parts])
+            return computation.finish(computation.merge(sums.lazy())).collect()
+        if computation.check is not None:
+            assert self._result(computation.check, rows).is_empty()
+        return pl.concat([computation.function(part).collect() for part in parts])
+
+    def schema_of(self, frame: DataFrame) -> pl.Schema:
+        return frame.rows.schema
+
+    def concat(self, frames: Sequence[DataFrame]) -> DataFrame:
+        return DataFrame(pl.concat([frame.rows for frame in frames]))
+
+    def unsupported(self) -> Exception:
+        return pr.errors.ArgumentError("this function needs all rows at once")
+
+
+@pytest.fixture(autouse=True)
+def small() -> Iterator[None]:
+    """Register the engine."""
+    engine: Any = Small()
+    ENGINES["small"] = lambda: engine
+    yield
+    del ENGINES["small"]
+
+
+FUNCTIONS: dict[str, tuple[Callable[[Any], Any], pl.DataFrame]] = {
+    "evaluate": (lambda log: pr.evaluate(log, ["ap", "p@3"], align="common"), LOG),
+    "per_query": (lambda log: pr.per_query(log, ["ap", "p@3"], by="run"), LOG),
+    "rank": (pr.rank, LOG),
+    "collapse": (lambda log: pr.collapse(log, doc="doc", how="first"), LOG),
+    "fuse": (lambda log: pr.fuse(log, keep_runs=True), LOG),
+    "awrf": (lambda log: pr.catalog.awrf(log, 5, doc_groups=ITEMS), LOG),
+    "exclude_seen": (lambda log: pr.catalog.exclude_seen(log, LOG.head(9)), LOG),
+    "expected_exposure": (lambda log: pr.catalog.expected_exposure(log), LOG),
+    "exposure": (lambda log: pr.catalog.exposure(log, 3, click="label"), LOG),
+    "group_exposure": (
+        lambda log: pr.catalog.group_exposure(log, 3, doc_groups=ITEMS, target="relevant"),
+        LOG,
+    ),
+    "popularity": (lambda log: pr.catalog.popularity(log), LOG),
+    "summary": (lambda log: pr.catalog.summary(log, 3, items=ITEMS, doc_groups=ITEMS), LOG),
+    "summary of exposures": (pr.catalog.summary, pr.catalog.exposure(LOG, 3)),
+    "estimate": (
+        lambda log: pr.clicks.estimate(
+            log, "dcg@3", label="clicks", cluster="third", baseline="a", max_unshown=1
+        ),
+        LOG,
+    ),
+    "moments": (lambda values: pr.moments(values, baseline="a"), VALUES),
+    "merge": (pr.merge, pr.catalog.exposure(LOG, 3)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_results_do_not_depend_on_parts(name: str) -> None:
+    function, table = FUNCTIONS[name]
+    expected, found = function(table), function(DataFrame(table)).rows
+    assert_frame_equal(
+        found, expected, check_row_order=False, check_dtypes=False, rel_tol=1e-12, abs_tol=1e-12
+    )
+
+
+def test_results_of_days_are_merged() -> None:
+    days = [VALUES.filter(pl.col("query") % 2 == day) for day in (0, 1)]
+    merged = pr.merge([pr.moments(DataFrame(day)) for day in days])
+    assert_frame_equal(merged.rows, pr.merge([pr.moments(day) for day in days]))
+    with pytest.raises(pr.errors.DataError, match="merged twice"):
+        pr.merge([pr.moments(DataFrame(days[0]))] * 2)
+    with pytest.raises(pr.errors.DataError, match="different columns.*'ap'"):
+        pr.merge([pr.moments(DataFrame(days[0])), pr.moments(DataFrame(days[1].drop("ap")))])
+    with pytest.raises(pr.errors.ArgumentError, match="with other tables"):
+        pr.merge([pr.moments(days[0]), pr.moments(DataFrame(days[1]))])
+
+
+def test_the_whole_table_is_checked() -> None:
+    with pytest.raises(pr.errors.DataError, match="only the run 'a'"):
+        pr.fuse(DataFrame(LOG.filter(run="a")))
+
+
+def test_functions_of_all_rows_are_not_supported() -> None:
+    for function in (pr.tune_fusion, pr.diagnostics.tie_bands, pr.diagnostics.judgment_bounds):
+        with pytest.raises(pr.errors.ArgumentError, match="needs all rows at once"):
+            function(DataFrame(LOG), "ap")
+    with pytest.raises(pr.errors.ArgumentError, match="needs all rows at once"):
+        pr.catalog.summary(LOG, items=DataFrame(ITEMS))
+
+
+def test_engines_are_found_by_the_package_of_their_class() -> None:
+    class Own(DataFrame):
+        pass
+
+    assert isinstance(engine_of(Own(LOG)), Small)
+    assert engine_of(LOG) is engine_of(LOG.lazy()) is engine_of(None) is None
+    assert engine_of(type("Series", (), {"__module__": "small.frames"})()) is None
+    assert engine_of(type("DataFrame", (), {"__module__": "smaller.frames"})()) is None
