@@ -87,7 +87,8 @@ def merge(tables: Any) -> Any:
     -----
     A ranking must not be in several parts. Exposures of a part that is merged twice are not found.
 
-    Groups remain apart: to add up the exposures of runs, drop the column of the run.
+    Groups remain apart: to add up the exposures of runs, drop the column of the run. The catalog
+    over all days is `catalog.summary` of the merged exposures.
     """
     single = is_table(tables) or engine_of(tables) is not None
     if not single and (not isinstance(tables, Iterable) or isinstance(tables, str)):

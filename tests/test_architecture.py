@@ -70,7 +70,7 @@ def imports() -> dict[str, set[str]]:
             elif isinstance(node, ast.ImportFrom):
                 names = [f"{node.module}.{alias.name}" for alias in node.names]
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                names = re.findall(r"polars_rank\.[a-z_.]+", node.value)
+                names = re.findall(r"polars_rank\.[\w.]+", node.value)
             else:
                 continue
             for each in names:

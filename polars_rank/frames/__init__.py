@@ -1,1 +1,1 @@
-"""Tables of Polars and other libraries, their order of rows, and batches of rankings."""
+"""Tables of Polars, other libraries and engines, their order of rows, and batches of rankings."""
