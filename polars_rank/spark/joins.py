@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polars_rank._params import OWN, names
-from polars_rank.columns import RUN, groups_of
+from polars_rank.columns import groups_of
 from polars_rank.frames.engines import engine_of
 from polars_rank.frames.tables import lazy
 from polars_rank.io import judgments as polars_tables
@@ -28,32 +28,22 @@ def join_judgments(run: DataFrame, judgments: Any, options: Mapping[str, Any]) -
     result = polars_tables.join_judgments(
         left_schema.to_frame(eager=False), right_schema.to_frame(eager=False), **options
     ).collect_schema()
-    label = options.get("label", "label")
+    label = options["label"]
     if label not in judgments.columns:  # all documents in the judgments are relevant
         judgments = judgments.selectExpr("*", f"cast(1 as bigint) as {quoted(label)}")
 
-    keys = [*names("query", options.get("query", "query")), options.get("doc", "doc")]
-    queries = keys[:-1]
-    groups = [*groups_of(left_schema, options.get("by"), options.get("run", RUN), queries)]
-    rest = {*groups, *keys, options.get("score", "score")}
-    others = [name for name in run.columns if name not in rest]
+    queries = names("query", options["query"])
+    keys = [*queries, options["doc"]]
+    groups = groups_of(left_schema, options["by"], options["run"], queries)
+    shared = [*groups, *keys]
+    others = [name for name in run.columns if name not in {*shared, options["score"]}]
     left = _as(run, dataframes.spark_schema(result, run, left_schema), keys)
     right = _as(judgments, dataframes.spark_schema(result, judgments, right_schema), keys)
     if groups:
         right = right.crossJoin(left.selectExpr(*map(quoted, groups)).distinct())
-    right = _with_constants(right, left, others, [[*groups, *queries], queries, groups])
-
-    shared = [*groups, *keys]
-    right = right.withColumnsRenamed({name: OWN + name for name in shared})
-    both = left.join(right, _same(shared, [OWN + name for name in shared]), "full")
-    in_both = {*shared, *others}
-    return both.selectExpr(
-        *(
-            f"coalesce({quoted(name)}, {quoted(OWN + name)}) as {quoted(name)}"
-            if name in in_both
-            else quoted(name)
-            for name in result
-        )
+    right = _with_constants(right, left, others, [(*groups, *queries), queries, groups])
+    return _joined(left, right, shared, "full").selectExpr(
+        *(_either(name) if name in {*shared, *others} else quoted(name) for name in result)
     )
 
 
@@ -70,6 +60,18 @@ def _as(frame: DataFrame, schema: Any, keys: Sequence[str]) -> DataFrame:
     )
 
 
+def _joined(left: DataFrame, right: DataFrame, keys: Sequence[str], how: str) -> DataFrame:
+    """Return the join of tables that are named `l` and `r`, where null equals null."""
+    from pyspark.sql.functions import expr  # noqa: PLC0415  (an extra)
+
+    same = " and ".join(f"l.{quoted(name)} <=> r.{quoted(name)}" for name in keys)
+    return left.alias("l").join(right.alias("r"), expr(same or "true"), how)
+
+
+def _either(name: str) -> str:
+    return f"coalesce(l.{quoted(name)}, r.{quoted(name)}) as {quoted(name)}"
+
+
 def _with_constants(
     judgments: DataFrame,
     run: DataFrame,
@@ -77,56 +79,28 @@ def _with_constants(
     levels: Sequence[Sequence[str]],
 ) -> DataFrame:
     """Return judgments with the columns that are constant within a ranking, a query, or a run."""
-    if not others:
-        return judgments
-    parts = [list(keys) for keys in dict.fromkeys(tuple(keys) for keys in levels if keys)]
-    for index, keys in enumerate(parts):
-        renamed_keys = [f"{OWN}{index} key {name}" for name in keys]
-        constants = _constants(run, keys, others, f"{OWN}{index} ")
-        renamed = constants.withColumnsRenamed(dict(zip(keys, renamed_keys, strict=True)))
-        judgments = judgments.join(renamed, _same(keys, renamed_keys), "left").drop(*renamed_keys)
-    candidates = (
-        (name, ", ".join(quoted(f"{OWN}{index} {name}") for index in range(len(parts))))
-        for name in others
-    )
-    joined_columns = [f"{OWN}{index} {name}" for index in range(len(parts)) for name in others]
-    values = (f"coalesce({columns}) as {quoted(OWN + name)}" for name, columns in candidates)
-    return judgments.selectExpr("*", *values).drop(*joined_columns)
+    own = [f"l.{quoted(name)}" for name in judgments.columns]
+    values = [f"r.{quoted(name)}" for name in others]
+    for keys in dict.fromkeys(levels) if others else ():
+        if keys:
+            both = _joined(judgments, _constants(run, keys, others), keys, "left")
+            judgments, values = both.selectExpr(*own, *values), [*map(_either, others)]
+    return judgments
 
 
-def _constants(run: DataFrame, keys: Sequence[str], others: Sequence[str], own: str) -> DataFrame:
+def _constants(run: DataFrame, keys: Sequence[str], others: Sequence[str]) -> DataFrame:
     """Return one row per key; columns that vary within any key are null in all rows."""
     from pyspark.sql.functions import expr  # noqa: PLC0415  (an extra)
 
-    values, varies = [], []
-    for name in others:
-        column, varying = quoted(name), quoted(f"{own}varies {name}")
-        values.append(f"min({column}) as {quoted(own + name)}")
-        values.append(
-            f"not (min({column}) <=> max({column})) "
-            f"or count({column}) between 1 and count(*) - 1 as {varying}"
-        )
-        varies.append(f"bool_or({varying}) as {varying}")
+    columns = {quoted(name): quoted(f"{OWN}varies {name}") for name in others}
+    values = [f"min({name}) as {name}" for name in columns]
+    values += [
+        f"not (min({name}) <=> max({name})) or count({name}) between 1 and count(*) - 1 as {varies}"
+        for name, varies in columns.items()
+    ]
     each = run.groupBy(*(expr(quoted(name)) for name in keys)).agg(*map(expr, values))
-    changing = [f"{own}varies {name}" for name in others]
-    somewhere = each.agg(*map(expr, varies))
-    return (
-        each.drop(*changing)
-        .crossJoin(somewhere)
-        .selectExpr(
-            *map(quoted, keys),
-            *(
-                f"case when not {quoted(f'{own}varies {name}')} then {quoted(own + name)} end "
-                f"as {quoted(own + name)}"
-                for name in others
-            ),
-        )
+    somewhere = each.agg(*(expr(f"bool_or({name}) as {name}") for name in columns.values()))
+    constants = (
+        f"case when not r.{varies} then l.{name} end as {name}" for name, varies in columns.items()
     )
-
-
-def _same(left: Sequence[str], right: Sequence[str]) -> Any:
-    """Return the condition that columns are equal, where null equals null."""
-    from pyspark.sql.functions import expr  # noqa: PLC0415  (an extra)
-
-    pairs = zip(left, right, strict=True)
-    return expr(" and ".join(f"{quoted(one)} <=> {quoted(other)}" for one, other in pairs))
+    return _joined(each, somewhere, (), "cross").selectExpr(*map(quoted, keys), *constants)
