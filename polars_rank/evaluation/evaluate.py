@@ -9,7 +9,7 @@ import polars as pl
 from polars import selectors
 
 from polars_rank._docstrings import described_by
-from polars_rank._params import Names
+from polars_rank._params import Names, check_column
 from polars_rank._polars import source_of_rows
 from polars_rank.columns import RUN, Scores
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
@@ -150,8 +150,9 @@ def evaluate(
     per_query : The values behind the means. Its notes describe streams, Spark and large logs.
     summarize : Means with confidence intervals, and the number of undefined rankings.
     """
+    schema = schema_of(frame)
     evaluation = Evaluation.of(
-        schema_of(frame),
+        schema,
         listed(metrics),
         query=query,
         doc=doc,
@@ -169,6 +170,8 @@ def evaluate(
         **definitions,
     )
     evaluation.check_names(["queries"])
+    if weight is not None:
+        check_column("weight", weight, schema, "number")
     means = Means.of(evaluation)
     if getattr(source_of_rows(frame, []), "checks_ids", False):
         means = means._replace(checks_ids=False)

@@ -81,24 +81,24 @@ def small() -> Iterator[None]:
     del ENGINES["small"]
 
 
+#: Calls of all functions that engines support, except for `join_judgments`.
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], pl.DataFrame]] = {
     "evaluate": (lambda log: pr.evaluate(log, ["ap", "p@3"], align="common"), LOG),
     "per_query": (lambda log: pr.per_query(log, ["ap", "p@3"], by="run"), LOG),
     "rank": (pr.rank, LOG),
     "collapse": (lambda log: pr.collapse(log, doc="doc", how="first"), LOG),
     "fuse": (lambda log: pr.fuse(log, keep_runs=True), LOG),
-    "awrf": (lambda log: pr.catalog.awrf(log, 5, doc_groups=ITEMS), LOG),
-    "exclude_seen": (lambda log: pr.catalog.exclude_seen(log, LOG.head(9)), LOG),
-    "expected_exposure": (lambda log: pr.catalog.expected_exposure(log), LOG),
-    "exposure": (lambda log: pr.catalog.exposure(log, 3, click="label"), LOG),
-    "group_exposure": (
+    "catalog.awrf": (lambda log: pr.catalog.awrf(log, 5, doc_groups=ITEMS), LOG),
+    "catalog.exclude_seen": (lambda log: pr.catalog.exclude_seen(log, LOG.head(9)), LOG),
+    "catalog.expected_exposure": (lambda log: pr.catalog.expected_exposure(log), LOG),
+    "catalog.exposure": (lambda log: pr.catalog.exposure(log, 3, click="label"), LOG),
+    "catalog.group_exposure": (
         lambda log: pr.catalog.group_exposure(log, 3, doc_groups=ITEMS, target="relevant"),
         LOG,
     ),
-    "popularity": (lambda log: pr.catalog.popularity(log), LOG),
-    "summary": (lambda log: pr.catalog.summary(log, 3, items=ITEMS, doc_groups=ITEMS), LOG),
-    "summary of exposures": (pr.catalog.summary, pr.catalog.exposure(LOG, 3)),
-    "estimate": (
+    "catalog.popularity": (lambda log: pr.catalog.popularity(log), LOG),
+    "catalog.summary": (lambda log: pr.catalog.summary(log, 3, items=ITEMS, doc_groups=ITEMS), LOG),
+    "clicks.estimate": (
         lambda log: pr.clicks.estimate(
             log, "dcg@3", label="clicks", cluster="third", baseline="a", max_unshown=1
         ),
@@ -116,6 +116,12 @@ def test_results_do_not_depend_on_parts(name: str) -> None:
     assert_frame_equal(
         found, expected, check_row_order=False, check_dtypes=False, rel_tol=1e-12, abs_tol=1e-12
     )
+
+
+def test_a_summary_of_exposures() -> None:
+    exposures = pr.catalog.exposure(LOG, 3)
+    found = pr.catalog.summary(DataFrame(exposures)).rows
+    assert_frame_equal(found, pr.catalog.summary(exposures))
 
 
 def test_results_of_days_are_merged() -> None:
