@@ -141,8 +141,8 @@ def explain(
     metric
         Name of a metric, or a metric.
     conventions
-        What the metric itself does not define: a preset, a `Conventions`, or a dictionary of its
-        fields.
+        Metric definitions to use, such as "trec_eval", where the metric itself defines nothing. A
+        preset or its name, a `Conventions`, or a dictionary of its fields.
     **definitions
         Fields of `Conventions`, such as `ties="expected"`. They take precedence over `conventions`.
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import needs
 
-testing = needs.package("typer.testing", "cli")
+testing = needs.package("click.testing", "cli")
 
 from polars_rank.cli.commands import app  # noqa: E402
-from typer.main import get_command  # noqa: E402
-
-# Building all commands for each call would take longer than most calls.
-testing._get_command = cache(get_command)
 
 
 def invoke(*arguments: object, stdin: bytes | None = None, **options: Any) -> testing.Result:

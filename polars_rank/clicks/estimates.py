@@ -173,11 +173,13 @@ def estimate(
         The log, one row per document of a ranking, with the scores of the new ranker: a
         LazyFrame, a DataFrame, any other table with an Arrow C stream, or a Spark DataFrame.
     metrics
-        Metrics that are sums over documents: CG, DCG, precision, RBP, ARP, and with "snips" also
-        recall; by name, as metrics, or as expressions that are such sums.
+        Metrics that are sums over documents, such as "dcg@10". They are CG, DCG, precision, RBP,
+        ARP, and with "snips" also recall; by name, as metrics, or as expressions that are such
+        sums.
     normalize
-        "snips" (default) divides the weighted sums by the sum of the weights: the estimate is per
-        relevant document and has a lower variance. "ips" divides them by the number of rankings.
+        Divisor of the weighted sums: "snips" (default) divides them by the sum of the weights; the
+        estimate is per relevant document and has a lower variance. "ips" divides them by the number
+        of rankings.
     cluster
         Columns that identify the sampling unit if it is not the ranking; constant within a
         ranking. If rankings are sessions, the interval without `cluster` is for other sessions of

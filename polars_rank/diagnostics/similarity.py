@@ -128,10 +128,12 @@ def overlap(
         Without `b`: the run that the others are compared with.
     by
         Without `b`: columns that split the table.
-    query, doc
-        Columns of the query and the document; the query may be several columns.
+    query
+        Column of the query, or several columns that identify it.
+    doc
+        Column of the document.
     score
-        Column of the score, higher is better; "-distance" if lower is better; or an expression.
+        Column of the score, higher is better. "-distance" if lower is better; or an expression.
         Without `b`, each of several columns is a run with the name of its column.
     ties
         Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or

@@ -90,10 +90,13 @@ def pr_curve(
         label, as of a query without documents, do not count.
     rel
         Lowest relevant label. Default: 1.
-    query, doc
-        Columns of the query and the document; by default "query" and "doc" if they exist. They do
-        not change any number, since all rows count. With them, a `RankWarning` reports documents
-        that occur more than once in a ranking, and rankings with several runs.
+    query
+        Column of the query, or several columns that identify it. Default: "query" if it exists.
+        The query and the document do not change any number, since all rows count. With them, a
+        `RankWarning` reports documents that occur more than once in a ranking, and rankings with
+        several runs.
+    doc
+        Column of the document. Default: "doc" if it exists.
 
     Returns
     -------
@@ -203,7 +206,7 @@ def rank_curve(
     metrics
         Metrics without a cutoff, by name or as metrics: "ndcg", `pr.recall()`.
     ks
-        Cutoffs, such as `range(1, 21)`.
+        Cutoffs. For example, `range(1, 21)`.
     **options
         Options of `evaluate`, such as `run`, `by`, `ties` and `undefined`.
 

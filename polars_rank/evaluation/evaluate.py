@@ -66,8 +66,8 @@ def evaluate(
         table with Arrow's C stream, such as those of pyarrow, pandas and DuckDB; or a Spark
         DataFrame, classic or Connect.
     metrics
-        A name ("ndcg@10", "ap", "P_5", "ndcg(gain='exp2')@10"), a metric (`pr.ndcg(10)`), any
-        expression over the ranked table, or a sequence of these.
+        Metrics, such as "ndcg@10", "ap" or "ndcg(gain='exp2')@10". Also a metric such as
+        `pr.ndcg(10)`, any expression over the ranked table, or a sequence of these.
     query
         Column of the query, or several columns that identify it.
     doc
@@ -86,7 +86,7 @@ def evaluate(
     position
         Column of the position at which a document was shown, 1 first; replaces `score`.
     run
-        Column of the run: the system that made the ranking. Each run is a group. Default: "run" if
+        Column of the run, the system that made the ranking. Each run is a group. Default: "run" if
         the table has it. None: there is no such column. With several columns of scores, the name of
         the column that the result has for them.
     by
@@ -94,24 +94,26 @@ def evaluate(
         same `by`, `run` and `query`. The result has the column `run` after those of `by`, or where
         `by` names it.
     weight
-        Column of the weight of each query, such as its traffic: finite, not negative, one value
-        per ranking. Means are weighted; sums are sums of weighted values.
+        Column of the weight of each query, such as its traffic. Weights are finite and not
+        negative, and constant within a ranking. Means are weighted; sums are sums of weighted
+        values.
     align
-        For runs with different queries: "common" averages over the queries that all runs have,
-        "all" over the queries that any run has. Rankings outside the `query_set` are missing.
+        Queries to average over if runs have different queries: "common" are the queries that all
+        runs have, "all" those that any run has. Rankings outside the `query_set` are missing.
         Missing rankings count as undefined, their documents as 0, and their weight is the mean of
         `weight` for the query in the other runs. Needs a column of runs. Default: each run's own
         queries, with a `RankWarning` if the numbers of queries differ.
     items
-        Table with one row per document, such as the result of `pr.catalog.popularity`: the column
-        named by `doc`, and attributes that metrics read, which are joined. `RankWarning` gives the
-        number of retrieved documents without a row; `unknown` of a metric says what they count as.
+        Table with one row per document, and columns of attributes that metrics read. It needs the
+        column named by `doc`, by which it is joined. `pr.catalog.popularity` returns such a table.
+        `RankWarning` gives the number of retrieved documents without a row; `unknown` of a metric
+        says what they count as.
     history
         Table with one row per query and document that the user has seen before. It adds the column
         `seen` and, for an attribute such as `category`, the lists `history_category`.
     conventions
-        Metric definitions to use: a preset such as "trec_eval" or `pr.conventions.TREC_EVAL`, a
-        `Conventions`, or a dictionary of its fields, in which "base" may name a preset.
+        Metric definitions to use, such as "trec_eval". A preset or its name, a `Conventions`, or a
+        dictionary of its fields, in which "base" may name a preset.
     progress
         Show a progress bar on a terminal if the evaluation takes longer than two seconds (extra
         "cli").

@@ -116,10 +116,9 @@ def rank(
         Table with one row per query and document that the user has seen before. It adds the column
         `seen` and, for each attribute such as `category`, the lists `history_category`.
     conventions
-        Definitions to use: a preset such as "trec_eval" or `pr.conventions.TREC_EVAL`, a
-        `Conventions`, or a dictionary of its fields. The ranked table follows `ties`, `rel`,
-        `unjudged`, `duplicates`, `float32_scores` and `text_ids`; parameters and exceptions of
-        metrics do not affect it.
+        Metric definitions to use, such as "trec_eval". A preset or its name, a `Conventions`, or a
+        dictionary of its fields. The ranked table follows `ties`, `rel`, `unjudged`, `duplicates`,
+        `float32_scores` and `text_ids`; parameters and exceptions of metrics do not affect it.
     **definitions
         Fields of `Conventions`, such as `ties="input"`. They take precedence over `conventions`.
 

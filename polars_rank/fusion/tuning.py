@@ -141,17 +141,17 @@ def tune_fusion(
         Long table of at least two runs, with a row per run, query and document. A document without
         a score was judged, but not retrieved. A label counts for the document in all runs.
     metric
-        Metric to optimize: a name, a metric such as `pr.ndcg(10)`, or an expression. Higher is
-        better, except for metrics of which a lower mean is better.
+        Metric to optimize, such as "ndcg@10". A name, a metric such as `pr.ndcg(10)`, or an
+        expression. Higher is better, except for metrics of which a lower mean is better.
     candidates
-        What is tuned: one method of `fuse`, such as "sum(normalize='min_max')", whose weights of
-        the runs are tuned; or a list of methods, such as `["rrf(k=10)", "rrf(k=60)"]`. At most
-        1,000 candidates.
+        Method of `fuse` whose weights are tuned, such as "sum(normalize='min_max')", or several
+        methods to choose from. A list of methods is, for example, `["rrf(k=10)", "rrf(k=60)"]`. At
+        most 1,000 candidates.
     step
-        Step of the weights: a method without weights becomes one candidate for all weights of the
-        runs that are multiples of the step and have the sum 1. 0.1 is 11 candidates for two runs,
-        66 for three, and 286 for four. Default: 0.1 for one method; for a list of methods, weights
-        are not tuned.
+        Step of the weights of runs. A method without weights becomes one candidate for all weights
+        of the runs that are multiples of the step and have the sum 1. 0.1 is 11 candidates for two
+        runs, 66 for three, and 286 for four. Default: 0.1 for one method; for a list of methods,
+        weights are not tuned.
     curve
         Return the mean of each candidate over all queries instead. The highest of these means is
         too high: it is the mean of the candidate that fits these queries best, and other queries
@@ -168,9 +168,9 @@ def tune_fusion(
         Number of folds, 2 or more. A hash of the query decides which queries are in which fold, so
         the order of rows does not matter. Not used with `curve`.
     conventions
-        Metric definitions to use, as in `evaluate`. Undefined values must not be "null". They are
-        about the evaluation; the documents of a run with equal scores are ordered by id, as in
-        `fuse`.
+        Metric definitions to use, such as "trec_eval", as in `evaluate`. Undefined values must not
+        be "null". They are about the evaluation; the documents of a run with equal scores are
+        ordered by id, as in `fuse`.
     **definitions
         Fields of `Conventions`, such as `rel=2`. They take precedence over `conventions`.
 

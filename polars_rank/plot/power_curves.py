@@ -85,7 +85,7 @@ def power(
     cluster
         Columns that identify the sampling unit if it is not the query, e.g. user.
     power
-        Power that is drawn as a dashed line, between 1 - `confidence` and 1.
+        Power that is drawn as a dashed line. It is between 1 - `confidence` and 1.
     confidence
         1 - the significance level of the test, and confidence level of the bands.
     colors

@@ -71,14 +71,15 @@ def pr_curve(
     frame
         A log, or the table that `pr.pr_curve` returns.
     run
-        Column that identifies runs; None for one series. Default: "run", if the table has that
-        column.
+        Column of runs; None for one series. Default: "run", if the table has that column.
     by
         Columns of groups. Each group has its own curves, with names such as "DE · bm25".
     baseline
         The curve that is drawn first, in gray.
-    score, label
-        Names of the columns of a log.
+    score
+        Column of the score of a log, higher is better.
+    label
+        Column of the relevance label of a log.
     rel
         Lowest relevant label. Default: 1.
     colors

@@ -106,8 +106,7 @@ def report(
     log
         The log, one row per document of a ranking, as in `evaluate`.
     metrics
-        One or more metrics, by name or as metrics, as in `evaluate`, which are summarized by their
-        means over rankings. The first one determines the headline.
+        Metrics, such as "ndcg@10", as in `evaluate`. The first one determines the headline.
     run
         Column of runs; None for a log of one run. A log without the column "run" has one run.
     baseline
@@ -133,14 +132,14 @@ def report(
         to the other runs. A rule whose interval contains the threshold fails, unless a file of
         rules says otherwise.
     predicted_label
-        Column of labels predicted for all queries, such as by a language model, if the column of
-        labels has those of people for some. The means, comparisons, groups, slices and rules are
-        then estimates over all queries, from `predictions` as in `compare`, and the page has a
-        section with the agreement of both labels, and with what either would show alone. The
-        queries that people judged must be a random sample, and people must have judged all
-        documents that the metrics read. The metrics must be means over queries. Without a baseline,
-        runs are not compared. The page has no leaderboard and no charts by query, which have the
-        means of the queries that people judged.
+        Column of labels that a model predicted for all queries, in addition to labels of people.
+        The column of labels has those of people for some queries. The means, comparisons, groups,
+        slices and rules are then estimates over all queries, from `predictions` as in `compare`,
+        and the page has a section with the agreement of both labels, and with what either would
+        show alone. The queries that people judged must be a random sample, and people must have
+        judged all documents that the metrics read. The metrics must be means over queries. Without
+        a baseline, runs are not compared. The page has no leaderboard and no charts by query, which
+        have the means of the queries that people judged.
     path
         The file to write.
     overwrite
@@ -153,7 +152,7 @@ def report(
         document. A column of addresses, such as "https://example.org/items/7", makes the ids of
         documents links.
     conventions
-        Metric definitions to use, as in `evaluate`.
+        Metric definitions to use, such as "trec_eval", as in `evaluate`.
     columns
         Columns of other roles: a mapping with the keys "query", "doc", "score", "label" and
         "position", such as `{"query": "qid", "doc": "item"}`. They are those of `evaluate`, with

@@ -158,8 +158,9 @@ def leaderboard(
         Per-query values of several runs, as `per_query` returns them. Or the result of `moments`
         without `baseline`, or of `merge`.
     metrics
-        Names of columns, or metrics such as `pr.ndcg(10)`. Default: all columns of floats. The run
-        with the highest mean is first, or the lowest for a metric of which lower is better.
+        Metrics, such as "ndcg@10". Names of columns, or metrics such as `pr.ndcg(10)`. Default: all
+        columns of floats. The run with the highest mean is first, or the lowest for a metric of
+        which lower is better.
     run
         Column of runs.
     query

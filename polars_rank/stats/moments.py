@@ -75,7 +75,8 @@ def moments(
         Per-query values, as `per_query` returns them: one row per ranking, one column per metric.
         Also a Spark DataFrame.
     metrics
-        Names of columns, or metrics such as `pr.ndcg(10)`. Default: all columns of floats.
+        Metrics, such as "ndcg@10". Names of columns, or metrics such as `pr.ndcg(10)`. Default: all
+        columns of floats.
     baseline
         The run that the others will be compared with. Default: any pair of runs can be compared
         later.

@@ -178,7 +178,8 @@ def summarize(
         Per-query values, as `per_query` returns them: one row per ranking, one column per metric.
         Or the result of `moments` or `merge`.
     metrics
-        Names of columns, or metrics such as `pr.ndcg(10)`. Default: all columns of floats.
+        Metrics, such as "ndcg@10". Names of columns, or metrics such as `pr.ndcg(10)`. Default: all
+        columns of floats.
     run
         Column of runs, each of which is summarized. A table without the column "run" has one run.
     query
@@ -200,8 +201,8 @@ def summarize(
     confidence
         Confidence level, between 0 and 1.
     repeated
-        Whether the means will be computed again as new queries arrive. The intervals are then
-        wider, and all of them together contain the true mean with probability `confidence`.
+        Whether to allow for repeated estimates as new queries arrive. The intervals are then wider,
+        and all of them together contain the true mean with probability `confidence`.
     details
         Whether to add columns such as the standard error and the method of the interval.
 
