@@ -53,7 +53,7 @@ class Call:
                 empty = text == "" and each.name in ("doc", "run")
                 value = text if read is None else None if empty else read.read(each.name, text)
                 self.given[each.name] = value
-        output = self.given.get("output")
+        output: Any = self.given.get("output")
         if command.writes == "parquet":
             writing.require_parquet(output)
         sources.refuse_to_replace(output, self.files)
@@ -226,7 +226,7 @@ class Call:
             self.copies["qrels"], **self.arguments("scan_judgments")
         )
         joined: pl.LazyFrame = public("join_judgments")(
-            log.cast(dict.fromkeys(ids, pl.String)), judgments.rename(names),  # type: ignore[arg-type]
+            log.cast(dict.fromkeys(ids, pl.String)), judgments.rename(names),
             run=self._run_of_rows, by=[*by], query=names["query"], doc=doc,
             score=self.given.get("position") or self.scores[0].removeprefix("-"),
             label=names["label"],
@@ -350,7 +350,7 @@ class Call:
     def _evaluated(
         self, metrics: Sequence[str], run: str | None, by: Sequence[str], kept: Iterable[str]
     ) -> tuple[pl.LazyFrame, dict[str, Any]]:
-        """Return the per-query values of a log, and those of predicted labels, if there are some."""
+        """Return the per-query values of a log, and those of predicted labels, if any."""
         groups = [*([] if run is None else [run]), *by]
         log = self.scan(groups if len(self.scores) == 1 else by)
         keys = {*groups, *self.query}

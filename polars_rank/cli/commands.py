@@ -37,6 +37,13 @@ _EXIT_CODES = (
 )
 
 
+#: Options of commands that write a table, a Parquet file, another file, or a folder.
+_OUTPUTS = {
+    "table": ("format", "keep_formulas", "wide", "overwrite"),
+    **dict.fromkeys(("parquet", "file", "folder"), ("overwrite",)),
+}
+
+
 class Command(NamedTuple):
     """A public function as a command, what it reads, and what it writes."""
 
@@ -71,50 +78,43 @@ class Command(NamedTuple):
         parameters = parameters_of(self.function)
         return self.reads != "runs" or bool({"metric", "metrics"} & {*parameters})
 
-    def options(self) -> Iterator[click.Parameter]:
-        """Yield the options of the command, some of which may have the same name."""
-        first = [next(iter(parameters_of(self.function)), "")] if self.reads else []
-        for each in of_function(self.function):
-            if each.name not in first:
-                yield each
-        inputs = ("per_query",) if self.reads == "values" else ()
-        for name in (*self.also, *inputs):
-            unread = {next(iter(parameters_of(name))), "keep"}
-            yield from (each for each in of_function(name) if each.name not in unread)
-        if self.reads == "values":
-            yield own("values")
-            if "predictions" in parameters_of(self.function) or self.also:
-                yield from (
-                    each for each in of_function("report") if each.name == "predicted_label"
-                )
-        if self.reads not in ("", "tables"):
-            yield from map(own, ("qrels", "input_format", "missing_columns", "extra_columns"))
-            of_files = {"layout", "memory", "fractional", "negative"}
-            for name in ("scan_log", "scan_judgments"):
-                yield from (each for each in of_function(name) if each.name in of_files)
-        if self.reads not in ("", "tables") or self.writes == "parquet":
-            yield own("progress")
-        yield from map(own, ("engine", "master", "remote") if self.spark else ())
-        if self.writes == "table":
-            yield from map(own, ("format", "keep_formulas", "wide"))
-        if self.writes != "folder":
-            yield own("output", required=self.writes != "table")
-        yield own("overwrite")
-
     def parameters(self) -> list[click.Parameter]:
         """Return the arguments, and the options in the order of their panels."""
-        special = [own(each) if isinstance(each, str) else each for each in self.own]
-        known = {str(each.name): each for each in special}
-        for each in self.options():
+        known: dict[str, Any] = {}
+        for each in self.own:
+            option = own(each) if isinstance(each, str) else each
+            known[str(option.name)] = option
+        for each in self._options():
             if each.name not in self.without:
                 known.setdefault(str(each.name), each)
-        if "progress" in known:
-            known["progress"] = own("progress")  # for scans, too
         if "metric" in known:
             known.pop("metrics", None)
         if self.reads:
             known["logs"] = click.Argument(["logs"], nargs=-1, metavar="LOG...")
         return sorted(known.values(), key=_place)
+
+    def _options(self) -> Iterator[Option]:
+        """Yield the options of the command, some of which may have the same name."""
+        is_log = self.reads not in ("", "tables")
+        if is_log or self.writes == "parquet":
+            yield own("progress")
+        yield from _of(self.function, skip_first=bool(self.reads))
+        for name in (*self.also, *(("per_query",) if self.reads == "values" else ())):
+            yield from (each for each in _of(name, skip_first=True) if each.name != "keep")
+        if self.reads == "values":
+            yield own("values")
+            if self.also or "predictions" in parameters_of(self.function):
+                yield from (each for each in _of("report") if each.name == "predicted_label")
+        if is_log:
+            yield from map(own, ("qrels", "input_format", "missing_columns", "extra_columns"))
+            files = {"layout", "memory", "fractional", "negative"}
+            readers = (*_of("scan_log"), *_of("scan_judgments"))
+            yield from (each for each in readers if each.name in files)
+        yield from map(own, _OUTPUTS[self.writes])
+        if self.spark:
+            yield from map(own, ("engine", "master", "remote"))
+        if self.writes != "folder":
+            yield own("output", required=self.writes != "table")
 
     def run(self, call: Call) -> None:
         """Run the command."""
@@ -133,6 +133,11 @@ class Command(NamedTuple):
             rows = call.rows()
             result = call.call(rows, **({} if call.on_spark else call.baseline(schema_of(rows))))
         call.put(result)
+
+
+def _of(function: str, *, skip_first: bool = False) -> list[Option]:
+    """Return the options of a function, without the table that it reads if it comes first."""
+    return [*of_function(function)][skip_first:]
 
 
 def _place(parameter: click.Parameter) -> int:
@@ -393,7 +398,7 @@ class Group(click.Group):
             self.commands[name] = Leaf(name, rows[name])
         return self.commands.get(name)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the first line about each command, by panel."""
         for panel, rows in self.panels.items():
             with formatter.section(panel):

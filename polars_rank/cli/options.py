@@ -297,15 +297,22 @@ def make(
     shown = isinstance(default, (int, float, str)) and not isinstance(default, bool)
     text = f"{help}{choices}" + (f" [default: {default}]" if shown and default != "" else "")
     declared = [*([_SHORT[name]] if name in _SHORT else []), flag]
-    complete = kind.complete
     option = Option(
         [f"{flag}/--no-{flag[2:]}" if kind is _FLAG else each for each in declared] + [name],
         help=text, metavar=kind.metavar or None, multiple=kind.several, type=kind.type,
-        required=required, default=None,
-        shell_complete=complete and (lambda ctx, _, incomplete: complete(ctx, incomplete)),
+        required=required, default=None, shell_complete=_completion(kind.complete),
     )  # fmt: skip
     option.kind, option.panel, option.is_on = kind, panel, default is True
     return option
+
+
+def _completion(complete: Callable[[click.Context, str], list[str]] | None) -> Any:
+    """Return a function that completes the text of an option, as Click calls it."""
+
+    def completed(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+        return [] if complete is None else complete(ctx, incomplete)
+
+    return None if complete is None else completed
 
 
 @cache

@@ -153,10 +153,9 @@ def _important(
 def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
     """Return the first columns that fit, with text that is shortened; details are hidden first."""
     results, shown = _results(), [*columns]
-    details = [each for each in columns if each.name in results and results[each.name].is_detail]
-    others = [
-        each for each in columns[2:] if each not in details and each.name not in _NEVER_HIDDEN
-    ]
+    hideable = [each for each in columns[2:] if each.name not in _NEVER_HIDDEN]
+    details = [each for each in hideable if each.name in results and results[each.name].is_detail]
+    others = [each for each in hideable if each not in details]
     for each in details[::-1]:
         if _width(shown) > width:
             shown.remove(each)
@@ -237,10 +236,10 @@ def _folded(columns: Sequence[_Column], width: int) -> str:
     console = Console(width=width, highlight=False)
     drawn = Table(box=box.SIMPLE_HEAD)
     for column in columns:
-        justify = "right" if column.is_number else "left"
         drawn.add_column(
-            Text(column.name), justify=justify, overflow="fold", min_width=column.min_width
-        )
+            Text(column.name), justify="right" if column.is_number else "left", overflow="fold",
+            min_width=column.min_width,
+        )  # fmt: skip
     for row in _rows(columns):
         drawn.add_row(*map(Text, row))
     with console.capture() as capture:

@@ -17,6 +17,7 @@ from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.cli.writing import choose, put_text
 from polars_rank.conventions import Definitions
 from polars_rank.errors import hint
+from polars_rank.frames.tables import schema_of
 from polars_rank.io.outputs import new_file
 
 if TYPE_CHECKING:
@@ -152,7 +153,9 @@ def report(call: Call) -> None:
     rules, undecided = _rules(call) if {"rule", "rules"} & {*given} else (None, None)
     rows = call.scan()
     roles = ("query", "doc", "score", "label", "position")
-    options = call.all_arguments("report", **{**call.arguments("report"), **call.baseline(rows)})
+    options = call.all_arguments(
+        "report", **{**call.arguments("report"), **call.baseline(schema_of(rows))}
+    )
     options |= {
         "rules": rules, "undecided": undecided, "path": output,
         "columns": {name: given[name] for name in roles if name in given},
