@@ -81,9 +81,9 @@ class Command(NamedTuple):
     def parameters(self) -> list[click.Parameter]:
         """Return the arguments, and the options in the order of their panels."""
         known: dict[str, Any] = {}
-        for each in self.own:
-            option = own(each) if isinstance(each, str) else each
-            known[str(option.name)] = option
+        for special in self.own:
+            option: Any = own(special) if isinstance(special, str) else special
+            known[option.name] = option
         for each in self._options():
             if each.name not in self.without:
                 known.setdefault(str(each.name), each)
@@ -434,9 +434,11 @@ class Program(Group):
         try:
             with printing():  # the help, or the version
                 code = super().main(*args, **options)
-        except BrokenPipeError:
-            discard_output()
-            code = BROKEN_PIPE
+        except SystemExit as end:  # Click exits with 1 if a pipe is closed
+            code = end.code
+            if code == 1:
+                discard_output()
+                code = BROKEN_PIPE
         except RankError as error:  # invalid options in a file, or standard output is closed
             say(f"Error: {error}")
             code = MISUSED

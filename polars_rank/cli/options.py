@@ -266,7 +266,7 @@ def kind_of(name: str, annotation: Any) -> Kind:
     if str in elements:
         return Kind("NAMES|INTEGER" if int in types else "NAMES", _number_or_names, several=True)
     if int in elements:
-        return Kind("INTEGERS", _integers if int in types else _cutoffs, several=True)
+        return Kind("INTEGERS|RANGE", _integers if int in types else _cutoffs, several=True)
     known = [kind for each, kind in _BY_TYPE.items() if each in types]
     return known[0] if known else Kind("JSON", _json)
 
@@ -300,7 +300,8 @@ def make(
     option = Option(
         [f"{flag}/--no-{flag[2:]}" if kind is _FLAG else each for each in declared] + [name],
         help=text, metavar=kind.metavar or None, multiple=kind.several, type=kind.type,
-        required=required, default=None, shell_complete=_completion(kind.complete),
+        required=required, shell_complete=_completion(kind.complete),
+        **({"default": None} if kind is _FLAG else {}),  # neither on nor off
     )  # fmt: skip
     option.kind, option.panel, option.is_on = kind, panel, default is True
     return option

@@ -64,7 +64,7 @@ def metrics(call: Call) -> None:
         range_ = pl.format("[{}, {}]", low.fill_null("-inf"), high.fill_null("inf"))
         others = pl.col("aliases").list.join("; ")
         table = table.select("metric", "parameters", range_.alias("range"), "definition", others)
-    call.put(table, folded=True)
+    call.put(table, folded=True, paged=True)
 
 
 def check(call: Call) -> None:

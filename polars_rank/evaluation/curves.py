@@ -206,7 +206,7 @@ def rank_curve(
     metrics
         Metrics without a cutoff, by name or as metrics: "ndcg", `pr.recall()`.
     ks
-        Cutoffs. For example, `range(1, 21)`.
+        Cutoffs of the metrics. For example, `range(1, 21)`.
     **options
         Options of `evaluate`, such as `run`, `by`, `ties` and `undefined`.
 

@@ -77,8 +77,8 @@ def at_k(
         Metric, without its cutoff, such as "ndcg" (default for a log) or `pr.recall()`. For a
         table, one of its columns.
     ks
-        Cutoffs. Default: 1 to 20 for a log, all cutoffs of a table. For a log, cutoffs beyond the
-        longest ranking are omitted.
+        Cutoffs of the metric. Default: 1 to 20 for a log, all cutoffs of a table. For a log,
+        cutoffs beyond the longest ranking are omitted.
     baseline
         The run that is drawn first, in gray.
     confidence

@@ -87,7 +87,7 @@ def power(
     power
         Power that is drawn as a dashed line. It is between 1 - `confidence` and 1.
     confidence
-        1 - the significance level of the test, and confidence level of the bands.
+        Confidence level of the bands. The significance level of the test is 1 - `confidence`.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.
 

@@ -79,7 +79,7 @@ def test_piped_tables_have_aligned_columns(log: Path) -> None:
 @pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
 def test_per_query_to_a_file(log: Path, tmp_path: Path, ending: str) -> None:
     output = tmp_path / f"lists.{ending}"
-    code, out, _ = run("evaluate", log, "-m", "ap p@5", "--by", "run", "--per-query", "-o", output)
+    code, out, _ = run("per-query", log, "-m", "ap p@5", "--by", "run", "-o", output)
     expected = pr.per_query(pl.read_parquet(log), ["ap", "p@5"], by="run")
     assert (code, out) == (0, "")
     actual = getattr(pl, f"read_{ending}")(output)
@@ -127,7 +127,7 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
     ("arguments", "message"),
     [
         (["evaluate", "LOG", "--metrics", "ndgc@10"], "Did you mean 'ndcg'"),
-        (["evaluate", "LOG"], "`--metrics` is empty"),
+        (["evaluate", "LOG"], "Missing option '--metrics'"),
         (["evaluate", "LOG", "--metrics", "ap", "--run", ""], "more than once in a ranking"),
         (["evaluate", "LOG", "--metrics", "ap", "--by", "runs"], "Did you mean 'run'"),
         (["evaluate", "LOG", "--metrics", "ap", "--label", "country"], "must be numeric"),
@@ -139,9 +139,10 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
         (["evaluate", "LOG", "-m", "ap", "--undefined", "two"], "`--undefined` must be one of"),
         (["evaluate", "LOG", "-m", "ap", "--undefined", "ndgc=one"], "Did you mean"),
         (["evaluate", "LOG", "-m", "ap", "--lable", "x"], "--label"),
-        (["curve", "LOG", "-m", "ndcg@10"], "`--metrics` must be metrics without"),
-        (["curve", "LOG", "-m", "ndcg", "--ks", "ten"], "`--ks` must be whole numbers"),
-        (["curve", "LOG", "-m", "ndcg", "--kind", "pr"], "--metrics needs --kind rank"),
+        (["rank-curve", "LOG", "-m", "ndcg@10", "--ks", "5"], "`--metrics` must be metrics without"),
+        (["rank-curve", "LOG", "-m", "ndcg", "--ks", "ten"], "`--ks` must be whole numbers"),
+        (["rank-curve", "LOG", "-m", "ndcg"], "Missing option '--ks'"),
+        (["pr-curve", "LOG", "-m", "ndcg"], "No such option '-m'"),
         (["explain", "ndgc"], "Did you mean 'ndcg'"),
         (["explain", "ndcg", "LOG"], "name the conventions to compare with: --versus"),
         (["explain", "ndcg", "--format", "json"], "--format needs a LOG"),
@@ -151,7 +152,7 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
             ["evaluate", "LOG", "--metrics", "ap", "--by", "run", "-o", "no/a.csv"],
             "directory 'no' does not exist",
         ),
-        (["convert", "-o", "out.parquet"], "give a RUN, --qrels, or both"),
+        (["convert", "-o", "out.parquet"], "give a LOG, --qrels, or both"),
         (["generate", "out.parquet", "--queries", "-1"], "`--queries` must be"),
         (["generate", "out.parquet", "--runs", "-3"], "`--runs` must be a positive integer"),
         (["evaluate", "", "-m", "ap"], "an argument is empty; name a file"),
@@ -162,11 +163,7 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
         (["evaluate", "LOG", "-m", "ap", "--by="], "--by is empty; give it a value, or omit it"),
         (["frobnicate"], "frobnicate"),
         (["evaluate", "LOG", "-m", "ap", "--doc", "docs"], "Did you mean 'doc'"),
-        (["evaluate", "LOG", "-m", "ap", "--keep", "country"], "--keep needs --per-query"),
-        (
-            ["evaluate", "LOG", "-m", "ap", "--per-query", "--align", "all"],
-            "--align applies to means; omit it or --per-query",
-        ),
+        (["movers", "LOG", "-m", "ap rr", "--baseline", "a"], "`--metric` must be one metric"),
         (
             ["estimate", "LOG", "-m", "dcg", "--max-unshown", "2"],
             "`--max-unshown` must be a number from 0",
@@ -175,7 +172,7 @@ def test_names_of_metrics_are_split_outside_brackets(texts: list[str], names: li
         (["estimate", "LOG", "-m", "ap"], "with `--normalize` 'snips', use"),
         (
             ["evaluate", "LOG", "-m", "ap", "--by", "run query"],
-            "--by names 'query', a column of the query; for a row per query, use --per-query",
+            "column 'query' is used for two parameters",
         ),
         (
             ["evaluate", "LOG", "-m", "ap", "--by", "run", "-o", "out.xlsx"],
@@ -332,7 +329,7 @@ def test_a_warning_is_one_line(log: Path, monkeypatch: pytest.MonkeyPatch) -> No
         warnings.warn("part of it", pr.errors.RankWarning)
         return pr.evaluate(*arguments, **options)
 
-    monkeypatch.setattr("polars_rank.cli.evaluating.evaluation.evaluate", evaluate)
+    monkeypatch.setattr("polars_rank.cli.calls.public", lambda _: evaluate)
     code, out, err = run("evaluate", log, "-m", "rr", "--by", "run")
     assert (code, err) == (0, "Warning: part of it\n")
     assert out.startswith("run ")
@@ -412,11 +409,10 @@ def test_undefined_values_of_each_query(tmp_path: Path) -> None:
     frame = pl.DataFrame({"query": [1, 2], "doc": [1, 1], "score": [1.0, 1.0], "label": [0, 1]})
     frame.write_parquet(tmp_path / "log.parquet")
     arguments = [
-        "evaluate",
+        "per-query",
         tmp_path / "log.parquet",
         "-m",
         "rr",
-        "--per-query",
         "--format",
         "json",
     ]
@@ -522,10 +518,8 @@ def test_positions_scores_weights_and_runs_of_other_queries(tmp_path: Path) -> N
     frame.filter(run="A").drop("run").write_parquet(tmp_path / "log.parquet")
     assert actual("--score", "score other") == [1, (1 / 2 + 1) / 2]
     assert actual("--label", "place label") == [1, 1]  # all places are 1 or more
-    assert actual("--label", "place label", "--per-query") == [1, 1, 1, 1]
-    assert actual("--per-query", "--keep", "traffic") == [1, 1]
-    _, out, _ = run("evaluate", tmp_path / "log.parquet", "-m", "rr", "--per-query", "--keep",
-                    "traffic", "--format", "csv")  # fmt: skip
+    _, out, _ = run("per-query", tmp_path / "log.parquet", "-m", "rr", "--keep", "traffic",
+                    "--format", "csv")  # fmt: skip
     assert out.splitlines() == ["query,traffic,rr", "1,3,1.0", "2,1,1.0"]
 
 
@@ -613,8 +607,7 @@ def test_tune_fusion(tmp_path: Path) -> None:
     for options, message in (
         (["--candidates", "x"], "`--candidates`: `method` must be one of 'rrf'"),
         (["--step", "0.3"], "`--step` must divide 1"),
-        (["-m", "ap"], "tune-fusion needs one metric; found 2"),
-        (["--run", ""], "tune-fusion needs the column of the run"),
+        (["--run", ""], "`--run` must be the name of a column; found None"),
         (["--run", "model"], "column 'model' (`--run`) not found"),
     ):
         code, _, err = run(*arguments, *options)
@@ -655,7 +648,7 @@ def test_version() -> None:
     assert out[0].isdigit()
 
 
-@pytest.mark.parametrize("package", ["typer", "rich"])
+@pytest.mark.parametrize("package", ["click", "rich"])
 def test_without_the_extra(tmp_path: Path, package: str) -> None:
     (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})")
     process = start("--version", env={**os.environ, "PYTHONPATH": str(tmp_path)})
@@ -683,9 +676,8 @@ def test_signals(large_log: Path, tmp_path: Path, layout: str, sent: str) -> Non
     spill, output = tmp_path / "spill", tmp_path / "lists.parquet"
     spill.mkdir()
     process = start(
-        "evaluate",
+        "per-query",
         large_log,
-        "--per-query",
         "--by",
         "run",
         "-o",

@@ -31,7 +31,7 @@ IDS = ["a|b", "x\ty\x1b[31m", "文書", LONG, "[bold]id[/bold]", "\\sum_{i}^2 & 
 LOG = pl.DataFrame(
     {"query": IDS, "doc": 1, "score": 1.0, "label": [1, 0, 1, 1, 1, 1]}
 ).with_columns(run=pl.lit("bm25"))
-LISTS = ["evaluate", "log.parquet", "-m", "rr p@1", "--per-query", "--run", ""]
+LISTS = ["per-query", "log.parquet", "-m", "rr p@1", "--run", ""]
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_infinite_numbers_are_not_null(here: Path) -> None:
     assert json.loads(Path("out.json").read_text()) == rows
     assert [json.loads(line) for line in Path("out.ndjson").read_text().splitlines()] == rows
     assert pl.read_csv("out.csv")["x"].to_list() == [-math.inf, None, 0.5]
-    lists = ["evaluate", "log.parquet", "-m", "rr", "--per-query", "--format", "json"]
+    lists = ["per-query", "log.parquet", "-m", "rr", "--format", "json"]
     lists += ["--undefined", "null"]
     assert [row["rr"] for row in json.loads(run(*lists)[1])].count(None) == 1
 
@@ -159,7 +159,7 @@ def test_relative_intervals_of_a_margin_in_percent() -> None:
     })  # fmt: skip
     comparison = pr.compare(values, baseline="old", margin="2%")
     low, high = comparison.select("relative_low", "relative_high").row(0)
-    head, row = printing.plain(comparison).splitlines()
+    head, row = printing.plain(comparison, wide=True).splitlines()
     assert "relative [low, high]" in head
     assert f"[{low:+.1%}, {high:+.1%}]" in row
 
@@ -167,7 +167,7 @@ def test_relative_intervals_of_a_margin_in_percent() -> None:
 def test_counts_among_verdicts_have_no_decimals() -> None:
     rules = ["queries >= 30", "ap >= 0.3", "ap >= 0.9"]
     table = pl.DataFrame({"rule": rules, "value": [400.0, 0.5, None], "verdict": "pass"})
-    assert [line.split()[3:-1] for line in printing.plain(table).splitlines()[1:]] == [
+    assert [line.split()[3:-1] for line in printing.plain(table, wide=True).splitlines()[1:]] == [
         ["400"], ["0.5000"], []
     ]  # fmt: skip
 
@@ -340,8 +340,8 @@ def test_a_pipe_that_is_closed_early(here: Path, form: str) -> None:
     many = pl.DataFrame({"query": query}).with_columns(doc=1, score=1.0, label=1)
     many.write_parquet("many.parquet")
     started = subprocess.Popen(
-        [sys.executable, "-m", "polars_rank.cli", "evaluate", "many.parquet", "-m", "rr",
-         "--per-query", "--format", form],
+        [sys.executable, "-m", "polars_rank.cli", "per-query", "many.parquet", "-m", "rr",
+         "--format", form],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL),
     )  # fmt: skip
@@ -379,7 +379,7 @@ def test_internal_errors_are_reported_as_such(here: Path, monkeypatch: pytest.Mo
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr("polars_rank.cli.evaluating.evaluation.evaluate", fail)
+    monkeypatch.setattr("polars_rank.cli.calls.public", lambda _: fail)
     code, out, err = run("evaluate", "log.parquet", "-m", "rr")
     assert (code, out) == (70, "")
     assert err == (
@@ -456,10 +456,10 @@ def completed(environment: dict[str, str]) -> str:
 
 
 def test_completion(here: Path) -> None:
-    """Of typer, for four shells; what is completed is from the library."""
-    for shell in ("bash", "zsh", "fish", "powershell"):
-        assert "polars-rank" in completed({"_POLARS_RANK_COMPLETE": f"source_{shell}"})
-    line = {"_POLARS_RANK_COMPLETE": "complete_bash", "COMP_CWORD": "3"}
+    """For three shells; what is completed is from the library."""
+    for shell in ("bash", "zsh", "fish"):
+        assert "polars-rank" in completed({"_POLARS_RANK_COMPLETE": f"{shell}_source"})
+    line = {"_POLARS_RANK_COMPLETE": "bash_complete", "COMP_CWORD": "3"}
     pl.concat([LOG, LOG.with_columns(run=pl.lit("best"))]).write_parquet("log.parquet")
     LOG.write_csv("log.csv")
     for words, actual in {
@@ -467,7 +467,7 @@ def test_completion(here: Path) -> None:
         "polars-rank evaluate --conventions light": "lightgbm",
         "polars-rank evaluate --ties wor": "worst",
     }.items():
-        assert actual in completed({**line, "COMP_WORDS": words}).split()
+        assert f"plain,{actual}" in completed({**line, "COMP_WORDS": words}).split()
     # Columns and runs of the log that the command line names.
     line["COMP_CWORD"] = "4"
     for words, actual in {
@@ -476,7 +476,8 @@ def test_completion(here: Path) -> None:
         "polars-rank compare log.parquet --baseline b": ["best", "bm25"],
         "polars-rank compare none.parquet --baseline b": [],
     }.items():
-        assert completed({**line, "COMP_WORDS": words}).split() == actual
+        found = completed({**line, "COMP_WORDS": words}).split()
+        assert found == [f"plain,{name}" for name in actual]
 
 
 def test_exit_codes_are_those_of_the_help() -> None:

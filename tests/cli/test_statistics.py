@@ -206,8 +206,7 @@ def test_groups_and_conventions_of_a_log(log: Path) -> None:
 def test_a_table_names_its_conventions(log: Path, tmp_path: Path, ending: str) -> None:
     table = tmp_path / f"values.{ending}"
     code, _, err = run(
-        "evaluate", log, "-m", "ndcg@3", "--by", "run", "--conventions", "lightgbm",
-        "--per-query", "-o", table,
+        "per-query", log, "-m", "ndcg@3", "--by", "run", "--conventions", "lightgbm", "-o", table,
     )  # fmt: skip
     assert code == 0, err
     means = pr.evaluate(pl.read_parquet(log), "ndcg@3", by="run", conventions="lightgbm")

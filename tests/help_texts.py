@@ -72,7 +72,7 @@ def _sentence(function: str, parameter: str, text: str, options: set[str]) -> st
         name = found[1]
         return f"--{name.replace('_', '-')}" if name in options else name
 
-    return re.sub(r"`([^`]+)`", option, sentence).rstrip(".") + "."
+    return re.sub(r"`+([^`]+)`+", option, sentence).rstrip(".") + "."
 
 
 def written() -> str:
