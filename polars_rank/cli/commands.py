@@ -37,10 +37,10 @@ _EXIT_CODES = (
 )
 
 
-#: Options of commands that write a table, a Parquet file, another file, or a folder.
+#: Options of commands that write a table, a Parquet file, another file, a page, or a folder.
 _OUTPUTS = {
     "table": ("format", "keep_formulas", "wide", "overwrite"),
-    **dict.fromkeys(("parquet", "file", "folder"), ("overwrite",)),
+    **dict.fromkeys(("parquet", "file", "page", "folder"), ("overwrite",)),
 }
 
 
@@ -53,7 +53,7 @@ class Command(NamedTuple):
     examples: tuple[str, ...]
     #: The help, if it is not the first line of the docstring.
     about: str = ""
-    writes: Literal["table", "parquet", "file", "folder"] = "table"
+    writes: Literal["table", "parquet", "file", "page", "folder"] = "table"
     #: Functions whose parameters are options, too.
     also: tuple[str, ...] = ()
     #: Parameters that are not options.
@@ -114,7 +114,7 @@ class Command(NamedTuple):
         if self.spark:
             yield from map(own, ("engine", "master", "remote"))
         if self.writes != "folder":
-            yield own("output", required=self.writes != "table")
+            yield own("output", required=self.writes in ("parquet", "file"))
 
     def run(self, call: Call) -> None:
         """Run the command."""
@@ -266,7 +266,7 @@ FILES: Mapping[str, Command] = {
 }  # fmt: skip
 REPORTS: Mapping[str, Command] = {
     "report": Command(
-        "report", "log", ("log.parquet -m ap --baseline bm25 --slices country",), writes="file",
+        "report", "log", ("log.parquet -m ap --baseline bm25 --slices country",), writes="page",
         also=("evaluate",), without=("path", "columns", "align", "items", "history"),
         own=("rule", "rules"), runs="special:report",
     ),

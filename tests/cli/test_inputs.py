@@ -291,21 +291,6 @@ def test_conventions_of_a_file(here: Path) -> None:
     )
 
 
-def test_undefined_values_of_one_metric(tmp_path: Path) -> None:
-    frame = pl.DataFrame({"query": [1, 2], "doc": 1, "score": 1.0, "label": [0, 1]})
-    frame.write_parquet(tmp_path / "log.parquet")
-    arguments = ["evaluate", tmp_path / "log.parquet", "-m", "rr ap", "--format", "json"]
-    _, out, _ = run(*arguments, "--undefined", "one", "--undefined", "ap=skip")
-    assert json.loads(out) == [{"queries": 2, "rr": 1.0, "ap": 1.0}]
-    _, out, _ = run(*arguments, "--undefined", "ap=one")
-    assert json.loads(out) == [{"queries": 2, "rr": 0.5, "ap": 1.0}]
-    arguments[3] = "ap@1 ap"
-    _, out, _ = run(*arguments, "--undefined", "ap@1=one")
-    assert json.loads(out) == [{"queries": 2, "ap@1": 1.0, "ap": 0.5}]
-    code, _, errors = run(*arguments, "--undefined", "rr=one")
-    assert code == 2 and "metric 'rr' (`--undefined`) is not evaluated" in errors
-
-
 class Ranges(SimpleHTTPRequestHandler):
     """A server of files that, as those of object stores, answers for parts of them."""
 

@@ -28,22 +28,6 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_curves(log: Path) -> None:
-    frame = pl.read_parquet(log)
-    _, out, _ = run(
-        "rank-curve", log, "-m", "ndcg recall", "--ks", "1-4", "--by", "run", "--format", "csv"
-    )
-    expected = pr.rank_curve(frame, ["ndcg", "recall"], range(1, 5), by="run")
-    assert_frame_equal(pl.read_csv(out.encode()), expected, check_dtypes=False)
-    _, out, _ = run("rank-curve", log, "-m", "ndcg", "--ks", "1, 10", "--by", "run", "--ties", "best",
-                    "--format", "csv")  # fmt: skip
-    expected = pr.rank_curve(frame, "ndcg", [1, 10], by="run", ties="best")
-    assert_frame_equal(pl.read_csv(out.encode()), expected, check_dtypes=False)
-    _, out, _ = run("pr-curve", log, "--rel", 2, "--format", "csv")
-    expected = pr.pr_curve(frame, rel=2)
-    assert_frame_equal(pl.read_csv(out.encode()), expected, check_dtypes=False)
-
-
 def test_explain(log: Path, tmp_path: Path) -> None:
     code, out, _ = run("explain", "ndcg@10", "--conventions", "lightgbm")
     assert (code, out) == (0, pr.explain("ndcg@10", "lightgbm") + "\n")
@@ -167,37 +151,6 @@ def test_formats_of_charts(log: Path, tmp_path: Path, ending: str) -> None:
     code, _, err = run(*arguments)
     assert (code, "use `--overwrite` to replace it" in err, output.read_bytes()) == (2, True, data)
     assert [file.name for file in tmp_path.iterdir()] == [output.name]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["pr-curve", "LOG", "-o", "x.pdf"], "must end in .png, .svg, .html, .json"),
-        (["pr-curve", "LOG"], "Missing option '--output'"),
-        (["pie", "LOG", "-o", "x.png"], "no such command: 'pie'"),
-        (["pr-cruve", "LOG", "-o", "x.png"], "Did you mean 'pr-curve'?"),
-        (["at-k", "LOG", "-m", "ndcg ap", "-o", "x.png"], "must be one metric"),
-        (["at-k", "LOG", "-m", "ndcg@5", "-o", "x.png"], "cutoff"),
-        (["differences", "LOG", "-m", "ap", "-o", "x.png"], "Missing option '--baseline'"),
-        (["slices", "LOG", "-m", "ap", "--baseline", "old", "-o", "x.png"], "with --slices"),
-        (["over-time", "LOG", "-m", "ap", "--time", "week", "-o", "x.png"], "(--time) not found"),
-        (["fusion", "LOG", "-o", "x.png"], "Missing option '--metric'"),
-        (["fusion", "LOG", "-m", "ap", "--run", "", "-o", "x.png"], "`--run` must be the name of a column; found None"),
-        (["fusion", "LOG", "-m", "ap", "--candidates", "zum", "-o", "x.png"], "Did you mean 'sum'"),
-        (
-            ["click-through", "LOG", "--click", "buy", "-o", "x.png"],
-            "column 'buy' (`--click`) not found",
-        ),
-    ],
-)
-def test_invalid_charts(
-    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, out, err = run("plot", *[log if each == "LOG" else each for each in arguments])
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert message in err
-    assert not [*tmp_path.iterdir()]
 
 
 def test_a_chart_never_replaces_its_log(log: Path, tmp_path: Path) -> None:
