@@ -11,7 +11,7 @@ import pytest
 
 testing = needs.package("click.testing", "cli")
 
-from polars_rank.cli.commands import app  # noqa: E402
+from polars_rank.cli.program import app  # noqa: E402
 
 
 def invoke(*arguments: object, stdin: bytes | None = None, **options: Any) -> testing.Result:

@@ -7,7 +7,8 @@ import json
 import re
 from typing import Any
 
-from polars_rank.cli.commands import PLOTS, app
+from polars_rank.cli.commands import PLOTS
+from polars_rank.cli.program import app
 from polars_rank.cli.options import kind_of, parameters_of, public
 from polars_rank.conventions import Definitions
 

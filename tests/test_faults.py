@@ -43,7 +43,7 @@ def evaluated(log: pl.LazyFrame) -> pl.DataFrame:
 
 
 def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
-    needs.package("typer", "cli")
+    needs.package("click", "cli")
     return subprocess.Popen(
         [sys.executable, "-m", "polars_rank.cli", *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -56,7 +56,7 @@ def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
 def run(*arguments: object) -> Any:
     """Run the command line in this process."""
     testing = needs.package("click.testing", "cli")
-    from polars_rank.cli.commands import app
+    from polars_rank.cli.program import app
 
     return testing.CliRunner().invoke(app, [*map(str, arguments)])
 

@@ -26,7 +26,7 @@ try:
 except pr.errors.RankError as error:
     refused = str(error)
 from click.testing import CliRunner
-from polars_rank.cli.commands import app
+from polars_rank.cli.program import app
 RULES = sys.argv[1:]
 log = pr.datasets.search_log(40, runs=["bm25", "neural"]).collect()
 lists = pr.per_query(log, ["ndcg@10", "fall_out@5"], by="run")

@@ -297,11 +297,11 @@ def make(
     shown = isinstance(default, (int, float, str)) and not isinstance(default, bool)
     text = f"{help}{choices}" + (f" [default: {default}]" if shown and default != "" else "")
     declared = [*([_SHORT[name]] if name in _SHORT else []), flag]
+    unset: Any = {"default": None} if kind is _FLAG else {}  # neither on nor off
     option = Option(
         [f"{flag}/--no-{flag[2:]}" if kind is _FLAG else each for each in declared] + [name],
         help=text, metavar=kind.metavar or None, multiple=kind.several, type=kind.type,
-        required=required, shell_complete=_completion(kind.complete),
-        **({"default": None} if kind is _FLAG else {}),  # neither on nor off
+        required=required, shell_complete=_completion(kind.complete), **unset,
     )  # fmt: skip
     option.kind, option.panel, option.is_on = kind, panel, default is True
     return option

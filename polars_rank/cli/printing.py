@@ -103,14 +103,12 @@ def on_terminal(
     `wide` is true. `minor` are columns that only a wide table has.
     """
     size = shutil.get_terminal_size()
-    rows, last_line = _without_passes(table, wide=wide)
-    columns = _columns(rows)
-    shown = columns if wide else _important(rows, columns, minor)
+    columns, shown, last_line = _parts(table, minor, wide=wide)
     if folded and not wide and _width(shown) > size.columns:
         text = _folded(shown, size.columns)
     else:
-        text = _aligned(shown if wide else _fitting(shown, size.columns))
         shown = shown if wide else _fitting(shown, size.columns)
+        text = _aligned(shown)
     text += last_line
     if hidden := len(columns) - len(shown):
         text += f"\n{number_of(hidden, 'column')} hidden; use --wide to show all columns.\n"
@@ -122,32 +120,34 @@ def on_terminal(
 
 def plain(table: pl.DataFrame, *, wide: bool = False, minor: Collection[str] = ()) -> str:
     """Return a table as text with aligned columns, for pipes and files."""
-    rows, last_line = _without_passes(table, wide=wide)
-    columns = _columns(rows)
-    return _aligned(columns if wide else _important(rows, columns, minor)) + last_line
+    _, shown, last_line = _parts(table, minor, wide=wide)
+    return _aligned(shown) + last_line
 
 
-def _without_passes(table: pl.DataFrame, *, wide: bool) -> tuple[pl.DataFrame, str]:
-    """Return a table of verdicts without rules that pass, and a line with their number."""
-    if wide or not {"rule", "verdict"} <= {*table.columns}:
-        return table, ""
-    others = table.filter(pl.col("verdict") != "pass")
-    passed = table.height - others.height
-    return others, f"{passed} pass\n" if passed else ""
+def _parts(
+    table: pl.DataFrame, minor: Collection[str], *, wide: bool
+) -> tuple[list[_Column], list[_Column], str]:
+    """Return all columns, those that are shown, and a last line.
 
-
-def _important(
-    table: pl.DataFrame, columns: Sequence[_Column], minor: Collection[str]
-) -> list[_Column]:
-    """Return the columns that are shown without --wide."""
-    names = {*table.columns}
+    Without --wide, rules that pass are only counted, and minor columns of results are left out.
+    """
+    if wide:
+        return _columns(table), _columns(table), ""
+    last_line = ""
+    if {"rule", "verdict"} <= {*table.columns}:
+        others = table.filter(pl.col("verdict") != "pass")
+        last_line = f"{table.height - others.height} pass\n" if others.height < table.height else ""
+        if last_line and others.is_empty():
+            return [], [], last_line
+        table = others
+    columns, names, hidden = _columns(table), {*table.columns}, {*minor}
     closest = max(_lists(), key=lambda each: len(names & {*each}))
-    hidden = {*minor}
     if {"metric", "run"} < names and len(names & {*closest}) > 1:
         hidden |= {name for name in names & {*closest} if closest[name].is_minor}
     if "difference" in names and "baseline" in names and table["baseline"].n_unique() < 2:
         hidden.add("baseline")
-    return [each for each in columns if each.name not in {_title(name) for name in hidden}]
+    titles = {_title(name) for name in hidden}
+    return columns, [each for each in columns if each.name not in titles], last_line
 
 
 def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:

@@ -18,7 +18,8 @@ from commands import invoke, run
 from help_texts import written
 
 from polars_rank.cli import options  # noqa: E402
-from polars_rank.cli.commands import PLOTS, app  # noqa: E402
+from polars_rank.cli.commands import PLOTS
+from polars_rank.cli.program import app  # noqa: E402
 
 COMMANDS = {**app.rows(), **{f"plot {kind}": row for kind, row in PLOTS.items()}}
 FILE = Path(options.__file__).with_name("help.json")
@@ -110,7 +111,7 @@ def test_a_new_parameter_is_an_option(monkeypatch: pytest.MonkeyPatch, tmp_path:
 @pytest.mark.parametrize("words", [["--help"], ["evaluate", "--help"]])
 def test_the_help_imports_only_what_it_needs(words: list[str]) -> None:
     program = (
-        "import sys\nfrom polars_rank.cli.commands import app\n"
+        "import sys\nfrom polars_rank.cli.program import app\n"
         "app(sys.argv[1:], standalone_mode=False)\n"
         "slow = ('scipy', 'altair', 'jinja2', 'polars_rank.stats.comparison', 'polars_rank.plot',"
         " 'polars_rank.reporting.page')\n"

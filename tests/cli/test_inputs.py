@@ -22,7 +22,7 @@ import polars_rank as pr
 import pytest
 
 
-from polars_rank.cli.commands import app  # noqa: E402
+from polars_rank.cli.program import app  # noqa: E402
 from polars_rank.cli.config import KEYS  # noqa: E402
 from polars_rank.cli.sources import readable  # noqa: E402
 

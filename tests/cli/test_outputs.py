@@ -24,7 +24,7 @@ from polars.testing import assert_frame_equal
 
 from polars_rank.cli import messages, printing  # noqa: E402
 from polars_rank.cli.writing import put  # noqa: E402
-from polars_rank.cli.commands import app  # noqa: E402
+from polars_rank.cli.program import app  # noqa: E402
 
 LONG = "https://example.org/" + "path/" * 30 + "end"
 IDS = ["a|b", "x\ty\x1b[31m", "文書", LONG, "[bold]id[/bold]", "\\sum_{i}^2 & 5%"]

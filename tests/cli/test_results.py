@@ -14,7 +14,7 @@ import pytest
 from commands import on_terminal, run
 from polars.testing import assert_frame_equal
 
-from polars_rank.cli.commands import app  # noqa: E402
+from polars_rank.cli.program import app  # noqa: E402
 
 BOTH = ["ndcg@10", "ap"]
 RRF = "rrf(k=10, weights={'old': 1, 'new': 2.5})"
