@@ -105,9 +105,12 @@ class Call:
     @property
     def ids(self) -> set[str]:
         """The columns of ids and names: text files have no types, so these are read as text."""
-        others = ("doc", "run", "by", "keep", "show", "slices", "cluster")
-        names = (self.names(name, "doc" if name == "doc" else None) for name in others)
-        return {*self.query, *chain.from_iterable(names)}
+        several = [
+            str(each.name) for each in self.ctx.command.params
+            if each.name not in ("score", "label") and each.metavar == "COLUMNS"
+        ]  # fmt: skip
+        names = (self.names(name) for name in (*several, "run"))
+        return {*self.query, *self.names("doc", "doc"), *chain.from_iterable(names)}
 
     @property
     def schema_options(self) -> dict[str, str]:

@@ -110,7 +110,7 @@ EVALUATION: Mapping[str, Command] = {
         "log.parquet -m novelty@5 --items items.parquet",
     ), spark=True),
     "per-query": Command("per_query", "log", ("log.parquet -m ap -o values.parquet",), spark=True),
-    "rank": Command("rank", "log", ("log.parquet --wide",)),
+    "rank": Command("rank", "log", ("log.parquet -o ranked.parquet",)),
     "rank-curve": Command("rank_curve", "log", ("log.parquet -m ndcg --ks 1-10",)),
     "pr-curve": Command("pr_curve", "log", ("log.parquet --format csv",)),
     "estimate": Command("clicks.estimate", "log", (

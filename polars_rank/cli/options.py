@@ -157,7 +157,7 @@ _METRICS = Kind(
 )
 _TABLE = Kind("FILE", lambda _, texts: [*texts], several=True)
 _CONVENTIONS = Kind("PRESET|FILE", conventions_of, complete=completion.presets)
-_TEXT = Kind("TEXT")
+_TEXT, _URL = Kind("TEXT"), Kind("URL")
 _TEXTS = Kind(
     "TEXT", lambda _, texts: texts[0] if len(texts) == 1 else [*texts], several=True
 )  # fmt: skip
@@ -335,69 +335,55 @@ def of_function(name: str) -> Iterator[Option]:
         )  # fmt: skip
 
 
-def _own(
-    panel: str | None, **options: tuple[Kind, str] | tuple[Kind, str, Any]
-) -> dict[str, tuple[Kind, str, str | None, Any]]:
-    return {
-        name: (kind, help_, panel, default[0] if default else None)
-        for name, (kind, help_, *default) in options.items()
-    }
-
-
 def _choice(*choices: str) -> Kind:
     return Kind("CHOICE", type=click.Choice(choices), choices=choices)
 
 
-#: Options that are not parameters of a function.
-_OWN = {
-    **_own(
-        None,
-        versus=(_CONVENTIONS, "Conventions to compare with."),
-        rule=(Kind("RULE", several=True), 'Rule to check, e.g. "ndcg@10 >= 0.4" (repeatable).'),
-        rules=(_PATH, "TOML file of rules."),
-        of=(_choice("ties", "judgments"), "Documents whose order or label is open.", "ties"),
+#: Options that are not parameters of a function: panel, kind, help, and default that is shown.
+_OWN: dict[str, tuple[Any, ...]] = {
+    "versus": (None, _CONVENTIONS, "Conventions to compare with."),
+    "rule": (
+        None, Kind("RULE", several=True), 'Rule to check, e.g. "ndcg@10 >= 0.4" (repeatable).',
     ),
-    **_own(
-        INPUT,
-        values=(_TABLE, "Per-query values, instead of LOG."),
-        qrels=(_TABLE, "TREC judgments of LOG."),
-        input_format=(
-            _choice(*get_args(InputFormat)), "Input format (default: by file name or content).",
-        ),
-        missing_columns=(
-            _choice("raise", "insert"), "Treatment of Parquet files without a column of the first.",
-        ),
-        extra_columns=(
-            _choice("raise", "ignore"), "Treatment of columns that the first Parquet file lacks.",
-        ),
-        progress=(_FLAG, "Show progress bars in a terminal.", True),
+    "rules": (None, _PATH, "TOML file of rules."),
+    "of": (None, _choice("ties", "judgments"), "Documents whose order or label is open.", "ties"),
+    "values": (INPUT, _TABLE, "Per-query values, instead of LOG."),
+    "qrels": (INPUT, _TABLE, "TREC judgments of LOG."),
+    "input_format": (
+        INPUT, _choice(*get_args(InputFormat)), "Input format (default: by file name or content).",
     ),
-    **_own(
-        ENGINE,
-        engine=(
-            _choice("polars", "spark"), "Polars on this machine, or Spark (extra spark).", "polars",
-        ),
-        master=(_TEXT._replace(metavar="URL"), "Spark master, e.g. spark://host:7077."),
-        remote=(_TEXT._replace(metavar="URL"), "Spark Connect server, e.g. sc://host:15002."),
+    "missing_columns": (
+        INPUT, _choice("raise", "insert"),
+        "Treatment of Parquet files without a column of the first.", "raise",
     ),
-    **_own(
-        OUTPUT,
-        format=(
-            _choice(*get_args(writing.Format)),
-            "Output format (default: by the ending of --output, or table).",
-        ),
-        output=(_PATH, "Write to a file."),
-        overwrite=(_FLAG, "Overwrite an existing output file."),
-        keep_formulas=(_FLAG, "In CSV, write text that spreadsheets run as formulas unchanged."),
-        wide=(_FLAG, "Show all columns and rows of a table."),
-        junit=(_PATH, "Write JUnit XML to a file."),
-        markdown=(_PATH, "Write Markdown to a file."),
-        dark=(_FLAG, "Draw on a dark background."),
+    "extra_columns": (
+        INPUT, _choice("raise", "ignore"),
+        "Treatment of columns that the first Parquet file lacks.", "raise",
     ),
+    "progress": (INPUT, _FLAG, "Show progress bars in a terminal.", True),
+    "engine": (
+        ENGINE, _choice("polars", "spark"), "Polars on this machine, or Spark (extra spark).",
+        "polars",
+    ),
+    "master": (ENGINE, _URL, "Spark master, e.g. spark://host:7077."),
+    "remote": (ENGINE, _URL, "Spark Connect server, e.g. sc://host:15002."),
+    "format": (
+        OUTPUT, _choice(*get_args(writing.Format)),
+        "Output format (default: by the ending of --output, or table).",
+    ),
+    "output": (OUTPUT, _PATH, "Write to a file."),
+    "overwrite": (OUTPUT, _FLAG, "Overwrite an existing output file."),
+    "keep_formulas": (
+        OUTPUT, _FLAG, "In CSV, write text that spreadsheets run as formulas unchanged.",
+    ),
+    "wide": (OUTPUT, _FLAG, "Show all columns and rows of a table."),
+    "junit": (OUTPUT, _PATH, "Write JUnit XML to a file."),
+    "markdown": (OUTPUT, _PATH, "Write Markdown to a file."),
+    "dark": (OUTPUT, _FLAG, "Draw on a dark background."),
 }  # fmt: skip
 
 
 def own(name: str, *, required: bool = False) -> Option:
     """Return an option that is not a parameter of a function."""
-    kind, help_, panel, default = _OWN[name]
-    return make(name, kind, help_, panel, default=default, required=required)
+    panel, kind, help_, *default = _OWN[name]
+    return make(name, kind, help_, panel, default=next(iter(default), None), required=required)

@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.metadata import version as installed
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from polars_rank.cli import BROKEN_PIPE, MISUSED
 from polars_rank.cli.calls import Call
 from polars_rank.cli.commands import EVALUATION, FILES, PLOTS, REPORTS, STATISTICS, Command
 from polars_rank.cli.config import options_for
-from polars_rank.cli.messages import discard_output, one_message, printing, say, show
+from polars_rank.cli.messages import discard_output, one_message, printing, say
 from polars_rank.cli.options import MAY_BE_EMPTY, OUTPUT, PANELS, Option
 from polars_rank.errors import RankError, hint
 from polars_rank.frames.tables import schema_of
@@ -191,12 +190,6 @@ class Program(Group):
         sys.exit(code)
 
 
-def _version(ctx: click.Context, _: click.Parameter, show_version: bool) -> None:  # noqa: FBT001
-    if show_version and not ctx.resilient_parsing:
-        show(installed("polars_rank"))
-        ctx.exit()
-
-
 app = Program(
     {"Evaluation": EVALUATION, "Statistics": STATISTICS, "Charts and reports": REPORTS,
      "Files and fusion": FILES},
@@ -208,10 +201,7 @@ app = Program(
             help="TOML file of options (default: [tool.polars-rank] of pyproject.toml).",
         ),
         click.Option(["--debug"], is_flag=True, help="Show the traceback of an error."),
-        click.Option(
-            ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version,
-            help="Show the version.",
-        ),
     ],
 )  # fmt: skip
+click.version_option(package_name="polars_rank", message="%(version)s")(app)
 app.add_command(PLOT)
