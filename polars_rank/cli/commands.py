@@ -65,7 +65,7 @@ class Command(NamedTuple):
         if "metric" in known:
             known.pop("metrics", None)
         if self.reads:
-            known["logs"] = click.Argument(["logs"], nargs=-1, metavar="LOG...")
+            known["logs"] = click.Argument(["logs"], nargs=-1, metavar="[LOG]...")
         return sorted(known.values(), key=_place)
 
     def _options(self) -> Iterator[Option]:
@@ -124,7 +124,7 @@ EVALUATION: Mapping[str, Command] = {
         own=(click.Argument(["metric"]), "versus"), runs="special:explain"),
     "metrics": Command("list_metrics", "", ("precision", "--format csv"),
         about="List the metrics that contain a text: parameters, range, definition, other names.",
-        own=(click.Argument(["texts"], nargs=-1, metavar="TEXT..."),), runs="special:metrics"),
+        own=(click.Argument(["texts"], nargs=-1, metavar="[TEXT]..."),), runs="special:metrics"),
     "inspect": Command("evaluate", "log", ("log.parquet",),
         about="Show the columns, counts and invalid rows of a log.\n\nThe last line is the command "
         "to run next. The exit code is 2 if there are errors.",
