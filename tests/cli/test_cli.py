@@ -11,27 +11,19 @@ import subprocess
 import sys
 import time
 import warnings
-from io import StringIO
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from commands import invoke, run
 import polars as pl
-import polars_rank as pr
 import pytest
+from commands import run
 from polars.testing import assert_frame_equal
-from polars_rank.conventions import QuerySet, Undefined, Unjudged
+
+import polars_rank as pr
 from polars_rank.datasets import search_log
-from polars_rank.evaluation.parameters import Align
-from polars_rank.frames.layouts import Layout
-from polars_rank.io.trec import Negative
 from polars_rank.metrics import listing
-from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.aliases import ALIASES
-from polars_rank.conventions import Duplicates, Ties
-
-
-from polars_rank.cli.options import split_names  # noqa: E402
+from polars_rank.metrics.metric import REGISTER
 
 METRICS = ["ndcg@10", "ap", "rr"]
 
@@ -51,14 +43,6 @@ def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
         text=True,
         **options,
     )
-
-
-def test_piped_tables_have_aligned_columns(log: Path) -> None:
-    _, out, _ = run("evaluate", log, "--metrics", "rr", "--by", "run")
-    head, *rows = out.splitlines()
-    assert head.split() == ["run", "queries", "rr"]
-    assert [row.split()[:2] for row in rows] == [["bm25", "60"], ["neural", "60"]]
-    assert len({len(line) for line in out.splitlines()}) == 1
 
 
 def test_an_output_is_not_overwritten_by_default(log: Path, tmp_path: Path) -> None:
@@ -191,27 +175,6 @@ def test_a_warning_is_one_line(log: Path, monkeypatch: pytest.MonkeyPatch) -> No
     code, out, err = run("evaluate", log, "-m", "rr", "--by", "run")
     assert (code, err) == (0, "Warning: part of it\n")
     assert out.startswith("run ")
-
-
-def test_errors_about_other_formats_name_the_option(tmp_path: Path) -> None:
-    path = tmp_path / "bm25.run"
-    path.write_text("q1 Q0 b 1 2.0 bm25\n")
-    arguments = ["evaluate", path, "-m", "rr"]
-    code, _, err = run(*arguments)
-    assert code == 2
-    assert f"{path} is a TREC run without judgments; add --qrels" in err
-    path.write_text("q1 0 b 1\n")
-    assert f"{path} looks like TREC judgments; use --qrels" in run(*arguments)[2]
-    path.write_text("a story\n")
-    assert "has an unknown format; name it with --input-format" in (run(*arguments)[2])
-
-
-def test_errors_name_an_invalid_csv_file(tmp_path: Path) -> None:
-    path = tmp_path / "log.csv"
-    path.write_bytes(b"query,doc,score,label\n1,caf\xe9,0.5,1\n")
-    code, out, err = run("evaluate", path, "-m", "rr")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert str(path) in err
 
 
 def test_trec_files(tmp_path: Path) -> None:

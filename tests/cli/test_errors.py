@@ -6,9 +6,10 @@ import shlex
 from pathlib import Path
 
 import polars as pl
-import polars_rank as pr
 import pytest
 from commands import run
+
+import polars_rank as pr
 
 #: Command lines and parts of the messages.
 ERRORS = {

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import polars_rank as pr
 import pytest
 from commands import invoke, run
 from help_texts import written
 
-from polars_rank.cli import options  # noqa: E402
+import polars_rank as pr
+from polars_rank.cli import options
 from polars_rank.cli.commands import PLOTS
-from polars_rank.cli.program import app  # noqa: E402
+from polars_rank.cli.program import app
 
 COMMANDS = {**app.rows(), **{f"plot {kind}": row for kind, row in PLOTS.items()}}
 FILE = Path(options.__file__).with_name("help.json")

@@ -16,15 +16,14 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from commands import run
 import polars as pl
-import polars_rank as pr
 import pytest
+from commands import run
 
-
-from polars_rank.cli.program import app  # noqa: E402
-from polars_rank.cli.config import KEYS  # noqa: E402
-from polars_rank.cli.sources import readable  # noqa: E402
+import polars_rank as pr
+from polars_rank.cli.config import KEYS
+from polars_rank.cli.program import app
+from polars_rank.cli.sources import readable
 
 LOG = pl.DataFrame(
     {

@@ -14,17 +14,15 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from commands import invoke, on_terminal, run
 import needs
 import polars as pl
-import polars_rank as pr
 import pytest
+from commands import invoke, on_terminal, run
 from polars.testing import assert_frame_equal
 
-
-from polars_rank.cli import messages, printing  # noqa: E402
-from polars_rank.cli.writing import put  # noqa: E402
-from polars_rank.cli.program import app  # noqa: E402
+import polars_rank as pr
+from polars_rank.cli import messages, printing
+from polars_rank.cli.writing import put
 
 LONG = "https://example.org/" + "path/" * 30 + "end"
 IDS = ["a|b", "x\ty\x1b[31m", "文書", LONG, "[bold]id[/bold]", "\\sum_{i}^2 & 5%"]

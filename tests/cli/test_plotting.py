@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 import needs
-from commands import run
 import polars as pl
-import polars_rank as pr
 import pytest
-from polars.testing import assert_frame_equal
+from commands import run
 
+import polars_rank as pr
 from polars_rank.cli.commands import PLOTS
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import polars_rank as pr
 import pytest
 from commands import on_terminal, run
 from polars.testing import assert_frame_equal
 
-from polars_rank.cli.program import app  # noqa: E402
+import polars_rank as pr
+from polars_rank.cli.program import app
 
 BOTH = ["ndcg@10", "ap"]
 RRF = "rrf(k=10, weights={'old': 1, 'new': 2.5})"

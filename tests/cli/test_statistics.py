@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
-from commands import run
 import polars as pl
-import polars_rank as pr
 import pytest
-from polars.testing import assert_frame_equal
-from polars_rank.datasets import search_log
+from commands import run
 
+import polars_rank as pr
+from polars_rank.datasets import search_log
 
 METRICS = ["ndcg@10", "ap"]
 ASKED = ["-m", "ndcg@10 ap"]
@@ -196,14 +193,6 @@ def test_reports(table: Path, tmp_path: Path) -> None:
     code, _, err = run("check", table, "--rule", "rr > 0", "--junit", table, "--overwrite")
     assert (code, "is an input; write to another file" in err) == (2, True)
     assert {file.name for file in tmp_path.iterdir()} == {"table.csv", "gate.xml", "gate.md"}
-
-
-def test_verdicts_to_a_file(table: Path, tmp_path: Path) -> None:
-    output = tmp_path / "verdicts.parquet"
-    code, out, err = run("check", table, "--rule", "rr > 2", "-o", output)
-    assert (code, out) == (1, "")
-    assert err == f"Wrote {output}\n1 of 1 checks failed\n"
-    assert pl.read_parquet(output)["verdict"].to_list() == ["fail"]
 
 
 def test_rows_at_fault_are_shown(tmp_path: Path) -> None:
