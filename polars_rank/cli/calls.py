@@ -19,6 +19,7 @@ from polars_rank.columns import RUN, run_column, without_run
 from polars_rank.conventions import POLARS_RANK, Definitions
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import collected, schema_of
+from polars_rank.io.parquet import scanned_log
 
 if TYPE_CHECKING:
     import click
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Options that name input files.
 _FILES = ("logs", "values", "qrels", "items", "history", "predictions", "b")
+#: Roles of columns that are also the default names of the columns.
+_ROLES = ("query", "doc", "score", "label")
 #: Options for the evaluation of a log, which do not apply to per-query values.
 _OF_LOGS = (
     *("position", "layout", "memory", "items", "history", "conventions"),
@@ -76,9 +79,9 @@ class Call:
             misused("standard input can be read only once; use - only once")
         return {name: [*map(sources.readable, self.given.get(name, ()))] for name in _FILES}
 
-    def names(self, role: str, default: str | None = None) -> list[str]:
-        """Return the columns of a role."""
-        value = self.given.get(role, default)
+    def names(self, role: str) -> list[str]:
+        """Return the columns of a role; several scores are runs, and several labels are judges."""
+        value = self.given.get(role, role if role in _ROLES else None)
         return [value] if isinstance(value, str) else [*(value or ())]
 
     @property
@@ -88,21 +91,6 @@ class Call:
         return value
 
     @property
-    def query(self) -> list[str]:
-        """The columns of the query."""
-        return self.names("query", "query")
-
-    @property
-    def scores(self) -> list[str]:
-        """The columns of scores; several are runs."""
-        return self.names("score", "score")
-
-    @property
-    def labels(self) -> list[str]:
-        """The columns of labels; several are judges."""
-        return self.names("label", "label")
-
-    @property
     def ids(self) -> set[str]:
         """The columns of ids and names: text files have no types, so these are read as text."""
         several = [
@@ -110,7 +98,7 @@ class Call:
             if each.name not in ("score", "label") and each.metavar == "COLUMNS"
         ]  # fmt: skip
         names = (self.names(name) for name in (*several, "run"))
-        return {*self.query, *self.names("doc", "doc"), *chain.from_iterable(names)}
+        return {*self.names("query"), *self.names("doc"), *chain.from_iterable(names)}
 
     @property
     def schema_options(self) -> dict[str, str]:
@@ -160,7 +148,7 @@ class Call:
     def baseline(self, schema: pl.Schema) -> dict[str, Any]:
         """Return the baseline, if there is one, as a value of the column of runs."""
         text = self.given.get("baseline")
-        if text is None or len(self.scores) > 1:
+        if text is None or len(self.names("score")) > 1:
             return {} if text is None else {"baseline": text}
         column = str(run_column(schema, self.run, required=True))
         dtype = schema[column]
@@ -178,13 +166,18 @@ class Call:
         kind, by = self._checked(), self.names("by") if by is None else by
         if self.given.get("qrels"):
             return self._judged(self._as_is(kind), by)
-        splits_runs = self.command.reads != "runs"
-        return sources.scan(
-            self.copies["logs"], kind, self.schema_options, self.ids, query=self.query,
-            run=self._run_of_rows if splits_runs else None, by=by,
-            layout=self.given.get("layout"), memory=self.given.get("memory"),
-            progress=self.given.get("progress", True) and self.command.writes != "parquet",
-        )  # fmt: skip
+        if kind == "parquet":
+            return scanned_log(
+                sources.expand(self.copies["logs"]), dict(self.schema_options),
+                query=self.names("query"), by=by,
+                run=None if self.command.reads == "runs" else self._run_of_rows,
+                layout=self.given.get("layout", "auto"), memory=self.given.get("memory"),
+                progress=self.given.get("progress", True) and self.command.writes != "parquet",
+            )  # fmt: skip
+        for name in ("layout", "memory"):
+            if name in self.given:
+                misused(f"--{name} needs Parquet files; found {', '.join(self.copies['logs'])}")
+        return self._as_is(kind)
 
     def scan_as_is(self) -> pl.LazyFrame:
         """Scan the log, with its rows in their original order."""
@@ -197,7 +190,7 @@ class Call:
     @property
     def _run_of_rows(self) -> str | None:
         """The column of the run of the rows of the log; several columns of scores add one."""
-        return self.run if len(self.scores) == 1 else RUN
+        return self.run if len(self.names("score")) == 1 else RUN
 
     def _checked(self) -> sources.Kind:
         """Return the format of the files; raise if a file is missing."""
@@ -211,12 +204,12 @@ class Call:
 
     def _judged(self, log: pl.LazyFrame, by: Iterable[str]) -> pl.LazyFrame:
         """Join judgments, with the column names of the log and ids as text."""
-        if len(self.query) > 1:
+        if len(self.names("query")) > 1:
             misused("--qrels needs a single column of the query; name it with --query")
-        if len(self.labels) > 1:
+        if len(self.names("label")) > 1:
             misused("--qrels has one label per document; name one column with --label")
         doc = self.given.get("doc") or "doc"
-        names = {"query": self.query[0], "doc": doc, "label": self.labels[0]}
+        names = {"query": self.names("query")[0], "doc": doc, "label": self.names("label")[0]}
         schema = schema_of(log)
         ids = [name for name in (names["query"], doc) if name in schema]
         for name in ids:
@@ -231,7 +224,7 @@ class Call:
         joined: pl.LazyFrame = public("join_judgments")(
             log.cast(dict.fromkeys(ids, pl.String)), judgments.rename(names),
             run=self._run_of_rows, by=[*by], query=names["query"], doc=doc,
-            score=self.given.get("position") or self.scores[0].removeprefix("-"),
+            score=self.given.get("position") or self.names("score")[0].removeprefix("-"),
             label=names["label"],
         )  # fmt: skip
         return joined
@@ -278,10 +271,14 @@ class Call:
         known = parameters_of(function)
         paired = "run" in known and type(None) not in _members(known["run"][0])
         asked = _distinct([*(self.given.get("metrics") or self.names("metric")), *metrics])
-        run = self.run if len(self.scores) > 1 else run_column(schema, self.run, required=paired)
+        run = (
+            self.run
+            if len(self.names("score")) > 1
+            else run_column(schema, self.run, required=paired)
+        )
         runs = [] if run is None else [run]
         groups = [*without_run([*self.names("by"), *by], run)]
-        check_distinct({"run": runs, "by": groups, "query": self.query})
+        check_distinct({"run": runs, "by": groups, "query": self.names("query")})
         arguments = self.arguments(function)
         if "predictions" in arguments and "predicted_label" in self.given:
             misused("give one of --predicted-label and --predictions")
@@ -296,9 +293,9 @@ class Call:
             arguments |= more
         else:
             self._check_evaluated(schema, asked)
-        columns_of = {"run": run, "query": self.query, "by": groups or None}
+        columns_of = {"run": run, "query": self.names("query"), "by": groups or None}
         if "by" not in known and "query" in known:
-            columns_of["query"] = [*self.query, *groups]
+            columns_of["query"] = [*self.names("query"), *groups]
         if "metric" not in known:
             columns_of["metrics"] = asked or None
         arguments |= {name: value for name, value in columns_of.items() if name in known}
@@ -330,8 +327,8 @@ class Call:
         if self.given.get("values") or _is_moments(schema):
             return False
         position = self.given.get("position")
-        scores = [position] if position else self.scores
-        names = {*scores, *(name.removeprefix("-") for name in scores), *self.labels}
+        scores = [position] if position else self.names("score")
+        names = {*scores, *(name.removeprefix("-") for name in scores), *self.names("label")}
         return bool({self.given.get("doc") or "doc", *names} & {*schema})
 
     def _check_evaluated(self, schema: pl.Schema, metrics: Sequence[str]) -> None:
@@ -342,12 +339,12 @@ class Call:
                 misused(f"--{name.replace('_', '-')} is for logs; the input has per-query values")
         missing = [name for name in metrics if name not in schema]
         if missing and not self.given.get("values") and not _is_moments(schema):
+            scores, labels = (", ".join(map(repr, self.names(x))) for x in ("score", "label"))
             misused(
-                f"the input is not a log with the columns {', '.join(map(repr, self.scores))} and "
-                f"{', '.join(map(repr, self.labels))}, nor "
-                f"are there per-query values in a column {missing[0]!r}; available: "
-                f"{', '.join(schema)}. Name the columns of a log with --score and --label, or "
-                "columns of per-query values with --metrics"
+                f"the input is not a log with the columns {scores} and {labels}, nor are there "
+                f"per-query values in a column {missing[0]!r}; available: {', '.join(schema)}. "
+                "Name the columns of a log with --score and --label, or columns of per-query values "
+                "with --metrics"
             )
 
     def _evaluated(
@@ -355,8 +352,8 @@ class Call:
     ) -> tuple[pl.LazyFrame, dict[str, Any]]:
         """Return the per-query values of a log, and those of predicted labels, if any."""
         groups = [*([] if run is None else [run]), *by]
-        log = self.scan(groups if len(self.scores) == 1 else by)
-        keys = {*groups, *self.query}
+        log = self.scan(groups if len(self.names("score")) == 1 else by)
+        keys = {*groups, *self.names("query")}
         options = {
             **self.arguments("per_query"), "by": groups, "run": run,
             "keep": _distinct(name for name in kept if name not in keys),
@@ -371,11 +368,11 @@ class Call:
         conventions = self.given.get("conventions", POLARS_RANK)
         both = BothLabels.of(
             schema_of(log), read_metrics(metrics, conventions), conventions,
-            label=self.labels[0], predicted_label=predicted_label,
+            label=self.names("label")[0], predicted_label=predicted_label,
         )  # fmt: skip
         # In memory, because several checks and joins read the values.
         values = collected(both.per_query(log, **options)).lazy()
-        both.check(values, [*by, *self.query])
+        both.check(values, [*by, *self.names("query")])
         human, predicted = both.split(values)
         return human, {"predictions": predicted}
 

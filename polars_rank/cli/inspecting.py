@@ -104,8 +104,8 @@ class _Columns(NamedTuple):
     def of(cls, call: Call) -> _Columns:
         """Return the columns; look for common names if the default columns are missing."""
         schema = schema_of(call.scan_as_is())
-        expected = {"query": call.query, "doc": call.names("doc", "doc"), "label": call.labels}
-        scores = [name.removeprefix("-") for name in call.scores]
+        expected = {role: call.names(role) for role in ("query", "doc", "label")}
+        scores = [name.removeprefix("-") for name in call.names("score")]
         expected |= {} if "position" in call.given else {"score": scores}
         expected |= {} if "run" in call.given else {"run": ["run"]}
         missing = [
@@ -125,11 +125,14 @@ class _Columns(NamedTuple):
     def by_role(self) -> dict[str, list[str]]:
         """The columns of each role, including missing ones."""
         call, position = self.call, self.call.names("position")
-        scores = [name if name in self.schema else name.removeprefix("-") for name in call.scores]
+        scores = [
+            name if name in self.schema else name.removeprefix("-") for name in call.names("score")
+        ]
         return {
-            "run": [self.run] if self.run else [], "by": self.by, "query": call.query,
+            "run": [self.run] if self.run else [], "by": self.by, "query": call.names("query"),
             "doc": [call.given.get("doc") or "doc"],
-            **({"position": position} if position else {"score": scores}), "label": call.labels,
+            **({"position": position} if position else {"score": scores}),
+            "label": call.names("label"),
         }  # fmt: skip
 
     def rows(self) -> Iterator[Row]:
@@ -167,7 +170,7 @@ def _contents(columns: _Columns, rel: float) -> list[Row]:
     }  # fmt: skip
     evaluation = Evaluation.of(schema_of(rows), None, by=groups, run=columns.run, **options)
     frame, known = evaluation.read(rows)
-    layout = find_layout(call.scan_as_is(), [*groups, *call.query])
+    layout = find_layout(call.scan_as_is(), [*groups, *call.names("query")])
     labels, overall, by_run = pl.collect_all(
         [
             label_counts(frame, known, []),
