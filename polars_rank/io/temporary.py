@@ -72,7 +72,8 @@ def temporary_folder() -> Iterator[Path]:
         with written_to(folder):
             yield folder
     except BaseException:
-        _FAILED.add(folder)
+        if folder in _TEMPORARY:  # in a child process it is not
+            _FAILED.add(folder)
         raise
     finally:
         discard(folder)
