@@ -343,8 +343,8 @@ class Call:
             misused(
                 f"the input is not a log with the columns {scores} and {labels}, nor are there "
                 f"per-query values in a column {missing[0]!r}; available: {', '.join(schema)}. "
-                "Name the columns of a log with --score and --label, or columns of per-query values "
-                "with --metrics"
+                "Name the columns of a log with --score and --label, or columns of per-query "
+                "values with --metrics"
             )
 
     def _evaluated(

@@ -218,7 +218,8 @@ class Comparison:
 _MEANS = "over the queries with a value in both runs"
 COMPARISON = (
     *SLICE_COLUMNS,
-    ResultColumn("baseline_mean", f"mean of the baseline {_MEANS}", lambda r: r.baseline_mean, is_minor=True),
+    ResultColumn("baseline_mean", f"mean of the baseline {_MEANS}", lambda r: r.baseline_mean,
+                 is_minor=True),
     ResultColumn("mean", f"mean of the run {_MEANS}", lambda r: r.mean),
     ResultColumn("difference", "mean - baseline_mean", lambda r: r.difference, kind=ESTIMATE,
                  bounds=("low", "high"), format="signed"),
@@ -230,9 +231,11 @@ COMPARISON = (
                  bounds=("relative_low", "relative_high"), format="percent", is_detail=True),
     ResultColumn("relative_low", "lower bound of the relative difference, by Fieller; null if the "
                  "baseline's mean may be 0. Only with a margin in percent, or details",
-                 lambda r: r.relative_bounds[0], kind=BOUND, format="percent", only="relative", is_minor=True),
+                 lambda r: r.relative_bounds[0], kind=BOUND, format="percent", only="relative",
+                 is_minor=True),
     ResultColumn("relative_high", "upper bound of the relative difference",
-                 lambda r: r.relative_bounds[1], kind=BOUND, format="percent", only="relative", is_minor=True),
+                 lambda r: r.relative_bounds[1], kind=BOUND, format="percent", only="relative",
+                 is_minor=True),
     ResultColumn("p_value", "two-sided p-value for a difference of 0", lambda r: r.p_values,
                  kind=BOUND, format="p_value"),
     ResultColumn("wins", "number of queries in which the run is better",
