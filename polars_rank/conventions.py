@@ -157,20 +157,19 @@ class Conventions:
     float32_scores
         Compare scores as 32-bit floats.
     text_ids
-        If document ids break ties, compare them as text, byte by byte, whatever their type: "9"
-        is greater than "10", as in trec_eval. False: compare them by their type, for example
-        numerically.
+        Compare document ids that break ties as text, as in trec_eval. Text is compared byte by
+        byte: "9" is greater than "10". False: compare them by their type, for example numerically.
     gain_from
         Lowest label with a gain; labels below it have the gain 0. None: all labels have their
         gain, and negative labels are a penalty.
     parameters
-        Default parameters of metrics: `{"gain": "exp2"}` for all metrics with this parameter,
-        `{"average_precision.norm": "min"}` for one metric. Parameters of the metric itself take
-        precedence.
+        Default parameters of metrics, such as `{"gain": "exp2"}`, of all metrics with this
+        parameter. `{"average_precision.norm": "min"}` is for one metric. Parameters of the metric
+        itself take precedence.
     exceptions
-        Metrics with other choices: `{"reciprocal_rank": {"ties": "input"}}`. A name that ends in
-        "@k", such as "reciprocal_rank@k", means the metric with a cutoff only. `name`, `query_set`
-        and `counts` cannot differ.
+        Metrics with other choices, such as `{"reciprocal_rank": {"ties": "input"}}`. A name that
+        ends in "@k", such as "reciprocal_rank@k", means the metric with a cutoff only. `name`,
+        `query_set` and `counts` cannot differ.
 
     Raises
     ------

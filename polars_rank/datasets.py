@@ -104,14 +104,14 @@ def search_log(
     queries
         Number of queries, 0 or more. Each has one ranking in every run.
     docs_per_query
-        Number of documents per ranking, including judged documents that are not retrieved: the mean
-        m of numbers that are uniform from 1 to 2 m - 1, or a pair of the minimum and maximum.
+        Mean number of documents per ranking, or a pair of the minimum and maximum. With a mean m,
+        numbers are uniform from 1 to 2 m - 1. Judged documents that are not retrieved count.
     runs
         Number or names of runs, from the worst to the best.
     seed
         Random seed, any integer.
     string_ids
-        Whether ids are strings (``"q0000000042"``) instead of integers.
+        Whether to write ids as text instead of integers, such as ``"q0000000042"``.
 
     Returns
     -------

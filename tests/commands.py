@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache
+import io
+import re
 from typing import Any
 
 import needs
+import pytest
 
-testing = needs.package("typer.testing", "cli")
+testing = needs.package("click.testing", "cli")
 
-from polars_rank.cli.commands import app  # noqa: E402
-from typer.main import get_command  # noqa: E402
-
-# Building all commands for each call would take longer than most calls.
-testing._get_command = cache(get_command)
+from polars_rank.cli.program import app  # noqa: E402
 
 
 def invoke(*arguments: object, stdin: bytes | None = None, **options: Any) -> testing.Result:
@@ -29,3 +27,20 @@ def run(*arguments: object, stdin: bytes | None = None) -> tuple[int, str, str]:
     """Return how a command ends, and what it writes to standard output and error."""
     result = invoke(*arguments, stdin=stdin)
     return result.exit_code, result.stdout, result.stderr
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int, *arguments: object) -> str:
+    """Return what a command shows on a terminal with these columns."""
+    terminal = _Terminal()
+    for name, value in {"COLUMNS": str(columns), "TERM": "xterm", "NO_COLOR": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.stdout", terminal)
+    with pytest.raises(SystemExit) as end:
+        app([*map(str, arguments)], prog_name="polars-rank")
+    assert end.value.code in (None, 0, 1)
+    return re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue())

@@ -43,7 +43,7 @@ def evaluated(log: pl.LazyFrame) -> pl.DataFrame:
 
 
 def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
-    needs.package("typer", "cli")
+    needs.package("click", "cli")
     return subprocess.Popen(
         [sys.executable, "-m", "polars_rank.cli", *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -55,8 +55,8 @@ def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
 
 def run(*arguments: object) -> Any:
     """Run the command line in this process."""
-    testing = needs.package("typer.testing", "cli")
-    from polars_rank.cli.commands import app
+    testing = needs.package("click.testing", "cli")
+    from polars_rank.cli.program import app
 
     return testing.CliRunner().invoke(app, [*map(str, arguments)])
 
@@ -322,7 +322,7 @@ def test_disk_full(tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch) -
     place.mkdir()
     output = (place if what == "output" else tmp_path) / "lists.parquet"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path if what == "output" else place))
-    arguments = ["evaluate", log, "-m", "ndcg@10 ap ndcg rbp", "--per-query", "-o", output]
+    arguments = ["per-query", log, "-m", "ndcg@10 ap ndcg rbp", "-o", output]
     with full_disk(place):
         ended = run(*arguments, "--memory", "1MB")
     assert (ended.exit_code, ended.stdout) == (2, "")
@@ -400,7 +400,7 @@ with new_file(sys.argv[1]) as part:
     )
     assert other.stdout is not None
     assert other.stdout.readline() == "written\n"
-    assert run("evaluate", log, "-m", "ap rr", "--per-query", "-o", output).exit_code == 0
+    assert run("per-query", log, "-m", "ap rr", "-o", output).exit_code == 0
     _, err = other.communicate("\n")
     assert other.returncode == 1
     assert "already exists" in err
@@ -413,7 +413,7 @@ def test_run_again_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     log, output = tmp_path / "log.parquet", tmp_path / "lists.parquet"
     frame = a_log(30_000)
     frame.write_parquet(log)
-    arguments = ["evaluate", log, "-m", "ap rr", "--per-query", "-o", output]
+    arguments = ["per-query", log, "-m", "ap rr", "-o", output]
     arguments += ["--layout", "shuffled"]
     slow = {"TMPDIR": str(tmp_path), "POLARS_MAX_THREADS": "1"}
     process = start(*arguments, env={**os.environ, **slow})

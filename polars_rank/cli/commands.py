@@ -1,198 +1,211 @@
-"""The Typer application: its commands, help texts, and errors about usage."""
+"""The table of commands: public functions, what they read and write, and examples."""
+
+from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable
-from copy import copy
-from importlib.metadata import version as installed
-from inspect import getdoc
-from itertools import pairwise
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+import click
 
-from polars_rank.cli import BROKEN_PIPE, MISUSED
-from polars_rank.cli.config import MAY_BE_EMPTY, options_for
-from polars_rank.cli.evaluating import curve, estimate, evaluate, explain, metrics
-from polars_rank.cli.fusing import fuse, tune_fusion
-from polars_rank.cli.generating import convert, generate
-from polars_rank.cli.inspecting import inspect
-from polars_rank.cli.leaderboards import leaderboard
-from polars_rank.cli.messages import discard_output, one_message, printing, say, show
-from polars_rank.cli.movers import movers
-from polars_rank.cli.plotting import plot
-from polars_rank.cli.reports import demo, report
-from polars_rank.cli.statistics import check, compare, summarize
-from polars_rank.errors import RankError
+from polars_rank.cli.options import PANELS, Option, of_function, own, parameters_of, texts
+from polars_rank.conventions import Definitions
 
-#: The last lines of the help.
-_EXIT_CODES = (
-    "Exit codes: 0 success; 1 a rule of check failed; 2 invalid usage or input; 70 internal error; "
-    "130 Ctrl-C; 141 closed pipe; 143 SIGTERM."
-)
-#: Types of options → names of their values in the help.
-_METAVARS = {str: "NAME", Path: "PATH", int: "NUMBER", float: "NUMBER"}
-
-
-class _Help:
-    """A command whose help fits in a terminal with 80 columns."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help."""
-        parameters = [_in_help(parameter) for parameter in self.get_params(ctx)]  # type: ignore[attr-defined]
-        page = copy(self)
-        page.get_params = lambda ctx: parameters  # type: ignore[attr-defined]  # noqa: ARG005
-        super(_Help, page).format_help(ctx, formatter)  # type: ignore[misc]
-
-
-def _in_help(parameter: Any) -> Any:
-    """Return a parameter as the help shows it, without types that add no information."""
-    shown = copy(parameter)
-    if shown.param_type_name == "argument":
-        shown.display_type_rich = lambda ctx: None  # noqa: ARG005
-    elif shown.is_flag:
-        shown.metavar = ""
-        if shown.secondary_opts:  # a column of negations would leave less space for the texts
-            shown.opts = [shown.opts[0].replace("--", "--[no-]", 1)]
-            shown.secondary_opts = []
-            shown.show_default = False
-    return shown
-
-
-class Program(_Help, TyperGroup):
-    """The program. It exits with one message, even if the options cannot be parsed."""
-
-    def main(self, *args: Any, **options: Any) -> Any:
-        """Run a command and end the process; return with `standalone_mode=False`."""
-        standalone = options.pop("standalone_mode", True)
-        options["standalone_mode"] = False
-        if not standalone:
-            return super().main(*args, **options)
-        try:
-            with printing():  # the help, or the version
-                code = super().main(*args, **options)
-        except SystemExit as end:  # Click and Rich exit with 1 if a pipe is closed
-            code = end.code
-            if code == 1:
-                discard_output()
-                code = BROKEN_PIPE
-        except RankError as error:  # invalid options in a file, or standard output is closed
-            say(f"Error: {error}")
-            code = MISUSED
-        except Exception as error:
-            if not hasattr(error, "format_message"):
-                raise
-            code = _usage_error(error)
-        sys.exit(code)
-
-
-class Command(_Help, TyperCommand):
-    """A command, which exits with one message if it fails."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; raise an error for an empty one, which would be ignored."""
-        parameters: list[Any] = self.get_params(ctx)
-        options = {
-            name: option
-            for option in parameters
-            for name in option.opts
-            if option.param_type_name == "option" and not option.is_flag
-        }
-        for before, text in pairwise(["", *args]):
-            if text and not (text.endswith("=") and text[:-1] in options):
-                continue
-            name = text[:-1] or before  # of "--by=" or "--by", ""
-            if name not in options:
-                ctx.fail("an argument is empty; name a file, or omit it")
-            if options[name].name not in MAY_BE_EMPTY:
-                ctx.fail(f"{name} is empty; give it a value, or omit it")
-        return super().parse_args(ctx, args)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
-        with one_message(ctx):
-            return super().invoke(ctx)
-
-
-def _usage_error(error: Any) -> int:
-    """Print what is wrong with the command line, or the help if it is empty."""
-    if type(error).__name__ == "NoArgsIsHelpError":
-        error.show()
-    else:
-        path = "polars-rank" if error.ctx is None else error.ctx.command_path
-        message = error.format_message().replace("Value error, ", "")
-        stop = "" if message.endswith((".", "?")) else "."
-        say(f"Error: {message}{stop} Try: {path} --help")
-    return MISUSED
-
-
-app = typer.Typer(
-    cls=Program, epilog=_EXIT_CODES, no_args_is_help=True, pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)  # fmt: skip
-
-
-def _version(show_version: bool) -> None:  # noqa: FBT001  (typer calls it)
-    if show_version:
-        show(installed("polars_rank"))
-        raise typer.Exit
-
-
-@app.callback(help="Evaluate search and recommendation rankings.")
-def program(
-    ctx: typer.Context,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            help=r"TOML file of options (default: \[tool.polars-rank] of pyproject.toml).",
-            metavar="PATH",
-        ),
-    ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,  # noqa: ARG001
-    version: Annotated[  # noqa: ARG001
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    """Set the defaults of the command from the file of options."""
-    name = str(ctx.invoked_subcommand)
-    command = ctx.command.commands[name]  # type: ignore[attr-defined]
-    ctx.default_map = {name: options_for(command, config)}
-
-
-def _describe_values(function: Any) -> None:
-    """Name the values of options after their types, unless they have a name, and list choices."""
-    for hint in get_type_hints(function, include_extras=True).values():
-        annotated, *options = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-        types = [annotated, *get_args(annotated)]
-        choices = [get_args(each) for each in types if get_origin(each) is Literal]
-        metavars = [_METAVARS[each] for each in types if each in _METAVARS]
-        for option in options:
-            if option.metavar is None and choices:
-                # In the help text, long lists of choices wrap between words.
-                option.metavar = "CHOICE"
-                option.help += rf" \[choices: {', '.join(choices[0])}]"
-            elif option.metavar is None and metavars:
-                option.metavar = metavars[0]
-
-
-def _help(function: Any) -> str:
-    """Return the docstring as a help text: one line per paragraph and per example."""
-    paragraphs = re.sub(r"(?<=\S)\n(?=\S)", " ", getdoc(function) or "")
-    return re.sub(r"\n +", "\n$ ", paragraphs)
-
-
-_PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "Evaluation": (evaluate, estimate, curve, explain, metrics, inspect),
-    "Statistics": (summarize, compare, leaderboard, movers, check, tune_fusion),
-    "Charts and reports": (plot, report, demo),
-    "Files": (generate, convert, fuse),
+#: Options of commands that write a table, a Parquet file, another file, a page, or a folder.
+_OUTPUTS = {
+    "table": ("format", "keep_formulas", "wide", "overwrite"),
+    **dict.fromkeys(("parquet", "file", "page", "folder"), ("overwrite",)),
 }
-for panel, functions in _PANELS.items():
-    for function in functions:
-        _describe_values(function)
-        app.command(
-            function.__name__.replace("_", "-"), cls=Command, help=_help(function),
-            rich_help_panel=panel, no_args_is_help=function not in (metrics, demo),
-        )(function)  # fmt: skip
+
+
+class Command(NamedTuple):
+    """A public function as a command, what it reads, and what it writes."""
+
+    function: str
+    #: A log, a log whose runs belong together, per-query values, or several tables.
+    reads: Literal["log", "runs", "values", "tables", ""]
+    examples: tuple[str, ...]
+    #: The help, if it is not the first line of the docstring.
+    about: str = ""
+    writes: Literal["table", "parquet", "file", "page", "folder"] = "table"
+    #: Functions whose parameters are options, too.
+    also: tuple[str, ...] = ()
+    #: Parameters that are not options.
+    without: tuple[str, ...] = ()
+    #: Names of options that are not parameters, and arguments.
+    own: tuple[str | click.Argument, ...] = ()
+    #: The function that runs the command, if it is special.
+    runs: str = ""
+    spark: bool = False
+    #: Columns of the result that tables leave out without --wide.
+    minor: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The help of the command."""
+        line = texts().get(self.function, {}).get("", "")
+        return self.about or re.sub(r"^Return ", "Show ", line)
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether rankings without judgments are not enough."""
+        parameters = parameters_of(self.function)
+        return self.reads != "runs" or bool({"metric", "metrics"} & {*parameters})
+
+    def parameters(self) -> list[click.Parameter]:
+        """Return the arguments, and the options in the order of their panels."""
+        known: dict[str, Any] = {}
+        for special in self.own:
+            option: Any = own(special) if isinstance(special, str) else special
+            known[option.name] = option
+        for each in self._options():
+            if each.name not in self.without:
+                known.setdefault(str(each.name), each)
+        if "metric" in known:
+            known.pop("metrics", None)
+        if self.reads:
+            known["logs"] = click.Argument(["logs"], nargs=-1, metavar="[LOG]...")
+        return sorted(known.values(), key=_place)
+
+    def _options(self) -> Iterator[Option]:
+        """Yield the options of the command, some of which may have the same name."""
+        is_log = self.reads not in ("", "tables")
+        if is_log or self.writes == "parquet":
+            yield own("progress")
+        yield from _of(self.function, skip_first=bool(self.reads))
+        for name in (*self.also, *(("per_query",) if self.reads == "values" else ())):
+            yield from (each for each in _of(name, skip_first=True) if each.name != "keep")
+        if self.reads == "values":
+            yield own("values")
+            if self.also or "predictions" in parameters_of(self.function):
+                yield from (each for each in _of("report") if each.name == "predicted_label")
+        if is_log:
+            yield from map(own, ("qrels", "input_format", "missing_columns", "extra_columns"))
+            files = {"layout", "memory", "fractional", "negative"}
+            readers = (*_of("scan_log"), *_of("scan_judgments"))
+            yield from (each for each in readers if each.name in files)
+        yield from map(own, _OUTPUTS[self.writes])
+        if self.spark:
+            yield from map(own, ("engine", "master", "remote"))
+        if self.writes != "folder":
+            yield own("output", required=self.writes in ("parquet", "file"))
+
+
+def _of(function: str, *, skip_first: bool = False) -> list[Option]:
+    """Return the options of a function, without the table that it reads if it comes first."""
+    return [*of_function(function)][skip_first:]
+
+
+def _place(parameter: click.Parameter) -> int:
+    panel = getattr(parameter, "panel", None)
+    return PANELS.index(panel) if panel in PANELS else -1
+
+
+# fmt: off
+EVALUATION: Mapping[str, Command] = {
+    "evaluate": Command("evaluate", "log", (
+        'log.parquet -m "ndcg@10 ap rr"',
+        "run.txt --qrels qrels.txt -m ap --conventions trec_eval",
+        "log.parquet -m novelty@5 --items items.parquet",
+    ), spark=True),
+    "per-query": Command("per_query", "log", ("log.parquet -m ap -o values.parquet",), spark=True),
+    "rank": Command("rank", "log", ("log.parquet -o ranked.parquet",)),
+    "rank-curve": Command("rank_curve", "log", ("log.parquet -m ndcg --ks 1-10",)),
+    "pr-curve": Command("pr_curve", "log", ("log.parquet --format csv",)),
+    "estimate": Command("clicks.estimate", "log", (
+        "clicks.parquet -m dcg@10 --query session --score new",
+        'clicks.parquet -m dcg --query session --score "old new" --baseline old',
+    ), without=("align",), spark=True),
+    "explain": Command("explain", "log", (
+        "ndcg@10 --conventions lightgbm", "ndcg@10 log.parquet --versus lightgbm",
+    ), about="Explain how a metric is computed, or why conventions differ.",
+        also=("explain_difference",), without=("metric", "a", "b"),
+        own=(click.Argument(["metric"]), "versus"), runs="special:explain"),
+    "metrics": Command("list_metrics", "", ("precision", "--format csv"),
+        about="List the metrics that contain a text: parameters, range, definition, other names.",
+        own=(click.Argument(["texts"], nargs=-1, metavar="[TEXT]..."),), runs="special:metrics"),
+    "inspect": Command("evaluate", "log", ("log.parquet",),
+        about="Show the columns, counts and invalid rows of a log.\n\nThe last line is the command "
+        "to run next. The exit code is 2 if there are errors.",
+        without=("metrics", "weight", "align", "items", "history", "conventions",
+                 *(name for name in Definitions.__annotations__ if name != "rel")),
+        runs="inspecting:inspect"),
+}
+STATISTICS: Mapping[str, Command] = {
+    "summarize": Command("summarize", "values", ('log.parquet -m "ndcg@10 ap" --by country',)),
+    "compare": Command("compare", "values", (
+        'log.parquet -m "ndcg@10 rr" --baseline bm25',
+        "log.parquet -m ndcg@10 --slices country --margin 2%",
+    )),
+    "leaderboard": Command("leaderboard", "values", (
+        'log.parquet -m "ndcg@10 ap"', "log.parquet -m ndcg@10 --by country -o table.tex",
+    ), about="Rank runs by their means, with intervals of ranks.\n\nMarkdown and LaTeX have one "
+        "row per run and one column per metric. In LaTeX, runs that share a letter cannot be told "
+        'apart; "a" is a group with the best run.', runs="papers:leaderboard"),
+    "power": Command("power", "values", ("log.parquet -m ndcg@10 --difference 0.02",)),
+    "moments": Command("moments", "values", ("log.parquet -m ndcg@10 -o monday.parquet",),
+        writes="parquet"),
+    "merge": Command("merge", "tables", ("monday.parquet tuesday.parquet -o days.parquet",),
+        writes="parquet"),
+    "check": Command("check", "values", (
+        'log.parquet --baseline bm25 --rule "difference(ap) >= 0"',
+    ), about="Check rules on means and differences; exit with 1 if one fails.\n\nWith --baseline, "
+        "rules on mean, low and high apply to the means of the other runs, and rules on "
+        "difference, p_value and the like to the comparison.",
+        also=("compare",), without=("on_fail", "details"),
+        own=("rule", "rules", "junit", "markdown"), runs="special:check", minor=("queries",)),
+    "movers": Command("diagnostics.movers", "log", (
+        "log.parquet -m ndcg@10 --baseline bm25 --n 5",
+    )),
+    "overlap": Command("diagnostics.overlap", "runs", ("log.parquet --baseline bm25",)),
+}
+FILES: Mapping[str, Command] = {
+    "fuse": Command("fuse", "runs", (
+        "log.parquet -o fused.parquet", "log.parquet -o borda.parquet --method borda --keep-runs",
+    ), writes="parquet"),
+    "tune-fusion": Command("tune_fusion", "runs", (
+        "log.parquet -m ndcg@10", "log.parquet -m rr --candidates borda --step 0.05",
+    ), minor=("difference_low", "difference_high", "queries", "unjudged", "reversible", "by_fold")),
+    "convert": Command("scan_judgments", "log", ("run.txt --qrels qrels.txt -o both.parquet",),
+        about="Convert TREC runs, judgments or both to one Parquet file.", writes="parquet",
+        without=("diversity", "layout", "memory", "input_format", "missing_columns",
+                 "extra_columns", "progress"), runs="special:convert"),
+    "generate": Command("datasets.search_log", "", ("log.parquet --queries 500",),
+        writes="parquet", own=(click.Argument(["output"], type=click.Path(path_type=Path)),)),
+}
+REPORTS: Mapping[str, Command] = {
+    "report": Command("report", "log", ("log.parquet -m ap --baseline bm25 --slices country",),
+        writes="page", also=("evaluate",), without=("path", "columns", "align", "items", "history"),
+        own=("rule", "rules"), runs="special:report"),
+    "demo": Command("datasets.search_log", "", ("",), writes="folder",
+        about="Generate a log, compare its two runs, and write a report.",
+        without=("docs_per_query", "runs", "seed", "string_ids"), runs="special:demo",
+        own=(click.Argument(["folder"], required=False, type=click.Path(path_type=Path)),)),
+}
+
+
+def _chart(function: str, reads: Any, example: str, **how: Any) -> Command:
+    how["own"] = ("dark", *how.get("own", ()))
+    how["without"] = ("details", "curve", "tuning", *how.get("without", ()))
+    examples = (f"log.parquet {example} -o chart.png".replace("  ", " "),)
+    return Command(f"plot.{function}", reads, examples, writes="file", runs="plotting:plot", **how)
+
+
+PLOTS: Mapping[str, Command] = {
+    "at-k": _chart("at_k", "log", "--metric ndcg"),
+    "pr-curve": _chart("pr_curve", "log", ""),
+    "click-through": _chart("click_through", "log", "--k 5"),
+    "bounds": _chart("bounds", "log", "-m ndcg@10", own=("of",),
+        also=("diagnostics.judgment_bounds",)),
+    "fusion": _chart("fusion", "runs", "-m ap", also=("tune_fusion",)),
+    "distribution": _chart("distribution", "values", "-m ap"),
+    "differences": _chart("differences", "values", "-m ap --baseline bm25"),
+    "intervals": _chart("intervals", "values", "-m ap", also=("compare",)),
+    "slices": _chart("slices", "values", "-m ap --baseline bm25 --slices country",
+        also=("compare",)),
+    "over-time": _chart("over_time", "values", "-m ap --time day", also=("summarize",)),
+    "leaderboard": _chart("leaderboard", "values", "-m ap --kind ranks", also=("leaderboard",)),
+    "power": _chart("power", "values", "-m ap --baseline bm25"),
+}
+# fmt: on

@@ -6,29 +6,30 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import click
 import polars as pl
-import typer
 
 from polars_rank import conventions
 from polars_rank.cli.sources import expand, is_pipe, kind_of, scan_table
-from polars_rank.metrics.listing import list_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def metrics(incomplete: str) -> list[str]:
+def metrics(_: click.Context, incomplete: str) -> list[str]:
     """Complete the last metric of a list."""
+    from polars_rank.metrics.listing import list_metrics  # noqa: PLC0415  (rarely needed)
+
     return _last(incomplete, list_metrics()["metric"])
 
 
-def presets(incomplete: str) -> list[str]:
+def presets(_: click.Context, incomplete: str) -> list[str]:
     """Complete the name of a preset of conventions."""
     names = (preset.name.lower().replace(" ", "_") for preset in conventions.PRESETS)
     return [name for name in names if name.startswith(incomplete.lower())]
 
 
-def columns(ctx: typer.Context, incomplete: str) -> list[str]:
+def columns(ctx: click.Context, incomplete: str) -> list[str]:
     """Complete the last column of a list."""
     # There are no completions for an unreadable log. The command itself explains the error.
     with suppress(Exception):
@@ -36,7 +37,7 @@ def columns(ctx: typer.Context, incomplete: str) -> list[str]:
     return []
 
 
-def runs(ctx: typer.Context, incomplete: str) -> list[str]:
+def runs(ctx: click.Context, incomplete: str) -> list[str]:
     """Complete the name of a run."""
     with suppress(Exception):
         column = pl.col(ctx.params.get("run") or "run").cast(pl.String)
@@ -50,10 +51,10 @@ def _last(incomplete: str, names: Iterable[str]) -> list[str]:
     return [before + name for name in names if name.startswith(start)]
 
 
-def _table(ctx: typer.Context) -> pl.LazyFrame:
+def _table(ctx: click.Context) -> pl.LazyFrame:
     """Return the rows of the files that the command line names so far, without scanning them."""
     # While the value of an option is incomplete, Click leaves the arguments unparsed.
-    given: list[Any] = [*(ctx.params.get("logs") or ctx.args), *(ctx.params.get("values") or [])]
+    given: list[Any] = [*(ctx.params.get("logs") or ctx.args), *(ctx.params.get("values") or ())]
     paths = expand([path for path in given if "://" not in path and not is_pipe(path)])
     kind = ctx.params.get("input_format") or kind_of(paths)
     if kind in ("csv", "tsv"):  # inferring types would scan all rows

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polars_rank.cli.messages import say
+from polars_rank.cli.options import MAY_BE_EMPTY
+from polars_rank.conventions import Definitions
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.io.files import read_toml
 
@@ -15,13 +17,11 @@ if TYPE_CHECKING:
 #: Options that a file can set: those that describe the log and its evaluation.
 KEYS = (
     *("query", "doc", "score", "position", "label", "run", "weight", "cluster"),
-    *("metrics", "by", "baseline", "confidence"),
-    *("conventions", "ties", "rel", "unjudged", "query_set", "undefined", "duplicates"),
+    *("metrics", "metric", "by", "baseline", "confidence"),
+    *("conventions", *Definitions.__annotations__),
     *("fractional", "negative", "layout", "memory", "progress"),
 )
 _TABLE = "[tool.polars-rank]"
-#: Options whose value may be empty: no column, a run without a name, or no title.
-MAY_BE_EMPTY = {"doc", "run", "baseline", "title"}
 
 
 def options_for(command: Any, path: Path | None) -> dict[str, Any]:

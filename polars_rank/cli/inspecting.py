@@ -3,25 +3,28 @@
 Invalid rows are counted and do not raise errors. Memory does not grow with the log.
 """
 
-import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from __future__ import annotations
 
+import shlex
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
 import polars as pl
-import typer
 
 from polars_rank.cli import MISUSED
-from polars_rank.cli import options as o
-from polars_rank.cli.logs import Log
 from polars_rank.cli.messages import in_options, say, show
-from polars_rank.cli.writing import choose, put
+from polars_rank.cli.writing import choose
 from polars_rank.columns import IDS, POSITIONS, RUNS, is_relevant, without_run
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
 from polars_rank.errors import RankError, hint, number_of
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.layouts import find_layout
 from polars_rank.frames.tables import schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from polars_rank.cli.calls import Call
 
 #: Common names of columns in lower case, by role; the most likely first.
 _COMMON_NAMES = {
@@ -60,45 +63,29 @@ class Row(NamedTuple):
     note: str = ""
 
 
-@o.takes(o.Files, o.Columns, o.FileOutput)
-def inspect(
-    ctx: typer.Context,
-    logs: o.Logs = [],
-    by: o.By = [],
-    rel: o.Rel = None,
-    **options: Any,
-) -> None:
-    """Show the columns, counts and invalid rows of a log.
-
-    Run it before a long evaluation; the last line is the command to run next. The exit code is 2
-    if there are errors.
-
-    For example:
-      polars-rank inspect log.parquet
-    """
-    given = Log.of({**locals(), **options})
-    log = given.opened
-    schema = schema_of(log.scan_as_is())
-    columns = _Columns.of(log, schema, by)
+def inspect(call: Call) -> None:
+    """Show facts about a log, and the command to run next; exit with 2 if there are errors."""
+    words = [*call.given.get("logs", ())]  # before pipes are copied
+    columns = _Columns.of(call)
     rows = [*columns.rows()]
     if not any(row.state == "error" for row in rows):
         try:
-            rows += _contents(columns, 1 if rel is None else rel)
+            rows += _contents(columns, call.given.get("rel", 1))
         except RankError as error:
-            rows.append(Row("columns", "types", None, "error", in_options(error, ctx)))
-    command = _next(columns, given, rows)
-    form = choose(options["format"], options["output"])
-    on_own_line = form == "table" and options["output"] is None  # easy to copy
+            rows.append(Row("columns", "types", None, "error", in_options(error, call.ctx)))
+    command = _next(columns, words, rows)
+    form = choose(call.given.get("format"), call.given.get("output"))
+    on_own_line = form == "table" and "output" not in call.given  # easy to copy
     rows += [] if on_own_line else [command]
     rounded = form in ("table", "markdown", "latex")
     shown = [row._replace(value=_text(row, rounded=rounded)) for row in rows]
     table = pl.DataFrame(shown, dict.fromkeys(Row._fields, pl.String), orient="row")
-    put(table.lazy(), **o.output_options(options))
+    call.put(table, folded=True)
     if on_own_line:
         show(f"\nNext{command.note and ', '}{command.note}: {command.value}")
     if errors := sum(row.state == "error" for row in rows):
         say(f"{number_of(errors, 'error')} found")
-        raise typer.Exit(MISUSED)
+        raise click.exceptions.Exit(MISUSED)
 
 
 class _Columns(NamedTuple):
@@ -107,58 +94,56 @@ class _Columns(NamedTuple):
     `assumed` has the columns that the user did not name, and that were found by their common names.
     """
 
-    log: Log
+    call: Call
     schema: pl.Schema
     run: str | None
     by: list[str]
     assumed: Mapping[str, str]
 
     @classmethod
-    def of(cls, log: Log, schema: pl.Schema, by: list[str]) -> Self:
+    def of(cls, call: Call) -> _Columns:
         """Return the columns; look for common names if the default columns are missing."""
-        expected = {"query": log.keys, "doc": [log.doc or "doc"], "label": log.labels}
-        scores = [name.removeprefix("-") for name in log.scores]
-        expected |= {} if log.position else {"score": scores}
-        expected |= {"run": ["run"]} if log.run is None else {}
+        schema = schema_of(call.scan_as_is())
+        expected = {role: call.names(role) for role in ("query", "doc", "label")}
+        scores = [name.removeprefix("-") for name in call.names("score")]
+        expected |= {} if "position" in call.given else {"score": scores}
+        expected |= {} if "run" in call.given else {"run": ["run"]}
         missing = [
             role for role, names in expected.items()
-            if not {*names} <= {*schema} and not log.is_given(role)
+            if not {*names} <= {*schema} and not call.is_given(role)
         ]  # fmt: skip
         guesses = {role: _guess(role, schema) for role in missing}
         if "score" in guesses and guesses["score"] is None:
             guesses["position"] = "position" if "position" in schema else _guess("position", schema)
         assumed = {role: name for role, name in guesses.items() if name is not None}
-        several = ("query", "score", "label")
-        fields = {role: [name] if role in several else name for role, name in assumed.items()}
-        found = replace(log, **fields)  # type: ignore[arg-type]
-        missing_run = log.run is None and found.run_name not in schema
-        run = None if missing_run else found.run_name
-        return cls(found, schema, run, [*without_run(by, run)], assumed)
+        call.given |= assumed
+        missing_run = "run" not in call.given and call.run not in schema
+        run = None if missing_run else call.run
+        return cls(call, schema, run, [*without_run(call.names("by"), run)], assumed)
 
     @property
     def by_role(self) -> dict[str, list[str]]:
         """The columns of each role, including missing ones."""
-        log = self.log
-        scored = {"position": [log.position]} if log.position else {
-            "score": [
-                name if name in self.schema else name.removeprefix("-") for name in log.scores
-            ]
-        }  # fmt: skip
+        call, position = self.call, self.call.names("position")
+        scores = [
+            name if name in self.schema else name.removeprefix("-") for name in call.names("score")
+        ]
         return {
-            "run": [self.run] if self.run else [], "by": self.by, "query": log.keys,
-            "doc": [log.doc or "doc"], **scored, "label": log.labels,
+            "run": [self.run] if self.run else [], "by": self.by, "query": call.names("query"),
+            "doc": [call.given.get("doc") or "doc"],
+            **({"position": position} if position else {"score": scores}),
+            "label": call.names("label"),
         }  # fmt: skip
 
     def rows(self) -> Iterator[Row]:
         """Yield the columns, including missing ones."""
-        log = self.log
         for role, names in self.by_role.items():
             for name in names:
                 if name in self.schema:
                     advice = f"assumed; use --{role} {shlex.quote(name)}"
                     note = advice if role in self.assumed else ""
                     yield Row("columns", role, f"{name}: {self.schema[name]}", "", note)
-                elif role != "doc" or log.is_given(role):
+                elif role != "doc" or self.call.is_given(role):
                     note = f"column {name!r} (--{role}) not found.{hint(name, self.schema)}"
                     yield Row("columns", role, None, "error", note)
         used = {name for names in self.by_role.values() for name in names}
@@ -176,13 +161,16 @@ def _guess(role: str, schema: pl.Schema) -> str | None:
 
 def _contents(columns: _Columns, rel: float) -> list[Row]:
     """Count rankings, labels, ties and invalid rows."""
-    log, runs = columns.log, [] if columns.run is None else [columns.run]
+    call, runs = columns.call, [] if columns.run is None else [columns.run]
     groups = [*runs, *columns.by]
-    rows = log.scan(groups)
-    columns_of_log = {**log.columns, "run": columns.run}
-    evaluation = Evaluation.of(schema_of(rows), None, by=groups, **columns_of_log)
+    rows = call.scan(groups)
+    options = {
+        name: value for name, value in call.given.items()
+        if name in ("query", "doc", "score", "label", "position")
+    }  # fmt: skip
+    evaluation = Evaluation.of(schema_of(rows), None, by=groups, run=columns.run, **options)
     known = evaluation.read(rows)
-    layout = find_layout(log.scan_as_is(), [*groups, *log.keys])
+    layout = find_layout(call.scan_as_is(), [*groups, *call.names("query")])
     labels, overall, by_run = pl.collect_all(
         [
             label_counts(known.table, known.columns, []),
@@ -255,13 +243,14 @@ def _ties(counts: Mapping[str, Any]) -> Iterator[Row]:
         yield Row("ties", f"share of {name.replace('_', ' ')}", share, *state)
 
 
-def _next(columns: _Columns, given: Log, rows: list[Row]) -> Row:
+def _next(columns: _Columns, logs: list[str], rows: list[Row]) -> Row:
     """Return the row with the command to run next."""
     errors = [row for row in rows if row.state == "error"]
-    options = {name: getattr(given, name) for name in
+    call = columns.call
+    options = {name: call.given[name] for name in
                ("qrels", "input_format", "query", "doc", "score", "position", "label")
-               if given.is_given(name)}  # fmt: skip
-    options |= {"run": columns.run} if columns.run and given.is_given("run") else {}
+               if call.is_given(name)}  # fmt: skip
+    options |= {"run": columns.run} if columns.run and call.is_given("run") else {}
     options |= columns.assumed
     options |= {"by": columns.by} if columns.by else {}
     has_duplicates = any(row.part == "invalid" and row.what == "repeated" for row in errors)
@@ -271,10 +260,10 @@ def _next(columns: _Columns, given: Log, rows: list[Row]) -> Row:
     command = "compare" if isinstance(runs, int) and runs > 1 else "evaluate"
     if command == "evaluate" and "run" in options:
         del options["run"]
-    words = ["polars-rank", command, *given.logs, "--metrics", "ndcg@10 ap rr"]
+    words = ["polars-rank", command, *logs, "--metrics", "ndcg@10 ap rr"]
     words += ["--baseline", first.removeprefix("queries of ")] if command == "compare" else []
     for name, value in options.items():
-        for each in value if isinstance(value, list) else [value]:
+        for each in [value] if isinstance(value, str) else value or [""]:
             words += [f"--{name.replace('_', '-')}", str(each)]
     others = [row for row in errors if not (has_duplicates and row.what == "repeated")]
     note = "after fixing the errors above" if others else ""

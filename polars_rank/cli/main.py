@@ -51,7 +51,7 @@ def _run() -> int | str | None:
     """Run the command and return its exit code."""
     try:
         tempfile.tempdir = str(new_folder())  # also removed after a signal
-        from polars_rank.cli.commands import app  # noqa: PLC0415  (an extra)
+        from polars_rank.cli.program import app  # noqa: PLC0415  (an extra)
 
         app(prog_name="polars-rank")
     except SourceError as error:

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from io import UnsupportedOperation
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import click
 import polars as pl
-import typer
 
 from polars_rank import _progress as bars
 from polars_rank.cli import BROKEN_PIPE, BUG, INTERRUPTED, MISUSED
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def one_message(ctx: typer.Context) -> Iterator[None]:
+def one_message(ctx: click.Context) -> Iterator[None]:
     """Print one message and exit if the command fails; print each warning once."""
     warned: set[str] = set()  # Polars may warn for each part of a log, with a different example
 
@@ -52,26 +52,26 @@ def one_message(ctx: typer.Context) -> Iterator[None]:
                 sys.stdout.flush()
     except BrokenPipeError:  # the reader of standard output has closed it
         discard_output()
-        raise typer.Exit(BROKEN_PIPE) from None
+        raise click.exceptions.Exit(BROKEN_PIPE) from None
     except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
-    except (typer.Exit, typer.BadParameter):
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    except (click.exceptions.Exit, click.ClickException):
         raise
     except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001  (internal errors, too)
         if isinstance(error.__cause__, BrokenPipeError):  # the reader of --output has closed it
-            raise typer.Exit(BROKEN_PIPE) from None
+            raise click.exceptions.Exit(BROKEN_PIPE) from None
         if ctx.find_root().params.get("debug"):
             bars.close()
             traceback.print_exc()
         read = [ctx.params.get(name) or () for name in ("logs", "values", "qrels")]
         message, code = _message(error, ctx, [str(file) for files in read for file in files])
         say(f"Error: {message}")
-        raise typer.Exit(code) from None
+        raise click.exceptions.Exit(code) from None
     finally:
         bars.close()
 
 
-def _message(error: BaseException, ctx: typer.Context, files: Iterable[str]) -> tuple[str, int]:
+def _message(error: BaseException, ctx: click.Context, files: Iterable[str]) -> tuple[str, int]:
     """Return the message of an error, and the exit code."""
     if isinstance(error, DataError):
         return in_options(_explained(error), ctx), MISUSED
@@ -89,17 +89,20 @@ def _message(error: BaseException, ctx: typer.Context, files: Iterable[str]) -> 
     return f"internal error: {fault}; please report it with the output of --debug", BUG
 
 
-def in_options(problem: object, ctx: typer.Context) -> str:
+def in_options(problem: object, ctx: click.Context) -> str:
     """Return the message of an error or a warning with options in place of parameters."""
     if not isinstance(problem, (RankError, RankWarning)):
         return str(problem)
-    options = {each.name: max(each.opts, key=len) for each in ctx.command.params}
+    options = {str(each.name): max(each.opts, key=len) for each in ctx.command.params}
 
     def written(match: re.Match[str]) -> str:
         name = match["name"] or match["passed"]
-        # The parameter `metric` of a function is the option --metrics of a command.
-        option = options.get(name) or options.get(f"{name}s", "")
-        if not option.startswith("--"):  # also values of rows, which have no name
+        if name is None:  # values of rows
+            return match[0]
+        # A function that the command's calls may have `metrics` for its `metric`, or the reverse.
+        others = (f"{name}s", name.removesuffix("s"))
+        option = options.get(name) or next(filter(None, map(options.get, others)), "")
+        if not option.startswith("--"):
             return match[0]
         return f"`{option}`" if match["name"] else f"pass {option} {match['value']}"
 
@@ -114,13 +117,13 @@ def say(message: str) -> None:
     """Print a message on standard error."""
     bars.close()
     with suppress(OSError):  # the terminal may be closed
-        typer.echo(message, err=True)
+        click.echo(message, err=True)
 
 
 def show(text: str = "") -> None:
     """Print a text on standard output."""
     with printing():
-        typer.echo(text)
+        click.echo(text)
 
 
 @contextmanager

@@ -1,86 +1,67 @@
-"""Options that several commands share, and groups of them.
+"""Options of commands, from the parameters of public functions.
 
-A group is a dataclass whose fields are options. `@takes(Files, Columns)` adds the options of groups
-to a command, which receives their values as keyword arguments.
+A parameter becomes an option with its name. The annotation decides how the text is read, and the
+first sentence of the docstring about the parameter, which `help.json` has, is its help.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
-from inspect import Parameter, signature
+import builtins
+import json
+import sys
+from collections import abc
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from inspect import Parameter, signature, unwrap
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
+from types import UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-import typer
+import click
 
-from polars_rank import conventions as definitions
-from polars_rank._params import number_in
-from polars_rank.cli import completion, sources, writing
+from polars_rank._params import OPTIONS, number_in
+from polars_rank.cli import completion, writing
+from polars_rank.cli.sources import Kind as InputFormat
+from polars_rank.conventions import Conventions, Definitions, named
 from polars_rank.errors import ArgumentError, hint
-from polars_rank.evaluation import parameters
-from polars_rank.frames import layouts
-from polars_rank.io import trec
+from polars_rank.io.files import read_toml
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import is_metric, split
 
-T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
-
-#: Panels of the help in their order, after options without a panel.
-_PANELS = INPUT, COLUMNS, DEFINITIONS, ENGINE, OUTPUT = (
+#: Panels of the help in their order, after the options without a panel.
+PANELS = INPUT, COLUMNS, DEFINITIONS, ENGINE, OUTPUT = (
     "Input", "Columns", "Definitions", "Engine", "Output"
 )  # fmt: skip
+#: Parameters in panels; other parameters are in none.
+_PANEL_OF = {
+    **dict.fromkeys(("items", "history", "predictions", "fractional", "negative"), INPUT),
+    **dict.fromkeys(("layout", "memory"), INPUT),
+    **dict.fromkeys(("query", "doc", "score", "position", "label", "run", "weight"), COLUMNS),
+    **dict.fromkeys(("predicted_label", "click", "time", "subtopic"), COLUMNS),
+    **dict.fromkeys(("conventions", *Definitions.__annotations__), DEFINITIONS),
+}
+#: Short names of options.
+_SHORT = {"metrics": "-m", "metric": "-m", "output": "-o"}
+#: Options whose value may be empty: no column, a run without a name, or no title.
+MAY_BE_EMPTY = {"doc", "run", "baseline", "title"}
 
 
-def from_arguments(kind: type[T], values: Mapping[str, Any]) -> T:
-    """Return a dataclass whose fields have the values of the arguments with the same names."""
-    names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
-    return kind(**{name: values[name] for name in names if name in values})
+def _same(_: str, value: Any) -> Any:
+    return value
 
 
-def takes(*groups: type) -> Callable[[F], F]:
-    """Return a decorator that adds the options of groups to a command with `**options`.
+class Kind(NamedTuple):
+    """How the text of an option becomes the value of a parameter."""
 
-    An option that the command itself has replaces that of a group.
-    """
-
-    def decorate(command: F) -> F:
-        own = signature(command, eval_str=True)
-        parameters = [
-            each.replace(kind=Parameter.KEYWORD_ONLY)
-            for each in own.parameters.values()
-            if each.kind is not each.VAR_KEYWORD
-        ]
-        for group in groups:
-            types = get_type_hints(group, include_extras=True)
-            parameters += [
-                Parameter(each.name, Parameter.KEYWORD_ONLY, default=_default(each),
-                          annotation=types[each.name])
-                for each in fields(group) if each.name not in own.parameters
-            ]  # fmt: skip
-        parameters.sort(key=_place)
-        command.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {each.name: each.annotation for each in parameters}
-        return command
-
-    return decorate
-
-
-def _place(parameter: Parameter) -> int:
-    """Return the place of an option in the help, by its panel."""
-    option = getattr(parameter.annotation, "__metadata__", [None])[0]
-    panel = getattr(option, "rich_help_panel", None)
-    return _PANELS.index(panel) if panel in _PANELS else -1
-
-
-def _default(option: Any) -> Any:
-    return option.default if option.default_factory is MISSING else option.default_factory()
-
-
-def output_options(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a command that are parameters of `put`."""
-    return {each.name: values[each.name] for each in fields(TableOutput) if each.name in values}
+    metavar: str
+    #: Returns the value from the name of the parameter and the text, or several texts.
+    read: Callable[[str, Any], Any] = _same
+    several: bool = False
+    type: Any = click.STRING
+    complete: Callable[[click.Context, str], list[str]] | None = None
+    choices: tuple[str, ...] = ()
 
 
 def split_names(texts: Iterable[str]) -> list[str]:
@@ -94,403 +75,315 @@ def split_names(texts: Iterable[str]) -> list[str]:
     return split(" ".join(texts), lists=False)
 
 
-def split_metrics(texts: Iterable[str]) -> list[str]:
-    """Split names of metrics, but not at commas between cutoffs.
-
-    Examples
-    --------
-    >>> split_metrics(["ndcg(gain='exp2', depth='retrieved')@10, ap", "p@5,10"])
-    ["ndcg(gain='exp2', depth='retrieved')@10", 'ap', 'p@5,10']
-    """
-    return split(" ".join(texts))
+def _one_or_several(_: str, texts: Sequence[str]) -> str | list[str]:
+    names = split_names(texts)
+    return names[0] if len(names) == 1 else names
 
 
-def number_or_text(text: str) -> float | str:
-    """Return the number that a text is, or the text.
-
-    Examples
-    --------
-    >>> number_or_text("0.02"), number_or_text("2%")
-    (0.02, '2%')
-    """
-    value = number_in(text)
-    return text if value is None else value
-
-
-def option(help: str, panel: str | None = None, *names: str, **settings: Any) -> Any:
-    """Return an option in a panel of the help."""
-    return typer.Option(*names, help=help, rich_help_panel=panel, **settings)
-
-
-def file(help: str, panel: str | None = None, *names: str) -> Any:
-    """Return an option that names files."""
-    return option(help, panel, *names, metavar="PATH")
-
-
-def column(help: str, panel: str | None = None) -> Any:
-    """Return an option that names a column of the log; completion lists the columns."""
-    return option(help, panel, metavar="NAME", autocompletion=completion.columns)
-
-
-def columns(help: str, panel: str | None = None) -> Any:
-    """Return an option that names several columns of the log; its value is a list of them."""
-    return option(
-        help, panel, metavar="NAME", autocompletion=completion.columns, callback=split_names
-    )
-
-
-def run_name(help: str, panel: str | None = None) -> Any:
-    """Return an option that names a run of the log; completion lists the runs."""
-    return option(help, panel, metavar="NAME", autocompletion=completion.runs)
-
-
-Metrics = Annotated[
-    list[str],
-    option('Metrics, e.g. "ndcg@10 ap rr".', None, "--metrics", "-m",
-           autocompletion=completion.metrics, callback=split_metrics),
-]  # fmt: skip
-By = Annotated[list[str], columns("Columns to group by.")]
-Baseline = Annotated[str, run_name("Run to compare the others with.")]
-AnyBaseline = Annotated[str | None, run_name("Run to compare the others with.")]
-BaselineOrPairs = Annotated[
-    str | None, run_name("Run to compare the others with (default: all pairs).")
-]
-Slices = Annotated[list[str], columns("Columns whose values are slices.")]
-Keep = Annotated[list[str], columns("Columns of the query to show, e.g. its text.")]
-N = Annotated[
-    int, option("How many of the largest gains and of the largest losses to show per run.")
-]
-Confidence = Annotated[float, option("Confidence level.")]
-Cluster = Annotated[
-    list[str], columns("Columns that identify the sampling unit if it is not the query, e.g. user.")
-]
-Margin = Annotated[
-    str,
-    option(
-        "Size of a difference that does not matter: a number, or a percentage of the baseline's "
-        'mean, e.g. "2%".',
-        metavar="NUMBER|PERCENT",
-    ),
-]  # fmt: skip
-Correction = Annotated[
-    bool, option("Correct intervals and p-values for the number of rows (default).")
-]
-Repeated = Annotated[
-    bool,
-    option("Allow for looking again as new queries arrive: wider intervals.", None, "--repeated"),
-]
-Details = Annotated[
-    bool, option("Add columns about the estimates, such as standard errors.", None, "--details")
-]
-Queries = Annotated[int, option("Number of queries.")]
-Candidates = Annotated[
-    list[str],
-    option(
-        """Method of fusion whose weights are tuned, e.g. "sum(normalize='min_max')"; or several """
-        "methods (repeatable).",
-        metavar="METHOD",
-    ),
-]
-Step = Annotated[
-    float | None,
-    option("Step of the weights of runs (default: 0.1 for one method, none for several)."),
-]
-FusedScore = Annotated[str, column("Column of the score, higher is better.", COLUMNS)]
-Seed = Annotated[int, option("Random seed.")]
-MinQueries = Annotated[int, option("Minimum number of queries of a slice with an interval.")]
-Rule = Annotated[
-    list[str], option('Rule to check, e.g. "ndcg@10 >= 0.4" (repeatable).', metavar="RULE")
-]
-Rules = Annotated[Path | None, file("TOML file of rules.")]
-Undecided = Annotated[
-    Literal["pass", "fail"] | None,
-    option("Verdict when the interval contains the threshold (default: fail)."),
-]
-Align = Annotated[
-    parameters.Align | None, option("Queries to average over if runs have different queries.")
-]
-Ks = Annotated[list[str], option('Cutoffs, e.g. "1 5 10" or "1-20".', metavar="K")]
-
-Logs = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="LOG",
-        help="Parquet, CSV, NDJSON or Arrow files, directories, glob patterns or URLs; TREC runs "
-        "with --qrels; - for standard input.",
-    ),
-]
-LogsOrValues = Annotated[
-    list[str], typer.Argument(metavar="LOG", help="Log, per-query values, or moments.")
-]
-Values = Annotated[list[str], file("Per-query values, instead of LOG.", INPUT)]
-Predictions = Annotated[
-    list[str], file("Per-query values of all queries from predicted labels.", INPUT)
-]
-Qrels = Annotated[list[str], file("TREC judgments of LOG.", INPUT)]
-Items = Annotated[str | None, file("Attributes of documents: one row per document.", INPUT)]
-History = Annotated[
-    str | None,
-    file("Documents that each user has already seen: one row per query and document.", INPUT),
-]
-Fractional = Annotated[bool, option("Allow fractions as labels in --qrels.", INPUT, "--fractional")]
-Negative = Annotated[trec.Negative, option("Meaning of labels below 0 in --qrels.", INPUT)]
-InputFormat = Annotated[
-    sources.Kind | None, option("Input format (default: by file name or content).", INPUT)
-]
-Layout = Annotated[
-    layouts.Layout | None, option("Order of rows in the log (default: detect).", INPUT)
-]
-Memory = Annotated[
-    str | None,
-    option('Memory for sorting a shuffled log, e.g. "2GB" (default: 500 MB).', INPUT,
-           metavar="SIZE"),
-]  # fmt: skip
-MissingColumns = Annotated[
-    Literal["raise", "insert"],
-    option(
-        "If a Parquet file lacks columns of the first file: insert nulls, or raise an error.", INPUT
-    ),
-]
-ExtraColumns = Annotated[
-    Literal["raise", "ignore"],
-    option(
-        "If a Parquet file has columns that the first file lacks: ignore them, or raise an error.",
-        INPUT,
-    ),
-]
-Progress = Annotated[bool, option("Show a progress bar in a terminal (default).")]
-
-Query = Annotated[list[str], columns("Columns of the query (default: query).", COLUMNS)]
-Doc = Annotated[str | None, column('Column of the document (default: doc); "" for none.', COLUMNS)]
-Score = Annotated[
-    list[str],
-    columns('Column of the score; "-price" if lower is better; several are runs.', COLUMNS),
-]
-Position = Annotated[
-    str | None, column("Column of the position (1 = first), instead of a score.", COLUMNS)
-]
-Label = Annotated[list[str], columns("Column of the label; several are judges.", COLUMNS)]
-OneLabel = Annotated[str, column("Column of the label.", COLUMNS)]
-PredictedLabel = Annotated[
-    str | None,
-    column("Column of predicted labels of all queries, beside those of people.", COLUMNS),
-]
-Run = Annotated[str | None, column('Column of the run (default: run); "" for none.', COLUMNS)]
-Weight = Annotated[str | None, column("Column of query weights.", COLUMNS)]
-
-Conventions = Annotated[
-    str,
-    option(
-        'Metric definitions to use, e.g. "trec_eval" or "LightGBM", or a TOML file.', DEFINITIONS,
-        autocompletion=completion.presets,
-    ),
-]  # fmt: skip
-Ties = Annotated[
-    definitions.Ties | None, option("Order of documents with tied scores.", DEFINITIONS)
-]
-Rel = Annotated[float | None, option("Lowest relevant label (default: 1).", DEFINITIONS)]
-Unjudged = Annotated[
-    definitions.Unjudged | None, option("Treatment of documents without a label.", DEFINITIONS)
-]
-QuerySet = Annotated[
-    definitions.QuerySet | None, option("Queries to count (default: all).", DEFINITIONS)
-]
-Undefined = Annotated[
-    list[str],
-    option(
-        "What undefined metrics count as, all or one (default: see the metric). "
-        rf"\[choices: {', '.join(get_args(definitions.Undefined))}]",
-        DEFINITIONS, metavar="[METRIC=]VALUE",
-    ),
-]  # fmt: skip
-Duplicates = Annotated[
-    definitions.Duplicates | None,
-    option("Treatment of duplicate documents (default: error).", DEFINITIONS),
-]
-
-Engine = Annotated[
-    Literal["polars", "spark"],
-    option("Polars on this machine, or Spark (extra spark) for tables and Parquet files.", ENGINE),
-]
-Master = Annotated[
-    str | None,
-    option("Spark master, e.g. local[4] or spark://host:7077 (default: local[*]).", ENGINE,
-           metavar="URL"),
-]  # fmt: skip
-Remote = Annotated[
-    str | None,
-    option("Spark Connect server, e.g. sc://host:15002, instead of --master.", ENGINE,
-           metavar="URL"),
-]  # fmt: skip
-
-Format = Annotated[
-    writing.Format | None,
-    option("Output format (default: by the ending of --output, or table).", OUTPUT),
-]
-Output = Annotated[Path | None, file("Write to a file.", OUTPUT, "--output", "-o")]
-ParquetOutput = Annotated[Path, file("Write to this Parquet file.", OUTPUT, "--output", "-o")]
-Overwrite = Annotated[bool, option("Overwrite an existing output file.", OUTPUT, "--overwrite")]
-KeepFormulas = Annotated[
-    bool,
-    option(
-        "In CSV, keep text that spreadsheets run as formulas (default: prefix an apostrophe).",
-        OUTPUT, "--keep-formulas",
-    ),
-]  # fmt: skip
-Wide = Annotated[bool, option("Show all columns in a terminal.", OUTPUT, "--wide")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Files:
-    """How to read the log."""
-
-    qrels: Qrels = field(default_factory=list)
-    fractional: Fractional = False
-    negative: Negative = "unjudged"
-    input_format: InputFormat = None
-    layout: Layout = None
-    memory: Memory = None
-    missing_columns: MissingColumns = "raise"
-    extra_columns: ExtraColumns = "raise"
-    progress: Progress = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class Columns:
-    """Names of the columns of the log."""
-
-    query: Query = field(default_factory=list)
-    doc: Doc = None
-    score: Score = field(default_factory=lambda: ["score"])
-    position: Position = None
-    label: Label = field(default_factory=lambda: ["label"])
-    run: Run = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ColumnsOfRuns:
-    """Names of the columns of a log of several runs."""
-
-    run: Run = None
-    query: Query = field(default_factory=list)
-    doc: Doc = None
-    score: FusedScore = "score"
-    label: OneLabel = "label"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Attributes:
-    """Tables of document attributes, and of documents that users have already seen."""
-
-    items: Items = None
-    history: History = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Definitions:
-    """The definitions of metrics."""
-
-    conventions: Conventions = "polars_rank"
-    ties: Ties = None
-    rel: Rel = None
-    unjudged: Unjudged = None
-    query_set: QuerySet = None
-    undefined: Undefined = field(default_factory=list)
-    duplicates: Duplicates = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Statistics:
-    """Per-query values of runs, and the units and groups of statistics."""
-
-    values: Values = field(default_factory=list)
-    by: By = field(default_factory=list)
-    weight: Weight = None
-    cluster: Cluster = field(default_factory=list)
-    confidence: Confidence = 0.95
-
-
-@dataclass(frozen=True, kw_only=True)
-class Estimates(Statistics):
-    """Statistics that can have slices and predictions."""
-
-    slices: Slices = field(default_factory=list)
-    repeated: Repeated = False
-    predicted_label: PredictedLabel = None
-    predictions: Predictions = field(default_factory=list)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Engines:
-    """The engine that evaluates the log."""
-
-    engine: Engine = "polars"
-    master: Master = None
-    remote: Remote = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileOutput:
-    """How to write a table."""
-
-    format: Format = None
-    output: Output = None
-    overwrite: Overwrite = False
-    keep_formulas: KeepFormulas = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableOutput(FileOutput):
-    """How to write a table, or show it in a terminal."""
-
-    wide: Wide = False
-
-
-def cutoffs(texts: Iterable[str]) -> list[int]:
-    """Return the cutoffs in a list of numbers and ranges.
-
-    Examples
-    --------
-    >>> cutoffs(["1-3, 10"])
-    [1, 2, 3, 10]
-    """
+def _cutoffs(name: str, texts: Sequence[str]) -> list[int]:
+    """Return the integers in a list of numbers and ranges, e.g. "1-3, 10"."""
     numbers: list[int] = []
     for text in split_names(texts):
         first, _, last = text.partition("-")
         if not (first.isdecimal() and (last or first).isdecimal()):
-            raise ArgumentError(f"`ks` must be whole numbers or ranges, e.g. 1-20; found {text!r}")
+            raise ArgumentError(
+                f"`{name}` must be whole numbers or ranges, e.g. 1-20; found {text!r}"
+            )
         numbers += range(int(first), int(last or first) + 1)
     return numbers
 
 
-def number(name: str, text: str) -> float:
-    """Return the number in an option; raise `ArgumentError` if the text is not a number."""
+def _integers(name: str, texts: Sequence[str]) -> int | list[int]:
+    numbers = _cutoffs(name, texts)
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _number_or_text(_: str, text: str) -> float | str:
     value = number_in(text)
-    if value is None:
-        raise ArgumentError(f"`{name}` must be numbers; found {text!r}")
-    return value
+    return text if value is None else value
 
 
-def candidates_of(methods: Sequence[str]) -> str | list[str]:
-    """Return one method, whose weights are tuned, or several."""
-    return methods[0] if len(methods) == 1 else [*methods]
+def _number_or_names(_: str, texts: Sequence[str]) -> int | list[str]:
+    names = split_names(texts)
+    is_number = len(names) == 1 and names[0].lstrip("+-").isdecimal()
+    return int(names[0]) if is_number else names
 
 
-def undefined_of(texts: Iterable[str]) -> str | Mapping[str, str] | None:
-    """Return the treatment of undefined values: one for all metrics, or one per metric.
+def _json(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise ArgumentError(f"`{name}` must be JSON; found {text!r}") from None
 
-    Examples
-    --------
-    >>> undefined_of([]), undefined_of(["skip"]), undefined_of(["one", "ap=skip"])
-    (None, 'skip', {'*': 'one', 'ap': 'skip'})
-    """
+
+def _metric(name: str, text: str) -> str:
+    metrics = split(text)
+    if len(metrics) != 1:
+        raise ArgumentError(f"`{name}` must be one metric; found {', '.join(metrics)}")
+    return metrics[0]
+
+
+def _undefined(name: str, texts: Sequence[str]) -> str | Mapping[str, str]:
+    """Return the treatment of undefined values: one for all metrics, or one per metric."""
     values = {}
     for text in split_names(texts):
         metric, _, value = text.rpartition("=")
         if metric and not is_metric(metric):
             raise ArgumentError(
-                f"`undefined` must name a metric, e.g. ap=skip; found {metric!r}."
+                f"`{name}` must name a metric, e.g. ap=skip; found {metric!r}."
                 f"{hint(metric, REGISTER)}"
             )
         values[metric or "*"] = value
-    return values["*"] if [*values] == ["*"] else values or None
+    return values["*"] if [*values] == ["*"] else values
+
+
+def conventions_of(_: str, text: str) -> Conventions:
+    """Return the conventions with the name of a preset, or those in a TOML file.
+
+    The keys of a file are fields of `Conventions`. The key `base` names the preset that the other
+    keys change.
+    """
+    if not text.lower().endswith(".toml"):
+        return named(text)
+    fields = read_toml(text, "conventions")
+    name = fields.pop("name", Path(text).stem)
+    return named(fields).but(name=name)
+
+
+_COLUMN = Kind("COLUMN", complete=completion.columns)
+_COLUMNS = Kind("COLUMNS", _one_or_several, several=True, complete=completion.columns)
+_METRICS = Kind(
+    "METRICS", lambda _, texts: split(" ".join(texts)), several=True, complete=completion.metrics
+)
+_TABLE = Kind("FILE", lambda _, texts: [*texts], several=True)
+_CONVENTIONS = Kind("PRESET|FILE", conventions_of, complete=completion.presets)
+_TEXT, _URL = Kind("TEXT"), Kind("URL")
+_TEXTS = Kind(
+    "TEXT", lambda _, texts: texts[0] if len(texts) == 1 else [*texts], several=True
+)  # fmt: skip
+_FLAG = Kind("", type=click.BOOL)
+_PATH = Kind("FILE", lambda _, text: Path(text))
+_BY_TYPE = {
+    bool: _FLAG,
+    int: Kind("INTEGER", type=click.INT),
+    float: Kind("NUMBER", type=click.FLOAT),
+    str: _COLUMN,
+}
+
+
+class _Opaque(type):
+    """The type of types that are not options, such as expressions."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return cls
+
+    def __getitem__(cls, _: Any) -> Any:
+        return cls
+
+    __iter__ = None
+
+
+class _Other(metaclass=_Opaque):
+    pass
+
+
+#: Aliases in annotations, as classes with a kind.
+_ALIASES = {
+    name: type(name, (), {"kind": kind})
+    for name, kind in {
+        "Names": _COLUMNS, "Scores": _COLUMNS, "Score": _COLUMN, "Metrics": _METRICS,
+        "Table": _TABLE, "ConventionsLike": _CONVENTIONS, "Candidates": _TEXTS,
+    }.items()
+}  # fmt: skip
+#: Parameters whose annotation does not say what they are.
+_BY_NAME = {
+    **dict.fromkeys(("name", "title", "method", "memory"), _TEXT),
+    **dict.fromkeys(("predictions", "b"), _TABLE),
+    "baseline": Kind("RUN", complete=completion.runs),
+    "metrics": _METRICS,
+    "metric": Kind("METRIC", _metric, complete=completion.metrics),
+    "undefined": Kind("[METRIC=]VALUE", _undefined, several=True),
+}
+
+
+class _Scope(dict[str, Any]):
+    """Names in annotations; those that are imported for type checking only are opaque."""
+
+    def __missing__(self, name: str) -> Any:
+        return _Other
+
+
+@cache
+def public(name: str) -> Any:
+    """Return a public function by its name, such as "clicks.estimate"."""
+    return attrgetter(name)(sys.modules["polars_rank"])
+
+
+@cache
+def parameters_of(name: str) -> Mapping[str, tuple[Any, Any]]:
+    """Return the annotations and defaults of the parameters of a public function, by name."""
+    function = unwrap(public(name))
+    module = vars(sys.modules[function.__module__])
+    known = {key: _Other if isinstance(value, str) else value for key, value in module.items()}
+    scope = _Scope({**vars(builtins), **vars(abc), **known, **_ALIASES})
+    found: dict[str, tuple[Any, Any]] = {}
+    for each in signature(function).parameters.values():
+        annotation = str(each.annotation)
+        if each.kind is not each.VAR_KEYWORD:
+            found[each.name] = eval(annotation, {}, scope), each.default  # noqa: S307  (our source)
+            continue
+        shared = {} if name == "evaluate" else parameters_of("evaluate")
+        fields = get_type_hints(Definitions)
+        for option in OPTIONS.get(annotation.removeprefix("Unpack[").removesuffix("]"), ()):
+            found[option] = shared.get(option) or (fields[option], None)
+    return found
+
+
+def kind_of(name: str, annotation: Any) -> Kind:
+    """Return the kind of a parameter."""
+    is_union = get_origin(annotation) in (Union, UnionType)
+    members = [*get_args(annotation)] if is_union else [annotation]
+    literals = [each for each in members if get_origin(each) is Literal]
+    if name in _BY_NAME:
+        kind = _BY_NAME[name]
+        return kind._replace(choices=get_args(literals[0])) if literals else kind
+    if literals:
+        choices = get_args(literals[0])
+        if any(get_origin(each) is Sequence for each in members):
+            return Kind("CHOICES", _one_or_several, several=True, choices=choices)
+        return Kind("CHOICE", type=click.Choice(choices), choices=choices)
+    for each in members:
+        if isinstance(each, type) and "kind" in vars(each):
+            return each.kind  # type: ignore[attr-defined,no-any-return]
+    if any(get_origin(each) is Mapping for each in members):
+        return Kind("JSON", _json)
+    elements = {each for member in members for each in get_args(member)}
+    types = {each for each in members if isinstance(each, type)}
+    if types == {float, str}:
+        return Kind("NUMBER|PERCENT", _number_or_text)
+    if str in elements:
+        return Kind("NAMES|INTEGER" if int in types else "NAMES", _number_or_names, several=True)
+    if int in elements:
+        return Kind("INTEGERS|RANGE", _integers if int in types else _cutoffs, several=True)
+    known = [kind for each, kind in _BY_TYPE.items() if each in types]
+    return known[0] if known else Kind("JSON", _json)
+
+
+class Option(click.Option):
+    """An option with a kind and a panel."""
+
+    kind: Kind
+    panel: str | None
+    is_on: bool
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the option and its help; a column of negations would take the space of texts."""
+        record = super().get_help_record(ctx)
+        if record is None or not self.secondary_opts:
+            return record
+        name = self.opts[-1].replace("--", "--[no-]", 1) if self.is_on else self.opts[-1]
+        return name, record[1]
+
+
+def make(
+    name: str, kind: Kind, help: str, panel: str | None = None, *, default: Any = None,
+    required: bool = False,
+) -> Option:  # fmt: skip
+    """Return an option. A default is only shown: the function itself has it."""
+    flag = f"--{name.replace('_', '-')}"
+    choices = f" [{', '.join(kind.choices)}]" if kind.choices else ""
+    shown = isinstance(default, (int, float, str)) and not isinstance(default, bool)
+    text = f"{help}{choices}" + (f" [default: {default}]" if shown and default != "" else "")
+    declared = [*([_SHORT[name]] if name in _SHORT else []), flag]
+    unset: Any = {"default": None} if kind is _FLAG else {}  # neither on nor off
+    option = Option(
+        [f"{flag}/--no-{flag[2:]}" if kind is _FLAG else each for each in declared] + [name],
+        help=text, metavar=kind.metavar or None, multiple=kind.several, type=kind.type,
+        required=required, shell_complete=_completion(kind.complete), **unset,
+    )  # fmt: skip
+    option.kind, option.panel, option.is_on = kind, panel, default is True
+    return option
+
+
+def _completion(complete: Callable[[click.Context, str], list[str]] | None) -> Any:
+    """Return a function that completes the text of an option, as Click calls it."""
+
+    def completed(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+        return [] if complete is None else complete(ctx, incomplete)
+
+    return None if complete is None else completed
+
+
+@cache
+def texts() -> Mapping[str, Mapping[str, str]]:
+    """Return the help of functions and their parameters, which a test keeps up to date."""
+    return json.loads(files("polars_rank.cli").joinpath("help.json").read_text("utf-8"))  # type: ignore[no-any-return]
+
+
+def of_function(name: str) -> Iterator[Option]:
+    """Yield the options of a function."""
+    sources = [texts().get(each, {}) for each in (name, "evaluate", "Conventions")]
+    for parameter, (annotation, default) in parameters_of(name).items():
+        kind = kind_of(parameter, annotation)
+        help_ = next((each[parameter] for each in sources if parameter in each), "")
+        yield make(
+            parameter, kind, help_, _PANEL_OF.get(parameter),
+            default=None if default is Parameter.empty else default,
+            required=default is Parameter.empty,
+        )  # fmt: skip
+
+
+def _choice(*choices: str) -> Kind:
+    return Kind("CHOICE", type=click.Choice(choices), choices=choices)
+
+
+#: Options that are not parameters of a function: panel, kind, help, and default that is shown.
+_OWN: dict[str, tuple[Any, ...]] = {
+    "versus": (None, _CONVENTIONS, "Conventions to compare with."),
+    "rule": (
+        None, Kind("RULE", several=True), 'Rule to check, e.g. "ndcg@10 >= 0.4" (repeatable).',
+    ),
+    "rules": (None, _PATH, "TOML file of rules."),
+    "of": (None, _choice("ties", "judgments"), "Documents whose order or label is open.", "ties"),
+    "values": (INPUT, _TABLE, "Per-query values, instead of LOG."),
+    "qrels": (INPUT, _TABLE, "TREC judgments of LOG."),
+    "input_format": (
+        INPUT, _choice(*get_args(InputFormat)), "Input format (default: by file name or content).",
+    ),
+    "missing_columns": (
+        INPUT, _choice("raise", "insert"),
+        "Treatment of Parquet files without a column of the first.", "raise",
+    ),
+    "extra_columns": (
+        INPUT, _choice("raise", "ignore"),
+        "Treatment of columns that the first Parquet file lacks.", "raise",
+    ),
+    "progress": (INPUT, _FLAG, "Show progress bars in a terminal.", True),
+    "engine": (
+        ENGINE, _choice("polars", "spark"), "Polars on this machine, or Spark (extra spark).",
+        "polars",
+    ),
+    "master": (ENGINE, _URL, "Spark master, e.g. spark://host:7077."),
+    "remote": (ENGINE, _URL, "Spark Connect server, e.g. sc://host:15002."),
+    "format": (
+        OUTPUT, _choice(*get_args(writing.Format)),
+        "Output format (default: by the ending of --output, or table).",
+    ),
+    "output": (OUTPUT, _PATH, "Write to a file."),
+    "overwrite": (OUTPUT, _FLAG, "Overwrite an existing output file."),
+    "keep_formulas": (
+        OUTPUT, _FLAG, "In CSV, write text that spreadsheets run as formulas unchanged.",
+    ),
+    "wide": (OUTPUT, _FLAG, "Show all columns and rows of a table."),
+    "junit": (OUTPUT, _PATH, "Write JUnit XML to a file."),
+    "markdown": (OUTPUT, _PATH, "Write Markdown to a file."),
+    "dark": (OUTPUT, _FLAG, "Draw on a dark background."),
+}  # fmt: skip
+
+
+def own(name: str, *, required: bool = False) -> Option:
+    """Return an option that is not a parameter of a function."""
+    panel, kind, help_, *default = _OWN[name]
+    return make(name, kind, help_, panel, default=next(iter(default), None), required=required)

@@ -4,43 +4,55 @@ from __future__ import annotations
 
 import math
 import pydoc
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from rich.cells import cell_len
+import polars as pl
+from rich.cells import cell_len, set_cell_size
 
 from polars_rank import _texts
 from polars_rank._texts import displayed
 from polars_rank.errors import number_of
-from polars_rank.stats.comparison import COMPARISON
-from polars_rank.stats.leaderboards import LEADERBOARD
-from polars_rank.stats.results import COUNT, OTHER
-from polars_rank.stats.summary import SUMMARY
 
 if TYPE_CHECKING:
-    import polars as pl
-    from rich.console import Console
+    from polars_rank.stats.results import ResultColumn
 
-#: Minimum width of a folded column of text.
+#: Minimum width of a shortened or folded column of text.
 _MIN_WIDTH = 12
-#: A width above that of any terminal.
-_UNLIMITED_WIDTH = 10_000
-#: Tables with more rows are not folded, which would take long.
-_MAX_FOLDED_ROWS = 2_000
-#: Number of columns at either end of a table that are not hidden, if it is not one of statistics.
-_SHOWN_AT_ENDS = 2
+#: Columns that are never hidden, in addition to the first two.
+_NEVER_HIDDEN = {"verdict", "reason", "method", "rank", "ideal_rank", "relevant", "hits"}
 #: Floats below or above these magnitudes are written with an exponent.
 _SMALL, _LARGE = 1e-3, 1e9
 #: Decimals of numbers, and maximum number of decimals for the bounds of a narrow interval.
 _DECIMALS, _MAX_DECIMALS = 4, 9
-#: The columns of statistics by name.
-_RESULTS = {each.name: each for each in (*SUMMARY, *LEADERBOARD, *COMPARISON)}
-#: Columns of lower bounds, and of the upper bounds with which they are shown as one column.
-_INTERVALS = dict(each.bounds for each in _RESULTS.values() if each.bounds is not None)
 #: Smaller p-values are written as "< 0.001".
 _MIN_PROBABILITY = 0.001
+
+
+@cache
+def _lists() -> list[dict[str, ResultColumn]]:
+    """Return the columns of the results of statistics by name, which are slow to import."""
+    from polars_rank.stats.comparison import COMPARISON  # noqa: PLC0415
+    from polars_rank.stats.leaderboards import LEADERBOARD  # noqa: PLC0415
+    from polars_rank.stats.planning import POWER  # noqa: PLC0415
+    from polars_rank.stats.summary import SUMMARY  # noqa: PLC0415
+
+    lists = (POWER, SUMMARY, LEADERBOARD, COMPARISON)
+    return [{each.name: each for each in columns} for columns in lists]
+
+
+@cache
+def _results() -> dict[str, ResultColumn]:
+    return {name: each for columns in _lists() for name, each in columns.items()}
+
+
+@cache
+def _bounds() -> dict[str, str]:
+    """Return columns of lower bounds, and of the upper ones with which they are one column."""
+    return dict(each.bounds for each in _results().values() if each.bounds is not None)
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,21 @@ class _Column:
     def width(self) -> int:
         return max(map(cell_len, [self.name, *self.cells]))
 
+    def shortened(self, width: int) -> _Column:
+        """Return the column with cells that are cut off at a width."""
+        cells = [
+            cell if cell_len(cell) <= width else set_cell_size(cell, width - 1) + "…"
+            for cell in self.cells
+        ]
+        return _Column(self.name, cells, self.is_number)
+
+    @property
+    def min_width(self) -> int:
+        """The width to which the column can be shortened; numbers never are."""
+        return (
+            self.width if self.is_number else min(self.width, max(_MIN_WIDTH, cell_len(self.name)))
+        )
+
     def lines(self) -> list[str]:
         """Return the name and the cells, padded to the same width; numbers are right-aligned."""
         width = self.width
@@ -67,40 +94,81 @@ class _Column:
 
 
 def on_terminal(
-    table: pl.DataFrame, *, wide: bool = True, note: str | None = None, paged: bool = False
-) -> None:
-    """Show a table, one line per row if it fits.
+    table: pl.DataFrame, *, wide: bool = False, folded: bool = False, paged: bool = False,
+    minor: Collection[str] = (),
+) -> None:  # fmt: skip
+    """Show a table, one line per row.
 
-    If the terminal is too narrow, columns are hidden, unless `wide` is true. If the table still
-    does not fit, text is folded, and as a last resort each row takes several lines.
+    If the terminal is too narrow, columns are hidden and text is shortened, or folded, unless
+    `wide` is true. `minor` are columns that only a wide table has.
     """
-    # The import is slow, and only needed in a terminal.
-    from rich.console import Console  # noqa: PLC0415
-
-    console = Console(highlight=False)
-    columns = _columns(table)
-    shown = [*columns]
-    for name in () if wide else _less_important(table):
-        if _width(shown) > console.width:
-            title = _interval(name) if name in _INTERVALS else displayed(name)
-            shown = [column for column in shown if column.name != title]
-    if _width(shown) <= console.width or table.height > _MAX_FOLDED_ROWS:
-        text = _aligned(shown)
+    size = shutil.get_terminal_size()
+    columns, shown, last_line = _parts(table, minor, wide=wide)
+    if folded and not wide and _width(shown) > size.columns:
+        text = _folded(shown, size.columns)
     else:
-        text = _folded(shown, console)
+        shown = shown if wide else _fitting(shown, size.columns)
+        text = _aligned(shown)
+    text += last_line
     if hidden := len(columns) - len(shown):
         text += f"\n{number_of(hidden, 'column')} hidden; use --wide to show all columns.\n"
-    if note is not None:
-        text += f"\n{note}\n"
-    if paged and text.count("\n") >= console.height:
+    if paged and text.count("\n") >= size.lines:
         pydoc.pager(text)
     else:
         print(text, end="")  # noqa: T201
 
 
-def plain(table: pl.DataFrame) -> str:
-    """Return a table as text with aligned columns."""
-    return _aligned(_columns(table))
+def plain(table: pl.DataFrame, *, wide: bool = False, minor: Collection[str] = ()) -> str:
+    """Return a table as text with aligned columns, for pipes and files."""
+    _, shown, last_line = _parts(table, minor, wide=wide)
+    return _aligned(shown) + last_line
+
+
+def _parts(
+    table: pl.DataFrame, minor: Collection[str], *, wide: bool
+) -> tuple[list[_Column], list[_Column], str]:
+    """Return all columns, those that are shown, and a last line.
+
+    Without --wide, rules that pass are only counted, and minor columns of results are left out.
+    """
+    if wide:
+        return _columns(table), _columns(table), ""
+    last_line = ""
+    if {"rule", "verdict"} <= {*table.columns}:
+        others = table.filter(pl.col("verdict") != "pass")
+        last_line = f"{table.height - others.height} pass\n" if others.height < table.height else ""
+        if last_line and others.is_empty():
+            return [], [], last_line
+        table = others
+    columns, names, hidden = _columns(table), {*table.columns}, {*minor}
+    closest = max(_lists(), key=lambda each: len(names & {*each}))
+    if {"metric", "run"} < names and len(names & {*closest}) > 1:
+        hidden |= {name for name in names & {*closest} if closest[name].is_minor}
+    if "difference" in names and "baseline" in names and table["baseline"].n_unique() < 2:
+        hidden.add("baseline")
+    titles = {_title(name) for name in hidden}
+    return columns, [each for each in columns if each.name not in titles], last_line
+
+
+def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
+    """Return the first columns that fit, with text that is shortened; details are hidden first."""
+    results, shown = _results(), [*columns]
+    hideable = [each for each in columns[2:] if each.name not in _NEVER_HIDDEN]
+    details = [each for each in hideable if each.name in results and results[each.name].is_detail]
+    others = [each for each in hideable if each not in details]
+    for each in details[::-1]:
+        if _width(shown) > width:
+            shown.remove(each)
+    for each in others[::-1]:
+        if sum(column.min_width + 2 for column in shown) - 2 > width:
+            shown.remove(each)
+    while _width(shown) > width:
+        place = max(range(len(shown)), key=lambda i: shown[i].width - shown[i].min_width)
+        if shown[place].width == shown[place].min_width:
+            break
+        excess = min(_width(shown) - width, shown[place].width - shown[place].min_width)
+        shown[place] = shown[place].shortened(shown[place].width - excess)
+    return shown
 
 
 def markdown(table: pl.DataFrame) -> str:
@@ -144,27 +212,6 @@ def latex_table(
     ])  # fmt: skip
 
 
-def _less_important(table: pl.DataFrame) -> list[str]:
-    """Return the columns that may be hidden, the least important first."""
-    names = table.columns
-    if not {"metric", "low", "high"} <= {*names}:
-        return names[_SHOWN_AT_ENDS : table.width - _SHOWN_AT_ENDS][::-1]
-    listed = COMPARISON if "difference" in names else (*LEADERBOARD, *SUMMARY)
-    results = {each.name: each for each in listed}
-    first = min(place for place, name in enumerate(names) if name in results)
-    details, counts, others = [], [], []
-    for name in names[first:]:
-        each = results.get(name)
-        if each is None or each.is_detail or (each.only and each.dtype.is_numeric()):
-            details.append(name)
-        elif each.kind == COUNT:
-            counts.append(name)
-        elif each.kind == OTHER and each.dtype.is_numeric():
-            others.append(name)
-    same = ["baseline"] if "baseline" in names and table["baseline"].n_unique() < 2 else []
-    return [*same, *details[::-1], *counts[::-1], *others]
-
-
 def _width(columns: Sequence[_Column]) -> int:
     return sum(column.width for column in columns) + 2 * (len(columns) - 1)
 
@@ -178,54 +225,40 @@ def _rows(columns: Sequence[_Column]) -> list[tuple[str, ...]]:
     return [*zip(*(column.cells for column in columns), strict=True)]
 
 
-def _folded(columns: Sequence[_Column], console: Console) -> str:
-    """Return a table with folded text; if it is still too wide, return several lines per row."""
+def _folded(columns: Sequence[_Column], width: int) -> str:
+    """Return a table with folded text."""
+    # The imports are slow, and only needed in a terminal.
     from rich import box  # noqa: PLC0415
-    from rich.measure import Measurement  # noqa: PLC0415
-    from rich.rule import Rule  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
+    console = Console(width=width, highlight=False)
     drawn = Table(box=box.SIMPLE_HEAD)
     for column in columns:
-        # Numbers are never folded.
-        min_width = column.width if column.is_number else min(column.width, _MIN_WIDTH)
         drawn.add_column(
-            Text(column.name),
-            justify="right" if column.is_number else "left",
-            min_width=min_width,
-            overflow="fold",
-        )
-    rows = _rows(columns)
-    for row in rows:
+            Text(column.name), justify="right" if column.is_number else "left", overflow="fold",
+            min_width=column.min_width,
+        )  # fmt: skip
+    for row in _rows(columns):
         drawn.add_row(*map(Text, row))
-    options = console.options.update(max_width=_UNLIMITED_WIDTH)
     with console.capture() as capture:
-        if Measurement.get(console, options, drawn).minimum <= console.width:
-            console.print(drawn)
-        else:
-            for number, row in enumerate(rows, start=1):
-                grid = Table.grid(padding=(0, 2, 0, 0))
-                grid.add_column(overflow="fold", ratio=1)
-                grid.add_column(overflow="fold", ratio=2)
-                for column, cell in zip(columns, row, strict=True):
-                    grid.add_row(Text(column.name), Text(cell))
-                console.print(Rule(f"{number} of {len(rows)}", align="left"), grid)
+        console.print(drawn)
     return capture.get()
 
 
 def _columns(table: pl.DataFrame) -> list[_Column]:
     """Return the columns as text; `low` and `high` become one column."""
     columns = []
-    names = table.columns
+    names, results, bounds = table.columns, _results(), _bounds()
     for place, name in enumerate(names):
         values = table.get_column(name).to_list()
-        if _INTERVALS.get(name) in names[place + 1 : place + 2]:
-            highs = table.get_column(_INTERVALS[name]).to_list()
-            is_share = name in _RESULTS and _RESULTS[name].format == "percent"
+        if bounds.get(name) in names[place + 1 : place + 2]:
+            highs = table.get_column(bounds[name]).to_list()
+            is_share = name in results and results[name].format == "percent"
             texts = (_relative if is_share else _intervals)(values, highs)
-            columns.append(_Column(_interval(name), texts, is_number=True))
-        elif _INTERVALS.get(names[place - 1] if place else "") != name:
+            columns.append(_Column(_title(name), texts, is_number=True))
+        elif bounds.get(names[place - 1] if place else "") != name:
             if name == "value" and "verdict" in names:  # a count or a mean
                 values = [
                     int(value) if isinstance(value, float) and value % 1 == 0 else value
@@ -236,9 +269,11 @@ def _columns(table: pl.DataFrame) -> list[_Column]:
     return columns
 
 
-def _interval(low: str) -> str:
-    """Return the title of an interval, by the column of its lower bound."""
-    return f"{low.removesuffix('low').replace('_', ' ')}[low, high]"
+def _title(name: str) -> str:
+    """Return the title of a column: that of an interval is made of its lower bound's name."""
+    if name not in _bounds():
+        return displayed(name)
+    return f"{name.removesuffix('low').replace('_', ' ')}[low, high]"
 
 
 def _relative(lows: Sequence[Any], highs: Sequence[Any]) -> list[str]:
@@ -285,7 +320,8 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _number(name: str, value: float) -> str:
-    form = _RESULTS[name].format if name in _RESULTS else "number"
+    results = _results()
+    form = results[name].format if name in results else "number"
     if form == "p_value" and value < _MIN_PROBABILITY:
         return f"< {_MIN_PROBABILITY}"
     sign = "+" if form in ("signed", "percent") and value != 0 else ""

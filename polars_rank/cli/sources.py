@@ -19,15 +19,12 @@ from polars_rank.io import inputs, outputs
 from polars_rank.io.copies import held, origin
 from polars_rank.io.files import find_files, scan_files
 from polars_rank.io.lines import check_utf8, plain_text, reading, scan_ndjson, text_files
-from polars_rank.io.parquet import scanned_log
 from polars_rank.io.trec import scan_run
 from polars_rank.metrics.names import is_metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from polars_rank._params import Names
-    from polars_rank.frames.layouts import Layout
 
 Kind: TypeAlias = Literal["parquet", "csv", "tsv", "ndjson", "ipc", "trec"]
 
@@ -162,31 +159,6 @@ _SCANS: dict[Kind, Callable[[list[str], Collection[str]], pl.LazyFrame]] = {
     "ipc": lambda files, _: _ipc(files),
     "trec": lambda files, _: scan_run(files),
 }
-
-
-def scan(
-    paths: Sequence[str],
-    kind: Kind,
-    differing: Mapping[str, str],
-    ids: Collection[str],
-    *,
-    query: Names,
-    run: str | None,
-    by: Names,
-    layout: Layout | None,
-    memory: str | None,
-    progress: bool,
-) -> pl.LazyFrame:
-    """Scan a log in any format; `layout`, `memory` and `progress` are for Parquet files."""
-    if kind == "parquet":
-        return scanned_log(
-            expand(paths), {**differing}, query=query, run=run, by=by, layout=layout or "auto",
-            memory=memory, progress=progress,
-        )  # fmt: skip
-    for option, value in (("--layout", layout), ("--memory", memory)):
-        if value is not None:
-            raise ArgumentError(f"{option} needs Parquet files; found {', '.join(paths)}")
-    return scan_table(paths, kind, differing, ids)
 
 
 def scan_table(

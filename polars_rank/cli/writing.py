@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -20,7 +21,7 @@ from polars_rank.io.temporary import temporary_folder
 from polars_rank.reporting.csv_links import header, without_formulas
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
 Format: TypeAlias = Literal["table", "csv", "json", "ndjson", "parquet", "markdown", "latex"]
@@ -73,17 +74,18 @@ def put(
     *,
     overwrite: bool = False,
     keep_formulas: bool = False,
-    wide: bool = True,
-    note: str | None = None,
-    paged: bool = False,
+    wide: bool = False,
+    minor: Collection[str] = (),
     texts: Mapping[Format, Callable[[pl.DataFrame], str]] = _NO_TEXTS,
+    **how: bool,
 ) -> None:
-    """Write a result to a file, or show it; see `on_terminal` for `wide`, `note` and `paged`.
+    """Write a result to a file, or show it; see `on_terminal` for `wide`, `minor` and `how`.
 
     `texts` has the text of the table in some formats, if it differs from the default. In CSV, text
     that spreadsheets run as a formula gets an apostrophe in front of it, unless `keep_formulas`.
     """
     form = choose(format, output)
+    texts = {"table": partial(plain, wide=wide, minor=minor), **_TEXTS, **texts}
     if output is not None and str(output) != "-":
         with new_file(output, overwrite=overwrite, inputs=[result]) as part:
             _write(result, form, part, texts, keep_formulas=keep_formulas)
@@ -91,7 +93,7 @@ def put(
     elif output is None and form == "table" and sys.stdout.isatty():
         table = collected(result)
         with printing():
-            on_terminal(table, wide=wide, note=note, paged=paged)
+            on_terminal(table, wide=wide, minor=minor, **how)
     else:
         # Written to a file first, so that a failed command prints nothing.
         with temporary_folder() as folder:
@@ -121,7 +123,11 @@ def _write(
             result.sink_parquet(file, engine="streaming")
         elif form == "csv":
             lists, names = cs.by_dtype(pl.List(pl.String)), cs.categorical() | cs.enum()
-            rows = result.with_columns(lists.list.join("; "), names.cast(pl.String))
+            rows = result.with_columns(
+                lists.list.join("; "),
+                names.cast(pl.String),
+                (cs.nested() - lists).map_batches(_json_values, pl.String, is_elementwise=True),
+            )
             if not keep_formulas:
                 file.write(header(result.collect_schema().names()).encode())
                 rows = rows.with_columns(without_formulas())
@@ -130,8 +136,14 @@ def _write(
             lines = result.map_batches(_lines, schema={"line": pl.String}, streamable=True)
             lines.sink_csv(file, engine="streaming", include_header=False, quote_style="never")
         else:
-            text = {**_TEXTS, **texts}[form](collected(result))
+            text = texts[form](collected(result))
             file.write(text.encode())
+
+
+def _json_values(column: pl.Series) -> pl.Series:
+    """Return nested values as JSON."""
+    rows = [None if value is None else json.dumps(value, default=str) for value in column.to_list()]
+    return pl.Series(column.name, rows, pl.String)
 
 
 def _json(table: pl.DataFrame) -> str:
@@ -152,7 +164,6 @@ def _lines(table: pl.DataFrame) -> pl.DataFrame:
 
 
 _TEXTS: dict[Format, Callable[[pl.DataFrame], str]] = {
-    "table": plain,
     "json": _json,
     "markdown": markdown,
     "latex": latex,

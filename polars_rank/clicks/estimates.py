@@ -174,8 +174,9 @@ def estimate(
         Metrics, by name or as expressions. They must be sums over documents: CG, DCG, precision,
         RBP, ARP, and with "snips" also recall, or expressions that are such sums.
     normalize
-        "snips" (default) divides the weighted sums by the sum of the weights: the estimate is per
-        relevant document and has a lower variance. "ips" divides them by the number of rankings.
+        Divisor of the weighted sums: "snips" (default) divides them by the sum of the weights; the
+        estimate is per relevant document and has a lower variance. "ips" divides them by the number
+        of rankings.
     cluster
         Columns that identify the sampling unit, such as the user. They are constant within a
         ranking. If rankings are sessions, the interval without `cluster` is for other sessions of

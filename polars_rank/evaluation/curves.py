@@ -194,7 +194,7 @@ def rank_curve(
     metrics
         Metrics, by name or as expressions. They have no cutoff: "ndcg", `pr.recall()`.
     ks
-        Cutoffs, such as `range(1, 21)`.
+        Cutoffs of the metrics. For example, `range(1, 21)`.
     **options
         Options of `evaluate`, such as `run`, `by`, `ties` and `undefined`.
 

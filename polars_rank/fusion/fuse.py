@@ -95,9 +95,9 @@ def fuse(
         Long table of at least two runs, with a row per run, query and document. A document without
         a score was judged, but not retrieved.
     method
-        How scores or ranks are combined: a method with its parameters, such as "rrf(k=10)",
-        "borda", or "sum(normalize='min_max', weights={'bm25': 0.3, 'dense': 0.7})", or a `Fusion`.
-        `Fusion` lists the methods and their parameters.
+        Method with its parameters, such as "rrf(k=10)", "borda" or "sum(normalize='min_max',
+        weights={'bm25': 0.3, 'dense': 0.7})". Or a `Fusion`. `Fusion` lists the methods and their
+        parameters.
     run
         Column of the run.
     query
@@ -116,8 +116,7 @@ def fuse(
     name
         Name of the fused run.
     keep_runs
-        Whether the result has the runs, too, so that one `per_query` compares them with the fused
-        run.
+        Whether to keep the other runs in the result, to compare them with the fused run.
 
     Returns
     -------

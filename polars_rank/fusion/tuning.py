@@ -124,9 +124,9 @@ def tune_fusion(
     metric
         Metric to optimize, by name or as an expression.
     candidates
-        What is tuned: one method of `fuse`, such as "sum(normalize='min_max')", whose weights of
-        the runs are tuned; or a list of methods, such as `["rrf(k=10)", "rrf(k=60)"]`. At most
-        1,000 candidates.
+        Method of `fuse` whose weights are tuned, such as "sum(normalize='min_max')", or several
+        methods to choose from. A list of methods is, for example, `["rrf(k=10)", "rrf(k=60)"]`. At
+        most 1,000 candidates.
     step
         Step of the weights. The candidates are all weights of the runs that are multiples of the
         step and have the sum 1: with 0.1, 11 candidates for two runs, 66 for three, and 286 for

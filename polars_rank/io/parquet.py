@@ -123,10 +123,10 @@ def scan_log(
         ranking follow each other), or "shuffled". Default: find out. With "adjacent", 8 bytes of
         memory per ranking are used to check this while the log is read.
     memory
-        Memory for sorting shuffled logs, in bytes or as text such as "2GB". Default: 500 MB, or a
+        Memory for sorting shuffled logs, such as "2GB". A number is in bytes. Default: 500 MB, or a
         quarter of the machine's memory if that is less. More memory saves temporary files, and
-        little time. Temporary files are in `tempfile.gettempdir()` and are removed when
-        the evaluation ends, or by the next process if this one is killed.
+        little time. Temporary files are in `tempfile.gettempdir()` and are removed when the
+        evaluation ends, or by the next process if this one is killed.
     **options
         Options of `polars.scan_parquet`, such as `n_rows`, or `storage_options` for an object
         store: keys, the region, and timeouts ("max_retries", "retry_timeout_ms", and

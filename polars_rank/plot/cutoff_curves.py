@@ -74,11 +74,11 @@ def at_k(
     frame
         A log, or the table that `rank_curve` returns (without intervals).
     metric
-        For a log, a metric with a cutoff, which is omitted here: "ndcg" (default), `pr.recall()`.
-        For a table, one of its columns.
+        Metric, without its cutoff, such as "ndcg" (default for a log) or `pr.recall()`. For a
+        table, one of its columns.
     ks
-        Cutoffs. Default: 1 to 20 for a log, all cutoffs of a table. For a log, cutoffs beyond the
-        longest ranking are omitted.
+        Cutoffs of the metric. Default: 1 to 20 for a log, all cutoffs of a table. For a log,
+        cutoffs beyond the longest ranking are omitted.
     baseline
         Run that the others are compared with, drawn first, in gray.
     confidence

@@ -57,13 +57,13 @@ def distribution(
     metric
         The column to draw; None if there is only one metric.
     kind
-        "histogram" (default), or "ecdf" for the cumulative share of queries.
+        Kind of chart: "histogram" (default), or "ecdf" for the cumulative share of queries.
     run
         Column of the run. None for one series.
     baseline
         Run that the others are compared with, drawn first, in gray.
     bins
-        Number of bins of a histogram, of equal width: from 0 to 1 for values in this range,
+        Number of bins of a histogram. They have equal width, from 0 to 1 for values in this range,
         otherwise from the smallest to the largest value.
     colors
         Mapping from runs to colors, such as `{"bm25": "#0072B2"}`.

@@ -71,6 +71,8 @@ def leaderboard(
     metric
         Metric of the table to draw. Not needed for a table with one metric.
     kind
+        What to draw:
+
         - "means": means, with the interval of each run on its own;
         - "ranks": ranks, with the simultaneous intervals `rank_low` to `rank_high`.
     run

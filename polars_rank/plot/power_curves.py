@@ -86,7 +86,7 @@ def power(
     cluster
         Columns that identify the sampling unit, such as the user.
     power
-        Power that is drawn as a dashed line, between 1 - `confidence` and 1.
+        Power that is drawn as a dashed line. It is between 1 - `confidence` and 1.
     confidence
         Confidence level. It is that of the bands; 1 minus it is the significance level of the test.
     colors

@@ -132,14 +132,14 @@ def report(
         to the other runs. A rule whose interval contains the threshold fails, unless a file of
         rules says otherwise.
     predicted_label
-        Column of labels predicted for all queries, such as by a language model, if the column of
-        labels has those of people for some. The means, comparisons, groups, slices and rules are
-        then estimates over all queries, from `predictions` as in `compare`, and the page has a
-        section with the agreement of both labels, and with what either would show alone. The
-        queries that people judged must be a random sample, and people must have judged all
-        documents that the metrics read. The metrics must be means over queries. Without a baseline,
-        runs are not compared. The page has no leaderboard and no charts by query, which have the
-        means of the queries that people judged.
+        Column of labels that a model predicted for all queries, in addition to labels of people.
+        The column of labels has those of people for some queries. The means, comparisons, groups,
+        slices and rules are then estimates over all queries, from `predictions` as in `compare`,
+        and the page has a section with the agreement of both labels, and with what either would
+        show alone. The queries that people judged must be a random sample, and people must have
+        judged all documents that the metrics read. The metrics must be means over queries. Without
+        a baseline, runs are not compared. The page has no leaderboard and no charts by query, which
+        have the means of the queries that people judged.
     path
         The file to write.
     overwrite

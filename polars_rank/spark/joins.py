@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from polars_rank._params import OWN
 from polars_rank.columns import Columns
 from polars_rank.frames.engines import engine_of
 from polars_rank.frames.tables import lazy

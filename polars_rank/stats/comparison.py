@@ -216,7 +216,8 @@ class Comparison:
 _MEANS = "over the queries with a value in both runs"
 COMPARISON = (
     *SLICE_COLUMNS,
-    ResultColumn("baseline_mean", f"mean of the baseline {_MEANS}", lambda r: r.baseline_mean),
+    ResultColumn("baseline_mean", f"mean of the baseline {_MEANS}", lambda r: r.baseline_mean,
+                 is_minor=True),
     ResultColumn("mean", f"mean of the run {_MEANS}", lambda r: r.mean),
     ResultColumn("difference", "mean - baseline_mean", lambda r: r.difference, kind=ESTIMATE,
                  bounds=("low", "high"), format="signed"),
@@ -228,19 +229,21 @@ COMPARISON = (
                  bounds=("relative_low", "relative_high"), format="percent", is_detail=True),
     ResultColumn("relative_low", "lower bound of the relative difference, by Fieller; null if the "
                  "baseline's mean may be 0. Only with a margin in percent, or details",
-                 lambda r: r.relative_bounds[0], kind=BOUND, format="percent", only="relative"),
+                 lambda r: r.relative_bounds[0], kind=BOUND, format="percent", only="relative",
+                 is_minor=True),
     ResultColumn("relative_high", "upper bound of the relative difference",
-                 lambda r: r.relative_bounds[1], kind=BOUND, format="percent", only="relative"),
+                 lambda r: r.relative_bounds[1], kind=BOUND, format="percent", only="relative",
+                 is_minor=True),
     ResultColumn("p_value", "two-sided p-value for a difference of 0", lambda r: r.p_values,
                  kind=BOUND, format="p_value"),
     ResultColumn("wins", "number of queries in which the run is better",
-                 lambda r: r.rows.count("wins"), pl.Int64(), COUNT),
+                 lambda r: r.rows.count("wins"), pl.Int64(), COUNT, is_minor=True),
     ResultColumn("losses", "number of queries in which the baseline is better",
-                 lambda r: r.rows.count("losses"), pl.Int64(), COUNT),
+                 lambda r: r.rows.count("losses"), pl.Int64(), COUNT, is_minor=True),
     ResultColumn("queries", "number of queries in both runs", lambda r: r.rows.count("queries"),
-                 pl.Int64(), COUNT),
+                 pl.Int64(), COUNT, is_minor=True),
     ResultColumn("contribution", "part of the difference of all queries; those of a column of "
-                 "`slices` add up to it", lambda r: r.contribution, only="slices"),
+                 "`slices` add up to it", lambda r: r.contribution, only="slices", is_minor=True),
     ResultColumn("verdict", '"better", "worse", "equivalent" (within the margin), "not worse" '
                  '(above -margin), "unclear", or "too few" queries for an interval',
                  lambda r: r.verdicts, pl.String()),

@@ -42,15 +42,16 @@ POWER = (
     ResultColumn("queries", "number of queries that count in both runs", lambda r: r.queries,
                  pl.Int64(), COUNT),
     ResultColumn("difference", "observed mean difference", lambda r: r.difference),
-    ResultColumn("std", "observed standard deviation of the differences", lambda r: r.std),
+    ResultColumn("std", "observed standard deviation of the differences", lambda r: r.std,
+                 is_minor=True),
     ResultColumn("target", "the difference to detect", lambda r: r.target),
     ResultColumn("power", "probability that these queries detect it", lambda r: r.solved("power")),
     ResultColumn("needed_low", "lower bound of `needed`, because these queries are a sample",
-                 lambda r: r.solved("needed_low"), pl.Int64()),
+                 lambda r: r.solved("needed_low"), pl.Int64(), is_minor=True),
     ResultColumn("needed", "number of queries that detect it with the given power; null above 2^62",
                  lambda r: r.solved("needed"), pl.Int64()),
     ResultColumn("needed_high", "upper bound; null if the true difference may be 0",
-                 lambda r: r.solved("needed_high"), pl.Int64()),
+                 lambda r: r.solved("needed_high"), pl.Int64(), is_minor=True),
     ResultColumn("detectable", "smallest difference that these queries detect with the given power",
                  lambda r: r.solved("detectable")),
 )  # fmt: skip
@@ -124,12 +125,13 @@ def power(
         The difference of means to detect, above 0. Default: the observed one. To plan a proof that
         a run is not worse by more than a margin, use the margin.
     width
-        Width of the confidence interval to reach, `high` - `low`, above 0, instead of a power.
+        Width of the confidence interval to reach, instead of a power. It is `high` - `low`, above
+        0.
     n
-        Number of additional queries whose interval is planned, 0 or more, or several such numbers.
-        With `predictions`, they are queries that people judge.
+        Number of additional queries whose interval is planned, or several such numbers. With
+        `predictions`, they are queries that people judge.
     power
-        Probability of a significant result, between 1 - `confidence` and 1.
+        Probability of a significant result. It is between 1 - `confidence` and 1.
     predictions
         Per-query values from predicted labels, such as those of a language model, for all queries.
         For plans with `width` or `n`.

@@ -35,6 +35,8 @@ class ResultColumn(NamedTuple):
     format: Literal["number", "signed", "percent", "p_value"] = "number"
     #: Whether only `details=True` shows the column.
     is_detail: bool = False
+    #: Whether tables in a terminal leave the column out.
+    is_minor: bool = False
     #: The feature of a call with which the column exists; None for always.
     only: str | None = None
 

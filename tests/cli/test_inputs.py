@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import contextlib
 import gzip
-import inspect
 import json
 import lzma
 import os
@@ -17,15 +16,14 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from commands import run
 import polars as pl
-import polars_rank as pr
 import pytest
+from commands import run
 
-
-from polars_rank.cli.commands import app  # noqa: E402
-from polars_rank.cli.config import KEYS  # noqa: E402
-from polars_rank.cli.sources import readable  # noqa: E402
+import polars_rank as pr
+from polars_rank.cli.config import KEYS
+from polars_rank.cli.program import app
+from polars_rank.cli.sources import readable
 
 LOG = pl.DataFrame(
     {
@@ -240,7 +238,7 @@ def test_options_of_a_named_file(here: Path) -> None:
 )
 def test_invalid_files_of_options(here: Path, text: str, message: str) -> None:
     (here / "options.toml").write_text(text)
-    code, out, err = run("--config", here / "options.toml", "evaluate", "log.parquet")
+    code, out, err = run("--config", here / "options.toml", "evaluate", "log.parquet", "-m", "rr")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
     assert "cannot read" in run("--config", here / "gone.toml", "evaluate", "log.parquet")[2]
@@ -265,12 +263,8 @@ def test_inputs_that_spark_does_not_read(here: Path, options: list[str], message
 
 
 def test_each_option_of_a_file_belongs_to_a_command() -> None:
-    known = {name for each in app.registered_commands for name in _options(each.callback)}
+    known = {each.name for row in app.rows().values() for each in row.parameters()}
     assert {*KEYS} <= known
-
-
-def _options(callback: Any) -> list[str]:
-    return [*inspect.signature(callback).parameters]
 
 
 def test_conventions_of_a_file(here: Path) -> None:
@@ -294,21 +288,6 @@ def test_conventions_of_a_file(here: Path) -> None:
         "invalid choice 'tie'; available: "
         in (run("evaluate", *log, "--conventions", "ours.toml")[2])
     )
-
-
-def test_undefined_values_of_one_metric(tmp_path: Path) -> None:
-    frame = pl.DataFrame({"query": [1, 2], "doc": 1, "score": 1.0, "label": [0, 1]})
-    frame.write_parquet(tmp_path / "log.parquet")
-    arguments = ["evaluate", tmp_path / "log.parquet", "-m", "rr ap", "--format", "json"]
-    _, out, _ = run(*arguments, "--undefined", "one", "--undefined", "ap=skip")
-    assert json.loads(out) == [{"queries": 2, "rr": 1.0, "ap": 1.0}]
-    _, out, _ = run(*arguments, "--undefined", "ap=one")
-    assert json.loads(out) == [{"queries": 2, "rr": 0.5, "ap": 1.0}]
-    arguments[3] = "ap@1 ap"
-    _, out, _ = run(*arguments, "--undefined", "ap@1=one")
-    assert json.loads(out) == [{"queries": 2, "ap@1": 1.0, "ap": 0.5}]
-    code, _, errors = run(*arguments, "--undefined", "rr=one")
-    assert code == 2 and "metric 'rr' (`--undefined`) is not evaluated" in errors
 
 
 class Ranges(SimpleHTTPRequestHandler):
@@ -394,8 +373,7 @@ def test_ids_are_text(tmp_path: Path, ending: str) -> None:
     assert lines("evaluate", log, *rr) == ["1,2,0.75"]
     assert lines("evaluate", log, *rr, "--by", "run country") == ["1,03,1,0.5", "1,3,1,1.0"]
     listed = ["01,03,0.5", "1,3,1.0"]
-    per_query = [*rr, "--per-query", "--run", ""]
-    assert lines("evaluate", log, *per_query, "--keep", "country") == listed
+    assert lines("per-query", log, *rr, "--run", "", "--keep", "country") == listed
     actual = lines("summarize", log, *rr, "--by", "country", "--run", "")
     assert [line.split(",")[:3] for line in actual] == [["03", "rr", "0.5"], ["3", "rr", "1.0"]]
 
@@ -405,13 +383,13 @@ def test_judgments_are_joined_by_ids_as_text(tmp_path: Path) -> None:
     qrels.write_text("01 0 007 1\n01 0 d9 1\n1 0 7 1\n")
     log = tmp_path / "log.csv"
     log.write_text("query,doc,score\n01,007,0.5\n1,7,0.5\n")
-    recall = ["--qrels", qrels, "-m", "recall", "--per-query"]
-    assert lines("evaluate", log, *recall) == ["01,0.5", "1,1.0"]
+    recall = ["--qrels", qrels, "-m", "recall"]
+    assert lines("per-query", log, *recall) == ["01,0.5", "1,1.0"]
     # A log of numbers, beside judgments of documents whose ids are none.
     qrels.write_text("1 0 7 1\n1 0 d9 1\n")
     log = tmp_path / "log.parquet"
     pl.DataFrame({"query": [1, 1], "doc": [7, 8], "score": [0.5, 0.6]}).write_parquet(log)
-    assert lines("evaluate", log, *recall) == ["1,0.5"]
+    assert lines("per-query", log, *recall) == ["1,0.5"]
     pl.DataFrame({"query": [1], "doc": [7.0], "score": [0.5]}).write_parquet(log)
     code, _, err = run("evaluate", log, *recall)
     assert (code, "column 'doc' has the type Float64" in err) == (2, True)
@@ -438,7 +416,7 @@ def test_text_files_without_values(tmp_path: Path) -> None:
         assert (code, said in err) == (2, True), err
     # A kept column of words is none of numbers, whatever they look like.
     log.write_text("query,doc,score,label,name\n1,a,0.5,1,nan\n")
-    assert lines("evaluate", log, "-m", "rr", "--per-query", "--keep", "name") == ["1,nan,1.0"]
+    assert lines("per-query", log, "-m", "rr", "--keep", "name") == ["1,nan,1.0"]
 
 
 def test_metadata_files_of_spark_are_ignored(tmp_path: Path) -> None:
@@ -556,7 +534,7 @@ def test_rows_with_missing_or_extra_fields(tmp_path: Path, separator: str) -> No
 @pytest.mark.parametrize(
     "command",
     [
-        *("evaluate -m rr", "evaluate -m rr --per-query", "curve -m rr", "curve --kind pr"),
+        *("evaluate -m rr", "per-query -m rr", "rank-curve -m rr --ks 1", "pr-curve"),
         *("summarize -m rr", "compare -m rr --baseline a", "leaderboard -m rr", "inspect"),
         *("movers -m rr --baseline a", "compare -m rr --baseline a --slices query"),
         *(

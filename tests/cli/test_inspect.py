@@ -7,10 +7,11 @@ import math
 import shlex
 from pathlib import Path
 
-from commands import run
 import polars as pl
-import polars_rank as pr
 import pytest
+from commands import run
+
+import polars_rank as pr
 
 
 def inspected(*arguments: object) -> dict[tuple[str, str], tuple[str, str, str]]:

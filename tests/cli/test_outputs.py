@@ -14,24 +14,22 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from commands import invoke, run
 import needs
 import polars as pl
-import polars_rank as pr
 import pytest
+from commands import invoke, on_terminal, run
 from polars.testing import assert_frame_equal
 
-
-from polars_rank.cli import messages, printing  # noqa: E402
-from polars_rank.cli.writing import put  # noqa: E402
-from polars_rank.cli.commands import app  # noqa: E402
+import polars_rank as pr
+from polars_rank.cli import messages, printing
+from polars_rank.cli.writing import put
 
 LONG = "https://example.org/" + "path/" * 30 + "end"
 IDS = ["a|b", "x\ty\x1b[31m", "文書", LONG, "[bold]id[/bold]", "\\sum_{i}^2 & 5%"]
 LOG = pl.DataFrame(
     {"query": IDS, "doc": 1, "score": 1.0, "label": [1, 0, 1, 1, 1, 1]}
 ).with_columns(run=pl.lit("bm25"))
-LISTS = ["evaluate", "log.parquet", "-m", "rr p@1", "--per-query", "--run", ""]
+LISTS = ["per-query", "log.parquet", "-m", "rr p@1", "--run", ""]
 
 
 @pytest.fixture
@@ -74,7 +72,7 @@ def test_infinite_numbers_are_not_null(here: Path) -> None:
     assert json.loads(Path("out.json").read_text()) == rows
     assert [json.loads(line) for line in Path("out.ndjson").read_text().splitlines()] == rows
     assert pl.read_csv("out.csv")["x"].to_list() == [-math.inf, None, 0.5]
-    lists = ["evaluate", "log.parquet", "-m", "rr", "--per-query", "--format", "json"]
+    lists = ["per-query", "log.parquet", "-m", "rr", "--format", "json"]
     lists += ["--undefined", "null"]
     assert [row["rr"] for row in json.loads(run(*lists)[1])].count(None) == 1
 
@@ -159,7 +157,7 @@ def test_relative_intervals_of_a_margin_in_percent() -> None:
     })  # fmt: skip
     comparison = pr.compare(values, baseline="old", margin="2%")
     low, high = comparison.select("relative_low", "relative_high").row(0)
-    head, row = printing.plain(comparison).splitlines()
+    head, row = printing.plain(comparison, wide=True).splitlines()
     assert "relative [low, high]" in head
     assert f"[{low:+.1%}, {high:+.1%}]" in row
 
@@ -167,7 +165,7 @@ def test_relative_intervals_of_a_margin_in_percent() -> None:
 def test_counts_among_verdicts_have_no_decimals() -> None:
     rules = ["queries >= 30", "ap >= 0.3", "ap >= 0.9"]
     table = pl.DataFrame({"rule": rules, "value": [400.0, 0.5, None], "verdict": "pass"})
-    assert [line.split()[3:-1] for line in printing.plain(table).splitlines()[1:]] == [
+    assert [line.split()[3:-1] for line in printing.plain(table, wide=True).splitlines()[1:]] == [
         ["400"], ["0.5000"], []
     ]  # fmt: skip
 
@@ -179,25 +177,6 @@ def test_an_interval_without_0_does_not_show_0() -> None:
     assert [line.strip() for line in printing.plain(table).splitlines()[1:]] == [
         "[0.0002, 0.0530]", "[2.13e-05, 0.0530]", "[-0.0530, -2.13e-05]", "[0.0000, 0.0530]"
     ]  # fmt: skip
-
-
-class Terminal(io.StringIO):
-    """A terminal to which a command writes."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int, *arguments: str) -> str:
-    """Return what a command shows on a terminal as wide as that."""
-    terminal = Terminal()
-    for name, value in {"COLUMNS": str(columns), "TERM": "xterm", "NO_COLOR": "1"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("sys.stdout", terminal)
-    with pytest.raises(SystemExit) as end:
-        app(arguments, prog_name="polars-rank")
-    assert end.value.code in (None, 0)
-    return re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue())
 
 
 def test_a_terminal_of_a_process(here: Path) -> None:
@@ -233,67 +212,43 @@ def test_a_terminal_of_a_process(here: Path) -> None:
     assert shown.count("1.0000") == 2 * 5
 
 
-def test_a_wide_terminal_shows_a_table(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rich.cells import cell_len
-
-    shown = on_terminal(monkeypatch, 260, *LISTS)
-    lines = [line.rstrip() for line in shown.splitlines() if line.strip()]
-    assert lines[0].split() == ["query", "rr", "p@1"]
-    assert any(LONG in line and line.endswith("1.0000  1.0000") for line in lines)
-    assert any("[bold]id[/bold]" in line for line in lines)
-    assert all(cell_len(line) <= 260 for line in lines)
-
-
-def test_a_narrow_terminal_folds_ids_but_not_numbers(
-    here: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("columns", [60, 260])
+def test_text_is_shortened_but_not_numbers(
+    here: Path, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     from rich.cells import cell_len
 
-    shown = on_terminal(monkeypatch, 60, *LISTS)
+    shown = on_terminal(monkeypatch, columns, *LISTS)
+    assert (LONG in shown, "https://exam" in shown) == (columns == 260, True)
+    assert "[bold]id[/bold]" in shown
     lines = shown.splitlines()
-    assert all(cell_len(line) <= 60 for line in lines)
+    assert len(lines) == 1 + len(IDS) and max(map(cell_len, lines)) <= columns
     assert shown.count("1.0000") == 2 * 5
-    words = "".join(line.split("1.0000")[0].strip() for line in lines)
-    assert LONG in words
+    assert LONG in on_terminal(monkeypatch, 60, *LISTS, "--wide")
 
 
-def test_a_very_narrow_terminal_shows_several_lines_per_row(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = pl.concat([LOG, LOG.with_columns(run=pl.lit("new"), label=pl.lit(0, pl.Int64))])
-    rows.write_parquet("runs.parquet")
-    compare = ["compare", "runs.parquet", "-m", "rr p@1", "--baseline", "bm25"]
-    shown = on_terminal(monkeypatch, 60, *compare, "--wide")
-    lines = [line.rstrip() for line in shown.splitlines()]
-    assert lines[0].startswith("1 of 2 ───")
-    assert ["metric", "rr"] in [line.split() for line in lines]
-    assert ["baseline_mean", "0.8333"] in [line.split() for line in lines]
-    assert all(len(line) <= 60 for line in lines)
-
-
-def test_a_terminal_of_80_columns_shows_a_line_per_row(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_comparison_shows_its_first_columns(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a terminal and in a pipe; with --wide, a table has all columns."""
     pr.datasets.search_log(40, runs=["bm25", "neural"]).sink_parquet("runs.parquet")
-    options = ["runs.parquet", "-m", "ndcg@10", "--baseline", "bm25"]
-    shown = on_terminal(monkeypatch, 80, "compare", *options)
-    head, row, _, hint = shown.splitlines()
-    names = ["metric", "run", "mean", "difference", "[low, high]", "p_value", "verdict"]
-    assert re.split(r"\s{2,}", head) == names
-    assert row.startswith("ndcg@10  neural  0.") and len(row) <= 80
-    assert re.fullmatch(r"\d+ columns hidden; use --wide to show all columns.", hint)
-    rules = ["--rule", "difference(ndcg@10) >= -0.03", "--undecided", "pass"]
-    for command in (["compare", *options, "--slices", "country"], ["compare", *options, "--margin", "2%"],
-                    ["compare", *options, "--details"], ["movers", *options, "--n", "3"],
-                    ["check", *options, *rules], ["leaderboard", *options[:3]],
-                    ["summarize", *options[:3], "--details"]):  # fmt: skip
-        shown = on_terminal(monkeypatch, 80, *command)
-        assert all(len(line) <= 80 for line in shown.splitlines())
-        assert "───" not in shown
-    everything = on_terminal(monkeypatch, 300, "compare", *options)
-    assert "hidden" not in everything and "baseline_mean" in everything
-    shown = on_terminal(monkeypatch, 80, "evaluate", *options[:3], "--by", "run")
-    assert shown.splitlines()[-1].endswith("summarize --undefined null --details")
+    options = ["compare", "runs.parquet", "-m", "ndcg@10", "--baseline", "bm25"]
+    for columns in (80, 300):
+        head, row, _, hint = on_terminal(monkeypatch, columns, *options).splitlines()
+        names = ["metric", "run", "mean", "difference", "[low, high]", "p_value", "verdict"]
+        assert re.split(r"\s{2,}", head) == names
+        assert row.startswith("ndcg@10  neural  0.") and len(row) <= 80
+        assert re.fullmatch(r"\d+ columns hidden; use --wide to show all columns.", hint)
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    assert run(*options)[1].splitlines() == [head, row]
+    assert "baseline_mean" in run(*options, "--wide")[1]
+
+
+def test_passes_are_one_line(here: Path) -> None:
+    rules = ["--rule", "rr >= 0", "--rule", "rr >= 2", "--rule", "queries > 1"]
+    check = ["check", "log.parquet", "-m", "rr", *rules]
+    _, out, _ = run(*check)
+    assert [line.split("  ")[0] for line in out.splitlines()] == ["rule", "rr >= 2", "2 pass"]
+    assert len(run(*check, "--wide")[1].splitlines()) == 1 + 3
 
 
 def test_metrics_are_filtered_and_paged(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,8 +295,8 @@ def test_a_pipe_that_is_closed_early(here: Path, form: str) -> None:
     many = pl.DataFrame({"query": query}).with_columns(doc=1, score=1.0, label=1)
     many.write_parquet("many.parquet")
     started = subprocess.Popen(
-        [sys.executable, "-m", "polars_rank.cli", "evaluate", "many.parquet", "-m", "rr",
-         "--per-query", "--format", form],
+        [sys.executable, "-m", "polars_rank.cli", "per-query", "many.parquet", "-m", "rr",
+         "--format", form],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL),
     )  # fmt: skip
@@ -379,33 +334,13 @@ def test_internal_errors_are_reported_as_such(here: Path, monkeypatch: pytest.Mo
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr("polars_rank.cli.evaluating.evaluation.evaluate", fail)
+    monkeypatch.setattr("polars_rank.cli.calls.public", lambda _: fail)
     code, out, err = run("evaluate", "log.parquet", "-m", "rr")
     assert (code, out) == (70, "")
     assert err == (
         "Error: internal error: ZeroDivisionError: division by zero; please report it with the "
         "output of --debug\n"
     )
-
-
-def test_messages_name_options(here: Path) -> None:
-    evaluate = ["evaluate", "log.parquet", "-m", "rr"]
-    Path("there.csv").touch()
-    for arguments, message in {
-        (*evaluate, "--label", "run"): "'run' is used for both `--run` and `--label`",
-        (*evaluate, "--doc", "dok"): "column 'dok' (`--doc`) not found; available: 'query', 'doc', "
-        "'score', 'label', 'run'. Did you mean 'doc'?",
-        (*evaluate, "--rel", "inf"): "`--rel` must be",
-        (*evaluate, "--align", "all", "--run", ""): "`--align` needs a column of runs",
-        ("summarize", "log.parquet", "-m", "rr", "--confidence", "2"): "`--confidence` must be",
-        (
-            *evaluate,
-            "-o",
-            "there.csv",
-        ): "'there.csv' already exists; use `--overwrite` to replace it",
-    }.items():
-        code, _, err = run(*arguments)
-        assert (code, message in err) == (2, True), err
 
 
 def test_runs_with_different_documents_are_reported(here: Path) -> None:
@@ -456,10 +391,10 @@ def completed(environment: dict[str, str]) -> str:
 
 
 def test_completion(here: Path) -> None:
-    """Of typer, for four shells; what is completed is from the library."""
-    for shell in ("bash", "zsh", "fish", "powershell"):
-        assert "polars-rank" in completed({"_POLARS_RANK_COMPLETE": f"source_{shell}"})
-    line = {"_POLARS_RANK_COMPLETE": "complete_bash", "COMP_CWORD": "3"}
+    """For three shells; what is completed is from the library."""
+    for shell in ("bash", "zsh", "fish"):
+        assert "polars-rank" in completed({"_POLARS_RANK_COMPLETE": f"{shell}_source"})
+    line = {"_POLARS_RANK_COMPLETE": "bash_complete", "COMP_CWORD": "3"}
     pl.concat([LOG, LOG.with_columns(run=pl.lit("best"))]).write_parquet("log.parquet")
     LOG.write_csv("log.csv")
     for words, actual in {
@@ -467,7 +402,7 @@ def test_completion(here: Path) -> None:
         "polars-rank evaluate --conventions light": "lightgbm",
         "polars-rank evaluate --ties wor": "worst",
     }.items():
-        assert actual in completed({**line, "COMP_WORDS": words}).split()
+        assert f"plain,{actual}" in completed({**line, "COMP_WORDS": words}).split()
     # Columns and runs of the log that the command line names.
     line["COMP_CWORD"] = "4"
     for words, actual in {
@@ -476,7 +411,8 @@ def test_completion(here: Path) -> None:
         "polars-rank compare log.parquet --baseline b": ["best", "bm25"],
         "polars-rank compare none.parquet --baseline b": [],
     }.items():
-        assert completed({**line, "COMP_WORDS": words}).split() == actual
+        found = completed({**line, "COMP_WORDS": words}).split()
+        assert found == [f"plain,{name}" for name in actual]
 
 
 def test_exit_codes_are_those_of_the_help() -> None:

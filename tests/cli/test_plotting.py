@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 
 import needs
-from commands import run
 import polars as pl
-import polars_rank as pr
 import pytest
-from polars.testing import assert_frame_equal
+from commands import run
 
-from polars_rank.cli.plotting import KINDS
+import polars_rank as pr
+from polars_rank.cli.commands import PLOTS
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,22 +25,6 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     day = pl.date(2026, 1, 1).dt.offset_by(pl.format("{}d", pl.col("query") % 5)).alias("day")
     pr.datasets.search_log(60, runs=["new", "old"]).with_columns(day).sink_parquet(path)
     return path
-
-
-def test_curves(log: Path) -> None:
-    frame = pl.read_parquet(log)
-    _, out, _ = run(
-        "curve", log, "-m", "ndcg recall", "--ks", "1-4", "--by", "run", "--format", "csv"
-    )
-    expected = pr.rank_curve(frame, ["ndcg", "recall"], range(1, 5), by="run")
-    assert_frame_equal(pl.read_csv(out.encode()), expected, check_dtypes=False)
-    _, out, _ = run("curve", log, "-m", "ndcg", "--ks", "1, 10", "--by", "run", "--ties", "best",
-                    "--format", "csv")  # fmt: skip
-    expected = pr.rank_curve(frame, "ndcg", [1, 10], by="run", ties="best")
-    assert_frame_equal(pl.read_csv(out.encode()), expected, check_dtypes=False)
-    _, out, _ = run("curve", log, "--kind", "pr", "--rel", 2, "--format", "csv")
-    expected = pr.pr_curve(frame, rel=2)
-    assert_frame_equal(pl.read_csv(out.encode()), expected, check_dtypes=False)
 
 
 def test_explain(log: Path, tmp_path: Path) -> None:
@@ -76,12 +59,12 @@ ASKED = {
     "pr-curve": [],
     "click-through": ["--k", 5],
     "bounds": ["-m", "ndcg@5"],
-    "distribution": ["-m", "ap", "--ecdf"],
+    "distribution": ["-m", "ap", "--kind", "ecdf"],
     "differences": ["-m", "ap", "--baseline", "old"],
     "intervals": ["-m", "ap rr", "--baseline", "old"],
     "slices": ["-m", "ap", "--baseline", "old", "--slices", "country"],
     "over-time": ["-m", "ap"],
-    "leaderboard": ["-m", "ap", "--ranks"],
+    "leaderboard": ["-m", "ap", "--kind", "ranks"],
     "power": ["-m", "ap", "--baseline", "old", "--difference", 0.02, "--power", 0.9],
     "fusion": ["-m", "ap", "--step", 0.5],
 }
@@ -98,9 +81,9 @@ def rows_of(chart: dict[str, object]) -> list[dict[str, object]]:
 
 
 def test_each_kind_is_a_function_of_plot() -> None:
-    assert {*ASKED} == {*KINDS}
+    assert {*ASKED} == {*PLOTS}
     # The command has no judges, which `confusion` shows.
-    assert {kind.replace("-", "_") for kind in KINDS} == {*pr.plot.__all__} - {"confusion"}
+    assert {kind.replace("-", "_") for kind in PLOTS} == {*pr.plot.__all__} - {"confusion"}
 
 
 @pytest.mark.parametrize("kind", ASKED)
@@ -138,14 +121,14 @@ def test_a_fusion_is_the_curve_with_the_held_out_mean(log: Path, tmp_path: Path)
 
 def test_charts_of_values_and_of_tables(log: Path, tmp_path: Path) -> None:
     output = tmp_path / "chart.json"
-    run("evaluate", log, "-m", "ap", "--by", "run", "--per-query", "--keep", "country", "-o",
+    run("per-query", log, "-m", "ap", "--by", "run", "--keep", "country", "-o",
         tmp_path / "lists.parquet")  # fmt: skip
     of_log = drawn("differences", log, *ASKED["differences"], output=output)
     of_lists = drawn("differences", tmp_path / "lists.parquet", "--baseline", "old", output=output)
     assert rows_of(of_lists) == rows_of(of_log)
     tables = {
-        "at-k": ["curve", log, "-m", "ndcg", "--by", "run"],
-        "pr-curve": ["curve", log, "--kind", "pr"],
+        "at-k": ["rank-curve", log, "-m", "ndcg", "--ks", "1-20"],
+        "pr-curve": ["pr-curve", log],
         "intervals": ["summarize", log, "-m", "ap"],
         "slices": ["compare", log, *ASKED["slices"]],
         "leaderboard": ["leaderboard", log, "-m", "ap"],
@@ -167,38 +150,6 @@ def test_formats_of_charts(log: Path, tmp_path: Path, ending: str) -> None:
     code, _, err = run(*arguments)
     assert (code, "use `--overwrite` to replace it" in err, output.read_bytes()) == (2, True, data)
     assert [file.name for file in tmp_path.iterdir()] == [output.name]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["pr-curve", "LOG", "-o", "x.pdf"], "must end in .png, .svg, .html, .json"),
-        (["pr-curve", "LOG"], "Missing option '--output'"),
-        (["pie", "LOG", "-o", "x.png"], "`kind` must be one of 'at-k'"),
-        (["pr-cruve", "LOG", "-o", "x.png"], "Did you mean 'pr-curve'?"),
-        (["at-k", "LOG", "-o", "x.png"], "name a metric"),
-        (["at-k", "LOG", "-m", "ndcg ap", "-o", "x.png"], "a chart shows one metric"),
-        (["at-k", "LOG", "-m", "ndcg@5", "-o", "x.png"], "cutoff"),
-        (["differences", "LOG", "-m", "ap", "-o", "x.png"], "compare with: --baseline"),
-        (["slices", "LOG", "-m", "ap", "--baseline", "old", "-o", "x.png"], "with --slices"),
-        (["over-time", "LOG", "-m", "ap", "--time", "week", "-o", "x.png"], "(--time) not found"),
-        (["fusion", "LOG", "-o", "x.png"], "name a metric"),
-        (["fusion", "LOG", "-m", "ap", "--run", "", "-o", "x.png"], "needs the column of the run"),
-        (["fusion", "LOG", "-m", "ap", "--candidates", "zum", "-o", "x.png"], "Did you mean 'sum'"),
-        (
-            ["click-through", "LOG", "--click", "buy", "-o", "x.png"],
-            "column 'buy' (`--click`) not found",
-        ),
-    ],
-)
-def test_invalid_charts(
-    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, out, err = run("plot", *[log if each == "LOG" else each for each in arguments])
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert message in err
-    assert not [*tmp_path.iterdir()]
 
 
 def test_a_chart_never_replaces_its_log(log: Path, tmp_path: Path) -> None:

@@ -2,71 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from polars_rank import _texts
-from polars_rank.cli import options as o
-from polars_rank.cli.per_query import Source
 from polars_rank.cli.printing import latex_table, markdown_table
-from polars_rank.cli.writing import put
 from polars_rank.metrics.names import direction_note
 from polars_rank.stats import leaderboards
 from polars_rank.stats._arrays import numpy
-from polars_rank.stats.leaderboards import Board, Population
 from polars_rank.stats.letters import letters
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     import polars as pl
+
+    from polars_rank.cli.calls import Call
+    from polars_rank.stats.leaderboards import Board
 
 #: Decimals of means in a table for papers; smaller means have as many significant digits.
 _DECIMALS, _SMALL = 3, 0.01
 
 
-@o.takes(o.Statistics, o.Files, o.Columns, o.Attributes, o.Definitions, o.TableOutput)
-def leaderboard(
-    ctx: typer.Context,
-    logs: o.LogsOrValues = [],
-    metrics: o.Metrics = [],
-    by: Annotated[
-        list[str], o.columns("Columns of tasks, e.g. the data set: rank by the mean of task means.")
-    ] = [],
-    population: Annotated[
-        Population,
-        o.option("With --by: what intervals are about, other queries or other tasks."),
-    ] = "queries",
-    weight: Annotated[
-        str | None, o.column("Column of query weights, or with --by of task weights.", o.COLUMNS)
-    ] = None,
-    details: o.Details = False,
-    **options: Any,
-) -> None:
-    """Rank runs, with intervals of ranks.
-
-    Markdown and LaTeX have one row per run and one column per metric. In LaTeX, runs that share a
-    letter cannot be told apart; "a" is a group with the best run.
-
-    For example:
-      polars-rank leaderboard log.parquet -m "ndcg@10 ap"
-      polars-rank leaderboard log.parquet -m ndcg@10 --by country -o table.tex
-    """
-    source = Source.of({**locals(), **options})
-    cluster, confidence = options["cluster"] or None, options["confidence"]
-    data = source.read(by=by, kept={"weight": weight, "cluster": cluster}, paired=True)
-    asked = (data.table, data.metrics)
-    parameters = {
-        **data.columns, "weight": weight, "cluster": cluster, "population": population,
-        "confidence": confidence,
-    }  # fmt: skip
-    result = leaderboards.leaderboard(*asked, details=details, **parameters)
+def leaderboard(call: Call) -> None:
+    """Rank runs; Markdown and LaTeX have one row per run and one column per metric."""
+    table, arguments = call.values("leaderboard")
 
     def latex(board: pl.DataFrame) -> str:
-        boards = leaderboards.ranked(*asked, **parameters)[1]()
-        return _latex(board, {each.metric: _letters(each) for each in boards}, confidence)
+        options = call.all_arguments("leaderboard", **arguments)
+        del options["details"]
+        boards = leaderboards.ranked(table, **options)[1]()
+        letters_of = {each.metric: _letters(each) for each in boards}
+        return _latex(board, letters_of, options["confidence"])
 
-    put(result, **o.output_options(options), texts={"markdown": _markdown, "latex": latex})
+    call.put(call.call(table, **arguments), texts={"markdown": _markdown, "latex": latex})
 
 
 def _letters(board: Board) -> dict[Any, str]:

@@ -1,0 +1,405 @@
+"""The call of a command: its options, the log or per-query values that it reads, and its output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from inspect import Parameter
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank import _progress as bars
+from polars_rank.cli import sources, writing
+from polars_rank.cli.messages import misused
+from polars_rank.cli.options import kind_of, parameters_of, public
+from polars_rank.columns import RUN, Columns, without_run
+from polars_rank.conventions import POLARS_RANK, Definitions
+from polars_rank.frames.ids import is_text
+from polars_rank.frames.tables import collected, schema_of
+from polars_rank.io.parquet import scanned_log
+
+if TYPE_CHECKING:
+    import click
+
+    from polars_rank.cli.commands import Command
+
+#: Options that name input files.
+_FILES = ("logs", "values", "qrels", "items", "history", "predictions", "b")
+#: Roles of columns that are also the default names of the columns.
+_ROLES = ("query", "doc", "score", "label")
+#: Options for the evaluation of a log, which do not apply to per-query values.
+_OF_LOGS = (
+    *("position", "layout", "memory", "items", "history", "conventions"),
+    *Definitions.__annotations__,
+)
+#: Options that need the engine Polars.
+_OF_POLARS = (
+    *("input_format", "layout", "memory", "missing_columns", "extra_columns"),
+    *("items", "history"),
+)
+
+
+class Call:
+    """A command with the values of its options."""
+
+    def __init__(self, ctx: click.Context, command: Command) -> None:
+        self.ctx, self.command = ctx, command
+        #: The options that have a value, by name. Empty names of columns are None.
+        self.given: dict[str, Any] = {}
+        for each in ctx.command.params:
+            text = ctx.params.get(each.name or "")
+            if each.name and text not in (None, ()):
+                read = getattr(each, "kind", None)
+                empty = text == "" and each.name in ("doc", "run")
+                value = text if read is None else None if empty else read.read(each.name, text)
+                self.given[each.name] = value
+        output: Any = self.given.get("output")
+        if command.writes == "parquet":
+            writing.require_parquet(output)
+        sources.refuse_to_replace(output, self.files)
+
+    def is_given(self, name: str) -> bool:
+        """Return whether an option is on the command line."""
+        source = self.ctx.get_parameter_source(name)
+        return source is not None and source.name == "COMMANDLINE"
+
+    @property
+    def files(self) -> list[str]:
+        """All input files."""
+        rules = [str(self.given["rules"])] if "rules" in self.given else []
+        return [*chain.from_iterable(self.given.get(name, ()) for name in _FILES), *rules]
+
+    @cached_property
+    def copies(self) -> Mapping[str, list[str]]:
+        """The input files by option, with copies of those that can be read once, such as pipes."""
+        if self.files.count(sources.STANDARD_INPUT) > 1:
+            misused("standard input can be read only once; use - only once")
+        return {name: [*map(sources.readable, self.given.get(name, ()))] for name in _FILES}
+
+    def names(self, role: str) -> list[str]:
+        """Return the columns of a role; several scores are runs, and several labels are judges."""
+        value = self.given.get(role, role if role in _ROLES else None)
+        return [value] if isinstance(value, str) else [*(value or ())]
+
+    @property
+    def run(self) -> str | None:
+        """The column of the run, or None if there is none; the default may be missing."""
+        value: str | None = self.given.get("run", RUN)
+        return value
+
+    @property
+    def ids(self) -> set[str]:
+        """The columns of ids and names: text files have no types, so these are read as text."""
+        several = [
+            str(each.name) for each in self.ctx.command.params
+            if each.name not in ("score", "label") and each.metavar == "COLUMNS"
+        ]  # fmt: skip
+        names = (self.names(name) for name in (*several, "run"))
+        return {*self.names("query"), *self.names("doc"), *chain.from_iterable(names)}
+
+    @property
+    def schema_options(self) -> dict[str, str]:
+        """The treatment of Parquet files whose columns differ."""
+        names = ("missing_columns", "extra_columns")
+        return {
+            name: self.given[name] for name in names if self.given.get(name, "raise") != "raise"
+        }
+
+    def table(self, name: str) -> pl.LazyFrame:
+        """Scan the table of an option."""
+        return sources.scan_table(self.copies[name], None, {}, self.ids)
+
+    def tables(self) -> list[pl.LazyFrame]:
+        """Scan each file of the command, or each that a pattern names."""
+        paths = sources.expand(self.copies["logs"]) or misused("missing argument LOG")
+        return [sources.scan_table([path], None, {}, self.ids) for path in paths]
+
+    def arguments(self, function: str) -> dict[str, Any]:
+        """Return the values of options that are parameters of a function; tables are scanned."""
+        found = {}
+        for name in parameters_of(function):
+            if name in self.given and name not in ("progress", "values"):
+                found[name] = self.table(name) if name in _FILES else self.given[name]
+        return found
+
+    def all_arguments(self, function: str, **arguments: Any) -> dict[str, Any]:
+        """Return arguments with the defaults of the other parameters of a function."""
+        defaults = {
+            name: default for name, (_, default) in parameters_of(function).items()
+            if default is not Parameter.empty
+        }  # fmt: skip
+        return {**defaults, **arguments}
+
+    def changed_conventions(self) -> Any:
+        """Return the conventions with the changes of the options for single definitions."""
+        given = {
+            name: self.given[name] for name in Definitions.__annotations__ if name in self.given
+        }
+        return self.given.get("conventions", POLARS_RANK).but(**given)
+
+    def call(self, *tables: Any, **arguments: Any) -> Any:
+        """Return the result of the function of the command with its options."""
+        name = self.command.function
+        return public(name)(*tables, **{**self.arguments(name), **arguments})
+
+    def baseline(self, schema: pl.Schema) -> dict[str, Any]:
+        """Return the baseline, if there is one, as a value of the column of runs."""
+        text = self.given.get("baseline")
+        if text is None or len(self.names("score")) > 1:
+            return {} if text is None else {"baseline": text}
+        column = str(Columns.find(schema, {"run": self.run}, optional=()).run)
+        dtype = schema[column]
+        if is_text(dtype):
+            return {"baseline": text}
+        try:
+            return {"baseline": pl.Series([text]).cast(dtype).item()}
+        except pl.exceptions.PolarsError:
+            misused(f"--baseline must be a value of the column {column!r}, of type {dtype}")
+
+    # Logs
+
+    def scan(self, by: Sequence[str] | None = None) -> pl.LazyFrame:
+        """Scan the log for an evaluation with these groups (default: those of --by)."""
+        kind, by = self._checked(), self.names("by") if by is None else by
+        if self.given.get("qrels"):
+            return self._judged(self._as_is(kind), by)
+        if kind == "parquet":
+            return scanned_log(
+                sources.expand(self.copies["logs"]), dict(self.schema_options),
+                query=self.names("query"), by=by,
+                run=None if self.command.reads == "runs" else self._run_of_rows,
+                layout=self.given.get("layout", "auto"), memory=self.given.get("memory"),
+                progress=self.given.get("progress", True) and self.command.writes != "parquet",
+            )  # fmt: skip
+        for name in ("layout", "memory"):
+            if name in self.given:
+                misused(f"--{name} needs Parquet files; found {', '.join(self.copies['logs'])}")
+        return self._as_is(kind)
+
+    def scan_as_is(self) -> pl.LazyFrame:
+        """Scan the log, with its rows in their original order."""
+        kind = self._checked()
+        return self.scan() if self.given.get("qrels") else self._as_is(kind)
+
+    def _as_is(self, kind: sources.Kind) -> pl.LazyFrame:
+        return sources.scan_table(self.copies["logs"], kind, self.schema_options, self.ids)
+
+    @property
+    def _run_of_rows(self) -> str | None:
+        """The column of the run of the rows of the log; several columns of scores add one."""
+        return self.run if len(self.names("score")) == 1 else RUN
+
+    def _checked(self) -> sources.Kind:
+        """Return the format of the files; raise if a file is missing."""
+        logs, qrels = self.copies["logs"], self.given.get("qrels")
+        if not logs:
+            misused("--qrels needs a LOG with the rankings" if qrels else "missing argument LOG")
+        kind: sources.Kind = self.given.get("input_format") or sources.kind_of(logs)
+        if kind == "trec" and not qrels and self.command.needs_labels:
+            misused(f"{self.given['logs'][0]} is a TREC run without judgments; add --qrels")
+        return kind
+
+    def _judged(self, log: pl.LazyFrame, by: Iterable[str]) -> pl.LazyFrame:
+        """Join judgments, with the column names of the log and ids as text."""
+        if len(self.names("query")) > 1:
+            misused("--qrels needs a single column of the query; name it with --query")
+        if len(self.names("label")) > 1:
+            misused("--qrels has one label per document; name one column with --label")
+        doc = self.given.get("doc") or "doc"
+        names = {"query": self.names("query")[0], "doc": doc, "label": self.names("label")[0]}
+        schema = schema_of(log)
+        ids = [name for name in (names["query"], doc) if name in schema]
+        for name in ids:
+            if schema[name].is_float() or schema[name].is_nested():
+                misused(
+                    f"column {name!r} has the type {schema[name]}, but ids in --qrels are text; "
+                    "write the ids of the log as integers or text"
+                )
+        judgments = public("scan_judgments")(
+            self.copies["qrels"], **self.arguments("scan_judgments")
+        )
+        joined: pl.LazyFrame = public("join_judgments")(
+            log.cast(dict.fromkeys(ids, pl.String)), judgments.rename(names),
+            run=self._run_of_rows, by=[*by], query=names["query"], doc=doc,
+            score=self.given.get("position") or self.names("score")[0].removeprefix("-"),
+            label=names["label"],
+        )  # fmt: skip
+        return joined
+
+    # Spark
+
+    @cached_property
+    def on_spark(self) -> bool:
+        """Whether the engine is Spark."""
+        master, remote = self.given.get("master"), self.given.get("remote")
+        is_spark = self.given.get("engine") == "spark"
+        if not is_spark and (master or remote):
+            misused("--master and --remote need --engine spark")
+        if master and remote:
+            misused("use either --master or --remote")
+        return is_spark
+
+    def rows(self) -> Any:
+        """Scan the log as a LazyFrame or a Spark DataFrame."""
+        if not self.on_spark:
+            return self.scan()
+        from polars_rank.spark.sessions import read, session  # noqa: PLC0415  (an extra)
+
+        logs = self.given.get("logs", ())
+        if not logs or self.given.get("qrels") or any(map(sources.is_pipe, logs)):
+            misused("--engine spark needs a LOG that is a table or Parquet files")
+        for name in _OF_POLARS:
+            if self.is_given(name):
+                misused(f"--{name.replace('_', '-')} needs --engine polars")
+        return read(session(self.given.get("master"), self.given.get("remote")), [*logs])
+
+    # Per-query values
+
+    def values(
+        self, function: str, *, metrics: Sequence[str] = (), by: Sequence[str] = ()
+    ) -> tuple[pl.LazyFrame, dict[str, Any]]:
+        """Return per-query values, and the arguments of a function of them.
+
+        They are read from a table or moments, or computed from a log. `metrics` and `by` are those
+        that are needed in addition to those of the options.
+        """
+        table = self.input()
+        schema = schema_of(table)
+        known = parameters_of(function)
+        paired = "run" in known and type(None) not in _members(known["run"][0])
+        asked = _distinct([*(self.given.get("metrics") or self.names("metric")), *metrics])
+        run = (
+            self.run
+            if len(self.names("score")) > 1
+            else Columns.find(schema, {"run": self.run}, optional=() if paired else (RUN,)).run
+        )
+        groups = [*without_run([*self.names("by"), *by], run)]
+        arguments = self.arguments(function)
+        if "predictions" in arguments and "predicted_label" in self.given:
+            misused("give one of --predicted-label and --predictions")
+        is_log = self._is_log(schema)
+        if is_log:
+            if not asked:
+                metric = "--metric ndcg@10" if "metric" in known else '--metrics "ndcg@10 ap"'
+                misused(f"a log needs metrics; add for example {metric}")
+            kept = {name: self.names(name) for name in self._of_queries(function)}
+            columns = [*Columns.find(schema, kept).parameters]
+            table, more = self._evaluated(asked, run, groups, columns)
+            arguments |= more
+        else:
+            self._check_evaluated(schema, asked)
+        columns_of = {"run": run, "query": self.names("query"), "by": groups or None}
+        if "by" not in known and "query" in known:
+            columns_of["query"] = [*self.names("query"), *groups]
+        if "metric" not in known:
+            columns_of["metrics"] = asked or None
+        arguments |= {name: value for name, value in columns_of.items() if name in known}
+        if "baseline" in known:
+            arguments |= self.baseline(schema_of(table))
+        return table, arguments
+
+    def input(self) -> pl.LazyFrame:
+        """Scan per-query values or a log, with its rows in their original order."""
+        values = self.copies["values"]
+        if values and (self.given.get("logs") or self.given.get("qrels")):
+            misused("--values has per-query values, instead of a log; give one of the two")
+        if values:
+            return sources.scan_table(
+                values, self.given.get("input_format"), self.schema_options, self.ids
+            )
+        return self.scan_as_is()
+
+    def _of_queries(self, function: str) -> list[str]:
+        """Return the parameters of a function that are columns of queries, not of a log."""
+        log = parameters_of("per_query")
+        return [
+            name for name, (annotation, _) in parameters_of(function).items()
+            if name not in log and kind_of(name, annotation).metavar in ("COLUMN", "COLUMNS")
+        ]  # fmt: skip
+
+    def _is_log(self, schema: pl.Schema) -> bool:
+        """Return whether the table is a log: it has a column of documents, scores or labels."""
+        if self.given.get("values") or _is_moments(schema):
+            return False
+        position = self.given.get("position")
+        scores = [position] if position else self.names("score")
+        names = {*scores, *(name.removeprefix("-") for name in scores), *self.names("label")}
+        return bool({self.given.get("doc") or "doc", *names} & {*schema})
+
+    def _check_evaluated(self, schema: pl.Schema, metrics: Sequence[str]) -> None:
+        if "predicted_label" in self.given:
+            misused("--predicted-label is for logs; name a table with --predictions")
+        for name in _OF_LOGS:
+            if self.is_given(name):
+                misused(f"--{name.replace('_', '-')} is for logs; the input has per-query values")
+        missing = [name for name in metrics if name not in schema]
+        if missing and not self.given.get("values") and not _is_moments(schema):
+            scores, labels = (", ".join(map(repr, self.names(x))) for x in ("score", "label"))
+            misused(
+                f"the input is not a log with the columns {scores} and {labels}, nor are there "
+                f"per-query values in a column {missing[0]!r}; available: {', '.join(schema)}. "
+                "Name the columns of a log with --score and --label, or columns of per-query "
+                "values with --metrics"
+            )
+
+    def _evaluated(
+        self, metrics: Sequence[str], run: str | None, by: Sequence[str], kept: Iterable[str]
+    ) -> tuple[pl.LazyFrame, dict[str, Any]]:
+        """Return the per-query values of a log, and those of predicted labels, if any."""
+        groups = [*([] if run is None else [run]), *by]
+        log = self.scan(groups if len(self.names("score")) == 1 else by)
+        keys = {*groups, *self.names("query")}
+        options = {
+            **self.arguments("per_query"), "by": groups, "run": run,
+            "keep": _distinct(name for name in kept if name not in keys),
+        }  # fmt: skip
+        options.pop("metrics", None)
+        predicted_label = self.given.get("predicted_label")
+        if predicted_label is None:
+            return public("per_query")(log, metrics, **options), {}
+        from polars_rank.conventions import read_metrics  # noqa: PLC0415
+        from polars_rank.judges.both_labels import BothLabels  # noqa: PLC0415  (rarely needed)
+
+        conventions = self.given.get("conventions", POLARS_RANK)
+        both = BothLabels.of(
+            schema_of(log), read_metrics(metrics, conventions), conventions,
+            label=self.names("label")[0], predicted_label=predicted_label,
+        )  # fmt: skip
+        # In memory, because several checks and joins read the values.
+        values = collected(both.per_query(log, **options)).lazy()
+        both.check(values, [*by, *self.names("query")])
+        human, predicted = both.split(values)
+        return human, {"predictions": predicted}
+
+    # Output
+
+    def put(self, result: Any, **how: Any) -> None:
+        """Write a result to a file, or show it."""
+        if self.on_spark:
+            from polars_rank.spark.sessions import fetched  # noqa: PLC0415  (an extra)
+
+            result = fetched(result)
+        names = ("format", "output", "overwrite", "keep_formulas", "wide")
+        options = {name: self.given[name] for name in names if name in self.given}
+        frame = result.lazy()
+        if self.command.writes == "parquet":
+            options["format"] = "parquet"
+            frame = bars.watch(frame) if self.given.get("progress", True) else frame
+        writing.put(frame, minor=self.command.minor, **{**options, **how})
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    return getattr(annotation, "__args__", (annotation,))
+
+
+def _is_moments(schema: pl.Schema) -> bool:
+    from polars_rank.stats.moment_tables import is_moments  # noqa: PLC0415  (for statistics only)
+
+    return is_moments(schema)
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Return the names without duplicates, in their order."""
+    return [*dict.fromkeys(names)]

@@ -1,0 +1,207 @@
+"""The program: its commands with their help, and errors about usage."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import click
+
+from polars_rank.cli import BROKEN_PIPE, MISUSED
+from polars_rank.cli.calls import Call
+from polars_rank.cli.commands import EVALUATION, FILES, PLOTS, REPORTS, STATISTICS, Command
+from polars_rank.cli.config import options_for
+from polars_rank.cli.messages import discard_output, one_message, printing, say
+from polars_rank.cli.options import MAY_BE_EMPTY, OUTPUT, PANELS, Option
+from polars_rank.errors import RankError, hint
+from polars_rank.frames.tables import schema_of
+
+#: The last lines of the help.
+_EXIT_CODES = (
+    "Exit codes: 0 success; 1 a rule of check failed; 2 invalid usage or input; 70 internal error; "
+    "130 Ctrl-C; 141 closed pipe; 143 SIGTERM."
+)
+
+
+_LOG = (
+    "Parquet, CSV, NDJSON or Arrow files, directories, glob patterns or URLs; TREC runs with "
+    "--qrels; - for standard input."
+)
+#: What a command reads, in its help.
+_READS = {
+    "log": _LOG, "runs": _LOG, "values": f"Log, per-query values, or moments. {_LOG}",
+    "tables": "Results of the same command for different parts.",
+}  # fmt: skip
+
+
+def run(call: Call) -> None:
+    """Run a command: call its function with its options, and write the result."""
+    command = call.command
+    if command.runs:
+        module, _, name = command.runs.partition(":")
+        import_module(f"polars_rank.cli.{module}").__dict__[name](call)
+        return
+    if not command.reads:
+        result = call.call()
+    elif command.reads == "values":
+        table, arguments = call.values(command.function)
+        result = call.call(table, **arguments)
+    elif command.reads == "tables":
+        result = call.call(call.tables())
+    else:
+        rows = call.rows()
+        result = call.call(rows, **({} if call.on_spark else call.baseline(schema_of(rows))))
+    call.put(result)
+
+
+class Leaf(click.Command):
+    """A command of the table. It exits with one message if it fails."""
+
+    def __init__(self, name: str, command: Command) -> None:
+        super().__init__(
+            name, help=command.text, params=command.parameters(),
+            no_args_is_help=name not in ("metrics", "demo"),
+        )  # fmt: skip
+        self.command = command
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, what the command reads, and the options by panel."""
+        with formatter.section("Examples"):
+            for example in self.command.examples:
+                formatter.write(f"  $ {ctx.command_path} {example}".rstrip() + "\n")
+        if self.command.reads:
+            with formatter.section("Input files"):
+                formatter.write_dl([("LOG", _READS[self.command.reads])], col_max=26)
+        for panel in (None, *PANELS):
+            options = [
+                each.get_help_record(ctx) for each in self.get_params(ctx)
+                if isinstance(each, click.Option) and getattr(each, "panel", OUTPUT) == panel
+            ]  # fmt: skip
+            if options:
+                with formatter.section(panel or "Options"):
+                    formatter.write_dl([each for each in options if each], col_max=26)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; raise an error for an empty one, which would be ignored."""
+        options = {
+            name: each
+            for each in self.params if isinstance(each, Option) and not each.is_flag
+            for name in each.opts
+        }  # fmt: skip
+        for before, text in pairwise(["", *args]):
+            if text and not (text.endswith("=") and text[:-1] in options):
+                continue
+            name = text[:-1] or before  # of "--by=" or "--by", ""
+            if name not in options:
+                ctx.fail("an argument is empty; name a file, or omit it")
+            if options[name].name not in MAY_BE_EMPTY:
+                ctx.fail(f"{name} is empty; give it a value, or omit it")
+        if args and not ctx.resilient_parsing:
+            ctx.default_map = options_for(self, ctx.find_root().params.get("config"))
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> None:
+        """Run the command."""
+        with one_message(ctx):
+            run(Call(ctx, self.command))
+
+
+class Group(click.Group):
+    """A group whose commands are rows of tables, which are built when they are used."""
+
+    def __init__(self, panels: Mapping[str, Mapping[str, Command]], **options: Any) -> None:
+        super().__init__(no_args_is_help=True, **options)
+        self.panels = panels
+
+    def rows(self) -> dict[str, Command]:
+        """Return the commands by name."""
+        return {name: each for rows in self.panels.values() for name, each in rows.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names of the commands."""
+        return [*self.rows(), *self.commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Return a command."""
+        name = cmd_name.replace("_", "-")
+        if name not in self.commands and name in (rows := self.rows()):
+            self.commands[name] = Leaf(name, rows[name])
+        return self.commands.get(name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the first line about each command, by panel."""
+        for panel, rows in self.panels.items():
+            with formatter.section(panel):
+                lines = [(name, each.text.partition("\n")[0]) for name, each in rows.items()]
+                if "report" in rows:
+                    lines.insert(0, ("plot", PLOT.help or ""))
+                formatter.write_dl(lines)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Return a command and its arguments; raise an error that suggests a name."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            close = hint(name, self.list_commands(ctx))
+            ctx.fail(f"no such command: {name!r}.{close}")
+        return super().resolve_command(ctx, args)
+
+
+PLOT = Group(
+    {"Kinds of charts": PLOTS}, name="plot",
+    help="Draw a chart of a log, of per-query values, or of the result of another command.",
+)  # fmt: skip
+
+
+class Program(Group):
+    """The program. It exits with one message, even if the options cannot be parsed."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run a command and end the process; return with `standalone_mode=False`."""
+        standalone = options.pop("standalone_mode", True)
+        options["standalone_mode"] = False
+        if not standalone:
+            return super().main(*args, **options)
+        try:
+            with printing():  # the help, or the version
+                code = super().main(*args, **options)
+        except SystemExit as end:  # Click exits with 1 if a pipe is closed
+            code = end.code
+            if code == 1:
+                discard_output()
+                code = BROKEN_PIPE
+        except RankError as error:  # invalid options in a file, or standard output is closed
+            say(f"Error: {error}")
+            code = MISUSED
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            code = MISUSED
+        except click.ClickException as error:
+            context = getattr(error, "ctx", None)
+            path = "polars-rank" if context is None else context.command_path
+            message = re.sub(r"'-\w' / ", "", error.format_message())
+            stop = "" if message.endswith((".", "?")) else "."
+            say(f"Error: {message}{stop} Try: {path} --help")
+            code = MISUSED
+        sys.exit(code)
+
+
+app = Program(
+    {"Evaluation": EVALUATION, "Statistics": STATISTICS, "Charts and reports": REPORTS,
+     "Files and fusion": FILES},
+    name="polars-rank", help="Evaluate search and recommendation rankings.", epilog=_EXIT_CODES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    params=[
+        click.Option(
+            ["--config"], type=click.Path(path_type=Path), metavar="FILE",
+            help="TOML file of options (default: [tool.polars-rank] of pyproject.toml).",
+        ),
+        click.Option(["--debug"], is_flag=True, help="Show the traceback of an error."),
+    ],
+)  # fmt: skip
+click.version_option(package_name="polars_rank", message="%(version)s")(app)
+app.add_command(PLOT)

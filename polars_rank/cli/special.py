@@ -1,0 +1,216 @@
+"""Commands that do more than call one function: check, explain, report, and commands for files."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import polars as pl
+
+from polars_rank.cli import FAILED
+from polars_rank.cli.messages import misused, say, show
+from polars_rank.cli.options import public
+from polars_rank.cli.sources import refuse_to_replace
+from polars_rank.cli.writing import choose, put_text
+from polars_rank.conventions import Definitions
+from polars_rank.errors import hint
+from polars_rank.frames.tables import schema_of
+from polars_rank.io.outputs import new_file
+
+if TYPE_CHECKING:
+    from polars_rank.cli.calls import Call
+    from polars_rank.stats.rules import Rule
+
+
+def explain(call: Call) -> None:
+    """Explain a metric, or the difference of two conventions."""
+    given = call.given
+    metric = given["metric"]
+    conventions = [call.changed_conventions()]
+    conventions += [given["versus"]] if "versus" in given else []
+    if not call.files:
+        if given.get("format") not in (None, "table"):
+            misused("--format needs a LOG; without one, the explanation is plain text")
+        texts = (public("explain")(metric, each) for each in conventions)
+        put_text("\n\n".join(texts), given.get("output"), overwrite=given.get("overwrite", False))
+        return
+    if "versus" not in given:
+        misused("name the conventions to compare with: --versus")
+    options = call.arguments("explain_difference")
+    options |= dict(zip("ab", conventions, strict=True))
+    call.put(public("explain_difference")(call.scan(), **{**options, "metric": metric}))
+
+
+def metrics(call: Call) -> None:
+    """List the metrics whose names or definitions contain all texts."""
+    from polars_rank.metrics.metric import REGISTER  # noqa: PLC0415
+
+    table = public("list_metrics")()
+    searched = pl.concat_str(
+        "metric", "definition", pl.col("aliases").list.join(" "), separator=" "
+    ).str.to_lowercase()
+    texts = call.given.get("texts", ())
+    for text in texts:
+        table = table.filter(searched.str.contains(text.lower(), literal=True))
+    if table.is_empty():
+        misused(f"no metric contains {' '.join(texts)!r}.{hint(texts[-1], REGISTER)}")
+    if choose(call.given.get("format"), call.given.get("output")) != "json":
+        low, high = (
+            pl.col(bound).cast(pl.String).str.strip_suffix(".0") for bound in ("low", "high")
+        )
+        range_ = pl.format("[{}, {}]", low.fill_null("-inf"), high.fill_null("inf"))
+        others = pl.col("aliases").list.join("; ")
+        table = table.select("metric", "parameters", range_.alias("range"), "definition", others)
+    call.put(table, folded=True, paged=True)
+
+
+def check(call: Call) -> None:
+    """Check rules, write the verdicts, and exit with 1 if one fails."""
+    from polars_rank.stats.comparison import COMPARISON  # noqa: PLC0415  (slow to import)
+    from polars_rank.stats.results import schema_of_result  # noqa: PLC0415
+    from polars_rank.stats.run_pairs import is_run  # noqa: PLC0415
+    from polars_rank.stats.summary import SUMMARY  # noqa: PLC0415
+    from polars_rank.stats.verdicts import WORST_FIRST, failing, junit, markdown  # noqa: PLC0415
+
+    given = call.given
+    rules, undecided = _rules(call)
+    is_compared = "baseline" in given
+    of_comparisons = {*schema_of_result(COMPARISON)} - {*schema_of_result(SUMMARY)}
+    for rule in () if is_compared else rules:
+        if rule.column in of_comparisons:
+            misused(
+                f"the rule {rule.text!r} is about comparisons; name the other run with --baseline"
+            )
+    writers = {"junit": lambda table: junit(table, undecided), "markdown": markdown}
+    with ExitStack() as files:
+        # Open the reports first: if one cannot be written, no time is spent on the evaluation.
+        reports = {
+            name: files.enter_context(_report(given[name], call))
+            for name in writers
+            if name in given
+        }
+        table, arguments = call.values(
+            "compare" if is_compared else "summarize",
+            metrics=[rule.metric for rule in rules if rule.metric],
+        )
+        table = table.collect().lazy()  # both functions read it
+        tables = _results(table, arguments, is_run)
+        verdicts = public("check")(tables, rules, undecided=undecided, on_fail="return").sort(
+            pl.col("verdict").cast(pl.Enum(WORST_FIRST)), maintain_order=True
+        )
+        call.put(verdicts)
+        for name, report in reports.items():
+            report.write_text(writers[name](verdicts), encoding="utf-8")
+    failed = verdicts.get_column("verdict").is_in(failing(undecided)).sum()
+    if failed:
+        say(f"{failed} of {verdicts.height} checks failed")
+        raise click.exceptions.Exit(FAILED)
+
+
+def _results(table: pl.LazyFrame, arguments: dict[str, Any], is_run: Any) -> list[pl.DataFrame]:
+    """Return the means, and with a baseline the comparison of the other runs."""
+    from polars_rank.cli.options import parameters_of  # noqa: PLC0415
+
+    known = parameters_of("summarize")
+    of_means = {name: value for name, value in arguments.items() if name in known}
+    means = public("summarize")(table, details=True, **of_means).collect()
+    if "baseline" not in arguments:
+        return [means]
+    compared = public("compare")(table, details=True, **arguments).collect()
+    run, baseline = arguments["run"], arguments["baseline"]
+    return [means.filter(~is_run(run, means.schema[run], baseline)), compared]
+
+
+def _rules(call: Call) -> tuple[list[Rule], Any]:
+    """Return the rules of --rule and --rules, and the verdict for undecided rules."""
+    from polars_rank.stats.rules import Rule, read_rules  # noqa: PLC0415  (slow to import)
+
+    texts, file, undecided = (call.given.get(name) for name in ("rule", "rules", "undecided"))
+    if not texts and file is None:
+        misused('give a rule, e.g. --rule "ndcg@10 >= 0.4", or a file of rules with --rules')
+    in_file, verdict = ([], undecided or "fail") if file is None else read_rules(file, undecided)
+    return [*in_file, *map(Rule.read, texts or ())], verdict
+
+
+def _report(path: Path, call: Call) -> Any:
+    """Return a new file for a report. Empty files, which build servers create, are overwritten."""
+    refuse_to_replace(path, call.files)
+    is_empty = path.is_file() and not path.stat().st_size
+    return new_file(path, overwrite=call.given.get("overwrite", False) or is_empty)
+
+
+def report(call: Call) -> None:
+    """Write a report as one HTML file."""
+    from polars_rank.reporting.page import write_report  # noqa: PLC0415  (slow to import)
+
+    given = call.given
+    output: Path = given.get("output", Path("report.html"))
+    if output.suffix.lower() not in (".html", ".htm"):
+        misused(f"--output must end in .html; found '{output}'")
+    rules, undecided = _rules(call) if {"rule", "rules"} & {*given} else (None, None)
+    rows = call.scan()
+    roles = ("query", "doc", "score", "label", "position")
+    options = call.all_arguments(
+        "report", **{**call.arguments("report"), **call.baseline(schema_of(rows))}
+    )
+    options |= {
+        "rules": rules, "undecided": undecided, "path": output,
+        "columns": {name: given[name] for name in roles if name in given},
+        "conventions": call.changed_conventions(), "progress": given.get("progress", True),
+        "source": [*given.get("logs", ()), *given.get("qrels", ())],
+    }  # fmt: skip
+    unread = ("log", *Definitions.__annotations__)
+    path = write_report(rows, **{k: value for k, value in options.items() if k not in unread})
+    say(f"Wrote {path}")
+
+
+#: The commands that `demo` runs.
+_STEPS = (
+    "generate {log} --queries {queries} --runs 'bm25 neural'",
+    "evaluate {log} --metrics 'ndcg@10 ap rr'",
+    "compare {log} --metrics 'ndcg@10 ap rr' --baseline bm25",
+    "report {log} --metrics 'ndcg@10 ap rr' --baseline bm25 --slices country --output {page}",
+)
+#: The default folder of `demo`, whose files it overwrites.
+_DEMO_FOLDER = "polars-rank-demo"
+
+
+def demo(call: Call) -> None:
+    """Run the steps of the demonstration."""
+    is_own = "folder" not in call.given
+    folder: Path = call.given.get("folder", Path(_DEMO_FOLDER))
+    overwrite = is_own or call.given.get("overwrite", False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        misused(f"cannot create the folder '{folder}': {error.strerror}")
+    page = folder / "report.html"
+    names = {
+        "log": folder / "log.parquet", "page": page, "queries": call.given.get("queries", 1_000)
+    }  # fmt: skip
+    quoted = {name: shlex.quote(str(value)) for name, value in names.items()}
+    for step in _STEPS:
+        words = shlex.split(step.format(**quoted))
+        show(f"$ polars-rank {shlex.join(words)}")
+        words += ["--overwrite"] * (overwrite and step.startswith(("generate", "report")))
+        program = call.ctx.find_root().command
+        code = program.main(words, prog_name="polars-rank", standalone_mode=False)
+        if code:
+            raise click.exceptions.Exit(code)
+        show()
+    show(f"Open the report in a browser: {page.resolve().as_uri()}")
+
+
+def convert(call: Call) -> None:
+    """Convert TREC runs and judgments to one Parquet file."""
+    if not call.files:
+        misused("give a LOG, --qrels, or both")
+    logs, qrels = call.copies["logs"], call.copies["qrels"]
+    frames = [public("scan_run")(logs)] if logs else []
+    frames += [public("scan_judgments")(qrels, **call.arguments("scan_judgments"))] if qrels else []
+    table = frames[0] if len(frames) == 1 else public("join_judgments")(*frames)
+    keys = [name for name in ("run", "query") if name in table.collect_schema()]
+    call.put(table.sort(keys, maintain_order=True))

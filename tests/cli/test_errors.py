@@ -1,0 +1,129 @@
+"""Invalid usage and input: one message that names the option, and exit code 2."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import polars as pl
+import pytest
+from commands import run
+
+import polars_rank as pr
+
+#: Command lines and parts of the messages.
+ERRORS = {
+    'evaluate LOG --metrics ndgc@10': "Did you mean 'ndcg'",
+    'evaluate LOG': "Missing option '--metrics'",
+    "evaluate LOG --metrics ap --run ''": 'more than once in a ranking',
+    'evaluate LOG --metrics ap --by runs': "Did you mean 'run'",
+    'evaluate LOG --metrics ap --label country': 'must be numeric',
+    'evaluate no.parquet --metrics ap': "'no.parquet' not found",
+    'evaluate --metrics ap': 'missing argument LOG',
+    'evaluate LOG --metrics ap --qrels q': "file 'q' not found",
+    'evaluate --qrels q -m ap': '--qrels needs a LOG',
+    'evaluate LOG -m ap --rel nan': '`--rel` must be',
+    'evaluate LOG -m ap --undefined two': '`--undefined` must be one of',
+    'evaluate LOG -m ap --undefined ndgc=one': 'Did you mean',
+    'evaluate LOG -m ap --lable x': '--label',
+    'rank-curve LOG -m ndcg@10 --ks 5': '`--metrics` must be metrics without',
+    'rank-curve LOG -m ndcg --ks ten': '`--ks` must be whole numbers',
+    'rank-curve LOG -m ndcg': "Missing option '--ks'",
+    'pr-curve LOG -m ndcg': "No such option '-m'",
+    'explain ndgc': "Did you mean 'ndcg'",
+    'explain ndcg LOG': 'name the conventions to compare with: --versus',
+    'explain ndcg --format json': '--format needs a LOG',
+    'explain ndcg --conventions no.toml': "in 'no.toml'",
+    'evaluate LOG --metrics ap --ties never': '--ties',
+    'evaluate LOG --metrics ap --by run -o no/a.csv': "directory 'no' does not exist",
+    'convert -o out.parquet': 'give a LOG, --qrels, or both',
+    'generate out.parquet --queries -1': '`--queries` must be',
+    'generate out.parquet --runs -3': '`--runs` must be a positive integer',
+    "evaluate '' -m ap": 'an argument is empty; name a file',
+    "evaluate LOG -m ap --items ''": '--items is empty; give it a value, or omit it',
+    'evaluate LOG -m ap --by=': '--by is empty; give it a value, or omit it',
+    'frobnicate': 'frobnicate',
+    'evaluate LOG -m ap --doc docs': "Did you mean 'doc'",
+    "movers LOG -m 'ap rr' --baseline a": '`--metric` must be one metric',
+    'estimate LOG -m dcg --max-unshown 2': '`--max-unshown` must be a number from 0',
+    'estimate LOG -m dcg --query-set judged': "`--query-set` must be 'all'",
+    'estimate LOG -m ap': "with `--normalize` 'snips', use",
+    "evaluate LOG -m ap --by 'run query'": "column 'query' is used for both",
+    'evaluate LOG -m ap --by run -o out.xlsx': "must end in .txt, .csv, .json, .ndjson, .jsonl, .parquet, .md, .tex unless --format is given; found 'out.xlsx'",
+    'generate out.csv': 'the output is a Parquet file and must end in .parquet',
+    'convert -o out.csv --qrels q': 'must end in .parquet',
+    'evaluate LOG -m ap --by run --conventions lightgmb': "unknown preset 'lightgmb' (`--conventions`)",
+    'evaluate LOG -m ap --query-set some': '--query-set',
+    'evaluate LOG -m ap --unjudged kept': '--unjudged',
+    'evaluate LOG no.csv -m ap': 'files of different formats',
+    'evaluate no.csv -m ap': "'no.csv' not found",
+    'evaluate no.csv -m ap --layout sorted': '--layout needs Parquet files',
+    'evaluate no.csv -m ap --memory 1GB': '--memory needs Parquet files',
+    'summarize LOG': 'a log needs metrics',
+    'summarize LOG -m ndgc@10': "Did you mean 'ndcg'",
+    'summarize -m ap': 'missing argument LOG',
+    'summarize LOG --values LOG': 'instead of a log; give one of the two',
+    'summarize --qrels LOG': '--qrels needs a LOG',
+    'summarize --values LOG': 'so it is a log with one row per document',
+    'summarize no.parquet -m ap': "'no.parquet' not found",
+    'summarize LOG -m ap --cluster doc': "'doc'",
+    'summarize LOG -m ap --weight wieght': "column 'wieght' (`--weight`) not found",
+    'summarize LOG -m ap --run runs': "column 'runs' (`--run`) not found",
+    'summarize LOG -m ap --label grade': "column 'grade' (`--label`) not found",
+    'summarize TABLE --ties best': '--ties is for logs',
+    'summarize TABLE --memory 1GB': '--memory is for logs',
+    'summarize TABLE --undefined one': '--undefined is for logs',
+    'summarize LOG -m ap --undefined rr=one': "'rr' (`--undefined`) is not",
+    'summarize TABLE -m ap': "per-query values in a column 'ap'",
+    'summarize TABLE -o out.xlsx': 'must end in .txt, .csv',
+    'summarize LOG -m ndcg@10 ap': 'file \'ap\' not found; to name several metrics, quote them: --metrics "ndcg@10 ap"',
+    'compare LOG -m ap --run query --baseline 1': "column 'query' is used for both `--run` and `--query`",
+    'compare TABLE --run query --baseline 1': "column 'query' is used for both `--run` and `--query`",
+    'compare LOG -m ap --baseline odl': "available: 'new', 'old'",
+    'compare TABLE --baseline old': "column 'run' (`--run`) not found",
+    'compare LOG -m ap --baseline old --margin two': '`--margin` must',
+    'compare LOG -m ap --baseline old --slices county': "Did you mean 'country'",
+    'check LOG': 'give a rule, e.g.',
+    "check LOG --rule 'ap is good'": 'invalid rule',
+    "check LOG --rule 'queries > 1'": 'a log needs metrics',
+    "check LOG --rule 'difference(ap) > 0'": '--baseline',
+    "check LOG --rule 'contribution(ap) > 0' --baseline old": "'contribution', which has no confidence interval",
+    "check TABLE -m rr --rule 'ap > 0'": "in a column 'ap'",
+    'check LOG --rules no.toml': "in 'no.toml'",
+    "check LOG --rule 'ap > 0' --junit no/gate.xml": "directory 'no' does not exist",
+    'plot pr-curve LOG -o x.pdf': 'must end in .png, .svg, .html, .json',
+    'plot pr-curve LOG': "Missing option '--output'",
+    'plot pie LOG -o x.png': "no such command: 'pie'",
+    'plot pr-cruve LOG -o x.png': "Did you mean 'pr-curve'?",
+    "plot at-k LOG -m 'ndcg ap' -o x.png": 'must be one metric',
+    'plot at-k LOG -m ndcg@5 -o x.png': 'cutoff',
+    'plot differences LOG -m ap -o x.png': "Missing option '--baseline'",
+    'plot slices LOG -m ap --baseline old -o x.png': 'with --slices',
+    'plot over-time LOG -m ap --time week -o x.png': '(--time) not found',
+    'plot fusion LOG -o x.png': "Missing option '--metric'",
+    "plot fusion LOG -m ap --run '' -o x.png": '`--run` must be the name of a column; found None',
+    'plot fusion LOG -m ap --candidates zum -o x.png': "Did you mean 'sum'",
+    'plot click-through LOG --click buy -o x.png': "column 'buy' (`--click`) not found",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("errors")
+    log = pr.datasets.search_log(60, 10, seed=1, runs=["old", "new"])
+    log.sink_parquet(folder / "LOG.parquet")
+    table = pl.DataFrame({"query": range(12), "rr": [1.0, 0.5, 0.5, 1.0] * 3})
+    table.write_csv(folder / "TABLE.csv")
+    return folder
+
+
+@pytest.mark.parametrize("line", ERRORS)
+def test_an_error_is_one_message_and_exit_code_2(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.chdir(folder)
+    files = {"LOG": "LOG.parquet", "TABLE": "TABLE.csv"}
+    code, out, err = run(*[files.get(word, word) for word in shlex.split(line)])
+    assert ERRORS[line] in err
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert {path.name for path in folder.iterdir()} == {*files.values()}

@@ -1,0 +1,151 @@
+"""The help of all commands: its texts, its options, and the examples in it."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from commands import invoke, run
+from help_texts import written
+
+import polars_rank as pr
+from polars_rank.cli import options
+from polars_rank.cli.commands import PLOTS
+from polars_rank.cli.program import app
+
+COMMANDS = {**app.rows(), **{f"plot {kind}": row for kind, row in PLOTS.items()}}
+FILE = Path(options.__file__).with_name("help.json")
+#: Parameters with other names as options, or of which the command has the value.
+OTHERS = {
+    "check": {"on_fail", "details"}, "estimate": {"align"}, "explain": {"metric", "a", "b"},
+    "report": {"path", "columns"}, "plot fusion": {"tuning", "curve"},
+}  # fmt: skip
+
+
+def page(name: str, columns: int = 80) -> str:
+    done = invoke(*name.split(), "--help", env={"COLUMNS": str(columns)})
+    assert done.exit_code == 0
+    return done.stdout
+
+
+def examples(name: str) -> list[str]:
+    return re.findall(r"^ +\$ (.*)$", page(name), re.MULTILINE)
+
+
+def test_the_file_of_texts_is_that_of_the_docstrings() -> None:
+    """With POLARS_RANK_SNAPSHOTS=1, the file is written anew, to be looked at in the diff."""
+    if os.environ.get("POLARS_RANK_SNAPSHOTS"):
+        FILE.write_text(written(), "utf-8")
+    assert FILE.read_text("utf-8") == written()
+
+
+def test_the_program_names_its_commands_and_exit_codes() -> None:
+    shown = page("")
+    for name in (*app.rows(), "plot"):
+        assert re.search(rf"^  {name}  +[A-Z].*", shown, re.MULTILINE)
+    assert "Exit codes: 0" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_option_has_a_help_that_fits_in_80_columns(name: str) -> None:
+    for option in COMMANDS[name].parameters():
+        if isinstance(option, options.Option):
+            assert re.match(r"[A-Z\"].{10,}", option.help or ""), option.name
+            assert "`" not in option.help, option.name
+    lines = page(name).splitlines()
+    assert max(len(line) for line in lines if not line.startswith("  $")) <= 80
+    assert any(line.startswith(f"  $ polars-rank {name}") for line in lines)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_options_are_the_parameters_of_the_function(name: str) -> None:
+    row = COMMANDS[name]
+    if name in ("inspect", "convert", "demo", "metrics"):  # which do something else
+        return
+    parameters = [*options.parameters_of(row.function)][bool(row.reads) :]
+    if row.reads == "values":
+        parameters += [each for each in [*options.parameters_of("per_query")][1:] if each != "keep"]
+    shown = {each.name for each in row.parameters()} | {"metrics"}  # --metric
+    assert {*parameters} - OTHERS.get(name, set()) <= shown
+
+
+def test_a_new_parameter_is_an_option(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given: list[Any] = []
+
+    def compare(values: Any, metrics: Any = None, *, baseline: Any = None, run: str = "run",
+                step: int = 3) -> pl.DataFrame:  # fmt: skip
+        given.append(step)
+        return pl.DataFrame({"step": [step]})
+
+    compare.__annotations__ = {name: "int" if name == "step" else str(each)
+                               for name, each in compare.__annotations__.items()}  # fmt: skip
+    compare.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
+        each.replace(annotation="int" if each.name == "step" else "Any")
+        for each in inspect.signature(compare).parameters.values()
+    ])  # fmt: skip
+    monkeypatch.setattr(pr, "compare", compare, raising=False)
+    monkeypatch.delitem(app.commands, "compare", raising=False)
+    for cached in (options.public, options.parameters_of):
+        cached.cache_clear()
+    try:
+        assert "--step INTEGER" in page("compare")
+        pl.DataFrame({"run": ["a"], "query": 1, "ap": 0.5}).write_csv(tmp_path / "values.csv")
+        assert run("compare", tmp_path / "values.csv", "--step", 7, "--format", "csv")[:2] == (
+            0, "step\n7\n"
+        )  # fmt: skip
+        assert given == [7]
+    finally:
+        app.commands.pop("compare", None)
+        for cached in (options.public, options.parameters_of):
+            cached.cache_clear()
+
+
+@pytest.mark.parametrize("words", [["--help"], ["evaluate", "--help"]])
+def test_the_help_imports_only_what_it_needs(words: list[str]) -> None:
+    program = (
+        "import sys\nfrom polars_rank.cli.program import app\n"
+        "app(sys.argv[1:], standalone_mode=False)\n"
+        "slow = ('scipy', 'altair', 'jinja2', 'polars_rank.stats.comparison', 'polars_rank.plot',"
+        " 'polars_rank.reporting.page')\n"
+        "print([each for each in slow if each in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_examples_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "qrels.txt").write_text("q1 0 a 1\nq2 0 b 1\n")
+    (tmp_path / "run.txt").write_text("q1 Q0 a 1 2.0 bm25\nq2 Q0 b 1 1.0 bm25\n")
+    day = pl.date(2026, 1, 1).dt.offset_by(pl.format("{}d", pl.col("query") % 5)).alias("day")
+    log = pr.datasets.search_log(200).with_columns(day)
+    log.select(pl.col("doc").unique(), share=0.1).sink_parquet("items.parquet")
+    clicks = pr.datasets.click_log(60, 5, sessions=4)
+    old = -pl.col("position")  # a second score
+    clicks.with_columns(
+        label=pr.clicks.inverse_propensity(), query="session", old=old
+    ).sink_parquet("clicks.parquet")
+    assert run("generate", "log.parquet", "--queries", 20)[0] == 0
+    log.sink_parquet("log.parquet")
+    tuesday = log.with_columns(pl.col("query") + 1_000)
+    pr.moments(pr.per_query(tuesday, "ndcg@10")).collect().write_parquet("tuesday.parquet")
+    for name in COMMANDS:
+        for example in examples(name):
+            program, *arguments = shlex.split(example)
+            # On few queries: these are the words of the help, not its data.
+            few = {"generate": ["--queries", "200", "--overwrite"], "demo": ["--queries", "30"]}
+            more = ["--overwrite"] if name.startswith("plot") else few.get(name, [])
+            code, out, err = run(*arguments, *more)
+            assert (program, code, "Error" in err) == ("polars-rank", 0, False), (example, err)
+            assert out.strip() or "Wrote" in err
+            log.sink_parquet("log.parquet")
