@@ -340,7 +340,7 @@ def compare(
         Whether to correct intervals and p-values for the number of rows, so that all of a group, or
         of its slices, hold together. Use False for one question that was asked in advance.
     repeated
-        Whether the runs will be compared again as new queries arrive. All intervals together then
+        Whether to allow for repeated comparisons as new queries arrive. All intervals together then
         contain the true difference with probability `confidence`, and are wider.
     details
         Whether to add columns, such as the relative difference and the uncorrected interval.

@@ -197,7 +197,7 @@ def summarize(
     confidence
         Confidence level.
     repeated
-        Whether the means will be computed again as new queries arrive. All intervals together then
+        Whether to allow for repeated estimates as new queries arrive. All intervals together then
         contain the true mean with probability `confidence`, and are wider.
     details
         Whether to add columns, such as the standard error and the method of the interval.
