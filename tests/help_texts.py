@@ -66,6 +66,8 @@ def _sentence(function: str, parameter: str, text: str, options: set[str]) -> st
     annotation = known.get(parameter) or parameters_of("evaluate").get(parameter)
     if annotation is not None and kind_of(parameter, annotation[0]).choices:
         sentence = sentence.partition(":")[0]  # the help lists the choices
+    # Commands take names of metrics only.
+    sentence = sentence.replace("by name or as expressions", 'such as "ndcg@10 ap"')
     sentence = re.sub(r"; None .*|,? as in `\w+`.*", "", sentence)
     sentence = re.sub(r"^Whether to (\w)", lambda found: found[1].upper(), sentence)
 
