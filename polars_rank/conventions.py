@@ -488,7 +488,7 @@ def warn_of_uncompared(metrics: Iterable[pl.Expr], conventions: Conventions) -> 
     # Most calls have no preset.
     from polars_rank.metrics.compared import COMPARED  # noqa: PLC0415
 
-    compared = COMPARED[conventions.name].split()
+    compared = COMPARED.get(conventions.name, "").split()
     leaves = [leaf for metric in metrics if isinstance(metric, Metric) for leaf in metric.leaves]
     # A tool cannot have the metrics that users define.
     own = [leaf.function for leaf in leaves if leaf.function.__module__.startswith("polars_rank.")]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import Phase, settings
 from _pytest.doctest import DoctestModule
 
 # Idle threads of OpenBLAS would take time from the processes of tests.
@@ -41,6 +42,18 @@ if WORKER:
     keep_to_one_core(int(WORKER.removeprefix("gw")))
     # Freeing all objects at exit takes seconds.
     atexit.register(os._exit, 0)
+
+# An example has many rankings, so a few examples suffice.
+settings.register_profile(
+    "quick",
+    max_examples=3,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+)
+# With POLARS_RANK_DEEP=1: hundreds of new examples each time, reduced if one fails.
+settings.register_profile("deep", max_examples=300, deadline=None, print_blob=True)
+settings.load_profile("deep" if os.environ.get("POLARS_RANK_DEEP") else "quick")
 
 #: Programs, and code for type checkers only.
 collect_ignore = ["benchmarks", "typing"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
@@ -12,24 +11,12 @@ import oracles
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from oracles import Doc
 from polars.testing import assert_frame_equal
 from polars_rank import datasets
 from polars_rank.metrics.metric import REGISTER, Metric
-
-# An example has many rankings, so a few examples suffice.
-settings.register_profile(
-    "quick",
-    max_examples=3,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-)
-# With POLARS_RANK_DEEP=1: hundreds of new examples each time, reduced if one fails.
-settings.register_profile("deep", max_examples=300, deadline=None, print_blob=True)
-settings.load_profile("deep" if os.environ.get("POLARS_RANK_DEEP") else "quick")
 
 #: For tests with small, cheap examples.
 more_examples = settings(max_examples=4 * settings().max_examples)

@@ -19,7 +19,6 @@ from polars.testing import assert_frame_equal
 import polars_rank as pr
 from polars_rank.datasets import click_log
 
-import strategies  # noqa: F401  (sets the number of examples of hypothesis)
 
 #: Most logs here are small, of which the standard errors are inaccurate or unknown.
 pytestmark = pytest.mark.filterwarnings(

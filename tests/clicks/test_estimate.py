@@ -18,7 +18,6 @@ from scipy import stats
 import polars_rank as pr
 from polars_rank.datasets import click_log
 
-import strategies  # noqa: F401  (sets the number of examples of hypothesis)
 
 #: Most logs here are small, and some have no weight at all.
 pytestmark = pytest.mark.filterwarnings(

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from scipy import stats
 
-import strategies  # noqa: F401  (sets the number of examples of hypothesis)
 
 Docs = list[list[int]]
 Engine = Literal["in-memory", "streaming"]

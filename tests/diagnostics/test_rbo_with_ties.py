@@ -84,7 +84,7 @@ def rankings(draw: st.DrawFn, docs: str = "abcdefg") -> Ranking:
     return tuple("".join(order[a:b]) for a, b in zip([0, *ends], ends, strict=False))
 
 
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 @given(st.lists(st.tuples(rankings(), rankings()), min_size=8, max_size=8), st.floats(0.2, 0.95))
 def test_plain_python(pairs: list[tuple[Ranking, Ranking]], p: float) -> None:
     left, right = (run(*side) for side in zip(*pairs, strict=True))

@@ -18,7 +18,6 @@ from polars_rank.columns import Columns
 from polars_rank.datasets import click_log
 from polars_rank.evaluation.contiguity import ROW, RUN, Keys
 
-import strategies  # noqa: F401  (sets the number of examples of hypothesis)
 
 ENGINES = ("streaming", "in-memory")
 _HALVES = [(1, slice(0, 2)), (2, slice(2, 4))]

@@ -371,7 +371,7 @@ def test_rows_of_lists_that_stand_together_are_not_held(
     assert held == ([table.height] * len(calls) if in_one_piece else [])
 
 
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=10, derandomize=True)
 @given(rows=st.integers(1, 80), seed=st.integers(0, 1000))
 def test_batches_may_be_cut_anywhere(rows: int, seed: int) -> None:
     table = log_of(random_lists(seed=seed, queries=12))

@@ -81,7 +81,7 @@ leaderboards = st.integers(2, 4).flatmap(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(leaderboards)
 def test_correlations_of_means(means: tuple[list[int], list[int]]) -> None:
     reference, judge = means

@@ -257,7 +257,7 @@ UNREADABLE = {
     st.integers(0, 40),
     st.text("@()=,._-'[]{} 019klnx", min_size=1, max_size=4),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_other_name_is_a_metric_or_an_error(name: str, place: int, inserted: str) -> None:
     try:
         metric = pr.metric(name[:place] + inserted + name[place:])

@@ -71,7 +71,7 @@ def test_tango_with_clusters_has_the_power_of_t() -> None:
     assert 0.8 < width["user"] / width[None] < 1.3
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(st.floats(0, 1), min_size=4, max_size=12),
     st.integers(1, 3),

@@ -45,7 +45,7 @@ def parts_of(values: pl.DataFrame, seed: int) -> list[pl.DataFrame]:
     )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), cluster=st.booleans(), weight=st.booleans())
 @pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
 def test_any_partition_merges_to_the_whole(seed: int, cluster: bool, weight: bool) -> None:
