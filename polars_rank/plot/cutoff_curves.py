@@ -18,20 +18,7 @@ from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.metrics.terms import Value
-from polars_rank.plot.drawing import (
-    ROWS,
-    altair,
-    confidence_text,
-    counted,
-    cutoffs,
-    layered,
-    lines,
-    mean_title,
-    means,
-    non_empty,
-    tooltip,
-    undefined_note,
-)
+from polars_rank.plot import drawing as draw
 from polars_rank.plot.runs import groups, labeled, run_columns
 from polars_rank.plot.statistics_tables import column_of
 from polars_rank.stats.summary import summarize
@@ -104,7 +91,7 @@ def at_k(
     -----
     Undefined values count as in `evaluate`.
     """
-    altair()
+    draw.altair()
     log = lazy(frame, collects=True)
     schema = schema_of(log)
     if "k" in schema and "queries" in schema:
@@ -117,7 +104,7 @@ def at_k(
         table = collected(
             kept.select(*groups(columns), "queries", x="k", y=value, low=NOTHING, high=NOTHING)
         )
-        subtitle = [f"mean of {counted(table.get_column('queries'))}"]
+        subtitle = [f"mean of {draw.counted(table.get_column('queries'))}"]
     else:
         measure = _measure("ndcg" if metric is None else metric, options.get("conventions"))
         points = [whole_number("ks", k) for k in (range(1, 21) if ks is None else ks)]
@@ -139,18 +126,18 @@ def by_cutoff(
 ) -> alt.LayerChart:
     """Return the chart of means "y" by cutoff "x", with intervals from "low" to "high"."""
     table, runs = labeled(
-        non_empty(table, "y", name), baseline=baseline, colors=colors, needed=True
+        draw.non_empty(table, "y", name), baseline=baseline, colors=colors, needed=True
     )
-    x = cutoffs("cutoff k", table.get_column("x"))
-    y = means(mean_title(f"{name}@k"), table)
+    x = draw.cutoffs("cutoff k", table.get_column("x"))
+    y = draw.means(draw.mean_title(f"{name}@k"), table)
     _check_rows(table)
-    tips = tooltip(
+    tips = draw.tooltip(
         ("x", "k", "d"), ("y", y["title"], ".4f"), ("low", "low", ".4f"), ("high", "high", ".4f"),
         ("queries", "queries", ",d"), of=runs, data=table,
     )  # fmt: skip
     rows = table.select("run", "x", "y", "low", "high", "queries").sort("run", "x")
-    title = f"{mean_title(name, capital=True)} by cutoff"
-    return layered(rows, lines(rows, runs, x, y, tips), title=title, subtitle=subtitle)
+    title = f"{draw.mean_title(name, capital=True)} by cutoff"
+    return draw.layered(rows, draw.lines(rows, runs, x, y, tips), title=title, subtitle=subtitle)
 
 
 #: Options that change a value and are shown in the subtitle.
@@ -202,8 +189,10 @@ def _estimated(
     methods = [_METHODS[each] for each in _METHODS if each in summary.get_column("method")]
     return table, [
         _description(requested[-1], options, table.get_column("queries"))
-        + undefined_note(undefined),
-        f"{confidence_text([confidence])} of the mean ({', '.join(methods)})" if methods else "",
+        + draw.undefined_note(undefined),
+        f"{draw.confidence_text([confidence])} of the mean ({', '.join(methods)})"
+        if methods
+        else "",
     ]
 
 
@@ -231,7 +220,7 @@ def _description(metric: Metric, options: Mapping[str, Any], queries: pl.Series)
     choices = "".join(
         f" · {name}={options[name]}" for name in _CHOICES if options.get(name) is not None
     )
-    return f"{written}{preset}{choices} · mean of {counted(queries)}"
+    return f"{written}{preset}{choices} · mean of {draw.counted(queries)}"
 
 
 def _only_of_logs(options: Mapping[str, Any]) -> None:
@@ -242,8 +231,8 @@ def _only_of_logs(options: Mapping[str, Any]) -> None:
 
 
 def _check_rows(table: pl.DataFrame) -> None:
-    if table.height > ROWS:
+    if table.height > draw.ROWS:
         raise ArgumentError(
-            f"the chart would have {table.height:,} points, more than {ROWS:,}; use fewer "
+            f"the chart would have {table.height:,} points, more than {draw.ROWS:,}; use fewer "
             "`ks`, such as 1, 2, 5, 10, 20, 50, 100"
         )
