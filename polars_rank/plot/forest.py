@@ -100,10 +100,7 @@ def intervals(
     rows = result(rows, required, "pr.summarize or pr.compare", optional=_OPTIONAL)
     rows = rows_of_metrics(rows, metrics)
     columns: _Columns = [pl.col(value).alias("x"), "low", "high", *_OPTIONAL]
-    if is_difference:
-        data, runs, versus = _pairs(rows, run, columns, baseline, colors)
-    else:
-        (data, runs), versus = _means(rows, run, columns, baseline, colors), None
+    data, runs, versus = _labeled(rows, run, columns, baseline, colors, is_pair=is_difference)
     names = data.get_column("metric").unique().to_list()
     from_ = "" if versus is None else f" from {versus}"
     title = f"Differences{from_}" if is_difference else "Means"
@@ -171,7 +168,7 @@ def slices(
     name, rows = only_metric(rows, metric)
     drawn = pl.col("difference").alias("x")
     columns: _Columns = [drawn, "low", "high", "slice", "contribution", *_OPTIONAL]
-    data, runs, versus = _pairs(rows, run, columns, None, colors)
+    data, runs, versus = _labeled(rows, run, columns, None, colors, is_pair=True)
     is_slice = pl.col("slice").is_not_null()
     largest = (
         data.filter(is_slice)
@@ -254,10 +251,10 @@ def bounds(
     )
     point = pl.col("expected") if is_tie_band else pl.lit(None, dtype=pl.Float64)
     columns: _Columns = ["low", "high", point.alias("x"), pl.col(share).alias("share")]
-    data, runs = _means(rows_of_metrics(rows, metrics), run, columns, baseline, colors)
+    rows = rows_of_metrics(rows, metrics)
+    data, runs, _ = _labeled(rows, run, columns, baseline, colors)
     x = draw.axis("X", "low", "mean", grid=True, scale={"zero": False})
-    data = _with_offsets(data, runs)
-    y, height = _rows_axis(data, runs)
+    data, y, height = _rows(data, runs)
     tips = draw.tooltip(
         *_row_fields(data),
         ("low", "low", ".4f"),
@@ -287,30 +284,29 @@ def bounds(
     return draw.layered(data, layers, title=title, subtitle=[note], height=height)
 
 
-def _means(
-    rows: pl.LazyFrame, run: str | None, columns: _Columns, baseline: Any,
-    colors: Colors | None,
-) -> tuple[pl.DataFrame, Runs]:  # fmt: skip
-    """Return the columns of means by run with the label of each row, and the runs."""
-    data, keys = _selected(rows, run, columns)
-    data, runs = labeled(data, baseline=baseline, colors=colors, needed=True)
-    return _with_labels(data, runs, keys), runs
-
-
-def _pairs(
-    rows: pl.LazyFrame, run: str | None, columns: _Columns, baseline: Any,
-    colors: Colors | None,
+def _labeled(
+    rows: pl.LazyFrame, run: str | None, columns: _Columns, baseline: Any, colors: Colors | None,
+    *, is_pair: bool = False,
 ) -> tuple[pl.DataFrame, Runs, str | None]:  # fmt: skip
-    """Return differences as `_means` does, and the name of the only baseline."""
-    data, keys = _selected(rows, run, [*columns, "baseline"])
-    baselines = data.get_column("baseline")
-    known = run_labels(baselines.unique()).to_list()
-    if baseline is not None and label_of(baseline) not in known:
-        raise DataError(
-            f"run {baseline!r} (`baseline`) not found in the column 'baseline'; available: {known}"
-        )
-    data, runs, versus = labeled_pairs(data.drop("baseline"), baselines, colors)
-    return _with_labels(data, runs, keys), runs, versus
+    """Return rows with their labels, the runs, and the only baseline of differences."""
+    versus = None
+    data, keys = _selected(rows, run, [*columns, *(["baseline"] if is_pair else [])])
+    if is_pair:
+        baselines = data.get_column("baseline")
+        known = run_labels(baselines.unique()).to_list()
+        if baseline is not None and label_of(baseline) not in known:
+            raise DataError(
+                f"run {baseline!r} (`baseline`) not found in the column 'baseline'; available: "
+                f"{known}"
+            )
+        data, runs, versus = labeled_pairs(data.drop("baseline"), baselines, colors)
+    else:
+        data, runs = labeled(data, baseline=baseline, colors=colors, needed=True)
+    # The label is the metric, if there are several, and the keys; or else the run.
+    one_metric = data.get_column("metric").n_unique() == 1
+    parts = ([] if one_metric and (keys or runs.named) else ["metric"]) + keys
+    label = pl.concat_str(parts or ["run"], separator=" · ")
+    return data.with_columns(label.alias("label")).drop(keys), runs, versus
 
 
 def _selected(
@@ -329,14 +325,6 @@ def _selected(
     labels = (key.alias(name) for key, name in zip(keys, names, strict=True))
     selected = collected(rows.select(*columns, "metric", *groups(of_runs), *labels))
     return harmless_texts(draw.non_empty(selected, selected.columns[0], "mean")), names
-
-
-def _with_labels(data: pl.DataFrame, runs: Runs, keys: Sequence[str]) -> pl.DataFrame:
-    """Return rows with labels: the metric, if there are several, and the keys; or else the run."""
-    one_metric = data.get_column("metric").n_unique() == 1
-    parts = ([] if one_metric and (keys or runs.named) else ["metric"]) + [*keys]
-    label = pl.concat_str(parts or ["run"], separator=" · ")
-    return data.with_columns(label.alias("label")).drop(keys)
 
 
 def _row_fields(data: pl.DataFrame) -> list[tuple[str, str]]:
@@ -363,8 +351,7 @@ def _forest(
         ("p_value", "p-value", ".4~g"), ("verdict", "verdict"), of=runs, data=data,
     )  # fmt: skip
     x = draw.axis("X", "x", of_x, grid=True, scale={"zero": zero})
-    data = _with_offsets(data.drop("confidence"), runs)
-    y, height = _rows_axis(data, runs)
+    data, y, height = _rows(data.drop("confidence"), runs)
     both = {"y": y, "tooltip": tips, **draw.looks(runs, "color")}
     shapes = draw.looks(runs, "color", "shape")
     of_points = draw.looks(runs, "color", "shape", legend=_within(data, runs))
@@ -387,24 +374,17 @@ def _within(data: pl.DataFrame, runs: Runs) -> bool:
     return runs.several and not data.get_column("label").equals(data.get_column("run"))
 
 
-def _with_offsets(data: pl.DataFrame, runs: Runs) -> pl.DataFrame:
-    """Return the table with the offset of each run from the middle of its row, in pixels."""
-    middle = (len(runs.labels) - 1) / 2
-    below = {
-        run: _STEP * (place - middle) if _within(data, runs) else 0.0
-        for place, run in enumerate(runs.labels)
-    }
-    return data.with_columns(place=pl.col("run").replace_strict(below, return_dtype=pl.Float64))
-
-
-def _rows_axis(data: pl.DataFrame, runs: Runs) -> tuple[Any, float]:
-    """Return the axis of rows and its height."""
+def _rows(data: pl.DataFrame, runs: Runs) -> tuple[pl.DataFrame, Any, float]:
+    """Return the table with the offset of each run in its row, the axis of rows, and its height."""
     labels = data.get_column("label").unique(maintain_order=True).to_list()
     if len(labels) > _MAX_ROWS:
         raise ArgumentError(
             f"the chart would have {len(labels):,} rows, more than {_MAX_ROWS}; filter the table "
             "or select `metrics`"
         )
-    look: dict[str, Any] = {"grid": False, "sort": labels, "labelPadding": 8}
-    each = _STEP * len(runs.labels) + 14 if _within(data, runs) else 26
-    return draw.axis("Y", "label", None, type="nominal", **look), max(56, each * len(labels))
+    step, height = (_STEP, _STEP * len(runs.labels) + 14) if _within(data, runs) else (0, 26)
+    middle = (len(runs.labels) - 1) / 2
+    below = {run: step * (place - middle) for place, run in enumerate(runs.labels)}
+    place = pl.col("run").replace_strict(below, return_dtype=pl.Float64)
+    y = draw.axis("Y", "label", None, type="nominal", grid=False, sort=labels, labelPadding=8)
+    return data.with_columns(place=place), y, max(56, height * len(labels))

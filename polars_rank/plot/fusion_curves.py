@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("candidate", "metric", "mean", "low", "high", "queries", "method")
 _OF_TUNING = ("procedure", "metric", "mean", "difference", "method")
-_COLOR = PALETTE[0]
 #: Maximum number of candidates of a dot plot, and the pixels of each.
 _MAX_ROWS, _STEP = 40, 16
 
@@ -77,19 +76,27 @@ def fusion(curve: Any, tuning: Any = None) -> alt.LayerChart:
     methods = [read_fusion(text) for text in rows.get_column("method")]
     labels = [harmless(label) for label in _labels(methods)]
     weights = _weights_of_two(methods)
-    data = rows.drop("metric", "method").with_columns(label=pl.Series(labels))
+    data, runs = labeled(rows.drop("metric", "method").with_columns(label=pl.Series(labels)))
     notes = [f"{draw.counted(data.get_column('queries'))}, none held out"]
+    tips = draw.tooltip(
+        ("label", "candidate"), ("y", "mean", ".4f"), ("low", "low", ".4f"),
+        ("high", "high", ".4f"), ("queries", "queries", ",d"),
+    )  # fmt: skip
     if weights is None:
         omitted = data.height - _MAX_ROWS
         data = data.sort("y", descending=True, maintain_order=True).head(_MAX_ROWS)
         notes += [f"{_MAX_ROWS} of {data.height + omitted:,} candidates"] if omitted > 0 else []
-        layers, height = _dots(data, metric, levels), _STEP * data.height
         notes.append("lines: confidence intervals")
+        x = _scale(data, metric, levels, "X")
+        layers, height = [*_rules(levels, x, "X"), *_dots(data, x, tips)], _STEP * data.height
     else:
         data = data.with_columns(x=pl.Series(weights, dtype=pl.Float64)).sort("x")
         run = [*(methods[0].weights or ())][-1]
-        layers, height = _line(data, metric, run, levels), draw.HEIGHT
         notes.append("band: confidence intervals")
+        x = draw.axis("X", "x", f"weight of {run}", format="~g", scale={"domain": [0, 1]})
+        y = _scale(data, metric, levels, "Y")
+        layers = [*_rules(levels, y, "Y"), *draw.lines(data, runs, x, y, tips)]
+        height = draw.HEIGHT
     lines = (f"{each.style}: {each.text}, {each.mean:.4f}" for each in levels)
     what = "candidate" if weights is None else "weights"
     title = f"{draw.metric_title(str(metric))} by {what} of a fusion"
@@ -165,13 +172,6 @@ def _labels(methods: Sequence[Fusion]) -> list[str]:
     ]
 
 
-def _tips() -> list[Any]:
-    return draw.tooltip(
-        ("label", "candidate"), ("y", "mean", ".4f"), ("low", "low", ".4f"),
-        ("high", "high", ".4f"), ("queries", "queries", ",d"),
-    )  # fmt: skip
-
-
 def _scale(data: pl.DataFrame, metric: str | None, levels: Sequence[_Level], kind: str) -> Any:
     """Return the axis of means, which has room for the lines."""
     means_of_lines = pl.DataFrame({"y": [each.mean for each in levels]}, {"y": pl.Float64})
@@ -191,21 +191,12 @@ def _rules(levels: Sequence[_Level], channel: Any, kind: str) -> list[Any]:
     ]  # fmt: skip
 
 
-def _line(data: pl.DataFrame, metric: str | None, run: str, levels: Sequence[_Level]) -> list[Any]:
-    x = draw.axis("X", "x", f"weight of {run}", format="~g", scale={"domain": [0, 1]})
-    y = _scale(data, metric, levels, "Y")
-    data, runs = labeled(data)
-    return [*_rules(levels, y, "Y"), *draw.lines(data, runs, x, y, _tips())]
-
-
-def _dots(data: pl.DataFrame, metric: str | None, levels: Sequence[_Level]) -> list[Any]:
-    x = _scale(data, metric, levels, "X")
+def _dots(data: pl.DataFrame, x: Any, tips: list[Any]) -> list[Any]:
     order = data.get_column("label").unique(maintain_order=True).to_list()
     y = draw.axis("Y", "label", None, type="nominal", sort=order, labelOverlap=False)
-    low, rule = draw.with_field(x, "low"), {"strokeWidth": 2, "opacity": 0.6, "color": _COLOR}
-    point = {"filled": True, "opacity": 1, "size": 50, "color": _COLOR}
+    low, rule = draw.with_field(x, "low"), {"strokeWidth": 2, "opacity": 0.6, "color": PALETTE[0]}
+    point = {"filled": True, "opacity": 1, "size": 50, "color": PALETTE[0]}
     return [
-        *_rules(levels, x, "X"),
         draw.layer("rule", rule, where=draw.HAS_INTERVAL, x=low, x2="high", y=y),
-        draw.layer("point", point, x=x, y=y, tooltip=_tips()),
+        draw.layer("point", point, x=x, y=y, tooltip=tips),
     ]
