@@ -9,9 +9,7 @@ import polars as pl
 from polars_rank.errors import number_of
 from polars_rank.frames.tables import collected
 from polars_rank.reporting.estimates import DEFINED
-from polars_rank.reporting.evidence import compared_again
 from polars_rank.reporting.formats import count, number, percent, text
-from polars_rank.reporting.headline import headline as headline_of
 from polars_rank.stats.run_pairs import is_run
 
 if TYPE_CHECKING:
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
     from polars_rank.reporting.headline import Comparison, Headline
     from polars_rank.reporting.question import Question
 
-#: Values of `undefined` that a report compares, and what an undefined metric then counts as.
-_UNDEFINED = {"zero": 0.0, "one": 1.0, "skip": None}
 _TIES = {
     "doc": "by document id, descending", "doc_ascending": "by document id, ascending",
     "best": "the higher label first", "worst": "the lower label first",
@@ -36,44 +32,27 @@ def alerts(evidence: Evidence, question: Question, headline: Headline) -> list[s
     if comparison is None or comparison.row["low"] is None:
         return []
     return [
-        *_undefined_alerts(evidence, question, headline, comparison),
+        *_undefined_alerts(evidence, question, headline.metric, comparison),
         *_unjudged_alerts(evidence, question, headline, comparison),
     ]
 
 
 def _undefined_alerts(
-    evidence: Evidence, question: Question, headline: Headline, comparison: Comparison
+    evidence: Evidence, question: Question, metric: str, comparison: Comparison
 ) -> Iterator[str]:
-    """Yield a warning if metrics that are undefined in one of the runs may change the result."""
+    """Yield a warning if the metric is undefined for queries in one of the two runs only."""
     run, dtype = str(question.run), evidence.values.collect_schema()[str(question.run)]
-    runs = (comparison.run, comparison.other)
-    pair = evidence.values.filter(pl.any_horizontal(is_run(run, dtype, each) for each in runs))
-    undefined = pl.col(DEFINED + headline.metric).is_null().sum()
-    counts = pair.group_by(question.queries).agg(one=(pl.len() == 2) & (undefined == 1))
-    ones = int(collected(counts.select(pl.col("one").sum())).item())
-    results: dict[str, list[str]] = {}
-    for rule, value in _UNDEFINED.items() if ones else ():
-        result = _sentence(
-            headline_of(compared_again(evidence, question, value), question).comparison
-        )
-        results.setdefault(result, []).append(f'`undefined="{rule}"`')
-    results.pop(_sentence(comparison), None)
-    if results:
-        others = "; ".join(f"with {' or '.join(rules)}, {each}" for each, rules in results.items())
+    runs = (is_run(run, dtype, each) for each in (comparison.run, comparison.other))
+    undefined = pl.col(DEFINED + metric).is_null().sum()
+    pairs = evidence.values.filter(pl.any_horizontal(runs)).group_by(question.queries)
+    in_one = pairs.agg(one=(pl.len() == 2) & (undefined == 1)).select(pl.col("one").sum())
+    if ones := int(collected(in_one).item()):
+        rule = question.conventions.counts_as(question.first)
         yield (
-            f"{headline.metric} is undefined for {number_of(ones, 'query', 'queries')} "
-            f"({percent(ones / comparison.row['queries'])}) in one of the two runs, and this "
-            f"result depends on how they count: {others}."
+            f"{metric} is undefined for {number_of(ones, 'query', 'queries')} "
+            f"({percent(ones / comparison.row['queries'])}) in one of the two runs, where "
+            f'`undefined` is "{rule}"; this result may depend on it.'
         )
-
-
-def _sentence(comparison: Comparison | None) -> str:
-    """Return the result of a comparison in words."""
-    if comparison is None or comparison.verdict == "too few":
-        return "there is no conclusion"
-    if comparison.verdict == "unclear":
-        return "there is no clear difference"
-    return f"{text(comparison.run)} is {comparison.verdict} than {text(comparison.other)}"
 
 
 def _unjudged_alerts(

@@ -147,14 +147,6 @@ def _written(frame: pl.LazyFrame, question: Question, path: Path) -> Values:
     return Values(*both.split(values))
 
 
-def compared_again(evidence: Evidence, question: Question, undefined: float | None) -> Estimates:
-    """Return the means and comparisons if undefined metrics count as a number, or do not count."""
-    overall = replace(question, cluster=evidence.units.cluster, slices=())
-    values = Values(evidence.values, evidence.predictions)
-    with no_warnings():
-        return estimates(values.counted_as(undefined, question.metrics), overall)
-
-
 def _has_only_relevant(labels: pl.DataFrame, question: Question) -> bool:
     """Return whether all labels are relevant; False with predicted labels."""
     known = labels.get_column("label").drop_nulls().cast(pl.Float64)
