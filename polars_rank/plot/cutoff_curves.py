@@ -96,7 +96,10 @@ def at_k(
     schema = schema_of(log)
     if "k" in schema and "queries" in schema:
         columns = run_columns(schema, options.pop("run", RUN))
-        _only_of_logs(options)
+        if options:
+            raise ArgumentError(
+                f"`{next(iter(options))}` applies to a log; the table already has means"
+            )
         free(columns, ["k", "queries"], "run")
         name = column_of(schema, metric, ("k", "queries", *columns))
         kept = log if ks is None else log.filter(pl.col("k").is_in([*ks]))
@@ -130,7 +133,11 @@ def by_cutoff(
     )
     x = draw.cutoffs("cutoff k", table.get_column("x"))
     y = draw.means(draw.mean_title(f"{name}@k"), table)
-    _check_rows(table)
+    if table.height > draw.ROWS:
+        raise ArgumentError(
+            f"the chart would have {table.height:,} points, more than {draw.ROWS:,}; use fewer "
+            "`ks`, such as 1, 2, 5, 10, 20, 50, 100"
+        )
     tips = draw.tooltip(
         ("x", "k", "d"), ("y", y["title"], ".4f"), ("low", "low", ".4f"), ("high", "high", ".4f"),
         ("queries", "queries", ",d"), of=runs, data=table,
@@ -149,8 +156,7 @@ NOTHING = pl.lit(None, dtype=pl.Float64)
 def _longest(log: pl.LazyFrame, options: Mapping[str, Any]) -> int:
     """Return the largest number of retrieved documents of a ranking, at least 1."""
     of_rankings = {name: value for name, value in options.items() if name != "undefined"}
-    by = _by(_columns(log, options), of_rankings)
-    counts = per_query(log, Metric(_retrieved, {}), **by)
+    counts = per_query(log, Metric(_retrieved, {}), **_with_run(log, of_rankings))
     return int(collected(counts.select(pl.col("_retrieved").max())).item() or 1)
 
 
@@ -175,17 +181,20 @@ def _estimated(
     share("confidence", confidence)
     if not metrics:
         raise ArgumentError("nothing to draw: `ks` is empty; pass at least one cutoff")
-    columns, requested = _columns(log, options), [*metrics.values()]
-    values = collected(per_query(log, requested, **_by(columns, options)))
+    options, requested = _with_run(log, options), [*metrics.values()]
+    run = options["run"]
+    values = collected(per_query(log, requested, **options))
     names = [output_name(each) for each in requested]
-    parts = values.partition_by(columns) if columns else [values]
+    parts = [values] if run is None else values.partition_by(run)
     undefined = max(max(part.select(names).null_count().row(0)) for part in parts or [values])
     summary = summarize(
-        values, names, run=columns[0] if columns else None,
+        values, names, run=run,
         query=options.get("query", "query"), confidence=confidence, details=True,
     )  # fmt: skip
     point = pl.col("metric").replace_strict(dict(zip(names, metrics, strict=True)))
-    table = summary.select(*groups(columns), "queries", "low", "high", x=point, y="mean")
+    table = summary.select(
+        *groups([] if run is None else [run]), "queries", "low", "high", x=point, y="mean"
+    )
     methods = [_METHODS[each] for each in _METHODS if each in summary.get_column("method")]
     return table, [
         _description(requested[-1], options, table.get_column("queries"))
@@ -196,18 +205,14 @@ def _estimated(
     ]
 
 
-def _columns(log: pl.LazyFrame, options: Mapping[str, Any]) -> list[str]:
-    """Return the run column of the result, or none."""
+def _with_run(log: pl.LazyFrame, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with the run column of the result, if there is one."""
     if "by" in options:
         raise ArgumentError(
             "charts do not support `by`; use `run` for the column with a line per value"
         )
     check_single(options, "label", "a chart has a line per run")
-    return [*groups_of(schema_of(log), options).roles[RUN]]
-
-
-def _by(columns: list[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    return {**options, "run": next(iter(columns), None)}
+    return {**options, "run": next(iter(groups_of(schema_of(log), options).roles[RUN]), None)}
 
 
 def _description(metric: Metric, options: Mapping[str, Any], queries: pl.Series) -> str:
@@ -221,18 +226,3 @@ def _description(metric: Metric, options: Mapping[str, Any], queries: pl.Series)
         f" · {name}={options[name]}" for name in _CHOICES if options.get(name) is not None
     )
     return f"{written}{preset}{choices} · mean of {draw.counted(queries)}"
-
-
-def _only_of_logs(options: Mapping[str, Any]) -> None:
-    if options:
-        raise ArgumentError(
-            f"`{next(iter(options))}` applies to a log; the table already has means",
-        )
-
-
-def _check_rows(table: pl.DataFrame) -> None:
-    if table.height > draw.ROWS:
-        raise ArgumentError(
-            f"the chart would have {table.height:,} points, more than {draw.ROWS:,}; use fewer "
-            "`ks`, such as 1, 2, 5, 10, 20, 50, 100"
-        )

@@ -55,7 +55,8 @@ class Values(NamedTuple):
     @property
     def counted(self) -> Values:
         """The values without the columns of `DEFINED`."""
-        return Values(*(each if each is None else each.drop(_ALL_DEFINED) for each in self))
+        predictions = None if self.predictions is None else self.predictions.drop(_ALL_DEFINED)
+        return Values(self.table.drop(_ALL_DEFINED), predictions)
 
 
 class Estimates(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -57,19 +57,6 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Side:
-    """The top documents of a ranking of one run, and relevant documents below them."""
-
-    run: Any
-    #: The columns that are shown of documents.
-    columns: Sequence[str]
-    documents: list[dict[str, Any]]
-    missed: list[dict[str, Any]]
-    missed_count: int
-    retrieved: int
-
-
-@dataclass(frozen=True)
 class QueryChange:
     """A query with a large gain or loss, or with a very high or low value, and its rankings."""
 
@@ -84,7 +71,8 @@ class QueryChange:
     total: int
     #: Number of queries that are not shown and tie with the last one that is.
     tied: int
-    sides: list[Side] = field(default_factory=list)
+    #: The top documents of the rankings, and relevant documents below them.
+    sides: list[dict[str, Any]]
 
     @property
     def difference(self) -> float | None:
@@ -241,7 +229,7 @@ def _side(
     previous: dict[Any, int | None],
     question: Question,
     shown: Shown,
-) -> Side:
+) -> dict[str, Any]:
     rows = table.filter((pl.col("rank") <= question.k) | pl.col("relevant")).rows(named=True)
     top = [row for row in rows if row["rank"] is not None and row["rank"] <= question.k]
     missed = sorted(rows[len(top) :], key=lambda row: (-row["label"], row["rank"] or math.inf))
@@ -252,4 +240,7 @@ def _side(
         # The rank in the baseline is None if not retrieved, 0 for the baseline and without one.
         row["previous"] = previous.get(row["doc"]) if previous else 0
     retrieved = int(table.get_column("rank").count())
-    return Side(run, [*shown.of_documents], top, missed[:_MAX_MISSED], len(missed), retrieved)
+    return {
+        "run": run, "columns": [*shown.of_documents], "documents": top,
+        "missed": missed[:_MAX_MISSED], "missed_count": len(missed), "retrieved": retrieved,
+    }  # fmt: skip
