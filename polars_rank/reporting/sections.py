@@ -20,11 +20,11 @@ from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.plot.runs import NEUTRAL
 from polars_rank.reporting.bars import Scale
-from polars_rank.reporting.cautions import alerts, cautions
+from polars_rank.reporting.cautions import alerts, cautions, contradictions
 from polars_rank.reporting.charts import colors_of
 from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.formats import percent, whole_text
-from polars_rank.reporting.headline import contradictions, headline
+from polars_rank.reporting.headline import headline
 from polars_rank.reporting.judge import judge_context
 from polars_rank.reporting.leaderboard import boards
 from polars_rank.reporting.question import names_of
