@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polars_rank.cli.messages import say
 from polars_rank.cli.options import MAY_BE_EMPTY
 from polars_rank.conventions import Definitions
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.io.files import read_toml
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 #: Options that a file can set: those that describe the log and its evaluation.
 KEYS = (
@@ -29,12 +26,11 @@ def options_for(command: Any, path: Path | None) -> dict[str, Any]:
     file = path or _nearest()
     if file is None:
         return {}
-    values = _checked(_table(file, named=path is not None), file)
     options = {each.name: each for each in command.params}
     defaults = {
         name: _value(value, name, file, several=options[name].multiple)
-        for name, value in values.items()
-        if name in options
+        for name, value in _table(file, named=path is not None).items()
+        if _checked(name, file) in options
     }
     if path is None and defaults:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in defaults)
@@ -44,9 +40,7 @@ def options_for(command: Any, path: Path | None) -> dict[str, Any]:
 
 def _nearest() -> Path | None:
     """Return the first pyproject.toml with the table, in the working directory or its parents."""
-    working_directory = Path.cwd()
-    folders = (working_directory, *working_directory.parents)
-    files = (folder / "pyproject.toml" for folder in folders)
+    files = (folder / "pyproject.toml" for folder in (Path.cwd(), *Path.cwd().parents))
     return next((file for file in files if file.is_file() and _table(file, named=False)), None)
 
 
@@ -57,35 +51,31 @@ def _table(file: Path, *, named: bool) -> dict[str, Any]:
     if table is None and named and "tool" in content:
         raise ArgumentError(f"{str(file)!r} has neither {_TABLE} nor top-level options")
     if table is None:
-        return content if named else {}
+        table = content if named else {}
     if not isinstance(table, dict):
         raise ArgumentError(f"{_TABLE} in {str(file)!r} must be a table; found {table!r}")
-    return table
+    return {key.replace("-", "_"): value for key, value in table.items()}
 
 
-def _checked(table: Mapping[str, Any], file: Path) -> dict[str, Any]:
-    """Return the options with underscores in their names; raise for unknown names."""
-    options = {key.replace("-", "_"): value for key, value in table.items()}
-    unknown = [key for key in options if key not in KEYS]
-    if unknown:
+def _checked(name: str, file: Path) -> str:
+    """Return the name of an option; raise if there is none with this name."""
+    if name not in KEYS:
         known = [key.replace("_", "-") for key in KEYS]
-        close = hint(unknown[0].replace("_", "-"), known)
         raise ArgumentError(
-            f"unknown options in {str(file)!r}: {', '.join(map(repr, unknown))}.{close} Known "
-            f"options: {', '.join(known)}"
+            f"unknown option in {str(file)!r}: {name.replace('_', '-')!r}."
+            f"{hint(name.replace('_', '-'), known)} Known options: {', '.join(known)}"
         )
-    return options
+    return name
 
 
 def _value(value: Any, name: str, file: Path, *, several: bool) -> Any:
     """Return a value as text or Boolean, as on the command line."""
+    where = f"{name.replace('_', '-')} in {str(file)!r}"
     values = value if isinstance(value, list) and several else [value]
     if not all(isinstance(each, (str, int, float, bool)) for each in values):
         what = "text, a number or a list of them" if several else "text or a number"
-        raise ArgumentError(
-            f"{name.replace('_', '-')} in {str(file)!r} must be {what}; found {value!r}"
-        )
+        raise ArgumentError(f"{where} must be {what}; found {value!r}")
     if "" in values and name not in MAY_BE_EMPTY:
-        raise ArgumentError(f"{name.replace('_', '-')} in {str(file)!r} is empty; omit it")
+        raise ArgumentError(f"{where} is empty; omit it")
     texts = [each if isinstance(each, bool) else str(each) for each in values]
     return texts if several else texts[0]

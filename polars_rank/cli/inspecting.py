@@ -6,6 +6,7 @@ Invalid rows are counted and do not raise errors. Memory does not grow with the 
 from __future__ import annotations
 
 import shlex
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -37,6 +38,8 @@ _COMMON_NAMES = {
 }
 #: Up to this number, labels are listed instead of their range, and runs are listed.
 _MAX_LABELS = _MAX_RUNS = 12
+#: Facts about a run begin with this text.
+_RUN = "queries of "
 #: Kinds of invalid rows → remedies.
 _REMEDIES = {
     "null_query": "drop these rows, or set an id",
@@ -65,15 +68,18 @@ class Row(NamedTuple):
 
 def inspect(call: Call) -> None:
     """Show facts about a log, and the command to run next; exit with 2 if there are errors."""
-    words = [*call.given.get("logs", ())]  # before pipes are copied
-    columns = _Columns.of(call)
-    rows = [*columns.rows()]
+    logs = [*call.given.get("logs", ())]  # before pipes are copied
+    schema = schema_of(call.scan_as_is())
+    assumed = _assumed(call, schema)
+    call.given |= assumed
+    roles = _roles(call, schema)
+    rows = [*_columns(call, schema, roles, assumed)]
     if not any(row.state == "error" for row in rows):
         try:
-            rows += _contents(columns, call.given.get("rel", 1))
+            rows += _contents(call, roles)
         except RankError as error:
             rows.append(Row("columns", "types", None, "error", in_options(error, call.ctx)))
-    command = _next(columns, words, rows)
+    command = _next(call, roles, assumed, logs, rows)
     form = choose(call.given.get("format"), call.given.get("output"))
     on_own_line = form == "table" and "output" not in call.given  # easy to copy
     rows += [] if on_own_line else [command]
@@ -88,101 +94,75 @@ def inspect(call: Call) -> None:
         raise click.exceptions.Exit(MISUSED)
 
 
-class _Columns(NamedTuple):
-    """The columns of a log by role.
-
-    `assumed` has the columns that the user did not name, and that were found by their common names.
-    """
-
-    call: Call
-    schema: pl.Schema
-    run: str | None
-    by: list[str]
-    assumed: Mapping[str, str]
-
-    @classmethod
-    def of(cls, call: Call) -> _Columns:
-        """Return the columns; look for common names if the default columns are missing."""
-        schema = schema_of(call.scan_as_is())
-        expected = {role: call.names(role) for role in ("query", "doc", "label")}
-        scores = [name.removeprefix("-") for name in call.names("score")]
-        expected |= {} if "position" in call.given else {"score": scores}
-        expected |= {} if "run" in call.given else {"run": ["run"]}
-        missing = [
-            role for role, names in expected.items()
-            if not {*names} <= {*schema} and not call.is_given(role)
-        ]  # fmt: skip
-        guesses = {role: _guess(role, schema) for role in missing}
-        if "score" in guesses and guesses["score"] is None:
-            guesses["position"] = "position" if "position" in schema else _guess("position", schema)
-        assumed = {role: name for role, name in guesses.items() if name is not None}
-        call.given |= assumed
-        missing_run = "run" not in call.given and call.run not in schema
-        run = None if missing_run else call.run
-        return cls(call, schema, run, [*without_run(call.names("by"), run)], assumed)
-
-    @property
-    def by_role(self) -> dict[str, list[str]]:
-        """The columns of each role, including missing ones."""
-        call, position = self.call, self.call.names("position")
-        scores = [
-            name if name in self.schema else name.removeprefix("-") for name in call.names("score")
-        ]
-        return {
-            "run": [self.run] if self.run else [], "by": self.by, "query": call.names("query"),
-            "doc": [call.given.get("doc") or "doc"],
-            **({"position": position} if position else {"score": scores}),
-            "label": call.names("label"),
-        }  # fmt: skip
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the columns, including missing ones."""
-        for role, names in self.by_role.items():
-            for name in names:
-                if name in self.schema:
-                    advice = f"assumed; use --{role} {shlex.quote(name)}"
-                    note = advice if role in self.assumed else ""
-                    yield Row("columns", role, f"{name}: {self.schema[name]}", "", note)
-                elif role != "doc" or self.call.is_given(role):
-                    note = f"column {name!r} (--{role}) not found.{hint(name, self.schema)}"
-                    yield Row("columns", role, None, "error", note)
-        used = {name for names in self.by_role.values() for name in names}
-        others = {name: dtype for name, dtype in self.schema.items() if name not in used}
-        if others:
-            text = ", ".join(f"{name}: {dtype}" for name, dtype in others.items())
-            yield Row("columns", "others", text)
-
-
-def _guess(role: str, schema: pl.Schema) -> str | None:
-    """Return the column whose name is the most likely for a role, or None."""
+def _assumed(call: Call, schema: pl.Schema) -> dict[str, str]:
+    """Return columns with common names, by role, for missing ones that the user did not name."""
     columns = {name.lower(): name for name in schema}
-    return next((columns[name] for name in _COMMON_NAMES[role] if name in columns), None)
+    assumed = {}
+    for role in ("query", "doc", "score", "label", "run"):
+        other = "position" if role == "score" else role
+        is_known = call.is_given(role) or (role in ("score", "run") and other in call.given)
+        if is_known or {*_names(call, role, schema)} <= {*schema}:
+            continue
+        for each in dict.fromkeys((role, other)):
+            found = [columns[name] for name in _COMMON_NAMES[each] if name in columns]
+            if found:
+                assumed[each] = found[0]
+                break
+    return assumed
 
 
-def _contents(columns: _Columns, rel: float) -> list[Row]:
-    """Count rankings, labels, ties and invalid rows."""
-    call, runs = columns.call, [] if columns.run is None else [columns.run]
-    groups = [*runs, *columns.by]
-    rows = call.scan(groups)
-    options = {
-        name: value for name, value in call.given.items()
-        if name in ("query", "doc", "score", "label", "position")
+def _names(call: Call, role: str, schema: pl.Schema) -> list[str]:
+    """Return the columns of a role, without the minus in front of descending scores."""
+    names = [str(call.run)] if role == "run" else call.names(role)
+    return [name if name in schema else name.removeprefix("-") for name in names]
+
+
+def _roles(call: Call, schema: pl.Schema) -> dict[str, list[str]]:
+    """Return the columns of each role, including missing ones."""
+    run = call.run if "run" in call.given or call.run in schema else None
+    values = "position" if "position" in call.given else "score"
+    return {
+        "run": [run] if run else [], "by": [*without_run(call.names("by"), run)],
+        "query": call.names("query"), "doc": [call.given.get("doc") or "doc"],
+        values: _names(call, values, schema), "label": call.names("label"),
     }  # fmt: skip
-    evaluation = Evaluation.of(schema_of(rows), None, by=groups, run=columns.run, **options)
+
+
+def _columns(
+    call: Call, schema: pl.Schema, roles: Mapping[str, list[str]], assumed: Mapping[str, str]
+) -> Iterator[Row]:
+    """Yield the columns, including missing ones."""
+    for role, names in roles.items():
+        for name in names:
+            if name in schema:
+                note = f"assumed; use --{role} {shlex.quote(name)}" if role in assumed else ""
+                yield Row("columns", role, f"{name}: {schema[name]}", "", note)
+            elif role != "doc" or call.is_given(role):
+                note = f"column {name!r} (--{role}) not found.{hint(name, schema)}"
+                yield Row("columns", role, None, "error", note)
+    used = {*chain.from_iterable(roles.values())}
+    others = [f"{name}: {dtype}" for name, dtype in schema.items() if name not in used]
+    if others:
+        yield Row("columns", "others", ", ".join(others))
+
+
+def _contents(call: Call, roles: Mapping[str, list[str]]) -> list[Row]:
+    """Count rankings, labels, ties and invalid rows."""
+    runs, rel = roles["run"], call.given.get("rel", 1)
+    groups, run = [*runs, *roles["by"]], next(iter(runs), None)
+    rows = call.scan(groups)
+    names = ("query", "doc", "score", "label", "position")
+    options = {name: call.given[name] for name in names if name in call.given}
+    evaluation = Evaluation.of(schema_of(rows), None, by=groups, run=run, **options)
     known = evaluation.read(rows)
     layout = find_layout(call.scan_as_is(), [*groups, *call.names("query")])
-    labels, overall, by_run = pl.collect_all(
-        [
-            label_counts(known.table, known.columns, []),
-            log_counts(known.table, known.columns, rel, []),
-            log_counts(known.table, known.columns, rel, runs),
-        ],
-        engine="streaming",
-    )
+    plans = [label_counts(known.table, known.columns, [])]
+    plans += [log_counts(known.table, known.columns, rel, each) for each in ([], runs)]
+    labels, overall, by_run = pl.collect_all(plans, engine="streaming")
     counts = overall.row(0, named=True)
     return [
         Row("size", "rows", counts["rows"]),
-        *_rankings(counts, by_run, columns.run),
+        *_rankings(counts, by_run, run),
         Row("rankings", "layout", layout, "", _LAYOUTS[layout]),
         *_labels(labels, counts, rel),
         *_ties(counts),
@@ -200,7 +180,7 @@ def _rankings(counts: Mapping[str, Any], by_run: pl.DataFrame, run: str | None) 
         note = "runs have different numbers of queries; use --align to average over the same"
         yield Row("size", "runs", by_run.height, "note" if several else "", note if several else "")
         for name, rankings in by_run.select(run, "rankings").head(_MAX_RUNS).iter_rows():
-            yield Row("size", f"queries of {name}", rankings)
+            yield Row("size", f"{_RUN}{name}", rankings)
     else:
         yield Row("size", "queries", counts["rankings"])
     for name in ("shortest", "median_length", "mean_length", "longest"):
@@ -214,9 +194,8 @@ def _labels(labels: pl.DataFrame, counts: Mapping[str, Any], rel: float) -> Iter
     )
     if known.height > _MAX_LABELS:
         low, high = known.get_column("label").min(), known.get_column("label").max()
-        yield Row(
-            "labels", "range", f"{low!s} to {high!s}", "", f"{known.height:,} different labels"
-        )
+        note = f"{known.height:,} different labels"
+        yield Row("labels", "range", f"{low!s} to {high!s}", "", note)
     else:
         for label, rows, relevant in known.iter_rows():
             note = "relevant" if relevant else ""
@@ -243,30 +222,27 @@ def _ties(counts: Mapping[str, Any]) -> Iterator[Row]:
         yield Row("ties", f"share of {name.replace('_', ' ')}", share, *state)
 
 
-def _next(columns: _Columns, logs: list[str], rows: list[Row]) -> Row:
+def _next(
+    call: Call, roles: Mapping[str, list[str]], assumed: Mapping[str, str], logs: list[str],
+    rows: list[Row],
+) -> Row:  # fmt: skip
     """Return the row with the command to run next."""
-    errors = [row for row in rows if row.state == "error"]
-    call = columns.call
-    options = {name: call.given[name] for name in
-               ("qrels", "input_format", "query", "doc", "score", "position", "label")
-               if call.is_given(name)}  # fmt: skip
-    options |= {"run": columns.run} if columns.run and call.is_given("run") else {}
-    options |= columns.assumed
-    options |= {"by": columns.by} if columns.by else {}
-    has_duplicates = any(row.part == "invalid" and row.what == "repeated" for row in errors)
-    options |= {"duplicates": "max"} if has_duplicates else {}
-    runs = next((row.value for row in rows if row.what == "runs"), 0)
-    first = next((row.what for row in rows if row.what.startswith("queries of ")), "")
-    command = "compare" if isinstance(runs, int) and runs > 1 else "evaluate"
-    if command == "evaluate" and "run" in options:
-        del options["run"]
-    words = ["polars-rank", command, *logs, "--metrics", "ndcg@10 ap rr"]
-    words += ["--baseline", first.removeprefix("queries of ")] if command == "compare" else []
+    named = ("qrels", "input_format", "query", "doc", "score", "position", "label", "run")
+    options = {name: call.given[name] for name in named if call.is_given(name)} | {**assumed}
+    options |= {"by": roles["by"]} if roles["by"] else {}
+    errors = [row.what for row in rows if row.state == "error"]
+    options |= {"duplicates": "max"} if "repeated" in errors else {}
+    runs = [row.what.removeprefix(_RUN) for row in rows if row.what.startswith(_RUN)]
+    words = ["polars-rank", "compare" if len(runs) > 1 else "evaluate", *logs]
+    words += ["--metrics", "ndcg@10 ap rr"]
+    if len(runs) > 1:
+        words += ["--baseline", runs[0]]
+    else:
+        options.pop("run", None)
     for name, value in options.items():
         for each in [value] if isinstance(value, str) else value or [""]:
             words += [f"--{name.replace('_', '-')}", str(each)]
-    others = [row for row in errors if not (has_duplicates and row.what == "repeated")]
-    note = "after fixing the errors above" if others else ""
+    note = "after fixing the errors above" if {*errors} - {"repeated"} else ""
     return Row("next", "command", shlex.join(words), "", note)
 
 

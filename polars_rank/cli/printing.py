@@ -256,7 +256,7 @@ def _columns(table: pl.DataFrame) -> list[_Column]:
         if bounds.get(name) in names[place + 1 : place + 2]:
             highs = table.get_column(bounds[name]).to_list()
             is_share = name in results and results[name].format == "percent"
-            texts = (_relative if is_share else _intervals)(values, highs)
+            texts = _intervals(values, highs, is_share=is_share)
             columns.append(_Column(_title(name), texts, is_number=True))
         elif bounds.get(names[place - 1] if place else "") != name:
             if name == "value" and "verdict" in names:  # a count or a mean
@@ -276,33 +276,25 @@ def _title(name: str) -> str:
     return f"{name.removesuffix('low').replace('_', ' ')}[low, high]"
 
 
-def _relative(lows: Sequence[Any], highs: Sequence[Any]) -> list[str]:
-    """Return intervals of relative differences as text."""
-    return [
-        "" if low is None or high is None else f"[{low:+.1%}, {high:+.1%}]"
+def _intervals(lows: Sequence[Any], highs: Sequence[Any], *, is_share: bool) -> list[str]:
+    """Return intervals as text, with the decimals of means, or more if the narrowest needs them."""
+    pairs = [
+        None if low is None or high is None else (low, high)
         for low, high in zip(lows, highs, strict=True)
     ]
-
-
-def _intervals(lows: Sequence[Any], highs: Sequence[Any]) -> list[str]:
-    """Return intervals as text, with the decimals of means, or more if the narrowest needs them."""
-    pairs = [*zip(lows, highs, strict=True)]
-    known = [(low, high) for low, high in pairs if low is not None and high is not None]
+    known = (pair for pair in pairs if pair)
     widths = [high - low for low, high in known if low < high < math.inf and low > -math.inf]
-    decimals = _DECIMALS
-    if widths:
-        needed = 1 - math.floor(math.log10(min(widths)))
-        decimals = min(max(decimals, needed), _MAX_DECIMALS)
+    needed = 1 - math.floor(math.log10(min(widths))) if widths else 0
+    decimals = min(max(_DECIMALS, needed), _MAX_DECIMALS)
 
     def bound(value: float) -> str:
+        if is_share:
+            return f"{value:+.1%}"
         # A bound that is not 0 must not look like 0, because its sign shows significance.
         vanishes = value != 0 and float(f"{value:.{decimals}f}") == 0
         return f"{value:.3g}" if vanishes or abs(value) >= _LARGE else f"{value:.{decimals}f}"
 
-    return [
-        "" if low is None or high is None else f"[{bound(low)}, {bound(high)}]"
-        for low, high in pairs
-    ]
+    return [f"[{bound(pair[0])}, {bound(pair[1])}]" if pair else "" for pair in pairs]
 
 
 def _cell(name: str, value: Any) -> str:

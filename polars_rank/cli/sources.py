@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
-import polars.selectors as cs
 
 from polars_rank.columns import IDS, RUNS
 from polars_rank.errors import ArgumentError, SourceError, number_of
@@ -38,10 +37,7 @@ _ENDINGS: dict[str, Kind] = {
     ".tsv": "tsv",
     ".ndjson": "ndjson",
     ".jsonl": "ndjson",
-    ".arrow": "ipc",
-    ".arrows": "ipc",
-    ".feather": "ipc",
-    ".ipc": "ipc",
+    **dict.fromkeys((".arrow", ".arrows", ".feather", ".ipc"), "ipc"),
 }
 _COMPRESSED = {".gz", ".zst", ".bz2", ".xz"}
 
@@ -51,13 +47,8 @@ _MAGIC: dict[bytes, Kind] = {b"PAR1": "parquet", b"ARROW1": "ipc", _ARROW_STREAM
 
 #: Prefixes of files without data that Spark and other tools write next to the files of a log.
 _METADATA_PREFIXES = (
-    "_SUCCESS",
-    "_metadata",
-    "_common_metadata",
-    "_committed_",
-    "_started_",
-    "_delta_log",
-)
+    *("_SUCCESS", "_metadata", "_common_metadata"), *("_committed_", "_started_", "_delta_log"),
+)  # fmt: skip
 
 #: Number of bytes from which the format is detected.
 _DETECTION_BYTES = 1 << 16
@@ -85,27 +76,22 @@ def _csv(files: list[str], ids: Collection[str], separator: str = ",") -> pl.Laz
     if last:
         _check_fields(files, separator)
     log = held(log, files)
-    # Polars infers text for columns without values, and for numbers and "nan".
     inferred_text = [
         name for name, dtype in schema.items() if dtype == pl.String and name not in texts
     ]
     if not inferred_text:
         return log
-    number = cs.by_name(inferred_text).cast(pl.Float64, strict=False)
-    counts = log.select(
-        cs.by_name(inferred_text).count(),
-        number.count().name.prefix(_NUMBERS),
-        (~number.is_finite()).any().name.prefix(_NOT_FINITE),
-    ).collect(engine="streaming")
-    values, numbers, not_finite = (
-        {name: counts.get_column(prefix + name).item() for name in inferred_text}
-        for prefix in ("", _NUMBERS, _NOT_FINITE)
-    )
-    return log.cast({
-        name: pl.Float64
-        for name in inferred_text
-        if not values[name] or (not_finite[name] and numbers[name] == values[name])
-    })  # fmt: skip
+    found = log.select(map(_has_numbers, inferred_text)).collect(engine="streaming")
+    return log.cast({name: pl.Float64 for name, is_number in found.row(0, named=True).items()
+                     if is_number})  # fmt: skip
+
+
+def _has_numbers(name: str) -> pl.Expr:
+    """Return whether Polars inferred text for a column without values, or of numbers and "nan"."""
+    text = pl.col(name)
+    number = text.cast(pl.Float64, strict=False)
+    has_others = (~number.is_finite()).any()
+    return (text.count() == 0) | (has_others & (number.count() == text.count()))
 
 
 def _check_fields(files: list[str], separator: str) -> None:
@@ -286,9 +272,6 @@ def _detected(file: str) -> Kind:
 
 #: Polars replaces bytes in names of columns that are not UTF-8 with this character.
 _NOT_UTF8 = "\ufffd"
-
-#: Prefixes of columns with the count of numbers, and whether some are NaN or infinite.
-_NUMBERS, _NOT_FINITE = "numbers of ", "not finite in "
 
 #: Fields of a line in TREC runs and in judgments.
 _RUN = ("query", "iteration", "doc", "rank", "score", "run")

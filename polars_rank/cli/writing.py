@@ -18,7 +18,7 @@ from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected
 from polars_rank.io.outputs import new_file
 from polars_rank.io.temporary import temporary_folder
-from polars_rank.reporting.csv_links import header, without_formulas
+from polars_rank.reporting.csv_links import header, text_columns, without_formulas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -122,12 +122,7 @@ def _write(
         if form == "parquet":
             result.sink_parquet(file, engine="streaming")
         elif form == "csv":
-            lists, names = cs.by_dtype(pl.List(pl.String)), cs.categorical() | cs.enum()
-            rows = result.with_columns(
-                lists.list.join("; "),
-                names.cast(pl.String),
-                (cs.nested() - lists).map_batches(_json_values, pl.String, is_elementwise=True),
-            )
+            rows = result.with_columns(text_columns())
             if not keep_formulas:
                 file.write(header(result.collect_schema().names()).encode())
                 rows = rows.with_columns(without_formulas())
@@ -138,12 +133,6 @@ def _write(
         else:
             text = texts[form](collected(result))
             file.write(text.encode())
-
-
-def _json_values(column: pl.Series) -> pl.Series:
-    """Return nested values as JSON."""
-    rows = [None if value is None else json.dumps(value, default=str) for value in column.to_list()]
-    return pl.Series(column.name, rows, pl.String)
 
 
 def _json(table: pl.DataFrame) -> str:

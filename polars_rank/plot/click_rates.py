@@ -10,17 +10,7 @@ import polars as pl
 from polars_rank._params import public, share, whole_number
 from polars_rank.errors import DataError, number_of
 from polars_rank.frames.tables import collected, lazy, schema_of
-from polars_rank.plot.drawing import (
-    altair,
-    axis,
-    confidence_text,
-    counted,
-    cutoffs,
-    layered,
-    lines,
-    non_empty,
-    tooltip,
-)
+from polars_rank.plot import drawing as draw
 from polars_rank.plot.runs import groups, labeled, run_columns
 from polars_rank.stats._arrays import numpy
 from polars_rank.stats.inference import wilson
@@ -89,7 +79,7 @@ def click_through(
     ----------
     Wilson, Probable inference, the law of succession, and statistical inference, 1927.
     """
-    altair()
+    draw.altair()
     whole_number("k", k)
     share("confidence", confidence)
     log = lazy(frame)
@@ -101,7 +91,7 @@ def click_through(
         pl.len().alias("shown"), (clicks > 0).sum().alias("clicks"),
         (~((clicks >= 0) & (clicks == clicks.floor()) & clicks.is_finite())).sum().alias("bad"),
     )  # fmt: skip
-    table = non_empty(collected(counts), "x", f"position in {position!r} of documents shown")
+    table = draw.non_empty(collected(counts), "x", f"position in {position!r} of documents shown")
     _check(table, position, click)
     table = table.with_columns(y=pl.col("clicks") / pl.col("shown"))
     z = NormalDist().inv_cdf((1 + confidence) / 2)
@@ -113,18 +103,19 @@ def click_through(
     )  # fmt: skip
     rows = table.select("run", pl.col("x").cast(pl.Int64), "y", "low", "high", "shown", "clicks")
     rows = rows.sort("run", "x")
-    tips = tooltip(
+    tips = draw.tooltip(
         ("x", "position", "d"),
         ("y", "click-through rate", ".2%"), ("low", "low", ".2%"), ("high", "high", ".2%"),
         ("clicks", "clicked", ",d"), ("shown", "shown", ",d"), of=runs,
     )  # fmt: skip
-    x = cutoffs("position", rows.get_column("x"))
-    y = axis("Y", "y", "click-through rate", format="%", scale={"zero": True})
+    x = draw.cutoffs("position", rows.get_column("x"))
+    y = draw.axis("Y", "y", "click-through rate", format="%", scale={"zero": True})
     last = max(rows.get_column("x"))
-    number = counted([int(rows.get_column("shown").sum())], "documents shown")
-    return layered(
-        rows, lines(rows, runs, x, y, tips), title="Click-through rate by position",
-        subtitle=[f"{number} at positions 1 to {last} · {confidence_text([confidence])} (Wilson)"],
+    number = draw.counted([int(rows.get_column("shown").sum())], "documents shown")
+    level = draw.confidence_text([confidence])
+    return draw.layered(
+        rows, draw.lines(rows, runs, x, y, tips), title="Click-through rate by position",
+        subtitle=[f"{number} at positions 1 to {last} · {level} (Wilson)"],
     )  # fmt: skip
 
 

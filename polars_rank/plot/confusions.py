@@ -9,7 +9,7 @@ import polars as pl
 from polars_rank._params import public
 from polars_rank.errors import ArgumentError, DataError, short
 from polars_rank.frames.tables import collected, lazy, schema_of
-from polars_rank.plot.drawing import ROWS, altair, axis, counted, layered, tooltip
+from polars_rank.plot import drawing as draw
 from polars_rank.plot.runs import LABEL, PALETTE
 from polars_rank.plot.statistics_tables import result
 
@@ -57,7 +57,7 @@ def confusion(table: Any, *, judge: Any = None, reference: Any = None) -> alt.La
     DataError
         If there is nothing to draw.
     """
-    altair()
+    draw.altair()
     rows = lazy(table, "table")
     schema = schema_of(rows)
     cells = collected(result(rows, _COLUMNS, "pr.judges.confusion"))
@@ -87,14 +87,18 @@ def confusion(table: Any, *, judge: Any = None, reference: Any = None) -> alt.La
     omitted = cells.filter(pl.col("pairs") > 0).height - data.height
     side = min(_SIDE, _CELL * len(grades))
     name, of_reference = judges[0]
-    return layered(
+    return draw.layered(
         data,
         _layers(name, of_reference, _names(grades)),
         title=f"Labels: {name} vs. {of_reference}",
         subtitle=[
-            f"{counted([pairs], 'documents')} · {equal / pairs:.1%} with equal labels",
+            f"{draw.counted([pairs], 'documents')} · {equal / pairs:.1%} with equal labels",
             "cells: shares of the documents in a row"
-            + (f" · {counted([omitted], 'cells')} with few documents omitted" if omitted else ""),
+            + (
+                f" · {draw.counted([omitted], 'cells')} with few documents omitted"
+                if omitted
+                else ""
+            ),
         ],
         width=side,
         height=side,
@@ -111,29 +115,30 @@ def _marks(cells: pl.DataFrame, grades: pl.Series) -> pl.DataFrame:
     names = pl.col(_GRADES).replace_strict(grades, _names(grades), return_dtype=pl.String)
     text = written if len(grades) <= _FEW else pl.lit("")
     filled = cells.filter(pl.col("pairs") > 0).sort("pairs", descending=True, maintain_order=True)
-    return filled.head(ROWS).select(names, "pairs", "share", text=text)
+    return filled.head(draw.ROWS).select(names, "pairs", "share", text=text)
 
 
 def _layers(judge: str, reference: str, grades: list[str]) -> list[Any]:
     """Return the cells, the outlines of equal grades, and the shares."""
-    alt = altair()
     look: dict[str, Any] = {"scale": {"domain": grades}}
     look |= dict.fromkeys(("grid", "domain", "ticks"), False)
-    x = axis("X", "label", f"label of {judge}", type="ordinal", labelAngle=0, **look)
-    y = axis("Y", "reference_label", f"label of {reference}", type="ordinal", **look)
-    opacity = alt.Opacity(
+    x = draw.axis("X", "label", f"label of {judge}", type="ordinal", labelAngle=0, **look)
+    y = draw.axis("Y", "reference_label", f"label of {reference}", type="ordinal", **look)
+    opacity = draw.altair().Opacity(
         field="share", type="quantitative", legend=None, scale={"domain": [0, 1], "range": _OPACITY}
     )
-    tips = tooltip(
+    tips = draw.tooltip(
         ("reference_label", reference), ("label", judge), ("pairs", "documents", ",d"),
         ("share", "share of the row", ".1%"),
     )  # fmt: skip
+    both = {"x": x, "y": y}
     equal = pl.DataFrame({"reference_label": grades, "label": grades})
-    outline = alt.Chart(equal).mark_rect(filled=False, stroke=LABEL, strokeWidth=1)
-    cell = alt.Chart().mark_rect(color=PALETTE[0], strokeWidth=0)
-    text = alt.Chart().mark_text(fontSize=12, fontWeight=600, color=LABEL)
+    outline = {"filled": False, "stroke": LABEL, "strokeWidth": 1}
+    cell = {"color": PALETTE[0], "strokeWidth": 0}
+    text = {"fontSize": 12, "fontWeight": 600, "color": LABEL}
+    written = draw.altair().Text(field="text", type="nominal")
     return [
-        outline.encode(x=x, y=y),
-        cell.encode(x=x, y=y, opacity=opacity, tooltip=tips),
-        text.encode(x=x, y=y, text=alt.Text(field="text", type="nominal"), tooltip=tips),
+        draw.layer("rect", outline, data=equal, **both),
+        draw.layer("rect", cell, **both, opacity=opacity, tooltip=tips),
+        draw.layer("text", text, **both, text=written, tooltip=tips),
     ]

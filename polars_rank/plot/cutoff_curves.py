@@ -18,20 +18,7 @@ from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.metrics.terms import Value
-from polars_rank.plot.drawing import (
-    ROWS,
-    altair,
-    confidence_text,
-    counted,
-    cutoffs,
-    layered,
-    lines,
-    mean_title,
-    means,
-    non_empty,
-    tooltip,
-    undefined_note,
-)
+from polars_rank.plot import drawing as draw
 from polars_rank.plot.runs import groups, labeled, run_columns
 from polars_rank.plot.statistics_tables import column_of
 from polars_rank.stats.summary import summarize
@@ -104,12 +91,15 @@ def at_k(
     -----
     Undefined values count as in `evaluate`.
     """
-    altair()
+    draw.altair()
     log = lazy(frame, collects=True)
     schema = schema_of(log)
     if "k" in schema and "queries" in schema:
         columns = run_columns(schema, options.pop("run", RUN))
-        _only_of_logs(options)
+        if options:
+            raise ArgumentError(
+                f"`{next(iter(options))}` applies to a log; the table already has means"
+            )
         free(columns, ["k", "queries"], "run")
         name = column_of(schema, metric, ("k", "queries", *columns))
         kept = log if ks is None else log.filter(pl.col("k").is_in([*ks]))
@@ -117,7 +107,7 @@ def at_k(
         table = collected(
             kept.select(*groups(columns), "queries", x="k", y=value, low=NOTHING, high=NOTHING)
         )
-        subtitle = [f"mean of {counted(table.get_column('queries'))}"]
+        subtitle = [f"mean of {draw.counted(table.get_column('queries'))}"]
     else:
         measure = _measure("ndcg" if metric is None else metric, options.get("conventions"))
         points = [whole_number("ks", k) for k in (range(1, 21) if ks is None else ks)]
@@ -139,18 +129,22 @@ def by_cutoff(
 ) -> alt.LayerChart:
     """Return the chart of means "y" by cutoff "x", with intervals from "low" to "high"."""
     table, runs = labeled(
-        non_empty(table, "y", name), baseline=baseline, colors=colors, needed=True
+        draw.non_empty(table, "y", name), baseline=baseline, colors=colors, needed=True
     )
-    x = cutoffs("cutoff k", table.get_column("x"))
-    y = means(mean_title(f"{name}@k"), table)
-    _check_rows(table)
-    tips = tooltip(
+    x = draw.cutoffs("cutoff k", table.get_column("x"))
+    y = draw.means(draw.mean_title(f"{name}@k"), table)
+    if table.height > draw.ROWS:
+        raise ArgumentError(
+            f"the chart would have {table.height:,} points, more than {draw.ROWS:,}; use fewer "
+            "`ks`, such as 1, 2, 5, 10, 20, 50, 100"
+        )
+    tips = draw.tooltip(
         ("x", "k", "d"), ("y", y["title"], ".4f"), ("low", "low", ".4f"), ("high", "high", ".4f"),
         ("queries", "queries", ",d"), of=runs, data=table,
     )  # fmt: skip
     rows = table.select("run", "x", "y", "low", "high", "queries").sort("run", "x")
-    title = f"{mean_title(name, capital=True)} by cutoff"
-    return layered(rows, lines(rows, runs, x, y, tips), title=title, subtitle=subtitle)
+    title = f"{draw.mean_title(name, capital=True)} by cutoff"
+    return draw.layered(rows, draw.lines(rows, runs, x, y, tips), title=title, subtitle=subtitle)
 
 
 #: Options that change a value and are shown in the subtitle.
@@ -162,8 +156,7 @@ NOTHING = pl.lit(None, dtype=pl.Float64)
 def _longest(log: pl.LazyFrame, options: Mapping[str, Any]) -> int:
     """Return the largest number of retrieved documents of a ranking, at least 1."""
     of_rankings = {name: value for name, value in options.items() if name != "undefined"}
-    by = _by(_columns(log, options), of_rankings)
-    counts = per_query(log, Metric(_retrieved, {}), **by)
+    counts = per_query(log, Metric(_retrieved, {}), **_with_run(log, of_rankings))
     return int(collected(counts.select(pl.col("_retrieved").max())).item() or 1)
 
 
@@ -188,37 +181,38 @@ def _estimated(
     share("confidence", confidence)
     if not metrics:
         raise ArgumentError("nothing to draw: `ks` is empty; pass at least one cutoff")
-    columns, requested = _columns(log, options), [*metrics.values()]
-    values = collected(per_query(log, requested, **_by(columns, options)))
+    options, requested = _with_run(log, options), [*metrics.values()]
+    run = options["run"]
+    values = collected(per_query(log, requested, **options))
     names = [output_name(each) for each in requested]
-    parts = values.partition_by(columns) if columns else [values]
+    parts = [values] if run is None else values.partition_by(run)
     undefined = max(max(part.select(names).null_count().row(0)) for part in parts or [values])
     summary = summarize(
-        values, names, run=columns[0] if columns else None,
+        values, names, run=run,
         query=options.get("query", "query"), confidence=confidence, details=True,
     )  # fmt: skip
     point = pl.col("metric").replace_strict(dict(zip(names, metrics, strict=True)))
-    table = summary.select(*groups(columns), "queries", "low", "high", x=point, y="mean")
+    table = summary.select(
+        *groups([] if run is None else [run]), "queries", "low", "high", x=point, y="mean"
+    )
     methods = [_METHODS[each] for each in _METHODS if each in summary.get_column("method")]
     return table, [
         _description(requested[-1], options, table.get_column("queries"))
-        + undefined_note(undefined),
-        f"{confidence_text([confidence])} of the mean ({', '.join(methods)})" if methods else "",
+        + draw.undefined_note(undefined),
+        f"{draw.confidence_text([confidence])} of the mean ({', '.join(methods)})"
+        if methods
+        else "",
     ]
 
 
-def _columns(log: pl.LazyFrame, options: Mapping[str, Any]) -> list[str]:
-    """Return the run column of the result, or none."""
+def _with_run(log: pl.LazyFrame, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with the run column of the result, if there is one."""
     if "by" in options:
         raise ArgumentError(
             "charts do not support `by`; use `run` for the column with a line per value"
         )
     check_single(options, "label", "a chart has a line per run")
-    return [*groups_of(schema_of(log), options).roles[RUN]]
-
-
-def _by(columns: list[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    return {**options, "run": next(iter(columns), None)}
+    return {**options, "run": next(iter(groups_of(schema_of(log), options).roles[RUN]), None)}
 
 
 def _description(metric: Metric, options: Mapping[str, Any], queries: pl.Series) -> str:
@@ -231,19 +225,4 @@ def _description(metric: Metric, options: Mapping[str, Any], queries: pl.Series)
     choices = "".join(
         f" · {name}={options[name]}" for name in _CHOICES if options.get(name) is not None
     )
-    return f"{written}{preset}{choices} · mean of {counted(queries)}"
-
-
-def _only_of_logs(options: Mapping[str, Any]) -> None:
-    if options:
-        raise ArgumentError(
-            f"`{next(iter(options))}` applies to a log; the table already has means",
-        )
-
-
-def _check_rows(table: pl.DataFrame) -> None:
-    if table.height > ROWS:
-        raise ArgumentError(
-            f"the chart would have {table.height:,} points, more than {ROWS:,}; use fewer "
-            "`ks`, such as 1, 2, 5, 10, 20, 50, 100"
-        )
+    return f"{written}{preset}{choices} · mean of {draw.counted(queries)}"

@@ -8,17 +8,7 @@ import polars as pl
 
 from polars_rank._params import one_of, public, whole_number
 from polars_rank.errors import ArgumentError
-from polars_rank.plot.drawing import (
-    FILLED,
-    ROWS,
-    altair,
-    axis,
-    layered,
-    looks,
-    mean_title,
-    metric_title,
-    tooltip,
-)
+from polars_rank.plot import drawing as draw
 from polars_rank.plot.runs import groups, labeled
 from polars_rank.plot.values import TINY, VALUE, Values, extent
 
@@ -29,6 +19,8 @@ if TYPE_CHECKING:
     from polars_rank.plot.runs import Colors, Runs
 
 Kind: TypeAlias = Literal["histogram", "ecdf"]
+
+_LINES: tuple[draw.Channel, ...] = ("color", "strokeDash")
 
 
 @public
@@ -79,15 +71,15 @@ def distribution(
     DataError
         If there is nothing to draw.
     """
-    altair()
+    draw.altair()
     one_of("kind", kind, ("histogram", "ecdf"))
     whole_number("bins", bins)
     data = Values.of(values, metric, run)
-    name = metric_title(data.metric.name)
+    name = draw.metric_title(data.metric.name)
     spread = data.spread()
     subtitle = [data.description(spread) + " · vertical line: mean"]
     spread, runs = labeled(spread, baseline=baseline, colors=colors, needed=True)
-    max_cells = ROWS // (2 * len(runs.labels)) - 1
+    max_cells = draw.ROWS // (2 * len(runs.labels)) - 1
     if kind == "histogram" and bins > max_cells:
         raise ArgumentError(
             f"`bins` must be at most {max_cells:,} for {len(runs.labels)} runs; found {bins:,}"
@@ -101,7 +93,7 @@ def distribution(
         counts = _counts(data, ends, bins)
         table, layers = _histogram(counts, spread, runs, name, ends, bins)
         title = f"Distribution of {name} over queries"
-    return layered(table, layers, title=title, subtitle=subtitle)
+    return draw.layered(table, layers, title=title, subtitle=subtitle)
 
 
 def _counts(data: Values, ends: tuple[float, float], cells: int) -> pl.DataFrame:
@@ -118,7 +110,6 @@ def _histogram(
     counts: pl.DataFrame, spread: pl.DataFrame, runs: Runs, name: str, ends: tuple[float, float],
     bins: int,
 ) -> tuple[pl.DataFrame, list[Any]]:  # fmt: skip
-    alt = altair()
     low, width = ends[0], (ends[1] - ends[0]) / bins
     cells = pl.DataFrame({"cell": range(bins)}, schema={"cell": pl.Int64})
     start = low + pl.col("cell") * width
@@ -132,35 +123,33 @@ def _histogram(
     last = table.filter(pl.col("x") == pl.col("x").max()).with_columns(x="end")
     table = pl.concat([table, last]).sort("run", "x")  # the last step needs an end
 
-    color = looks(runs, "color")
-    x = axis("X", "x", name, scale={"domain": [*ends], "nice": False})
-    y = axis("Y", "y", "share of queries", format="%", scale={"domainMin": 0, "nice": True})
-    tips = tooltip(
+    color = draw.looks(runs, "color")
+    x = draw.axis("X", "x", name, scale={"domain": [*ends], "nice": False})
+    y = draw.axis("Y", "y", "share of queries", format="%", scale={"domainMin": 0, "nice": True})
+    tips = draw.tooltip(
         ("x", "from", ".4~g"), ("end", "below", ".4~g"), ("number", "queries", ",d"),
         ("y", "share", ".2%"), of=runs,
     )  # fmt: skip
-    bar = {"x": x, "x2": alt.X2(field="end"), "y": y, "y2": alt.Y2Datum(0)}
-    layers = [
-        alt.Chart().mark_rect(opacity=0.75, strokeWidth=0).encode(**bar, **color, tooltip=tips)
-    ]
+    bar = {"x": x, "x2": "end", "y": y, "y2": 0, "tooltip": tips}
     if runs.several:
-        steps = alt.Chart().encode(x=x, y=y)
-        area = steps.mark_area(interpolate="step-after", opacity=0.12, strokeWidth=0)
-        areas = [area.encode(y2=alt.Y2Datum(0), **color)] if len(runs.labels) <= FILLED else []
+        steps = {"x": x, "y": y}
+        area = {"interpolate": "step-after", "opacity": 0.12, "strokeWidth": 0}
         layers = [
-            *areas,
-            steps.mark_line(interpolate="step-after", strokeWidth=2).encode(
-                **looks(runs, "color", "strokeDash", legend=True)
+            *(
+                [draw.layer("area", area, **steps, y2=0, **color)]
+                * (len(runs.labels) <= draw.FILLED)
             ),
-            alt.Chart().mark_rect(opacity=0).encode(**bar, tooltip=tips),
+            draw.layer("line", draw.STEPS, **steps, **draw.looks(runs, *_LINES, legend=True)),
+            draw.layer("rect", {"opacity": 0}, **bar),
         ]
+    else:
+        layers = [draw.layer("rect", {"opacity": 0.75, "strokeWidth": 0}, **bar, **color)]
     return table, [*layers, _means(spread, runs, name, x)]
 
 
 def _ecdf(
     counts: pl.DataFrame, spread: pl.DataFrame, runs: Runs, name: str, ends: tuple[float, float]
 ) -> tuple[pl.DataFrame, list[Any]]:
-    alt = altair()
     whole = spread.select("run", "counted")
     cumulative = (
         counts.sort("run", "x")
@@ -173,20 +162,18 @@ def _ecdf(
         for at, share in zip(ends, (0.0, 1.0), strict=True)
     )
     table = pl.concat([first, cumulative, last]).sort("run", "x", "y")
-    x = axis("X", "x", name, scale={"domain": [*ends], "nice": False}, grid=True)
-    y = axis("Y", "y", "cumulative share of queries", format="%", scale={"domain": [0, 1]})
-    tips = tooltip(("x", name, ".4f"), ("y", "cumulative share", ".2%"), of=runs)
-    line = alt.Chart().mark_line(interpolate="step-after", strokeWidth=2)
+    x = draw.axis("X", "x", name, scale={"domain": [*ends], "nice": False}, grid=True)
+    y = draw.axis("Y", "y", "cumulative share of queries", format="%", scale={"domain": [0, 1]})
+    tips = draw.tooltip(("x", name, ".4f"), ("y", "cumulative share", ".2%"), of=runs)
     return table, [
-        line.encode(x=x, y=y, **looks(runs, "color", "strokeDash", legend=True)),
-        alt.Chart().mark_point(opacity=0, size=60).encode(x=x, y=y, tooltip=tips),
+        draw.layer("line", draw.STEPS, x=x, y=y, **draw.looks(runs, *_LINES, legend=True)),
+        draw.layer("point", draw.HOVER, x=x, y=y, tooltip=tips),
         _means(spread, runs, name, x),
     ]
 
 
 def _means(spread: pl.DataFrame, runs: Runs, name: str, x: Any) -> Any:
-    alt = altair()
     means = spread.select("run", "counted", x="mean").filter(pl.col("x").is_not_null())
-    tips = tooltip(("x", mean_title(name), ".4f"), ("counted", "queries", ",d"), of=runs)
-    rule = alt.Chart(means).mark_rule(strokeWidth=1.5)
-    return rule.encode(x=x, tooltip=tips, **looks(runs, "color", "strokeDash"))
+    tips = draw.tooltip(("x", draw.mean_title(name), ".4f"), ("counted", "queries", ",d"), of=runs)
+    look = draw.looks(runs, *_LINES)
+    return draw.layer("rule", {"strokeWidth": 1.5}, data=means, x=x, tooltip=tips, **look)

@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from polars_rank.errors import DataError, RankError, missing_extra
-from polars_rank.plot.runs import brightened, harmless
+from polars_rank.plot.runs import NEUTRAL, brightened, harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,6 +44,13 @@ _SPARSE = 5
 #: Maximum number of ticks of an axis of ranks, and the possible steps between them.
 _TICKS = 14
 _STEPS = [1, 5, *(number * 10**power for power in range(1, 10) for number in (1, 2, 5))]
+
+#: Style of points under the pointer, of a line that is a step function, and of a dashed rule.
+HOVER: Mapping[str, Any] = {"opacity": 0, "size": 60}
+STEPS: Mapping[str, Any] = {"interpolate": "step-after", "strokeWidth": 2}
+DASHED: Mapping[str, Any] = {"strokeDash": [4, 3], "color": NEUTRAL}
+#: Whether a row has an interval.
+HAS_INTERVAL = "isValid(datum.low) && isValid(datum.high)"
 
 #: Names of metrics as in titles.
 _TITLES = {"average_precision": "AP", "reciprocal_rank": "RR"}
@@ -111,8 +118,6 @@ def layered(
     subtitle_lines = [
         part for line in subtitle if line for part in _subtitle_lines(harmless(line), width)
     ]
-    for layer in layers:  # screen readers get the description, not thousands of points
-        layer.mark = {**layer.mark.to_dict(validate=False), "aria": False}
     heading = {
         "text": title, "subtitle": subtitle_lines, "anchor": "start", "frame": "group",
         "fontSize": 14, "fontWeight": 600, "subtitleFontSize": 11, "subtitlePadding": 4,
@@ -131,6 +136,31 @@ def layered(
         description=". ".join([title, *subtitle_lines]),
         resolve={"scale": own},
     )
+
+
+def layer(
+    mark: str, style: Mapping[str, Any], *, data: Any = None, where: str = "", **channels: Any
+) -> Any:
+    """Return marks of the rows of the chart, or of other data, where a condition is true.
+
+    The channels "x2" and "y2" are columns or numbers; "color" may be a color.
+    """
+    alt = altair()
+    chart = alt.Chart() if data is None else alt.Chart(data)
+    chart = chart.transform_filter(where) if where else chart
+    for name, value in channels.items():
+        if name in ("x2", "y2"):
+            kind = name.upper()
+            is_column = isinstance(value, str)
+            channels[name] = (
+                getattr(alt, kind)(field=value)
+                if is_column
+                else getattr(alt, f"{kind}Datum")(value)
+            )
+        elif name == "color" and isinstance(value, str):
+            channels[name] = alt.ColorValue(value)
+    # Screen readers get the description of the chart, not thousands of points.
+    return getattr(chart, f"mark_{mark}")(**style, aria=False).encode(**channels)
 
 
 def _subtitle_lines(line: str, width: float) -> list[str]:
@@ -238,32 +268,31 @@ def lines(table: pl.DataFrame, runs: Runs, x: Any, y: Any, tips: Sequence[Any]) 
 
     The columns are "run", "x", "y", "low" and "high".
     """
-    alt = altair()
     max_points = max(table.get_column("run").value_counts(name="points").get_column("points"))
     draws_points = max_points <= _FEW
     layers = []
     offset: dict[str, Any] = {}
     if table.get_column("low").is_not_null().any():
-        known = alt.Chart().transform_filter("isValid(datum.low) && isValid(datum.high)")
-        ends = {"x": x, "y": with_field(y, "low"), "y2": alt.Y2(field="high")}
+        ends = {"x": x, "y": with_field(y, "low"), "y2": "high", **looks(runs, "color")}
         if len(runs.labels) <= FILLED and max_points > 1:  # a band needs two points
-            band = known.mark_area(opacity=0.16, strokeWidth=0)
-            layers.append(band.encode(**ends, **looks(runs, "color")))
+            band = {"opacity": 0.16, "strokeWidth": 0}
+            layers.append(layer("area", band, where=HAS_INTERVAL, **ends))
         elif draws_points:
             # Side by side, the intervals of runs do not hide each other.
             place = f"indexof({json.dumps(runs.labels)}, datum.run) - {(len(runs.labels) - 1) / 2}"
             offset = {"xOffset": {"expr": f"{_GAP} * ({place})"}}
-            rule = known.mark_rule(opacity=0.5, strokeWidth=2, **offset)
-            layers.append(rule.encode(**ends, **looks(runs, "color")))
-    line = alt.Chart().mark_line(strokeWidth=2, strokeJoin="round", **offset)
-    points = alt.Chart().encode(x=x, y=y, tooltip=[*tips])
-    if draws_points:
-        points = points.mark_point(filled=True, opacity=1, size=34, **offset)
-        points = points.encode(**looks(runs, "color", "shape", legend=True))
-    else:
-        points = points.mark_point(opacity=0, size=60)
+            rule = {"opacity": 0.5, "strokeWidth": 2, **offset}
+            layers.append(layer("rule", rule, where=HAS_INTERVAL, **ends))
+    both = {"x": x, "y": y}
+    line = {"strokeWidth": 2, "strokeJoin": "round", **offset}
+    point = {"filled": True, "opacity": 1, "size": 34, **offset} if draws_points else HOVER
+    of_points = looks(runs, "color", "shape", legend=True) if draws_points else {}
     of_lines = looks(runs, "color", "strokeDash", legend=not draws_points)
-    return [*layers, line.encode(x=x, y=y, **of_lines), points]
+    return [
+        *layers,
+        layer("line", line, **both, **of_lines),
+        layer("point", point, **both, tooltip=[*tips], **of_points),
+    ]
 
 
 def cutoffs(title: str, ks: Iterable[int], **options: Any) -> Any:

@@ -9,21 +9,8 @@ import polars as pl
 from polars_rank._params import OWN, public, whole_number
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.frames.tables import collected, lazy, schema_of
-from polars_rank.plot.drawing import (
-    aggregate_title,
-    altair,
-    axis,
-    confidence_text,
-    counted,
-    layered,
-    looks,
-    mean_title,
-    non_empty,
-    tooltip,
-    with_field,
-)
+from polars_rank.plot import drawing as draw
 from polars_rank.plot.runs import (
-    NEUTRAL,
     groups,
     harmless_texts,
     label_of,
@@ -105,7 +92,7 @@ def intervals(
     DataError
         If there is nothing to draw.
     """
-    altair()
+    draw.altair()
     rows = lazy(table, "table")
     is_difference = "difference" in schema_of(rows)
     value = "difference" if is_difference else "mean"
@@ -113,20 +100,17 @@ def intervals(
     rows = result(rows, required, "pr.summarize or pr.compare", optional=_OPTIONAL)
     rows = rows_of_metrics(rows, metrics)
     columns: _Columns = [pl.col(value).alias("x"), "low", "high", *_OPTIONAL]
-    if is_difference:
-        data, runs, versus = _pairs(rows, run, columns, baseline, colors)
-    else:
-        (data, runs), versus = _means(rows, run, columns, baseline, colors), None
+    data, runs, versus = _labeled(rows, run, columns, baseline, colors, is_pair=is_difference)
     names = data.get_column("metric").unique().to_list()
     from_ = "" if versus is None else f" from {versus}"
     title = f"Differences{from_}" if is_difference else "Means"
     if len(names) == 1:
-        difference = f"Difference in {aggregate_title(names[0])}{from_}"
-        title = difference if is_difference else mean_title(names[0], capital=True)
+        difference = f"Difference in {draw.aggregate_title(names[0])}{from_}"
+        title = difference if is_difference else draw.mean_title(names[0], capital=True)
     return _forest(
         data, runs, zero=is_difference, of_x=value + from_,
-        title=f"{title}, with {confidence_text(data.get_column('confidence'))}s",
-        subtitle=[counted(data.get_column("queries")) + _without_interval(data)],
+        title=f"{title}, with {draw.confidence_text(data.get_column('confidence'))}s",
+        subtitle=[draw.counted(data.get_column("queries")) + _without_interval(data)],
     )  # fmt: skip
 
 
@@ -173,7 +157,7 @@ def slices(
     DataError
         If there is nothing to draw.
     """
-    altair()
+    draw.altair()
     whole_number("n", n)
     if n >= _MAX_ROWS:
         raise ArgumentError(f"`n` must be at most {_MAX_ROWS - 1}; found {n:,}")
@@ -184,7 +168,7 @@ def slices(
     name, rows = only_metric(rows, metric)
     drawn = pl.col("difference").alias("x")
     columns: _Columns = [drawn, "low", "high", "slice", "contribution", *_OPTIONAL]
-    data, runs, versus = _pairs(rows, run, columns, None, colors)
+    data, runs, versus = _labeled(rows, run, columns, None, colors, is_pair=True)
     is_slice = pl.col("slice").is_not_null()
     largest = (
         data.filter(is_slice)
@@ -198,17 +182,17 @@ def slices(
         is_slice, order, "label", descending=[False, True, False], nulls_last=True,
         maintain_order=True,
     )  # fmt: skip
-    parts = data.filter(is_slice)
-    level = confidence_text(data.get_column("confidence"))
+    queries = draw.counted(data.filter(is_slice).get_column("queries"))
+    level = draw.confidence_text(data.get_column("confidence"))
     omitted = f"{n} of {largest.height:,} slices, by absolute contribution"
     names = "all runs" if runs.several else runs.labels[0]
     of_runs = f": {names}" + (f" vs. {versus}" if versus is not None else "")
-    metric_name = aggregate_title(name)
+    metric_name = draw.aggregate_title(name)
     return _forest(
         data, runs, zero=True, of_x=f"difference in {metric_name}",
         title=f"Difference in {metric_name} by slice{of_runs if runs.named else ''}",
         subtitle=[
-            f"slices of {counted(parts.get_column('queries'))} · {level}s{_without_interval(data)}",
+            f"slices of {queries} · {level}s{_without_interval(data)}",
             omitted if largest.height > n else "",
         ],
     )  # fmt: skip
@@ -255,7 +239,7 @@ def bounds(
     DataError
         If there is nothing to draw.
     """
-    alt = altair()
+    draw.altair()
     rows = lazy(table, "table")
     schema = schema_of(rows)
     is_tie_band = "tied_documents" in schema
@@ -267,11 +251,11 @@ def bounds(
     )
     point = pl.col("expected") if is_tie_band else pl.lit(None, dtype=pl.Float64)
     columns: _Columns = ["low", "high", point.alias("x"), pl.col(share).alias("share")]
-    data, runs = _means(rows_of_metrics(rows, metrics), run, columns, baseline, colors)
-    x = axis("X", "low", "mean", grid=True, scale={"zero": False})
-    data = _with_offsets(data, runs)
-    y, height = _rows_axis(data, runs)
-    tips = tooltip(
+    rows = rows_of_metrics(rows, metrics)
+    data, runs, _ = _labeled(rows, run, columns, baseline, colors)
+    x = draw.axis("X", "low", "mean", grid=True, scale={"zero": False})
+    data, y, height = _rows(data, runs)
+    tips = draw.tooltip(
         *_row_fields(data),
         ("low", "low", ".4f"),
         ("x", "expected", ".4f"),
@@ -280,19 +264,16 @@ def bounds(
         of=runs,
         data=data,
     )
-    both = {"y": y, "tooltip": tips}
-    color = looks(runs, "color")
-    of_points = looks(runs, "color", "shape", legend=_within(data, runs))
-    bar = alt.Chart().mark_rule(strokeWidth=9, opacity=0.4, **_BELOW)
-    tick = alt.Chart().mark_tick(thickness=2, size=15, opacity=1, **_BELOW)
-    with_interval = alt.Chart().transform_filter("isValid(datum.x)")
+    both = {"y": y, "tooltip": tips, **draw.looks(runs, "color")}
+    of_points = draw.looks(runs, "color", "shape", legend=_within(data, runs))
+    bar, tick = {"strokeWidth": 9, "opacity": 0.4}, {"thickness": 2, "size": 15, "opacity": 1}
+    expected = {"filled": True, "size": 46, "opacity": 1, **_BELOW}
+    middle, high = draw.with_field(x, "x"), draw.with_field(x, "high")
     layers = [
-        bar.encode(x=x, x2=alt.X2(field="high"), **both, **color),
-        tick.encode(x=x, **both, **color),
-        tick.encode(x=with_field(x, "high"), **both, **color),
-        with_interval.mark_point(filled=True, size=46, opacity=1, **_BELOW).encode(
-            x=with_field(x, "x"), **both, **of_points
-        ),
+        draw.layer("rule", {**bar, **_BELOW}, x=x, x2="high", **both),
+        draw.layer("tick", {**tick, **_BELOW}, x=x, **both),
+        draw.layer("tick", {**tick, **_BELOW}, x=high, **both),
+        draw.layer("point", expected, where="isValid(datum.x)", x=middle, **{**both, **of_points}),
     ]
     title = (
         "Means over orders of tied documents" if is_tie_band else "Bounds for unjudged documents"
@@ -300,33 +281,32 @@ def bounds(
     note = "bar: lowest to highest mean over orders · point: mean over all orders"
     if not is_tie_band:
         note = "bar: lowest to highest mean over labels of unjudged documents"
-    return layered(data, layers, title=title, subtitle=[note], height=height)
+    return draw.layered(data, layers, title=title, subtitle=[note], height=height)
 
 
-def _means(
-    rows: pl.LazyFrame, run: str | None, columns: _Columns, baseline: Any,
-    colors: Colors | None,
-) -> tuple[pl.DataFrame, Runs]:  # fmt: skip
-    """Return the columns of means by run with the label of each row, and the runs."""
-    data, keys = _selected(rows, run, columns)
-    data, runs = labeled(data, baseline=baseline, colors=colors, needed=True)
-    return _with_labels(data, runs, keys), runs
-
-
-def _pairs(
-    rows: pl.LazyFrame, run: str | None, columns: _Columns, baseline: Any,
-    colors: Colors | None,
+def _labeled(
+    rows: pl.LazyFrame, run: str | None, columns: _Columns, baseline: Any, colors: Colors | None,
+    *, is_pair: bool = False,
 ) -> tuple[pl.DataFrame, Runs, str | None]:  # fmt: skip
-    """Return differences as `_means` does, and the name of the only baseline."""
-    data, keys = _selected(rows, run, [*columns, "baseline"])
-    baselines = data.get_column("baseline")
-    known = run_labels(baselines.unique()).to_list()
-    if baseline is not None and label_of(baseline) not in known:
-        raise DataError(
-            f"run {baseline!r} (`baseline`) not found in the column 'baseline'; available: {known}"
-        )
-    data, runs, versus = labeled_pairs(data.drop("baseline"), baselines, colors)
-    return _with_labels(data, runs, keys), runs, versus
+    """Return rows with their labels, the runs, and the only baseline of differences."""
+    versus = None
+    data, keys = _selected(rows, run, [*columns, *(["baseline"] if is_pair else [])])
+    if is_pair:
+        baselines = data.get_column("baseline")
+        known = run_labels(baselines.unique()).to_list()
+        if baseline is not None and label_of(baseline) not in known:
+            raise DataError(
+                f"run {baseline!r} (`baseline`) not found in the column 'baseline'; available: "
+                f"{known}"
+            )
+        data, runs, versus = labeled_pairs(data.drop("baseline"), baselines, colors)
+    else:
+        data, runs = labeled(data, baseline=baseline, colors=colors, needed=True)
+    # The label is the metric, if there are several, and the keys; or else the run.
+    one_metric = data.get_column("metric").n_unique() == 1
+    parts = ([] if one_metric and (keys or runs.named) else ["metric"]) + keys
+    label = pl.concat_str(parts or ["run"], separator=" · ")
+    return data.with_columns(label.alias("label")).drop(keys), runs, versus
 
 
 def _selected(
@@ -344,15 +324,7 @@ def _selected(
     names = [f"{_KEY}{place}" for place in range(len(keys))]
     labels = (key.alias(name) for key, name in zip(keys, names, strict=True))
     selected = collected(rows.select(*columns, "metric", *groups(of_runs), *labels))
-    return harmless_texts(non_empty(selected, selected.columns[0], "mean")), names
-
-
-def _with_labels(data: pl.DataFrame, runs: Runs, keys: Sequence[str]) -> pl.DataFrame:
-    """Return rows with labels: the metric, if there are several, and the keys; or else the run."""
-    one_metric = data.get_column("metric").n_unique() == 1
-    parts = ([] if one_metric and (keys or runs.named) else ["metric"]) + [*keys]
-    label = pl.concat_str(parts or ["run"], separator=" · ")
-    return data.with_columns(label.alias("label")).drop(keys)
+    return harmless_texts(draw.non_empty(selected, selected.columns[0], "mean")), names
 
 
 def _row_fields(data: pl.DataFrame) -> list[tuple[str, str]]:
@@ -371,36 +343,30 @@ def _forest(
     data: pl.DataFrame, runs: Runs, *, zero: bool, of_x: str, title: str, subtitle: Sequence[str]
 ) -> alt.LayerChart:  # fmt: skip
     """Return a chart with a row per label, and a point and an interval per run."""
-    alt = altair()
     value, form = ("difference", "+.4f") if zero else ("mean", ".4f")
-    tips = tooltip(
+    tips = draw.tooltip(
         *_row_fields(data), ("x", value, form), ("low", "low", form), ("high", "high", form),
         ("queries", "queries", ",d"),
         *([("contribution", "contribution", form)] if "contribution" in data.columns else []),
         ("p_value", "p-value", ".4~g"), ("verdict", "verdict"), of=runs, data=data,
     )  # fmt: skip
-    x = axis("X", "x", of_x, grid=True, scale={"zero": zero})
-    data = _with_offsets(data.drop("confidence"), runs)
-    y, height = _rows_axis(data, runs)
-    both = {"y": y, "tooltip": tips}
-    of_points = looks(runs, "color", "shape", legend=_within(data, runs))
-    has_interval = "isValid(datum.low) && isValid(datum.high)"
-    known, unknown = (
-        alt.Chart().transform_filter(each) for each in (has_interval, f"!({has_interval})")
-    )
-    line = known.mark_rule(strokeWidth=2, **_BELOW).encode(**both, **looks(runs, "color"))
-    hollow = {"filled": False, "size": 64, "opacity": 1, "strokeWidth": 1.5}
+    x = draw.axis("X", "x", of_x, grid=True, scale={"zero": zero})
+    data, y, height = _rows(data.drop("confidence"), runs)
+    both = {"y": y, "tooltip": tips, **draw.looks(runs, "color")}
+    shapes = draw.looks(runs, "color", "shape")
+    of_points = draw.looks(runs, "color", "shape", legend=_within(data, runs))
+    point = {"filled": True, "size": 64, "opacity": 1, **_BELOW}
+    hollow = {**point, "filled": False, "strokeWidth": 1.5}
+    line, low = {"strokeWidth": 2, **_BELOW}, draw.with_field(x, "low")
+    known = draw.HAS_INTERVAL
     layers = [
-        line.encode(x=with_field(x, "low"), x2=alt.X2(field="high")),
-        unknown.mark_point(**hollow, **_BELOW).encode(x=x, **both, **looks(runs, "color", "shape")),
-        known.mark_point(filled=True, size=64, opacity=1, **_BELOW).encode(
-            x=x, **both, **of_points
-        ),
+        draw.layer("rule", line, where=known, x=low, x2="high", **both),
+        draw.layer("point", hollow, where=f"!({known})", x=x, **{**both, **shapes}),
+        draw.layer("point", point, where=known, x=x, **{**both, **of_points}),
     ]
     if zero:
-        none = alt.Chart(pl.DataFrame({"x": [0.0]}))
-        layers.insert(0, none.mark_rule(strokeDash=[4, 3], color=NEUTRAL).encode(x=x))
-    return layered(data, layers, title=title, subtitle=subtitle, height=height)
+        layers.insert(0, draw.layer("rule", draw.DASHED, data=pl.DataFrame({"x": [0.0]}), x=x))
+    return draw.layered(data, layers, title=title, subtitle=subtitle, height=height)
 
 
 def _within(data: pl.DataFrame, runs: Runs) -> bool:
@@ -408,24 +374,17 @@ def _within(data: pl.DataFrame, runs: Runs) -> bool:
     return runs.several and not data.get_column("label").equals(data.get_column("run"))
 
 
-def _with_offsets(data: pl.DataFrame, runs: Runs) -> pl.DataFrame:
-    """Return the table with the offset of each run from the middle of its row, in pixels."""
-    middle = (len(runs.labels) - 1) / 2
-    below = {
-        run: _STEP * (place - middle) if _within(data, runs) else 0.0
-        for place, run in enumerate(runs.labels)
-    }
-    return data.with_columns(place=pl.col("run").replace_strict(below, return_dtype=pl.Float64))
-
-
-def _rows_axis(data: pl.DataFrame, runs: Runs) -> tuple[Any, float]:
-    """Return the axis of rows and its height."""
+def _rows(data: pl.DataFrame, runs: Runs) -> tuple[pl.DataFrame, Any, float]:
+    """Return the table with the offset of each run in its row, the axis of rows, and its height."""
     labels = data.get_column("label").unique(maintain_order=True).to_list()
     if len(labels) > _MAX_ROWS:
         raise ArgumentError(
             f"the chart would have {len(labels):,} rows, more than {_MAX_ROWS}; filter the table "
             "or select `metrics`"
         )
-    look: dict[str, Any] = {"grid": False, "sort": labels, "labelPadding": 8}
-    each = _STEP * len(runs.labels) + 14 if _within(data, runs) else 26
-    return axis("Y", "label", None, type="nominal", **look), max(56, each * len(labels))
+    step, height = (_STEP, _STEP * len(runs.labels) + 14) if _within(data, runs) else (0, 26)
+    middle = (len(runs.labels) - 1) / 2
+    below = {run: step * (place - middle) for place, run in enumerate(runs.labels)}
+    place = pl.col("run").replace_strict(below, return_dtype=pl.Float64)
+    y = draw.axis("Y", "label", None, type="nominal", grid=False, sort=labels, labelPadding=8)
+    return data.with_columns(place=place), y, max(56, height * len(labels))

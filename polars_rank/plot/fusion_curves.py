@@ -13,19 +13,8 @@ from polars_rank._params import public
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.fusion.parameters import read_fusion
-from polars_rank.plot.drawing import (
-    HEIGHT,
-    altair,
-    axis,
-    counted,
-    layered,
-    means,
-    metric_title,
-    non_empty,
-    tooltip,
-    with_field,
-)
-from polars_rank.plot.runs import NEUTRAL, harmless
+from polars_rank.plot import drawing as draw
+from polars_rank.plot.runs import NEUTRAL, PALETTE, harmless, labeled
 from polars_rank.plot.statistics_tables import result
 
 if TYPE_CHECKING:
@@ -37,7 +26,6 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("candidate", "metric", "mean", "low", "high", "queries", "method")
 _OF_TUNING = ("procedure", "metric", "mean", "difference", "method")
-_COLOR = "#0072B2"
 #: Maximum number of candidates of a dot plot, and the pixels of each.
 _MAX_ROWS, _STEP = 40, 16
 
@@ -80,33 +68,40 @@ def fusion(curve: Any, tuning: Any = None) -> alt.LayerChart:
     DataError
         If there is nothing to draw.
     """
-    altair()
+    draw.altair()
     rows = _rows(curve, "curve", "candidate", _COLUMNS, "pr.tune_fusion(curve=True)")
     metric = rows.get_column("metric")[0] if rows.height else None
-    rows = non_empty(rows.rename({"mean": "y"}).drop_nulls("y"), "y", "candidates")
+    rows = draw.non_empty(rows.rename({"mean": "y"}).drop_nulls("y"), "y", "candidates")
     levels = _levels(tuning, metric)
     methods = [read_fusion(text) for text in rows.get_column("method")]
     labels = [harmless(label) for label in _labels(methods)]
     weights = _weights_of_two(methods)
-    data = rows.drop("metric", "method").with_columns(label=pl.Series(labels))
-    notes = [f"{counted(data.get_column('queries'))}, none held out"]
+    data, runs = labeled(rows.drop("metric", "method").with_columns(label=pl.Series(labels)))
+    notes = [f"{draw.counted(data.get_column('queries'))}, none held out"]
+    tips = draw.tooltip(
+        ("label", "candidate"), ("y", "mean", ".4f"), ("low", "low", ".4f"),
+        ("high", "high", ".4f"), ("queries", "queries", ",d"),
+    )  # fmt: skip
     if weights is None:
         omitted = data.height - _MAX_ROWS
         data = data.sort("y", descending=True, maintain_order=True).head(_MAX_ROWS)
         notes += [f"{_MAX_ROWS} of {data.height + omitted:,} candidates"] if omitted > 0 else []
-        layers, height = _dots(data, metric, levels), _STEP * data.height
         notes.append("lines: confidence intervals")
+        x = _scale(data, metric, levels, "X")
+        layers, height = [*_rules(levels, x, "X"), *_dots(data, x, tips)], _STEP * data.height
     else:
         data = data.with_columns(x=pl.Series(weights, dtype=pl.Float64)).sort("x")
         run = [*(methods[0].weights or ())][-1]
-        layers, height = _line(data, metric, run, levels), HEIGHT
         notes.append("band: confidence intervals")
+        x = draw.axis("X", "x", f"weight of {run}", format="~g", scale={"domain": [0, 1]})
+        y = _scale(data, metric, levels, "Y")
+        layers = [*_rules(levels, y, "Y"), *draw.lines(data, runs, x, y, tips)]
+        height = draw.HEIGHT
     lines = (f"{each.style}: {each.text}, {each.mean:.4f}" for each in levels)
     what = "candidate" if weights is None else "weights"
-    return layered(
-        data, layers, title=f"{metric_title(str(metric))} by {what} of a fusion", height=height,
-        subtitle=[" · ".join(notes), " · ".join(lines)],
-    )  # fmt: skip
+    title = f"{draw.metric_title(str(metric))} by {what} of a fusion"
+    subtitle = [" · ".join(notes), " · ".join(lines)]
+    return draw.layered(data, layers, title=title, height=height, subtitle=subtitle)
 
 
 class _Level(NamedTuple):
@@ -177,57 +172,31 @@ def _labels(methods: Sequence[Fusion]) -> list[str]:
     ]
 
 
-def _tips() -> list[Any]:
-    return tooltip(
-        ("label", "candidate"), ("y", "mean", ".4f"), ("low", "low", ".4f"),
-        ("high", "high", ".4f"), ("queries", "queries", ",d"),
-    )  # fmt: skip
-
-
 def _scale(data: pl.DataFrame, metric: str | None, levels: Sequence[_Level], kind: str) -> Any:
     """Return the axis of means, which has room for the lines."""
     means_of_lines = pl.DataFrame({"y": [each.mean for each in levels]}, {"y": pl.Float64})
     table = pl.concat([data.select("low", "y", "high"), means_of_lines], how="diagonal")
-    return means(str(metric), table, kind=kind)
+    return draw.means(str(metric), table, kind=kind)
 
 
 def _rules(levels: Sequence[_Level], channel: Any, kind: str) -> list[Any]:
-    alt = altair()
+    tips = draw.tooltip(("name", "line"), ("y", "mean", ".4f"))
     return [
-        alt.Chart(pl.DataFrame({"y": [each.mean], "name": [each.text]}))
-        .mark_rule(strokeDash=[*each.dash], strokeWidth=2, color=NEUTRAL)
-        .encode(**{kind.lower(): channel}, tooltip=tooltip(("name", "line"), ("y", "mean", ".4f")))
+        draw.layer(
+            "rule", {"strokeDash": [*each.dash], "strokeWidth": 2, "color": NEUTRAL},
+            data=pl.DataFrame({"y": [each.mean], "name": [each.text]}),
+            **{kind.lower(): channel}, tooltip=tips,
+        )
         for each in levels
-    ]
+    ]  # fmt: skip
 
 
-def _line(data: pl.DataFrame, metric: str | None, run: str, levels: Sequence[_Level]) -> list[Any]:
-    alt = altair()
-    x = axis("X", "x", f"weight of {run}", format="~g", scale={"domain": [0, 1]})
-    y = _scale(data, metric, levels, "Y")
-    base = alt.Chart().encode(x=x)
-    known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
-    return [
-        known.mark_area(opacity=0.16, strokeWidth=0, color=_COLOR).encode(
-            y=with_field(y, "low"), y2=alt.Y2(field="high")
-        ),
-        *_rules(levels, y, "Y"),
-        base.mark_line(strokeWidth=2, color=_COLOR).encode(y=y),
-        base.mark_point(filled=True, opacity=1, size=34, color=_COLOR).encode(y=y, tooltip=_tips()),
-    ]
-
-
-def _dots(data: pl.DataFrame, metric: str | None, levels: Sequence[_Level]) -> list[Any]:
-    alt = altair()
-    x = _scale(data, metric, levels, "X")
+def _dots(data: pl.DataFrame, x: Any, tips: list[Any]) -> list[Any]:
     order = data.get_column("label").unique(maintain_order=True).to_list()
-    y = axis("Y", "label", None, type="nominal", sort=order, labelOverlap=False)
-    base = alt.Chart().encode(y=y)
-    known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
+    y = draw.axis("Y", "label", None, type="nominal", sort=order, labelOverlap=False)
+    low, rule = draw.with_field(x, "low"), {"strokeWidth": 2, "opacity": 0.6, "color": PALETTE[0]}
+    point = {"filled": True, "opacity": 1, "size": 50, "color": PALETTE[0]}
     return [
-        *_rules(levels, x, "X"),
-        known.mark_rule(strokeWidth=2, opacity=0.6, color=_COLOR).encode(
-            x=with_field(x, "low"), x2=alt.X2(field="high")
-        ),
-        base.mark_point(filled=True, opacity=1, size=50, color=_COLOR).encode(x=x, tooltip=_tips()),
+        draw.layer("rule", rule, where=draw.HAS_INTERVAL, x=low, x2="high", y=y),
+        draw.layer("point", point, x=x, y=y, tooltip=tips),
     ]

@@ -11,19 +11,7 @@ from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.metrics.names import direction_note, direction_of
-from polars_rank.plot.drawing import (
-    aggregate_title,
-    altair,
-    axis,
-    confidence_text,
-    counted,
-    cutoffs,
-    layered,
-    mean_title,
-    non_empty,
-    tooltip,
-    with_field,
-)
+from polars_rank.plot import drawing as draw
 from polars_rank.plot.runs import (
     NEUTRAL,
     PALETTE,
@@ -90,7 +78,7 @@ def leaderboard(
     DataError
         If there is nothing to draw, such as ranks of few tasks.
     """
-    alt = altair()
+    draw.altair()
     one_of("kind", kind, get_args(Kind))
     rows = lazy(table, "table")
     schema = schema_of(rows)
@@ -101,7 +89,7 @@ def leaderboard(
         drawn = {"x": "rank", "low": "rank_low", "high": "rank_high"}
     names = str(Columns.find(schema, {"run": run}, optional=()).run)
     data = collected(rows.select(pl.col(names).alias("run"), *_COLUMNS, *_OPTIONAL))
-    data = harmless_texts(non_empty(data, drawn["low" if kind == "ranks" else "x"], kind))
+    data = harmless_texts(draw.non_empty(data, drawn["low" if kind == "ranks" else "x"], kind))
     if data.height > _MAX_RUNS:
         raise ArgumentError(
             f"the chart would have {data.height:,} rows, more than {_MAX_RUNS}; filter the table"
@@ -110,41 +98,41 @@ def leaderboard(
         run_labels(data.get_column("run")).alias("run"),
         pl.col("best").fill_null(value=False),
     )
-    x = axis("X", "mean", "mean", grid=True, scale={"zero": False})
+    x = draw.axis("X", "mean", "mean", grid=True, scale={"zero": False})
     if kind == "ranks":
-        x = with_field(cutoffs("rank", range(1, data.height + 1), grid=True), "rank")
+        x = draw.with_field(draw.cutoffs("rank", range(1, data.height + 1), grid=True), "rank")
     order = data.get_column("run").to_list()
     bands = {"type": "band", "paddingInner": 0, "paddingOuter": 0}
-    y = axis("Y", "run", None, type="nominal", grid=False, sort=order, labelPadding=8, scale=bands)
-    tips = tooltip(
+    y = draw.axis(
+        "Y", "run", None, type="nominal", grid=False, sort=order, labelPadding=8, scale=bands
+    )
+    tips = draw.tooltip(
         ("run", "run"), ("mean", "mean", ".4f"), ("low", "low", ".4f"), ("high", "high", ".4f"),
         ("rank", "rank", ",d"), ("rank_low", "best rank", ",d"),
         ("rank_high", "worst rank", ",d"), ("queries", "queries", ",d"), data=data,
     )  # fmt: skip
     both = {"y": y, "tooltip": tips}
-    color = alt.ColorValue(NEUTRAL, condition={"test": "datum.best", "value": PALETTE[0]})
-    best = alt.Chart().transform_filter("datum.best")
-    known = alt.Chart().transform_filter("isValid(datum.low) && isValid(datum.high)")
+    both["color"] = draw.altair().ColorValue(
+        NEUTRAL, condition={"test": "datum.best", "value": PALETTE[0]}
+    )
+    shade = {"x": 0, "x2": "width", "color": PALETTE[0], "opacity": 0.1}
+    ends = {"x": draw.with_field(x, drawn["low"]), "x2": drawn["high"]}
     layers = [
-        best.mark_rect(x=0, x2="width", color=PALETTE[0], opacity=0.1).encode(y=y),
-        known.mark_rule(strokeWidth=2).encode(
-            x=with_field(x, drawn["low"]), x2=alt.X2(field=drawn["high"]), color=color, **both
-        ),
-        alt.Chart()
-        .mark_point(filled=True, size=64, opacity=1)
-        .encode(x=x, color=color, **both),
-    ]  # fmt: skip
-    level = confidence_text(data.get_column("confidence"))
+        draw.layer("rect", shade, where="datum.best", y=y),
+        draw.layer("rule", {"strokeWidth": 2}, where=draw.HAS_INTERVAL, **ends, **both),
+        draw.layer("point", {"filled": True, "size": 64, "opacity": 1}, x=x, **both),
+    ]
+    level = draw.confidence_text(data.get_column("confidence"))
     direction = _direction(name, data)
-    title = f"{mean_title(name, capital=True)}{direction}, with {level}s"
+    title = f"{draw.mean_title(name, capital=True)}{direction}, with {level}s"
     if kind == "ranks":
-        title = f"Ranks by {aggregate_title(name)}{direction}, with simultaneous {level}s"
-    notes = [counted(data.get_column("queries"))]
+        title = f"Ranks by {draw.aggregate_title(name)}{direction}, with simultaneous {level}s"
+    notes = [draw.counted(data.get_column("queries"))]
     if data.get_column("best").any():
         notes.append("shaded: no run is significantly better")
     subtitle = [" · ".join(filter(None, notes))]
     height = max(56, _STEP * data.height)
-    return layered(data, layers, title=title, subtitle=subtitle, height=height)
+    return draw.layered(data, layers, title=title, subtitle=subtitle, height=height)
 
 
 def _direction(name: str, data: pl.DataFrame) -> str:

@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, public
-from polars_rank.plot.drawing import (
-    ROWS,
-    altair,
-    axis,
-    counted,
-    layered,
-    looks,
-    metric_title,
-    tooltip,
-    undefined_note,
-    with_field,
-)
+from polars_rank.plot import drawing as draw
 from polars_rank.plot.runs import NEUTRAL, Runs, groups, label_of, labeled
 from polars_rank.plot.values import DIFFERENCE, TINY, Values
 
@@ -80,9 +69,9 @@ def differences(
     DataError
         If there is nothing to draw.
     """
-    alt = altair()
+    draw.altair()
     data = Values.of(values, metric, run, query)
-    name = metric_title(data.metric.name)
+    name = draw.metric_title(data.metric.name)
     data.check_baseline(baseline)
     pairs = data.pairs(baseline)
     spread, runs = labeled(data.statistics_of(pairs), colors=colors)
@@ -91,22 +80,22 @@ def differences(
         bars = _queries(pairs, data)
     else:
         highest = max(map(abs, [*spread.get_column("low"), *spread.get_column("high")]))
-        bars = _cells(pairs, data, highest, (ROWS // 2) // len(runs.labels))
+        bars = _cells(pairs, data, highest, (draw.ROWS // 2) // len(runs.labels))
     bars = _bar_positions(labeled(bars)[0])
-    x = axis(
+    x = draw.axis(
         "X", "start", "queries, sorted by difference", format=",d", scale={"nice": False},
         tickMinStep=1,
     )  # fmt: skip
     signed = "datum.value ? format(datum.value, '+.2~f') : '0'"
-    y = axis("Y", "y", f"difference in {name}", labelExpr=signed)
-    tips = tooltip(
+    y = draw.axis("Y", "y", f"difference in {name}", labelExpr=signed)
+    tips = draw.tooltip(
         ("query", "query") if single else ("number", "queries", ",d"),
         ("y", "difference", "+.4f"),
         of=runs,
     )
-    zero = alt.Chart(pl.DataFrame({"y": [0.0]})).mark_rule(color=NEUTRAL).encode(y=y)
+    zero = draw.layer("rule", {"color": NEUTRAL}, data=pl.DataFrame({"y": [0.0]}), y=y)
     others = "all runs" if runs.several else runs.labels[0]
-    return layered(
+    return draw.layered(
         bars,
         [*_layers(runs, x, y, tips, data.colors_of_change), zero],
         title=f"{name}{data.direction}: {others} vs. {label_of(baseline)}, per query",
@@ -148,24 +137,22 @@ def _bar_positions(bars: pl.DataFrame) -> pl.DataFrame:
 
 def _layers(runs: Runs, x: Any, y: Any, tips: list[Any], colors: tuple[str, str]) -> list[Any]:
     """Return a line per run, or areas of the higher and the lower queries of one run."""
-    alt = altair()
     if runs.several:
-        line = alt.Chart().mark_line(interpolate="step-after", strokeWidth=2)
-        points = alt.Chart().mark_point(opacity=0, size=60)
+        look = draw.looks(runs, "color", "strokeDash", legend=True)
         return [
-            line.encode(x=x, y=y, **looks(runs, "color", "strokeDash", legend=True)),
-            points.encode(x=x, y=y, tooltip=tips),
+            draw.layer("line", draw.STEPS, x=x, y=y, **look),
+            draw.layer("point", draw.HOVER, x=x, y=y, tooltip=tips),
         ]
-    area = alt.Chart().mark_area(interpolate="step-after", opacity=0.85, strokeWidth=0)
+    area = {"interpolate": "step-after", "opacity": 0.85, "strokeWidth": 0}
+    part = draw.with_field(y, "part")
     parts = [
-        area.transform_calculate(part=f"{end}(datum.y, 0)").encode(
-            x=x, y=with_field(y, "part"), y2=alt.Y2Datum(0), color=alt.ColorValue(color)
+        draw.layer("area", area, x=x, y=part, y2=0, color=color).transform_calculate(
+            part=f"{end}(datum.y, 0)"
         )
         for end, color in zip(("max", "min"), colors, strict=True)
     ]
-    under_the_pointer = alt.Chart().mark_rect(opacity=0)
-    bar = {"x": x, "x2": alt.X2(field="end"), "y": y, "y2": alt.Y2Datum(0)}
-    return [*parts, under_the_pointer.encode(**bar, tooltip=tips)]
+    under_the_pointer = draw.layer("rect", {"opacity": 0}, x=x, x2="end", y=y, y2=0, tooltip=tips)
+    return [*parts, under_the_pointer]
 
 
 def _counts(spread: pl.DataFrame) -> list[str]:
@@ -178,5 +165,5 @@ def _counts(spread: pl.DataFrame) -> list[str]:
     ]
     few = 4
     other_runs = [f"and {len(subtitle) - few} more runs"] if len(subtitle) > few else []
-    undefined = undefined_note(max(spread.get_column("undefined")))
-    return [*subtitle[:few], *other_runs, counted(spread.get_column("queries")) + undefined]
+    undefined = draw.undefined_note(max(spread.get_column("undefined")))
+    return [*subtitle[:few], *other_runs, draw.counted(spread.get_column("queries")) + undefined]

@@ -10,18 +10,8 @@ from polars_rank._params import positive, public
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.frames.tables import lazy, schema_of
-from polars_rank.plot.drawing import (
-    FILLED,
-    altair,
-    axis,
-    confidence_text,
-    layered,
-    lines,
-    looks,
-    metric_title,
-    tooltip,
-)
-from polars_rank.plot.runs import NEUTRAL, groups, labeled_pairs
+from polars_rank.plot import drawing as draw
+from polars_rank.plot.runs import groups, labeled_pairs
 from polars_rank.plot.statistics_tables import name_of
 from polars_rank.stats._arrays import numpy
 from polars_rank.stats.designs import Design
@@ -106,7 +96,7 @@ def power(
     MissingExtraError
         scipy is not installed (extra "stats").
     """
-    altair()
+    draw.altair()
     design = Design.of(power, confidence)
     if difference is not None:
         positive("difference", difference)
@@ -141,14 +131,16 @@ def power(
     )  # fmt: skip
     data = data.sort("run", "x")
     size = "the observed difference" if difference is None else f"a difference of {difference:g}"
-    return layered(
+    return draw.layered(
         data,
         _layers(data, runs, power),
-        title=f"Power to detect {size} in {metric_title(names[0])}"
+        title=f"Power to detect {size} in {draw.metric_title(names[0])}"
         + ("" if versus is None else f" from {versus}"),
         subtitle=[
             f"points: the queries of the table · dashed line: power of {100 * power:g}%",
-            f"bands: {confidence_text([confidence])}s" if len(runs.labels) <= FILLED else "",
+            f"bands: {draw.confidence_text([confidence])}s"
+            if len(runs.labels) <= draw.FILLED
+            else "",
         ],
     )
 
@@ -174,17 +166,16 @@ def _points(plan: Power) -> pl.DataFrame:
 
 
 def _layers(data: pl.DataFrame, runs: Runs, power: float) -> list[Any]:
-    alt = altair()
-    x = axis("X", "x", "queries", format=",d", scale={"type": "log", "nice": False})
-    y = axis("Y", "y", "power", format="%", scale={"domain": [0, 1]})
-    tips = tooltip(
+    x = draw.axis("X", "x", "queries", format=",d", scale={"type": "log", "nice": False})
+    y = draw.axis("Y", "y", "power", format="%", scale={"domain": [0, 1]})
+    tips = draw.tooltip(
         ("x", "queries", ",d"), ("y", "power", ".1%"), ("low", "low", ".1%"),
         ("high", "high", ".1%"), of=runs,
     )  # fmt: skip
-    level = alt.Chart(pl.DataFrame({"y": [power]})).mark_rule(strokeDash=[4, 3], color=NEUTRAL)
-    own = alt.Chart().transform_filter("datum.own").mark_point(filled=True, size=70, opacity=1)
+    own = {"filled": True, "size": 70, "opacity": 1}
+    at = {"x": x, "y": y, "tooltip": tips}
     return [
-        level.encode(y=y),
-        *lines(data, runs, x, y, tips),
-        own.encode(x=x, y=y, tooltip=tips, **looks(runs, "color")),
+        draw.layer("rule", draw.DASHED, data=pl.DataFrame({"y": [power]}), y=y),
+        *draw.lines(data, runs, x, y, tips),
+        draw.layer("point", own, where="datum.own", **at, **draw.looks(runs, "color")),
     ]

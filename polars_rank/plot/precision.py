@@ -12,16 +12,7 @@ from polars_rank.conventions import lowest_relevant
 from polars_rank.errors import DataError
 from polars_rank.evaluation import curves
 from polars_rank.frames.tables import collected, lazy, schema_of
-from polars_rank.plot.drawing import (
-    ROWS,
-    altair,
-    axis,
-    counted,
-    layered,
-    looks,
-    tooltip,
-    with_field,
-)
+from polars_rank.plot import drawing as draw
 from polars_rank.plot.runs import NEUTRAL, grouped, groups, labeled
 from polars_rank.plot.thinning import thinned
 
@@ -104,7 +95,7 @@ def pr_curve(
     Jugel, Jerzak, Hackenbroich & Markl, M4: a visualization-oriented time series data aggregation,
     2014.
     """
-    altair()
+    draw.altair()
     log = lazy(frame)
     schema = schema_of(log)
     roles = {"run": run, "by": by}
@@ -123,11 +114,11 @@ def pr_curve(
     if not table.height:
         raise DataError("nothing to draw: no document is relevant; use a lower `rel`")
     table, runs = labeled(table, baseline=baseline, colors=colors, needed=True)
-    if table.height > ROWS // 2:
-        steps = max(1, ROWS // (2 * _KEPT * len(runs.labels)))
+    if table.height > draw.ROWS // 2:
+        steps = max(1, draw.ROWS // (2 * _KEPT * len(runs.labels)))
         table = collected(_few_points(table.lazy(), steps, ["run"]), few=True)
     table = table.sort("run", "found")
-    documents = counted(
+    documents = draw.counted(
         table.group_by("run").agg(pl.col("found").max())["found"], "documents retrieved"
     )
     area = dict(table.group_by("run").agg(pl.col("auc").first()).iter_rows())
@@ -137,7 +128,7 @@ def pr_curve(
         table = table.with_columns(pl.col("run").replace(renamed))
     else:
         documents = f"area {next(iter(area.values())):.3f} · {documents}"
-    return layered(
+    return draw.layered(
         _from_the_left(table),
         _layers(table, runs),
         title="Precision and recall by score threshold",
@@ -191,36 +182,33 @@ def _from_the_left(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _layers(table: pl.DataFrame, runs: Runs) -> list[Any]:
-    alt = altair()
     best = table.filter(pl.col("f1") == pl.col("best_f1"))
     best = best.unique("run", keep="first", maintain_order=True)
     random_order = table.select("run", "no_skill").unique("run").sort("run")
     same_line = random_order.get_column("no_skill").n_unique() == 1
-    color = looks(runs, "color")
-    x = axis("X", "recall", "recall", scale={"domain": [0, 1]}, grid=True)
-    y = axis("Y", "precision", "precision", scale={"domain": [0, 1]})
-    no_skill = tooltip(("no_skill", "random order", ".4f"), of=None if same_line else runs)
-    tips = tooltip(
+    color = draw.looks(runs, "color")
+    x = draw.axis("X", "recall", "recall", scale={"domain": [0, 1]}, grid=True)
+    y = draw.axis("Y", "precision", "precision", scale={"domain": [0, 1]})
+    no_skill = draw.tooltip(("no_skill", "random order", ".4f"), of=None if same_line else runs)
+    tips = draw.tooltip(
         ("threshold", "score of at least", ".4~g"), ("found", "retrieved", ",d"),
         ("precision", "precision", ".4f"), ("recall", "recall", ".4f"), ("f1", "F1", ".4f"),
         of=runs,
     )  # fmt: skip
-    line = alt.Chart().mark_line(strokeWidth=2, strokeJoin="round")
-    order = alt.Order(field="found", type="quantitative")
     mark = {"filled": True, "size": 90, "stroke": "white", "strokeWidth": 1, "opacity": 1}
+    order = draw.altair().Order(field="found", type="quantitative")
+    lines = {"x": x, "y": y, "order": order, **draw.looks(runs, "color", "strokeDash")}
+    points = {"x": x, "y": y, "tooltip": tips}
     return [
-        alt.Chart(random_order.head(1) if same_line else random_order)
-        .mark_rule(strokeDash=[4, 3], strokeWidth=1.5)
-        .encode(
-            y=with_field(y, "no_skill"),
-            tooltip=no_skill,
-            **({"color": alt.ColorValue(NEUTRAL)} if same_line else color),
+        draw.layer(
+            "rule", {"strokeDash": [4, 3], "strokeWidth": 1.5},
+            data=random_order.head(1) if same_line else random_order,
+            y=draw.with_field(y, "no_skill"), tooltip=no_skill,
+            **({"color": NEUTRAL} if same_line else color),
         ),
-        line.encode(x=x, y=y, order=order, **looks(runs, "color", "strokeDash")),
-        alt.Chart()
-        .mark_point(filled=True, size=60, opacity=0)
-        .encode(x=x, y=y, tooltip=tips, **color),
-        alt.Chart(best)
-        .mark_point(**mark)
-        .encode(x=x, y=y, tooltip=tips, **looks(runs, "color", "shape", legend=True)),
-    ]
+        draw.layer("line", {"strokeWidth": 2, "strokeJoin": "round"}, **lines),
+        draw.layer("point", {"filled": True, "size": 60, "opacity": 0}, **points, **color),
+        draw.layer(
+            "point", mark, data=best, **points, **draw.looks(runs, "color", "shape", legend=True)
+        ),
+    ]  # fmt: skip

@@ -10,20 +10,7 @@ import polars as pl
 from polars_rank._params import public
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
-from polars_rank.plot.drawing import (
-    ROWS,
-    altair,
-    axis,
-    confidence_text,
-    counted,
-    escaped,
-    layered,
-    lines,
-    mean_title,
-    means,
-    non_empty,
-    tooltip,
-)
+from polars_rank.plot import drawing as draw
 from polars_rank.plot.runs import groups, harmless_texts, labeled, run_columns
 from polars_rank.plot.statistics_tables import (
     column_of,
@@ -96,7 +83,7 @@ def over_time(
     DataError
         If there is nothing to draw.
     """
-    altair()
+    draw.altair()
     rows = lazy(table, "table")
     schema = schema_of(rows)
     columns = run_columns(schema, run, time=time)
@@ -117,10 +104,13 @@ def over_time(
             **ends,
         )
     )  # fmt: skip
-    level = confidence_text(selected.get_column("confidence"))
+    level = draw.confidence_text(selected.get_column("confidence"))
     data = selected.filter(pl.col("x").is_not_null()).drop("confidence")
     data, runs = labeled(
-        harmless_texts(non_empty(data, "y", name)), baseline=baseline, colors=colors, needed=True
+        harmless_texts(draw.non_empty(data, "y", name)),
+        baseline=baseline,
+        colors=colors,
+        needed=True,
     )
     if data.select(pl.struct("x", "run").is_duplicated().any()).item():
         raise ArgumentError(
@@ -132,20 +122,20 @@ def over_time(
     has_bounds = data.get_column("low").is_not_null().any()
     tips = [
         _moment(kind, time),
-        *tooltip(
-            ("y", mean_title(name), ".4f"), ("low", "low", ".4f"), ("high", "high", ".4f"),
+        *draw.tooltip(
+            ("y", draw.mean_title(name), ".4f"), ("low", "low", ".4f"), ("high", "high", ".4f"),
             ("queries", "queries", ",d"), of=runs, data=data,
         ),
     ]  # fmt: skip
-    x = axis("X", "x", time, type=kind, **_ticks(data, kind))
-    y = means(mean_title(name), data)
-    note = f"{counted(data.get_column('queries'))} per point"
+    x = draw.axis("X", "x", time, type=kind, **_ticks(data, kind))
+    y = draw.means(draw.mean_title(name), data)
+    note = f"{draw.counted(data.get_column('queries'))} per point"
     without = selected.height - selected.get_column("x").count()
-    omitted = f"{counted([without], 'rows')} with null {time} omitted" if without else ""
-    return layered(
+    omitted = f"{draw.counted([without], 'rows')} with null {time} omitted" if without else ""
+    return draw.layered(
         data,
-        lines(data, runs, x, y, tips),
-        title=f"{mean_title(name, capital=True)} over time",
+        draw.lines(data, runs, x, y, tips),
+        title=f"{draw.mean_title(name, capital=True)} over time",
         subtitle=[note + (f" · {level}" if has_bounds else ""), omitted],
         width=560,
     )
@@ -168,16 +158,16 @@ def _with_times(data: pl.DataFrame) -> tuple[pl.DataFrame, str]:
 
 
 def _thinned(data: pl.DataFrame, runs: Runs, kind: str) -> pl.DataFrame:
-    if data.height <= ROWS:
+    if data.height <= draw.ROWS:
         return data
     if kind == "ordinal":
         raise ArgumentError(
-            f"the chart would have {data.height:,} points, more than {ROWS:,}; convert the time "
-            "column to dates, e.g. with .str.to_date()"
+            f"the chart would have {data.height:,} points, more than {draw.ROWS:,}; convert the "
+            "time column to dates, e.g. with .str.to_date()"
         )
     x = pl.col("x").to_physical().cast(pl.Float64)
     place = (x - x.min()) / (x.max() - x.min())
-    steps = max(1, ROWS // (_KEPT * len(runs.labels)))
+    steps = max(1, draw.ROWS // (_KEPT * len(runs.labels)))
     marked = data.lazy().with_columns(place=place)
     few = thinned(marked, ["run"], pl.col("place"), order="x", ys=["y"], steps=steps)
     return collected(few.drop("place"), few=True)
@@ -199,6 +189,6 @@ def _ticks(data: pl.DataFrame, kind: str) -> dict[str, Any]:
 
 
 def _moment(kind: str, title: str) -> Any:
-    alt = altair()
+    alt = draw.altair()
     has_bounds = {"format": "%Y-%m-%d %H:%M"} if kind == "temporal" else {}
-    return alt.Tooltip(field="x", type=kind, title=escaped(title), **has_bounds)
+    return alt.Tooltip(field="x", type=kind, title=draw.escaped(title), **has_bounds)

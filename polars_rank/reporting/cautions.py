@@ -1,4 +1,4 @@
-"""Sentences about properties of the log that affect the means and the headline."""
+"""Sentences about what affects the means and the headline, or contradicts the headline."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ import polars as pl
 
 from polars_rank.errors import number_of
 from polars_rank.frames.tables import collected
+from polars_rank.metrics.names import output_name
 from polars_rank.reporting.estimates import DEFINED
-from polars_rank.reporting.evidence import compared_again
-from polars_rank.reporting.formats import count, number, percent, text
-from polars_rank.reporting.headline import headline as headline_of
+from polars_rank.reporting.formats import count, listed, number, percent, text
 from polars_rank.stats.run_pairs import is_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from polars_rank.reporting.evidence import Evidence
     from polars_rank.reporting.headline import Comparison, Headline
     from polars_rank.reporting.question import Question
 
-#: Values of `undefined` that a report compares, and what an undefined metric then counts as.
-_UNDEFINED = {"zero": 0.0, "one": 1.0, "skip": None}
 _TIES = {
     "doc": "by document id, descending", "doc_ascending": "by document id, ascending",
     "best": "the higher label first", "worst": "the lower label first",
@@ -36,44 +33,27 @@ def alerts(evidence: Evidence, question: Question, headline: Headline) -> list[s
     if comparison is None or comparison.row["low"] is None:
         return []
     return [
-        *_undefined_alerts(evidence, question, headline, comparison),
+        *_undefined_alerts(evidence, question, headline.metric, comparison),
         *_unjudged_alerts(evidence, question, headline, comparison),
     ]
 
 
 def _undefined_alerts(
-    evidence: Evidence, question: Question, headline: Headline, comparison: Comparison
+    evidence: Evidence, question: Question, metric: str, comparison: Comparison
 ) -> Iterator[str]:
-    """Yield a warning if metrics that are undefined in one of the runs may change the result."""
+    """Yield a warning if the metric is undefined for queries in one of the two runs only."""
     run, dtype = str(question.run), evidence.values.collect_schema()[str(question.run)]
-    runs = (comparison.run, comparison.other)
-    pair = evidence.values.filter(pl.any_horizontal(is_run(run, dtype, each) for each in runs))
-    undefined = pl.col(DEFINED + headline.metric).is_null().sum()
-    counts = pair.group_by(question.queries).agg(one=(pl.len() == 2) & (undefined == 1))
-    ones = int(collected(counts.select(pl.col("one").sum())).item())
-    results: dict[str, list[str]] = {}
-    for rule, value in _UNDEFINED.items() if ones else ():
-        result = _sentence(
-            headline_of(compared_again(evidence, question, value), question).comparison
-        )
-        results.setdefault(result, []).append(f'`undefined="{rule}"`')
-    results.pop(_sentence(comparison), None)
-    if results:
-        others = "; ".join(f"with {' or '.join(rules)}, {each}" for each, rules in results.items())
+    runs = (is_run(run, dtype, each) for each in (comparison.run, comparison.other))
+    undefined = pl.col(DEFINED + metric).is_null().sum()
+    pairs = evidence.values.filter(pl.any_horizontal(runs)).group_by(question.queries)
+    in_one = pairs.agg(one=(pl.len() == 2) & (undefined == 1)).select(pl.col("one").sum())
+    if ones := int(collected(in_one).item()):
+        rule = question.conventions.counts_as(question.first)
         yield (
-            f"{headline.metric} is undefined for {number_of(ones, 'query', 'queries')} "
-            f"({percent(ones / comparison.row['queries'])}) in one of the two runs, and this "
-            f"result depends on how they count: {others}."
+            f"{metric} is undefined for {number_of(ones, 'query', 'queries')} "
+            f"({percent(ones / comparison.row['queries'])}) in one of the two runs, where "
+            f'`undefined` is "{rule}"; this result may depend on it.'
         )
-
-
-def _sentence(comparison: Comparison | None) -> str:
-    """Return the result of a comparison in words."""
-    if comparison is None or comparison.verdict == "too few":
-        return "there is no conclusion"
-    if comparison.verdict == "unclear":
-        return "there is no clear difference"
-    return f"{text(comparison.run)} is {comparison.verdict} than {text(comparison.other)}"
 
 
 def _unjudged_alerts(
@@ -200,3 +180,61 @@ def _row_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
 def _share_text(some: int, rankings: int) -> str:
     """Return the subject and verb of a caution, such as "1 of 900 rankings has"."""
     return f"{count(some)} of {number_of(rankings, 'ranking')} {'has' if some == 1 else 'have'}"
+
+
+def contradictions(
+    evidence: Evidence, question: Question, headline: Headline, failed_rules: Sequence[str]
+) -> str:
+    """Return what contradicts the comparison of a headline, in words; empty if nothing does.
+
+    These are significant differences of the same runs in the other direction, or in any direction
+    if the headline is undecided.
+    """
+    comparison = headline.comparison
+    if comparison is None:
+        return ""
+    parts = []
+    for result in ("worse", "better"):
+        rows = [
+            (name, row["metric"])
+            for name, row in _differences(evidence, question, comparison)
+            if comparison.verdict != result == row["verdict"]
+        ]
+        # If a metric is worse in all queries, its parts say no more.
+        whole = {metric for name, metric in rows if name == metric}
+        names = [name for name, metric in rows if name == metric or metric not in whole]
+        if names:
+            parts.append(f"{result} in {listed(names)}")
+    if failed_rules:
+        verb = "a rule fails" if len(failed_rules) == 1 else f"{len(failed_rules)} rules fail"
+        parts.append(f"{verb}: {listed(failed_rules)}")
+    return ", and ".join(parts)
+
+
+def _differences(
+    evidence: Evidence, question: Question, comparison: Comparison
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the names and rows of other differences of the two runs of the headline."""
+    run, first = str(question.run), output_name(question.first)
+    compared = evidence.comparison
+    for row in [] if compared is None else compared.rows(named=True):
+        runs = row[run], row["baseline"]
+        if runs == (comparison.run, comparison.other) and row["metric"] != first:
+            yield row["metric"], row
+    if question.baseline is None:
+        return
+    parts = [] if evidence.groups is None else evidence.groups.rows(named=True)
+    for row in parts:
+        if row[run] == comparison.run and row["difference"] is not None:
+            group = ", ".join(f"{name}={text(row[name])}" for name in question.by)
+            yield _named(row, group, question), row
+    parts = [] if evidence.slices is None else evidence.slices.rows(named=True)
+    for row in parts:
+        if row[run] == comparison.run:
+            yield _named(row, f"{row['slice']}={text(row['value'])}", question), row
+
+
+def _named(row: Mapping[str, Any], part: str, question: Question) -> str:
+    """Return the name of a part of the queries, with the metric unless it is the first one."""
+    is_first = row["metric"] == output_name(question.first)
+    return part if is_first else f"{row['metric']} for {part}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -45,19 +44,6 @@ KINDS = {
 CONFUSION = "confusion"
 
 
-@dataclass
-class Pictures:
-    """Specifications by kind, index of the metric, and index of the run; "" stands for all."""
-
-    config: dict[str, Any]
-    metrics: list[str]
-    runs: list[Any]
-    kinds: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    #: Numbers of metrics and runs without charts.
-    other_metrics: int = 0
-    other_runs: int = 0
-
-
 def colors_of(evidence: Evidence, question: Question) -> dict[Any, str]:
     """Return the color of each run, the same in tables and charts."""
     if question.run is None:
@@ -65,31 +51,45 @@ def colors_of(evidence: Evidence, question: Question) -> dict[Any, str]:
     return run_colors(evidence.runs[:MAX_RUNS], question.baseline)
 
 
-def pictures(evidence: Evidence, question: Question) -> Pictures:
-    """Draw the charts of all metrics, up to the maximum size."""
+def chart_context(evidence: Evidence, question: Question) -> dict[str, Any]:
+    """Return the template variables of the charts of all metrics, up to the maximum size.
+
+    The specifications are by kind, index of the metric, and index of the run; "" stands for all.
+    """
     runs = [run for run in evidence.runs if run is not None or question.run is None]
     drawn_runs = runs[:_MAX_RUNS]
-    result = Pictures(_config(), [], drawn_runs[1:] if len(drawn_runs) > 1 else [])
-    result.other_runs = len(runs) - len(drawn_runs)
     values = _rows_of_runs(Values(evidence.values).counted.table, question, drawn_runs)
+    kinds: dict[str, dict[str, dict[str, Any]]] = {}
+    metrics: list[str] = []
     size = 0
     for metric in question.metrics:
         if size > _MAX_CHARACTERS:
             break
-        number = str(len(result.metrics))
+        number = str(len(metrics))
         for kind, run, draw in _charts(evidence, question, values, drawn_runs, metric):
             spec = _specification(draw)
             if spec is not None:
                 if kind != "slices":  # charts of a row have one height
                     spec["spec"]["height"] = HEIGHT
-                result.kinds.setdefault(kind, {}).setdefault(number, {})[run] = spec
+                kinds.setdefault(kind, {}).setdefault(number, {})[run] = spec
                 size += len(json.dumps(spec))
-        result.metrics.append(output_name(metric))
-    result.other_metrics = len(question.metrics) - len(result.metrics)
+        metrics.append(output_name(metric))
     if evidence.judge is not None and evidence.judge.confusion is not None:
         spec = _specification(partial(plot.confusion, evidence.judge.confusion))
-        result.kinds |= {} if spec is None else {CONFUSION: {"": {"": spec}}}
-    return result
+        kinds |= {} if spec is None else {CONFUSION: {"": {"": spec}}}
+    missing = {
+        "metrics": len(question.metrics) - len(metrics), "runs": len(runs) - len(drawn_runs)
+    }  # fmt: skip
+    omitted = [f"{number} more {what}" for what, number in missing.items() if number]
+    return {
+        "charts": {"config": _config(), "kinds": kinds},
+        "kinds": [(kind, words) for kind, words in KINDS.items() if kind in kinds],
+        "chart_metrics": metrics,
+        "chart_runs": drawn_runs[1:],
+        "has_confusion": CONFUSION in kinds,
+        "charts_left_out": f"Without charts: {' and '.join(omitted)}." if omitted else "",
+        "charts_note": " ".join(_notes(evidence, question)),
+    }
 
 
 def _config() -> dict[str, Any]:
@@ -191,24 +191,6 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list):
         return [_rounded(each) for each in value]
     return value
-
-
-def chart_context(result: Pictures, evidence: Evidence, question: Question) -> dict[str, Any]:
-    """Return the template variables of the charts."""
-    omitted = []
-    if result.other_metrics:
-        omitted.append(f"{result.other_metrics} more metrics")
-    if result.other_runs:
-        omitted.append(f"{result.other_runs} more runs")
-    return {
-        "charts": {"config": result.config, "kinds": result.kinds},
-        "kinds": [(kind, words) for kind, words in KINDS.items() if kind in result.kinds],
-        "chart_metrics": result.metrics,
-        "chart_runs": result.runs,
-        "has_confusion": CONFUSION in result.kinds,
-        "charts_left_out": f"Without charts: {' and '.join(omitted)}." if omitted else "",
-        "charts_note": " ".join(_notes(evidence, question)),
-    }
 
 
 def _notes(evidence: Evidence, question: Question) -> Iterator[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
 import polars as pl
-
-from polars_rank.reporting.formats import whole_text
+import polars.selectors as cs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,20 +36,22 @@ def csv_link(table: pl.DataFrame) -> str:
     '=1+1,-1
     -0.5,-2
     """
-    rows = pl.DataFrame({column.name: _as_text(column) for column in table}).with_columns(
-        without_formulas()
-    )
+    rows = table.with_columns(text_columns()).with_columns(without_formulas())
     content = header(table.columns) + rows.write_csv(include_header=False)
     return f"data:text/csv;charset=utf-8;base64,{b64encode(content.encode()).decode()}"
 
 
-def _as_text(column: pl.Series) -> pl.Series:
-    """Return a column that can be written as CSV, with all kinds of text as strings."""
-    if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object):
-        values = [None if value is None else whole_text(value) for value in column.to_list()]
-        return pl.Series(column.name, values, pl.String)
-    is_text = column.dtype == pl.Categorical or isinstance(column.dtype, pl.Enum)
-    return column.cast(pl.String) if is_text else column
+def text_columns() -> list[pl.Expr]:
+    """Return the columns that CSV has as text: categories, joined strings, and JSON of others."""
+    lists, names = cs.by_dtype(pl.List(pl.String)), cs.categorical() | cs.enum()
+    others = (cs.nested() | cs.binary()) - lists
+    as_json = others.map_batches(_json_values, pl.String, is_elementwise=True)
+    return [lists.list.join("; "), names.cast(pl.String), as_json]
+
+
+def _json_values(column: pl.Series) -> pl.Series:
+    rows = [None if value is None else json.dumps(value, default=str) for value in column.to_list()]
+    return pl.Series(column.name, rows, pl.String)
 
 
 def header(names: Sequence[str]) -> str:

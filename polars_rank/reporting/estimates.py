@@ -20,7 +20,7 @@ from polars_rank.stats.run_pairs import is_run
 from polars_rank.stats.summary import summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from polars_rank.reporting.question import Question
 
@@ -32,6 +32,7 @@ _OF_SLICES = ("slice", "value", "contribution")
 _MAX_RUNS = 10
 #: Prefix of columns of values that are null where a metric is undefined, whatever it counts as.
 DEFINED = OWN + "defined "
+_ALL_DEFINED = selectors.starts_with(DEFINED)
 _OPPOSITE = {"better": "worse", "worse": "better"}
 #: Columns of which those of the opposite comparison are the negative numbers.
 _NEGATED = {
@@ -54,19 +55,8 @@ class Values(NamedTuple):
     @property
     def counted(self) -> Values:
         """The values without the columns of `DEFINED`."""
-        return self._changed(lambda table: table.drop(selectors.starts_with(DEFINED)))
-
-    def counted_as(self, value: float | None, metrics: Sequence[pl.Expr]) -> Values:
-        """Return the values in which undefined metrics count as a number, or do not count."""
-        number = pl.lit(value, dtype=pl.Float64)
-        filled = [
-            pl.col(DEFINED + name).fill_null(number).alias(name) for name in names_of(metrics)
-        ]
-        return self._changed(lambda table: table.with_columns(filled))
-
-    def _changed(self, change: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Values:
-        predictions = None if self.predictions is None else change(self.predictions)
-        return Values(change(self.table), predictions)
+        predictions = None if self.predictions is None else self.predictions.drop(_ALL_DEFINED)
+        return Values(self.table.drop(_ALL_DEFINED), predictions)
 
 
 class Estimates(NamedTuple):

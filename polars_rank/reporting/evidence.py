@@ -27,7 +27,7 @@ from polars_rank.reporting.estimates import (
     runs_of,
 )
 from polars_rank.reporting.judge import Judge, judge_of
-from polars_rank.reporting.query_changes import QueryChange, queries_of_slices, selected_queries
+from polars_rank.reporting.query_changes import QueryChange, selected_queries
 from polars_rank.reporting.units import units_of
 from polars_rank.stats.gates import check
 
@@ -75,8 +75,6 @@ class Evidence:
     #: Means of metrics with a cutoff by run, `metric` and `k`, with intervals.
     curves: pl.DataFrame | None
     moved: list[QueryChange]
-    #: The queries of slices by column, value and run, as `queries_of_slices` returns them.
-    slice_queries: dict[tuple[str, Any, Any], dict[str, list[dict[str, Any]]]]
 
     @property
     def summary(self) -> pl.DataFrame:
@@ -122,7 +120,6 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         curves=_curves(frame, values.table, contents, overall),
         labels=labels,
         moved=selected_queries(values.table, question, runs),
-        slice_queries=queries_of_slices(values.table, question, runs),
     )
 
 
@@ -148,14 +145,6 @@ def _written(frame: pl.LazyFrame, question: Question, path: Path) -> Values:
         return Values(values)
     both.check(values, question.queries)
     return Values(*both.split(values))
-
-
-def compared_again(evidence: Evidence, question: Question, undefined: float | None) -> Estimates:
-    """Return the means and comparisons if undefined metrics count as a number, or do not count."""
-    overall = replace(question, cluster=evidence.units.cluster, slices=())
-    values = Values(evidence.values, evidence.predictions)
-    with no_warnings():
-        return estimates(values.counted_as(undefined, question.metrics), overall)
 
 
 def _has_only_relevant(labels: pl.DataFrame, question: Question) -> bool:

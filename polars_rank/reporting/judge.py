@@ -57,7 +57,8 @@ def judge_of(values: Values, question: Question) -> Judge | None:
         note = "Agreement needs a column of documents"
     else:
         labels = _labels(question)
-        grades = _grades(labels, question)
+        both = labels.select(_columns(question)).cast(pl.Float64).unpivot()["value"]
+        grades = [grade + 0.0 for grade in both.drop_nulls().unique().sort()]  # -0.0 is 0.0
         if len(grades) > MOST_GRADES:
             note = f"The labels have {len(grades):,} different values, too many to compare them"
         else:
@@ -85,13 +86,6 @@ def _labels(question: Question) -> pl.DataFrame:
     return collected(rows.select(*question.columns.query, doc, label, predicted_label).unique())
 
 
-def _grades(labels: pl.DataFrame, question: Question) -> list[float]:
-    """Return the distinct labels of both columns."""
-    columns = (labels.get_column(name).cast(pl.Float64) for name in _columns(question))
-    distinct = pl.concat([column.alias("label") for column in columns]).drop_nulls().unique()
-    return [grade + 0.0 for grade in distinct.sort()]  # -0.0 is 0.0
-
-
 def _tables(
     labels: pl.DataFrame, grades: Sequence[float], question: Question
 ) -> dict[str, pl.DataFrame]:
@@ -111,19 +105,17 @@ def judge_context(judge: Judge | None, question: Question, corrected: Estimates)
     """Return the template variables about a judge; `corrected` are the estimates of the report."""
     if judge is None:
         return {"judge": None}
-    label, predicted_label = _columns(question)
+    people, name = _columns(question)
+    claims = {"claim": judge.predicted, "human_claim": judge.human}
     return {
         "judge": {
-            "name": predicted_label,
-            "people": label,
-            "human_queries": judge.human_queries,
-            "predicted_queries": judge.predicted_queries,
-            "claim": headline(judge.predicted, question),
-            "human_claim": headline(judge.human, question),
+            **vars(judge),
+            "name": name,
+            "people": people,
+            **{claim: headline(table, question) for claim, table in claims.items()},
             "estimates": _estimate_rows(judge, question, corrected),
             "agreement": _agreement_rows(judge.agreement),
             "confusion": _confusion_rows(judge.confusion),
-            "note": judge.note,
         }
     }
 
@@ -147,14 +139,13 @@ def _estimate_rows(judge: Judge, question: Question, corrected: Estimates) -> li
 def _by_metric_and_run(
     table: Estimates, question: Question
 ) -> dict[tuple[str, Any], Mapping[str, Any]]:
-    rows = table.summary if table.comparison is None else table.comparison
-    value = "mean" if table.comparison is None else "difference"
+    rows, value = (
+        (table.summary, "mean") if table.comparison is None else (table.comparison, "difference")
+    )
     return {
-        (row["metric"], None if question.run is None else row[question.run]): {
-            **row, "value": row[value]
-        }
+        (row["metric"], question.run and row[question.run]): {**row, "value": row[value]}
         for row in rows.iter_rows(named=True)
-    }  # fmt: skip
+    }
 
 
 def _agreement_rows(table: pl.DataFrame | None) -> list[dict[str, Any]]:
@@ -186,8 +177,5 @@ def _confusion_rows(table: pl.DataFrame | None) -> dict[str, Any] | None:
     grades = table.get_column("label").unique().sort().to_list()
     if not grades or len(grades) > _FEW:
         return None
-    rows = [
-        (grade, table.filter(pl.col("reference_label") == grade).sort("label")["pairs"].to_list())
-        for grade in grades
-    ]
-    return {"grades": grades, "rows": rows}
+    rows = table.sort("label").group_by("reference_label", maintain_order=True).agg("pairs")
+    return {"grades": grades, "rows": rows.sort("reference_label").rows()}

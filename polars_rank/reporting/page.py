@@ -25,7 +25,7 @@ from polars_rank.io.outputs import new_file
 from polars_rank.io.temporary import temporary_folder
 from polars_rank.plot.drawing import altair
 from polars_rank.plot.runs import BRIGHTER
-from polars_rank.reporting.charts import chart_context, pictures
+from polars_rank.reporting.charts import chart_context
 from polars_rank.reporting.evidence import gather
 from polars_rank.reporting.formats import FILTERS
 from polars_rank.reporting.question import Question
@@ -149,8 +149,7 @@ def report(
     show
         Columns to show with the best and worst queries, such as the text of the query and the title
         of the document. Columns with one value per query are shown with the query, others with each
-        document. A column of addresses, such as "https://example.org/items/7", makes the ids of
-        documents links.
+        document. Addresses, such as "https://example.org/items/7", are links.
     conventions
         Metric definitions to use.
     columns
@@ -222,8 +221,7 @@ def write_report(
     with new_file(path, overwrite=overwrite, inputs=[rows, rules]) as part:
         with temporary_folder() as folder, _captured_warnings() as messages:
             evidence = gather(rows, question, folder / "values.parquet")
-            charts = chart_context(pictures(evidence, question), evidence, question)
-            content = {**context(evidence, question), **charts}
+            content = {**context(evidence, question), **chart_context(evidence, question)}
         for message in messages:
             warn(str(message), type(message))
         content["alerts"] = [*map(str, messages), *content["alerts"]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -14,7 +14,6 @@ from polars_rank.evaluation.ranked import ranked_documents
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import lower_is_better
 from polars_rank.reporting.estimates import DEFINED
-from polars_rank.reporting.formats import is_link
 from polars_rank.stats.run_pairs import PAIRED, baseline_of, is_run, with_baseline
 from polars_rank.stats.value_columns import variables
 
@@ -25,29 +24,12 @@ if TYPE_CHECKING:
 
 #: Maximum number of runs whose rankings are shown.
 _MAX_RUNS = 6
-#: Maximum number of queries of a slice that are shown at either end.
-_QUERIES_PER_SLICE = 3
 #: Maximum number of relevant documents below the cutoff that are shown.
 _MAX_MISSED = 5
 _VALUE, _BASE = OWN + "value", OWN + "baseline"
 _RUN, _PLACE, _GOOD = OWN + "run", OWN + "place", OWN + "good"
 _RANKING, _SCORE = OWN + "ranking", OWN + "shown score"
 _ROW, _TOTAL, _TIED = OWN + "row", OWN + "total", OWN + "tied"
-
-
-@dataclass(frozen=True)
-class Document:
-    """A document of a ranking, with its rank in the baseline."""
-
-    rank: int | None
-    doc: Any
-    label: Any
-    score: Any
-    shown: tuple[Any, ...]
-    relevant: bool
-    #: Rank in the baseline; None if not retrieved, 0 for rankings of the baseline or without one.
-    previous: int | None = 0
-    url: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,8 +40,6 @@ class Shown:
     of_queries: dict[str, str]
     #: The other columns.
     of_documents: dict[str, str]
-    #: A column of addresses, which make the ids of documents links.
-    link: str | None
 
     @classmethod
     def of(cls, show: Sequence[str], rankings: Sequence[pl.DataFrame]) -> Shown:
@@ -73,31 +53,7 @@ class Shown:
             and all(each.get_column(column).drop_nulls().n_unique() <= 1 for each in rankings)
         }
         others = {name: column for name, column in columns.items() if name not in of_queries}
-        has_ids = any("doc" in each.columns for each in rankings)
-        links = [
-            name for name, column in others.items() if has_ids and _has_links(column, rankings)
-        ]
-        link = others.pop(links[0]) if links else None
-        return cls(of_queries, others, link)
-
-
-def _has_links(column: str, rankings: Sequence[pl.DataFrame]) -> bool:
-    """Return whether all values of a column of rankings are addresses."""
-    values = [value for each in rankings for value in each.get_column(column).drop_nulls()]
-    return bool(values) and all(map(is_link, values))
-
-
-@dataclass(frozen=True)
-class Side:
-    """The top documents of a ranking of one run, and relevant documents below them."""
-
-    run: Any
-    #: The columns that are shown of documents.
-    columns: Sequence[str]
-    documents: list[Document]
-    missed: list[Document]
-    missed_count: int
-    retrieved: int
+        return cls(of_queries, others)
 
 
 @dataclass(frozen=True)
@@ -115,7 +71,8 @@ class QueryChange:
     total: int
     #: Number of queries that are not shown and tie with the last one that is.
     tied: int
-    sides: list[Side] = field(default_factory=list)
+    #: The top documents of the rankings, and relevant documents below them.
+    sides: list[dict[str, Any]]
 
     @property
     def difference(self) -> float | None:
@@ -138,39 +95,6 @@ def selected_queries(
     ]
 
 
-def queries_of_slices(
-    values: pl.LazyFrame, question: Question, runs: Sequence[Any]
-) -> dict[tuple[str, Any, Any], dict[str, list[dict[str, Any]]]]:
-    """Return the queries with the largest losses and gains of each slice, or the worst ones.
-
-    The keys are the column and the value of a slice, and the run. A query is a dictionary of its
-    `query` and its `change`, which is its value if there is no baseline.
-    """
-    values = _with_values(values, question, runs)
-    change = pl.col(_VALUE).alias("change")
-    if question.baseline is not None:
-        change = (pl.col(_VALUE) - pl.col(_BASE)).alias("change")
-    order = -change if lower_is_better(question.first) else change
-    query = pl.struct(pl.struct(question.queries).alias("query"), change, order.alias("order"))
-    ordered = query.sort_by(order, *question.queries)
-    queries: dict[tuple[str, Any, Any], dict[str, list[dict[str, Any]]]] = {}
-    for column in question.slices:
-        value = pl.col(column).cast(pl.String).alias("value")
-        ends = values.group_by(_RUN, value).agg(
-            ordered.head(_QUERIES_PER_SLICE).alias("worst"),
-            ordered.tail(_QUERIES_PER_SLICE).alias("best"),
-        )
-        for row in collected(ends).iter_rows(named=True):
-            parts = {"worst": row["worst"]}
-            if question.baseline is not None:
-                parts = {
-                    "largest losses": [each for each in row["worst"] if each["order"] < 0],
-                    "largest gains": [each for each in row["best"][::-1] if each["order"] > 0],
-                }
-            queries[column, row["value"], row[_RUN]] = parts
-    return queries
-
-
 def _with_values(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) -> pl.LazyFrame:
     """Return the rankings of the runs with their values and those of the baseline."""
     schema = values.collect_schema()
@@ -179,8 +103,7 @@ def _with_values(values: pl.LazyFrame, question: Question, runs: Sequence[Any]) 
     # Without a baseline, rankings with an undefined metric are neither best nor worst.
     value = pl.col(DEFINED + variable.name) if question.baseline is None else variable.value
     name = pl.lit(None, pl.String) if question.run is None else pl.col(question.run)
-    extra = [each for each in question.slices if each not in question.columns.keys]
-    values = values.select(name.alias(_RUN), *keys, *extra, value.alias(_VALUE)).drop_nulls(_VALUE)
+    values = values.select(name.alias(_RUN), *keys, value.alias(_VALUE)).drop_nulls(_VALUE)
     if question.run is None:
         return values.with_columns(pl.lit(None, pl.Float64).alias(_BASE))
     dtype = schema[question.run]
@@ -306,34 +229,18 @@ def _side(
     previous: dict[Any, int | None],
     question: Question,
     shown: Shown,
-) -> Side:
+) -> dict[str, Any]:
     rows = table.filter((pl.col("rank") <= question.k) | pl.col("relevant")).rows(named=True)
     top = [row for row in rows if row["rank"] is not None and row["rank"] <= question.k]
     missed = sorted(rows[len(top) :], key=lambda row: (-row["label"], row["rank"] or math.inf))
 
-    def documents(rows: list[dict[str, Any]]) -> list[Document]:
-        return [
-            Document(
-                rank=row["rank"],
-                doc=row.get("doc"),
-                label=row["label"],
-                score=row[_SCORE],
-                shown=tuple(row[column] for column in shown.of_documents.values()),
-                relevant=bool(row["relevant"]),
-                previous=previous.get(row["doc"]) if previous else 0,
-                url=_url(row, shown),
-            )
-            for row in rows
-        ]
-
+    for row in rows:
+        row["shown"] = [row[column] for column in shown.of_documents.values()]
+        row["score"] = row[_SCORE]
+        # The rank in the baseline is None if not retrieved, 0 for the baseline and without one.
+        row["previous"] = previous.get(row["doc"]) if previous else 0
     retrieved = int(table.get_column("rank").count())
-    return Side(
-        run, [*shown.of_documents], documents(top), documents(missed[:_MAX_MISSED]), len(missed),
-        retrieved,
-    )  # fmt: skip
-
-
-def _url(row: dict[str, Any], shown: Shown) -> str | None:
-    """Return the address of a document: in a shown column, or its id."""
-    address = row.get("doc") if shown.link is None else row[shown.link]
-    return address if is_link(address) else None
+    return {
+        "run": run, "columns": [*shown.of_documents], "documents": top,
+        "missed": missed[:_MAX_MISSED], "missed_count": len(missed), "retrieved": retrieved,
+    }  # fmt: skip

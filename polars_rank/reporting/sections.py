@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass, fields
+from collections import Counter
+from dataclasses import fields
 from functools import cache
 from importlib.metadata import version
 from itertools import groupby
@@ -19,9 +20,8 @@ from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.plot.runs import NEUTRAL
 from polars_rank.reporting.bars import Scale
-from polars_rank.reporting.cautions import alerts, cautions
+from polars_rank.reporting.cautions import alerts, cautions, contradictions
 from polars_rank.reporting.charts import colors_of
-from polars_rank.reporting.contradictions import contradictions
 from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.formats import percent, whole_text
 from polars_rank.reporting.headline import headline
@@ -165,10 +165,6 @@ def _slices(evidence: Evidence, question: Question) -> dict[str, Any]:
     shown = table.with_row_index(place).sort(weight, descending=True, nulls_last=True)
     shown = shown.head(_SLICES).sort(place).drop(place)
     rows = _rows(shown, question, "difference" if number_of_runs else "mean")
-    for row in rows:
-        key = row["slice"], row["value"], row["run"]
-        of_first = row["metric"] == output_name(question.first)
-        row["parts"] = evidence.slice_queries.get(key, {}) if of_first else {}
     return {
         "slices": rows,
         "slices_hidden": table.height - len(rows),
@@ -181,58 +177,27 @@ def _verdicts(table: pl.DataFrame | None, question: Question) -> dict[str, Any]:
     """Return the verdicts by rule, failures first, and their counts."""
     if table is None:
         return {}
-    verdict, place = pl.col("verdict"), pl.col(OWN + "place")
-    severity = verdict.replace_strict(WORST_FIRST, [*range(len(WORST_FIRST))])
-    failed = verdict.is_in(failing(question.undecided))
-    ordered = (
-        table.with_row_index(OWN + "place")
-        .with_columns(
-            failed=failed,
-            checks=pl.len().over("rule"),
-            failures=failed.sum().over("rule"),
-        )
-        .sort(severity.min().over("rule"), place.min().over("rule"), severity, place)
-    )
-    # If there are too many, failures take precedence.
-    shown = ordered.with_row_index(OWN + "order").sort(
-        "failed", descending=True, maintain_order=True
-    )
-    shown = shown.head(_VERDICTS).sort(OWN + "order")
-    rows = [*shown.iter_rows(named=True)]
-    rules = [_rule(text, [*items]) for text, items in groupby(rows, key=lambda row: row["rule"])]
-    items = table.get_column("verdict").to_list()
-    failed_checks = ordered.filter("failed")
+    failures = failing(question.undecided)
+    # If there are too many, failures take precedence: they come first.
+    ordered = sorted(table.rows(named=True), key=lambda row: WORST_FIRST.index(row["verdict"]))
+    checks = Counter(row["rule"] for row in ordered)
+    failed = Counter(row["rule"] for row in ordered if row["verdict"] in failures)
+    rules: dict[str, Row] = {}
+    for row in ordered[:_VERDICTS]:
+        text = row["rule"]
+        counts = {"text": text, "checks": checks[text], "failures": failed[text]}
+        rule = rules.setdefault(text, {**counts, "failed": [], "passed": []})
+        rule["failed" if row["verdict"] in failures else "passed"].append(row)
     return {
-        **{each: items.count(each) for each in WORST_FIRST},
-        "all": len(items),
-        "rules": rules,
-        "failures": failed_checks.height,
-        "failed_rules": failed_checks.get_column("rule").n_unique(),
-        "failed_shown": sum(len(rule["failed"]) for rule in rules),
-        "hidden": len(items) - len(rows),
+        **dict.fromkeys(WORST_FIRST, 0),
+        **Counter(row["verdict"] for row in ordered),
+        "all": len(ordered),
+        "rules": [*rules.values()],
+        "failures": failed.total(),
+        "failed_rules": len(failed),
+        "failed_shown": sum(len(rule["failed"]) for rule in rules.values()),
+        "hidden": max(0, len(ordered) - _VERDICTS),
     }
-
-
-def _rule(text: str, rows: Sequence[Row]) -> Row:
-    """Return a rule with its checks, failed and other ones."""
-    return {
-        "text": text,
-        "checks": rows[0]["checks"],
-        "failures": rows[0]["failures"],
-        "failed": [row for row in rows if row["failed"]],
-        "passed": [row for row in rows if not row["failed"]],
-    }
-
-
-@dataclass(frozen=True)
-class _Part:
-    """The queries of a run with gains, or with losses."""
-
-    number: int
-    run: Any
-    kind: str
-    open: bool
-    changes: Sequence[QueryChange]
 
 
 def _changes(
@@ -243,11 +208,11 @@ def _changes(
     )
     items = groupby(changes, key=lambda each: (each.run, each.good))
     parts = [
-        _Part(number, run, kinds[good], not number, [*changes])
+        {"run": run, "kind": kinds[good], "open": not number, "changes": [*changes]}
         for number, ((run, good), changes) in enumerate(items)
     ]
     number_of_runs = len(evidence.runs) - (question.baseline is not None)
-    hidden = number_of_runs - len({part.run for part in parts})
+    hidden = number_of_runs - len({part["run"] for part in parts})
     return {"moved_parts": parts, "moved_hidden": hidden if parts else 0}
 
 
