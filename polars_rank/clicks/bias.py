@@ -139,7 +139,7 @@ def position_bias(
         If a position is not an integer from 1, a click is neither 0 nor 1, or an id is null;
         raised when the result is collected.
     MissingExtraError
-        If `method` is "em" and NumPy is not installed (extra "stats").
+        If `method` is "em" and scipy is not installed (extra "stats").
 
     Warns
     -----

@@ -15,7 +15,7 @@ import polars as pl
 
 from polars_rank.checks import FAILED
 from polars_rank.errors import number_of, warn
-from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats._arrays import Array, numpy, special
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ def fit(
     tolerance: float,
 ) -> pl.LazyFrame:
     """Return the propensity of each position in each group, with its standard error."""
-    numpy()
+    special()
     counts, pair = impressions.counts()
     columns = list(dict.fromkeys([*pair, *groups, "position", "clicks", "impressions", FAILED]))
     kept = [*groups, "position", "clicks", "impressions", FAILED]
@@ -194,34 +194,24 @@ class _Model:
         n s / (1 - s), where s is its probability of a click. The attractiveness parameters are
         eliminated from the information matrix.
         """
-        np = numpy()
-        number, errors = len(self.top), np.full(len(self.top), np.nan)
+        from scipy import sparse  # noqa: PLC0415  (an extra)
+
+        np, size = numpy(), len(self.top)
         clicked = self.examined[self.place] * self.attractive[self.pair]
         information = self.impressions * clicked / (1 - clicked)
         share = information / np.bincount(self.pair, information)[self.pair]
-        # A pair is in one group, so a row of the matrix needs only the places of a group.
-        in_group = np.arange(number) - self.top
-        width = int(in_group.max(initial=0)) + 1
-        matrix = np.zeros(number * width)
-        for step in range(width):
-            # Cells are sorted by pair and place.
-            first, second = slice(len(self.pair) - step), slice(step, None)
-            same = self.pair[first] == self.pair[second]
-            i, j = self.place[first][same], self.place[second][same]
-            product = information[first][same] * share[second][same]
-            for row, column in ((i, j), (j, i))[: 1 + (step > 0)]:
-                matrix -= np.bincount(
-                    row * width + in_group[column], product, minlength=len(matrix)
-                )
-        matrix = matrix.reshape(number, width)
-        matrix[np.arange(number), in_group] += np.bincount(self.place, information)
+        cells, shape = (self.pair, self.place), (len(self.attractive), size)
+        totals = sparse.diags_array(np.bincount(self.place, information, size), dtype=float)
+        shared = sparse.csr_array((share, cells), shape).T @ sparse.csr_array(
+            (information, cells), shape
+        )
+        matrix = (totals - shared).tocsr()
+        # Places that pairs link to the top, also through others.
+        component = sparse.csgraph.connected_components(matrix, directed=False)[1]
+        errors = np.full(size, np.nan)
         for top in np.unique(self.top):
-            size = np.count_nonzero(self.top == top)
-            block = matrix[top : top + size, :size]
-            linked = in_group[top : top + size] == 0
-            for _ in range(size):  # places that pairs link to the top, also through others
-                linked = linked | (block[linked] != 0).any(axis=0)
-            others = np.flatnonzero(linked)[1:]
-            inverse = np.linalg.inv(block[np.ix_(others, others)])
-            errors[top], errors[top + others] = 0.0, np.sqrt(np.maximum(inverse.diagonal(), 0.0))
+            linked = np.flatnonzero(component == component[top])
+            others = linked[linked != top]
+            inverse = np.linalg.inv(matrix[others][:, others].toarray())
+            errors[top], errors[others] = 0.0, np.sqrt(np.maximum(inverse.diagonal(), 0.0))
         return errors
