@@ -176,7 +176,6 @@ class Fusion:
                 f"`engine` {self.engine!r} has no `method` {self.method!r}; it has "
                 f"{', '.join(map(repr, _METHODS[self.engine]))}"
             )
-        self._check_scores()
         if self.method == "rrf" and self.k is None:
             object.__setattr__(self, "k", _RANK_CONSTANT)
         object.__setattr__(self, "weights", _weights(self.weights, self.method, self.rule))
@@ -271,43 +270,31 @@ class Fusion:
             )
 
     def _check_owners(self) -> None:
-        """Raise `ArgumentError` if a parameter of one method is missing, or given for another."""
-        for name, owner in (("k", "rrf"), ("gamma", "gmnz"), ("phi", "rbc")):
-            value = getattr(self, name)
-            if value is not None and self.method != owner:
+        """Raise `ArgumentError` for a parameter of another method or normalization, or a lack."""
+        has_constant = [name for name, scale in SCALES.items() if scale.constant is not None]
+        of_constant = f"`normalize` {', '.join(map(repr, has_constant))}"
+        owners = (
+            ("k", "`method` 'rrf'", self.method == "rrf"),
+            ("gamma", "`method` 'gmnz'", self.method == "gmnz"),
+            ("phi", "`method` 'rbc'", self.method == "rbc"),
+            ("normalize", "a `method` that reads scores, not ranks", self.rule.reads_scores),
+            ("missing", "a `method` that reads scores, not ranks", self.rule.reads_scores),
+            ("missing", "`normalize` other than 'borda'", self.scale != "borda"),
+            ("constant", of_constant, self.scale in has_constant),
+            ("ddof", "`normalize` 'zscore'", self.scale == "zscore"),
+        )
+        for name, owner, is_owner in owners:
+            if getattr(self, name) not in (None, 0 if name == "ddof" else None) and not is_owner:
                 raise ArgumentError(
-                    f"`{name}` is for `method` {owner!r}; found `method` {self.method!r}"
+                    f"`{name}` is for {owner}; found `method` {self.method!r}"
+                    + (f" and `normalize` {self.scale!r}" if self.scale else "")
                 )
-            if value is None and self.method == owner and name != "k":
-                raise ArgumentError(f"`method` {owner!r} needs `{name}`")
+            if getattr(self, name) is None and name in ("gamma", "phi") and is_owner:
+                raise ArgumentError(f"`method` {self.method!r} needs `{name}`")
         if self.gamma is not None:
             number("gamma", self.gamma)
         if self.phi is not None:
             share("phi", self.phi)
-
-    def _check_scores(self) -> None:
-        """Raise `ArgumentError` for parameters of scores that would have no effect."""
-        for name in ("normalize", "missing"):
-            if getattr(self, name) is not None and not self.rule.reads_scores:
-                raise ArgumentError(
-                    f"`{name}` is for methods that read scores; `method` {self.method!r} reads "
-                    "ranks"
-                )
-        if self.missing is not None and self.scale == "borda":
-            raise ArgumentError(
-                "`normalize` 'borda' gives missing documents half of the remaining points; leave "
-                "out `missing`"
-            )
-        has_constant = [name for name, scale in SCALES.items() if scale.constant is not None]
-        if self.constant is not None and self.scale not in has_constant:
-            raise ArgumentError(
-                f"`constant` is for `normalize` {', '.join(map(repr, has_constant))}; found "
-                f"`normalize` {self.scale!r}"
-            )
-        if self.ddof != 0 and self.scale != "zscore":
-            raise ArgumentError(
-                f"`ddof` is for `normalize` 'zscore'; found `normalize` {self.scale!r}"
-            )
 
 
 # A dataclass writes the function itself.
