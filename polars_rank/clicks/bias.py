@@ -11,6 +11,7 @@ from polars_rank._params import Names, free, one_of, positive, whole_number
 from polars_rank.checks import FAILED
 from polars_rank.clicks.examination import fit
 from polars_rank.clicks.impression_counts import ImpressionLog
+from polars_rank.clicks.impressions import columns_of
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, number_of, warn
 from polars_rank.evaluation.means import ratio
@@ -178,15 +179,10 @@ def position_bias(
         Columns.find(schema_of(frame), {"swap": swap})
         if method != "randomized":
             raise ArgumentError(f"`swap` needs `method` 'randomized'; found {method!r}")
-    impressions = ImpressionLog.of(
-        frame,
-        query=query,
-        doc=doc,
-        position=position,
-        click=click,
-        by=by,
-    )
-    free(impressions.columns.by, COLUMNS)
+    columns = columns_of(schema_of(frame), query, doc, click, position, by)
+    shown = frame.filter(pl.col(position).is_not_null(), pl.col(click).is_not_null())
+    impressions = ImpressionLog(shown, columns)
+    free(columns.by, COLUMNS)
     groups = list(impressions.groups.values())
     if method == "pivot":
         estimates = _pivot_estimates(impressions, groups, pivot)

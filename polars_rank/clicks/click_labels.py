@@ -20,7 +20,7 @@ from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.metrics.user_columns import checked_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from polars_rank._params import Names
 
@@ -188,31 +188,29 @@ def _satisfied(log: pl.LazyFrame, dwell: str, seconds: float | None, position: s
 
 
 def _of_dwell(
-    log: pl.LazyFrame, grades: Mapping[float, float] | None, dwell: str, position: str
+    log: pl.LazyFrame, grades: Mapping[float, float], dwell: str, position: str
 ) -> pl.LazyFrame:
-    shortest = _mapping(grades)
-    steps = _sorted_grades(shortest.keys())
-    for grade, seconds in shortest.items():
+    steps = _sorted_grades(grades, are_keys=True)
+    for grade, seconds in grades.items():
         _at_least_zero(f"grades[{grade!r}]", seconds)
     for low, high in pairwise(steps):
-        if not shortest[low] < shortest[high]:
+        if not grades[low] < grades[high]:
             raise ArgumentError(
-                f"in `grades`, a higher grade must need more seconds; found {shortest[high]!r} for "
-                f"grade {high!r} and {shortest[low]!r} for grade {low!r}"
+                f"in `grades`, a higher grade must need more seconds; found {grades[high]!r} for "
+                f"grade {high!r} and {grades[low]!r} for grade {low!r}"
             )
     Columns.find(schema_of(log), {"dwell": dwell})
     stayed = checked_numbers("dwell", dwell)
-    label = _highest((grade, stayed >= shortest[grade]) for grade in steps).fill_null(0)
+    label = _highest((grade, stayed >= grades[grade]) for grade in steps).fill_null(0)
     return _labeled(log, label, position, steps)
 
 
 def _of_events(
-    log: pl.LazyFrame, grades: Mapping[Any, float] | None, event: str | None, position: str
+    log: pl.LazyFrame, grades: Mapping[Any, float], event: str | None, position: str
 ) -> pl.LazyFrame:
-    grade_of, schema = _mapping(grades), schema_of(log)
-    steps = _sorted_grades(grade_of.values())
-    names = pl.Series([*grade_of]).dtype
-    Columns.find(schema, {"grades": [*grade_of]} if event is None else {"event": event})
+    steps, schema = _sorted_grades(grades, are_keys=False), schema_of(log)
+    names = pl.Series([*grades]).dtype
+    Columns.find(schema, {"grades": [*grades]} if event is None else {"event": event})
 
     def happened(name: str) -> pl.Expr:
         if event is None:
@@ -220,8 +218,8 @@ def _of_events(
         cast = partial(_cast, event, names)
         return pl.col(event).map_batches(cast, return_dtype=names, is_elementwise=True) == name
 
-    by_grade = sorted(grade_of, key=lambda name: grade_of[name])
-    label = _highest((grade_of[name], happened(name)) for name in by_grade)
+    by_grade = sorted(grades, key=lambda name: grades[name])
+    label = _highest((grades[name], happened(name)) for name in by_grade)
     return _labeled(log, label if steps[0] <= 0 else label.fill_null(0), position, steps)
 
 
@@ -237,27 +235,25 @@ def _last(
     schema = schema_of(log)
     columns = columns_of(schema, query, doc, click, position, by)
     moment = time_column(time, position, schema)
-    rankings, keys = rankings_of(log, columns, moment, [PLACE.filter(LAST).max().alias(_END)])
     is_last = pl.col(position).eq_missing(pl.col(_END))
-    ends = rankings.select(*keys.named, _END)
-    return _labeled(_joined(log, ends), is_last, position).drop(_END)
+    return _labeled(_with_end(log, columns, moment, LAST), is_last, position).drop(_END)
 
 
 def _skip_above(
     log: pl.LazyFrame, click: str, position: str, query: Names, doc: str, by: Names | None
 ) -> pl.LazyFrame:
     columns = columns_of(schema_of(log), query, doc, click, position, by)
-    rankings, keys = rankings_of(log, columns, position, [PLACE.filter(CLICK).max().alias(_END)])
     seen = pl.when(pl.col(position) <= pl.col(_END))
     label = seen.then(is_click(click).fill_null(value=False))
+    return _labeled(_with_end(log, columns, position, CLICK), label, position).drop(_END)
+
+
+def _with_end(log: pl.LazyFrame, columns: Columns, time: str, last: pl.Expr) -> pl.LazyFrame:
+    """Return the log, in the same order, with the last position of some rows of each ranking."""
+    rankings, keys = rankings_of(log, columns, time, [PLACE.filter(last).max().alias(_END)])
     ends = rankings.select(*keys.named, _END)
-    return _labeled(_joined(log, ends), label, position).drop(_END)
-
-
-def _joined(log: pl.LazyFrame, rankings: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the log with the columns of rankings, in the same order."""
-    keys = [name for name in rankings.collect_schema() if name != _END]
-    return log.join(rankings, on=keys, how="left", maintain_order="left")
+    on = [name for name in ends.collect_schema() if name != _END]
+    return log.join(ends, on=on, how="left", maintain_order="left")
 
 
 _KINDS: dict[str, Callable[..., pl.LazyFrame]] = {
@@ -308,19 +304,14 @@ def _highest(steps: Iterable[tuple[float, pl.Expr]]) -> pl.Expr:
     return label
 
 
-def _mapping(grades: Mapping[Any, float] | None) -> Mapping[Any, float]:
+def _sorted_grades(grades: Any, *, are_keys: bool) -> list[float]:
+    """Return the sorted grades; raise `ArgumentError` if there are none or not all numbers."""
     if not isinstance(grades, Mapping):
         raise ArgumentError(f"`grades` must be a mapping, such as a dict; found {grades!r}")
-    return grades
-
-
-def _sorted_grades(grades: Collection[float]) -> list[float]:
-    """Return the sorted grades; raise `ArgumentError` if there are none or not all numbers."""
-    if not grades or not all(map(is_number, grades)):
-        raise ArgumentError(
-            f"`grades` must have at least one grade, all numbers; found {list(grades)}"
-        )
-    return sorted(grades)
+    numbers = [*grades] if are_keys else [*grades.values()]
+    if not numbers or not all(map(is_number, numbers)):
+        raise ArgumentError(f"`grades` must have at least one grade, all numbers; found {numbers}")
+    return sorted(numbers)
 
 
 def _at_least_zero(parameter: str, value: float) -> None:

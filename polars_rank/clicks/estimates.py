@@ -251,13 +251,49 @@ def estimate(
     number of clusters.
     Hall, On the removal of skewness by transformation, 1992: interval.
     """
-    estimates = Estimates.of(
-        schema_of(frame), metrics, normalize=normalize, cluster=cluster, baseline=baseline,
-        max_unshown=max_unshown, **options,
-    )  # fmt: skip
-    return Mergeable(
-        estimates.evaluation.query, estimates.add_up, estimates.merge, estimates.finish
-    )
+    schema = schema_of(frame)
+    special()
+    if "align" in options:
+        raise ArgumentError("`align` does not apply to estimates; omit it")
+    check_single(options, "label", "labels are weights of clicks")
+    if baseline is not None and several("score", options.get("score", "score")) is None:
+        Columns.find(schema, {"run": options.get("run", RUN)}, optional=())
+    evaluation = Evaluation.of(schema, listed(metrics), **options)
+    roles = {"by": evaluation.by, "weight": evaluation.weight, "cluster": cluster}
+    own = [str(evaluation.run)] if evaluation.scores is not None else []
+    known = schema | dict.fromkeys(own, pl.String())
+    clusters = Columns.find(pl.Schema(known), roles).roles["cluster"]
+    one_of("normalize", normalize, ("ips", "snips"))
+    share("max_unshown", max_unshown, ends=True)
+    query_set = evaluation.conventions.query_set
+    if query_set != "all":
+        raise ArgumentError(
+            "an estimate needs all rankings, clicked or not: `query_set` must be 'all'; found "
+            f"{query_set!r}"
+        )
+    columns = [
+        column._replace(metric=_sum(column.metric, normalize))
+        if isinstance(column.metric, Metric)
+        else column
+        for column in evaluation.metrics
+    ]
+    weight = [] if evaluation.weight is None else [evaluation.weight]
+    extra = [name for name in clusters if name not in (*evaluation.by, *evaluation.query)]
+    complete = evaluation._replace(metrics=columns, keep=(*evaluation.keep, *extra))
+    parts = [name + part for name in _names(complete) for part in PARTS.values() if part]
+    complete.check_names(["queries", *parts, *WEIGHT_COLUMNS])
+    differences = None
+    if baseline is not None:
+        run = str(complete.run)
+        groups = [*without_run(complete.by, run)]
+        free([run, *groups], COLUMNS)
+        equal = {WEIGHT: "labels"} if normalize == "snips" else {}
+        differences = Differences(
+            baseline, run, groups, complete.query, _names(complete),
+            equal | dict.fromkeys(weight, "weights"), _DIVISORS[normalize],
+        )  # fmt: skip
+    estimates = Estimates(complete, normalize, clusters, max_unshown, differences)
+    return Mergeable(complete.query, estimates.add_up, estimates.merge, estimates.finish)
 
 
 @dataclass(frozen=True)
@@ -270,61 +306,6 @@ class Estimates:
     max_unshown: float
     #: The differences from the baseline, if there is one.
     differences: Differences | None = None
-
-    @classmethod
-    def of(
-        cls,
-        schema: pl.Schema,
-        metrics: Metrics,
-        *,
-        normalize: Normalize = "snips",
-        cluster: Names | None = None,
-        baseline: Any = None,
-        max_unshown: float = MAX_UNSHOWN,
-        **options: Any,
-    ) -> Estimates:
-        """Check the parameters; raise `ArgumentError` for a metric that is not a sum."""
-        special()
-        if "align" in options:
-            raise ArgumentError("`align` does not apply to estimates; omit it")
-        check_single(options, "label", "labels are weights of clicks")
-        if baseline is not None and several("score", options.get("score", "score")) is None:
-            Columns.find(schema, {"run": options.get("run", RUN)}, optional=())
-        evaluation = Evaluation.of(schema, listed(metrics), **options)
-        roles = {"by": evaluation.by, "weight": evaluation.weight, "cluster": cluster}
-        own = [str(evaluation.run)] if evaluation.scores is not None else []
-        known = schema | dict.fromkeys(own, pl.String())
-        clusters = Columns.find(pl.Schema(known), roles).roles["cluster"]
-        one_of("normalize", normalize, ("ips", "snips"))
-        share("max_unshown", max_unshown, ends=True)
-        query_set = evaluation.conventions.query_set
-        if query_set != "all":
-            raise ArgumentError(
-                "an estimate needs all rankings, clicked or not: `query_set` must be 'all'; found "
-                f"{query_set!r}"
-            )
-        columns = [
-            column._replace(metric=_sum(column.metric, normalize))
-            if isinstance(column.metric, Metric)
-            else column
-            for column in evaluation.metrics
-        ]
-        weight = [] if evaluation.weight is None else [evaluation.weight]
-        extra = [name for name in clusters if name not in (*evaluation.by, *evaluation.query)]
-        complete = evaluation._replace(metrics=columns, keep=(*evaluation.keep, *extra))
-        parts = [name + part for name in _names(complete) for part in PARTS.values() if part]
-        complete.check_names(["queries", *parts, *WEIGHT_COLUMNS])
-        differences = None
-        if baseline is not None:
-            run = str(complete.run)
-            groups = [*without_run(complete.by, run)]
-            free([run, *groups], COLUMNS)
-            equal = {WEIGHT: "labels"} if normalize == "snips" else {}
-            differences = Differences(
-                baseline, run, groups, complete.query, _names(complete),
-                equal | dict.fromkeys(weight, "weights"), _DIVISORS[normalize],
-            )  # fmt: skip
-        return cls(complete, normalize, clusters, max_unshown, differences)
 
     def _rankings(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         """Return the weighted sums of each ranking and statistics of its weights."""

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polars_rank._params import OWN, Names
+from polars_rank._params import OWN
 from polars_rank.checks import FAILED, Check, checks_of, failed, failed_in_ranking, raise_failed
-from polars_rank.clicks.impressions import columns_of
 from polars_rank.columns import Columns
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.log import per_ranking
-from polars_rank.frames.tables import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,22 +29,6 @@ class ImpressionLog:
 
     log: pl.LazyFrame
     columns: Columns
-
-    @classmethod
-    def of(
-        cls,
-        log: pl.LazyFrame,
-        *,
-        query: Names,
-        doc: str,
-        position: str,
-        click: str,
-        by: Names | None,
-    ) -> ImpressionLog:
-        """Return the log; raise `SchemaError` for a missing column or a wrong type."""
-        columns = columns_of(schema_of(log), query, doc, click, position, by)
-        shown = log.filter(pl.col(position).is_not_null(), pl.col(click).is_not_null())
-        return cls(shown, columns)
 
     @property
     def groups(self) -> dict[str, str]:

@@ -90,38 +90,40 @@ class Pilot(NamedTuple):
         return planned
 
     def with_n(self, added: int) -> Planned:
-        """Return the widths with a number of additional queries."""
-        others = int(self.sums["nv"]) if self.has_predictions else MOST
-        return self._result(added, others, possible=added <= others, target=None)
+        """Return the expected width with a number of additional queries."""
+        return self._result(added, possible=added <= self.others, is_given=True)
 
     def with_width(self, width: float) -> Planned:
         """Return the smallest number of additional queries with at most this width."""
-        np = numpy()
-        others = int(self.sums["nv"]) if self.has_predictions else MOST
-        added = _smallest(lambda n: self.width(n, alone=not self.has_predictions), width, 0, others)
-        reached = float(self.width(np.array([added]), alone=not self.has_predictions)[0])
-        return self._result(added, others, possible=reached <= width * (1 + _SLACK), target=width)
+        alone = not self.has_predictions
+        added = _smallest(lambda n: self.width(n, alone=alone), width, 0, self.others)
+        reached = self._one_width(added, alone=alone)
+        return self._result(added, possible=reached <= width * (1 + _SLACK), is_given=False)
 
-    def _result(self, added: int, others: int, *, possible: bool, target: float | None) -> Planned:
-        np, human = numpy(), int(self.sums["nw"])
+    @property
+    def others(self) -> int:
+        """The largest number of additional queries."""
+        return int(self.sums["nv"]) if self.has_predictions else MOST
+
+    def _one_width(self, added: int, *, alone: bool) -> float:
+        return float(self.width(numpy().array([added]), alone=alone)[0])
+
+    def _result(self, added: int, *, possible: bool, is_given: bool) -> Planned:
+        human, others = int(self.sums["nw"]), self.others
         least = _LEAST if self.has_predictions else _LEAST - 1
         known = possible and human >= least
-        width = alone = saving = float("nan")
+        width = alone = saving = last = float("nan")
         if known:
-            numbers = np.array([added])
-            alone = float(self.width(numbers, alone=True)[0])
-            width = float(self.width(numbers, alone=False)[0]) if self.has_predictions else alone
+            alone = self._one_width(added, alone=True)
+            width = self._one_width(added, alone=False) if self.has_predictions else alone
             if self.has_predictions and width == width:  # noqa: PLR0124
                 saving = 1 - (human + added) / self._needed(human, human + added, width, alone)
-        last = float("nan")
         if human >= least:
-            last = float(
-                self.width(np.array([min(others, MOST)]), alone=not self.has_predictions)[0]
-            )
+            last = self._one_width(others, alone=not self.has_predictions)
         note = None
         if human < least:
             note = f"too few judged queries: {human}; at least {least} are needed"
-        elif target is None and added > others:
+        elif is_given and added > others:
             note = f"only {others:,} queries have no human labels"
         elif last != last:  # noqa: PLR0124
             note = (
@@ -136,7 +138,7 @@ class Pilot(NamedTuple):
                 f"the predictions save less than {_WORTH:.0%} of the human labels for this width: "
                 "the judge is not worth its labels"
             )
-        return Planned(added if known or target is None else None, width, alone, saving, note)
+        return Planned(added if known or is_given else None, width, alone, saving, note)
 
     def _needed(self, human: int, total: int, width: float, alone: float) -> int:
         """Return the number of judged queries that have this width alone.
