@@ -284,12 +284,14 @@ class Fusion:
             ("ddof", "`normalize` 'zscore'", self.scale == "zscore"),
         )
         for name, owner, is_owner in owners:
-            if getattr(self, name) not in (None, 0 if name == "ddof" else None) and not is_owner:
+            value = getattr(self, name)
+            is_given = value is not None if name != "ddof" else value != 0
+            if is_given and not is_owner:
                 raise ArgumentError(
                     f"`{name}` is for {owner}; found `method` {self.method!r}"
                     + (f" and `normalize` {self.scale!r}" if self.scale else "")
                 )
-            if getattr(self, name) is None and name in ("gamma", "phi") and is_owner:
+            if value is None and name in ("gamma", "phi") and is_owner:
                 raise ArgumentError(f"`method` {self.method!r} needs `{name}`")
         if self.gamma is not None:
             number("gamma", self.gamma)
