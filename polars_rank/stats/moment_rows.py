@@ -42,6 +42,11 @@ class _Source:
     is_pairs: bool = False
 
     @property
+    def types(self) -> pl.Schema:
+        """The types of the columns."""
+        return self.shape.schema
+
+    @property
     def run(self) -> str | None:
         """The column of runs."""
         return self.shape.run
@@ -72,17 +77,11 @@ class _Source:
 
     def _runs(self, own: pl.DataFrame, facts: Mapping[str, Facts]) -> Rows:
         rows = Rows()
-        for row, name in self._each(own):
-            run = None if self.run is None else row[self.run]
-            self._add(rows, row, name, facts[name], Key(self._group(row), name, run))
-        return rows
-
-    def _each(self, table: pl.DataFrame) -> Iterator[tuple[dict[str, Any], str]]:
-        """Yield the rows of each metric, group by group."""
-        for part in table.partition_by(self.by, maintain_order=True) if self.by else [table]:
-            for name in self.metrics:
-                for row in part.iter_rows(named=True):
-                    yield row, name
+        for name in self.metrics:
+            for row in own.iter_rows(named=True):
+                run = None if self.run is None else row[self.run]
+                self._add(rows, row, name, facts[name], Key(self._group(row), name, run))
+        return _grouped(rows)
 
     def boards(self, population: str) -> Iterator[tuple[Rows, Rows, Context]]:
         """Yield the rows of runs and of pairs of each metric, over all tasks."""
@@ -196,24 +195,26 @@ class _Source:
         if self.baseline is not None and self.baseline not in runs:
             raise unknown_run(run, runs, "baseline", self.baseline)
         rows = Rows()
-        for row, name in self._each(pairs):
-            first, second, turned = row[run], row["baseline"], False
-            if self.baseline is not None:
-                if self.baseline not in (first, second):
-                    continue
-                turned = second != self.baseline
-                first, second = (second, first) if turned else (first, second)
-            group = self._group(row)
-            either = (queries[group, each]["queries"] for each in (first, second))
-            key = Key(group, name, first, second)
-            missing = sum(either) - 2 * row["queries"]
-            of_run = {**row, "empty": queries[group, first]["empty"]}
-            self._add(rows, of_run, name, facts[name], key, turned=turned, missing=missing)
+        for name in self.metrics:
+            for row in pairs.iter_rows(named=True):
+                first, second, turned = row[run], row["baseline"], False
+                if self.baseline is not None:
+                    if self.baseline not in (first, second):
+                        continue
+                    turned = second != self.baseline
+                    first, second = (second, first) if turned else (first, second)
+                group = self._group(row)
+                either = (queries[group, each]["queries"] for each in (first, second))
+                key = Key(group, name, first, second)
+                missing = sum(either) - 2 * row["queries"]
+                of_run = {**row, "empty": queries[group, first]["empty"]}
+                self._add(rows, of_run, name, facts[name], key, turned=turned, missing=missing)
         if not rows.keys:
             raise DataError(
                 f"the moments have no pairs with the baseline {self.baseline!r}; compute them with "
                 "this `baseline`, or without one for all pairs"
             )
+        rows = _grouped(rows)
         return self._with_families(rows, queries)
 
     def _with_families(self, rows: Rows, own: Mapping[Any, Mapping[str, Any]]) -> Rows:
@@ -294,6 +295,18 @@ def _turned(sums: Mapping[str, float]) -> dict[str, float]:
         turned[prefix + "xx"] = xx - 2 * dx + dd
     turned["xw"] = sums["xw"] - sums["dw"]
     return turned
+
+
+def _grouped(rows: Rows) -> Rows:
+    """Return rows in the order of groups, and then as they are."""
+    groups = list(dict.fromkeys(key.group for key in rows.keys))
+    order = sorted(range(len(rows.keys)), key=lambda place: groups.index(rows.keys[place].group))
+    return Rows(
+        keys=[rows.keys[place] for place in order],
+        sums=[rows.sums[place] for place in order],
+        counts=[rows.counts[place] for place in order],
+        facts=[rows.facts[place] for place in order],
+    )
 
 
 def _facts(table: pl.DataFrame, name: str) -> Facts:
