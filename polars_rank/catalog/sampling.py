@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from operator import mul
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 import polars as pl
@@ -14,13 +12,14 @@ from polars_rank._params import OWN, Names, free, one_of, share, whole_number
 from polars_rank.checks import Check, failed, raise_failed
 from polars_rank.columns import RUN, Score
 from polars_rank.conventions import TIES, Ties
-from polars_rank.errors import ArgumentError, number_of, warn
+from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.plan import per_query
 from polars_rank.evaluation.stages import RETRIEVED
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import Metrics, output_name, resolve
+from polars_rank.stats._arrays import Array, numpy, special
 
 #: The value of a metric for a ranking with one relevant document, by the document's rank.
 _BY_RANK: dict[str, Callable[[int], float]] = {
@@ -30,7 +29,7 @@ _BY_RANK: dict[str, Callable[[int], float]] = {
     "reciprocal_rank": lambda rank: 1 / rank,
 }
 
-Method: TypeAlias = Literal["bias_variance", "maximum_likelihood", "rank_mapping"]
+Method: TypeAlias = Literal["bias_variance", "maximum_likelihood"]
 
 _RANK, _RELEVANT = OWN + "rank", OWN + "relevant"
 
@@ -72,9 +71,6 @@ def sampled(
     where $h_s$ is the share of queries with the sampled rank s. The distribution is the result of
     200 steps of the EM algorithm from the uniform distribution.
 
-    With `method="rank_mapping"`, the corrected metric is the mean of $f_r$ at ranks in proportion
-    to the sampled ranks, $r = 1 + \lfloor (s - 1)(n - 1) / m \rfloor$.
-
     Examples
     --------
     >>> log = pl.DataFrame({
@@ -106,8 +102,7 @@ def sampled(
         Number of sampled negatives of each query.
     method
         "bias_variance" (Krichene & Rendle) assumes that all ranks are equally likely;
-        "maximum_likelihood" (Jin, Li et al.) estimates their distribution from all queries;
-        "rank_mapping" (Li et al.) is for cutoffs of n / m or more.
+        "maximum_likelihood" (Jin, Li et al.) estimates their distribution from all queries.
     variance_weight
         The weight γ of the variance against the bias, in (0, 1), for "bias_variance". A lower
         weight gives a lower bias and wider intervals.
@@ -152,11 +147,8 @@ def sampled(
         and for invalid ids, scores and labels. A lazy result raises it when it is collected.
     ArgumentError
         For an invalid parameter, or a metric that has no correction.
-
-    Warns
-    -----
-    RankWarning
-        If "rank_mapping" is used for a cutoff below `n_items` / `n_sampled`.
+    MissingExtraError
+        scipy is not installed (extra "stats").
 
     Notes
     -----
@@ -164,12 +156,9 @@ def sampled(
     far below k among all items, so it may order two systems differently than the metric itself.
     The correction reduces this bias and increases the variance. If only a small share of the items
     is sampled, "bias_variance" underestimates good rankings, because few negatives are sampled from
-    the top ranks. "maximum_likelihood" has a lower bias, and takes about two seconds for 100
-    sampled negatives.
+    the top ranks. "maximum_likelihood" has a lower bias, and needs more time.
 
-    "rank_mapping" estimates the metric at about k n / m by that at k among sampled candidates, and
-    is unsuitable for cutoffs below n / m. The page "How statistics are computed" of the guide has
-    simulations of all methods.
+    The page "How statistics are computed" of the guide has simulations of both methods.
 
     The methods assume that negatives are drawn with replacement. Without replacement, they are
     accurate as long as `n_sampled` is a small share of `n_items`.
@@ -182,7 +171,7 @@ def sampled(
     """
     whole_number("n_items", n_items)
     whole_number("n_sampled", n_sampled)
-    one_of("method", method, ("bias_variance", "maximum_likelihood", "rank_mapping"))
+    one_of("method", method, ("bias_variance", "maximum_likelihood"))
     share("variance_weight", variance_weight)
     one_of("ties", ties, (None, *TIES))
     if n_sampled >= n_items:
@@ -195,8 +184,7 @@ def sampled(
         query=query, doc=doc, score=score, label=label, position=position,
         run=run, by=by, ties=ties, rel=rel,
     )  # fmt: skip
-    if method == "rank_mapping":
-        _warn_of_cutoffs(values_by_rank, n_items / n_sampled)
+    special()
     groups = evaluation.by
     free(groups, ["metric", "queries", "sampled", "corrected", "std_error"])
     wrong = (pl.col(_RELEVANT) != 1) | (pl.col(RETRIEVED) != n_sampled + 1)
@@ -210,77 +198,41 @@ def sampled(
     rankings = per_query(frame, evaluation).with_columns(failed([check], "ranking"))
     rank = (1 / pl.col(_RANK)).round().cast(pl.Int64).alias(_RANK)
     ranks = raise_failed(rankings, [check], keys=keys).select(*groups, rank)
-    counts = ranks.group_by(*groups, _RANK).agg(pl.len().cast(pl.Float64).alias("queries"))
-    schema = pl.Schema(
-        {_RANK: pl.Int64(), "metric": pl.Enum([*values_by_rank]), "sampled": pl.Float64(),
-         "corrected": pl.Float64()}
-    )  # fmt: skip
-    if method != "maximum_likelihood":
-        rows = (
-            _bias_variance(values_by_rank, n_items, n_sampled, variance_weight)
-            if method == "bias_variance"
-            else _rank_mapping(values_by_rank, n_items, n_sampled)
-        )
-        values = counts.join(pl.LazyFrame(rows, schema, orient="row"), on=_RANK)
-    else:
-        of_group = partial(
-            _maximum_likelihood,
-            metrics=values_by_rank,
-            n=n_items,
-            m=n_sampled,
-            groups=groups,
-            schema=schema,
-        )
-        lists = [pl.col(_RANK), pl.col("queries")]
-        each = (
-            counts.group_by(groups).agg(lists)
-            if groups
-            else counts.select(column.implode() for column in lists)
-        )
-        given = schema_of(counts)
-        types = {name: given[name] for name in (*groups, "queries")}
-        values = each.map_batches(
-            of_group, schema=pl.Schema({**types, **schema}), streamable=True,
-            validate_output_schema=False,
-        )  # fmt: skip
-    n = pl.col("queries")
+    counts = ranks.group_by(*groups, _RANK).agg(pl.len().alias("queries"))
+    given = schema_of(counts)
+    schema = pl.Schema({
+        **{name: given[name] for name in groups}, "metric": pl.String(), "queries": pl.UInt32(),
+        **dict.fromkeys(("sampled", "corrected", "std_error"), pl.Float64()),
+    })  # fmt: skip
 
-    def mean(value: pl.Expr) -> pl.Expr:
-        return (value * n).sum() / n.sum()
-
-    corrected = pl.col("corrected")
-    variance = mean(corrected**2) - mean(corrected) ** 2
-    return (
-        values.group_by(*groups, "metric")
-        .agg(
-            n.sum().cast(pl.UInt32).alias("count"),
-            mean(pl.col("sampled")).alias("sampled"),
-            mean(corrected).alias("corrected"),
-            pl.when((n.sum() > 1) & (method != "maximum_likelihood"))
-            .then((variance.clip(0) / (n.sum() - 1)).sqrt())
-            .alias("std_error"),
+    def result(counts: pl.DataFrame) -> pl.DataFrame:
+        np, n, m = numpy(), n_items, n_sampled
+        of_ranks = np.zeros((max(n, *map(len, values_by_rank.values())), len(values_by_rank)))
+        for column, values in enumerate(values_by_rank.values()):
+            of_ranks[: len(values), column] = values
+        if method == "bias_variance":
+            by_sampled_rank = _bias_variance(of_ranks[:n], m, variance_weight)
+        rows = []
+        parts = counts.partition_by(groups, maintain_order=True) if groups else [counts]
+        for part in parts if counts.height else []:
+            places, number = part[_RANK].to_numpy() - 1, part["queries"].to_numpy()
+            corrected = (
+                by_sampled_rank[places]
+                if method == "bias_variance"
+                else _maximum_likelihood(places, number, of_ranks[:n], m)
+            )
+            total = number.sum()
+            sampled, means = (number @ each / total for each in (of_ranks[places], corrected))
+            error = np.full(len(means), np.nan)
+            if total > 1 and method == "bias_variance":
+                error = np.sqrt(number @ (corrected - means) ** 2 / total / (total - 1))
+            columns = zip(values_by_rank, sampled, means, error, strict=True)
+            rows += [(*part.row(0)[: len(groups)], name, total, *each) for name, *each in columns]
+        return pl.DataFrame(rows, schema, orient="row").with_columns(
+            pl.col("std_error").fill_nan(None)
         )
-        .sort(*groups, "metric")
-        .select(
-            *groups,
-            pl.col("metric").cast(pl.String),
-            pl.col("count").alias("queries"),
-            "sampled",
-            "corrected",
-            "std_error",
-        )
-    )
 
-
-def _warn_of_cutoffs(metrics: Mapping[str, Sequence[float]], lowest: float) -> None:
-    """Warn of cutoffs below `lowest`, the rank to which the sampled rank 2 is mapped."""
-    low = [name for name, values in metrics.items() if len(values) < lowest]
-    if low:
-        warn(
-            "'rank_mapping' is unsuitable for cutoffs below n_items / n_sampled = "
-            f"{lowest:g}: it maps the sampled rank 1 to rank 1 of all items. This applies to "
-            f"{', '.join(low)}; use 'maximum_likelihood' or higher cutoffs"
-        )
+    return counts.sort(*groups, _RANK).map_batches(result, schema=schema)
 
 
 def _by_rank(metric: pl.Expr) -> Sequence[float]:
@@ -295,113 +247,39 @@ def _by_rank(metric: pl.Expr) -> Sequence[float]:
     return [_BY_RANK[name](rank) for rank in range(1, k + 1)]
 
 
-def _bias_variance(
-    metrics: Mapping[str, Sequence[float]], n: int, m: int, gamma: float
-) -> list[tuple[int, str, float, float]]:
-    """Return, for each sampled rank and metric, the sampled and the corrected value."""
-    sums, double = _probability_sums(m, n), _probability_sums(2 * m, n)
+def _bias_variance(of_ranks: Array, m: int, gamma: float) -> Array:
+    """Return the corrected value of each metric for each sampled rank."""
+    np = numpy()
+    n, depth = len(of_ranks), int(of_ranks.any(axis=1).sum())
+    trial = np.arange(m + 1)
     # The product of two binomial probabilities of m trials is one of 2 m trials.
-    pairs = [
-        [
-            (1 - gamma) * double[i + j]
-            * math.exp(_log_choose(m, i) + _log_choose(m, j) - _log_choose(2 * m, i + j))
-            for j in range(i + 1)
-        ]
-        for i in range(m + 1)
-    ]  # fmt: skip
-    for i in range(m + 1):
-        pairs[i][i] += gamma * sums[i]
-    factor = _cholesky(pairs)
-    rows = []
-    for name, values in metrics.items():
-        of_ranks = [*values[:n]]
-        right = [
-            math.fsum(
-                value * _probability(m, i, rank / (n - 1)) for rank, value in enumerate(of_ranks)
-            )
-            for i in range(m + 1)
-        ]
-        corrected = _solution(factor, right)
-        rows += [(i + 1, name, _value_at(values, i + 1), corrected[i]) for i in range(m + 1)]
-    return rows
-
-
-def _rank_mapping(
-    metrics: Mapping[str, Sequence[float]], n: int, m: int
-) -> list[tuple[int, str, float, float]]:
-    """Return, for each sampled rank and metric, the sampled value and that at the mapped rank."""
-    return [
-        (i + 1, name, _value_at(values, i + 1), _value_at(values, 1 + i * (n - 1) // m))
-        for name, values in metrics.items()
-        for i in range(m + 1)
-    ]
-
-
-def _value_at(values: Sequence[float], rank: int) -> float:
-    """Return the value of a metric at a rank, 0 below its cutoff."""
-    return values[rank - 1] if rank <= len(values) else 0.0
-
-
-def _maximum_likelihood(
-    counts: pl.DataFrame,
-    metrics: Mapping[str, Sequence[float]],
-    n: int,
-    m: int,
-    groups: Sequence[str],
-    schema: pl.Schema,
-) -> pl.DataFrame:
-    """Return, for each group, sampled rank and metric, the sampled and the expected value.
-
-    The mean of the expected values is the mean of the metric over the most likely distribution of
-    ranks.
-    """
-    depth = min(max(map(len, metrics.values())), n)
-    places, sizes = zip(*_nodes(n, m, depth), strict=True)
-    tables = [
-        pl.DataFrame(schema={**counts.select(groups).schema, "queries": pl.Float64, **schema})
-    ]
-    for row in counts.iter_rows(named=True):
-        ranks, queries = row[_RANK], row["queries"]
-        likelihoods = [[_probability(m, rank - 1, q) for q in places] for rank in ranks]
-        weights = _node_weights(likelihoods, queries, sizes)
-        rows = []
-        for rank, number, likelihood in zip(ranks, queries, likelihoods, strict=True):
-            joint = [*map(mul, weights, likelihood)]
-            for name, of_rank in metrics.items():
-                sampled = _value_at(of_rank, rank)
-                expected = sum(map(mul, of_rank, joint)) / sum(joint)
-                rows.append((number, rank, name, sampled, expected))
-        table = pl.DataFrame(rows, {"queries": pl.Float64, **schema}, orient="row")
-        keys = (pl.lit(row[name], dtype=counts.schema[name]).alias(name) for name in groups)
-        tables.append(table.select(*keys, pl.all()))
-    return pl.concat(tables)
+    both = trial[:, None] + trial
+    single, double = _log_choose(m, trial), _log_choose(2 * m, both)
+    products = np.exp(single[:, None] + single - double) * _probability_sums(2 * m, n)[both]
+    matrix = (1 - gamma) * products + gamma * np.diag(_probability_sums(m, n))
+    of_top = _probability(m, trial[:, None], np.arange(depth) / (n - 1))
+    return np.linalg.solve(matrix, of_top @ of_ranks[:depth])
 
 
 #: Steps of the EM algorithm.
 _STEPS = 200
 
 
-def _node_weights(
-    likelihoods: Sequence[Sequence[float]], counts: Sequence[float], sizes: Sequence[float]
-) -> list[float]:
-    """Return the weights of nodes before the last step of the EM algorithm.
+def _maximum_likelihood(places: Array, counts: Array, of_ranks: Array, m: int) -> Array:
+    """Return the expected value of each metric for each sampled rank, from 0, in `places`.
 
-    The algorithm starts with equal weights of all ranks. The caller computes the last step as the
-    mean of expected values.
+    The mean of the expected values is the mean of the metric over the most likely distribution of
+    ranks. The EM algorithm starts with equal weights of all ranks; its last step is that mean.
     """
-    weights = [size / sum(sizes) for size in sizes]
-    of_nodes = [*zip(*likelihoods, strict=True)]
-    total = sum(counts)
+    np = numpy()
+    depth = int(of_ranks.any(axis=1).sum())
+    nodes, sizes = np.array(_nodes(len(of_ranks), m, depth)).T
+    likelihoods = _probability(m, places[:, None], nodes)
+    weights = sizes / sizes.sum()
     for _ in range(_STEPS - 1):
-        factors = [
-            count / total / sum(map(mul, weights, likelihood))
-            for count, likelihood in zip(counts, likelihoods, strict=True)
-        ]
-        weights = [
-            weight * sum(map(mul, factors, of_node))
-            for weight, of_node in zip(weights, of_nodes, strict=True)
-        ]
-    return weights
+        weights = weights * (counts / counts.sum() / (likelihoods @ weights) @ likelihoods)
+    joint = likelihoods * weights
+    return joint[:, :depth] @ of_ranks[:depth] / joint.sum(axis=1, keepdims=True)
 
 
 def _nodes(n: int, m: int, depth: int) -> list[tuple[float, float]]:
@@ -430,15 +308,14 @@ def _nodes(n: int, m: int, depth: int) -> list[tuple[float, float]]:
     return nodes
 
 
-def _log_choose(m: int, i: int) -> float:
-    return math.lgamma(m + 1) - math.lgamma(i + 1) - math.lgamma(m - i + 1)
+def _log_choose(m: int, i: Array) -> Array:
+    return -special().betaln(m - i + 1.0, i + 1.0) - math.log(m + 1)
 
 
-def _probability(m: int, i: int, q: float) -> float:
+def _probability(m: int, i: Array, q: Array) -> Array:
     """Return the binomial probability of i successes in m trials."""
-    if q in (0, 1):
-        return float(i == m * q)
-    return math.exp(_log_choose(m, i) + i * math.log(q) + (m - i) * math.log1p(-q))
+    functions = special()
+    return numpy().exp(_log_choose(m, i) + functions.xlogy(i, q) + functions.xlog1py(m - i, -q))
 
 
 #: From this number of items per trial on, sums over all ranks are computed as integrals with the
@@ -446,45 +323,12 @@ def _probability(m: int, i: int, q: float) -> float:
 _MIN_INTEGRATED = 100
 
 
-def _probability_sums(m: int, n: int) -> list[float]:
+def _probability_sums(m: int, n: int) -> Array:
     """Return, for each i of 0 to m, the sum of its binomial probabilities over all n ranks."""
-    steps = n - 1
+    np, steps, i = numpy(), n - 1, numpy().arange(m + 1)
     if steps < _MIN_INTEGRATED * m:
-        q = pl.int_range(1, steps).cast(pl.Float64) / steps
-        ranks = pl.select(q.log().alias("log"), (1 - q).log().alias("other"))
-        log, other = pl.col("log"), pl.col("other")
-        values = ranks.select(
-            (_log_choose(m, i) + i * log + (m - i) * other).exp().sum().alias(str(i))
-            for i in range(m + 1)
-        ).row(0)
-        return [value + (i == 0) + (i == m) for i, value in enumerate(values)]
-    ends = [(i == 0) + (i == m) for i in range(m + 1)]
-    slopes = [m * ((i == 1) - (i == 0) + (i == m - 1) - (i == m)) for i in range(m + 1)]
-    return [
-        steps / (m + 1) + end / 2 - slope / (12 * steps)
-        for end, slope in zip(ends, slopes, strict=True)
-    ]
-
-
-def _cholesky(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Return the Cholesky factor of a matrix, given its lower triangle."""
-    rows: list[list[float]] = []
-    for given in matrix:
-        row: list[float] = []
-        for j, value in enumerate(given[:-1]):
-            row.append((value - sum(map(mul, row, rows[j]))) / rows[j][j])
-        row.append(math.sqrt(given[-1] - sum(map(mul, row, row))))
-        rows.append(row)
-    return rows
-
-
-def _solution(factor: Sequence[Sequence[float]], right: Sequence[float]) -> list[float]:
-    """Return the solution of a linear system, given the Cholesky factor of its matrix."""
-    forward: list[float] = []
-    for row, value in zip(factor, right, strict=True):
-        forward.append((value - sum(map(mul, row, forward))) / row[-1])
-    solution = [0.0] * len(factor)
-    for i in reversed(range(len(factor))):
-        below = sum(factor[j][i] * solution[j] for j in range(i + 1, len(factor)))
-        solution[i] = (forward[i] - below) / factor[i][i]
-    return solution
+        q = np.arange(n) / steps
+        return np.array([_probability(m, each, q).sum() for each in i])
+    ends = (i == 0) * 1.0 + (i == m)
+    slopes = m * ((i == 1) * 1.0 - (i == 0) + (i == m - 1) - (i == m))
+    return steps / (m + 1) + ends / 2 - slopes / (12 * steps)

@@ -96,32 +96,6 @@ def test_against_the_em_algorithm(engine: str, n: int, m: int, rel: float) -> No
     assert whole["corrected"].item() == pytest.approx(expected["a", "rr@3"], rel=rel)
 
 
-@pytest.mark.filterwarnings("ignore:'rank_mapping' is unsuitable")
-def test_rank_mapping() -> None:
-    """The hit rate at k among sampled candidates is that at f(k) = 1 + (k - 1)(n - 1) / m."""
-    n, m, ranks = 41, 4, [1, 1, 2, 3, 5]
-    log = log_with(ranks, m)
-    for k in range(1, m + 2):
-        f = 1 + (k - 1) * (n - 1) // m  # 1, 11, 21, 31, 41
-        actual = pr.catalog.sampled(
-            log, f"hit_rate@{f}", n_items=n, n_sampled=m, method="rank_mapping"
-        )
-        assert actual["corrected"].item() == pr.evaluate(log, f"hit_rate@{k}").item(0, 1)
-    actual = pr.catalog.sampled(log, "ndcg@11", n_items=n, n_sampled=m, method="rank_mapping")
-    values = [1, 1, 1 / math.log2(12), 0, 0]
-    assert actual["corrected"].item() == pytest.approx(np.mean(values))
-    assert actual["std_error"].item() == pytest.approx(np.std(values, ddof=1) / math.sqrt(5))
-
-
-def test_cutoffs_that_are_too_low_for_rank_mapping() -> None:
-    options = {"n_items": 40, "n_sampled": 4, "method": "rank_mapping"}
-    log = log_with([1, 2], 4)
-    low = r"cutoffs below n_items / n_sampled = 10: .* applies to ndcg@3, rr@9;"
-    with pytest.warns(pr.errors.RankWarning, match=low):
-        pr.catalog.sampled(log, ["ndcg@3", "rr@9", "rr@10"], **options)
-    pr.catalog.sampled(log, "rr@10", **options)
-
-
 @pytest.mark.parametrize(("m", "n"), [(7, 20), (7, 5000), (50, 40_000)])
 def test_sums_over_ranks(m: int, n: int) -> None:
     pmf = scipy.stats.binom.pmf(np.arange(m + 1)[None, :], m, (np.arange(n) / (n - 1))[:, None])
