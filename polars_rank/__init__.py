@@ -62,32 +62,6 @@ from polars_rank.conventions import Conventions
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.engines import ENGINES, Engine
-from polars_rank.metrics import (
-    alpha_ndcg,
-    average_precision,
-    bpref,
-    cg,
-    dcg,
-    err,
-    f1,
-    fall_out,
-    fbeta,
-    hit_rate,
-    ideal_dcg,
-    intra_list_diversity,
-    judged,
-    ndcg,
-    num_relevant,
-    num_relevant_retrieved,
-    num_retrieved,
-    precision,
-    r_precision,
-    rbp,
-    recall,
-    reciprocal_rank,
-    roc_auc,
-    unjudged,
-)
 from polars_rank.metrics.metric import Metric, define_metric
 from polars_rank.metrics.names import instead, metric
 
@@ -107,6 +81,32 @@ if TYPE_CHECKING:
     from polars_rank.io.parquet import scan_log
     from polars_rank.io.trec import scan_judgments, scan_run
     from polars_rank.merging import merge
+    from polars_rank.metrics import (
+        alpha_ndcg,
+        average_precision,
+        bpref,
+        cg,
+        dcg,
+        err,
+        f1,
+        fall_out,
+        fbeta,
+        hit_rate,
+        ideal_dcg,
+        intra_list_diversity,
+        judged,
+        ndcg,
+        num_relevant,
+        num_relevant_retrieved,
+        num_retrieved,
+        precision,
+        r_precision,
+        rbp,
+        recall,
+        reciprocal_rank,
+        roc_auc,
+        unjudged,
+    )
     from polars_rank.metrics.listing import list_metrics
     from polars_rank.namespace import Ranking
     from polars_rank.reporting.page import report
@@ -226,6 +226,7 @@ _MODULES = {
     "scan_run": "io.trec",
     "summarize": "stats.summary",
     "tune_fusion": "fusion.tuning",
+    **dict.fromkeys({*__all__} & {*metrics.__all__}, "metrics"),
 }
 #: What to use instead of a name that is gone.
 _SUBMODULES = (

@@ -514,13 +514,20 @@ _OVER_HALF = math.nextafter(0.5, 1)
 POLARS_RANK = Conventions()
 
 
+def _preset(**choices: Any) -> Conventions:
+    """Return conventions without the checks of a call, which take time in each import."""
+    preset = object.__new__(Conventions)
+    vars(preset).update({**vars(POLARS_RANK), **choices})
+    return preset
+
+
 def lowest_relevant(rel: float | None) -> float:
     """Return the lowest relevant label, by default that of polars_rank."""
     return POLARS_RANK.rel if rel is None else threshold("rel", rel)
 
 
 #: trec_eval 10 with `-c`: topics missing from the run count as 0.
-TREC_EVAL = Conventions(
+TREC_EVAL = _preset(
     name="trec_eval 10",
     ties="doc",
     text_ids=True,
@@ -531,7 +538,7 @@ TREC_EVAL = Conventions(
 )
 
 #: trec_eval 9 and pytrec_eval, which is built on it: topics in both files.
-TREC_EVAL_9 = Conventions(
+TREC_EVAL_9 = _preset(
     name="trec_eval 9",
     ties="doc",
     text_ids=True,
@@ -550,7 +557,7 @@ _OF_NDEVAL = (
 _NDEVAL_NORM = {f"{name}.norm": "ndeval" for name in ("alpha_dcg", "err_ia")}
 
 #: ndeval as pyndeval calls it, which orders tied documents by ascending id.
-NDEVAL = Conventions(
+NDEVAL = _preset(
     name="ndeval",
     ties="doc_ascending",
     text_ids=True,
@@ -560,7 +567,7 @@ NDEVAL = Conventions(
 )
 
 #: ir_measures with its default providers, which order tied documents differently.
-IR_MEASURES = Conventions(
+IR_MEASURES = _preset(
     name="ir_measures",
     ties="doc",
     text_ids=True,
@@ -591,7 +598,7 @@ IR_MEASURES = Conventions(
 )
 
 #: ranx with `make_comparable=True`.
-RANX = Conventions(
+RANX = _preset(
     name="ranx",
     ties="input",
     query_set="judged",
@@ -600,7 +607,7 @@ RANX = Conventions(
     parameters={"rbp.graded": True},
 )
 
-SKLEARN = Conventions(
+SKLEARN = _preset(
     name="scikit-learn",
     ties="expected",
     undefined={
@@ -612,7 +619,7 @@ SKLEARN = Conventions(
 )
 
 #: torchmetrics; its order of tied documents is defined for NDCG only.
-TORCHMETRICS = Conventions(
+TORCHMETRICS = _preset(
     name="torchmetrics",
     ties="input",
     undefined={"fall_out": "one", "roc_auc": "zero"},
@@ -621,7 +628,7 @@ TORCHMETRICS = Conventions(
     exceptions={"ndcg": {"ties": "expected"}},
 )
 
-LIGHTGBM = Conventions(
+LIGHTGBM = _preset(
     name="LightGBM",
     ties="input",
     rel=_OVER_HALF,
@@ -629,7 +636,7 @@ LIGHTGBM = Conventions(
     parameters={"gain": "exp2", "average_precision.norm": "min"},
 )
 
-XGBOOST = Conventions(
+XGBOOST = _preset(
     name="XGBoost",
     ties="input",
     undefined={"average_precision": "one", "ndcg": "one", "precision": "one"},
@@ -637,7 +644,7 @@ XGBOOST = Conventions(
     parameters={"gain": "exp2", "average_precision.norm": "min", "precision.depth": "retrieved"},
 )
 
-CATBOOST = Conventions(
+CATBOOST = _preset(
     name="CatBoost",
     ties="worst",
     rel=_OVER_HALF,
@@ -651,7 +658,7 @@ _OF_RECOMMENDERS = {"gain": "binary", "precision.irrelevant": "null"}
 
 #: RecTools. NDCG is divided by the DCG of k relevant documents. A document that is not in the
 #: training log counts as a document of one user. A ranking of one document has the diversity 0.
-RECTOOLS = Conventions(
+RECTOOLS = _preset(
     name="RecTools",
     ties="input",
     undefined="skip",
@@ -665,7 +672,7 @@ RECTOOLS = Conventions(
 
 #: RePlay, for data frames. Surprisal and Unexpectedness are divided by k, also if a ranking is
 #: shorter; "Novelty" is the share of unseen documents.
-REPLAY = Conventions(
+REPLAY = _preset(
     name="RePlay",
     ties="doc",
     undefined="skip",
@@ -680,7 +687,7 @@ REPLAY = Conventions(
 
 #: LensKit. Its discount is 1 / log2(max(rank, 2)). The similarity within a ranking of one document
 #: is 1, so that its diversity is 0. Means are over the rankings that have a value.
-LENSKIT = Conventions(
+LENSKIT = _preset(
     name="LensKit",
     ties="input",
     undefined="skip",
@@ -698,7 +705,7 @@ LENSKIT = Conventions(
 
 #: Evidently, which knows the labels of retrieved documents only. Documents that are not in the
 #: training log are left out.
-EVIDENTLY = Conventions(
+EVIDENTLY = _preset(
     name="Evidently",
     ties="input",
     undefined="skip",
@@ -713,7 +720,7 @@ EVIDENTLY = Conventions(
 )
 
 #: The ranking evaluation API of Elasticsearch, `_rank_eval`, for hits down to the given cutoff.
-ELASTICSEARCH = Conventions(
+ELASTICSEARCH = _preset(
     name="Elasticsearch",
     ties="input",
     parameters={"gain": "exp2", "ndcg.depth": "retrieved", "precision.depth": "retrieved"},

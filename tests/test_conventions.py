@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,11 @@ def test_a_list_of_gains_is_explained() -> None:
     for given in ([0, 1, 3], (0, 1, 3)):
         with pytest.raises(pr.errors.ArgumentError, match=r"`gain` .* write \{0: 0, 1: 1, 2: 3\}"):
             pr.ndcg(gain=given)
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda each: each.name)
+def test_presets_pass_the_checks_of_conventions(preset: pr.Conventions) -> None:
+    assert replace(preset) == preset
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda each: each.name)

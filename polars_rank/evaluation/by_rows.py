@@ -8,7 +8,7 @@ cutoff is added to that down to the next smaller cutoff; and sums whose cutoff i
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -106,14 +106,33 @@ class RowStages(NamedTuple):
 
 def by_rows(values: Sequence[Value], log: Log) -> RowStages:
     """Return the stages of values that share the rows of a log."""
-    return _Names(values, log).stages()
+    items = None if log.items is None else frozenset(schema_of(log.items))
+    facts = _Facts(log.rules.rel, log.columns.placed, log.whole_labels, items)
+    return _stages((*values,), facts)
+
+
+class _Facts(NamedTuple):
+    """The facts of a log that decide about the stages."""
+
+    rel: float
+    #: Whether rows have positions.
+    placed: bool
+    whole_labels: bool
+    #: The columns of `items`.
+    items: frozenset[str] | None
+
+
+@lru_cache(256)
+def _stages(values: tuple[Value, ...], facts: _Facts) -> RowStages:
+    # Building the stages of a small log takes as long as computing them.
+    return _Names(values, facts).stages()
 
 
 class _Names:
     """The nodes of a plan, and the name of the column that holds each of them."""
 
-    def __init__(self, values: Sequence[Value], log: Log) -> None:
-        self.values, self.log = values, log
+    def __init__(self, values: Sequence[Value], facts: _Facts) -> None:
+        self.values, self.facts = values, facts
         every = [*nodes(*values)]
         self.hits = [node for node in every if isinstance(node, Hits)]
         self.ties = [node for node in every if isinstance(node, OfTies)]
@@ -121,7 +140,7 @@ class _Names:
         self.folds: list[Fold | UserExpression] = [
             node for node in every if isinstance(node, (Fold, UserExpression))
         ]
-        if log.columns.placed and any(
+        if facts.placed and any(
             isinstance(node, Column) and node.different_positions for node in every
         ):
             self.folds.append(_ONE_PER_POSITION)
@@ -171,7 +190,7 @@ class _Names:
         hits = {self.names[node]: node.rel for node in self.hits}
         return RowStages(
             needs=needs,
-            reads=Reads.of(self.log, read - ties.keys() - rows.keys(), hits, needs.depth),
+            reads=Reads.of(self.facts.rel, read - ties.keys() - rows.keys(), hits, needs.depth),
             ties=ties,
             rows=rows,
             gathered=gathered,
@@ -189,10 +208,10 @@ class _Names:
         )
 
     def _is_of_items(self, node: Reduction) -> bool:
-        if node.order != "items" or self.log.items is None:
+        if node.order != "items" or self.facts.items is None:
             return False
         columns = {leaf.name for leaf in leaves(node.term) if isinstance(leaf, Column)}
-        return columns <= {*schema_of(self.log.items)}
+        return columns <= self.facts.items
 
     def _value(self, node: Value) -> pl.Expr:
         return lowered(node, self._reduction)
@@ -244,7 +263,7 @@ class _Names:
             case OfTies():
                 return pl.col(self.names[leaf])
             case Gain(gain):
-                return gain_of(gain, label, whole_labels=self.log.whole_labels)
+                return gain_of(gain, label, whole_labels=self.facts.whole_labels)
         return leaf_of_rows(leaf)
 
     def _of_ties(self, node: OfTies) -> pl.Expr:

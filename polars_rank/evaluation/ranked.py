@@ -57,21 +57,21 @@ class Reads(NamedTuple):
     @classmethod
     def of(
         cls,
-        log: Log,
+        rel: float,
         columns: AbstractSet[str],
         hits: Mapping[str, float | None] = MappingProxyType({}),
         depth: int | None = None,
     ) -> Reads:
-        """Return what is read; the lowest relevant label None is that of the rules."""
+        """Return what is read; the lowest relevant label None is `rel`."""
         given = {**hits, "hits": None} if "hits" in columns else hits
-        lowest = {name: log.rules.rel if rel is None else rel for name, rel in given.items()}
+        lowest = {name: rel if own is None else own for name, own in given.items()}
         return cls(columns, lowest, depth)
 
     @classmethod
     def of_all(cls, log: Log, adds: Sequence[str] = RANKED) -> Reads:
         """Return that all columns of the log and some of the ranked table are read."""
         ids = [] if log.columns.doc is None else ["doc"]
-        return cls.of(log, {*adds, *ids, *log.others})
+        return cls.of(log.rules.rel, {*adds, *ids, *log.others})
 
     @property
     def of_ties(self) -> bool:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
+from itertools import combinations
 from typing import NamedTuple
 
 import polars as pl
@@ -84,7 +85,7 @@ def table_of_positions(
     table = documents.sorted(table, stages.length)
     repeated = pl.lit(value=False)
     if unique:
-        table, repeated = _descending(table, _DOCUMENT, stages.length), _repeated(stages.length)
+        repeated = _repeated(stages.length)
     table = table.with_columns(
         *documents.columns_at(stages.length),
         repeated.alias(REPEATED.meta.output_name()),
@@ -137,10 +138,10 @@ class Documents:
         if self.order.second is not None:
             cells[_SECOND] = _Cell(self.order.second, None)
         if with_ids:
-            dtype, doc = self.columns.schema["doc"], pl.col("doc")
-            if not isinstance(dtype, pl.datatypes.IntegerType):
-                dtype, doc = pl.UInt64(), pl.when(doc.is_not_null()).then(doc.hash())
-            cells[_DOCUMENT] = _Cell(doc, dtype.min())
+            doc = pl.col("doc")
+            if not isinstance(self.columns.schema["doc"], pl.datatypes.IntegerType):
+                doc = pl.when(doc.is_not_null()).then(doc.hash())
+            cells[_DOCUMENT] = _Cell(doc, None)
         return cells
 
     def sorted(self, table: pl.LazyFrame, length: int) -> pl.LazyFrame:
@@ -273,13 +274,13 @@ def _descending(table: pl.LazyFrame, name: str, length: int) -> pl.LazyFrame:
 
 
 def _repeated(length: int) -> pl.Expr:
-    """Return whether two adjacent documents have the same id, or two rows have no id.
+    """Return whether two documents have the same id, or two rows have no id.
 
-    Rows without an id come last.
+    All pairs are compared: sorting the ids takes more time.
     """
     docs = [pl.col(at(_DOCUMENT, i)) for i in range(length)]
-    same = [(docs[i] == docs[i + 1]) & (pl.col(_IDS) > i + 1) for i in range(length - 1)]
-    return reduce(pl.Expr.__or__, same, pl.col(_ROWS) - pl.col(_IDS) > 1)
+    same = [doc == other for doc, other in combinations(docs, 2)]
+    return reduce(pl.Expr.__or__, same, pl.col(_ROWS) - pl.col(_IDS) > 1).fill_null(value=False)
 
 
 def network(length: int) -> list[list[tuple[int, int]]]:

@@ -1,5 +1,7 @@
 """One function per metric, a file per family."""
 
+from typing import TYPE_CHECKING, Any
+
 from polars_rank.metrics import (
     agreement,
     beyond_accuracy,
@@ -18,22 +20,25 @@ from polars_rank.metrics import (
     subtopic_gain,
     user_models,
 )
-from polars_rank.metrics.agreement import *
-from polars_rank.metrics.beyond_accuracy import *
-from polars_rank.metrics.cascade_models import *
-from polars_rank.metrics.click_metrics import *
-from polars_rank.metrics.cumulated import *
-from polars_rank.metrics.discounted_gain import *
-from polars_rank.metrics.diversity import *
-from polars_rank.metrics.incomplete_judgments import *
-from polars_rank.metrics.intent_aware import *
-from polars_rank.metrics.pairwise import *
-from polars_rank.metrics.precision_variants import *
-from polars_rank.metrics.relevance import *
-from polars_rank.metrics.sets import *
-from polars_rank.metrics.subtopic_coverage import *
-from polars_rank.metrics.subtopic_gain import *
-from polars_rank.metrics.user_models import *
+from polars_rank.metrics.metric import REGISTER, with_help
+
+if TYPE_CHECKING:
+    from polars_rank.metrics.agreement import *
+    from polars_rank.metrics.beyond_accuracy import *
+    from polars_rank.metrics.cascade_models import *
+    from polars_rank.metrics.click_metrics import *
+    from polars_rank.metrics.cumulated import *
+    from polars_rank.metrics.discounted_gain import *
+    from polars_rank.metrics.diversity import *
+    from polars_rank.metrics.incomplete_judgments import *
+    from polars_rank.metrics.intent_aware import *
+    from polars_rank.metrics.pairwise import *
+    from polars_rank.metrics.precision_variants import *
+    from polars_rank.metrics.relevance import *
+    from polars_rank.metrics.sets import *
+    from polars_rank.metrics.subtopic_coverage import *
+    from polars_rank.metrics.subtopic_gain import *
+    from polars_rank.metrics.user_models import *
 
 __all__: list[str] = []
 __all__ += agreement.__all__
@@ -52,3 +57,15 @@ __all__ += relevance.__all__
 __all__ += sets.__all__
 __all__ += click_metrics.__all__
 __all__ += user_models.__all__
+
+if not TYPE_CHECKING:  # type checkers know the names from the imports above
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module 'polars_rank.metrics' has no attribute {name!r}")
+        globals()[name] = with_help(REGISTER[name])
+        return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -95,6 +95,7 @@ def depth(*values: Value) -> int | None:
     return max(known) if known and len(known) == len(cutoffs) else None
 
 
+@lru_cache(4096)
 def reads_order(node: Node) -> bool:
     """Return whether a term or a value depends on the order of documents."""
     if isinstance(node, UserExpression):
@@ -108,6 +109,7 @@ def reads_order(node: Node) -> bool:
     return any(map(reads_order, node.inputs))
 
 
+@lru_cache(4096)
 def reads_labels(value: Value) -> bool:
     """Return whether a value depends on labels."""
     of_labels = {*_LABELS, Field("judged"), Field("ideal_rank")}
@@ -123,14 +125,15 @@ def reads_labels(value: Value) -> bool:
     return False
 
 
-def of_scored_documents(value: Value) -> set[float | None]:
+@lru_cache(4096)
+def of_scored_documents(value: Value) -> frozenset[float | None]:
     """Return the lowest relevant labels of folds over the scores of documents, as for AUC.
 
     None is the lowest relevant label of the call. Documents without a score have no effect on them.
     """
     score = Listed(Field("score"), "any")
     folds = [node for node in nodes(value) if isinstance(node, Fold) and score in node.sequences]
-    return {node.rel for node in nodes(*folds) if isinstance(node, Relevant)}
+    return frozenset(node.rel for node in nodes(*folds) if isinstance(node, Relevant))
 
 
 @lru_cache(4096)

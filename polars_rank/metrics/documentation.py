@@ -121,7 +121,7 @@ def _wrapped(text: str) -> str:
 
 def described(build: Any) -> Description:
     """Return the parts of a metric's completed docstring; all are empty under `python -OO`."""
-    text, *sections = re.split(r"^(\w+)\n-+\n", inspect.getdoc(build) or "", flags=re.MULTILINE)
+    text, *sections = re.split(r"^(\w+)\n-+\n", completed(build), flags=re.MULTILINE)
     section_of = dict(zip(sections[::2], sections[1::2], strict=True))
     definition, *others = map(_line, text.strip().split("\n\n"))
     formula = others.pop(0).strip("$ ") if others and others[0].startswith("$$") else ""

@@ -404,13 +404,12 @@ def define_metric(
     one_of("order_matters", order_matters, get_args(OrderMatters))
 
     def decorate(function: Callable[P, Value]) -> Definition[P]:
-        signature = _signature(function)
         known: list[Any] = []
 
         def arguments(*args: Any, **kwargs: Any) -> dict[str, Any]:
             given = arguments_of(build, args, kwargs).arguments
             for key, value in given.items():
-                needed = _NEEDED.get(signature.parameters[key].annotation)
+                needed = _NEEDED.get(_signature(function).parameters[key].annotation)
                 if value is None and needed is not None:
                     raise ArgumentError(f"`{key}` must be {needed}; found None")
             return {key: checked_parameter(key, value) for key, value in given.items()}
@@ -424,7 +423,6 @@ def define_metric(
                 known.append(function)
             return metric
 
-        build.__signature__ = signature  # type: ignore[attr-defined]
         vars(build).update(
             function=function,
             tree=function,
@@ -440,12 +438,23 @@ def define_metric(
             expected=expected,
         )
         definition = cast("Definition[P]", build)
-        if function.__doc__:  # python -OO removes docstrings
-            definition.__doc__ = completed(definition)
         _register(definition)
+        if not function.__module__.startswith("polars_rank."):
+            with_help(definition)
         return definition
 
     return decorate
+
+
+def with_help(definition: Definition[...]) -> Definition[...]:
+    """Return a metric's function after it got the signature and the docstring that help shows.
+
+    Metrics of the package get them when users first ask for them, not in each import.
+    """
+    vars(definition)["__signature__"] = _signature(definition.function)
+    if definition.function.__doc__:  # python -OO removes docstrings
+        definition.__doc__ = completed(definition)
+    return definition
 
 
 def _register(definition: Definition[...]) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from functools import lru_cache, partial
 from typing import TypeVar, cast
 
@@ -110,7 +109,7 @@ def expected(value: Value, *, whole_labels: bool) -> Value:
     if isinstance(value, Required):
         return Required(mean(value.value), value.condition, value.problem)
     if isinstance(value, MappedValue) and _is_linear(value):
-        return replace(value, operands=tuple(map(mean, value.operands)))
+        return value.replace(operands=tuple(map(mean, value.operands)))
     if isinstance(value, Reduction):
         return _expected_sum(value, whole_labels=whole_labels)
     raise OrderMattersError("a function of a value that the order of tied documents changes")
@@ -239,13 +238,12 @@ def _reverse(node: Node) -> Node:
     if isinstance(node, (Reduction, Listed)) and node.order == "ideal":
         return node
     changed: dict[str, object] = {}
-    for field in fields(node):  # type: ignore[arg-type]  # nodes are dataclasses
-        held = getattr(node, field.name)
+    for field, held in vars(node).items():
         if isinstance(held, Node):
-            changed[field.name] = _reverse(held)
+            changed[field] = _reverse(held)
         elif isinstance(held, tuple) and held and isinstance(held[0], Node):
-            changed[field.name] = tuple(map(_reverse, held))
-    return replace(node, **changed) if changed else node  # type: ignore[type-var]
+            changed[field] = tuple(map(_reverse, held))
+    return node.replace(**changed) if changed else node
 
 
 def _reversed_hits(

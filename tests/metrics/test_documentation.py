@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydoc
 import re
 
 import polars as pl
@@ -41,6 +42,14 @@ def test_every_metric_is_documented() -> None:
         assert [*description.parameters] == [*parameters_of(REGISTER[name])]
         assert all(text.endswith(".") for text in description.parameters.values())
         assert description.letters == "" or description.letters.endswith(".")
+
+
+def test_help_shows_all_parameters() -> None:
+    for metric in (pr.ndcg, pr.metrics.dcg, pl.DataFrame().ranking.err):  # type: ignore[attr-defined]
+        text = pydoc.render_doc(metric, renderer=pydoc.plaintext)
+        assert "Cutoff, a positive integer." in text and "-> Metric" in text.replace(
+            "polars_rank.metrics.metric.", ""
+        )
 
 
 def test_formulas_are_latex_that_markdown_leaves_alone() -> None:
