@@ -78,23 +78,26 @@ class Keys(NamedTuple):
         log: pl.LazyFrame,
         columns: Sequence[pl.Expr | str],
         change: Callable[[pl.LazyFrame], pl.LazyFrame] | None = None,
+        *,
+        sort: bool = True,
     ) -> pl.LazyFrame:
         """Return keys and columns of a log, ranking by ranking, under internal names.
 
         The log is sorted by keys unless the rows of rankings are declared to be adjacent. If they
         are not, collecting the result raises `DataError`. `change` is applied to the ordered log,
-        and must keep its order.
+        and must keep its order. With `sort=False`, the rows keep the order of the log.
         """
         names = {**self.names, **dict(zip(self.order, self.group, strict=True))}
         keys = [pl.col(name).alias(own) for name, own in names.items()]
-        ordered = log
         if self.number is None:
-            log = ordered = sorted_by(log, self.order)
+            log = ordered = sorted_by(log, self.order) if sort else log
         else:
             number, hashed = map(pl.col(self.number).struct.field, ("number", "keys"))
             ordered = log.with_columns(number.alias(_RANKING)).set_sorted(_RANKING)
             keys.append(hashed.alias(_KEYS))
         rows = (ordered if change is None else change(ordered)).select(*keys, *columns)
+        if not sort:
+            return rows
         if not self.comparable or not self.are_adjacent(log):
             return rows.set_sorted(self.group)
         # The number tells apart rows of different executions of the plan.
