@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
+from polars import selectors as cs
 
 from polars_rank._params import OWN
 from polars_rank._polars import FewRows, is_sorted_by, key_hash, run_number
@@ -107,6 +108,17 @@ class Keys(NamedTuple):
             .drop(ROW, RUN, *([] if self.number is None else [_KEYS]))
             .set_sorted(self.group)
         )
+
+    def lists(self, log: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame | None:
+        """Return keys and lists of columns, one row per ranking, sorted by the keys.
+
+        Return None if the log may be unsorted.
+        """
+        if self.number is not None or not self.are_adjacent(log):
+            return None
+        values = cs.by_name(columns)
+        lists = self.rows(log, [values]).group_by(self.group, maintain_order=True).agg(values)
+        return lists.select(*self.named, values).set_sorted([*self.names])
 
     def neighbors(self) -> Neighbors:
         """Return the function that compares each row with the previous row."""
