@@ -7,9 +7,9 @@ hold all rows in memory; in batches of complete rankings, they hold the rows of 
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 from polars.io.plugins import register_io_source
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 BATCH_ROWS = 100_000
 #: Rankings of a batch in which each row holds the lists of one ranking.
 _BATCH_RANKINGS = 2_000
+#: Maximum number of scans that are merged.
+_MAX_MERGED = 50
 
 #: Without the elimination of common subexpressions, which may fail in the in-memory engine.
 _OPTIMIZATIONS = pl.QueryOptFlags(comm_subexpr_elim=False)
@@ -172,7 +174,7 @@ def by_group(
     def results() -> Iterator[pl.DataFrame]:
         parts = (
             part
-            for batch in all_batches(rows, _BATCH_RANKINGS)
+            for batch in all_batches(rows, chunk_size=_BATCH_RANKINGS)
             for part in batch.partition_by(groups, maintain_order=True)
         )
         for _, of_group in groupby(parts, lambda part: part.select(groups).row(0)):
@@ -185,14 +187,43 @@ def by_group(
     return _source(results, schema, "GROUP BY GROUP")
 
 
-def all_batches(plan: pl.LazyFrame, size: int | None = None) -> Iterator[pl.DataFrame]:
+def merged(rows: pl.LazyFrame, group: str, keys: Sequence[str]) -> pl.LazyFrame:
+    """Return the rows of groups, each of which is sorted by the keys, sorted by the keys.
+
+    Groups are read side by side, each by its own scan. Many groups are sorted in memory.
+    """
+    column = pl.col(group)
+
+    def batches() -> Iterator[pl.DataFrame]:
+        values = rows.select(column.unique()).collect(engine="streaming").to_series().sort()
+        parts = [
+            rows.filter(
+                column.is_null() if value is None else column == pl.lit(value, values.dtype)
+            )
+            for value in values
+        ]
+        if not 0 < len(parts) <= _MAX_MERGED:
+            parts = [rows.sort(keys, maintain_order=True)]
+        # As a common subplan, the scan would hold the rows that another group has not yet read.
+        options = pl.QueryOptFlags(comm_subplan_elim=False)
+        yield from all_batches(
+            reduce(
+                lambda left, right: left.merge_sorted(right, [*keys], maintain_order=True), parts
+            ),
+            optimizations=options,
+        )
+
+    return _source(batches, rows.collect_schema(), "MERGED GROUPS").set_sorted([*keys])
+
+
+def all_batches(plan: pl.LazyFrame, **options: Any) -> Iterator[pl.DataFrame]:
     """Yield the rows of a plan, in order; raise `SourceError` if not all were read.
 
     If Polars panics, its batches end without an error, and without the last row.
     """
     with_end = pl.concat([plan, pl.LazyFrame({_END: [True]})], how="diagonal")
     at_end = False
-    for batch in with_end.collect_batches(chunk_size=size, maintain_order=True, engine="streaming"):
+    for batch in with_end.collect_batches(maintain_order=True, engine="streaming", **options):
         at_end = bool(batch.item(-1, _END))
         yield batch.drop(_END).head(batch.height - at_end)
     if not at_end:

@@ -1,6 +1,6 @@
 """Measure how the memory of functions that read a log grows with its rows.
 
-    python -m tests.benchmarks.memory [--rows 5_000_000 30_000_000] [--tasks TEXT] [--output FILE]
+    python -m tests.benchmarks.memory [--rows 3_000_000 10_000_000] [--tasks TEXT] [--output FILE]
 
 Each task runs in its own process, with the streaming engine; peak is the resident memory of that
 process. Logs have 100,000 documents in rankings of 50, sorted by query (and run). The table is part
@@ -299,7 +299,7 @@ add(
 )
 add(
     "`fuse` of two runs, sorted by run, to a file",
-    "rows",
+    "runs",
     sunk(lambda f: pr.fuse(runs_of(f).drop("label"))),
 )
 add(
@@ -321,7 +321,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.memory")
     option = parser.add_argument
-    option("--rows", type=number, nargs="+", default=[5_000_000, 30_000_000])
+    option("--rows", type=number, nargs="+", default=[3_000_000, 10_000_000])
     option("--tasks", default="", help="only tasks whose name contains this text")
     option("--data", type=Path, default=Path(tempfile.gettempdir(), "pr_memory"))
     option("--output", type=Path, help="Markdown; default: print")
