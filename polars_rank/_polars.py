@@ -110,16 +110,18 @@ def scan_of_files(
     read: Callable[..., Iterator[pl.DataFrame]],
     names: Sequence[str],
     *,
+    rows: int | None = None,
     lengths: object = None,
     checks_ids: bool = False,
     **options: Any,
 ) -> pl.LazyFrame:
     """Return a plan that reads files with a Python function.
 
-    `files` returns the names of the files. The function is the `source_of_rows` of the plan and has
-    the attributes `lengths` and `checks_ids`, which says whether it warns of ids that never match.
+    `files` returns the names of the files, and `rows_of_scan` the number of rows of files that are
+    read in their own order. The function is the `source_of_rows` of the plan and has the attributes
+    `lengths` and `checks_ids`, which says whether it warns of ids that never match.
     """
-    read.files, read.lengths, read.checks_ids = names, lengths, checks_ids  # type: ignore[attr-defined]  # functions have attributes
+    read.files, read.rows, read.lengths, read.checks_ids = names, rows, lengths, checks_ids  # type: ignore[attr-defined]  # functions have attributes
     return register_io_source(read, **options)
 
 
@@ -145,6 +147,8 @@ def rows_of_scan(plan: pl.LazyFrame, keys: Sequence[str]) -> int | None:
     Return None if the plan changes the keys or does more than filter rows and change columns.
     """
     source = source_of_rows(plan, keys)
+    if callable(source):
+        return getattr(source, "rows", None)
     if _kind(source) != "Scan" or source.scan_type[0] != "parquet":
         return None
     rows = re.search(r"^\s*ESTIMATED ROWS: (\d+)$", plan.explain(optimized=False), re.MULTILINE)

@@ -16,7 +16,9 @@ from polars_rank._params import (
 )
 from polars_rank.columns import RUN, Columns
 from polars_rank.evaluation.attributes import with_seen
+from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.runs import with_known_runs
+from polars_rank.frames.batches import by_group, by_query
 from polars_rank.frames.tables import framed_by_query, lazy, schema_of
 
 _SEEN = OWN + "seen"
@@ -95,13 +97,43 @@ def exclude_seen(
     """
     roles = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
     columns = Columns.find(schema_of(frame), roles, optional=(RUN, "label"))
-    rows = with_seen(with_known_runs(frame, columns), columns, lazy(history, "history"), _SEEN)
+    rows, seen = with_known_runs(frame, columns), lazy(history, "history")
+    others = [name for name in columns.schema if name not in columns.keys]
+    lists = Keys.of(columns).lists(rows, others)
+    seen_lists = _lists_of_seen(seen, columns)
+    if lists is None or seen_lists is None:
+        return _unseen(rows, seen, columns)
+    of_run = columns._replace(by=(), run=None)
+
+    def unseen(rows: pl.LazyFrame) -> pl.LazyFrame:
+        tables = [rows.set_sorted([*columns.query]), seen_lists]
+        return by_query(
+            tables, columns.query, lambda rows, seen: _unseen(rows, seen, of_run), "left"
+        )
+
+    result = by_group(lists, columns.by, unseen) if columns.by else unseen(lists)
+    return result.select(cs.by_name([*columns.schema])).set_sorted(columns.keys)
+
+
+def _lists_of_seen(history: pl.LazyFrame, columns: Columns) -> pl.LazyFrame | None:
+    """Return the history with lists of documents, or None if it may not be sorted as the log is."""
+    schema = schema_of(history)
+    if any(schema.get(name) != columns.schema[name] for name in columns.query):
+        return None
+    doc = str(columns.doc)
+    found = Columns.find(schema, {"query": columns.query, "doc": doc}, table="`history`")
+    return Keys.of(found).lists(history, [doc])
+
+
+def _unseen(rows: pl.LazyFrame, history: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
+    """Return the documents that are not in the history, and a row of each other ranking."""
+    rows = with_seen(rows, columns, history, _SEEN)
     is_seen = pl.col(_SEEN)
     # The first row of each ranking whose documents were all seen.
     stays = is_seen.all().over(columns.keys) & (pl.int_range(pl.len()).over(columns.keys) == 0)
     # Lists, such as of subtopics, describe the document. With them, it would count as judged.
     # Other columns are not selected by name, because Polars reads some names as patterns.
-    emptied = pl.col([name for name in (doc, score, columns.label) if name])
+    emptied = pl.col([name for name in (columns.doc, columns.score, columns.label) if name])
     return (
         rows.filter(~is_seen | stays)
         .with_columns(pl.when(~is_seen).then(each) for each in (emptied, cs.list() | cs.array()))

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
+from polars import selectors as cs
 
 from polars_rank._params import OWN
 from polars_rank._polars import FewRows, is_sorted_by, key_hash, run_number
@@ -78,23 +79,26 @@ class Keys(NamedTuple):
         log: pl.LazyFrame,
         columns: Sequence[pl.Expr | str],
         change: Callable[[pl.LazyFrame], pl.LazyFrame] | None = None,
+        *,
+        sort: bool = True,
     ) -> pl.LazyFrame:
         """Return keys and columns of a log, ranking by ranking, under internal names.
 
         The log is sorted by keys unless the rows of rankings are declared to be adjacent. If they
         are not, collecting the result raises `DataError`. `change` is applied to the ordered log,
-        and must keep its order.
+        and must keep its order. With `sort=False`, the rows keep the order of the log.
         """
         names = {**self.names, **dict(zip(self.order, self.group, strict=True))}
         keys = [pl.col(name).alias(own) for name, own in names.items()]
-        ordered = log
         if self.number is None:
-            log = ordered = sorted_by(log, self.order)
+            log = ordered = sorted_by(log, self.order) if sort else log
         else:
             number, hashed = map(pl.col(self.number).struct.field, ("number", "keys"))
             ordered = log.with_columns(number.alias(_RANKING)).set_sorted(_RANKING)
             keys.append(hashed.alias(_KEYS))
         rows = (ordered if change is None else change(ordered)).select(*keys, *columns)
+        if not sort:
+            return rows
         if not self.comparable or not self.are_adjacent(log):
             return rows.set_sorted(self.group)
         # The number tells apart rows of different executions of the plan.
@@ -104,6 +108,17 @@ class Keys(NamedTuple):
             .drop(ROW, RUN, *([] if self.number is None else [_KEYS]))
             .set_sorted(self.group)
         )
+
+    def lists(self, log: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame | None:
+        """Return keys and lists of columns, one row per ranking, sorted by the keys.
+
+        Return None if the log may be unsorted.
+        """
+        if self.number is not None or not self.are_adjacent(log):
+            return None
+        values = cs.by_name(columns)
+        lists = self.rows(log, [values]).group_by(self.group, maintain_order=True).agg(values)
+        return lists.select(*self.named, values).set_sorted([*self.names])
 
     def neighbors(self) -> Neighbors:
         """Return the function that compares each row with the previous row."""

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polars_rank._params import OWN, Names, free, whole_number
-from polars_rank.checks import Check, failed, failed_in_ranking, raise_failed
+from polars_rank.checks import Check, failed, raise_failed
 from polars_rank.columns import RUN, Columns, is_relevant
 from polars_rank.conventions import lowest_relevant, read_metrics, undefined_of_renamed
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.checks import row_checks, unnamed_checks
 from polars_rank.evaluation.evaluate import evaluate
+from polars_rank.evaluation.log import per_ranking
 from polars_rank.evaluation.means import ratio, to_rows
 from polars_rank.evaluation.parameters import groups_of
 from polars_rank.evaluation.runs import with_known_runs
@@ -31,7 +32,7 @@ _POINTS = (
     *("threshold", "found", "hits", "precision", "recall", "f1"),
     *("auc", "average_precision", "best_f1", "no_skill"),
 )
-_RELEVANT, _DOC = OWN + "relevant", OWN + "doc"
+_RELEVANT, _DOC, _ALL = OWN + "relevant", OWN + "doc", OWN + "all"
 
 
 @framed
@@ -113,44 +114,41 @@ def pr_curve(
         columns = columns._replace(doc=None)
     groups = list(columns.by)
     free(groups, _POINTS)
-    log = _documents(with_known_runs(frame, columns), columns)
+    documents = _documents(with_known_runs(frame, columns), columns, lowest)
     points = (
-        log.group_by(*groups, columns.number(score).alias("threshold"))
-        .agg(
-            pl.len().alias("found"),
-            is_relevant(columns.number(label), lowest).sum().alias("hits"),
-        )
+        documents.group_by(*groups, "threshold")
+        .agg(pl.len().alias("found"), pl.col("hits").sum())
         .sort(*groups, "threshold", descending=[False] * len(groups) + [True], nulls_last=True)
     )
     return _curve(points, groups)
 
 
-def _documents(frame: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
-    """Return the groups, scores and labels of documents; collecting the result checks the rows."""
-    values = [*dict.fromkeys([columns.score, columns.label])]
-    known = frame.filter(pl.any_horizontal(pl.col(values).is_not_null()))
+def _documents(frame: pl.LazyFrame, columns: Columns, lowest: float) -> pl.LazyFrame:
+    """Return the groups and thresholds of documents, and whether they are relevant.
+
+    Collecting the result checks the rows.
+    """
+    log = frame.filter(pl.any_horizontal(pl.col(columns.score, columns.label).is_not_null()))
+    values = {
+        "threshold": columns.number(columns.score),
+        "hits": is_relevant(columns.number(columns.label), lowest),
+    }
     checks = row_checks(columns._replace(query=(), doc=None))
     checks += unnamed_checks(columns)
     if columns.doc is not None:
         checks.append(_pooled_check(columns.doc))
     if all(check.scope == "row" for check in checks):
-        rows = known.select(*columns.by, *values, failed(checks, "row"))
+        rows = log.select(*columns.by, failed(checks, "row"), **values)
         return raise_failed(rows, checks, log=frame)
-    doc = [] if columns.doc is None else [pl.col(columns.doc).alias(_DOC)]
-    keys = {key: f"{OWN}key {index}" for index, key in enumerate(columns.query)}
-    inner = [*columns.by, *keys.values()]
-    rows = known.select(
-        *columns.by,
-        *(pl.col(key).alias(own) for key, own in keys.items()),
-        *values,
-        *doc,
-        *(pl.col(name).alias(OWN + name) for name in columns.unnamed),
-        failed(checks, "row"),
-    )
-    parts = [pl.col(values).implode(), failed_in_ranking(checks)]
-    rankings = rows.group_by(inner).agg(parts) if inner else rows.select(parts)
-    names = {**{name: name for name in columns.by}, **keys}
-    return raise_failed(rankings, checks, log=frame, keys=names).explode(values)
+    if not columns.keys:  # all rows are one ranking
+        log = log.with_columns(pl.lit(0).alias(_ALL))
+        columns = columns._replace(query=(_ALL,), schema=schema_of(log))
+    inputs = values | {OWN + name: pl.col(name) for name in columns.unnamed}
+    if columns.doc is not None:
+        inputs[_DOC] = pl.col(columns.doc)
+    rankings, keys = per_ranking(log, columns, inputs, [pl.col(*values)], checks, sort=False)
+    groups = [pl.col(keys.names[name]).alias(name) for name in columns.by]
+    return rankings.select(*groups, *values).explode(*values)
 
 
 def _pooled_check(doc: str) -> Check:

@@ -232,9 +232,14 @@ class Log:
 
 
 def _rankings(
-    rows: pl.LazyFrame, keys: Keys, values: Sequence[pl.Expr], checks: Sequence[Check]
+    rows: pl.LazyFrame,
+    keys: Keys,
+    values: Sequence[pl.Expr],
+    checks: Sequence[Check],
+    *,
+    in_order: bool = True,
 ) -> pl.LazyFrame:
-    return rows.group_by(keys.group, maintain_order=True).agg(
+    return rows.group_by(keys.group, maintain_order=in_order).agg(
         *keys.carried, *values, failed_in_ranking(checks)
     )
 
@@ -246,15 +251,20 @@ def per_ranking(
     values: Sequence[pl.Expr],
     checks: Sequence[Check],
     add_columns: Callable[[pl.LazyFrame], pl.LazyFrame] | None = None,
+    *,
+    sort: bool = True,
 ) -> tuple[pl.LazyFrame, Keys]:
-    """Return the keys of rankings, and a table of values of each ranking.
+    """Return a table of values of each ranking, and the keys of rankings.
 
-    The table is sorted by the keys, under their internal names. `values` are aggregations of the
-    columns that `inputs` defines. Rows must pass `checks`. `add_columns` may add columns that
-    `inputs` read, and must keep the order of the rows.
+    The table is sorted by the keys, under their internal names. With `sort=False`, it may have any
+    order if the log is not sorted. `values` are aggregations of the columns that `inputs` defines.
+    Rows must pass `checks`. `add_columns` may add columns that `inputs` read, and must keep the
+    order of the rows.
     """
     keys = Keys.of(columns)
     selected = [*(value.alias(name) for name, value in inputs.items()), failed(checks, "row")]
-    rankings = _rankings(keys.rows(log, selected, add_columns), keys, values, checks)
+    in_order = sort or keys.are_adjacent(log)
+    rows = keys.rows(log, selected, add_columns, sort=in_order)
+    rankings = _rankings(rows, keys, values, checks, in_order=in_order)
     checked = raise_failed(rankings, checks, log=log, keys=keys.names)
-    return checked.set_sorted(keys.group), keys
+    return (checked.set_sorted(keys.group) if in_order else checked), keys

@@ -7,12 +7,16 @@ hold all rows in memory; in batches of complete rankings, they hold the rows of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial, reduce
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from polars_rank._params import OWN
 from polars_rank._polars import key_hash
+from polars_rank.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,9 +25,16 @@ if TYPE_CHECKING:
 
 #: Rows of a batch: enough to make Python's overhead negligible, few enough for the CPU cache.
 BATCH_ROWS = 100_000
+#: Rankings of a batch in which each row holds the lists of one ranking.
+_BATCH_RANKINGS = 2_000
+#: Maximum number of scans that are merged.
+_MAX_MERGED = 50
 
 #: Without the elimination of common subexpressions, which may fail in the in-memory engine.
 _OPTIMIZATIONS = pl.QueryOptFlags(comm_subexpr_elim=False)
+
+#: Column that marks the end of the rows.
+_END = OWN + "end"
 
 #: Type of the column that numbers rankings: the number, and a hash of the keys of the ranking.
 NUMBERED = pl.Struct({"number": pl.UInt32, "keys": pl.UInt64})
@@ -116,6 +127,109 @@ def by_ranking(
     return in_batches(rankings, lambda batch: plan(batch.explode(others).select(names)))
 
 
+def by_query(
+    tables: Sequence[pl.LazyFrame],
+    query: Sequence[str],
+    plan: Callable[[pl.LazyFrame, pl.LazyFrame], pl.LazyFrame],
+    how: Literal["left", "full"],
+) -> pl.LazyFrame:
+    """Return the result of a plan that reads the rows of a query in two tables.
+
+    The tables have one row per query, with lists of rows as `Keys.lists` returns them. The plan
+    runs in batches of complete queries: of the first table, or with "full" of both.
+    """
+    # Names of columns and of their lists, which differ because both tables have documents.
+    sides = [
+        {name: f"{OWN}{side} {name}" for name in table.collect_schema() if name not in query}
+        for side, table in enumerate(tables)
+    ]
+
+    def of_batch(batch: pl.LazyFrame) -> pl.LazyFrame:
+        left, right = (
+            batch.select(*query, *side.values())
+            .explode([*side.values()], keep_nulls=False)
+            .select(*query, *(pl.col(own).alias(name) for name, own in side.items()))
+            for side in sides
+        )
+        return plan(left, right)
+
+    left, right = (table.rename(side) for table, side in zip(tables, sides, strict=True))
+    pairs = left.join(right, on=query, how=how, coalesce=True, nulls_equal=True)
+    return in_batches(pairs, of_batch)
+
+
+def by_group(
+    rows: pl.LazyFrame,
+    groups: Sequence[str],
+    plan: Callable[[pl.LazyFrame], pl.LazyFrame],
+) -> pl.LazyFrame:
+    """Return the results of a plan for the rows of each group, one group after the other.
+
+    The rows of each group must be adjacent, and hold one ranking each, as those of `Keys.lists`.
+    The plan reads them once, without the columns of groups, which the result has again.
+    """
+    types, own = rows.select(groups).collect_schema(), rows.drop(groups).collect_schema()
+    schema = pl.Schema({**types, **plan(rows.drop(groups)).collect_schema()})
+
+    def results() -> Iterator[pl.DataFrame]:
+        parts = (
+            part
+            for batch in all_batches(rows, chunk_size=_BATCH_RANKINGS)
+            for part in batch.partition_by(groups, maintain_order=True)
+        )
+        for _, of_group in groupby(parts, lambda part: part.select(groups).row(0)):
+            others = iter(of_group)
+            first = next(others)
+            source = _source(partial(chain, [first], others), own, "ROWS OF A GROUP")
+            for batch in all_batches(plan(source)):
+                yield first.select(groups).head(1).join(batch, how="cross")
+
+    return _source(results, schema, "GROUP BY GROUP")
+
+
+def merged(rows: pl.LazyFrame, group: str, keys: Sequence[str]) -> pl.LazyFrame:
+    """Return the rows of groups, each of which is sorted by the keys, sorted by the keys.
+
+    Groups are read side by side, each by its own scan. Many groups are sorted in memory.
+    """
+    column = pl.col(group)
+
+    def batches() -> Iterator[pl.DataFrame]:
+        values = rows.select(column.unique()).collect(engine="streaming").to_series().sort()
+        parts = [
+            rows.filter(
+                column.is_null() if value is None else column == pl.lit(value, values.dtype)
+            )
+            for value in values
+        ]
+        if not 0 < len(parts) <= _MAX_MERGED:
+            parts = [rows.sort(keys, maintain_order=True)]
+        # As a common subplan, the scan would hold the rows that another group has not yet read.
+        options = pl.QueryOptFlags(comm_subplan_elim=False)
+        yield from all_batches(
+            reduce(
+                lambda left, right: left.merge_sorted(right, [*keys], maintain_order=True), parts
+            ),
+            optimizations=options,
+        )
+
+    return _source(batches, rows.collect_schema(), "MERGED GROUPS").set_sorted([*keys])
+
+
+def all_batches(plan: pl.LazyFrame, **options: Any) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a plan, in order; raise `SourceError` if not all were read.
+
+    If Polars panics, its batches end without an error, and without the last row.
+    """
+    with_end = pl.concat([plan, pl.LazyFrame({_END: [True]})], how="diagonal")
+    at_end = False
+    for batch in with_end.collect_batches(maintain_order=True, engine="streaming", **options):
+        at_end = bool(batch.item(-1, _END))
+        yield batch.drop(_END).head(batch.height - at_end)
+    if not at_end:
+        raise SourceError("not all rows were read; read them again")
+
+
 def added_up(rows: pl.LazyFrame, keys: Sequence[str], sums: Sequence[pl.Expr]) -> pl.LazyFrame:
     """Return sums of rows by keys, with memory for one sum per key.
 
@@ -125,18 +239,29 @@ def added_up(rows: pl.LazyFrame, keys: Sequence[str], sums: Sequence[pl.Expr]) -
     parts = in_batches(rows, lambda batch: batch.group_by(keys).agg(sums))
     schema = parts.collect_schema()
 
+    def totals() -> Iterator[pl.DataFrame]:
+        totals = Totals(keys, [pl.DataFrame(schema=schema)])
+        # Unlike `collect_batches`, this raises if Polars panics.
+        parts.sink_batches(totals.add, maintain_order=False, engine="streaming")
+        yield totals.table()
+
+    return _source(totals, schema, "SUMS OF BATCHES")
+
+
+def _source(
+    batches: Callable[[], Iterator[pl.DataFrame]], schema: pl.Schema, name: str
+) -> pl.LazyFrame:
+    """Return a plan that reads the batches of a Python function."""
+
     def read(
         with_columns: list[str] | None,
         predicate: pl.Expr | None,
         n_rows: int | None,
         _batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
-        totals = Totals(keys, [pl.DataFrame(schema=schema)])
-        # Unlike `collect_batches`, this raises if Polars panics.
-        parts.sink_batches(totals.add, maintain_order=False, engine="streaming")
-        yield from requested(iter([totals.table()]), with_columns, predicate, n_rows)
+        yield from requested(batches(), with_columns, predicate, n_rows)
 
-    return register_io_source(read, schema=schema, explain_name="SUMS OF BATCHES")
+    return register_io_source(read, schema=schema, explain_name=name)
 
 
 class Totals:

@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 import polars as pl
+from polars import selectors as cs
 from polars.io.plugins import register_io_source
 
 from polars_rank._params import Names, described, names, one_of, used_twice
-from polars_rank._polars import is_sorted_by
+from polars_rank._polars import FewRows, is_sorted_by
 from polars_rank.checks import Check, raise_failed, with_check
 from polars_rank.columns import Columns, without_run
 from polars_rank.conventions import Ties
@@ -19,7 +20,7 @@ from polars_rank.errors import DataError, hint
 from polars_rank.evaluation.checks import label_conflicts, row_checks
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.ranked import TIES
-from polars_rank.frames.batches import by_ranking
+from polars_rank.frames.batches import by_ranking, merged
 from polars_rank.frames.engines import Mergeable, Rows
 from polars_rank.frames.streams import is_scanned_once
 from polars_rank.frames.tables import framed, schema_of
@@ -149,8 +150,9 @@ def fuse(
     missing nor with their weight. A row without a document says that a run found nothing.
 
     Fused scores depend only on the documents of the query: if the rows of each query are adjacent,
-    as in the result of `scan_log(path, run=None)`, memory does not grow with the table. Its column
-    of runs is read once more, to check the runs. Streams of other engines are read into memory.
+    as in the result of `scan_log(path, run=None)`, memory does not grow with the table. The same is
+    true if `scan_log(path)` finds it sorted by run and query: up to 50 runs are then read side by
+    side. The column of runs is read once more, to check the runs. Streams of other engines are read into memory.
     """
     parameters = {name: value for name, value in locals().items() if name != "log"}
     fused, runs = partial(_fused, **parameters), Runs.of(parameters)
@@ -193,8 +195,12 @@ def _fused(
     log, columns = columns_of_runs(frame, roles)
     plan = Plan(fusion, columns, run, ties, checks_of_log(columns, run, fusion), keep_runs)
     keys = Keys.of(columns)
-    if adjacent := keys.are_adjacent(log):
-        rows = keys.rows(log, plan.inputs)
+    table = log
+    if not isinstance(log, FewRows) and is_sorted_by(log, [*columns.by, run, *columns.query]):
+        read = {name for value in plan.inputs for name in value.meta.root_names()}
+        table = merged(log.select(cs.by_name(*read)), run, columns.keys)
+    if adjacent := keys.are_adjacent(table):
+        rows = keys.rows(table, plan.inputs)
         documents = by_ranking(rows, keys.group, lambda rows: plan.fused(rows, keys.group))
     else:
         documents = plan.fused(log.select(plan.inputs), columns.keys)

@@ -19,7 +19,7 @@ from polars_rank.columns import RUN, RUNS, Columns
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.checks import with_run_warning
 from polars_rank.evaluation.contiguity import Keys
-from polars_rank.frames.batches import in_batches
+from polars_rank.frames.batches import by_group, by_query
 from polars_rank.frames.engines import engine_of
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import lazy, schema_of
@@ -269,19 +269,17 @@ def join_judgments(
     runs = [name for name in groups if name.lower() in RUNS or name == named.run]
     ids = Ids(runs, queries, doc, col(score).is_not_null(), col(label).is_not_null())
     retrieved = left.filter(ids.retrieved)
-    lists = [_lists_in_order(table, queries) for table in (left, right)]
-    in_order = [table for table in lists if table is not None]
-    batched = not groups and not others and len(in_order) == len(lists)
-    if batched:
-        joined = _joined_in_batches(in_order, queries, keys, unique)
-    else:
+    in_batches = None if others else _joined_in_batches(left, right, groups, queries, keys, unique)
+    if in_batches is None:
         once = right if subtopic is not None else right.map_batches(unique)
         joined = _joined(left, once, groups, queries, keys, others)
         joined = with_run_warning(joined, left, run, named, table="`rankings`")
+    else:
+        joined = in_batches
     if not isinstance(rankings, pl.LazyFrame) and not isinstance(judgments, pl.LazyFrame):
         return ids.checked(joined.collect(engine="streaming"), retrieved, right)
     checked = ids.checked(joined, retrieved, right)
-    return checked.set_sorted([*queries]) if batched else checked
+    return checked if in_batches is None else checked.set_sorted([*groups, *queries])
 
 
 def _joined(
@@ -322,47 +320,38 @@ def _cast(table: pl.LazyFrame, types: Mapping[str, pl.DataType]) -> pl.LazyFrame
     return table.cast(casts) if casts else table  # type: ignore[arg-type]
 
 
-def _lists_in_order(table: pl.LazyFrame, queries: Sequence[str]) -> pl.LazyFrame | None:
-    """Return one row per query with lists of its rows, or None if the table may be unsorted."""
-    schema = schema_of(table)
-    keys = Keys.of(Columns.find(schema, {"query": queries}))
-    if keys.number is not None or not keys.are_adjacent(table):
-        return None
-    columns = [name for name in schema if name not in queries]
-    lists = keys.rows(table, columns).group_by(keys.group, maintain_order=True).agg(columns)
-    return lists.select(*keys.named, *columns).set_sorted([*queries])
-
-
 def _joined_in_batches(
-    tables: Sequence[pl.LazyFrame],
+    left: pl.LazyFrame,
+    right: pl.LazyFrame,
+    groups: Sequence[str],
     queries: Sequence[str],
     keys: Sequence[str],
     unique: Callable[[pl.DataFrame], pl.DataFrame],
-) -> pl.LazyFrame:
-    """Return the join of two tables of lists, which are sorted by query, in batches of queries.
+) -> pl.LazyFrame | None:
+    """Return the join of rankings and judgments in batches of queries.
 
-    `unique` returns judgments with one row per document.
+    Return None if a table may be unsorted. `unique` returns judgments with one row per document.
     """
-    # Names of columns and of their lists, which differ because both tables have documents.
-    sides = [
-        {name: f"{OWN}{side} {name}" for name in schema_of(table) if name not in queries}
-        for side, table in enumerate(tables)
-    ]
+    rows, judged = _lists(left, [*groups, *queries]), _lists(right, queries)
+    if rows is None or judged is None:
+        return None
 
-    def joined(batch: pl.LazyFrame) -> pl.LazyFrame:
-        left, right = (
-            batch.select(*queries, *(col(own).alias(name) for name, own in side.items())).explode(
-                [*side], keep_nulls=False
-            )
-            for side in sides
-        )
-        right = right.map_batches(unique)
-        documents = left.join(right, on=keys, **_FULL_JOIN, maintain_order="left_right")
-        return documents.sort(queries, maintain_order=True)
+    def documents(left: pl.LazyFrame, right: pl.LazyFrame) -> pl.LazyFrame:
+        once = right.map_batches(unique)
+        joined = left.join(once, on=keys, **_FULL_JOIN, maintain_order="left_right")
+        return joined.sort(queries, maintain_order=True)
 
-    left, right = (table.rename(side) for table, side in zip(tables, sides, strict=True))
-    pairs = left.join(right, on=queries, **_FULL_JOIN)
-    return in_batches(pairs, joined)
+    def of_run(rows: pl.LazyFrame) -> pl.LazyFrame:
+        return by_query([rows.set_sorted([*queries]), judged], queries, documents, "full")
+
+    joined = by_group(rows, groups, of_run) if groups else of_run(rows)
+    return joined.select([*dict.fromkeys([*schema_of(left), *schema_of(right)])])
+
+
+def _lists(table: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame | None:
+    schema = schema_of(table)
+    columns = [name for name in schema if name not in keys]
+    return Keys.of(Columns.find(schema, {"query": keys})).lists(table, columns)
 
 
 def _with_label(

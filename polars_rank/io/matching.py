@@ -14,8 +14,8 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank._polars import files, scan_of_files
-from polars_rank.errors import RankWarning, SourceError, UnmatchedIds, number_of, short, warn
-from polars_rank.frames.batches import Totals, requested
+from polars_rank.errors import RankWarning, UnmatchedIds, number_of, short, warn
+from polars_rank.frames.batches import Totals, all_batches, requested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +27,8 @@ AnyFrame = TypeVar("AnyFrame", pl.DataFrame, pl.LazyFrame)
 #: Numbers of rows that are retrieved, judged, and both.
 _RETRIEVED, _JUDGED, _BOTH = (OWN + name for name in ("retrieved", "judged", "both"))
 _HAS_RANKING, _HAS_LABELS = pl.col(_RETRIEVED) > 0, pl.col(_JUDGED) > 0
-#: Column that marks the end of the rows, and the run of a table without runs.
-_END, _RUN = OWN + "end", OWN + "run"
+#: The run of a table without runs.
+_RUN = OWN + "run"
 
 #: Maximum number of runs in a message.
 _MAX_RUNS = 5
@@ -78,18 +78,10 @@ class Ids(NamedTuple):
         read_by_check = [name for each in conditions for name in each.meta.root_names()]
 
         def batches(names: Sequence[str]) -> Iterator[pl.DataFrame]:
-            # If Polars panics, its batches end without an error, and without the last row.
-            last = pl.LazyFrame({_END: [True]})
-            plan = pl.concat([table.select(names), last], how="diagonal")
             totals = Totals(self.keys, [self._counts(pl.DataFrame(schema=schema))])
-            at_end = False
-            for batch in plan.collect_batches(maintain_order=True, engine="streaming"):
-                at_end = bool(batch.item(-1, _END))
-                rows = batch.drop(_END).head(batch.height - at_end)
+            for rows in all_batches(table.select(names)):
                 totals.add(self._counts(rows))
                 yield rows
-            if not at_end:
-                raise SourceError("not all rankings and judgments were read; read them again")
             self._check(totals.table(), rankings, judgments)
 
         def read(

@@ -262,7 +262,7 @@ def _in_order(
         yield from requested(batches, columns, n_rows=n_rows)
 
     scan = scan_of_files(
-        read, source.files.files.names, lengths=lengths,
+        read, source.files.files.names, rows=None if sort else source.rows, lengths=lengths,
         schema=source.schema, explain_name=f"LOG {source}",
     )  # fmt: skip
     return scan.set_sorted(keys)

@@ -1,6 +1,6 @@
 """Measure how the memory of functions that read a log grows with its rows.
 
-    python -m tests.benchmarks.memory [--rows 5_000_000 30_000_000] [--tasks TEXT] [--output FILE]
+    python -m tests.benchmarks.memory [--rows 3_000_000 10_000_000] [--tasks TEXT] [--output FILE]
 
 Each task runs in its own process, with the streaming engine; peak is the resident memory of that
 process. Logs have 100,000 documents in rankings of 50, sorted by query (and run). The table is part
@@ -119,6 +119,13 @@ def runs_of(files: Files) -> pl.LazyFrame:
     return files.scan("runs", by="run")
 
 
+def judged_runs(files: Files, *others: str) -> pl.LazyFrame:
+    """Return rankings of several runs joined with judgments of the same queries, both sorted."""
+    rankings = runs_of(files).select("run", "query", "doc", "score", *others)
+    judgments = files.scan("judgments").filter(pl.col("query") < files.rows // LENGTH // 2)
+    return pr.join_judgments(rankings, judgments)
+
+
 def add(name: str, grows: str, task: Task) -> None:
     TASKS[name] = (grows, task)
 
@@ -160,21 +167,17 @@ add(
 )
 add(
     "`join_judgments` of several runs, then `evaluate`",
+    "nothing",
+    collected(lambda f: pr.evaluate(judged_runs(f), METRICS, by="run")),
+)
+add(
+    "`join_judgments` of several runs with other columns, then `evaluate`",
     "rows",
-    collected(
-        lambda f: pr.evaluate(
-            pr.join_judgments(
-                runs_of(f).drop("label"),
-                f.scan("judgments").filter(pl.col("query") < f.rows // LENGTH // 2),
-            ),
-            METRICS,
-            by="run",
-        )
-    ),
+    collected(lambda f: pr.evaluate(judged_runs(f, "position"), METRICS, by="run")),
 )
 add("`rank_curve`", "nothing", collected(lambda f: pr.rank_curve(f.scan(), "ndcg", range(1, 21))))
 add("`pr_curve`", "distinct scores", collected(lambda f: pr.pr_curve(f.scan())))
-add("`pr_curve` of several runs", "rows", collected(lambda f: pr.pr_curve(runs_of(f))))
+add("`pr_curve` of several runs", "distinct scores", collected(lambda f: pr.pr_curve(runs_of(f))))
 add("`grouped_auc`", "nothing", collected(lambda f: pr.grouped_auc(f.scan())))
 add(
     "`report`",
@@ -183,6 +186,23 @@ add(
 )
 add(
     "`trec.write_run`", "nothing", lambda f: pr.trec.write_run(f.scan(), f.output(), overwrite=True)
+)
+add(
+    "`trec.write_run` of one run, filtered from a log of several",
+    "nothing",
+    lambda f: pr.trec.write_run(
+        runs_of(f).filter(run="bm25"), f.output(), tag="bm25", overwrite=True
+    ),
+)
+add(
+    "`summarize` of `per_query`",
+    "queries",
+    collected(lambda f: pr.summarize(pl.scan_parquet(f.path("values")), metrics=METRICS)),
+)
+add(
+    "`leaderboard` of `per_query`",
+    "queries",
+    collected(lambda f: pr.leaderboard(pl.scan_parquet(f.path("values")), metrics=METRICS)),
 )
 add(
     "`compare` of `per_query`",
@@ -237,9 +257,14 @@ add(
 )
 add("`catalog.popularity`", "documents", collected(lambda f: pr.catalog.popularity(f.scan())))
 add(
-    "`catalog.exclude_seen`, to a file",
-    "rows",
+    "`catalog.exclude_seen` of sorted scans, to a file",
+    "nothing",
     sunk(lambda f: pr.catalog.exclude_seen(f.scan(), f.scan("judgments").filter(label=1))),
+)
+add(
+    "`catalog.exclude_seen` of several runs, to a file",
+    "nothing",
+    sunk(lambda f: pr.catalog.exclude_seen(runs_of(f), f.scan("judgments").filter(label=1))),
 )
 add("`catalog.exposure`", "documents", collected(lambda f: pr.catalog.exposure(f.scan(), 10)))
 add("`catalog.summary`", "documents", collected(lambda f: pr.catalog.summary(f.scan(), 10)))
@@ -274,7 +299,7 @@ add(
 )
 add(
     "`fuse` of two runs, sorted by run, to a file",
-    "rows",
+    "runs",
     sunk(lambda f: pr.fuse(runs_of(f).drop("label"))),
 )
 add(
@@ -296,7 +321,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.memory")
     option = parser.add_argument
-    option("--rows", type=number, nargs="+", default=[5_000_000, 30_000_000])
+    option("--rows", type=number, nargs="+", default=[3_000_000, 10_000_000])
     option("--tasks", default="", help="only tasks whose name contains this text")
     option("--data", type=Path, default=Path(tempfile.gettempdir(), "pr_memory"))
     option("--output", type=Path, help="Markdown; default: print")

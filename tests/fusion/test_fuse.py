@@ -195,14 +195,16 @@ def test_groups() -> None:
         assert_frame_equal(table.filter(day=day).drop("day"), pr.fuse(part.drop("day")))
 
 
-@pytest.mark.parametrize("layout", ["sorted", "adjacent", "shuffled"])
+@pytest.mark.parametrize("layout", ["sorted", "by run", "adjacent", "shuffled"])
 def test_logs_in_order_are_fused_in_batches(tmp_path: Path, layout: str) -> None:
     log = pl.DataFrame(rows(1), SCHEMA, orient="row").with_columns(label=pl.lit(1))
     place = pl.col("query") * 7 % 5 if layout == "adjacent" else pl.col("query")
     log = shuffled(log) if layout == "shuffled" else log.sort(place, maintain_order=True)
+    log = log.sort("run", "query", maintain_order=True) if layout == "by run" else log
     log.write_parquet(tmp_path / "log.parquet")
+    run = "run" if layout == "by run" else None
     options: Mapping[str, Any] = {"method": "mnz(missing='lowest')", "keep_runs": True}
-    plan = pr.fuse(pr.scan_log(tmp_path / "log.parquet", run=None), **options)
+    plan = pr.fuse(pr.scan_log(tmp_path / "log.parquet", run=run), **options)
     assert not holding_nodes(plan)
     if layout == "sorted":
         assert not holding_nodes(pr.fuse(pl.scan_parquet(tmp_path).set_sorted("query"), **options))
