@@ -152,7 +152,8 @@ def fuse(
     Fused scores depend only on the documents of the query: if the rows of each query are adjacent,
     as in the result of `scan_log(path, run=None)`, memory does not grow with the table. The same is
     true if `scan_log(path)` finds it sorted by run and query: up to 50 runs are then read side by
-    side. The column of runs is read once more, to check the runs. Streams of other engines are read into memory.
+    side. The column of runs is read once more, to check the runs. Streams of other engines are read
+    into memory.
     """
     parameters = {name: value for name, value in locals().items() if name != "log"}
     fused, runs = partial(_fused, **parameters), Runs.of(parameters)
