@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
+import polars_rank as pr
 import polars_rank._polars as ours
 import pytest
 from polars.io.plugins import register_io_source
@@ -154,6 +155,16 @@ def test_source_of_rows() -> None:
         log.map_batches(lambda table: table),
     ):
         assert not found(changed), changed.explain(optimized=False)
+
+
+def test_rows_of_scan(tmp_path: Path) -> None:
+    file = tmp_path / "log.parquet"
+    pl.DataFrame({"run": ["a", "b"], "query": 1}).write_parquet(file)
+    for scan in (pl.scan_parquet(file), pr.scan_log(file)):
+        assert ours.rows_of_scan(scan.filter(run="a").drop("run"), ["query"]) == 2
+        assert ours.rows_of_scan(scan.with_columns(query=2), ["query"]) is None
+    # A log that is sorted in memory would be sorted each time it is read.
+    assert ours.rows_of_scan(pr.scan_log(file, layout="shuffled"), ["query"]) is None
 
 
 def test_placeholders() -> None:

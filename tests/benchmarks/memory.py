@@ -167,7 +167,7 @@ add(
 )
 add(
     "`join_judgments` of several runs, then `evaluate`",
-    "nothing",
+    "rows, slowly",
     collected(lambda f: pr.evaluate(judged_runs(f), METRICS, by="run")),
 )
 add(
@@ -263,7 +263,7 @@ add(
 )
 add(
     "`catalog.exclude_seen` of several runs, to a file",
-    "nothing",
+    "rows, slowly",
     sunk(lambda f: pr.catalog.exclude_seen(runs_of(f), f.scan("judgments").filter(label=1))),
 )
 add("`catalog.exposure`", "documents", collected(lambda f: pr.catalog.exposure(f.scan(), 10)))
@@ -299,7 +299,7 @@ add(
 )
 add(
     "`fuse` of two runs, sorted by run, to a file",
-    "runs",
+    "rows, slowly",
     sunk(lambda f: pr.fuse(runs_of(f).drop("label"))),
 )
 add(
