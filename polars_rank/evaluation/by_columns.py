@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial, reduce
 from typing import NamedTuple
 
@@ -251,7 +252,7 @@ def _split(node: Elements, length: int) -> tuple[Elements, Sequence[float] | Non
         term, weight = weighted(node.term, node.order)
         weights = None if weight is None else _weights(weight, length)
         if weights is not None and all(map(math.isfinite, weights)):
-            return node.replace(term=term), weights
+            return replace(node, term=term), weights
     return node, None
 
 

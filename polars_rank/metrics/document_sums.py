@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import polars as pl
 
@@ -70,14 +71,14 @@ def with_document_terms(value: Value, change: Callable[[Term], Term]) -> Value:
     if isinstance(value, Required):
         if reads_labels(value.condition):
             raise NotASumError("has a condition that depends on labels")
-        return value.replace(value=with_document_terms(value.value, change))
+        return replace(value, value=with_document_terms(value.value, change))
     if isinstance(value, MappedValue):
         if value.function is conditional:  # a problem of the value says more than the condition
             for each in value.operands[1:]:
                 with_document_terms(each, change)
         _check_linear(value)
         operands = tuple(with_document_terms(each, change) for each in value.operands)
-        return value.replace(operands=operands)
+        return replace(value, operands=operands)
     raise NotASumError("is a function of whole rankings")
 
 
@@ -118,7 +119,7 @@ def _changed_sum(value: Reduction, change: Callable[[Term], Term]) -> Value:
     term, weight = weighted(value.term, value.order)
     changed = change(term)
     # A count is the sum of a condition.
-    return value.replace(how="sum", term=changed if weight is None else changed * weight)
+    return replace(value, how="sum", term=changed if weight is None else changed * weight)
 
 
 def with_label(term: Term, label: Term, relevant: Callable[[float | None], Term]) -> Term:
@@ -138,5 +139,5 @@ def with_label(term: Term, label: Term, relevant: Callable[[float | None], Term]
             return label.map(gain)
         case MappedTerm(operands=operands):
             changed = tuple(with_label(each, label, relevant) for each in operands)
-            return term.replace(operands=changed)
+            return replace(term, operands=changed)
     return term

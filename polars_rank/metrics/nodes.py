@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, dataclass_transform
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import polars as pl
 
@@ -30,50 +31,8 @@ Scalar: TypeAlias = float | bool | None
 L = TypeVar("L", bound="Node")
 
 
-@dataclass_transform(frozen_default=True)
 class Node:
-    """A part of a metric. Nodes are values: equal nodes are computed once.
-
-    Subclasses are declared as dataclasses are. Nodes share one constructor and comparison, since
-    generating them for each class takes a large part of the time of the import.
-    """
-
-    __slots__ = ("__dict__", "_hash")
-
-    _hash: int
-    __match_args__: ClassVar[tuple[str, ...]] = ()
-    _defaults: ClassVar[Mapping[str, Any]] = {}
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        fields = tuple(vars(cls).get("__annotations__", ()))
-        cls.__match_args__ = fields  # type: ignore[misc]  # a dataclass writes it itself
-        cls._defaults = {name: vars(cls)[name] for name in fields if name in vars(cls)}
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        vars(self).update(self._defaults)
-        vars(self).update(zip(self.__match_args__, args, strict=False), **kwargs)
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        try:
-            return self._hash
-        except AttributeError:
-            self._hash = hash(tuple(map(vars(self).get, self.__match_args__)))
-            return self._hash
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self)  # the hash differs between processes
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({shown})"
-
-    def replace(self, **changes: Any) -> Self:
-        """Return the node with other values of some fields."""
-        return type(self)(**{**vars(self), **changes})
+    """A part of a metric. Nodes are values: equal nodes are computed once."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -229,6 +188,7 @@ class Value(_Level["Value"]):
         return MappedValue(function, tuple(map(value_of, operands)), parameters)
 
 
+@dataclass(frozen=True)
 class LiteralTerm(Term):
     """The same number, truth value or null for each document."""
 
@@ -237,6 +197,7 @@ class LiteralTerm(Term):
     kind: type
 
 
+@dataclass(frozen=True)
 class LiteralValue(Value):
     """The same number, truth value or null for each ranking."""
 
@@ -244,6 +205,7 @@ class LiteralValue(Value):
     kind: type
 
 
+@dataclass(frozen=True)
 class MappedTerm(Term):
     """An elementwise function of terms: arithmetic, a discount, or a function of a user."""
 
@@ -257,6 +219,7 @@ class MappedTerm(Term):
         return self.operands
 
 
+@dataclass(frozen=True)
 class MappedValue(Value):
     """An elementwise function of values."""
 
@@ -270,6 +233,7 @@ class MappedValue(Value):
         return self.operands
 
 
+@dataclass(frozen=True)
 class Field(Term):
     """A column of the ranked table, or the place of a document among those tied with it.
 
@@ -285,24 +249,28 @@ class Field(Term):
     ]  # fmt: skip
 
 
+@dataclass(frozen=True)
 class Relevant(Term):
     """Whether the label is at least `rel`, by default that of the call."""
 
     rel: float | None = None
 
 
+@dataclass(frozen=True)
 class Hits(Term):
     """The number of relevant documents down to this rank."""
 
     rel: float | None = None
 
 
+@dataclass(frozen=True)
 class Gain(Term):
     """The gain of the label."""
 
     gain: Function
 
 
+@dataclass(frozen=True)
 class Column(Term):
     """A column of the log, and the parameter that names it."""
 
@@ -316,6 +284,7 @@ class Column(Term):
     different_positions: bool = False
 
 
+@dataclass(frozen=True)
 class OfTies(Term):
     """A value that tied documents share; the function may read other rows of tied documents."""
 
@@ -328,6 +297,7 @@ class OfTies(Term):
         return self.operands
 
 
+@dataclass(frozen=True)
 class Reduction(Value):
     """The sum, count, minimum or maximum of a term over the documents of an order.
 
@@ -353,6 +323,7 @@ class Reduction(Value):
         return Elements(self.term, self.order, how)
 
 
+@dataclass(frozen=True)
 class Elements(Node):
     """What sums, counts or extremes over the documents of an order read of each document."""
 
@@ -366,6 +337,7 @@ class Elements(Node):
         return (self.term,)
 
 
+@dataclass(frozen=True)
 class Listed(Node):
     """A term as a sequence over all documents of a ranking, or over the first k.
 
@@ -383,6 +355,7 @@ class Listed(Node):
         return (self.term,)
 
 
+@dataclass(frozen=True)
 class Fold(Value):
     """A function that reduces sequences to one value."""
 
@@ -396,6 +369,7 @@ class Fold(Value):
         return self.sequences
 
 
+@dataclass(frozen=True)
 class Batch(Value):
     """A value that is computed for many rankings at once.
 
@@ -415,15 +389,14 @@ class Batch(Value):
         return tuple(term for _, term in self.fields)
 
 
+@dataclass(frozen=True, eq=False)
 class UserExpression(Value):
     """An expression of a user over the ranked table; equal only to itself."""
 
     expression: pl.Expr
 
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__
 
-
+@dataclass(frozen=True)
 class Required(Value):
     """A value; an evaluation raises `DataError` if the condition does not hold for a ranking."""
 
@@ -437,6 +410,7 @@ class Required(Value):
         return self.value, self.condition
 
 
+@dataclass(frozen=True)
 class Mean(Value):
     """A value that is a mean over all orders of tied documents."""
 

@@ -9,7 +9,7 @@ metric.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar, get_args
 
 import polars as pl
@@ -137,7 +137,7 @@ class Selection:
         value = Reduction(how, term, self.order, self.k)
         if self.order == "any" and not is_neutral(value.elements):
             # A ranking may have rows that are not documents.
-            return value.replace(term=where(Field("document"), term))
+            return replace(value, term=where(Field("document"), term))
         return value
 
     def __repr__(self) -> str:

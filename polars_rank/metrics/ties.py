@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from functools import lru_cache, partial
 from typing import TypeVar, cast
 
@@ -109,7 +110,7 @@ def expected(value: Value, *, whole_labels: bool) -> Value:
     if isinstance(value, Required):
         return Required(mean(value.value), value.condition, value.problem)
     if isinstance(value, MappedValue) and _is_linear(value):
-        return value.replace(operands=tuple(map(mean, value.operands)))
+        return replace(value, operands=tuple(map(mean, value.operands)))
     if isinstance(value, Reduction):
         return _expected_sum(value, whole_labels=whole_labels)
     raise OrderMattersError("a function of a value that the order of tied documents changes")
@@ -238,12 +239,13 @@ def _reverse(node: Node) -> Node:
     if isinstance(node, (Reduction, Listed)) and node.order == "ideal":
         return node
     changed: dict[str, object] = {}
-    for field, held in vars(node).items():
+    for field in fields(node):  # type: ignore[arg-type]  # nodes are dataclasses
+        held = getattr(node, field.name)
         if isinstance(held, Node):
-            changed[field] = _reverse(held)
+            changed[field.name] = _reverse(held)
         elif isinstance(held, tuple) and held and isinstance(held[0], Node):
-            changed[field] = tuple(map(_reverse, held))
-    return node.replace(**changed) if changed else node
+            changed[field.name] = tuple(map(_reverse, held))
+    return replace(node, **changed) if changed else node  # type: ignore[type-var]
 
 
 def _reversed_hits(
