@@ -18,7 +18,7 @@ from polars_rank.columns import RUN, Columns
 from polars_rank.evaluation.attributes import with_seen
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.runs import with_known_runs
-from polars_rank.frames.batches import by_group, by_query
+from polars_rank.frames.batches import by_query
 from polars_rank.frames.tables import framed_by_query, lazy, schema_of
 
 _SEEN = OWN + "seen"
@@ -99,19 +99,17 @@ def exclude_seen(
     columns = Columns.find(schema_of(frame), roles, optional=(RUN, "label"))
     rows, seen = with_known_runs(frame, columns), lazy(history, "history")
     others = [name for name in columns.schema if name not in columns.keys]
-    lists = Keys.of(columns).lists(rows, others)
+    # Rankings of several runs, or groups, of a user are apart: each would read the history again.
+    lists = None if columns.by else Keys.of(columns).lists(rows, others)
     seen_lists = _lists_of_seen(seen, columns)
     if lists is None or seen_lists is None:
         return _unseen(rows, seen, columns)
-    of_run = columns._replace(by=(), run=None)
-
-    def unseen(rows: pl.LazyFrame) -> pl.LazyFrame:
-        tables = [rows.set_sorted([*columns.query]), seen_lists]
-        return by_query(
-            tables, columns.query, lambda rows, seen: _unseen(rows, seen, of_run), "left"
-        )
-
-    result = by_group(lists, columns.by, unseen) if columns.by else unseen(lists)
+    result = by_query(
+        [lists, seen_lists],
+        columns.query,
+        lambda rows, seen: _unseen(rows, seen, columns),
+        "left",
+    )
     return result.select(cs.by_name([*columns.schema])).set_sorted(columns.keys)
 
 
