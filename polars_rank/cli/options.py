@@ -85,11 +85,12 @@ def _cutoffs(name: str, texts: Sequence[str]) -> list[int]:
     numbers: list[int] = []
     for text in split_names(texts):
         first, _, last = text.partition("-")
-        if not (first.isdecimal() and (last or first).isdecimal()):
+        last = last or first
+        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
             raise ArgumentError(
                 f"`{name}` must be whole numbers or ranges, e.g. 1-20; found {text!r}"
             )
-        numbers += range(int(first), int(last or first) + 1)
+        numbers += range(int(first), int(last) + 1)
     return numbers
 
 

@@ -28,6 +28,7 @@ ERRORS = {
     'evaluate LOG -m ap --lable x': '--label',
     'rank-curve LOG -m ndcg@10 --ks 5': '`--metrics` must be metrics without',
     'rank-curve LOG -m ndcg --ks ten': '`--ks` must be whole numbers',
+    'rank-curve LOG -m ndcg --ks "1-3 9-7"': '`--ks` must be whole numbers or ranges, e.g. 1-20; found \'9-7\'',
     'rank-curve LOG -m ndcg': "Missing option '--ks'",
     'pr-curve LOG -m ndcg': "No such option '-m'",
     'explain ndgc': "Did you mean 'ndcg'",
