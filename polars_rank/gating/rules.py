@@ -1,0 +1,177 @@
+"""The rules of a gate, and their verdicts, which are those of `check`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+from polars import col
+
+from polars_rank.errors import ArgumentError, short
+from polars_rank.metrics.names import lower_is_better
+from polars_rank.stats.comparison import compare
+from polars_rank.stats.gates import check
+from polars_rank.stats.verdicts import TYPES, WORST_FIRST
+
+#: Decimals of values: rounding errors must not decide.
+DECIMALS = 9
+_LATENCIES = re.compile(r"mean|max|p(\d{1,2}(?:\.\d+)?)")
+#: Columns that name a category in tables of statistics.
+_OF_CATEGORY = {"slice": pl.lit("category"), "value": col("category")}
+
+
+def bounds_of(parameter: str, given: Any) -> list[tuple[str | None, str, float]]:
+    """Return the category, the metric and the bound of each rule in a mapping.
+
+    A key is a metric, or a category whose value is a mapping of metrics.
+    """
+    if not isinstance(given, Mapping):
+        raise ArgumentError(
+            f"`{parameter}` must be a mapping from metrics to numbers; found {short(given)}"
+        )
+    found: list[tuple[str | None, str, float]] = []
+    for key, value in given.items():
+        pairs = value.items() if isinstance(value, Mapping) else [(key, value)]
+        for name, bound in pairs:
+            if isinstance(bound, bool) or not isinstance(bound, (int, float)):
+                raise ArgumentError(
+                    f"`{parameter}` must have numbers; found {short(bound)} for {name!r}"
+                )
+            found.append((key if isinstance(value, Mapping) else None, name, float(bound)))
+    return found
+
+
+def means(values: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
+    """Return the means over all queries and of each category, one row per metric.
+
+    They are the numbers of these queries, so that their interval is a point.
+    """
+    long = values.unpivot(metrics, index="category", variable_name="metric", value_name="mean")
+    number = [
+        col("mean").mean().round(DECIMALS),
+        col("mean").count().cast(pl.Int64).alias("queries"),
+    ]
+    whole = long.group_by("metric", maintain_order=True).agg(number)
+    parts = long.filter(col("category").is_not_null())
+    parts = parts.group_by("category", "metric", maintain_order=True).agg(number)
+    table = pl.concat([whole, parts.sort("category", maintain_order=True)], how="diagonal")
+    return table.filter(col("queries") > 0).with_columns(low="mean", high="mean")
+
+
+def _checked(
+    numbers: pl.DataFrame, bounds: Sequence[tuple[str | None, str, float]], form: str, sign: int = 1
+) -> Iterator[pl.DataFrame]:
+    """Yield the verdicts of bounds on tables of numbers, for all queries and for categories."""
+    numbers = (
+        numbers
+        if "category" in numbers.columns
+        else numbers.with_columns(category=pl.lit(None, pl.String))
+    )
+    whole = numbers.filter(col("category").is_null()).drop("category")
+    parts = (
+        numbers.filter(col("category").is_not_null()).with_columns(**_OF_CATEGORY).drop("category")
+    )
+    for table, is_part in ((whole, False), (parts, True)):
+        rules = [
+            {
+                "rule": _text(form, name, sign * bound),
+                "where": {"category": category} if category is not None else {},
+            }
+            for category, name, bound in bounds
+            if (category is not None) == is_part
+        ]
+        for rule in rules:
+            if is_part and table.filter(value=rule["where"]["category"]).is_empty():
+                known = sorted({*table["value"]})
+                raise ArgumentError(
+                    f"category {rule['where']['category']!r} of the rule {rule['rule']!r} has no "
+                    f"queries with this metric; categories: {', '.join(map(repr, known)) or 'none'}"
+                )
+        if rules:
+            yield check(table, rules, on_fail="return")
+
+
+def _text(form: str, name: str, bound: float) -> str:
+    """Return the text of a rule; for a metric of which less is better, it is turned around."""
+    if lower_is_better(name):
+        form = form.translate(str.maketrans("<>", "><"))
+        bound = -bound if "difference" in form and bound else bound
+    return form.format(name, bound)
+
+
+def floors(numbers: pl.DataFrame, given: Any) -> Iterator[pl.DataFrame]:
+    """Yield the verdicts of floors on means."""
+    yield from _checked(numbers, bounds_of("floors", given), "{} >= {:.12g}")
+
+
+def differences(now: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """Return the differences of means, as numbers of these queries."""
+    both = now.join(before, on=["category", "metric"], nulls_equal=True, suffix="_before")
+    difference = (col("mean") - col("mean_before")).round(DECIMALS)
+    return both.select(
+        "category", "metric", "queries", difference=difference, low=difference, high=difference
+    )
+
+
+def drops(changes: pl.DataFrame, given: Any) -> Iterator[pl.DataFrame]:
+    """Yield the verdicts of the largest drops of means."""
+    metrics = changes["metric"].unique(maintain_order=True)
+    every = given if isinstance(given, Mapping) else dict.fromkeys(metrics, given)
+    bounds = [each for each in bounds_of("max_drop", every) if each[1] in metrics]
+    if any(bound < 0 for _, _, bound in bounds):
+        raise ArgumentError("`max_drop` must be 0 or above")
+    yield from _checked(changes, bounds, "difference({}) >= {:.12g}", -1)
+
+
+def guards(comparison: pl.DataFrame, margin: Any) -> Iterator[pl.DataFrame]:
+    """Yield the verdicts of guards, which fail if a loss beyond the margin is shown."""
+    metrics = comparison["metric"].unique(maintain_order=True)
+    margins = dict.fromkeys(metrics, 0.0)
+    given = margin if isinstance(margin, Mapping) else dict.fromkeys(metrics, margin)
+    margins |= {name: bound for _, name, bound in bounds_of("margin", given)}
+    if any(bound < 0 for bound in margins.values()):
+        raise ArgumentError("`margin` must be 0 or above")
+    rules = [_text("not difference({}) < {:.12g}", name, -margins[name] + 0.0) for name in metrics]
+    yield check(comparison, rules, on_fail="return")
+
+
+def compared(now: pl.DataFrame, before: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
+    """Compare the values of the same queries with those of the baseline, also by category."""
+    both = pl.concat(
+        [now.with_columns(run=pl.lit("run")), before.with_columns(run=pl.lit("baseline"))],
+        how="diagonal",
+    ).select("run", "query", "category", *metrics)
+    categories = "category" if both["category"].count() else None
+    rows = compare(both, metrics, baseline="baseline", slices=categories)
+    return rows.filter(col("difference").is_not_null()).drop("run", "baseline")
+
+
+def latencies(seconds: Sequence[pl.Series | None], limits: Any) -> Iterator[pl.DataFrame]:
+    """Yield the verdicts of limits on the latency of queries, such as its 95th percentile."""
+    bounds = bounds_of("latency", limits)
+    known = [each for each in seconds if each is not None]
+    if not known:
+        raise ArgumentError("`latency` has limits, but the results have no column 'latency'")
+    every = pl.concat(known).cast(pl.Float64)
+    rows = []
+    for _, name, _ in bounds:
+        match = _LATENCIES.fullmatch(name)
+        if match is None:
+            raise ArgumentError(
+                f"`latency` has limits for 'mean', 'max' or percentiles such as 'p95'; found {name!r}"
+            )
+        value = (
+            every.quantile(float(match[1]) / 100, "linear") if match[1] else getattr(every, name)()
+        )
+        rows.append({"metric": f"latency_{name}", "mean": value, "queries": len(every)})
+    table = pl.DataFrame(rows).with_columns(low="mean", high="mean")
+    rules = [f"latency_{name} <= {bound:.12g}" for _, name, bound in bounds]
+    yield check(table, rules, on_fail="return")
+
+
+def sorted_verdicts(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Return all verdicts, failures first."""
+    severity = col("verdict").cast(pl.Enum(WORST_FIRST))
+    return pl.concat(tables or [pl.DataFrame(schema=TYPES)]).sort(severity, maintain_order=True)
