@@ -348,6 +348,10 @@ _OWN: dict[str, tuple[Any, ...]] = {
     ),
     "rules": (None, _PATH, "TOML file of rules."),
     "of": (None, _choice("ties", "judgments"), "Documents whose order or label is open.", "ties"),
+    "baseline": (INPUT, _PATH, "Baseline file.", "baseline.jsonl"),
+    "corpus": (INPUT, _PATH, "Corpus, to find unknown ids in the golden file."),
+    "update_baseline": (OUTPUT, _FLAG, "Write the baseline, if no rule fails."),
+    "accept_loss": (OUTPUT, _TEXT, "Reason for writing the baseline although a rule fails."),
     "values": (INPUT, _TABLE, "Per-query values, instead of LOG."),
     "qrels": (INPUT, _TABLE, "TREC judgments of LOG."),
     "input_format": (
@@ -378,6 +382,7 @@ _OWN: dict[str, tuple[Any, ...]] = {
         OUTPUT, _FLAG, "In CSV, write text that spreadsheets run as formulas unchanged.",
     ),
     "wide": (OUTPUT, _FLAG, "Show all columns and rows of a table."),
+    "json": (OUTPUT, _PATH, "Write JSON to a file."),
     "junit": (OUTPUT, _PATH, "Write JUnit XML to a file."),
     "markdown": (OUTPUT, _PATH, "Write Markdown to a file."),
     "dark": (OUTPUT, _FLAG, "Draw on a dark background."),

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import UTC, date, datetime
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,11 @@ _OLD = 90
 #: The first key of a file.
 _VERSION = "polars_rank"
 _KEYS = ("query", "judged", "values", "docs")
+
+
+def today() -> date:
+    """Return the date in UTC, so that it does not depend on the machine."""
+    return datetime.now(UTC).date()
 
 
 def definitions(metrics: Sequence[pl.Expr], conventions: Conventions) -> dict[str, str]:
@@ -133,7 +138,7 @@ class Baseline:
         self, golden: Golden, corpus: str | None, meanings: Mapping[str, str]
     ) -> Iterable[str]:
         """Yield how the baseline differs from what is compared with it."""
-        days = (date.today() - date.fromisoformat(self.date)).days
+        days = (today() - date.fromisoformat(self.date)).days
         if days > _OLD:
             yield f"the baseline is {days} days old; update it with --update-baseline"
         if corpus is not None and self.corpus not in (None, corpus):
@@ -169,5 +174,6 @@ def _parsed(path: Any, number: int, line: str, keys: Iterable[str]) -> dict[str,
 
 def _invalid(path: Any, problem: str) -> DataError:
     return DataError(
-        f"'{fspath(path)}' is not a baseline: {problem}; write it again with --update-baseline"
+        f"'{fspath(path)}' is not a baseline: {problem}; delete it, and write a new one with "
+        "--update-baseline"
     )

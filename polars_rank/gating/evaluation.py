@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,8 +13,8 @@ from polars_rank.conventions import Conventions, read_metrics
 from polars_rank.errors import number_of
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.gating import rules
-from polars_rank.gating.baseline import Baseline, definitions
-from polars_rank.gating.inputs import UNANSWERABLE, Golden, Results
+from polars_rank.gating.baseline import Baseline, definitions, today
+from polars_rank.gating.inputs import Golden, Results
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.designs import smallest_effect
 
@@ -104,7 +102,7 @@ class Evaluation:
         rows = self.values.drop("category").join(self.runs[0].tops(), on="query", how="left")
         return Baseline(
             rows.with_columns(col("docs").fill_null([])), self.definitions,
-            self.golden.fingerprint, corpus, len(self.runs), date.today().isoformat(),
+            self.golden.fingerprint, corpus, len(self.runs), today().isoformat(),
         )  # fmt: skip
 
 
@@ -162,10 +160,10 @@ def notes(evaluation: Evaluation, before: Baseline | None) -> Iterator[str]:
     if len(evaluation.runs) > 1:
         every = pl.concat(evaluation.repetitions)
         spread = every.group_by("repetition").agg(col(evaluation.metrics).mean())[main].std()
-        changed = every.group_by("query").agg(col(main).n_unique() > 1)[main].sum()
+        changed = every.group_by("query").agg(col(main).n_unique() > 1)[main]
         yield (
             f"{len(evaluation.runs)} repetitions: the standard deviation of the mean {main} is "
-            f"{spread:.3f}, and {number_of(changed, 'query', 'queries')} differ in it"
+            f"{spread:.3f}, and {number_of(int(changed.sum()), 'query', 'queries')} differ in it"
         )
     if before is not None:
         yield f"baseline of {before.date} with {number_of(before.rows.height, 'query', 'queries')}"

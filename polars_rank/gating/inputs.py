@@ -22,6 +22,8 @@ UNANSWERABLE = "unanswerable"
 _IDS = ("doc", "id", "_id", "doc_id", "docid", "corpus_id", "document_id", "chunk_id")
 #: Names in a message.
 _SHOWN = 10
+_PAIR = pl.struct("query", "doc")
+_IS_ERROR = ~col("error").cast(pl.String).fill_null("").is_in(["", "false"])
 _MULTI_HOP = r"^(?i)multi[-_ ]?hop$"
 
 
@@ -41,7 +43,7 @@ class Golden(NamedTuple):
     @property
     def fingerprint(self) -> str:
         """A fingerprint of the queries and their labels, whatever their order and format."""
-        return digest(self.queries.select(pl.concat_str("query", "judged", separator="\t")))
+        return digest(self.queries.select("query", "judged"))
 
 
 def listed(names: Iterable[Any], most: int = _SHOWN) -> str:
@@ -52,8 +54,12 @@ def listed(names: Iterable[Any], most: int = _SHOWN) -> str:
 
 def digest(table: pl.DataFrame) -> str:
     """Return a fingerprint of the columns of text of a table."""
-    text = table.select(pl.col(pl.String)).write_csv(include_header=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    rows = table.select(pl.concat_str(pl.col(pl.String).fill_null(""), separator="\t"))
+    return _hash("\n".join(rows.to_series()), 16)
+
+
+def _hash(text: str, length: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
 def _table(given: Any, parameter: str, scan: Callable[[Any], pl.LazyFrame]) -> pl.DataFrame:
@@ -75,17 +81,14 @@ def read_golden(given: Any, category: str | None) -> Golden:
     if category is not None:
         Columns.find(table.schema, {"category": category})
         table = table.with_columns(col(category).cast(pl.String).alias("category"))
+    missing = {"category", "text"} - {*table.columns}
     table = table.with_columns(
-        pl.lit(1.0).alias("label") if "label" not in table.columns else _numbers(table),
-        *(
-            pl.lit(None, pl.String).alias(name)
-            for name in ("category",)
-            if name not in table.columns
-        ),
+        _numbers(table) if "label" in table.columns else pl.lit(1.0).alias("label"),
+        **{name: pl.lit(None, pl.String) for name in missing},
     )
     found = table.filter(col("doc").is_not_null() & col("label").is_not_null())
     judgments = found.select("query", "doc", "label").unique(maintain_order=True)
-    twice = judgments.filter(pl.struct("query", "doc").is_duplicated())
+    twice = judgments.filter(_PAIR.is_duplicated())
     if twice.height:
         query, doc, _ = twice.row(0)
         raise DataError(
@@ -94,29 +97,20 @@ def read_golden(given: Any, category: str | None) -> Golden:
         )
     relevant = col("doc").filter(col("label") > 0).sort()
     judged = pl.format("{}\t{}", "doc", "label").sort().str.join("\n")
+    of_query = judgments.group_by("query").agg(relevant=relevant, judged=judged)
     queries = (
-        table.group_by("query", maintain_order=True)
-        .agg(col("category").drop_nulls().first(),
-             *(col("text").drop_nulls().first() for name in ("text",) if name in table.columns))
-        .join(judgments.group_by("query").agg(relevant.alias("relevant"), judged=judged),
-              on="query", how="left")
-        .with_columns(
-            col("relevant").fill_null([]),
-            judged=col("judged").fill_null(""),
-        )
-        .with_columns(
-            category=pl.when(col("relevant").list.len() > 0).then("category").otherwise(pl.lit(UNANSWERABLE))
-        )
+        table.group_by("query")
+        .agg(col("category", "text").drop_nulls().first())
+        .join(of_query, on="query", how="left")
+        .with_columns(col("relevant").fill_null([]), col("judged").fill_null(""))
         .sort("query")
-    )  # fmt: skip
+    )
+    is_answerable = queries["relevant"].list.len() > 0
     queries = queries.with_columns(
-        judged=pl.Series([*map(_short, queries["judged"])], dtype=pl.String)
+        category=pl.when(is_answerable).then("category").otherwise(pl.lit(UNANSWERABLE)),
+        judged=pl.Series([_hash(each, 8) for each in queries["judged"]]),
     )
     return Golden(judgments, queries, [*_doubts(found, judgments, queries)])
-
-
-def _short(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _numbers(table: pl.DataFrame) -> pl.Series:
@@ -136,7 +130,7 @@ def _numbers(table: pl.DataFrame) -> pl.Series:
 def _doubts(found: pl.DataFrame, judgments: pl.DataFrame, queries: pl.DataFrame) -> Iterable[str]:
     """Yield what looks wrong in a golden file."""
     if count := found.height - judgments.height:
-        pairs = found.filter(pl.struct("query", "doc").is_duplicated())
+        pairs = found.filter(_PAIR.is_duplicated())
         yield (
             f"{number_of(count, 'document')} of the golden file are repeated and count once; "
             f"queries: {listed(pairs['query'].unique(maintain_order=True))}"
@@ -181,25 +175,20 @@ def read_results(given: Any, golden: Golden) -> list[Results]:
 def _read_results(given: Any, golden: Golden) -> Results:
     table = _table(given, "run", scan_run)
     Columns.find(table.schema, {"score": "score"})
-    names = table["run"].unique().sort() if "run" in table.columns else []
+    names = [*table["run"].unique().sort()] if "run" in table.columns else []
     if len(names) > 1:
         raise ArgumentError(
             f"`run` has several runs: {listed(names)}; pass one of them, and repetitions as a list"
         )
-    queries = golden.queries["query"]
-    errors = table.filter(col("error").is_not_null()) if "error" in table.columns else table.clear()
-    failed = [
-        *queries.filter(
-            ~queries.is_in(table["query"].implode()) | queries.is_in(errors["query"].implode())
-        )
-    ]
-    others = table.filter(~col("query").is_in(queries.implode()))["query"].unique(
-        maintain_order=True
-    )
+    queries = golden.queries.select("query")
+    errors = table.filter(_IS_ERROR) if "error" in table.columns else table.clear()
+    known = table.join(errors, on="query", how="anti")
+    failed = queries.join(known, on="query", how="anti")["query"]
+    others = table.join(queries, on="query", how="anti")["query"].unique(maintain_order=True)
     if len(failed) == len(queries) and errors.is_empty():
         raise DataError(
             "no query of the golden file is in the results; its queries are "
-            f"{listed(queries, 2)}, those of the results {listed(others, 2)}: use the same ids"
+            f"{listed(failed, 2)}, those of the results {listed(others, 2)}: use the same ids"
         )
     warnings = []
     if len(others):
@@ -207,28 +196,20 @@ def _read_results(given: Any, golden: Golden) -> Results:
             f"{number_of(len(others), 'query', 'queries')} of the results are not in the golden "
             f"file and are left out: {listed(others, 3)}"
         )
-    kept = table.filter(
-        col("query").is_in(queries.implode())
-        & ~col("query").is_in(pl.lit(pl.Series(failed, dtype=pl.String).implode())),
-        col("doc").is_not_null(),
-    ).sort("query", "score", descending=[False, True], maintain_order=True, nulls_last=True)
-    run = kept.select("query", "doc", "score").unique(
-        ["query", "doc"], keep="first", maintain_order=True
-    )
-    if count := kept.height - run.height:
-        repeated = kept.filter(pl.struct("query", "doc").is_duplicated())["query"].unique(
-            maintain_order=True
-        )
+    retrieved = known.join(queries, on="query", how="semi").drop_nulls(["doc", "score"])
+    ordered = retrieved.sort("query", "score", descending=[False, True], maintain_order=True)
+    run = ordered.select("query", "doc", "score")
+    run = run.unique(["query", "doc"], keep="first", maintain_order=True)
+    if count := ordered.height - run.height:
+        repeated = ordered.filter(_PAIR.is_duplicated())["query"].unique(maintain_order=True)
         warnings.append(
             f"{number_of(count, 'repeated id')} in the results count once, at the first place, in "
             f"{number_of(len(repeated), 'query', 'queries')}: {listed(repeated, 3)}"
         )
     latency = None
     if "latency" in table.columns:
-        latency = (
-            table.group_by("query").agg(col("latency").drop_nulls().first())["latency"].drop_nulls()
-        )
-    return Results(run, latency, failed, [*warnings, *_suspicions(golden, run)])
+        latency = table.group_by("query").agg(col("latency").drop_nulls().first())["latency"]
+    return Results(run, latency, [*failed], [*warnings, *_suspicions(golden, run)])
 
 
 def _suspicions(golden: Golden, run: pl.DataFrame) -> Iterable[str]:

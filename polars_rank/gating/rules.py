@@ -18,8 +18,6 @@ from polars_rank.stats.verdicts import TYPES, WORST_FIRST
 #: Decimals of values: rounding errors must not decide.
 DECIMALS = 9
 _LATENCIES = re.compile(r"mean|max|p(\d{1,2}(?:\.\d+)?)")
-#: Columns that name a category in tables of statistics.
-_OF_CATEGORY = {"slice": pl.lit("category"), "value": col("category")}
 
 
 def bounds_of(parameter: str, given: Any) -> list[tuple[str | None, str, float]]:
@@ -64,33 +62,19 @@ def _checked(
     numbers: pl.DataFrame, bounds: Sequence[tuple[str | None, str, float]], form: str, sign: int = 1
 ) -> Iterator[pl.DataFrame]:
     """Yield the verdicts of bounds on tables of numbers, for all queries and for categories."""
-    numbers = (
-        numbers
-        if "category" in numbers.columns
-        else numbers.with_columns(category=pl.lit(None, pl.String))
-    )
-    whole = numbers.filter(col("category").is_null()).drop("category")
-    parts = (
-        numbers.filter(col("category").is_not_null()).with_columns(**_OF_CATEGORY).drop("category")
-    )
-    for table, is_part in ((whole, False), (parts, True)):
-        rules = [
-            {
-                "rule": _text(form, name, sign * bound),
-                "where": {"category": category} if category is not None else {},
-            }
-            for category, name, bound in bounds
-            if (category is not None) == is_part
-        ]
-        for rule in rules:
-            if is_part and table.filter(value=rule["where"]["category"]).is_empty():
-                known = sorted({*table["value"]})
-                raise ArgumentError(
-                    f"category {rule['where']['category']!r} of the rule {rule['rule']!r} has no "
-                    f"queries with this metric; categories: {', '.join(map(repr, known)) or 'none'}"
-                )
-        if rules:
-            yield check(table, rules, on_fail="return")
+    for category, name, bound in bounds:
+        rule, where = _text(form, name, sign * bound), {"category": category}
+        if category is None:
+            table, where = numbers.filter(col("category").is_null()).drop("category"), {}
+        else:
+            table = numbers.filter(category=category)
+        if category is not None and table.is_empty():
+            known = numbers["category"].unique().drop_nulls().sort()
+            raise ArgumentError(
+                f"the category {category!r} of the rule {rule!r} has no queries; "
+                f"categories: {', '.join(map(repr, known)) or 'none'}"
+            )
+        yield check(table, [{"rule": rule, "where": where}], on_fail="return")
 
 
 def _text(form: str, name: str, bound: float) -> str:
@@ -160,7 +144,8 @@ def latencies(seconds: Sequence[pl.Series | None], limits: Any) -> Iterator[pl.D
         match = _LATENCIES.fullmatch(name)
         if match is None:
             raise ArgumentError(
-                f"`latency` has limits for 'mean', 'max' or percentiles such as 'p95'; found {name!r}"
+                "`latency` has limits for 'mean', 'max' or percentiles such as 'p95'; "
+                f"found {name!r}"
             )
         value = (
             every.quantile(float(match[1]) / 100, "linear") if match[1] else getattr(every, name)()

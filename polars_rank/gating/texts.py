@@ -32,7 +32,7 @@ def headline(gate: Gate) -> str:
     count, failed = gate.verdicts.height, len(gate.failed)
     if failed:
         return f"FAILED: {failed} of {number_of(count, 'rule')}"
-    return f"PASSED: {number_of(count, 'rule')}"
+    return f"PASSED: {number_of(count, 'rule') if count else 'no rule was checked'}"
 
 
 def plain(gate: Gate) -> str:
@@ -108,7 +108,7 @@ class Changes(NamedTuple):
 
     @classmethod
     def of(cls, gate: Gate) -> Changes | None:
-        """Return the queries of the first rule that fails, or those that lost against a baseline."""
+        """Return the queries of the first rule that fails, or those that lost most."""
         table, metrics = gate.queries, [*gate._current.definitions]
         failed = gate.verdicts.filter(verdict="fail")
         metric, category = main_metric(metrics), None
@@ -160,7 +160,7 @@ class Changes(NamedTuple):
 
 
 def _query(row: dict[str, Any], changes: Changes) -> Iterator[str]:
-    parts = [row["query"], row["category"], changes.value(row), row.get("text")]
+    parts = [row["query"], row["category"], changes.value(row), row["text"]]
     yield _cut("  ".join(_texts.visible(each) for each in parts if each), _WIDTH)
     for name, docs in changes.documents(row).items():
         yield _cut(f"  {name:9}  {docs}", _WIDTH)
@@ -228,7 +228,7 @@ def junit(gate: Gate) -> str:
 def _number(value: float | None) -> str:
     if value is None:
         return ""
-    return f"{value:.3f}" if abs(value) < 1000 else f"{value:,.0f}"  # noqa: PLR2004
+    return f"{value:.3f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def _width(text: str) -> int:

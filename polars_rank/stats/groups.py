@@ -244,10 +244,16 @@ class Group:
         return int((self.column(NUM_RETRIEVED)[rows] == 0).sum())
 
 
+#: Types of columns that Arrow numbers faster than Polars, and the number of rows below which the
+#: import of Arrow's functions takes longer.
+_SIMPLE, _FEW = (pl.String, pl.Int64, pl.Int32, pl.UInt32), 50_000
+
+
 def coded(frame: pl.DataFrame, columns: Sequence[str], *, values: bool = True) -> tuple[Array, Any]:
     """Return a number for each row, equal for equal values, and the values in sorted order."""
     np = numpy()
-    if len(columns) == 1 and frame.schema[columns[0]] in (pl.String, pl.Int64, pl.Int32, pl.UInt32):
+    is_simple = len(columns) == 1 and frame.schema[columns[0]] in _SIMPLE
+    if is_simple and frame.height > _FEW:
         column = frame.get_column(columns[0])
         encoded = column.to_arrow(compat_level=pl.CompatLevel.oldest()).dictionary_encode("encode")
         found = pl.Series(encoded.dictionary, dtype=column.dtype)
