@@ -63,7 +63,7 @@ def _checked(
 ) -> Iterator[pl.DataFrame]:
     """Yield the verdicts of bounds on tables of numbers, for all queries and for categories."""
     for category, name, bound in bounds:
-        rule, where = _text(form, name, sign * bound), {"category": category}
+        rule, where = _text(form, name, sign * bound + 0.0), {"category": category}
         if category is None:
             table, where = numbers.filter(col("category").is_null()).drop("category"), {}
         else:

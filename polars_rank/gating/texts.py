@@ -29,10 +29,10 @@ _CATEGORY, _RULE, _ID = 16, 34, 30
 
 def headline(gate: Gate) -> str:
     """Return whether a gate passed."""
-    count, failed = gate.verdicts.height, len(gate.failed)
-    if failed:
-        return f"FAILED: {failed} of {number_of(count, 'rule')}"
-    return f"PASSED: {number_of(count, 'rule') if count else 'no rule was checked'}"
+    count, failed = number_of(gate.verdicts.height, "rule"), len(gate.failed)
+    if gate.verdicts.is_empty():
+        return "No rule was checked: give floors or a baseline"
+    return f"FAILED: {failed} of {count}" if failed else f"PASSED: {count}"
 
 
 def plain(gate: Gate) -> str:
@@ -87,7 +87,8 @@ def _block(
 ) -> Iterator[list[str]]:
     """Yield the rows of a table: names, cutoffs, and means above differences other than 0."""
     heads = [name.rpartition("@") if "@" in name else ("", "", name) for name in names]
-    yield ["", "", *(_cut(metric, _ID) for metric, _, _ in heads)]
+    if any(metric for metric, _, _ in heads):
+        yield ["", "", *(_cut(metric, _ID) for metric, _, _ in heads)]
     yield ["category", "queries", *(_cut(at + cutoff, _ID) for _, at, cutoff in heads)]
     for category, row in zip(categories, table.iter_rows(named=True), strict=True):
         means = [_number(row[name]) for name in names]
