@@ -35,7 +35,6 @@ def gate(call: Call) -> None:
 
     given = call.given
     options = {**_config(given.get("rules")), **call.arguments("gate")}
-    judgments = options.pop("judgments")
     results, updates = given["results"], given.get("update_baseline", False)
     if "accept_loss" in given and not updates:
         misused("--accept-loss needs --update-baseline")
@@ -51,7 +50,7 @@ def gate(call: Call) -> None:
             for name in writers if name in given
         }  # fmt: skip
         result = public("gate")(
-            judgments, results[0] if len(results) == 1 else [*results],
+            given["golden"], results[0] if len(results) == 1 else [*results],
             path if path.exists() else None, **options,
         )  # fmt: skip
         show(str(result))

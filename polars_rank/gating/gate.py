@@ -144,10 +144,10 @@ def gate(
     Parameters
     ----------
     judgments
-        Golden file: a path, or a table with the columns `query`, `doc` and `label`. A row without a
+        Golden file: a path, or a table with the columns "query", "doc" and "label". A row without a
         document is a query without a relevant one.
     run
-        Results of one retriever: a path, or a table with the columns `query`, `doc` and `score`. A
+        Results of one retriever: a path, or a table with the columns "query", "doc" and "score". A
         row without a document is a query for which nothing was retrieved. Several are repetitions,
         whose values are averaged.
     baseline
@@ -166,11 +166,11 @@ def gate(
     category
         Column of the category of a query in `judgments`. Default: "category", if it exists.
     corpus
-        Corpus: a path, or a table with the column `doc` or `id`. Documents of the golden file that
-        it lacks are named.
+        Corpus, to find unknown ids in the golden file: a path, or a table with the column "doc" or
+        "id".
     missing
-        Whether a query without a result, or whose result has an error, is an error ("raise") or
-        counts as 0 ("zero").
+        Treatment of queries without a result, or whose result has an error: "raise" an error, or
+        count them as 0 ("zero").
     conventions
         Metric definitions to use. A preset, a `Conventions`, or a dictionary of its fields.
     **definitions

@@ -74,7 +74,13 @@ def _checked(
                 f"the category {category!r} of the rule {rule!r} has no queries; "
                 f"categories: {', '.join(map(repr, known)) or 'none'}"
             )
-        yield check(table, [{"rule": rule, "where": where}], on_fail="return")
+        yield _decided(table, [{"rule": rule, "where": where}])
+
+
+def _decided(numbers: pl.DataFrame, rules: Sequence[Any]) -> pl.DataFrame:
+    """Return the verdicts on numbers, whose interval is a point that is not shown."""
+    verdicts = check(numbers, rules, on_fail="return")
+    return verdicts.with_columns(pl.lit(None, pl.Float64).alias(name) for name in ("low", "high"))
 
 
 def _text(form: str, name: str, bound: float) -> str:
@@ -153,7 +159,7 @@ def latencies(seconds: Sequence[pl.Series | None], limits: Any) -> Iterator[pl.D
         rows.append({"metric": f"latency_{name}", "mean": value, "queries": len(every)})
     table = pl.DataFrame(rows).with_columns(low="mean", high="mean")
     rules = [f"latency_{name} <= {bound:.12g}" for _, name, bound in bounds]
-    yield check(table, rules, on_fail="return")
+    yield _decided(table, rules)
 
 
 def sorted_verdicts(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:

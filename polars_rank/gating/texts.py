@@ -54,11 +54,10 @@ def _rules(gate: Gate) -> list[list[str]]:
     failed = gate.verdicts.filter(col("verdict") != "pass")
     cells = []
     for row in failed.head(_RULES).iter_rows(named=True):
-        low, high, value = row["low"], row["high"], row["value"]
-        interval = "" if low is None or low == high else f"[{low:.3f}, {high:.3f}]"
+        interval = "" if row["low"] is None else f"[{row['low']:.3f}, {row['high']:.3f}]"
         category = (row["where"] or "").removeprefix("category=") or ALL
         cells.append(
-            [_cut(row["rule"], _RULE), _cut(category, _CATEGORY), _number(value), interval]
+            [_cut(row["rule"], _RULE), _cut(category, _CATEGORY), _number(row["value"]), interval]
         )
     if failed.height > _RULES:
         cells.append([f"and {failed.height - _RULES} more", "", "", ""])
