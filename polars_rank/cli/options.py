@@ -353,7 +353,8 @@ _OWN: dict[str, tuple[Any, ...]] = {
     "update_baseline": (OUTPUT, _FLAG, "Write the baseline, if no rule fails."),
     "accept_loss": (OUTPUT, _TEXT, "Reason for writing the baseline although a rule fails."),
     "values": (INPUT, _TABLE, "Per-query values, instead of LOG."),
-    "qrels": (INPUT, _TABLE, "TREC judgments of LOG."),
+    "judgments": (INPUT, _TABLE, "Judgments: TREC, BEIR, JSON, CSV, Parquet and others."),
+    "run_file": (INPUT, _TABLE, "Results, instead of LOG: TREC, JSON, CSV, Parquet and others."),
     "input_format": (
         INPUT, _choice(*get_args(InputFormat)), "Input format (default: by file name or content).",
     ),
