@@ -163,6 +163,11 @@ STATISTICS: Mapping[str, Command] = {
         "difference, p_value and the like to the comparison.",
         also=("compare",), without=("on_fail", "details"),
         own=("rule", "rules", "junit", "markdown"), runs="special:check", minor=("queries",)),
+    "init": Command("", "", ("",), writes="folder",
+        about="Write examples of a golden file, results, rules and a workflow for gate.\n\n"
+        "Existing files are kept.",
+        without=("overwrite",), runs="gating:init",
+        own=(_path("folder", "[FOLDER]", required=False),)),
     "gate": Command("gate", "", (
         "golden.jsonl results.jsonl", "golden.jsonl results.jsonl --update-baseline",
     ), about="Check the results of a retriever on a golden file; exit with 1 if a rule fails.\n\n"
@@ -171,11 +176,6 @@ STATISTICS: Mapping[str, Command] = {
         own=(_path("golden", "GOLDEN"), _path("results", "RESULTS...", nargs=-1), "rules",
              "baseline", "corpus", "update_baseline", "accept_loss", "markdown", "junit", "json"),
         runs="gating:gate"),
-    "init": Command("", "", ("",), writes="folder",
-        about="Write examples of a golden file, results, rules and a workflow for gate.\n\n"
-        "Existing files are kept.",
-        without=("overwrite",), runs="gating:init",
-        own=(_path("folder", "[FOLDER]", required=False),)),
     "movers": Command("diagnostics.movers", "log", (
         "log.parquet -m ndcg@10 --baseline bm25 --n 5",
     )),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -144,6 +145,29 @@ class Change:
                 f"the run is clearly better than the baseline, in {', '.join(texts)}: the baseline "
                 "is stale and hides a loss of this size; update it with --update-baseline"
             )
+
+
+@dataclass
+class Outcome:
+    """The verdicts of a gate, with the values behind them."""
+
+    verdicts: pl.DataFrame
+    table: pl.DataFrame
+    queries: pl.DataFrame
+    metrics: list[str]
+    warnings: list[str]
+    notes: list[str]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no rule fails."""
+        return "fail" not in self.verdicts["verdict"]
+
+    @property
+    def failed(self) -> list[str]:
+        """The rules that fail."""
+        rows = self.verdicts.filter(verdict="fail").iter_rows(named=True)
+        return [f"{row['rule']} ({row['where']})" if row["where"] else row["rule"] for row in rows]
 
 
 def notes(evaluation: Evaluation, before: Baseline | None) -> Iterator[str]:

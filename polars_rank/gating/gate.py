@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 from os import PathLike
 from typing import Any, Literal, Unpack
-
-import polars as pl
 
 from polars_rank._params import one_of, public
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions, named
 from polars_rank.errors import DataError, GateFailed, number_of, warn
 from polars_rank.gating import rules, texts
 from polars_rank.gating.baseline import Baseline
-from polars_rank.gating.evaluation import Change, Evaluation, expressions, notes, queries, table
+from polars_rank.gating.evaluation import (
+    Change,
+    Evaluation,
+    Outcome,
+    expressions,
+    notes,
+    queries,
+    table,
+)
 from polars_rank.gating.inputs import (
     digest,
     listed,
@@ -30,13 +35,11 @@ from polars_rank.metrics.names import Metrics
 METRICS = ("recall@5", "recall@10", "full_recall@10", "mrr@10", "ndcg@10", "hit_rate@5")
 
 
-class Gate:
+class Gate(Outcome):
     """The verdicts of a gate, with the values behind them.
 
     Attributes
     ----------
-    passed
-        Whether no rule fails.
     verdicts
         One row per rule and category, failures first, as `check` returns it.
     table
@@ -49,24 +52,7 @@ class Gate:
         What was evaluated, and what it can resolve.
     """
 
-    def __init__(
-        self, verdicts: pl.DataFrame, table: pl.DataFrame, queries: pl.DataFrame,
-        current: Baseline, warnings: Sequence[str], notes: Sequence[str],
-    ) -> None:  # fmt: skip
-        self.verdicts, self.table, self.queries = verdicts, table, queries
-        self.warnings, self.notes = [*warnings], [*notes]
-        self._current = current
-
-    @cached_property
-    def passed(self) -> bool:
-        """Whether no rule fails."""
-        return "fail" not in self.verdicts["verdict"]
-
-    @property
-    def failed(self) -> list[str]:
-        """The rules that fail."""
-        rows = self.verdicts.filter(verdict="fail").iter_rows(named=True)
-        return [f"{row['rule']} ({row['where']})" if row["where"] else row["rule"] for row in rows]
+    _current: Baseline
 
     def write_baseline(self, path: str | PathLike[str], *, accept_loss: str | None = None) -> None:
         """Write the values of this run as the baseline.
@@ -235,7 +221,9 @@ def gate(
             problems += change.stale
     for text in problems:
         warn(text)
-    return Gate(
-        rules.sorted_verdicts(tables), table(result, change), queries(result, before), current,
-        problems, [*notes(result, before)],
+    found = Gate(
+        rules.sorted_verdicts(tables), table(result, change), queries(result, before),
+        result.metrics, problems, [*notes(result, before)],
     )  # fmt: skip
+    found._current = current
+    return found

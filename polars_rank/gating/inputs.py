@@ -14,7 +14,7 @@ from polars import col
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.frames.tables import lazy
-from polars_rank.io.trec import scan_judgments, scan_run
+from polars_rank.io.formats import scan_judgments, scan_run
 
 #: The category of the queries without a relevant document.
 UNANSWERABLE = "unanswerable"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from unicodedata import east_asian_width
 
 import polars as pl
@@ -13,12 +13,9 @@ from polars import col
 
 from polars_rank import _texts
 from polars_rank.errors import number_of
-from polars_rank.gating.evaluation import ALL, BEFORE, main_metric
+from polars_rank.gating.evaluation import ALL, BEFORE, Outcome, main_metric
 from polars_rank.metrics.names import lower_is_better
 from polars_rank.stats import verdicts
-
-if TYPE_CHECKING:
-    from polars_rank.gating.gate import Gate
 
 _WIDTH = 80
 #: The queries that are shown, and the rules that do not pass.
@@ -27,7 +24,7 @@ _QUERIES, _RULES = 5, 20
 _CATEGORY, _RULE, _ID = 16, 34, 30
 
 
-def headline(gate: Gate) -> str:
+def headline(gate: Outcome) -> str:
     """Return whether a gate passed."""
     count, failed = number_of(gate.verdicts.height, "rule"), len(gate.failed)
     if gate.verdicts.is_empty():
@@ -35,7 +32,7 @@ def headline(gate: Gate) -> str:
     return f"FAILED: {failed} of {count}" if failed else f"PASSED: {count}"
 
 
-def plain(gate: Gate) -> str:
+def plain(gate: Outcome) -> str:
     """Return the whole text, failures first."""
     parts = [
         headline(gate) + "\n" + "\n".join(line for each in gate.notes for line in _folded(each))
@@ -49,7 +46,7 @@ def plain(gate: Gate) -> str:
     return "\n\n".join(parts)
 
 
-def _rules(gate: Gate) -> list[list[str]]:
+def _rules(gate: Outcome) -> list[list[str]]:
     """Return the cells of the rules that do not pass."""
     failed = gate.verdicts.filter(col("verdict") != "pass")
     cells = []
@@ -107,9 +104,9 @@ class Changes(NamedTuple):
     is_compared: bool
 
     @classmethod
-    def of(cls, gate: Gate) -> Changes | None:
+    def of(cls, gate: Outcome) -> Changes | None:
         """Return the queries of the first rule that fails, or those that lost most."""
-        table, metrics = gate.queries, [*gate._current.definitions]
+        table, metrics = gate.queries, gate.metrics
         failed = gate.verdicts.filter(verdict="fail")
         metric, category = main_metric(metrics), None
         for row in failed.head(1).iter_rows(named=True):
@@ -166,7 +163,7 @@ def _query(row: dict[str, Any], changes: Changes) -> Iterator[str]:
         yield _cut(f"  {name:9}  {docs}", _WIDTH)
 
 
-def markdown(gate: Gate) -> str:
+def markdown(gate: Outcome) -> str:
     """Return a comment for a pull request."""
     lines = [f"### Retrieval gate: {headline(gate)}", ""]
     lines += [f"- {_texts.markdown(each)}" for each in gate.notes]
@@ -206,21 +203,21 @@ def _markdown_table(table: pl.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def html(gate: Gate) -> str:
+def html(gate: Outcome) -> str:
     """Return HTML for notebooks."""
     notes = "".join(f"<li>{escape(each)}</li>" for each in [*gate.notes, *gate.warnings])
     tables = "".join(each._repr_html_() for each in (gate.verdicts, gate.table))
     return f"<p><b>{headline(gate)}</b></p><ul>{notes}</ul>{tables}"
 
 
-def as_json(gate: Gate) -> str:
+def as_json(gate: Outcome) -> str:
     """Return all tables as JSON."""
     tables = {name: getattr(gate, name).to_dicts() for name in ("verdicts", "table", "queries")}
     found = {"passed": gate.passed, "notes": gate.notes, "warnings": gate.warnings, **tables}
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 
-def junit(gate: Gate) -> str:
+def junit(gate: Outcome) -> str:
     """Return JUnit XML."""
     return "<testsuites />\n" if gate.verdicts.is_empty() else verdicts.junit(gate.verdicts, "pass")
 
