@@ -95,6 +95,11 @@ class Baseline:
             head["date"], head.get("accepted", ()),
         )  # fmt: skip
 
+    @property
+    def age(self) -> int:
+        """The number of days since it was written."""
+        return (today() - date.fromisoformat(self.date)).days
+
     def accept(self, reason: str, failed: Sequence[str]) -> Baseline:
         """Return the baseline with the reason why a loss is accepted."""
         loss = {"date": self.date, "reason": reason, "failed": [*failed]}
@@ -138,9 +143,8 @@ class Baseline:
         self, golden: Golden, corpus: str | None, meanings: Mapping[str, str]
     ) -> Iterable[str]:
         """Yield how the baseline differs from what is compared with it."""
-        days = (today() - date.fromisoformat(self.date)).days
-        if days > _OLD:
-            yield f"the baseline is {days} days old; update it with --update-baseline"
+        if self.age > _OLD:
+            yield f"the baseline is {self.age} days old; update it with --update-baseline"
         if corpus is not None and self.corpus not in (None, corpus):
             yield "the corpus has changed since the baseline was written"
         others = [name for name in meanings if name not in self.compared(meanings)]

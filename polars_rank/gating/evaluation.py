@@ -190,7 +190,9 @@ def notes(evaluation: Evaluation, before: Baseline | None) -> Iterator[str]:
             f"{spread:.3f}, and {number_of(int(changed.sum()), 'query', 'queries')} differ in it"
         )
     if before is not None:
-        yield f"baseline of {before.date} with {number_of(before.rows.height, 'query', 'queries')}"
+        written = f"{number_of(before.age, 'day')} ago" if before.age else "today"
+        number = number_of(before.rows.height, "query", "queries")
+        yield f"baseline of {number}, written {written}"
 
 
 def main_metric(metrics: Sequence[str]) -> str:
