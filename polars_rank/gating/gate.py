@@ -150,7 +150,8 @@ def gate(
     latency
         Largest latencies: numbers by "mean", "max" or a percentile such as "p95".
     category
-        Column of the category of a query in `judgments`. Default: "category", if it exists.
+        Column of the category of a query in `judgments`. Default: "category" or
+        "class", if it exists.
     corpus
         Corpus, to find unknown ids in the golden file: a path, or a table with the column "doc" or
         "id".

@@ -20,6 +20,8 @@ from polars_rank.io.formats import scan_judgments, scan_run
 UNANSWERABLE = "unanswerable"
 #: Names of the column of documents in a corpus.
 _IDS = ("doc", "id", "_id", "doc_id", "docid", "corpus_id", "document_id", "chunk_id")
+#: Names of the column of the category.
+_CATEGORIES = ("category", "class")
 #: Names in a message.
 _SHOWN = 10
 _PAIR = pl.struct("query", "doc")
@@ -80,11 +82,21 @@ def read_golden(given: Any, category: str | None) -> Golden:
         raise DataError("`judgments` has no queries")
     if category is not None:
         Columns.find(table.schema, {"category": category})
-        table = table.with_columns(col(category).cast(pl.String).alias("category"))
-    missing = {"category", "text"} - {*table.columns}
+    texts = {
+        "text": "text",
+        "category": category or next(filter({*table.columns}.__contains__, _CATEGORIES), ""),
+    }
+    for role, name in texts.items():
+        if name in table.columns and table.schema[name].is_nested():
+            raise ArgumentError(
+                f"column {name!r} (`{role}`) must have text; found {table.schema[name]}"
+            )
     table = table.with_columns(
         _numbers(table) if "label" in table.columns else pl.lit(1.0).alias("label"),
-        **{name: pl.lit(None, pl.String) for name in missing},
+        **{
+            role: (col(name) if name in table.columns else pl.lit(None)).cast(pl.String)
+            for role, name in texts.items()
+        },
     )
     found = table.filter(col("doc").is_not_null() & col("label").is_not_null())
     judgments = found.select("query", "doc", "label").unique(maintain_order=True)

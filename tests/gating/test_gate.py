@@ -113,6 +113,15 @@ def test_a_category_of_a_floor_must_exist() -> None:
         gated(golden(RELEVANT, a="hard"), results(FOUND), floors={"hrad": {"recall@5": 0.1}})
 
 
+def test_columns_of_categories() -> None:
+    judged = golden(RELEVANT, a="easy").rename({"category": "class"})
+    found = results(FOUND)
+    assert gated(judged, found).table["category"].to_list() == ["all", "easy"]
+    judged = judged.with_columns(tags=["easy"])
+    with pytest.raises(pr.errors.ArgumentError, match="must have text"):
+        gated(judged, found, category="tags")
+
+
 def test_limits_of_latency() -> None:
     timed = results(FOUND).with_columns(
         latency=pl.col("query").replace_strict({"a": 10, "b": 20, "c": 90})
