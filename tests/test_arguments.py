@@ -143,6 +143,7 @@ ARGUMENTS: dict[str, Any] = {
     "from_dicts.rankings": {"q": {"d": 1.0}},
     **dict.fromkeys(("fuse.log", "tune_fusion.log", "report.log"), LOG),
     "from_lists.frame": pl.DataFrame({"query": [1], "shown": [[1, 2]], "bought": [[1]]}),
+    "gate.run": RANKINGS,
     "judges.agreement.judgments": JUDGED,
     "judges.confusion.judgments": JUDGED,
     "judges.corrected.human": "reward",

@@ -15,8 +15,9 @@ import polars as pl
 from polars import col
 
 from polars_rank.conventions import Conventions
-from polars_rank.errors import DataError, SourceError, number_of
+from polars_rank.errors import ArgumentError, DataError, SourceError, number_of, short
 from polars_rank.gating.inputs import Golden, listed
+from polars_rank.io.inputs import check_path
 from polars_rank.io.outputs import new_file
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
@@ -64,6 +65,9 @@ class Baseline:
     @classmethod
     def read(cls, path: str | PathLike[str]) -> Baseline:
         """Read a file."""
+        if not isinstance(path, (str, PathLike)):
+            raise ArgumentError(f"`baseline` must be a path; found {short(path)}")
+        check_path(fspath(path), "baseline")
         try:
             lines = Path(path).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:

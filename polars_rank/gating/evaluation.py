@@ -31,12 +31,12 @@ ALL = "all"
 
 
 def expressions(
-    metrics: Any, bounds: Sequence[tuple[str | None, str, float]], conventions: Conventions
+    metrics: Any, bounds: Sequence[rules.Bound], conventions: Conventions
 ) -> list[pl.Expr]:
     """Return the metrics, and those of rules that are not among them."""
     chosen = read_metrics(metrics, conventions)
     known = {*map(output_name, chosen), ABSTAINED, ANSWERED}
-    others = dict.fromkeys(name for _, name, _ in bounds if name not in known)
+    others = dict.fromkeys(each.metric for each in bounds if each.metric not in {"", *known})
     return chosen + (read_metrics([*others], conventions) if others else [])
 
 

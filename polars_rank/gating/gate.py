@@ -94,8 +94,8 @@ def gate(
     *,
     metrics: Metrics = METRICS,
     floors: Mapping[str, Any] | None = None,
-    max_drop: Any = None,
-    margin: Any = 0,
+    max_drop: float | Mapping[str, Any] | None = None,
+    margin: float | Mapping[str, Any] = 0,
     latency: Mapping[str, Any] | None = None,
     category: str | None = None,
     corpus: Any = None,
@@ -150,8 +150,8 @@ def gate(
     latency
         Largest latencies: numbers by "mean", "max" or a percentile such as "p95".
     category
-        Column of the category of a query in `judgments`. Default: "category" or
-        "class", if it exists.
+        Column of the category of a query in `judgments`. Default: "category" or "class", if it
+        exists.
     corpus
         Corpus, to find unknown ids in the golden file: a path, or a table with the column "doc" or
         "id".
@@ -192,8 +192,10 @@ def gate(
     """
     one_of("missing", missing, ("raise", "zero"))
     chosen = named(conventions).but(**definitions)
-    bounds = [each for name, given in (("floors", floors), ("max_drop", max_drop))
-              if isinstance(given, Mapping) for each in bounds_of(name, given)]  # fmt: skip
+    lowest = bounds_of("floors", {} if floors is None else floors)
+    limits = bounds_of("latency", {} if latency is None else latency)
+    drops = bounds_of("max_drop", {} if max_drop is None else max_drop, is_loss=True)
+    margins = bounds_of("margin", margin, is_loss=True)
     golden = read_golden(judgments, category)
     runs = read_results(run, golden)
     failed = sorted({query for each in runs for query in each.failed})
@@ -204,21 +206,21 @@ def gate(
         )
     documents = None if corpus is None else read_corpus(corpus)
     before = None if baseline is None else Baseline.read(baseline)
-    result = Evaluation(golden, runs, expressions(metrics, bounds, chosen), chosen)
+    result = Evaluation(golden, runs, expressions(metrics, [*lowest, *drops], chosen), chosen)
     current = result.as_baseline(None if documents is None else digest(documents))
     problems = [*golden.warnings, *dict.fromkeys(text for each in runs for text in each.warnings)]
     problems += [] if documents is None else unknown_ids(golden, documents, runs)
     change = None
-    tables = [] if floors is None else [*rules.floors(result.means, floors)]
-    if latency is not None:
-        tables += rules.latencies([each.latency for each in runs], latency)
+    tables = [*rules.floors(result.means, lowest)]
+    if limits:
+        tables += rules.latencies([each.latency for each in runs], limits)
     if before is not None:
         problems += before.changes(golden, current.corpus, current.definitions)
         current = replace(current, accepted=before.accepted)
         change = Change(result, before)
         if not change.is_empty:
-            tables += [] if max_drop is None else rules.drops(change.differences, max_drop)
-            tables += rules.guards(change.comparison, margin)
+            tables += rules.drops(change.differences, drops)
+            tables += rules.guards(change.comparison, margins)
             problems += change.stale
     for text in problems:
         warn(text)

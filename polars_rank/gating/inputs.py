@@ -15,6 +15,7 @@ from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, number_of
 from polars_rank.frames.tables import lazy
 from polars_rank.io.formats import scan_judgments, scan_run
+from polars_rank.io.inputs import check_path
 
 #: The category of the queries without a relevant document.
 UNANSWERABLE = "unanswerable"
@@ -64,10 +65,17 @@ def _hash(text: str, length: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
+def _scanned(given: Any, parameter: str, scan: Callable[[Any], pl.LazyFrame]) -> pl.LazyFrame:
+    """Return a table that is given, or is in a file."""
+    if not isinstance(given, (str, PathLike)):
+        return lazy(given, parameter)
+    check_path(fspath(given), parameter)
+    return scan(given)
+
+
 def _table(given: Any, parameter: str, scan: Callable[[Any], pl.LazyFrame]) -> pl.DataFrame:
     """Return a table with ids as text; paths are scanned."""
-    table = scan(given) if isinstance(given, (str, PathLike)) else lazy(given, parameter)
-    frame = table.collect()
+    frame = _scanned(given, parameter, scan).collect()
     Columns.find(frame.schema, {"query": "query", "doc": "doc"})
     frame = frame.cast({"query": pl.String, "doc": pl.String})
     if count := frame["query"].null_count():
@@ -250,7 +258,7 @@ def unknown_ids(golden: Golden, corpus: pl.DataFrame, runs: Sequence[Results]) -
 
 def read_corpus(given: Any) -> pl.DataFrame:
     """Return the documents of a corpus, with the column `doc`; paths are read by their endings."""
-    table = lazy(_scan(given) if isinstance(given, (str, PathLike)) else given, "corpus").collect()
+    table = _scanned(given, "corpus", _scan).collect()
     found = [name for name in _IDS if name in table.columns]
     if not found:
         raise ArgumentError(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 from polars import col
 
+from polars_rank._params import number
 from polars_rank.errors import ArgumentError, short
 from polars_rank.metrics.names import lower_is_better
 from polars_rank.stats.comparison import compare
@@ -20,24 +21,38 @@ DECIMALS = 9
 _LATENCIES = re.compile(r"mean|max|p(\d{1,2}(?:\.\d+)?)")
 
 
-def bounds_of(parameter: str, given: Any) -> list[tuple[str | None, str, float]]:
-    """Return the category, the metric and the bound of each rule in a mapping.
+class Bound(NamedTuple):
+    """A number in a parameter of rules."""
 
-    A key is a metric, or a category whose value is a mapping of metrics.
+    category: str | None
+    #: Empty for all metrics.
+    metric: str
+    value: float
+
+
+def bounds_of(parameter: str, given: Any, *, is_loss: bool = False) -> list[Bound]:
+    """Return the numbers of a mapping, whose keys are metrics or categories with such mappings.
+
+    A loss may be one number for all metrics.
     """
     if not isinstance(given, Mapping):
-        raise ArgumentError(
-            f"`{parameter}` must be a mapping from metrics to numbers; found {short(given)}"
-        )
-    found: list[tuple[str | None, str, float]] = []
-    for key, value in given.items():
-        pairs = value.items() if isinstance(value, Mapping) else [(key, value)]
-        for name, bound in pairs:
-            if isinstance(bound, bool) or not isinstance(bound, (int, float)):
-                raise ArgumentError(
-                    f"`{parameter}` must have numbers; found {short(bound)} for {name!r}"
-                )
-            found.append((key if isinstance(value, Mapping) else None, name, float(bound)))
+        if not is_loss:
+            raise ArgumentError(
+                f"`{parameter}` must be a mapping from metrics to numbers; found {short(given)}"
+            )
+        found = [Bound(None, "", number(parameter, given, "0 or above, or a mapping"))]
+    else:
+        found = [
+            Bound(
+                key if isinstance(value, Mapping) else None,
+                name,
+                number(f"{parameter}[{name!r}]", bound),
+            )
+            for key, value in given.items()
+            for name, bound in (value if isinstance(value, Mapping) else {key: value}).items()
+        ]
+    if is_loss and any(each.value < 0 for each in found):
+        raise ArgumentError(f"`{parameter}` must be 0 or above; found {short(given)}")
     return found
 
 
@@ -59,7 +74,7 @@ def means(values: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
 
 
 def _checked(
-    numbers: pl.DataFrame, bounds: Sequence[tuple[str | None, str, float]], form: str, sign: int = 1
+    numbers: pl.DataFrame, bounds: Sequence[Bound], form: str, sign: int = 1
 ) -> Iterator[pl.DataFrame]:
     """Yield the verdicts of bounds on tables of numbers, for all queries and for categories."""
     for category, name, bound in bounds:
@@ -91,9 +106,9 @@ def _text(form: str, name: str, bound: float) -> str:
     return form.format(name, bound)
 
 
-def floors(numbers: pl.DataFrame, given: Any) -> Iterator[pl.DataFrame]:
+def floors(numbers: pl.DataFrame, bounds: Sequence[Bound]) -> Iterator[pl.DataFrame]:
     """Yield the verdicts of floors on means."""
-    yield from _checked(numbers, bounds_of("floors", given), "{} >= {:.12g}")
+    yield from _checked(numbers, bounds, "{} >= {:.12g}")
 
 
 def differences(now: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
@@ -105,25 +120,29 @@ def differences(now: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def drops(changes: pl.DataFrame, given: Any) -> Iterator[pl.DataFrame]:
-    """Yield the verdicts of the largest drops of means."""
-    metrics = changes["metric"].unique(maintain_order=True)
-    every = given if isinstance(given, Mapping) else dict.fromkeys(metrics, given)
-    bounds = [each for each in bounds_of("max_drop", every) if each[1] in metrics]
-    if any(bound < 0 for _, _, bound in bounds):
-        raise ArgumentError("`max_drop` must be 0 or above")
-    yield from _checked(changes, bounds, "difference({}) >= {:.12g}", -1)
+def drops(changes: pl.DataFrame, bounds: Sequence[Bound]) -> Iterator[pl.DataFrame]:
+    """Yield the verdicts of the largest drops of means, of the metrics that were compared."""
+    yield from _checked(changes, _each(bounds, changes), "difference({}) >= {:.12g}", -1)
 
 
-def guards(comparison: pl.DataFrame, margin: Any) -> Iterator[pl.DataFrame]:
+def _each(bounds: Sequence[Bound], numbers: pl.DataFrame) -> list[Bound]:
+    """Return the bounds of each metric of a table."""
+    metrics = [*numbers["metric"].unique(maintain_order=True)]
+    every = [
+        each._replace(metric=name)
+        for each in bounds
+        for name in ([each.metric] if each.metric else metrics)
+    ]
+    return [each for each in every if each.metric in metrics]
+
+
+def guards(comparison: pl.DataFrame, margins: Sequence[Bound]) -> Iterator[pl.DataFrame]:
     """Yield the verdicts of guards, which fail if a loss beyond the margin is shown."""
-    metrics = comparison["metric"].unique(maintain_order=True)
-    margins = dict.fromkeys(metrics, 0.0)
-    given = margin if isinstance(margin, Mapping) else dict.fromkeys(metrics, margin)
-    margins |= {name: bound for _, name, bound in bounds_of("margin", given)}
-    if any(bound < 0 for bound in margins.values()):
-        raise ArgumentError("`margin` must be 0 or above")
-    rules = [_text("not difference({}) < {:.12g}", name, -margins[name] + 0.0) for name in metrics]
+    bounds = _each([Bound(None, "", 0), *margins], comparison)
+    known = {each.metric: each.value for each in bounds}
+    rules = [
+        _text("not difference({}) < {:.12g}", name, -margin + 0.0) for name, margin in known.items()
+    ]
     if rules:
         yield check(comparison, rules, on_fail="return")
 
@@ -140,9 +159,10 @@ def compared(now: pl.DataFrame, before: pl.DataFrame, metrics: Sequence[str]) ->
     return rows.filter(col("low").is_not_null()).drop("run", "baseline")
 
 
-def latencies(seconds: Sequence[pl.Series | None], limits: Any) -> Iterator[pl.DataFrame]:
+def latencies(
+    seconds: Sequence[pl.Series | None], bounds: Sequence[Bound]
+) -> Iterator[pl.DataFrame]:
     """Yield the verdicts of limits on the latency of queries, such as its 95th percentile."""
-    bounds = bounds_of("latency", limits)
     known = [each for each in seconds if each is not None]
     if not known:
         raise ArgumentError("`latency` has limits, but the results have no column 'latency'")
