@@ -233,8 +233,8 @@ class Call:
         ids = [name for name in (names["query"], doc) if name in schema]
         if not ids:
             misused(
-                f"the log has no columns {names['query']!r} and {doc!r}; name them with --query and "
-                "--doc, or pass the file as --run-file if it has results in another form"
+                f"the log has no columns {names['query']!r} and {doc!r}; name them with --query "
+                "and --doc, or pass the file as --run-file if it has results in another form"
             )
         for name in ids:
             if schema[name].is_float() or schema[name].is_nested():

@@ -132,7 +132,11 @@ def _unpacked(
     elif kind == "run" and is_spans(value):
         yield from ((where, each) for each in retrievals(value, where))
     elif _is_record(value, kind):
-        yield where, value
+        yield where or "line 1", value
+    elif isinstance(value.get("_source"), dict):  # a document of a search engine
+        yield from _unpacked(value["_source"], f"{where}._source", kind)
+    elif is_record:
+        raise DataError(f"{where}: {expected(kind)}; found the fields {listed(value)}")
     else:
         yield from _in_mapping(value, where, kind)
 
@@ -141,8 +145,8 @@ def _is_record(value: Mapping[str, Any], kind: Kind) -> bool:
     roles = roles_of(value, kind)
     names = (roles.query_id, roles.text, roles.id)
     has_id = any(isinstance(value[name], (str, int)) for name in names[:2] if name)
-    documents = [name for name in roles.lists if isinstance(value[name], (list, dict))]
-    return has_id or (roles.id is not None and bool(documents))
+    documents = [name for name in roles.lists if not isinstance(value[name], (bool, int, float))]
+    return has_id or (roles.id is not None and (bool(documents) or "error" in value))
 
 
 def _in_mapping(
@@ -184,10 +188,9 @@ def _known_form(
             for key, text in queries.items()
         )  # fmt: skip
     if isinstance(hits, dict) and isinstance(hits.get("hits"), list):  # a search response
-        sources = [hit.get("_source") for hit in hits["hits"]]
         return chain.from_iterable(
-            _unpacked(source, f"{at}hits.hits[{index}]._source", kind)
-            for index, source in enumerate(sources)
+            _unpacked(hit, f"{at}hits.hits[{index}]", kind)
+            for index, hit in enumerate(hits["hits"])
         )
     if isinstance(details, dict):  # a response of _rank_eval
         failures = (
@@ -243,6 +246,8 @@ def _query(record: Mapping[str, Any], where: str, kind: Kind) -> _Query:
     """Return a query from a record; `where` is its place."""
     roles = roles_of(record, kind)
     names = {"query_id": roles.query_id, "id": roles.id, "text": roles.text}
+    if plain(roles.text or "") == "searchtext":  # the id is of a result of OpenSearch
+        names["id"] = None
     # A scalar such as "doc" or "relevant" is of one document.
     lists = [
         name for name in roles.lists
@@ -254,6 +259,8 @@ def _query(record: Mapping[str, Any], where: str, kind: Kind) -> _Query:
     values: list[float] = []
     if lists:
         docs, values = _documents(record[lists[0]], where, kind)
+    elif record.get("error") is not None and roles.doc is None:
+        pass  # nothing was retrieved
     elif doc := roles.doc or (roles.id if roles.text or roles.query_id else None):
         if roles.text or roles.query_id:
             names["id"] = None
@@ -263,7 +270,7 @@ def _query(record: Mapping[str, Any], where: str, kind: Kind) -> _Query:
             if value is None and kind == "run":
                 raise DataError(f"{where}: a document needs a score or a rank")
             docs, values = [_id(record[doc], where, doc)], [1 if value is None else value]
-    elif record.get("error") is None:
+    else:
         names = {}
     keys = {
         role: _id(record[name], where, name) for role, name in names.items()
@@ -415,7 +422,7 @@ class _Columns:
         if self.kind == "run" and query.is_whole and len(query.values) > 1:
             rises = [b > a for a, b in zip(query.values, query.values[1:], strict=False)]
             self._ordered += 1
-            self._ascending += all(rises)
+            self._ascending += all(rises) and query.values[0] >= 0
 
     @property
     def _key(self) -> str:
@@ -471,7 +478,7 @@ class _Columns:
                 },
             }
             whole = {name: dtype for name, dtype in schema.items() if name not in ("doc", value)}
-            rows = pl.DataFrame({name: columns[name] for name in whole}, schema=whole)
+            rows = pl.DataFrame({name: columns[name] for name in whole}, schema=whole, strict=False)
             index = pl.Series(range(len(part))).repeat_by(pl.Series(lengths))
             documents = pl.DataFrame(
                 {
