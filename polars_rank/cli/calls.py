@@ -210,8 +210,8 @@ class Call:
         )
         if kind == "trec" and not judgments and self.command.needs_labels:
             file = (results or self.given["logs"])[0]
-            what = "results" if results else "a TREC run"
-            misused(f"{file} has {what} without judgments; add --judgments")
+            what = "has results" if results else "is a TREC run"
+            misused(f"{file} {what} without judgments; add --judgments")
         return kind
 
     def judgments(self) -> pl.LazyFrame:
@@ -231,10 +231,11 @@ class Call:
         names = {"query": self.names("query")[0], "doc": doc, "label": self.names("label")[0]}
         schema = schema_of(log)
         ids = [name for name in (names["query"], doc) if name in schema]
-        if not ids:
+        if {names["query"], doc} - {*ids}:
             misused(
-                f"the log has no columns {names['query']!r} and {doc!r}; name them with --query "
-                "and --doc, or pass the file as --run-file if it has results in another form"
+                f"the log needs the columns {names['query']!r} and {doc!r}; available: "
+                f"{', '.join(map(repr, schema))}. Name them with --query and --doc, or pass results "
+                "in another form as --run-file"
             )
         for name in ids:
             if schema[name].is_float() or schema[name].is_nested():

@@ -176,7 +176,7 @@ def _detected(file: str) -> Kind:
     if len(fields) == len(_QRELS) and _is_number(fields[3]):
         advice = "looks like TREC judgments; use --judgments"
     elif line.startswith("["):
-        advice = "is JSON; use --run-file for results, and --judgments for judgments"
+        advice = "is a JSON array; write it as NDJSON, or pass results as --run-file"
     elif "\t" in line or "," in line:
         return "tsv" if "\t" in line else "csv"
     else:

@@ -107,6 +107,25 @@ def test_judgments_can_be_joined_to_any_log(tmp_path: Path) -> None:
     assert [(row["model"], row["rr"]) for row in json.loads(out)] == [("A", RR), ("B", RR)]
 
 
+def test_results_and_judgments_in_any_format(tmp_path: Path) -> None:
+    golden, results = tmp_path / "golden.jsonl", tmp_path / "results.json"
+    golden.write_text(
+        '{"id": 1, "query": "a?", "relevant": ["b"], "category": "x"}\n'
+        '{"id": 2, "query": "b?", "relevant": ["c"], "category": "y"}\n'
+    )
+    results.write_text('{"1": {"results": ["a", "b"], "category": "x"}, "2": {"results": []}}')
+    files = ["--run-file", results, "--judgments", golden]
+    assert rr(*files) == 0.25
+    code, out, _ = run("evaluate", *files, "-m", "rr", "--by", "category", "--format", "csv")
+    assert (code, out) == (0, "category,queries,rr\nx,1,0.5\ny,1,0.0\n")
+    _, out, _ = run("inspect", *files)
+    assert f"--judgments {golden} --run-file {results}" in out
+    assert "give one of the two" in run("evaluate", results, *files, "-m", "rr")[2]
+    assert "has results without judgments" in run("evaluate", *files[:2], "-m", "rr")[2]
+    _, _, err = run("evaluate", golden, "--judgments", golden, "-m", "rr")
+    assert "pass results in another form as --run-file" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "stdin", "message"),
     [
@@ -158,7 +177,8 @@ def test_every_input_may_be_a_pipe(tmp_path: Path) -> None:
         convert = ["convert", "-", "--judgments", pipe("qrels"), "-o", tmp_path / "log.parquet"]
         assert run(*convert, stdin=RUN.encode())[0] == 0
         convert = ["convert", "-", "-o", tmp_path / "none.parquet"]
-        assert "line 1 of standard input must be" in run(*convert, stdin=b"1 Q0 a 1 high x\n")[2]
+        invalid = b"1 Q0 a 1 2 x\n1 Q0 b 2 high x\n"
+        assert "line 2 of standard input must be" in run(*convert, stdin=invalid)[2]
     assert rr(tmp_path / "log.parquet") == RR
 
 
