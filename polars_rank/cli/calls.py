@@ -234,8 +234,8 @@ class Call:
         if {names["query"], doc} - {*ids}:
             misused(
                 f"the log needs the columns {names['query']!r} and {doc!r}; available: "
-                f"{', '.join(map(repr, schema))}. Name them with --query and --doc, or pass results "
-                "in another form as --run-file"
+                f"{', '.join(map(repr, schema))}. Name them with --query and --doc, or pass "
+                "results in another form as --run-file"
             )
         for name in ids:
             if schema[name].is_float() or schema[name].is_nested():

@@ -74,10 +74,8 @@ def json_records(file: str, kind: Kind) -> Records:
         return lambda: iter(())
     if second is not None and _is_json(first):
         return partial(_in_lines, file, kind)
-    try:
-        document = _parsed("\n".join(line for _, line in numbered_lines(file)), file, 1)
-    except DataError as error:
-        raise DataError(f"{origin(file)}: {error}") from None
+    text = "\n".join(line for _, line in numbered_lines(file))
+    document = _parsed(text, file, 1, origin(file))
     return lambda: _unpacked(document, "", kind)
 
 
@@ -85,11 +83,8 @@ def _in_lines(file: str, kind: Kind) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for number, line in numbered_lines(file):
         if not line.strip() or line.lstrip().startswith(("#", "//")):
             continue
-        try:
-            record = _parsed(line, file, number)
-        except DataError as error:
-            raise DataError(f"line {number}: {error}") from None
-        yield from _unpacked(record, f"line {number}", kind, is_record=True)
+        where = f"line {number}"
+        yield from _unpacked(_parsed(line, file, number, where), where, kind, is_record=True)
 
 
 def _is_json(line: str) -> bool:
@@ -100,7 +95,7 @@ def _is_json(line: str) -> bool:
     return True
 
 
-def _parsed(text: str, file: str, line: int) -> Any:
+def _parsed(text: str, file: str, line: int, where: str) -> Any:
     """Return the value of JSON; `line` is its first line in the file."""
     try:
         return json.loads(text, object_pairs_hook=_unique)
@@ -109,6 +104,8 @@ def _parsed(text: str, file: str, line: int) -> Any:
             f"line {line + error.lineno - 1} of {origin(file)} is not valid JSON: {error.msg} "
             f"(column {error.colno}); check that the file is complete"
         ) from error
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -465,31 +462,20 @@ class _Columns:
     def frames(self, records: Records) -> Iterator[pl.DataFrame]:
         """Yield the long table in batches."""
         schema, value = self.schema(), VALUE[self.kind]
+        lists = {name: pl.List(schema[name]) for name in ("doc", value)}
         queries = self.queries(records)
         while part := [*islice(queries, _BATCH)]:
-            # An empty list has one row without a document.
-            lengths = [max(1, len(each.docs)) for each in part]
             columns: dict[str, Sequence[Any]] = {
                 "query": [each.keys[self.key] for each in part],
                 "text": [each.keys.get("text") for each in part],
-                **{
-                    name: [_as(dtype, each.others.get(name)) for each in part]
-                    for name, dtype in self._types.items()
-                },
+                # An empty list would have no row.
+                "doc": [each.docs or [None] for each in part],
+                value: [each.values or [None] for each in part],
             }
-            whole = {name: dtype for name, dtype in schema.items() if name not in ("doc", value)}
-            rows = pl.DataFrame({name: columns[name] for name in whole}, schema=whole, strict=False)
-            index = pl.Series(range(len(part))).repeat_by(pl.Series(lengths))
-            documents = pl.DataFrame(
-                {
-                    "doc": [*chain.from_iterable(each.docs or (None,) for each in part)],
-                    value: [*chain.from_iterable(each.values or (None,) for each in part)],
-                },
-                schema={name: schema[name] for name in ("doc", value)},
-                strict=False,
-            )
-            repeated = rows[index.explode(empty_as_null=False)]
-            yield pl.concat([repeated, documents], how="horizontal")[[*schema]]
+            for name, dtype in self._types.items():
+                columns[name] = [_as(dtype, each.others.get(name)) for each in part]
+            rows = {name: columns[name] for name in schema}
+            yield pl.DataFrame(rows, {**schema, **lists}, strict=False).explode("doc", value)
 
 
 def _type(value: Any, kind: Kind) -> pl.DataType | None:
