@@ -210,9 +210,16 @@ class Call:
         )
         if kind == "trec" and not judgments and self.command.needs_labels:
             file = (results or self.given["logs"])[0]
-            what = "results" if results else "a TREC run"
-            misused(f"{file} has {what} without judgments; add --judgments")
+            what = "has results" if results else "is a TREC run"
+            misused(f"{file} {what} without judgments; add --judgments")
         return kind
+
+    def judgments(self) -> pl.LazyFrame:
+        """Scan the judgments."""
+        names = ("fractional", "negative")  # --format is of the output
+        options = {name: self.given[name] for name in names if name in self.given}
+        scanned: pl.LazyFrame = public("scan_judgments")(self.copies["judgments"], **options)
+        return scanned
 
     def _judged(self, log: pl.LazyFrame, by: Iterable[str]) -> pl.LazyFrame:
         """Join judgments, with the column names of the log and ids as text."""
@@ -224,21 +231,25 @@ class Call:
         names = {"query": self.names("query")[0], "doc": doc, "label": self.names("label")[0]}
         schema = schema_of(log)
         ids = [name for name in (names["query"], doc) if name in schema]
+        if {names["query"], doc} - {*ids}:
+            misused(
+                f"the log needs the columns {names['query']!r} and {doc!r}; available: "
+                f"{', '.join(map(repr, schema))}. Name them with --query and --doc, or pass "
+                "results in another form as --run-file"
+            )
         for name in ids:
             if schema[name].is_float() or schema[name].is_nested():
                 misused(
                     f"column {name!r} has the type {schema[name]}, but ids in --judgments are "
                     "text; write the ids of the log as integers or text"
                 )
-        judgments = public("scan_judgments")(
-            self.copies["judgments"], **self.arguments("scan_judgments")
-        ).rename(names)
+        judgments = self.judgments().rename(names)
         if self.given.get("run_file"):  # both files may have the same columns, such as a category
             shared = {*schema_of(judgments)} - {*names.values()}
             log = log.drop(shared, strict=False)
         joined: pl.LazyFrame = public("join_judgments")(
             log.cast(dict.fromkeys(ids, pl.String)), judgments,
-            run=self._run_of_rows, by=[name for name in by if name in schema],
+            run=self._run_of_rows, by=[*by],
             query=names["query"], doc=doc,
             score=self.given.get("position") or self.names("score")[0].removeprefix("-"),
             label=names["label"],

@@ -6,7 +6,7 @@ import os
 import sys
 from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import polars as pl
 
@@ -14,9 +14,10 @@ from polars_rank.errors import ArgumentError, SourceError
 from polars_rank.io import inputs, outputs
 from polars_rank.io.copies import origin
 from polars_rank.io.files import find_files, scan_files
-from polars_rank.io.formats import scan_run
-from polars_rank.io.lines import reading, scan_ndjson, text_files
-from polars_rank.io.tables import ARROW_STREAM, scan_csv, scan_ipc
+from polars_rank.io.formats import Start, scan_run
+from polars_rank.io.lines import scan_ndjson, text_files
+from polars_rank.io.tables import scan_csv, scan_ipc
+from polars_rank.io.trec import layout_of
 from polars_rank.metrics.names import is_metric
 
 if TYPE_CHECKING:
@@ -39,16 +40,11 @@ _ENDINGS: dict[str, Kind] = {
 }
 _COMPRESSED = {".gz", ".zst", ".bz2", ".xz"}
 
-#: First bytes of binary formats.
-_MAGIC: dict[bytes, Kind] = {b"PAR1": "parquet", b"ARROW1": "ipc", ARROW_STREAM: "ipc"}
 
 #: Prefixes of files without data that Spark and other tools write next to the files of a log.
 _METADATA_PREFIXES = (
     *("_SUCCESS", "_metadata", "_common_metadata"), *("_committed_", "_started_", "_delta_log"),
 )  # fmt: skip
-
-#: Number of bytes from which the format is detected.
-_DETECTION_BYTES = 1 << 16
 
 
 #: Formats → functions that scan files, with the columns of ids.
@@ -159,42 +155,22 @@ def _check_parquet(folder: Path) -> None:
 
 
 def _detected(file: str) -> Kind:
-    """Return the format of a file from its first bytes; raise `ArgumentError` if it is unknown."""
-    with reading(file) as stream:
-        start = stream.read(_DETECTION_BYTES)
-    for magic, kind in _MAGIC.items():
-        if start.startswith(magic):
-            return kind
-    text = start.decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
-    line = text.partition("\n")[0]
-    fields = line.split()
-    if line.startswith("{"):
+    """Return the format of a file from its beginning; raise `ArgumentError` if it is unknown."""
+    start = Start.of(file, "run")
+    form = start.format()
+    if form in ("parquet", "ipc", "trec") and start.line:
+        return cast("Kind", form)
+    if start.line.startswith("{"):
         return "ndjson"
-    if len(fields) >= len(_RUN) and _is_number(fields[3]) and _is_number(fields[4]):
-        return "trec"
-    # The last field of judgments is a number; the last field of a header is not.
-    if len(fields) == len(_QRELS) and _is_number(fields[3]):
+    if layout_of(start.line, "judgments"):
         advice = "looks like TREC judgments; use --judgments"
-    elif line.startswith("["):
-        advice = "is JSON; use --run-file for results, and --judgments for judgments"
-    elif "\t" in line or "," in line:
-        return "tsv" if "\t" in line else "csv"
+    elif start.line.startswith("["):
+        advice = "is a JSON array; write it as NDJSON, or pass results as --run-file"
+    elif "\t" in start.line or "," in start.line:
+        return "tsv" if "\t" in start.line else "csv"
     else:
         advice = "has an unknown format; name it with --input-format"
     raise ArgumentError(f"{origin(file)} {advice}")
-
-
-#: Fields of a line in TREC runs and in judgments.
-_RUN = ("query", "iteration", "doc", "rank", "score", "run")
-_QRELS = ("query", "subtopic", "doc", "label")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _ending(path: str) -> str:

@@ -211,10 +211,9 @@ def convert(call: Call) -> None:
     if not call.files:
         misused("give results (LOG or --run-file), --judgments, or both")
     results = [*call.copies["logs"], *call.copies["run_file"]]
-    judgments = call.copies["judgments"]
     frames = [public("scan_run")(results)] if results else []
-    if judgments:
-        frames.append(public("scan_judgments")(judgments, **call.arguments("scan_judgments")))
+    if "judgments" in call.given:
+        frames.append(call.judgments())
     table = frames[0] if len(frames) == 1 else public("join_judgments")(*frames)
     keys = [name for name in ("run", "query") if name in table.collect_schema()]
     call.put(table.sort(keys, maintain_order=True))

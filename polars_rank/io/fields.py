@@ -23,7 +23,7 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-_QUERY_ID = ("queryid", "qid", "topicid", "topic")
+_QUERY_ID = ("queryid", "qid", "topicid")
 _TEXT = ("query", "question", "querytext", "searchtext", "userinput", "input")
 _ID = ("id",)
 _DOC = (
@@ -70,9 +70,9 @@ class Roles:
         self.lists = [known[each] for each in known if _LIST[kind].fullmatch(each)]
         self.lists.sort(key=lambda name: not plain(name).endswith("ids"))
         #: Fields that are not kept: they have a role, also in files of the other kind.
-        values = (*_VALUE["judgments"], *_VALUE["run"])
-        roles = {*_QUERY_ID, *_TEXT, *_ID, *_RUN, *_RANK, *values, "doc", "text"}
-        self.known = {known[each] for each in roles & known.keys()}
+        self.known = {self.query_id, self.text, self.id, *([self.run] if kind == "run" else [])}
+        values = {*_VALUE["judgments"], *_VALUE["run"], *_RANK, "query", "doc", "text"}
+        self.known |= {known[each] for each in values & known.keys()}
 
 
 @lru_cache(64)

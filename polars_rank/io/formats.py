@@ -39,7 +39,7 @@ Format: TypeAlias = Literal["trec", "json", "csv", "tsv", "parquet", "ipc", "svm
 _START_BYTES = 1 << 16
 
 
-class _Start(NamedTuple):
+class Start(NamedTuple):
     """The beginning of a file, from which its format is recognized."""
 
     file: str
@@ -50,7 +50,7 @@ class _Start(NamedTuple):
     number: int
 
     @classmethod
-    def of(cls, file: str, kind: Kind) -> _Start:
+    def of(cls, file: str, kind: Kind) -> Start:
         """Return the beginning of a local file."""
         with reading(file) as stream:
             content = stream.read(_START_BYTES)
@@ -58,6 +58,10 @@ class _Start(NamedTuple):
         found = ((i, line.strip()) for i, line in enumerate(lines, 1))
         number, line = next(((i, x) for i, x in found if x and not x.startswith("#")), (1, ""))
         return cls(file, kind, content, line, number)
+
+    def format(self) -> Format | None:
+        """Return the format, or None if it is unknown."""
+        return next((name for name, form in _FORMATS.items() if form.is_known(self)), None)
 
     def is_table(self, separator: str) -> bool:
         """Return whether the first line is a header with a column of the query."""
@@ -72,7 +76,7 @@ class _Format(NamedTuple):
     about: str
     #: Endings of files in an object store, whose content is not read to recognize the format.
     endings: tuple[str, ...]
-    is_known: Callable[[_Start], bool]
+    is_known: Callable[[Start], bool]
     #: Returns the long table of files of one kind with these options.
     scan: Callable[[list[str], Kind, dict[str, Any]], pl.LazyFrame]
 
@@ -88,7 +92,7 @@ def _each(
 
 def _scan_trec(files: list[str], kind: Kind, options: dict[str, Any]) -> pl.LazyFrame:
     def layout(file: str) -> tuple[str, ...]:
-        line = "" if "://" in file else _Start.of(file, kind).line
+        line = "" if "://" in file else Start.of(file, kind).line
         found = layout_of(line, kind)
         return found or _TREC[kind]
 
@@ -385,9 +389,8 @@ def _recognized(file: str, kind: Kind) -> Format:
         return next(
             (each for each, form in _FORMATS.items() if name.endswith(form.endings)), "trec"
         )
-    start = _Start.of(file, kind)
-    found = next((name for name, form in _FORMATS.items() if form.is_known(start)), None)
-    if found is not None:
+    start = Start.of(file, kind)
+    if (found := start.format()) is not None:
         return found
     advice = other_kind(start.line, kind)
     if not advice:

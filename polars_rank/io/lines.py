@@ -165,9 +165,9 @@ def numbered_lines(file: str) -> Iterator[tuple[int, str]]:
 
 
 def tagged(file: str) -> str | None:
-    """Return the text after the fifth field of a local file's lines if it is surely the same.
+    """Return the text after the fifth field of the first line of a file if all lines end with it.
 
-    Only lines with single separators are compared, so that this takes little time.
+    Only the bytes are compared, so that this takes little time.
     """
     end: bytes | None = None
     tag = None
@@ -180,10 +180,7 @@ def tagged(file: str) -> str | None:
             end = chunk.partition(b"\n")[0][-len(tag) - 1 :]
             if end[1:] != tag:
                 return None
-        lines = chunk.count(b"\n")
-        separators = chunk.count(b" ") + chunk.count(b"\t")
-        expected = (lines + 1) * (_BEFORE_TAG + end.count(b" ", 1))
-        if not chunk.endswith(end) or chunk.count(end + b"\n") != lines or separators != expected:
+        if not chunk.endswith(end) or chunk.count(end + b"\n") != chunk.count(b"\n"):
             return None
     try:
         return None if tag is None else tag.decode()

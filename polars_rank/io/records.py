@@ -74,10 +74,8 @@ def json_records(file: str, kind: Kind) -> Records:
         return lambda: iter(())
     if second is not None and _is_json(first):
         return partial(_in_lines, file, kind)
-    try:
-        document = _parsed("\n".join(line for _, line in numbered_lines(file)), file, 1)
-    except DataError as error:
-        raise DataError(f"{origin(file)}: {error}") from None
+    text = "\n".join(line for _, line in numbered_lines(file))
+    document = _parsed(text, file, 1, origin(file))
     return lambda: _unpacked(document, "", kind)
 
 
@@ -85,11 +83,8 @@ def _in_lines(file: str, kind: Kind) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for number, line in numbered_lines(file):
         if not line.strip() or line.lstrip().startswith(("#", "//")):
             continue
-        try:
-            record = _parsed(line, file, number)
-        except DataError as error:
-            raise DataError(f"line {number}: {error}") from None
-        yield from _unpacked(record, f"line {number}", kind, is_record=True)
+        where = f"line {number}"
+        yield from _unpacked(_parsed(line, file, number, where), where, kind, is_record=True)
 
 
 def _is_json(line: str) -> bool:
@@ -100,7 +95,7 @@ def _is_json(line: str) -> bool:
     return True
 
 
-def _parsed(text: str, file: str, line: int) -> Any:
+def _parsed(text: str, file: str, line: int, where: str) -> Any:
     """Return the value of JSON; `line` is its first line in the file."""
     try:
         return json.loads(text, object_pairs_hook=_unique)
@@ -109,6 +104,8 @@ def _parsed(text: str, file: str, line: int) -> Any:
             f"line {line + error.lineno - 1} of {origin(file)} is not valid JSON: {error.msg} "
             f"(column {error.colno}); check that the file is complete"
         ) from error
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -132,7 +129,11 @@ def _unpacked(
     elif kind == "run" and is_spans(value):
         yield from ((where, each) for each in retrievals(value, where))
     elif _is_record(value, kind):
-        yield where, value
+        yield where or "line 1", value
+    elif isinstance(value.get("_source"), dict):  # a document of a search engine
+        yield from _unpacked(value["_source"], f"{where}._source", kind)
+    elif is_record:
+        raise DataError(f"{where}: {expected(kind)}; found the fields {listed(value)}")
     else:
         yield from _in_mapping(value, where, kind)
 
@@ -141,8 +142,8 @@ def _is_record(value: Mapping[str, Any], kind: Kind) -> bool:
     roles = roles_of(value, kind)
     names = (roles.query_id, roles.text, roles.id)
     has_id = any(isinstance(value[name], (str, int)) for name in names[:2] if name)
-    documents = [name for name in roles.lists if isinstance(value[name], (list, dict))]
-    return has_id or (roles.id is not None and bool(documents))
+    documents = [name for name in roles.lists if not isinstance(value[name], (bool, int, float))]
+    return has_id or (roles.id is not None and (bool(documents) or "error" in value))
 
 
 def _in_mapping(
@@ -184,10 +185,9 @@ def _known_form(
             for key, text in queries.items()
         )  # fmt: skip
     if isinstance(hits, dict) and isinstance(hits.get("hits"), list):  # a search response
-        sources = [hit.get("_source") for hit in hits["hits"]]
         return chain.from_iterable(
-            _unpacked(source, f"{at}hits.hits[{index}]._source", kind)
-            for index, source in enumerate(sources)
+            _unpacked(hit, f"{at}hits.hits[{index}]", kind)
+            for index, hit in enumerate(hits["hits"])
         )
     if isinstance(details, dict):  # a response of _rank_eval
         failures = (
@@ -243,6 +243,8 @@ def _query(record: Mapping[str, Any], where: str, kind: Kind) -> _Query:
     """Return a query from a record; `where` is its place."""
     roles = roles_of(record, kind)
     names = {"query_id": roles.query_id, "id": roles.id, "text": roles.text}
+    if plain(roles.text or "") == "searchtext":  # the id is of a result of OpenSearch
+        names["id"] = None
     # A scalar such as "doc" or "relevant" is of one document.
     lists = [
         name for name in roles.lists
@@ -254,6 +256,8 @@ def _query(record: Mapping[str, Any], where: str, kind: Kind) -> _Query:
     values: list[float] = []
     if lists:
         docs, values = _documents(record[lists[0]], where, kind)
+    elif record.get("error") is not None and roles.doc is None:
+        pass  # nothing was retrieved
     elif doc := roles.doc or (roles.id if roles.text or roles.query_id else None):
         if roles.text or roles.query_id:
             names["id"] = None
@@ -263,7 +267,7 @@ def _query(record: Mapping[str, Any], where: str, kind: Kind) -> _Query:
             if value is None and kind == "run":
                 raise DataError(f"{where}: a document needs a score or a rank")
             docs, values = [_id(record[doc], where, doc)], [1 if value is None else value]
-    elif record.get("error") is None:
+    else:
         names = {}
     keys = {
         role: _id(record[name], where, name) for role, name in names.items()
@@ -415,7 +419,7 @@ class _Columns:
         if self.kind == "run" and query.is_whole and len(query.values) > 1:
             rises = [b > a for a, b in zip(query.values, query.values[1:], strict=False)]
             self._ordered += 1
-            self._ascending += all(rises)
+            self._ascending += all(rises) and query.values[0] >= 0
 
     @property
     def _key(self) -> str:
@@ -458,31 +462,20 @@ class _Columns:
     def frames(self, records: Records) -> Iterator[pl.DataFrame]:
         """Yield the long table in batches."""
         schema, value = self.schema(), VALUE[self.kind]
+        lists = {name: pl.List(schema[name]) for name in ("doc", value)}
         queries = self.queries(records)
         while part := [*islice(queries, _BATCH)]:
-            # An empty list has one row without a document.
-            lengths = [max(1, len(each.docs)) for each in part]
             columns: dict[str, Sequence[Any]] = {
                 "query": [each.keys[self.key] for each in part],
                 "text": [each.keys.get("text") for each in part],
-                **{
-                    name: [_as(dtype, each.others.get(name)) for each in part]
-                    for name, dtype in self._types.items()
-                },
+                # An empty list would have no row.
+                "doc": [each.docs or [None] for each in part],
+                value: [each.values or [None] for each in part],
             }
-            whole = {name: dtype for name, dtype in schema.items() if name not in ("doc", value)}
-            rows = pl.DataFrame({name: columns[name] for name in whole}, schema=whole)
-            index = pl.Series(range(len(part))).repeat_by(pl.Series(lengths))
-            documents = pl.DataFrame(
-                {
-                    "doc": [*chain.from_iterable(each.docs or (None,) for each in part)],
-                    value: [*chain.from_iterable(each.values or (None,) for each in part)],
-                },
-                schema={name: schema[name] for name in ("doc", value)},
-                strict=False,
-            )
-            repeated = rows[index.explode(empty_as_null=False)]
-            yield pl.concat([repeated, documents], how="horizontal")[[*schema]]
+            for name, dtype in self._types.items():
+                columns[name] = [_as(dtype, each.others.get(name)) for each in part]
+            rows = {name: columns[name] for name in schema}
+            yield pl.DataFrame(rows, {**schema, **lists}, strict=False).explode("doc", value)
 
 
 def _type(value: Any, kind: Kind) -> pl.DataType | None:
