@@ -126,8 +126,8 @@ ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
     "aplt": ("long_tail_share", {}),
 }
 
-#: Names that have another meaning elsewhere, and mean a metric under a tool's conventions only; with
-#: the parameters that the name implies.
+#: Names that mean a metric, and parameters, under a tool's conventions only, as they have another
+#: meaning elsewhere.
 TOOL_ALIASES: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ("ranx", "hits"): ("num_relevant_retrieved", {}),
     ("ir_measures", "accuracy"): ("pair_accuracy", {}),
