@@ -21,6 +21,7 @@ Comparison and reports:
 - `tune_fusion`: method or weights of a fusion, with its mean on held-out queries.
 - `check`: verdicts of rules, such as a quality gate.
 - `report`: HTML report.
+- `flat`: numbers of a result as a dictionary, for tools that track experiments.
 
 Input:
 
@@ -111,6 +112,7 @@ if TYPE_CHECKING:
     from polars_rank.namespace import Ranking
     from polars_rank.reporting.page import report
     from polars_rank.stats.comparison import compare
+    from polars_rank.stats.flat import flat
     from polars_rank.stats.gates import check
     from polars_rank.stats.leaderboards import leaderboard
     from polars_rank.stats.moments import moments
@@ -139,6 +141,7 @@ __all__ = [
     "evaluate",
     "explain",
     "explain_difference",
+    "flat",
     "from_arrays",
     "from_dicts",
     "from_lists",
@@ -207,6 +210,7 @@ _MODULES = {
     "compare": "stats.comparison",
     "explain": "explanation",
     "explain_difference": "explanation",
+    "flat": "stats.flat",
     "from_arrays": "io.arrays",
     "from_dicts": "io.dicts",
     "from_lists": "io.lists",
