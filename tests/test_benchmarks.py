@@ -17,6 +17,7 @@ import pytest
 
 needs.package("numpy", "test")
 from benchmarks import __main__ as command
+from benchmarks import memory
 from benchmarks.logs import Log, write
 
 ROOT = Path(__file__).parents[1]
@@ -84,3 +85,13 @@ def test_a_log_holds_the_same_lists_in_every_form(tmp_path: Path, layout: str, i
 def read(log: Log) -> pl.DataFrame:
     write(log)
     return pl.read_parquet(log.path)
+
+
+def test_the_table_of_memory_has_all_functions_that_read_a_log_or_values() -> None:
+    assert memory.measured_functions() == memory.public_functions()
+
+
+def test_the_table_of_memory(tmp_path: Path) -> None:
+    lines = memory.table(tmp_path, [2_000], "`summarize`").splitlines()
+    assert lines[0] == "| function | memory grows with | 0.002 million rows, MB |"
+    assert lines[2].startswith("| `summarize` of `per_query` | queries | ")
