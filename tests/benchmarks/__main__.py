@@ -70,8 +70,13 @@ def arguments() -> argparse.Namespace:
     one("--metrics", default=default, help=f"any of {','.join(METRICS)}")
     one("--plan", action="store_true", default=default, help="print the physical plan, and stop")
     add = parser.add_argument
-    add("--runs", type=int, default=3, help="number of runs of each contender")
-    add("--enough", type=float, default=6, help="seconds after which there is no other run")
+    add("--runs", type=int, default=3, help="highest number of runs of each contender")
+    add(
+        "--enough",
+        type=float,
+        default=6,
+        help="seconds of a contender after which it is not run again",
+    )
     add("--scale", type=float, default=1, help="multiply the rows of all logs")
     add("--data", type=Path, default=Path(Log().folder), help="folder of logs and results")
     add("--project", type=Path, default=Path(__file__).parents[2], help="folder of README.md")
