@@ -18,7 +18,9 @@ def flat(result: pl.DataFrame | pl.LazyFrame, *, safe: bool = False) -> dict[str
     Examples
     --------
     >>> log = pl.DataFrame({
-    ...     "query": [1, 1, 2, 2], "score": [2.0, 1.0, 2.0, 1.0], "label": [1, 0, 0, 1],
+    ...     "query": [1, 1, 2, 2],
+    ...     "score": [2.0, 1.0, 2.0, 1.0],
+    ...     "label": [1, 0, 0, 1],
     ... })
     >>> pr.evaluate(log, ["precision@1", "mrr@10"]).pipe(pr.flat)
     {'queries': 2, 'precision@1': 0.5, 'mrr@10': 0.75}
