@@ -77,15 +77,13 @@ def leaves(node: Node) -> frozenset[Term]:
 
 
 def depth(*values: Value) -> int | None:
-    """Return the largest cutoff; None if a value depends on whole rankings."""
+    """Return the largest cutoff of what depends on the order; None if it reads whole rankings."""
     cutoffs: list[int | None] = []
     for node in nodes(*values):
-        if isinstance(node, (Reduction, Listed)):
-            # Hits are counted, and tied documents and ideal ranks found, in whole rankings.
+        if isinstance(node, Listed) or (isinstance(node, Reduction) and reads_order(node)):
+            # Tied documents and ideal ranks are found in whole rankings.
             whole = node.order in {"any", "items"} or any(
-                isinstance(leaf, Hits)
-                or leaf in TIES
-                or (leaf == Field("ideal_rank") and node.order != "ideal")
+                leaf in TIES or (leaf == Field("ideal_rank") and node.order != "ideal")
                 for leaf in leaves(node)
             )
             cutoffs.append(None if whole or not isinstance(node.k, int) else node.k)

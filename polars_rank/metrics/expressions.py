@@ -97,8 +97,11 @@ def _aggregation(node: Value) -> pl.Expr:
 
 
 def _of_rows(term: Term) -> pl.Expr:
-    """Return a term with one value per row, also if it is constant."""
-    values = lowered(term, _leaf)
+    return for_each_row(lowered(term, _leaf))
+
+
+def for_each_row(values: pl.Expr) -> pl.Expr:
+    """Return an expression with one value per row, also if it is constant."""
     return values if values.meta.root_names() else pl.when(_IS_ROW).then(values)
 
 

@@ -18,9 +18,10 @@ t = pr.terms
         (["ndcg@10"], 10),
         (["ndcg@10", "p@20"], 20),
         (["ndcg@10", "ap"], None),
-        (["recall@5"], None),
-        (["ap@5"], None),
-        (["err@5"], None),
+        (["recall@5", "rr@10"], 10),
+        (["ap@5"], 5),
+        (["rr"], None),
+        (["ndcg@10", "bpref"], None),
     ],
 )
 def test_depth(metrics: list[str], deepest: int | None) -> None:
