@@ -33,7 +33,7 @@ from polars_rank.evaluation.stages import (
     running_sums,
 )
 from polars_rank.frames.tables import schema_of
-from polars_rank.metrics.analyses import is_neutral, leaves, nodes, reads_order
+from polars_rank.metrics.analyses import first_that, is_neutral, leaves, nodes, reads_order
 from polars_rank.metrics.expressions import (
     IS_RETRIEVED,
     cutoff,
@@ -96,6 +96,8 @@ class RowStages(NamedTuple):
     reads: Reads
     #: Aggregations of the rows of a ranking in any order.
     rankings: Stage
+    #: Conditions of documents, for the ranks of the first documents that meet them.
+    firsts: Stage
     #: Values that tied documents share.
     ties: Stage
     rows: Stage
@@ -138,7 +140,7 @@ class _Names:
     """The nodes of a plan, and the name of the column that holds each of them."""
 
     def __init__(self, values: Sequence[Value], facts: _Facts) -> None:
-        self.values, self.facts = values, facts
+        self.values, self.facts, self.needs = values, facts, Needs.of(values)
         every = [*nodes(*values)]
         self.hits = [node for node in every if isinstance(node, Hits)]
         self.ties = [node for node in every if isinstance(node, OfTies)]
@@ -153,7 +155,11 @@ class _Names:
         self.items = [node for node in reductions if self._is_of_items(node)]
         of_log = [node for node in reductions if not self._is_of_items(node)]
         self.rankings = [node for node in of_log if not reads_order(node)]
-        self.reductions = [node for node in of_log if reads_order(node)]
+        ordered = [node for node in of_log if reads_order(node)]
+        # If whole rankings are read anyway, the first document is found among them.
+        firsts = ordered if self.needs.depth is not None else []
+        self.firsts = {node: first for node in firsts if (first := first_that(node)) is not None}
+        self.reductions = [node for node in ordered if node not in self.firsts]
         self.batches: dict[Hashable, list[Batch]] = {}
         for node in every:
             if isinstance(node, Batch):
@@ -189,8 +195,7 @@ class _Names:
             rankings[_ONE_PER_POSITION] = _is_unique(pl.col("score"))
             required[_SEVERAL] = pl.col(_ONE_PER_POSITION)
         cutoffs = {(node.elements, node.k) for node in self.reductions if is_running(node)}
-        needs = Needs.of(self.values)
-        part = partial(self._part, depth=needs.depth)
+        part = partial(self._part, depth=self.needs.depth)
         ties = {self.names[node]: self._of_ties(node) for node in self.ties}
         rows = {
             self.names[node]: term for node, term in self.rows.items() if not term.meta.is_column()
@@ -202,9 +207,15 @@ class _Names:
         read = {name for each in parts for name in each.meta.root_names()} | {*gathered}
         hits = {self.names[node]: node.rel for node in self.hits}
         return RowStages(
-            needs=needs,
-            reads=Reads.of(self.facts.rel, read - ties.keys() - rows.keys(), hits, needs.depth),
+            needs=self.needs,
+            reads=Reads.of(
+                self.facts.rel, read - ties.keys() - rows.keys(), hits, self.needs.depth
+            ),
             rankings=rankings,
+            firsts={
+                self.names[node]: self._stored(Elements(condition, "rank", "count"))
+                for node, condition in self.firsts.items()
+            },
             ties=ties,
             rows=rows,
             gathered=gathered,

@@ -26,7 +26,7 @@ from polars_rank.evaluation.checks import length_check
 from polars_rank.evaluation.inputs import with_inputs
 from polars_rank.evaluation.judges import of_judges
 from polars_rank.evaluation.log import Log, Rules
-from polars_rank.evaluation.order import PackedKey, key_of_columns
+from polars_rank.evaluation.order import PackedKey, first_position, key_of_columns
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.evaluation.ranked import in_rank_order, ranked_table, rows_of_rankings
 from polars_rank.evaluation.stages import FACTS, TIED, facts_of
@@ -136,10 +136,12 @@ def _by_rows(
     read = {name for each in stages.rankings.values() for name in each.meta.root_names()}
     log = with_inputs(log, evaluation, stages.needs, reads.columns | read)
     keys, kept = log.keys, _kept(evaluation)
-    aggregated = [*kept, *_facts(log, facts), *_named(stages.rankings)]
-    carried = [*facts, *stages.rankings]
+    order = log.order(only_label=True)
+    firsts = {name: first_position(each, order) for name, each in stages.firsts.items()}
+    aggregated = [*kept, *_facts(log, facts), *_named(stages.rankings | firsts)]
+    carried = [*facts, *stages.rankings, *firsts]
     terms = [*map(pl.col, stages.gathered), *_named(stages.folds)]
-    if stages.needs.ordered:
+    if stages.needs.ordered and terms:
         rankings = log.checked(in_rank_order(log, reads, aggregated))
 
         def with_terms(rankings: pl.LazyFrame) -> pl.LazyFrame:
@@ -156,7 +158,7 @@ def _by_rows(
             .agg(*keys.carried, *kept, *(pl.col(name).first() for name in carried), *terms)
         )
     else:
-        # No metric reads the order of documents: rankings are not sorted.
+        # Rankings are aggregated without their documents in rank order.
         rows = rows_of_rankings(log).with_columns(**stages.rows)
         table = log.checked(log.rankings(rows, [*aggregated, *terms]))
     if stages.items and log.items is not None:

@@ -70,6 +70,11 @@ def lowered(node: Node, leaf: Callable[[Any], pl.Expr]) -> pl.Expr:
     return leaf(node)
 
 
+def conditional(condition: pl.Expr, value: pl.Expr, otherwise: pl.Expr) -> pl.Expr:
+    """Return a value if a condition holds, otherwise another value."""
+    return pl.when(condition).then(value).otherwise(otherwise)
+
+
 def expression(value: Value) -> pl.Expr:
     """Return a value as an expression over the rows of a ranking."""
     return lowered(value, _aggregation)
