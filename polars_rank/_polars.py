@@ -236,9 +236,17 @@ def rows_of_table(table: pl.DataFrame, few: int) -> pl.LazyFrame:
     rows = table.lazy()
     if table.height > few:
         return ManyRows._from_pyldf(rows._ldf)
-    flags = table.flags.values()
-    declared = any(each["SORTED_ASC"] or each["SORTED_DESC"] for each in flags)
-    return rows if declared else FewRows._from_pyldf(rows._ldf)
+    return rows if is_declared_sorted(table) else FewRows._from_pyldf(rows._ldf)
+
+
+def is_declared_sorted(table: pl.DataFrame) -> bool:
+    """Return whether a column of a table is declared to be sorted."""
+    return any(each["SORTED_ASC"] or each["SORTED_DESC"] for each in table.flags.values())
+
+
+def few_rows_of(read: Callable[..., Iterator[pl.DataFrame]], schema: pl.Schema) -> pl.LazyFrame:
+    """Return the rows of a Python function as `FewRows`."""
+    return FewRows._from_pyldf(register_io_source(read, schema=schema)._ldf)
 
 
 def run_number() -> pl.Expr:

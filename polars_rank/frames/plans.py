@@ -1,0 +1,108 @@
+"""Plans of small tables that are built once and run for many tables.
+
+Building the plan of a small table takes longer than running it. A plan depends on the function, on
+its options, and on the schema of the table, but not on the rows: it scans a source whose table is
+replaced for each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from threading import Lock
+from typing import Any
+
+import polars as pl
+
+from polars_rank import errors
+from polars_rank._polars import few_rows_of
+
+#: The number of plans that are kept.
+_NUMBER = 64
+#: Types of options that a plan can be kept for: their text is their value.
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+class _Source:
+    """A source of rows whose table can be replaced."""
+
+    def __init__(self) -> None:
+        self.table = pl.DataFrame()
+        self.is_read = False
+
+    def __call__(
+        self,
+        with_columns: list[str] | None,
+        predicate: pl.Expr | None,
+        n_rows: int | None,
+        _batch_size: int | None,
+    ) -> Iterator[pl.DataFrame]:
+        self.is_read = True
+        table = self.table if with_columns is None else self.table.select(with_columns)
+        table = table if predicate is None else table.filter(predicate)
+        yield table if n_rows is None else table.head(n_rows)
+
+
+class Plans:
+    """Plans by what they depend on. A plan is in use by one call at a time."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, tuple[_Source, pl.LazyFrame]] = {}
+        self._lock = Lock()
+
+    def run(
+        self,
+        key: Hashable,
+        plan: Callable[[pl.LazyFrame], pl.LazyFrame],
+        run: Callable[[pl.LazyFrame], pl.DataFrame],
+        table: pl.DataFrame,
+    ) -> pl.DataFrame:
+        """Return the result of a plan for a table.
+
+        The plan is kept unless building it reads the table or issues a warning.
+        """
+        with self._lock:
+            kept = self._kept.pop(key, None)
+        if kept is None:
+            source, warned = _Source(), errors.number_of_warnings()
+            source.table = table
+            result = plan(few_rows_of(source, table.schema))
+            again = not source.is_read and warned == errors.number_of_warnings()
+        else:
+            source, result = kept
+            source.table, again = table, True
+        try:
+            return run(result)
+        finally:
+            source.table = pl.DataFrame()
+            if again:
+                with self._lock:
+                    self._kept[key] = source, result
+                    if len(self._kept) > _NUMBER:
+                        del self._kept[next(iter(self._kept))]
+
+    def clear(self) -> None:
+        """Forget all plans."""
+        with self._lock:
+            self._kept.clear()
+
+
+#: The plans of this process.
+PLANS = Plans()
+
+
+def key_of(
+    function: Callable[..., Any], schema: pl.Schema, options: Mapping[str, Any]
+) -> Hashable | None:
+    """Return what a plan depends on; None if an option has a value of another type than text."""
+    if options.get("progress") or not _is_plain([*options.values()]):
+        return None
+    return function, tuple(schema.items()), repr(options)
+
+
+def _is_plain(value: Any) -> bool:
+    kind = type(value)
+    if kind is list or kind is tuple:
+        return all(map(_is_plain, value))
+    if kind is dict:
+        return _is_plain([*value.keys(), *value.values()])
+    return kind in _PLAIN
