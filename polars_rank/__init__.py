@@ -39,8 +39,8 @@ Definitions:
 - `gains`, `discounts`: gain and discount functions.
 - `define_metric`, `terms`: metrics of your own; what they are made of.
 
-Submodules: `stats`, `diagnostics`, `clicks`, `catalog`, `judges`, `plot`, `trec`, `datasets`,
-`errors`.
+Submodules: `stats`, `diagnostics`, `clicks`, `catalog`, `judges`, `training`, `plot`, `trec`,
+`datasets`, `errors`.
 
 Parameters that functions share, such as `run`, `by` and `cluster`, mean the same in all of them.
 The page "Parameters" of the guide explains them.
@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         plot,
         stats,
         terms,
+        training,
         trec,
     )
     from polars_rank.conventions import Conventions
@@ -182,6 +183,7 @@ __all__ = [
     "stats",
     "summarize",
     "terms",
+    "training",
     "trec",
     "tune_fusion",
 ]
@@ -215,7 +217,8 @@ __all__ += [
 
 _SUBMODULES = (
     "catalog", "clicks", "conventions", "datasets", "diagnostics", "discounts", "errors", "gains",
-    "judges", "metrics", "plot", "stats", "terms", "trec",
+    "judges", "metrics", "plot", "stats", "terms", "training",
+    "trec",
 )  # fmt: skip
 #: Modules of the functions and classes. A name is imported on first use, so that a program imports
 #: what it calls. Metrics are in `metrics`.

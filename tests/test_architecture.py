@@ -32,7 +32,7 @@ LAYERS = (
     ("conventions", "terms"),
     ("evaluation",),
     ("io", "trec", "stats", "datasets"),
-    ("diagnostics", "clicks"),
+    ("diagnostics", "clicks", "training"),
     ("catalog", "judges", "fusion"),
     ("explanation", "merging"),
     ("plot",),
@@ -44,7 +44,7 @@ LAYERS = (
 HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
 PUBLIC = (
     "catalog", "clicks", "conventions", "datasets", "diagnostics", "discounts", "errors", "gains",
-    "judges", "plot", "stats", "terms", "trec",
+    "judges", "plot", "stats", "terms", "training", "trec",
 )  # fmt: skip
 
 USER_EXTRAS = ("cli", "plot", "report", "spark", "stats")
