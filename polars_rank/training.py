@@ -288,8 +288,9 @@ class _CatBoostMetric:
 
 def _queries(sizes: pl.Series) -> pl.Series:
     """Return the number of its group for each document."""
-    numbers = pl.int_range(len(sizes), dtype=pl.UInt32, eager=True)
-    return numbers.repeat_by(sizes).explode(empty_as_null=False)
+    number = pl.int_range(pl.len(), dtype=pl.UInt32)
+    documents = number.repeat_by("size").explode(empty_as_null=False)
+    return sizes.to_frame("size").select(documents).to_series()
 
 
 class Accumulator:
