@@ -37,7 +37,8 @@ class _Source:
         _batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
         self.is_read = True
-        table = self.table if with_columns is None else self.table.select(with_columns)
+        # Unlike `select`, this runs no query, which would wait for the one that reads the source.
+        table = self.table if with_columns is None else self.table[with_columns]
         table = table if predicate is None else table.filter(predicate)
         yield table if n_rows is None else table.head(n_rows)
 
@@ -60,8 +61,9 @@ class Plans:
 
         The plan is kept unless building it reads the table or issues a warning.
         """
+        plans = self._kept
         with self._lock:
-            kept = self._kept.pop(key, None)
+            kept = plans.pop(key, None)
         if kept is None:
             source, warned = _Source(), errors.number_of_warnings()
             source.table = table
@@ -76,14 +78,13 @@ class Plans:
             source.table = pl.DataFrame()
             if again:
                 with self._lock:
-                    self._kept[key] = source, result
-                    if len(self._kept) > _NUMBER:
-                        del self._kept[next(iter(self._kept))]
+                    plans[key] = source, result
+                    if len(plans) > _NUMBER:
+                        del plans[next(iter(plans))]
 
     def clear(self) -> None:
-        """Forget all plans."""
-        with self._lock:
-            self._kept.clear()
+        """Forget all plans, also those in use."""
+        self._kept = {}
 
 
 #: The plans of this process.
@@ -93,7 +94,7 @@ PLANS = Plans()
 def key_of(
     function: Callable[..., Any], schema: pl.Schema, options: Mapping[str, Any]
 ) -> Hashable | None:
-    """Return what a plan depends on; None if an option has a value of another type than text."""
+    """Return what a plan depends on; None unless options are texts, numbers and lists of them."""
     if options.get("progress") or not _is_plain([*options.values()]):
         return None
     return function, tuple(schema.items()), repr(options)
