@@ -1,8 +1,8 @@
 """Plans of small tables that are built once and run for many tables.
 
 Building the plan of a small table takes longer than running it. A plan depends on the function, on
-its options, and on the schema of the table, but not on the rows: it scans a source whose table is
-replaced for each call.
+its options, and on the schema and the declared order of the table, but not on the rows: it scans a
+source whose table is replaced for each call.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from polars_rank import errors
-from polars_rank._polars import few_rows_of
+from polars_rank._polars import declared_order, rows_of_source
 
 #: The number of plans that are kept.
 _NUMBER = 64
@@ -67,7 +67,7 @@ class Plans:
         if kept is None:
             source, warned = _Source(), errors.number_of_warnings()
             source.table = table
-            result = plan(few_rows_of(source, table.schema))
+            result = plan(rows_of_source(source, table))
             again = not source.is_read and warned == errors.number_of_warnings()
         else:
             source, result = kept
@@ -92,12 +92,12 @@ PLANS = Plans()
 
 
 def key_of(
-    function: Callable[..., Any], schema: pl.Schema, options: Mapping[str, Any]
+    function: Callable[..., Any], table: pl.DataFrame, options: Mapping[str, Any]
 ) -> Hashable | None:
     """Return what a plan depends on; None unless options are texts, numbers and lists of them."""
     if options.get("progress") or not _is_plain([*options.values()]):
         return None
-    return function, tuple(schema.items()), repr(options)
+    return function, tuple(table.schema.items()), declared_order(table), repr(options)
 
 
 def _is_plain(value: Any) -> bool:

@@ -21,7 +21,7 @@ from typing import (
 import polars as pl
 
 from polars_rank._params import OWN, names, public
-from polars_rank._polars import is_declared_sorted, rows_of_table, without_expression
+from polars_rank._polars import rows_of_table, without_expression
 from polars_rank.errors import (
     ArgumentError,
     DataError,
@@ -156,8 +156,8 @@ def _dispatched(
         if isinstance(table, pl.LazyFrame):
             return plan(table)
         if isinstance(table, pl.DataFrame):
-            few = in_parts and table.height <= FEW_ROWS and not is_declared_sorted(table)
-            key = key_of(function, table.schema, options) if few else None
+            few = in_parts and table.height <= FEW_ROWS
+            key = key_of(function, table, options) if few else None
             if key is None:
                 return evaluated(plan, table)
             return PLANS.run(key, plan, partial(collected, few=True), table)

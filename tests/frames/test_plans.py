@@ -40,6 +40,24 @@ def test_each_table_has_its_own_values(options: dict[str, str]) -> None:
         assert ranked.drop("rank", "ideal_rank", "relevant", "hits").equals(table)
 
 
+@pytest.mark.parametrize("descending", [False, True])
+def test_tables_that_are_declared_to_be_sorted(descending: bool) -> None:
+    for seed, queries in ((1, 20), (2, 7)):
+        table = log(seed, queries).sort("query", descending=descending)
+        assert pr.per_query(table, METRICS).equals(
+            pr.per_query(table.lazy(), METRICS).collect().sort("query")
+        )
+
+
+def test_a_wrong_declaration_is_found_each_time() -> None:
+    wrong = log(3).sample(fraction=1, shuffle=True, seed=1).with_columns(
+        pl.col("query").set_sorted()
+    )  # fmt: skip
+    for _ in range(2):
+        with pytest.raises(pr.errors.DataError, match="sorted"):
+            pr.per_query(wrong, METRICS)
+
+
 def test_other_types_have_another_plan() -> None:
     table = log(1)
     expected = pr.evaluate(table, METRICS)
