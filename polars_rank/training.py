@@ -17,7 +17,7 @@ from polars_rank._params import OPTIONS, public
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions, named
 from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation.evaluate import evaluate
-from polars_rank.io.arrays import from_arrays
+from polars_rank.io.arrays import from_arrays, series_of
 from polars_rank.metrics.metric import direction
 from polars_rank.metrics.names import output_name, resolve
 
@@ -219,18 +219,16 @@ def catboost(metric: str | pl.Expr, groups: Any, **options: Unpack[TrainingOptio
     `boosting_type="Ordered"`, CatBoost shuffles the training set, whose groups are then unknown:
     use "Plain". Pass Pools, for which this is an error instead of a wrong value.
     """
-    single = hasattr(groups, "get_label") or _is_flat(groups)
     mean = _Mean.of(metric, options)
-    known = [groups] if single else [*groups]
-    return type(mean.name, (_CatBoostMetric,), {})(mean, [*map(_Groups.of, known)])
+    several = isinstance(groups, (list, tuple)) and any(map(_is_dataset, groups))
+    known = [_Groups.of(each) for each in (groups if several else [groups])]
+    return type(mean.name, (_CatBoostMetric,), {})(mean, known)
 
 
-def _is_flat(values: Any) -> bool:
-    """Return whether values are an array of one dimension, not a list of arrays."""
-    first = next(iter(values), None)
-    return isinstance(first, (str, bytes)) or not (
-        hasattr(first, "__len__") or hasattr(first, "get_label")
-    )
+def _is_dataset(value: Any) -> bool:
+    """Return whether a value is a Pool or an array, not a single group."""
+    is_array = hasattr(value, "__len__") and not isinstance(value, (str, bytes))
+    return is_array or hasattr(value, "get_label")
 
 
 class _Groups(NamedTuple):
@@ -244,7 +242,10 @@ class _Groups(NamedTuple):
         if hasattr(dataset, "get_label"):
             labels = pl.Series(dataset.get_label()).cast(pl.Float32)
             return cls(pl.Series(dataset.get_group_id_hash()), labels)
-        return cls(pl.Series(dataset))
+        queries = series_of("groups", dataset)
+        if queries.is_empty():
+            raise ArgumentError("`groups` is empty; pass the groups of each dataset")
+        return cls(queries)
 
     def of_documents(self, labels: pl.Series) -> pl.Series | None:
         """Return the group of each document; None if the labels are of another dataset."""
