@@ -18,8 +18,11 @@ from polars_rank._polars import declared_order, rows_of_source
 
 #: The number of plans that are kept.
 _NUMBER = 64
-#: Types of options that a plan can be kept for: their text is their value.
+#: Types of options whose text is their value.
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+#: Types of other options that do not change, such as metrics. Classes are added where they are
+#: defined.
+IMMUTABLE: set[type] = set()
 
 
 class _Source:
@@ -94,16 +97,35 @@ PLANS = Plans()
 def key_of(
     function: Callable[..., Any], table: pl.DataFrame, options: Mapping[str, Any]
 ) -> Hashable | None:
-    """Return what a plan depends on; None unless options are texts, numbers and lists of them."""
-    if options.get("progress") or not _is_plain([*options.values()]):
+    """Return what a plan depends on; None if an option may change without a new value."""
+    kept: list[object] = []
+    if options.get("progress") or not _is_constant([*options.values()], kept):
         return None
-    return function, tuple(table.schema.items()), declared_order(table), repr(options)
+    identities = tuple(map(_Identity, kept))
+    return function, tuple(table.schema.items()), declared_order(table), repr(options), identities
 
 
-def _is_plain(value: Any) -> bool:
+def _is_constant(value: Any, objects: list[object]) -> bool:
+    """Return whether a value cannot change; append the objects whose text is not their value."""
     kind = type(value)
     if kind is list or kind is tuple:
-        return all(map(_is_plain, value))
+        return all(_is_constant(each, objects) for each in value)
     if kind is dict:
-        return _is_plain([*value.keys(), *value.values()])
+        return _is_constant([*value.keys(), *value.values()], objects)
+    if kind in IMMUTABLE:
+        objects.append(value)
+        return True
     return kind in _PLAIN
+
+
+class _Identity:
+    """An object that equals only itself, and stays in memory with the plan."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self.value is other.value

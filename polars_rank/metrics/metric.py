@@ -23,7 +23,7 @@ from polars_rank._params import (
 from polars_rank._polars import aliases, inner, is_elementwise, placeholder, with_replaced
 from polars_rank.discounts import DISCOUNTS
 from polars_rank.errors import ArgumentError, short
-from polars_rank.frames.plans import PLANS
+from polars_rank.frames.plans import IMMUTABLE, PLANS
 from polars_rank.gains import GAINS, function_of, gain_of
 from polars_rank.metrics.analyses import check_functions
 from polars_rank.metrics.documentation import completed, described, displayed
@@ -333,6 +333,9 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         """Return the metric cast to another data type."""
         made = {"metric": self, "dtype": dtype, "strict": strict, "wrap": wrap_numerical}
         return Metric(_cast, made, self.output_name)
+
+
+IMMUTABLE.add(Metric)
 
 
 @public

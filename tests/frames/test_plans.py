@@ -66,6 +66,16 @@ def test_other_types_have_another_plan() -> None:
         assert pr.evaluate(cast, METRICS).equals(expected)
 
 
+def test_metrics_and_conventions_are_told_apart() -> None:
+    table = log(6)
+    for metric in (pr.ndcg(2), pr.ndcg(3).alias("ndcg@2"), pr.recall(2).alias("ndcg@2")):
+        for conventions in (pr.Conventions(rel=1), pr.Conventions(rel=2), pr.conventions.SKLEARN):
+            options = {"conventions": conventions}
+            expected = pr.evaluate(table.lazy(), metric, **options).collect()
+            for _ in range(2):
+                assert pr.evaluate(table, metric, **options).equals(expected)
+
+
 def test_threads() -> None:
     tables = [log(seed, 5 + seed) for seed in range(12)] * 4
     expected = [lazily(table) for table in tables[:12]] * 4
