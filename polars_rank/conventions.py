@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 from polars_rank._params import OPTIONS, check_types, number, one_of, public, threshold
 from polars_rank.discounts import jarvelin
 from polars_rank.errors import ArgumentError, hint, short, warn
+from polars_rank.frames.plans import IMMUTABLE
 from polars_rank.gains import at_least
 from polars_rank.metrics.metric import (
     REGISTER,
@@ -339,6 +340,9 @@ class Conventions:
     def _value_of_leaf(self, leaf: Metric) -> float | None:
         value = _number(self._of_leaf(leaf), leaf)
         return value if isinstance(value, float) else None
+
+
+IMMUTABLE.add(Conventions)
 
 
 # A dataclass writes the function itself.
