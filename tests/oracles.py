@@ -173,7 +173,7 @@ def ideal_dcg(
         n = len(retrieved(docs))
         last = n if k is None else min(k, n) if depth == "retrieved" else k
         return math.fsum(discount(i) for i in range(1, last + 1))
-    labels = ideal_labels(docs, ideal)[:k]
+    labels = ideal_labels(docs, ideal)[: None if ideal == "all" else k]
     labels = labels[: len(retrieved(docs))] if depth == "retrieved" else labels
     return math.fsum(gain(label) * discount(i) for i, label in enumerate(labels, 1))
 

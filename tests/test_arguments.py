@@ -159,6 +159,7 @@ ARGUMENTS: dict[str, Any] = {
     "rank_curve.metrics": "ndcg",
     "scan_judgments.path": "qrels.txt",
     "scan_run.path": "run.txt",
+    "training.catboost.groups": [2],
 }
 #: The same for optional parameters.
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -215,6 +216,7 @@ MORE = {
     **{"report.title": "'' text", "report.columns": "{}"},
     # A part of a log may have no ranking of the baseline.
     "moments.baseline": "'' text",
+    "training.catboost.groups": "[[1]]",
 }
 
 

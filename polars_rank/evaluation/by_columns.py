@@ -28,7 +28,7 @@ from polars_rank.evaluation.stages import (
     running_sums,
 )
 from polars_rank.metrics.analyses import is_neutral, leaves, nodes, weighted
-from polars_rank.metrics.expressions import cutoff, lowered
+from polars_rank.metrics.expressions import conditional, cutoff, lowered
 from polars_rank.metrics.nodes import (
     Elements,
     Field,
@@ -43,7 +43,6 @@ from polars_rank.metrics.nodes import (
     Term,
     Value,
 )
-from polars_rank.metrics.terms import conditional
 
 #: The label at a position, and the label at a position if the document is retrieved.
 LABEL, RETRIEVED_LABEL = "label", OWN + "retrieved label"

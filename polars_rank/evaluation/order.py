@@ -40,6 +40,15 @@ def position(order: Order) -> pl.Expr:
     return pl.int_range(pl.len()).sort_by(**order).arg_sort() + 1
 
 
+def first_position(condition: pl.Expr, order: Order) -> pl.Expr:
+    """Return the position of the first row in an order that meets a condition, null if none does.
+
+    The condition must not be null.
+    """
+    first = condition.sort_by(**order).arg_max() + 1
+    return pl.when(condition.any()).then(first).cast(pl.Float64)
+
+
 def rank_order(
     ties: Ties | None,
     columns: Columns,

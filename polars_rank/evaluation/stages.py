@@ -60,7 +60,7 @@ def facts_of(evaluation: Evaluation) -> list[str]:
 class Needs(NamedTuple):
     """What metrics read, and what their columns must be."""
 
-    #: The largest cutoff; None if whole rankings are read.
+    #: The number of documents that are read in order; None if all are.
     depth: int | None
     ordered: bool
     #: The labels that gains do not accept: messages and conditions.
