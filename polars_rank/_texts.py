@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import polars as pl
 
@@ -11,13 +12,6 @@ import polars as pl
 _INVISIBLE = (
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-#: The invisible characters that columns of Polars can have, all but surrogates, and their escapes.
-_ESCAPES = {
-    character: ascii(character)[1:-1]
-    for character in re.findall(
-        _INVISIBLE, "".join(map(chr, [*range(0xD800), *range(0xE000, 0x10000)]))
-    )
-}
 #: Length at which text for readers is cut off.
 _LONGEST = 500
 
@@ -53,9 +47,16 @@ def visible(text: str) -> str:
     return re.sub(_INVISIBLE, lambda found: ascii(found[0])[1:-1], text)
 
 
+@cache
+def _escapes() -> dict[str, str]:
+    """Return the invisible characters that columns of Polars can have, and their escapes."""
+    every = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x10000)]))  # without surrogates
+    return {character: ascii(character)[1:-1] for character in re.findall(_INVISIBLE, every)}
+
+
 def visible_text(text: pl.Expr) -> pl.Expr:
     """Return an expression that applies `visible` to a column."""
-    return text.str.replace_many([*_ESCAPES], [*_ESCAPES.values()])
+    return text.str.replace_many([*_escapes()], [*_escapes().values()])
 
 
 def displayed(text: str) -> str:

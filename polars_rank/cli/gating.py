@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from importlib.resources import files
 from pathlib import Path
@@ -31,6 +32,8 @@ _FILES = {
 
 def gate(call: Call) -> None:
     """Check the results of a retriever, and exit with 1 if a rule fails."""
+    # Matrices are small: further threads of NumPy would only wait, and use the processor.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from polars_rank.gating import texts  # noqa: PLC0415  (slow to import)
 
     given = call.given
