@@ -295,9 +295,13 @@ def _documents(value: Any, where: str, kind: Kind) -> tuple[list[str], list[floa
             [_id(doc, where, "id") for doc in value],
             [_number(each, where, VALUE[kind]) for each in value.values()],
         )
-    pairs = [_document(each, where, kind) for each in value or ()]
-    docs = [doc for doc, _ in pairs]
-    values = [number for _, number in pairs]
+    docs: list[str]
+    values: list[float | None]
+    if value and all(type(each) is str and each for each in value):  # the most frequent case
+        docs, values = [*value], [None] * len(value)
+    else:
+        pairs = [_document(each, where, kind) for each in value or ()]
+        docs, values = [doc for doc, _ in pairs], [number for _, number in pairs]
     missing = values.count(None)
     if kind == "judgments":
         return docs, [1 if number is None else number for number in values]
@@ -327,9 +331,11 @@ def _document(value: Any, where: str, kind: Kind) -> tuple[str, float | None]:
         return _id(value[0], where, "id"), _number(value[1], where, VALUE[kind])
     if not isinstance(value, dict):
         return _id(value, where, "id"), None
-    inner = [value[name] for name in _WRAPPERS if isinstance(value.get(name), dict)]
-    fields = {name: each for name, each in value.items() if not isinstance(each, dict)}
-    fields |= inner[0] if inner else {}
+    fields = value
+    if any(type(each) is dict for each in value.values()):
+        inner = [value[name] for name in _WRAPPERS if isinstance(value.get(name), dict)]
+        fields = {name: each for name, each in value.items() if not isinstance(each, dict)}
+        fields |= inner[0] if inner else {}
     roles = roles_of(fields, kind)
     # Next to "id", a field such as "document" or "url" describes the document.
     is_id = roles.doc is not None and plain(roles.doc).endswith("id")
@@ -415,11 +421,12 @@ class _Columns:
                 if dtype != known:
                     numbers = {known, dtype} == {pl.Int64(), pl.Float64()}
                     self._types[name] = pl.Float64() if numbers else pl.String()
-        self._is_whole_number &= all(isinstance(each, int) for each in query.values)
+        if self._is_whole_number:
+            self._is_whole_number = all(isinstance(each, int) for each in query.values)
         if self.kind == "run" and query.is_whole and len(query.values) > 1:
-            rises = [b > a for a, b in zip(query.values, query.values[1:], strict=False)]
+            pairs = zip(query.values, query.values[1:], strict=False)
             self._ordered += 1
-            self._ascending += all(rises) and query.values[0] >= 0
+            self._ascending += query.values[0] >= 0 and all(a < b for a, b in pairs)
 
     @property
     def _key(self) -> str:
@@ -457,11 +464,12 @@ class _Columns:
         columns |= {VALUE[self.kind]: value}
         if self.kind == "judgments" and self.key != "text" and "text" in self._places:
             columns["text"] = pl.String()
-        return pl.Schema(columns | self._types)
+        self.found = pl.Schema(columns | self._types)
+        return self.found
 
     def frames(self, records: Records) -> Iterator[pl.DataFrame]:
         """Yield the long table in batches."""
-        schema, value = self.schema(), VALUE[self.kind]
+        schema, value = self.found, VALUE[self.kind]
         lists = {name: pl.List(schema[name]) for name in ("doc", value)}
         queries = self.queries(records)
         while part := [*islice(queries, _BATCH)]:
