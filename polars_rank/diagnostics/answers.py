@@ -53,7 +53,7 @@ def _has_answer() -> Value:
 def answerability(
     frame: pl.LazyFrame,
     /,
-    metric: str | pl.Expr = "ndcg@10",
+    metric: str | pl.Expr,
     *,
     max_false_answers: float = 0.05,
     confidence: float = 0.95,
@@ -71,7 +71,7 @@ def answerability(
     ...     "query": [1, 2, 3, 4], "doc": ["a", "b", "c", "d"],
     ...     "score": [0.9, 0.7, 0.6, 0.2], "label": [1, 1, 0, 0],
     ... })
-    >>> curve = pr.diagnostics.answerability(log, max_false_answers=0.9)
+    >>> curve = pr.diagnostics.answerability(log, "rr", max_false_answers=0.9)
     >>> curve.select("threshold", "false_answers", "missed_answers", "safe_threshold")
     shape: (4, 4)
     ┌───────────┬───────────────┬────────────────┬────────────────┐

@@ -119,9 +119,11 @@ def join_spans(
         Column or columns that identify the query, in both tables.
     doc
         Column of the document, in both tables.
-    start, end
-        Columns of the first position, and of the position after the last, in both tables: integers
-        that count characters, or tokens, of the document.
+    start
+        Column of the first position in the document, in both tables. Positions are integers that
+        count characters, or tokens.
+    end
+        Column of the position after the last one, in both tables.
     score
         Column of the score, higher is better.
     label

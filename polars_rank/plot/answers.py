@@ -45,7 +45,7 @@ def answerability(
     >>> log = pr.datasets.search_log(400).with_columns(
     ...     label=pl.when(pl.col("query") % 3 > 0).then("label").otherwise(0)
     ... )
-    >>> curve = pr.diagnostics.answerability(log)
+    >>> curve = pr.diagnostics.answerability(log, "ndcg@10")
     >>> chart = pr.plot.answerability(curve, baseline="bm25")
     >>> chart.save("answers.png")  # doctest: +SKIP
 

@@ -51,7 +51,7 @@ def oracle(rankings: list[list[tuple[float | None, int | None]]]) -> list[dict[s
 
 @given(rankings=queries, engine=st.sampled_from(("in-memory", "streaming")))
 def test_equals_its_oracle(rankings: list[Any], engine: Any) -> None:
-    table = pr.diagnostics.answerability(log_of(rankings).lazy()).collect(engine=engine)
+    table = pr.diagnostics.answerability(log_of(rankings).lazy(), "ap").collect(engine=engine)
     expected = oracle(rankings)
     assert table.height == len(expected)
     for row, wanted in zip(table.iter_rows(named=True), expected, strict=True):
@@ -61,7 +61,7 @@ def test_equals_its_oracle(rankings: list[Any], engine: Any) -> None:
 @given(rankings=queries)
 def test_a_threshold_is_a_min_score(rankings: list[Any]) -> None:
     log = log_of(rankings)
-    for row in pr.diagnostics.answerability(log).iter_rows(named=True):
+    for row in pr.diagnostics.answerability(log, "ap").iter_rows(named=True):
         lowest = {"min_score": row["threshold"]}
         metrics = [pr.metrics.abstained(**lowest), pr.metrics.answered(**lowest)]
         abstained, answered = pr.evaluate(log, metrics).row(0)[1:]
@@ -98,13 +98,13 @@ def test_nauc_is_that_of_mteb(n: int) -> None:
 
 def test_nauc_is_0_if_all_top_scores_are_equal_and_null_if_all_values_are() -> None:
     log = log_of([[(0.5, 1)], [(0.5, 0)], [(0.5, 1)], [(0.5, 0)]])
-    assert pr.diagnostics.answerability(log)["nauc"].item() == pytest.approx(0)
-    assert pr.diagnostics.answerability(log.filter(label=1))["nauc"].item() is None
+    assert pr.diagnostics.answerability(log, "ap")["nauc"].item() == pytest.approx(0)
+    assert pr.diagnostics.answerability(log.filter(label=1), "ap")["nauc"].item() is None
 
 
 def test_upper_bound_is_that_of_clopper_and_pearson() -> None:
     log = log_of([[(float(score), 0)] for score in range(40)])
-    table = pr.diagnostics.answerability(log, max_false_answers=0.25, confidence=0.9)
+    table = pr.diagnostics.answerability(log, "ap", max_false_answers=0.25, confidence=0.9)
     counts, high = range(1, 41), table["false_answers_high"].to_list()
     assert high[-1] == 1
     assert binom.cdf(counts[:-1], 40, high[:-1]) == pytest.approx(0.1)
@@ -120,12 +120,12 @@ def test_safe_threshold_keeps_its_level() -> None:
         "run": np.repeat(np.arange(runs), n), "query": np.tile(np.arange(n), runs), "doc": 0,
         "score": random.random(runs * n), "label": 0,
     })  # fmt: skip
-    table = pr.diagnostics.answerability(log, max_false_answers=limit, confidence=0.8)
+    table = pr.diagnostics.answerability(log, "ap", max_false_answers=limit, confidence=0.8)
     safe = table.group_by("run").agg(pl.col("safe_threshold").first())["safe_threshold"]
     wrong = (1 - safe > limit).mean()
     assert safe.null_count() == 0
     assert 0.05 < wrong < 0.2 + 3 * (0.2 * 0.8 / runs) ** 0.5
-    few = pr.diagnostics.answerability(log.filter(pl.col("query") < 58, run=0))
+    few = pr.diagnostics.answerability(log.filter(pl.col("query") < 58, run=0), "ap")
     assert few["safe_threshold"].null_count() == few.height
 
 
@@ -139,6 +139,6 @@ def test_runs_and_groups_have_their_own_curves() -> None:
 def test_invalid_arguments() -> None:
     log = log_of([[(0.5, 1)]])
     with pytest.raises(pr.errors.ArgumentError, match="`max_false_answers`"):
-        pr.diagnostics.answerability(log, max_false_answers=1.5)
+        pr.diagnostics.answerability(log, "ap", max_false_answers=1.5)
     with pytest.raises(pr.errors.ArgumentError, match="has the name of a result column"):
-        pr.diagnostics.answerability(log.with_columns(nauc=1), by="nauc")
+        pr.diagnostics.answerability(log.with_columns(nauc=1), "ap", by="nauc")
