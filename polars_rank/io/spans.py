@@ -127,7 +127,7 @@ def join_spans(
     score
         Column of the score, higher is better.
     label
-        Column of the label in `gold`.
+        Column of the relevance label in `gold`.
 
     Returns
     -------
@@ -263,7 +263,7 @@ _IS_RELEVANT = col(_SPAN_LABEL) > 0
 
 def _least(overlap: float | str) -> float:
     """Return the least share that must be covered; 0 for "any"."""
-    if overlap == "any":
+    if isinstance(overlap, str) and overlap == "any":
         return 0.0
     if not (is_number(overlap) and 0 < float(overlap) <= 1):
         raise ArgumentError(

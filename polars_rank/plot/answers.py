@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _POINTS = draw.ROWS // 4
 _COLUMNS = (
     *("threshold", "false_answers", "false_answers_high", "missed_answers"),
-    *("safe_threshold", "auroc"),
+    *("safe_threshold", "auroc", "unanswerable", "answerable"),
 )
 
 
@@ -70,7 +70,7 @@ def answerability(
         If all queries have an answer, or none has.
     """
     draw.altair()
-    log = lazy(table)
+    log = lazy(table, "table", collects=True)
     schema = schema_of(log)
     if not {*_COLUMNS} <= {*schema}:
         raise ArgumentError(
@@ -94,17 +94,23 @@ def answerability(
         ys=("missed_answers",), steps=steps,
     )  # fmt: skip
     area = dict(points.group_by("run").agg(pl.col("auroc").first()).iter_rows())
-    subtitle = "point: lowest safe threshold" if safe.height else ""
+    numbers = [
+        draw.counted(points.get_column(name), f"queries {which} an answer")
+        for name, which in (("answerable", "with"), ("unanswerable", "without"))
+    ]
     if runs.several:
-        renamed = {name: f"{name} (AUROC {value:.3f})" for name, value in area.items()}
+        renamed = {name: f"{name} (area {value:.3f})" for name, value in area.items()}
         runs = runs.renamed(lambda name: renamed.get(name, name))
         few, safe = (each.with_columns(pl.col("run").replace(renamed)) for each in (few, safe))
+        explained = "area: AUROC"
     else:
-        subtitle = " · ".join(filter(None, [f"AUROC {next(iter(area.values())):.3f}", subtitle]))
+        explained = f"AUROC {next(iter(area.values())):.3f}"
+    explained += " · point: lowest safe threshold" if safe.height else ""
     rows = collected(few, few=True).sort("run", "threshold", descending=[False, True])
     return draw.layered(
-        rows.drop("safe_threshold", "auroc"), _layers(safe, runs),
-        title="Missed and false answers by threshold", subtitle=[subtitle], height=320,
+        rows.drop("safe_threshold", "auroc", "unanswerable", "answerable"), _layers(safe, runs),
+        title="Missed and false answers by threshold", subtitle=[" · ".join(numbers), explained],
+        height=320,
     )  # fmt: skip
 
 
