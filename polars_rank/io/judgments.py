@@ -211,6 +211,7 @@ def join_judgments(
     See Also
     --------
     from_dicts : The same for dictionaries.
+    join_spans : The same for chunks and spans of text.
 
     Notes
     -----

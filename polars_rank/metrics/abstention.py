@@ -39,7 +39,7 @@ def abstained(*, min_score: float | None = None, rel: float | None = None) -> Va
     Returns
     -------
     Metric
-        0.0 or 1.0 per ranking.
+        0.0 or 1.0 per ranking. Empty rankings count only if the `query_set` includes them.
 
     References
     ----------
@@ -76,7 +76,7 @@ def answered(*, min_score: float | None = None, rel: float | None = None) -> Val
     Returns
     -------
     Metric
-        0.0 or 1.0 per ranking.
+        0.0 or 1.0 per ranking. Empty rankings count only if the `query_set` includes them.
 
     References
     ----------

@@ -93,6 +93,7 @@ def answerability(
         points.lazy(), ["run"], pl.col("false_answers"), order="threshold",
         ys=("missed_answers",), steps=steps,
     )  # fmt: skip
+    rows = collected(few, few=True).sort("run", "threshold", descending=[False, True])
     area = dict(points.group_by("run").agg(pl.col("auroc").first()).iter_rows())
     numbers = [
         draw.counted(points.get_column(name), f"queries {which} an answer")
@@ -101,12 +102,11 @@ def answerability(
     if runs.several:
         renamed = {name: f"{name} (area {value:.3f})" for name, value in area.items()}
         runs = runs.renamed(lambda name: renamed.get(name, name))
-        few, safe = (each.with_columns(pl.col("run").replace(renamed)) for each in (few, safe))
+        rows, safe = (each.with_columns(pl.col("run").replace(renamed)) for each in (rows, safe))
         explained = "area: AUROC"
     else:
         explained = f"AUROC {next(iter(area.values())):.3f}"
     explained += " · point: lowest safe threshold" if safe.height else ""
-    rows = collected(few, few=True).sort("run", "threshold", descending=[False, True])
     return draw.layered(
         rows.drop("safe_threshold", "auroc", "unanswerable", "answerable"), _layers(safe, runs),
         title="Missed and false answers by threshold", subtitle=[" · ".join(numbers), explained],
