@@ -209,7 +209,7 @@ def join_spans(
         spans = _with_rest(spans, [*keys, _IS_RELEVANT], (_SPAN_START, _SPAN_END), _SPAN_REST)
         spans = spans.sort(_SPAN)
     spans = spans.cache()
-    checks = _checks(columns._replace(label=score), places)
+    checks = _checks(columns._replace(label=score, label_parameter="score"), places)
     chunks = left.with_row_index(_CHUNK).with_columns(failed(checks, "row"))
     chunks = raise_failed(chunks, checks, log=retrieved).cache()
     parts = chunks.select(_CHUNK, *groups, *keys, *places)

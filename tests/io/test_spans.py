@@ -231,8 +231,8 @@ def test_invalid_arguments() -> None:
             pr.join_spans(example(30), SPANS, overlap)
     with pytest.raises(pr.errors.SchemaError, match=r"'end' \(`end`\).*in `gold`"):
         pr.join_spans(example(30), SPANS.drop("end"))
-    with pytest.raises(pr.errors.SchemaError, match="of `gold` must be integers; found String"):
-        pr.join_spans(example(30), SPANS.cast({"end": pl.String}))
+    with pytest.raises(pr.errors.SchemaError, match="of `gold` must be integers; found Float64"):
+        pr.join_spans(example(30), SPANS.cast({"end": pl.Float64}))
     with pytest.raises(pr.errors.SchemaError, match="`retrieved` already has a column 'label'"):
         pr.join_spans(example(30).with_columns(label=1), SPANS)
     with pytest.raises(pr.errors.ArgumentError, match="is used for both `start` and `end`"):
