@@ -29,6 +29,7 @@ Input:
 - `scan_run`, `scan_judgments`: lazy scans of TREC files.
 - `from_arrays`, `from_lists`, `from_dicts`: long table from arrays, list columns or dictionaries.
 - `join_judgments`: long table from rankings and judgments.
+- `join_spans`: long table from retrieved chunks and relevant spans of text.
 - `collapse`: rankings of documents from rankings of chunks.
 - `fuse`, `Fusion`: one run from the rankings of several runs; a method of fusion.
 
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     from polars_rank.io.judgments import join_judgments
     from polars_rank.io.lists import from_lists
     from polars_rank.io.parquet import scan_log
+    from polars_rank.io.spans import join_spans
     from polars_rank.io.trec import scan_judgments, scan_run
     from polars_rank.merging import merge
     from polars_rank.metrics import (
@@ -163,6 +165,7 @@ __all__ = [
     "gains",
     "grouped_auc",
     "join_judgments",
+    "join_spans",
     "judges",
     "leaderboard",
     "list_metrics",
@@ -241,6 +244,7 @@ _MODULES = {
     "fuse": "fusion.fuse",
     "grouped_auc": "evaluation.auc",
     "join_judgments": "io.judgments",
+    "join_spans": "io.spans",
     "leaderboard": "stats.leaderboards",
     "list_metrics": "metrics.listing",
     "merge": "merging",

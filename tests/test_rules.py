@@ -219,6 +219,7 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
         reference="label",
         by="country",
     ),
+    "diagnostics.answerability": lambda: pr.diagnostics.answerability(LOG, "ap", by=BOTH),
     "diagnostics.headroom": lambda: pr.diagnostics.headroom(LOG, "ap", by=BOTH),
     "diagnostics.judgment_bounds": lambda: pr.diagnostics.judgment_bounds(LOG, "ap", by=BOTH),
     "diagnostics.movers": lambda: pr.diagnostics.movers(LOG, "ap", **GROUPED),
@@ -235,7 +236,7 @@ OTHERS = {
     "charts": {name for name in FUNCTIONS if name.startswith("plot.")},
     "expressions": {"clicks.inverse_propensity", "catalog.leave_one_out"},
     "logs": {
-        *("from_arrays", "from_dicts", "from_lists", "scan_log", "scan_judgments"),
+        *("from_arrays", "from_dicts", "from_lists", "join_spans", "scan_log", "scan_judgments"),
         *("scan_run", "clicks.scan_ubi", "clicks.balanced_interleaving", "clicks.team_draft"),
         *("datasets.click_log", "datasets.search_log"),
     },
