@@ -26,7 +26,7 @@ Comparison and reports:
 Input:
 
 - `scan_log`: lazy scan of a Parquet log of any size.
-- `scan_run`, `scan_judgments`: lazy scans of TREC files.
+- `scan_run`, `scan_judgments`: lazy scans of results and judgments in any format.
 - `from_arrays`, `from_lists`, `from_dicts`: long table from arrays, list columns or dictionaries.
 - `join_judgments`: long table from rankings and judgments.
 - `join_spans`: long table from retrieved chunks and relevant spans of text.
@@ -90,11 +90,11 @@ if TYPE_CHECKING:
     from polars_rank.io.arrays import from_arrays
     from polars_rank.io.chunks import collapse
     from polars_rank.io.dicts import from_dicts
+    from polars_rank.io.formats import scan_judgments, scan_run
     from polars_rank.io.judgments import join_judgments
     from polars_rank.io.lists import from_lists
     from polars_rank.io.parquet import scan_log
     from polars_rank.io.spans import join_spans
-    from polars_rank.io.trec import scan_judgments, scan_run
     from polars_rank.merging import merge
     from polars_rank.metrics import (
         alpha_ndcg,
@@ -256,9 +256,9 @@ _MODULES = {
     "rank": "evaluation.ranking",
     "rank_curve": "evaluation.curves",
     "report": "reporting.page",
-    "scan_judgments": "io.trec",
+    "scan_judgments": "io.formats",
     "scan_log": "io.parquet",
-    "scan_run": "io.trec",
+    "scan_run": "io.formats",
     "summarize": "stats.summary",
     "tune_fusion": "fusion.tuning",
 }

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from polars_rank.cli.commands import Command
 
 #: Options that name input files.
-_FILES = ("logs", "values", "qrels", "items", "history", "predictions", "b", "gold")
+_FILES = (
+    *("logs", "run_file", "values", "judgments", "items", "history", "predictions", "b", "gold"),
+)
 #: Roles of columns that are also the default names of the columns.
 _ROLES = ("query", "doc", "score", "label")
 #: Options for the evaluation of a log, which do not apply to per-query values.
@@ -163,7 +165,7 @@ class Call:
     def scan(self, by: Sequence[str] | None = None) -> pl.LazyFrame:
         """Scan the log for an evaluation with these groups (default: those of --by)."""
         kind, by = self._checked(), self.names("by") if by is None else by
-        if self.given.get("qrels"):
+        if self.given.get("judgments"):
             return self._judged(self._as_is(kind), by)
         if kind == "parquet":
             return scanned_log(
@@ -181,9 +183,12 @@ class Call:
     def scan_as_is(self) -> pl.LazyFrame:
         """Scan the log, with its rows in their original order."""
         kind = self._checked()
-        return self.scan() if self.given.get("qrels") else self._as_is(kind)
+        return self.scan() if self.given.get("judgments") else self._as_is(kind)
 
     def _as_is(self, kind: sources.Kind) -> pl.LazyFrame:
+        if results := self.copies["run_file"]:
+            scanned: pl.LazyFrame = public("scan_run")(results)
+            return scanned
         return sources.scan_table(self.copies["logs"], kind, self.schema_options, self.ids)
 
     @property
@@ -193,36 +198,61 @@ class Call:
 
     def _checked(self) -> sources.Kind:
         """Return the format of the files; raise if a file is missing."""
-        logs, qrels = self.copies["logs"], self.given.get("qrels")
-        if not logs:
-            misused("--qrels needs a LOG with the rankings" if qrels else "missing argument LOG")
-        kind: sources.Kind = self.given.get("input_format") or sources.kind_of(logs)
-        if kind == "trec" and not qrels and self.command.needs_labels:
-            misused(f"{self.given['logs'][0]} is a TREC run without judgments; add --qrels")
+        logs, results = self.copies["logs"], self.given.get("run_file")
+        judgments = self.given.get("judgments")
+        if logs and results:
+            misused("--run-file has results, instead of a log; give one of the two")
+        if not logs and not results:
+            misused(
+                "--judgments needs rankings: a LOG, or results with --run-file"
+                if judgments else "missing argument LOG"
+            )  # fmt: skip
+        kind: sources.Kind = (
+            "trec" if results else self.given.get("input_format") or sources.kind_of(logs)
+        )
+        if kind == "trec" and not judgments and self.command.needs_labels:
+            file = (results or self.given["logs"])[0]
+            what = "has results" if results else "is a TREC run"
+            misused(f"{file} {what} without judgments; add --judgments")
         return kind
+
+    def judgments(self) -> pl.LazyFrame:
+        """Scan the judgments."""
+        names = ("fractional", "negative")  # --format is of the output
+        options = {name: self.given[name] for name in names if name in self.given}
+        scanned: pl.LazyFrame = public("scan_judgments")(self.copies["judgments"], **options)
+        return scanned
 
     def _judged(self, log: pl.LazyFrame, by: Iterable[str]) -> pl.LazyFrame:
         """Join judgments, with the column names of the log and ids as text."""
         if len(self.names("query")) > 1:
-            misused("--qrels needs a single column of the query; name it with --query")
+            misused("--judgments needs a single column of the query; name it with --query")
         if len(self.names("label")) > 1:
-            misused("--qrels has one label per document; name one column with --label")
+            misused("--judgments has one label per document; name one column with --label")
         doc = self.given.get("doc") or "doc"
         names = {"query": self.names("query")[0], "doc": doc, "label": self.names("label")[0]}
         schema = schema_of(log)
         ids = [name for name in (names["query"], doc) if name in schema]
+        if {names["query"], doc} - {*ids}:
+            misused(
+                f"the log needs the columns {names['query']!r} and {doc!r}; available: "
+                f"{', '.join(map(repr, schema))}. Name them with --query and --doc, or pass "
+                "results in another form as --run-file"
+            )
         for name in ids:
             if schema[name].is_float() or schema[name].is_nested():
                 misused(
-                    f"column {name!r} has the type {schema[name]}, but ids in --qrels are text; "
-                    "write the ids of the log as integers or text"
+                    f"column {name!r} has the type {schema[name]}, but ids in --judgments are "
+                    "text; write the ids of the log as integers or text"
                 )
-        judgments = public("scan_judgments")(
-            self.copies["qrels"], **self.arguments("scan_judgments")
-        )
+        judgments = self.judgments().rename(names)
+        if self.given.get("run_file"):  # both files may have the same columns, such as a category
+            shared = {*schema_of(judgments)} - {*names.values()}
+            log = log.drop(shared, strict=False)
         joined: pl.LazyFrame = public("join_judgments")(
-            log.cast(dict.fromkeys(ids, pl.String)), judgments.rename(names),
-            run=self._run_of_rows, by=[*by], query=names["query"], doc=doc,
+            log.cast(dict.fromkeys(ids, pl.String)), judgments,
+            run=self._run_of_rows, by=[*by],
+            query=names["query"], doc=doc,
             score=self.given.get("position") or self.names("score")[0].removeprefix("-"),
             label=names["label"],
         )  # fmt: skip
@@ -248,7 +278,7 @@ class Call:
         from polars_rank.spark.sessions import read, session  # noqa: PLC0415  (an extra)
 
         logs = self.given.get("logs", ())
-        if not logs or self.given.get("qrels") or any(map(sources.is_pipe, logs)):
+        if not logs or self.given.get("judgments") or any(map(sources.is_pipe, logs)):
             misused("--engine spark needs a LOG that is a table or Parquet files")
         for name in _OF_POLARS:
             if self.is_given(name):
@@ -303,7 +333,7 @@ class Call:
     def input(self) -> pl.LazyFrame:
         """Scan per-query values or a log, with its rows in their original order."""
         values = self.copies["values"]
-        if values and (self.given.get("logs") or self.given.get("qrels")):
+        if values and any(self.given.get(name) for name in ("logs", "run_file", "judgments")):
             misused("--values has per-query values, instead of a log; give one of the two")
         if values:
             return sources.scan_table(

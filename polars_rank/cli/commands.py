@@ -81,7 +81,9 @@ class Command(NamedTuple):
             if self.also or "predictions" in parameters_of(self.function):
                 yield from (each for each in _of("report") if each.name == "predicted_label")
         if is_log:
-            yield from map(own, ("qrels", "input_format", "missing_columns", "extra_columns"))
+            yield from map(
+                own, ("judgments", "run_file", "input_format", "missing_columns", "extra_columns")
+            )
             files = {"layout", "memory", "fractional", "negative"}
             readers = (*_of("scan_log"), *_of("scan_judgments"))
             yield from (each for each in readers if each.name in files)
@@ -106,7 +108,7 @@ def _place(parameter: click.Parameter) -> int:
 EVALUATION: Mapping[str, Command] = {
     "evaluate": Command("evaluate", "log", (
         'log.parquet -m "ndcg@10 ap rr"',
-        "run.txt --qrels qrels.txt -m ap --conventions trec_eval",
+        "run.txt --judgments qrels.txt -m ap --conventions trec_eval",
         "log.parquet -m novelty@5 --items items.parquet",
     ), spark=True),
     "per-query": Command("per_query", "log", ("log.parquet -m ap -o values.parquet",), spark=True),
@@ -173,9 +175,9 @@ FILES: Mapping[str, Command] = {
     "join-spans": Command("join_spans", "runs", (
         "chunks.parquet --gold spans.parquet -o judged.parquet",
     ), writes="parquet"),
-    "convert": Command("scan_judgments", "log", ("run.txt --qrels qrels.txt -o both.parquet",),
-        about="Convert TREC runs, judgments or both to one Parquet file.", writes="parquet",
-        without=("diversity", "layout", "memory", "input_format", "missing_columns",
+    "convert": Command("scan_judgments", "log", ("run.txt --judgments qrels.txt -o both.parquet",),
+        about="Convert results, judgments or both to one Parquet file.", writes="parquet",
+        without=("diversity", "format", "layout", "memory", "input_format", "missing_columns",
                  "extra_columns", "progress"), runs="special:convert"),
     "generate": Command("datasets.search_log", "", ("log.parquet --queries 500",),
         writes="parquet", own=(click.Argument(["output"], type=click.Path(path_type=Path)),)),

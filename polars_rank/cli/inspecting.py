@@ -227,7 +227,17 @@ def _next(
     rows: list[Row],
 ) -> Row:  # fmt: skip
     """Return the row with the command to run next."""
-    named = ("qrels", "input_format", "query", "doc", "score", "position", "label", "run")
+    named = (
+        "judgments",
+        "run_file",
+        "input_format",
+        "query",
+        "doc",
+        "score",
+        "position",
+        "label",
+        "run",
+    )
     options = {name: call.given[name] for name in named if call.is_given(name)} | {**assumed}
     options |= {"by": roles["by"]} if roles["by"] else {}
     errors = [row.what for row in rows if row.state == "error"]

@@ -63,7 +63,7 @@ def one_message(ctx: click.Context) -> Iterator[None]:
         if ctx.find_root().params.get("debug"):
             bars.close()
             traceback.print_exc()
-        read = [ctx.params.get(name) or () for name in ("logs", "values", "qrels")]
+        read = [ctx.params.get(name) or () for name in ("logs", "run_file", "values", "judgments")]
         message, code = _message(error, ctx, [str(file) for files in read for file in files])
         say(f"Error: {message}")
         raise click.exceptions.Exit(code) from None

@@ -349,7 +349,8 @@ _OWN: dict[str, tuple[Any, ...]] = {
     "rules": (None, _PATH, "TOML file of rules."),
     "of": (None, _choice("ties", "judgments"), "Documents whose order or label is open.", "ties"),
     "values": (INPUT, _TABLE, "Per-query values, instead of LOG."),
-    "qrels": (INPUT, _TABLE, "TREC judgments of LOG."),
+    "judgments": (INPUT, _TABLE, "Judgments: TREC, BEIR, JSON, CSV, Parquet and others."),
+    "run_file": (INPUT, _TABLE, "Results, instead of LOG: TREC, JSON, CSV, Parquet and others."),
     "input_format": (
         INPUT, _choice(*get_args(InputFormat)), "Input format (default: by file name or content).",
     ),

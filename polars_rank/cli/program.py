@@ -30,7 +30,7 @@ _EXIT_CODES = (
 
 _LOG = (
     "Parquet, CSV, NDJSON or Arrow files, directories, glob patterns or URLs; TREC runs with "
-    "--qrels; - for standard input."
+    "--judgments; - for standard input."
 )
 #: What a command reads, in its help.
 _READS = {

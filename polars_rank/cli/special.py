@@ -160,7 +160,9 @@ def report(call: Call) -> None:
         "rules": rules, "undecided": undecided, "path": output,
         "columns": {name: given[name] for name in roles if name in given},
         "conventions": call.changed_conventions(), "progress": given.get("progress", True),
-        "source": [*given.get("logs", ()), *given.get("qrels", ())],
+        "source": [
+            file for name in ("logs", "run_file", "judgments") for file in given.get(name, ())
+        ],
     }  # fmt: skip
     unread = ("log", *Definitions.__annotations__)
     path = write_report(rows, **{k: value for k, value in options.items() if k not in unread})
@@ -207,10 +209,11 @@ def demo(call: Call) -> None:
 def convert(call: Call) -> None:
     """Convert TREC runs and judgments to one Parquet file."""
     if not call.files:
-        misused("give a LOG, --qrels, or both")
-    logs, qrels = call.copies["logs"], call.copies["qrels"]
-    frames = [public("scan_run")(logs)] if logs else []
-    frames += [public("scan_judgments")(qrels, **call.arguments("scan_judgments"))] if qrels else []
+        misused("give results (LOG or --run-file), --judgments, or both")
+    results = [*call.copies["logs"], *call.copies["run_file"]]
+    frames = [public("scan_run")(results)] if results else []
+    if "judgments" in call.given:
+        frames.append(call.judgments())
     table = frames[0] if len(frames) == 1 else public("join_judgments")(*frames)
     keys = [name for name in ("run", "query") if name in table.collect_schema()]
     call.put(table.sort(keys, maintain_order=True))

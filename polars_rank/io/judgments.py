@@ -12,6 +12,7 @@ from polars_rank._params import (
     OWN,
     check_name,
     missing_column,
+    names,
     public,
 )
 from polars_rank.checks import refuse
@@ -176,7 +177,8 @@ def join_judgments(
         Column of the run in `rankings`. Each run is joined with all judgments.
     by
         Columns to group by in `rankings`. Each combination of groups and runs is joined with all
-        judgments.
+        judgments. Also columns of `judgments` that describe queries, such as a category: all rows
+        of the query then have the value.
     query
         Column or columns that identify the query, in both tables.
     doc
@@ -242,6 +244,10 @@ def join_judgments(
         without_own_columns(lazy(judgments, "judgments")),
     )
     left_schema, both = schema_of(left), {"query": query, "doc": doc}
+    right_schema = schema_of(right)
+    given = names("by", by)
+    attributes = [name for name in given if name not in left_schema and name in right_schema]
+    by = [name for name in given if name not in attributes]
     roles = {"run": run, "by": by, **both, "score": score}
     named = Columns.find(left_schema, roles, table="`rankings`")
     queries, groups, keys = named.query, named.by, [*named.query, doc]
@@ -264,6 +270,7 @@ def join_judgments(
     tables = "`rankings`", "`judgments`"
     types = key_types(left_schema, right_schema, keys, tables)
     left, right = cast_keys(left, types), cast_keys(right, types)
+    described, right = right, right.drop(attributes)
     others = [name for name in left_schema if name not in (*groups, *keys, score)]
     for name in others:
         check_name(name)
@@ -277,10 +284,37 @@ def join_judgments(
         joined = with_run_warning(joined, left, run, named, table="`rankings`")
     else:
         joined = in_batches
+    if attributes:
+        values = _of_queries(described, queries, attributes)
+        joined = joined.join(
+            values, on=queries, how="left", nulls_equal=True, maintain_order="left"
+        )
     if not isinstance(rankings, pl.LazyFrame) and not isinstance(judgments, pl.LazyFrame):
         return ids.checked(joined.collect(engine="streaming"), retrieved, right)
     checked = ids.checked(joined, retrieved, right)
     return checked if in_batches is None else checked.set_sorted([*groups, *queries])
+
+
+def _of_queries(
+    judgments: pl.LazyFrame, queries: Sequence[str], attributes: Sequence[str]
+) -> pl.LazyFrame:
+    """Return one row per query with its attributes; raise `DataError` if they differ."""
+    values = judgments.group_by(queries).agg(
+        *(col(name).drop_nulls().first() for name in attributes),
+        *(col(name).drop_nulls().n_unique().alias(f"{OWN}count {name}") for name in attributes),
+    )
+
+    def checked(rows: pl.DataFrame) -> pl.DataFrame:
+        for name in attributes:
+            refuse(
+                rows[[*queries, name, f"{OWN}count {name}"]],
+                col(f"{OWN}count {name}") > 1,
+                f"column {name!r} (`by`) of `judgments` differs within a query",
+                "group by a column with one value per query",
+            )
+        return rows
+
+    return values.map_batches(checked).select(*queries, *attributes)
 
 
 def _joined(

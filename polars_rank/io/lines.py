@@ -44,6 +44,9 @@ _BOM = "\ufeff"  # byte order mark, which some editors write before the first li
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _CORRUPT = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
+#: Number of fields of a line of a run before the tag.
+_BEFORE_TAG = 5
+
 #: First bytes of files that Polars cannot decompress: bzip2 and xz.
 _UNKNOWN_TO_POLARS = (b"BZh", b"\xfd7zXZ\x00")
 
@@ -151,6 +154,38 @@ def _lines(file: str, chunk_bytes: int) -> Iterator[pl.DataFrame]:
         frame = lines.to_frame().with_row_index(NUMBER, before + 1)
         yield frame.select(LINE, NUMBER, pl.lit(path).alias(PATH))
         counts[path] = before + frame.height
+
+
+def numbered_lines(file: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text file with their numbers from 1."""
+    number = 0
+    for _, text in _stored_texts(file) if "://" in file else _local_texts(file, CHUNK_BYTES):
+        for line in (text if number else text.removeprefix(_BOM)).split("\n"):
+            yield (number := number + 1), line
+
+
+def tagged(file: str) -> str | None:
+    """Return the text after the fifth field of the first line of a file if all lines end with it.
+
+    Only the bytes are compared, so that this takes little time.
+    """
+    end: bytes | None = None
+    tag = None
+    for chunk in _chunks(file, CHUNK_BYTES):
+        if end is None:
+            fields = chunk.partition(b"\n")[0].removeprefix(_BOM.encode()).split()
+            if len(fields) <= _BEFORE_TAG:
+                return None
+            tag = b" ".join(fields[_BEFORE_TAG:])
+            end = chunk.partition(b"\n")[0][-len(tag) - 1 :]
+            if end[1:] != tag:
+                return None
+        if not chunk.endswith(end) or chunk.count(end + b"\n") != chunk.count(b"\n"):
+            return None
+    try:
+        return None if tag is None else tag.decode()
+    except UnicodeDecodeError:  # reading the lines raises the error
+        return None
 
 
 def _stored_texts(url: str) -> Iterator[tuple[str, str]]:

@@ -24,8 +24,10 @@ How: TypeAlias = Literal["semi", "anti"]
 
 AnyFrame = TypeVar("AnyFrame", pl.DataFrame, pl.LazyFrame)
 
-#: Numbers of rows that are retrieved, judged, and both.
-_RETRIEVED, _JUDGED, _BOTH = (OWN + name for name in ("retrieved", "judged", "both"))
+#: Numbers of rows that are retrieved, judged, and both, and of rows without a document.
+_RETRIEVED, _JUDGED, _BOTH, _EMPTY = (
+    OWN + name for name in ("retrieved", "judged", "both", "empty")
+)
 _HAS_RANKING, _HAS_LABELS = pl.col(_RETRIEVED) > 0, pl.col(_JUDGED) > 0
 #: The run of a table without runs.
 _RUN = OWN + "run"
@@ -76,6 +78,7 @@ class Ids(NamedTuple):
         schema = table.collect_schema()
         conditions = self.retrieved, self.judged
         read_by_check = [name for each in conditions for name in each.meta.root_names()]
+        read_by_check.append(self.doc)
 
         def batches(names: Sequence[str]) -> Iterator[pl.DataFrame]:
             totals = Totals(self.keys, [self._counts(pl.DataFrame(schema=schema))])
@@ -104,6 +107,7 @@ class Ids(NamedTuple):
             self.retrieved.sum().alias(_RETRIEVED),
             self.judged.sum().alias(_JUDGED),
             (self.retrieved & self.judged).sum().alias(_BOTH),
+            pl.col(self.doc).is_null().sum().alias(_EMPTY),
         )
 
     def _check(self, counts: pl.DataFrame, rankings: pl.LazyFrame, judgments: pl.LazyFrame) -> None:
@@ -175,10 +179,16 @@ class Ids(NamedTuple):
         return f"run{'s' if len(names) > 1 else ''} {', '.join(names)}: "
 
     def _check_queries(self, counts: pl.DataFrame) -> None:
-        """Warn of queries that only the judgments have, or only the rankings."""
-        queries = counts.group_by(self.query).agg(pl.col(_RETRIEVED, _JUDGED).sum())
+        """Warn of queries that only the judgments have, or only the rankings.
+
+        A row without a document is of a query that was answered or judged with an empty list.
+        """
+        queries = counts.group_by(self.query).agg(pl.col(_RETRIEVED, _JUDGED, _EMPTY).sum())
         ranked, judged = queries.filter(_HAS_RANKING), queries.filter(_HAS_LABELS)
-        missing, unjudged = judged.filter(~_HAS_RANKING), ranked.filter(~_HAS_LABELS)
+        missing, unjudged = (
+            judged.filter(~_HAS_RANKING, pl.col(_EMPTY) == 0),
+            ranked.filter(~_HAS_LABELS, pl.col(_EMPTY) == 0),
+        )
         problems = []
         if ranked.height and missing.height:
             of = number_of(judged.height, "judged query", "judged queries")

@@ -80,7 +80,7 @@ def test_an_output_never_replaces_the_log(log: Path, tmp_path: Path, kind: str) 
 def test_an_output_never_replaces_trec_files(tmp_path: Path) -> None:
     (tmp_path / "q").write_text("q1 0 a 1\n")
     (tmp_path / "r").write_text("q1 Q0 b 1 2.0 bm25\n")
-    sources = [tmp_path / "r", "--qrels", tmp_path / "q", "--overwrite"]
+    sources = [tmp_path / "r", "--judgments", tmp_path / "q", "--overwrite"]
     for name in "qr":
         for arguments in (
             ["convert", *sources, "-o", tmp_path / name],
@@ -182,13 +182,13 @@ def test_trec_files(tmp_path: Path) -> None:
     qrels.write_text("q1 0 a 1\nq1 0 b 0\nq2 0 a 2\n")
     trec_run.write_text("q1 Q0 b 1 2.0 bm25\nq1 Q0 a 2 1.0 bm25\nq2 Q0 a 1 1.0 bm25\n")
     expected = {"run": "bm25", "queries": 2, "rr": (1 / 2 + 1) / 2}
-    _, out, _ = run("evaluate", trec_run, "--qrels", qrels, "-m", "rr", "--format", "json")
+    _, out, _ = run("evaluate", trec_run, "--judgments", qrels, "-m", "rr", "--format", "json")
     assert json.loads(out) == [expected]
     long = tmp_path / "long.parquet"
-    assert run("convert", trec_run, "--qrels", qrels, "-o", long)[0] == 0
+    assert run("convert", trec_run, "--judgments", qrels, "-o", long)[0] == 0
     assert pr.evaluate(pl.read_parquet(long), "rr", by="run").to_dicts() == [expected]
     qrels.write_text("q1 0 a 1\nq1 0 b -1\nq2 0 a 2\n")
-    sources = [trec_run, "--qrels", qrels]
+    sources = [trec_run, "--judgments", qrels]
     arguments = ["evaluate", *sources, "-m", "ndcg", "--format", "json"]
     actual = {
         word: json.loads(run(*arguments, "--negative", word)[1])[0]["ndcg"]
@@ -203,13 +203,13 @@ def test_trec_files(tmp_path: Path) -> None:
         run("convert", *sources, "-o", long, "--negative", word, "--overwrite")
         assert pl.read_parquet(long).filter(query="q1", doc="b")["label"].item() == label
     alone = tmp_path / "judgments.parquet"
-    assert run("convert", "-o", alone, "--qrels", qrels)[0] == 0
+    assert run("convert", "-o", alone, "--judgments", qrels)[0] == 0
     assert pl.read_parquet(alone).columns == ["query", "doc", "label"]
 
 
 def test_malformed_trec_file(tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text("q1 0 a 1\nq1 0 b\n")
-    code, _, err = run("convert", "-o", tmp_path / "out.parquet", "--qrels", tmp_path / "qrels")
+    code, _, err = run("convert", "-o", tmp_path / "out.parquet", "--judgments", tmp_path / "qrels")
     assert (code, [file.name for file in tmp_path.iterdir()]) == (2, ["qrels"])
     assert "line 2" in err
 

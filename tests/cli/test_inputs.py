@@ -91,11 +91,11 @@ def test_judgments_can_be_joined_to_any_log(tmp_path: Path) -> None:
     qrels.write_text(QRELS)
     trec.write_text(RUN)
     LOG.drop("label").write_parquet(table)
-    with_qrels = ["--qrels", qrels]
+    with_qrels = ["--judgments", qrels]
     assert rr(trec, *with_qrels) == RR
     assert rr(table, *with_qrels) == RR  # whose queries are whole numbers
     assert rr("-", *with_qrels, stdin=RUN.encode()) == RR
-    assert rr(trec, "--qrels", "-", stdin=QRELS.encode()) == RR
+    assert rr(trec, "--judgments", "-", stdin=QRELS.encode()) == RR
     renamed = LOG.drop("label").rename({"query": "q", "doc": "d", "score": "s"})
     renamed.write_csv(tmp_path / "other.csv")
     names = ["--query", "q", "--doc", "d", "--score", "s", "--label", "grade"]
@@ -105,6 +105,25 @@ def test_judgments_can_be_joined_to_any_log(tmp_path: Path) -> None:
     _, out, _ = run("evaluate", tmp_path / "both.csv", *with_qrels, "-m", "rr", "--by", "model",
                     "--format", "json")  # fmt: skip
     assert [(row["model"], row["rr"]) for row in json.loads(out)] == [("A", RR), ("B", RR)]
+
+
+def test_results_and_judgments_in_any_format(tmp_path: Path) -> None:
+    golden, results = tmp_path / "golden.jsonl", tmp_path / "results.json"
+    golden.write_text(
+        '{"id": 1, "query": "a?", "relevant": ["b"], "category": "x"}\n'
+        '{"id": 2, "query": "b?", "relevant": ["c"], "category": "y"}\n'
+    )
+    results.write_text('{"1": {"results": ["a", "b"], "category": "x"}, "2": {"results": []}}')
+    files = ["--run-file", results, "--judgments", golden]
+    assert rr(*files) == 0.25
+    code, out, _ = run("evaluate", *files, "-m", "rr", "--by", "category", "--format", "csv")
+    assert (code, out) == (0, "category,queries,rr\nx,1,0.5\ny,1,0.0\n")
+    _, out, _ = run("inspect", *files)
+    assert f"--judgments {golden} --run-file {results}" in out
+    assert "give one of the two" in run("evaluate", results, *files, "-m", "rr")[2]
+    assert "has results without judgments" in run("evaluate", *files[:2], "-m", "rr")[2]
+    _, _, err = run("evaluate", golden, "--judgments", golden, "-m", "rr")
+    assert "pass results in another form as --run-file" in err
 
 
 @pytest.mark.parametrize(
@@ -132,7 +151,7 @@ def test_pipes_of_processes(tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text(QRELS)
     (tmp_path / "run").write_text(RUN)
     command = f"{sys.executable} -m polars_rank.cli evaluate -m rr --format json"
-    script = f"head -2 run | {command} - <(tail -n +3 run) --qrels <(cat qrels)"
+    script = f"head -2 run | {command} - <(tail -n +3 run) --judgments <(cat qrels)"
     done = subprocess.run(
         ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
     )
@@ -155,10 +174,11 @@ def test_every_input_may_be_a_pipe(tmp_path: Path) -> None:
         summarize = ["summarize", "-m", "rr", "--format", "json"]
         code, out, _ = run(*summarize, "--values", pipe("values"))
         assert (code, json.loads(out)[0]["mean"]) == (0, RR)
-        convert = ["convert", "-", "--qrels", pipe("qrels"), "-o", tmp_path / "log.parquet"]
+        convert = ["convert", "-", "--judgments", pipe("qrels"), "-o", tmp_path / "log.parquet"]
         assert run(*convert, stdin=RUN.encode())[0] == 0
         convert = ["convert", "-", "-o", tmp_path / "none.parquet"]
-        assert "line 1 of standard input must be" in run(*convert, stdin=b"1 Q0 a 1 high x\n")[2]
+        invalid = b"1 Q0 a 1 2 x\n1 Q0 b 2 high x\n"
+        assert "line 2 of standard input must be" in run(*convert, stdin=invalid)[2]
     assert rr(tmp_path / "log.parquet") == RR
 
 
@@ -251,7 +271,10 @@ def test_invalid_files_of_options(here: Path, text: str, message: str) -> None:
         (["log.parquet", "--memory", "1GB"], "--memory needs --engine polars"),
         (["log.parquet", "--missing-columns", "insert"], "--missing-columns needs --engine"),
         (["-"], "needs a LOG that is a table or Parquet files"),
-        (["log.parquet", "--qrels", "qrels.txt"], "needs a LOG that is a table or Parquet files"),
+        (
+            ["log.parquet", "--judgments", "qrels.txt"],
+            "needs a LOG that is a table or Parquet files",
+        ),
         (["log.parquet", "--master", "local", "--remote", "sc://a"], "--master or --remote"),
     ],
 )
@@ -329,7 +352,7 @@ def test_urls(tmp_path: Path) -> None:
             assert rr(f"{root}/log.{ending}") == RR
         (tmp_path / "qrels.txt").write_text(QRELS)
         (tmp_path / "run.txt").write_text(RUN)
-        assert rr(f"{root}/run.txt", "--qrels", f"{root}/qrels.txt") == RR
+        assert rr(f"{root}/run.txt", "--judgments", f"{root}/qrels.txt") == RR
         code, _, err = run("evaluate", f"{root}/gone.parquet", "-m", "rr")
         assert (code, err.count("\n"), "404" in err) == (2, 1, True)
     finally:
@@ -383,7 +406,7 @@ def test_judgments_are_joined_by_ids_as_text(tmp_path: Path) -> None:
     qrels.write_text("01 0 007 1\n01 0 d9 1\n1 0 7 1\n")
     log = tmp_path / "log.csv"
     log.write_text("query,doc,score\n01,007,0.5\n1,7,0.5\n")
-    recall = ["--qrels", qrels, "-m", "recall"]
+    recall = ["--judgments", qrels, "-m", "recall"]
     assert lines("per-query", log, *recall) == ["01,0.5", "1,1.0"]
     # A log of numbers, beside judgments of documents whose ids are none.
     qrels.write_text("1 0 7 1\n1 0 d9 1\n")
@@ -492,7 +515,7 @@ def test_line_ends(tmp_path: Path, ending: str) -> None:
         assert rr(tmp_path / f"log.{ending}") == RR
     (tmp_path / "runs.txt").write_bytes(RUN.replace("\n", "\r").encode())
     (tmp_path / "qrels").write_bytes(QRELS.replace("\n", "\r").encode())
-    assert rr(tmp_path / "runs.txt", "--qrels", tmp_path / "qrels") == RR
+    assert rr(tmp_path / "runs.txt", "--judgments", tmp_path / "qrels") == RR
 
 
 @pytest.mark.parametrize("separator", [",", "\t"])
@@ -551,7 +574,7 @@ def test_ids_that_never_match_are_an_error(
     monkeypatch.chdir(tmp_path)
     Path("bm25").write_text("1 Q0 10 1 2 a\n1 Q0 11 2 1 a\n")
     Path("qrels").write_text(qrels)
-    code, out, err = run(*command.split(), "bm25", "--qrels", "qrels")
+    code, out, err = run(*command.split(), "bm25", "--judgments", "qrels")
     assert (code, out, err) == (2, "", f"Error: run 'a': {message}\n")
     assert {path.name for path in tmp_path.iterdir()} == {"bm25", "qrels"}
 
@@ -559,7 +582,7 @@ def test_ids_that_never_match_are_an_error(
 def test_ids_that_occur_are_a_warning(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("1 Q0 10 1 2 a\n1 Q0 11 2 1 a\n2 Q0 12 1 1 a\n")
     (tmp_path / "qrels").write_text("1 0 d10 1\n3 0 10 1\n")
-    arguments = [tmp_path / "run", "--qrels", tmp_path / "qrels", "-m", "rr"]
+    arguments = [tmp_path / "run", "--judgments", tmp_path / "qrels", "-m", "rr"]
     code, _, err = run("evaluate", *arguments)
     assert (code, err.splitlines()) == (0, [
         "Warning: 1 of 2 judged queries is in no run (e.g. '3') and 1 of 2 queries in the rankings "

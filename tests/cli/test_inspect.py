@@ -217,7 +217,7 @@ def test_small_logs(here: Path) -> None:
 def test_trec_files(here: Path) -> None:
     Path("qrels").write_text("1 0 a 1\n1 0 b 0\n")
     Path("run").write_text("1 Q0 a 1 2.0 bm25\n1 Q0 c 2 1.0 bm25\n")
-    actual = inspected("run", "--qrels", "qrels")
+    actual = inspected("run", "--judgments", "qrels")
     assert values(actual, "size") == {"rows": "3", "runs": "1", "queries of bm25": "1"}
     program, *words = shlex.split(actual["next", "command"][0])
     assert (program, run(*words)[0]) == ("polars-rank", 0)

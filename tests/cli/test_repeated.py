@@ -11,7 +11,7 @@ from commands import invoke
 
 DOCS = [f"d{number}" for number in range(40)]
 QUERIES = range(30)
-_WORDS = {"LOG": ["bm25.run", "other.run", "--qrels", "qrels"], "TIES": ["ranx"]}
+_WORDS = {"LOG": ["bm25.run", "other.run", "--judgments", "qrels"], "TIES": ["ranx"]}
 
 
 @pytest.fixture(scope="module")

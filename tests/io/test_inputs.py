@@ -92,8 +92,8 @@ def test_named_pipes(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="names of open files")
 def test_errors_name_the_pipe(pipe: Any) -> None:
-    run = pr.scan_run(path := pipe(b"1 Q0 a 1 high mine\n"))
-    with pytest.raises(pr.errors.DataError, match=f"line 1 of {path} must be"):
+    run = pr.scan_run(path := pipe(b"1 Q0 a 1 2 mine\n1 Q0 b 2 high mine\n"))
+    with pytest.raises(pr.errors.DataError, match=f"line 2 of {path} must be"):
         run.collect()
     with pytest.raises(SourceError, match="cannot read '/dev/fd/.*' as Parquet"):
         pr.scan_log(pipe(RUN))
