@@ -342,12 +342,12 @@ class MetricSum(NamedTuple):
         definition = column.metric.definition if isinstance(column.metric, Metric) else None
         reason = None if definition is None else definition.undefined
         values, weights = pl.col(name), None if weight is None else pl.col(weight).cast(pl.Float64)
-        if isinstance(undefined, float):
-            values = values.fill_null(undefined)
+        is_exact = is_metric and aggregate != "sum"
+        if isinstance(undefined, float) and not (is_exact and undefined == 0 and weights is None):
+            values = values.fill_null(undefined)  # a sum skips nulls, so they may count as 0
         summed = values if weights is None else values * weights
         counted = _all if query_set == "all" else partial(_filtered, COUNTED[query_set])
         columns = [f"{OWN}{part} {name}" for part in ("value", "weight", "nulls", "coarse", "rest")]
-        is_exact = is_metric and aggregate != "sum"
         terms = _named(columns[3:], *_split(summed)) if is_exact else []
         total = _sum(*map(counted, map(pl.col, columns[3:]))) if is_exact else counted(summed).sum()
         known = counted(pl.col(name))
