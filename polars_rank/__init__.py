@@ -220,8 +220,7 @@ __all__ += [
 
 _SUBMODULES = (
     "catalog", "clicks", "conventions", "datasets", "diagnostics", "discounts", "errors", "gains",
-    "judges", "metrics", "plot", "stats", "terms", "training",
-    "trec",
+    "judges", "metrics", "plot", "stats", "terms", "training", "trec",
 )  # fmt: skip
 #: Modules of the functions and classes. A name is imported on first use, so that a program imports
 #: what it calls. Metrics are in `metrics`.
