@@ -85,6 +85,7 @@ def tables() -> dict[str, Any]:
         summary = pr.summarize(VALUES_OF_QUERIES)
         return {
             "check.result": summary,
+            "flat.result": summary,
             "plot.answerability.table": pr.diagnostics.answerability(
                 LOG.with_columns(label=pl.col("label") * (pl.col("query") > 1)), "rr"
             ),

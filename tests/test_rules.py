@@ -181,6 +181,7 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "summarize": lambda: pr.summarize(VALUES, by="country"),
     "compare": lambda: pr.compare(VALUES, **GROUPED),
     "check": lambda: pr.check(pr.summarize(VALUES, by="country"), ["ap >= 0"], on_fail="return"),
+    "flat": lambda: pr.flat(pr.summarize(VALUES, by="country")),
     "leaderboard": lambda: pr.leaderboard(VALUES, by="country"),
     "moments": lambda: MOMENTS,
     "merge": lambda: pr.merge([MOMENTS]),

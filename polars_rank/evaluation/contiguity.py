@@ -21,7 +21,7 @@ from polars_rank._params import OWN
 from polars_rank._polars import FewRows, is_sorted_by, key_hash, run_number
 from polars_rank.errors import DataError
 from polars_rank.frames.batches import NUMBERED
-from polars_rank.frames.layouts import falls, sorted_by
+from polars_rank.frames.layouts import falls, is_large_scan, sorted_by
 from polars_rank.frames.tables import number_column, own_name
 
 if TYPE_CHECKING:
@@ -109,12 +109,15 @@ class Keys(NamedTuple):
             .set_sorted(self.group)
         )
 
-    def lists(self, log: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame | None:
+    def lists(
+        self, log: pl.LazyFrame, columns: Sequence[str], *, sort: bool = False
+    ) -> pl.LazyFrame | None:
         """Return keys and lists of columns, one row per ranking, sorted by the keys.
 
-        Return None if the log may be unsorted.
+        Return None if the log may be unsorted. With `sort`, a large scan is sorted if it has to be.
         """
-        if self.number is not None or not self.are_adjacent(log):
+        large = sort and is_large_scan(log, self.order)
+        if self.number is not None or not (large or self.are_adjacent(log)):
             return None
         values = cs.by_name(columns)
         lists = self.rows(log, [values]).group_by(self.group, maintain_order=True).agg(values)

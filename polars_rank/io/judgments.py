@@ -199,7 +199,7 @@ def join_judgments(
     DataFrame or LazyFrame
         A LazyFrame if one of the tables is a LazyFrame; a Spark DataFrame if `rankings` is one.
         Rows are in the order of `rankings`, which decides between tied documents with
-        ``ties="input"``; then come the documents that were not retrieved. If both tables are sorted
+        ``ties="input"``; then come the documents that were not retrieved. If `rankings` is sorted
         by query, this order holds within each query. On Spark, the order is unspecified.
 
     Raises
@@ -367,7 +367,7 @@ def _joined_in_batches(
 
     Return None if a table may be unsorted. `unique` returns judgments with one row per document.
     """
-    rows, judged = _lists(left, [*groups, *queries]), _lists(right, queries)
+    rows, judged = _lists(left, [*groups, *queries]), _lists(right, queries, sort=True)
     if rows is None or judged is None:
         return None
 
@@ -383,10 +383,10 @@ def _joined_in_batches(
     return joined.select([*dict.fromkeys([*schema_of(left), *schema_of(right)])])
 
 
-def _lists(table: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame | None:
+def _lists(table: pl.LazyFrame, keys: Sequence[str], *, sort: bool = False) -> pl.LazyFrame | None:
     schema = schema_of(table)
     columns = [name for name in schema if name not in keys]
-    return Keys.of(Columns.find(schema, {"query": keys})).lists(table, columns)
+    return Keys.of(Columns.find(schema, {"query": keys})).lists(table, columns, sort=sort)
 
 
 def _with_label(
