@@ -21,6 +21,7 @@ Comparison and reports:
 - `tune_fusion`: method or weights of a fusion, with its mean on held-out queries.
 - `check`: verdicts of rules, such as a quality gate.
 - `report`: HTML report.
+- `flat`: numbers of a result as a dictionary, for tools that track experiments.
 
 Input:
 
@@ -28,6 +29,7 @@ Input:
 - `scan_run`, `scan_judgments`: lazy scans of results and judgments in any format.
 - `from_arrays`, `from_lists`, `from_dicts`: long table from arrays, list columns or dictionaries.
 - `join_judgments`: long table from rankings and judgments.
+- `join_spans`: long table from retrieved chunks and relevant spans of text.
 - `collapse`: rankings of documents from rankings of chunks.
 - `fuse`, `Fusion`: one run from the rankings of several runs; a method of fusion.
 
@@ -38,8 +40,8 @@ Definitions:
 - `gains`, `discounts`: gain and discount functions.
 - `define_metric`, `terms`: metrics of your own; what they are made of.
 
-Submodules: `stats`, `diagnostics`, `clicks`, `catalog`, `judges`, `plot`, `trec`, `datasets`,
-`errors`.
+Submodules: `stats`, `diagnostics`, `clicks`, `catalog`, `judges`, `training`, `plot`, `trec`,
+`datasets`, `errors`.
 
 Parameters that functions share, such as `run`, `by` and `cluster`, mean the same in all of them.
 The page "Parameters" of the guide explains them.
@@ -56,19 +58,31 @@ from polars_rank import _startup  # noqa: F401
 # isort: split
 import polars as pl
 
-from polars_rank import conventions, discounts, errors, gains, metrics, terms
-from polars_rank._moved import MOVED
-from polars_rank.conventions import Conventions
-from polars_rank.evaluation.evaluate import evaluate, per_query
-from polars_rank.evaluation.ranking import rank
 from polars_rank.frames.engines import ENGINES, Engine
-from polars_rank.metrics.metric import Metric, define_metric
-from polars_rank.metrics.names import instead, metric
 
 if TYPE_CHECKING:
-    from polars_rank import catalog, clicks, datasets, diagnostics, judges, plot, stats, trec
+    from polars_rank import (
+        catalog,
+        clicks,
+        conventions,
+        datasets,
+        diagnostics,
+        discounts,
+        errors,
+        gains,
+        judges,
+        metrics,
+        plot,
+        stats,
+        terms,
+        training,
+        trec,
+    )
+    from polars_rank.conventions import Conventions
     from polars_rank.evaluation.auc import grouped_auc
     from polars_rank.evaluation.curves import pr_curve, rank_curve
+    from polars_rank.evaluation.evaluate import evaluate, per_query
+    from polars_rank.evaluation.ranking import rank
     from polars_rank.explanation import explain, explain_difference
     from polars_rank.fusion.fuse import fuse
     from polars_rank.fusion.parameters import Fusion
@@ -80,6 +94,7 @@ if TYPE_CHECKING:
     from polars_rank.io.judgments import join_judgments
     from polars_rank.io.lists import from_lists
     from polars_rank.io.parquet import scan_log
+    from polars_rank.io.spans import join_spans
     from polars_rank.merging import merge
     from polars_rank.metrics import (
         alpha_ndcg,
@@ -108,9 +123,12 @@ if TYPE_CHECKING:
         unjudged,
     )
     from polars_rank.metrics.listing import list_metrics
+    from polars_rank.metrics.metric import Metric, define_metric
+    from polars_rank.metrics.names import metric
     from polars_rank.namespace import Ranking
     from polars_rank.reporting.page import report
     from polars_rank.stats.comparison import compare
+    from polars_rank.stats.flat import flat
     from polars_rank.stats.gates import check
     from polars_rank.stats.leaderboards import leaderboard
     from polars_rank.stats.moments import moments
@@ -139,6 +157,7 @@ __all__ = [
     "evaluate",
     "explain",
     "explain_difference",
+    "flat",
     "from_arrays",
     "from_dicts",
     "from_lists",
@@ -146,6 +165,7 @@ __all__ = [
     "gains",
     "grouped_auc",
     "join_judgments",
+    "join_spans",
     "judges",
     "leaderboard",
     "list_metrics",
@@ -166,6 +186,7 @@ __all__ = [
     "stats",
     "summarize",
     "terms",
+    "training",
     "trec",
     "tune_fusion",
 ]
@@ -197,28 +218,41 @@ __all__ += [
     "unjudged",
 ]
 
-#: Modules of public names that are imported on first use, so that a program that only evaluates
-#: does not import the other half of the package.
+_SUBMODULES = (
+    "catalog", "clicks", "conventions", "datasets", "diagnostics", "discounts", "errors", "gains",
+    "judges", "metrics", "plot", "stats", "terms", "training", "trec",
+)  # fmt: skip
+#: Modules of the functions and classes. A name is imported on first use, so that a program imports
+#: what it calls. Metrics are in `metrics`.
 _MODULES = {
+    "Conventions": "conventions",
     "Fusion": "fusion.parameters",
+    "Metric": "metrics.metric",
     "Ranking": "namespace",
     "check": "stats.gates",
     "collapse": "io.chunks",
     "compare": "stats.comparison",
+    "define_metric": "metrics.metric",
+    "evaluate": "evaluation.evaluate",
     "explain": "explanation",
     "explain_difference": "explanation",
+    "flat": "stats.flat",
     "from_arrays": "io.arrays",
     "from_dicts": "io.dicts",
     "from_lists": "io.lists",
     "fuse": "fusion.fuse",
     "grouped_auc": "evaluation.auc",
     "join_judgments": "io.judgments",
+    "join_spans": "io.spans",
     "leaderboard": "stats.leaderboards",
     "list_metrics": "metrics.listing",
     "merge": "merging",
+    "metric": "metrics.names",
     "moments": "stats.moments",
+    "per_query": "evaluation.evaluate",
     "power": "stats.planning",
     "pr_curve": "evaluation.curves",
+    "rank": "evaluation.ranking",
     "rank_curve": "evaluation.curves",
     "report": "reporting.page",
     "scan_judgments": "io.formats",
@@ -226,36 +260,34 @@ _MODULES = {
     "scan_run": "io.formats",
     "summarize": "stats.summary",
     "tune_fusion": "fusion.tuning",
-    **dict.fromkeys({*__all__} & {*metrics.__all__}, "metrics"),
 }
-#: What to use instead of a name that is gone.
-_SUBMODULES = (
-    "catalog", "clicks", "datasets", "diagnostics", "judges", "plot", "stats", "trec"
-)  # fmt: skip
 
 if not TYPE_CHECKING:  # type checkers know the names from the imports above
 
     def __getattr__(name: str) -> Any:
         if name in _SUBMODULES:
             return import_module(f"polars_rank.{name}")
-        if name not in _MODULES:
-            of_metric = f"use pr.metrics.{name}" if name in metrics.__all__ else ""
-            moved = f"use {MOVED[''][name]}" if name in MOVED[""] else ""
-            advice = of_metric or instead(name) or moved or _in_submodule(name)
+        if name not in __all__:
+            advice = _advice(name)
             remedy = f"; {advice}" if advice else ""
             raise AttributeError(f"module 'polars_rank' has no attribute {name!r}{remedy}")
-        value = getattr(import_module(f"polars_rank.{_MODULES[name]}"), name)
+        value = getattr(import_module(f"polars_rank.{_MODULES.get(name, 'metrics')}"), name)
         globals()[name] = value
         return value
 
 
-def _in_submodule(name: str) -> str:
-    """Return what to use instead of a name that submodules have, or an empty string."""
+def _advice(name: str) -> str:
+    """Return what to use instead of a name, or an empty string."""
     if name.startswith("_"):
         return ""
-    modules = sorted([*_SUBMODULES, "conventions", "discounts", "errors", "gains", "terms"])
-    found = [each for each in modules if name in dir(import_module(f"polars_rank.{each}"))]
-    return f"use {' or '.join(f'pr.{each}.{name}' for each in found)}" if found else ""
+    if name in import_module("polars_rank.metrics").__all__:
+        return f"use pr.metrics.{name}"
+    if instead := import_module("polars_rank.metrics.names").instead(name):
+        return str(instead)
+    moved = import_module("polars_rank._moved").MOVED[""].get(name)
+    modules = [each for each in _SUBMODULES if name in dir(import_module(f"polars_rank.{each}"))]
+    found = moved or " or ".join(f"pr.{each}.{name}" for each in modules)
+    return f"use {found}" if found else ""
 
 
 def __dir__() -> list[str]:

@@ -236,9 +236,27 @@ def rows_of_table(table: pl.DataFrame, few: int) -> pl.LazyFrame:
     rows = table.lazy()
     if table.height > few:
         return ManyRows._from_pyldf(rows._ldf)
-    flags = table.flags.values()
-    declared = any(each["SORTED_ASC"] or each["SORTED_DESC"] for each in flags)
-    return rows if declared else FewRows._from_pyldf(rows._ldf)
+    return rows if declared_order(table) else FewRows._from_pyldf(rows._ldf)
+
+
+def declared_order(table: pl.DataFrame) -> tuple[tuple[str, bool], ...]:
+    """Return the columns that are declared to be sorted, and whether each is descending."""
+    return tuple(
+        (name, each["SORTED_DESC"])
+        for name, each in table.flags.items()
+        if each["SORTED_ASC"] or each["SORTED_DESC"]
+    )
+
+
+def rows_of_source(
+    read: Callable[..., Iterator[pl.DataFrame]], table: pl.DataFrame
+) -> pl.LazyFrame:
+    """Return the rows of a function like those of a table (`rows_of_table`) with few rows."""
+    rows = register_io_source(read, schema=table.schema)
+    order = declared_order(table)
+    for name, descending in order:
+        rows = rows.set_sorted(name, descending=descending)
+    return rows if order else FewRows._from_pyldf(rows._ldf)
 
 
 def run_number() -> pl.Expr:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 from polars_rank._params import OPTIONS, check_types, number, one_of, public, threshold
 from polars_rank.discounts import jarvelin
 from polars_rank.errors import ArgumentError, hint, short, warn
+from polars_rank.frames.plans import IMMUTABLE
 from polars_rank.gains import at_least
 from polars_rank.metrics.metric import (
     REGISTER,
@@ -39,15 +40,19 @@ __all__ = [
     "IR_MEASURES",
     "LENSKIT",
     "LIGHTGBM",
+    "MTEB",
     "NDEVAL",
     "POLARS_RANK",
+    "QUEPID",
     "RANX",
     "RECTOOLS",
     "REPLAY",
+    "SENTENCE_TRANSFORMERS",
     "SKLEARN",
     "TORCHMETRICS",
     "TREC_EVAL",
     "TREC_EVAL_9",
+    "VESPA",
     "XGBOOST",
 ]
 
@@ -335,6 +340,9 @@ class Conventions:
     def _value_of_leaf(self, leaf: Metric) -> float | None:
         value = _number(self._of_leaf(leaf), leaf)
         return value if isinstance(value, float) else None
+
+
+IMMUTABLE.add(Conventions)
 
 
 # A dataclass writes the function itself.
@@ -652,9 +660,9 @@ CATBOOST = _preset(
     parameters={"average_precision.norm": "min"},
 )
 
-#: Choices of tools that know relevant documents, without grades, and average over the users with a
-#: relevant document.
-_OF_RECOMMENDERS = {"gain": "binary", "precision.irrelevant": "null"}
+#: Choices of tools that know relevant documents, without grades, and average over the queries or
+#: users with a relevant document.
+_OF_BINARY = {"gain": "binary", "precision.irrelevant": "null"}
 
 #: RecTools. NDCG is divided by the DCG of k relevant documents. A document that is not in the
 #: training log counts as a document of one user. A ranking of one document has the diversity 0.
@@ -663,7 +671,7 @@ RECTOOLS = _preset(
     ties="input",
     undefined="skip",
     parameters={
-        **_OF_RECOMMENDERS,
+        **_OF_BINARY,
         "ndcg.ideal": "full",
         "novelty.unknown": "max",
         "intra_list_diversity.single": 0.0,
@@ -677,7 +685,7 @@ REPLAY = _preset(
     ties="doc",
     undefined="skip",
     parameters={
-        **_OF_RECOMMENDERS,
+        **_OF_BINARY,
         "average_precision.norm": "min",
         "surprisal.unknown": "max",
         "surprisal.depth": "k",
@@ -726,6 +734,50 @@ ELASTICSEARCH = _preset(
     parameters={"gain": "exp2", "ndcg.depth": "retrieved", "precision.depth": "retrieved"},
 )
 
+#: The evaluator of sentence-transformers, which knows relevant documents without grades and counts
+#: only queries with a relevant document.
+SENTENCE_TRANSFORMERS = _preset(
+    name="sentence-transformers",
+    ties="doc_ascending",
+    text_ids=True,
+    undefined="skip",
+    parameters={**_OF_BINARY, "average_precision.norm": "min"},
+)
+
+#: Retrieval tasks of MTEB, by pytrec_eval; MRR compares scores with 64 bits.
+MTEB = _preset(
+    **{
+        **vars(TREC_EVAL_9),
+        "name": "MTEB",
+        "exceptions": {"reciprocal_rank": {"float32_scores": False}},
+    }
+)
+
+#: The evaluator of pyvespa, which keeps the order of hits and counts only queries with a relevant
+#: document.
+VESPA = _preset(
+    name="Vespa",
+    ties="input",
+    undefined="skip",
+    parameters={"average_precision.norm": "min", "precision.irrelevant": "null"},
+)
+
+#: The scorers of Quepid, for a scale from 0 to 3. The ideal of `ndcg@10` is not cut at 10; that of
+#: `ndcg_cut@10` is. Queries without results or ratings do not count.
+QUEPID = _preset(
+    name="Quepid",
+    ties="input",
+    query_set="both",
+    undefined={"average_precision": "skip"},
+    parameters={
+        "gain": "exp2",
+        "cg.gain": "linear",
+        "ndcg.ideal": "all",
+        "precision.depth": "retrieved",
+        "err.max_grade": 3,
+    },
+)
+
 PRESETS = (
     TREC_EVAL,
     TREC_EVAL_9,
@@ -742,6 +794,10 @@ PRESETS = (
     LENSKIT,
     EVIDENTLY,
     ELASTICSEARCH,
+    SENTENCE_TRANSFORMERS,
+    MTEB,
+    VESPA,
+    QUEPID,
 )
 
 _PRESET_OF = {each.name: each for each in (POLARS_RANK, *PRESETS)}

@@ -139,6 +139,7 @@ def warn(message: str, kind: type[RankWarning] = RankWarning) -> None:
     collect lazy results. There, every warning is shown; otherwise Python would attribute all of
     them to one line, and show only the first.
     """
+    _WARNINGS[0] += 1
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _package(frame) in ("polars_rank", "polars"):
         frame = frame.f_back
@@ -149,6 +150,15 @@ def warn(message: str, kind: type[RankWarning] = RankWarning) -> None:
         registry = frame.f_globals.setdefault("__warningregistry__", {})
         file, line = frame.f_code.co_filename, frame.f_lineno
         warnings.warn_explicit(warning, None, file, line, registry=registry)
+
+
+#: The number of warnings so far.
+_WARNINGS = [0]
+
+
+def number_of_warnings() -> int:
+    """Return the number of warnings so far, from which a caller sees whether a call warns."""
+    return _WARNINGS[0]
 
 
 def _package(frame: FrameType) -> str:

@@ -173,7 +173,7 @@ def ideal_dcg(
         n = len(retrieved(docs))
         last = n if k is None else min(k, n) if depth == "retrieved" else k
         return math.fsum(discount(i) for i in range(1, last + 1))
-    labels = ideal_labels(docs, ideal)[:k]
+    labels = ideal_labels(docs, ideal)[: None if ideal == "all" else k]
     labels = labels[: len(retrieved(docs))] if depth == "retrieved" else labels
     return math.fsum(gain(label) * discount(i) for i, label in enumerate(labels, 1))
 
@@ -369,6 +369,25 @@ def num_relevant_retrieved(
 def num_nonrelevant_judged_retrieved(docs: Docs, *, rel: float = 1, ties: str = "doc") -> int:
     """Retrieved documents with 0 <= label < rel; trec_eval num_nonrel_judged_ret."""
     return sum(is_nonrelevant(d, rel) for d in retrieved(docs))
+
+
+def is_answered(docs: Docs, min_score: float | None) -> bool:
+    """Return whether a document is retrieved, with at least this score."""
+    return any(min_score is None or score(d) >= min_score for d in retrieved(docs))
+
+
+def abstained(
+    docs: Docs, *, min_score: float | None = None, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """Return 1 if no document is retrieved; only for rankings without relevant documents."""
+    return None if relevant(docs, rel) else float(not is_answered(docs, min_score))
+
+
+def answered(
+    docs: Docs, *, min_score: float | None = None, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """Return 1 if a document is retrieved; only for rankings with relevant documents."""
+    return float(is_answered(docs, min_score)) if relevant(docs, rel) else None
 
 
 def set_precision(docs: Docs, *, rel: float = 1, ties: str = "doc") -> float | None:

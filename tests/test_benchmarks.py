@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +19,12 @@ import pytest
 
 needs.package("numpy", "test")
 from benchmarks import __main__ as command
+from benchmarks import contenders, memory
 from benchmarks.logs import Log, write
 
 ROOT = Path(__file__).parents[1]
-LIGHT = ["polars_rank", *(name for name in ("duckdb", "numba") if importlib.util.find_spec(name))]
-LIGHT += ["clickhouse"] * bool(importlib.util.find_spec("chdb"))
+LIGHT = ["polars_rank", "polars", "clickhouse", "duckdb", "datafusion", "numba"]
+LIGHT = [x for x in LIGHT if importlib.util.find_spec(contenders.CONTENDERS[x].package)]
 
 
 def benchmark(folder: Path, *options: str) -> tuple[str, list[dict[str, Any]]]:
@@ -42,30 +45,48 @@ def test_contenders_agree(tmp_path: Path) -> None:
         assert run["means"] == pytest.approx(runs[0]["means"], abs=1e-9)
         assert run["peak"] > 0
     assert "**2,000 rows**" in text
-    assert (tmp_path / "benchmark.md").read_text("utf-8") in text
 
 
-def test_a_slow_or_missing_contender(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_pages_of_all_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs.package("duckdb", "test")
+    names = {name for cases in command.CASES.values() for _, some in cases for name in some}
+    assert names <= {*contenders.CONTENDERS}
+    pages = [Path("README.md"), Path("examples/guide/performance.md")]
+    (tmp_path / "examples/guide").mkdir(parents=True)
+    for page in pages:
+        shutil.copy(ROOT / page, tmp_path / page)
 
     def generate(log: Log) -> Log:
         write(log)  # here, where nothing is measured, without a process of its own
         return log
 
-    options = "--runs 1 --rows 2_000 --limit-rows 1_000 --metrics ndcg@10 --contenders"
-    names = "duckdb,pytrec_eval,torchmetrics"
-    monkeypatch.setattr(sys, "argv", ["", *options.split(), names, "--data", str(tmp_path)])
-    monkeypatch.setattr(command, "generate", generate)
+    def run(*options: str) -> list[str]:
+        options = ("--data", str(tmp_path / "data"), "--project", str(tmp_path), *options)
+        monkeypatch.setattr(sys, "argv", ["", *options])
+        command.main()
+        return [(tmp_path / page).read_text("utf-8") for page in pages]
+
     monkeypatch.chdir(ROOT)
-    command.main()
-    text, runs = capsys.readouterr().out, json.loads((tmp_path / "benchmark.json").read_text())
-    at = {(run["contender"], run["rows"]) for run in runs}
-    assert {("duckdb", 1_000), ("duckdb", 2_000), ("pytrec_eval", 1_000)} <= at
-    assert ("pytrec_eval", 2_000) not in at
-    if importlib.util.find_spec("torchmetrics") is None:
-        assert "torchmetrics (not installed: " in text
+    monkeypatch.setattr(command, "generate", generate)
+    log, shuffled = Log(list_length=10), Log(list_length=10, layout="shuffled")
+    cases = {"Engines": [(log, ["polars_rank", "duckdb"]), (shuffled, ["polars_rank", "duckdb"])]}
+    monkeypatch.setattr(command, "CASES", cases)
+    monkeypatch.setattr(memory, "TASKS", dict([next(iter(memory.TASKS.items()))]))
+    readme, guide = run("--scale", "0.0002", "--runs", "1")
+    assert "DuckDB 2" in readme and "DuckDB" in guide
+    assert "| 10 documents, 2,000 rows, shuffled |" in guide and "| `evaluate` |" in guide
+    assert run("--again") == [readme, guide]
+    for page, text in zip(pages, (readme, guide)):
+        generated = r"(<!-- \w+: generated .*? -->).*?(<!-- end)"
+        before = (ROOT / page).read_text("utf-8")
+        without = [re.sub(generated, r"\1\2", each, flags=re.DOTALL) for each in (before, text)]
+        assert without[0] == without[1]
+
+
+def test_a_missing_contender(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    log = json.dumps(Log()._asdict())
+    assert contenders.main("duckdb", log, log)["problem"].startswith("not installed: ")
 
 
 @pytest.mark.parametrize("ids", ["int", "string"])
@@ -84,3 +105,13 @@ def test_a_log_holds_the_same_lists_in_every_form(tmp_path: Path, layout: str, i
 def read(log: Log) -> pl.DataFrame:
     write(log)
     return pl.read_parquet(log.path)
+
+
+def test_the_table_of_memory_has_all_functions_that_read_a_log_or_values() -> None:
+    assert memory.measured_functions() == memory.public_functions()
+
+
+def test_the_table_of_memory(tmp_path: Path) -> None:
+    lines = memory.table(tmp_path, [2_000], "`summarize`").splitlines()
+    assert lines[0] == "| function | memory grows with | 0.002 million rows, MB |"
+    assert lines[2].startswith("| `summarize` of `per_query` | queries | ")

@@ -44,7 +44,11 @@ PAGES = {
     if "```python" in path.read_text(encoding="utf-8") and path.name not in ELSEWHERE
 }
 #: Packages that are not in the extra "test".
-PACKAGES = {"tasks/lightgbm": "lightgbm", "tasks/spark": "pyspark"}
+PACKAGES = {
+    "tasks/lightgbm": ["lightgbm"],
+    "tasks/spark": ["pyspark"],
+    "tasks/training": ["lightgbm", "xgboost", "catboost"],
+}
 #: Spark's workers run on this Python, and its driver needs no network.
 SPARK = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
@@ -135,8 +139,8 @@ def test_code_runs_and_prints_what_the_page_shows(name: str, folder: Path) -> No
     for block in BLOCK.finditer(text):
         if block["language"] == "python":
             compile(block["code"], name, "exec")
-    if name in PACKAGES:
-        needs.package(PACKAGES[name], "conformance")
+    for package in PACKAGES.get(name, []):
+        needs.package(package, "conformance")
     if name == "tasks/spark":
         if missing := needs.without_spark():
             pytest.skip(missing)

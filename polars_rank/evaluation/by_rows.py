@@ -33,11 +33,12 @@ from polars_rank.evaluation.stages import (
     running_sums,
 )
 from polars_rank.frames.tables import schema_of
-from polars_rank.metrics.analyses import is_neutral, leaves, nodes
+from polars_rank.metrics.analyses import first_that, is_neutral, leaves, nodes, reads_order
 from polars_rank.metrics.expressions import (
     IS_RETRIEVED,
     cutoff,
     folded,
+    for_each_row,
     leaf_of_rows,
     lowered,
     reduced,
@@ -77,6 +78,9 @@ _FIELDS = {
     "reverse": pl.col(TIE_COLUMNS["reverse"]),
 }
 
+#: Column that says whether the documents of a ranking have different positions.
+_ONE_PER_POSITION = OWN + "one per position"
+
 #: The message if two documents of a ranking have the same position.
 _SEVERAL = (
     "a position occurs twice in a ranking; add the columns that identify a ranking, such as the "
@@ -90,6 +94,10 @@ class RowStages(NamedTuple):
     needs: Needs
     #: What is read of the ranked table.
     reads: Reads
+    #: Aggregations of the rows of a ranking in any order.
+    rankings: Stage
+    #: Conditions of documents, for the ranks of the first documents that meet them.
+    firsts: Stage
     #: Values that tied documents share.
     ties: Stage
     rows: Stage
@@ -132,7 +140,7 @@ class _Names:
     """The nodes of a plan, and the name of the column that holds each of them."""
 
     def __init__(self, values: Sequence[Value], facts: _Facts) -> None:
-        self.values, self.facts = values, facts
+        self.values, self.facts, self.needs = values, facts, Needs.of(values)
         every = [*nodes(*values)]
         self.hits = [node for node in every if isinstance(node, Hits)]
         self.ties = [node for node in every if isinstance(node, OfTies)]
@@ -140,13 +148,18 @@ class _Names:
         self.folds: list[Fold | UserExpression] = [
             node for node in every if isinstance(node, (Fold, UserExpression))
         ]
-        if facts.placed and any(
+        self.one_per_position = facts.placed and any(
             isinstance(node, Column) and node.different_positions for node in every
-        ):
-            self.folds.append(_ONE_PER_POSITION)
+        )
         reductions = [node for node in every if isinstance(node, Reduction)]
         self.items = [node for node in reductions if self._is_of_items(node)]
-        self.reductions = [node for node in reductions if not self._is_of_items(node)]
+        of_log = [node for node in reductions if not self._is_of_items(node)]
+        self.rankings = [node for node in of_log if not reads_order(node)]
+        ordered = [node for node in of_log if reads_order(node)]
+        # If whole rankings are read anyway, the first document is found among them.
+        firsts = ordered if self.needs.depth is not None else []
+        self.firsts = {node: first for node in firsts if (first := first_that(node)) is not None}
+        self.reductions = [node for node in ordered if node not in self.firsts]
         self.batches: dict[Hashable, list[Batch]] = {}
         for node in every:
             if isinstance(node, Batch):
@@ -173,11 +186,16 @@ class _Names:
         plain = [node for node in self.reductions if not is_running(node)]
         groups = by_cutoffs(plain)
         required = {node.problem: self._value(node.condition) for node in self.required}
-        if _ONE_PER_POSITION in self.folds:
-            required[_SEVERAL] = pl.col(self.names[_ONE_PER_POSITION])
+        rankings = {
+            self.names[node]: reduced(term.implode().list, node.how)
+            for node in self.rankings
+            for term in [for_each_row(self._stored(node.elements))]
+        }
+        if self.one_per_position:
+            rankings[_ONE_PER_POSITION] = _is_unique(pl.col("score"))
+            required[_SEVERAL] = pl.col(_ONE_PER_POSITION)
         cutoffs = {(node.elements, node.k) for node in self.reductions if is_running(node)}
-        needs = Needs.of(self.values)
-        part = partial(self._part, depth=needs.depth)
+        part = partial(self._part, depth=self.needs.depth)
         ties = {self.names[node]: self._of_ties(node) for node in self.ties}
         rows = {
             self.names[node]: term for node, term in self.rows.items() if not term.meta.is_column()
@@ -189,8 +207,15 @@ class _Names:
         read = {name for each in parts for name in each.meta.root_names()} | {*gathered}
         hits = {self.names[node]: node.rel for node in self.hits}
         return RowStages(
-            needs=needs,
-            reads=Reads.of(self.facts.rel, read - ties.keys() - rows.keys(), hits, needs.depth),
+            needs=self.needs,
+            reads=Reads.of(
+                self.facts.rel, read - ties.keys() - rows.keys(), hits, self.needs.depth
+            ),
+            rankings=rankings,
+            firsts={
+                self.names[node]: self._stored(Elements(condition, "rank", "count"))
+                for node, condition in self.firsts.items()
+            },
             ties=ties,
             rows=rows,
             gathered=gathered,
@@ -317,10 +342,6 @@ class _Names:
 def _is_unique(values: pl.Expr) -> pl.Expr:
     known = values.drop_nulls()
     return known.n_unique() == known.len()
-
-
-#: Whether the documents of a ranking have different positions.
-_ONE_PER_POSITION = Fold(_is_unique, (Listed(Field("score"), "any"),))
 
 
 def replace_cutoff(listed: Listed) -> Listed:

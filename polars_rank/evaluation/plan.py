@@ -18,7 +18,6 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.checks import FAILED, Check, failed, raise_failed
-from polars_rank.columns import is_relevant
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.by_columns import ColumnStages, by_columns
@@ -27,15 +26,14 @@ from polars_rank.evaluation.checks import length_check
 from polars_rank.evaluation.inputs import with_inputs
 from polars_rank.evaluation.judges import of_judges
 from polars_rank.evaluation.log import Log, Rules
-from polars_rank.evaluation.order import PackedKey, key_of_columns
+from polars_rank.evaluation.order import PackedKey, first_position, key_of_columns
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
-from polars_rank.evaluation.ranked import in_rank_order, ranked_table
-from polars_rank.evaluation.stages import FACTS, TIED, facts_of
+from polars_rank.evaluation.ranked import in_rank_order, ranked_table, rows_of_rankings
+from polars_rank.evaluation.stages import FACTS, JUDGED, RETRIEVED, TIED, facts_of
 from polars_rank.evaluation.wide import (
     REPEATED,
     ROW,
     columns_are_faster,
-    presence,
     table_of_positions,
 )
 from polars_rank.frames.batches import in_batches
@@ -46,8 +44,6 @@ from polars_rank.metrics.metric import Metric, made_of, tree_of
 from polars_rank.metrics.names import metric as read_metric
 from polars_rank.metrics.nodes import Value
 from polars_rank.metrics.ties import has_reverse, reverse
-
-_LABEL, _SCORE = pl.col("label"), pl.col("score")
 
 
 def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
@@ -123,11 +119,9 @@ def _by_columns(
     log = with_inputs(log, evaluation, stages.needs, set())
     others = [*log.checks_of_others, length_check(stages.length)]
     log = replace(log, checks_of_others=others, repeated=REPEATED)
-    tied = [each for each in _facts(log, facts) if each.meta.output_name() == TIED]
-    table = table_of_positions(log, [*_kept(evaluation), *tied], key, stages)
-    of_positions = {**presence(stages.length), TIED: pl.col(TIED)}
-    shown = [of_positions[name].alias(name) for name in facts]
-    result = table.select(*_result(log, evaluation, shown, stages.values), FAILED)
+    counts = _named({name: FACTS[name] for name in (JUDGED, RETRIEVED)})
+    table = table_of_positions(log, [*_kept(evaluation), *counts], key, stages)
+    result = table.select(*_result(log, evaluation, map(pl.col, facts), stages.values), FAILED)
     return log.checked(result, named=True)
 
 
@@ -136,11 +130,15 @@ def _by_rows(
 ) -> pl.LazyFrame:
     """Return the per-query table, computed from one row per document."""
     reads = stages.reads
-    log = with_inputs(log, evaluation, stages.needs, reads.columns)
+    read = {name for each in stages.rankings.values() for name in each.meta.root_names()}
+    log = with_inputs(log, evaluation, stages.needs, reads.columns | read)
     keys, kept = log.keys, _kept(evaluation)
-    aggregated = [*kept, *_facts(log, facts)]
+    order = log.order(only_label=True)
+    firsts = {name: first_position(each, order) for name, each in stages.firsts.items()}
+    aggregated = [*kept, *_facts(log, facts), *_named(stages.rankings | firsts)]
+    carried = [*facts, *stages.rankings, *firsts]
     terms = [*map(pl.col, stages.gathered), *_named(stages.folds)]
-    if stages.needs.ordered:
+    if stages.needs.ordered and terms:
         rankings = log.checked(in_rank_order(log, reads, aggregated))
 
         def with_terms(rankings: pl.LazyFrame) -> pl.LazyFrame:
@@ -154,13 +152,11 @@ def _by_rows(
         table = (
             rows.set_sorted(keys.group)
             .group_by(keys.group, maintain_order=True)
-            .agg(*keys.carried, *kept, *(pl.col(name).first() for name in facts), *terms)
+            .agg(*keys.carried, *kept, *(pl.col(name).first() for name in carried), *terms)
         )
     else:
-        # No metric reads the order of documents: rankings are not sorted.
-        relevant = is_relevant(_LABEL, log.rules.rel).alias("relevant")
-        rank = pl.when(_SCORE.is_not_null()).then(1).alias("rank")
-        rows = log.rows().with_columns(relevant, rank).with_columns(**stages.rows)
+        # Rankings are aggregated without their documents in rank order.
+        rows = rows_of_rankings(log).with_columns(**stages.rows)
         table = log.checked(log.rankings(rows, [*aggregated, *terms]))
     if stages.items and log.items is not None:
         of_items = log.items.select(**stages.items)

@@ -79,6 +79,12 @@ class Reads(NamedTuple):
         return not self.columns.isdisjoint(TIE_COLUMNS.values())
 
 
+def rows_of_rankings(log: Log) -> pl.LazyFrame:
+    """Return the rows of a log with `relevant`, and with a rank that is 1 if it is retrieved."""
+    relevant = is_relevant(_LABEL, log.rules.rel).alias("relevant")
+    return log.rows().with_columns(relevant, pl.when(_SCORE.is_not_null()).then(1).alias("rank"))
+
+
 def in_rank_order(log: Log, reads: Reads, values: Sequence[pl.Expr] = ()) -> pl.LazyFrame:
     """Return one row per ranking: keys, values, and the number of a failed check.
 
@@ -96,11 +102,8 @@ def in_rank_order(log: Log, reads: Reads, values: Sequence[pl.Expr] = ()) -> pl.
         parts = {name: documents.head(reads.depth) for name, documents in parts.items()}
         number = number.clip(upper_bound=reads.depth)
     parts[_ROWS] = number
-    # Numbers of relevant documents, which give the running count at the start of each ranking.
-    for name, lowest in reads.hits.items():
-        parts[name] = is_relevant(_LABEL, lowest).sum()
     lists = [part.alias(name) for name, part in parts.items()]
-    rankings = log.rankings(log.rows(), [*values, *lists])
+    rankings = log.rankings(rows_of_rankings(log), [*values, *lists])
     if "ideal_rank" not in reads.columns:
         return rankings
     ideal_rank = pl.element().struct.field("label").rank("ordinal", descending=True)
@@ -114,15 +117,16 @@ def ranked_table(log: Log, rankings: pl.LazyFrame, reads: Reads) -> pl.LazyFrame
     ranking would take three times as long for short rankings.
     """
     nested = [_ROW, *(name for name in (IDEAL_LABEL, "ideal_rank") if name in reads.columns)]
-    columns = [_RANK]
+    columns, before = [_RANK], []
     if "relevant" in reads.columns:
         columns.append(is_relevant(_LABEL, log.rules.rel).alias("relevant"))
     for name, lowest in reads.hits.items():
         columns.append((is_relevant(_LABEL, lowest).cum_sum() - pl.col(name)).alias(name))
+        label = pl.element().struct.field("label")
+        number = pl.col(_ROW).list.eval(is_relevant(label, lowest)).list.sum()
+        before.append((number.cum_sum() - number).alias(name))
     table = (
-        rankings.with_columns(
-            _POSITIONS, *(pl.col(name).cum_sum() - pl.col(name) for name in reads.hits)
-        )
+        rankings.with_columns(_POSITIONS, *before)
         .explode(*nested, POSITION)
         .unnest(_ROW)
         .set_sorted(log.keys.group)

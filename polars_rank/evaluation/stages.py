@@ -35,7 +35,7 @@ _SCORES = pl.col("score").implode().list
 #: The facts, as aggregations of rows under canonical names.
 FACTS = {
     JUDGED: pl.col("label").count() > 0,
-    RETRIEVED: pl.col("score").is_not_null().sum(),
+    RETRIEVED: pl.col("score").count(),
     MATCHED: (pl.col("label").is_not_null() & pl.col("score").is_not_null()).any(),
     UNKNOWN: (pl.col(IN_ITEMS).is_null() & pl.col("score").is_not_null()).sum(),
     TIED: pl.when(pl.col("score").count() > 1).then(_SCORES.min() == _SCORES.max()),
@@ -60,7 +60,7 @@ def facts_of(evaluation: Evaluation) -> list[str]:
 class Needs(NamedTuple):
     """What metrics read, and what their columns must be."""
 
-    #: The largest cutoff; None if whole rankings are read.
+    #: The number of documents that are read in order; None if all are.
     depth: int | None
     ordered: bool
     #: The labels that gains do not accept: messages and conditions.

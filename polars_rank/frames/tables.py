@@ -30,6 +30,7 @@ from polars_rank.errors import (
     SourceError,
 )
 from polars_rank.frames.engines import Computation, EngineFrame, Rows, engine_of
+from polars_rank.frames.plans import PLANS, key_of
 from polars_rank.frames.stores import store_error
 from polars_rank.frames.streams import NotAdjacentError, Stream, is_scanned_once, to_polars
 
@@ -155,7 +156,11 @@ def _dispatched(
         if isinstance(table, pl.LazyFrame):
             return plan(table)
         if isinstance(table, pl.DataFrame):
-            return evaluated(plan, table)
+            few = in_parts and table.height <= FEW_ROWS
+            key = key_of(function, table, options) if few else None
+            if key is None:
+                return evaluated(plan, table)
+            return PLANS.run(key, plan, partial(collected, few=True), table)
         roles = {"query": "query", "run": "run" if splits_runs else None, "by": None}
         keys = _keys(table.schema, {**roles, **options}) if of_rankings else []
         return _streamed(table, plan, keys)

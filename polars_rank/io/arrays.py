@@ -142,7 +142,7 @@ class _Array(NamedTuple):
 
 
 def _array(name: str, given: Any) -> _Array:
-    series = _series(name, given)
+    series = series_of(name, given)
     if not isinstance(series.dtype, (pl.List, pl.Array)):
         return _Array(series, None)
     rows = series.arr.to_list() if isinstance(series.dtype, pl.Array) else series
@@ -152,7 +152,8 @@ def _array(name: str, given: Any) -> _Array:
     return _Array(values, rows.list.len().fill_null(0))
 
 
-def _series(name: str, given: Any) -> pl.Series:
+def series_of(name: str, given: Any) -> pl.Series:
+    """Return an array as a Series; raise `ArgumentError` for anything else."""
     message = f"`{name}` must be an array, a Series or a list; found {type(given).__name__}"
     if given is None or isinstance(given, (str, bytes, pl.DataFrame)):
         raise ArgumentError(message)
@@ -203,7 +204,7 @@ def _sizes(labels: _Array, groups: Any) -> pl.Series:
         return pl.Series([length]) if labels.sizes is None else labels.sizes
     if labels.sizes is not None:
         raise ArgumentError("`groups` needs one-dimensional arrays; found two-dimensional `labels`")
-    sizes = _series("groups", groups)
+    sizes = series_of("groups", groups)
     whole = sizes.dtype.is_integer() and not sizes.has_nulls() and (sizes >= 0).all()
     if not (whole or sizes.is_empty()):
         kind = "" if sizes.dtype.is_integer() else f" of type {sizes.dtype}; cast them to integers"

@@ -11,7 +11,7 @@ from polars_rank.errors import DataError, SourceError, short
 from polars_rank.io.copies import origin
 from polars_rank.io.fields import Kind, expected, listed, plain, roles_of
 from polars_rank.io.lines import numbered_lines
-from polars_rank.io.spans import is_spans, retrievals
+from polars_rank.io.traces import is_spans, retrievals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -126,17 +126,21 @@ ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
     "aplt": ("long_tail_share", {}),
 }
 
-#: Names that have another meaning elsewhere, and mean a metric under a tool's conventions only.
-TOOL_ALIASES: dict[tuple[str, str], str] = {
-    ("ranx", "hits"): "num_relevant_retrieved",
-    ("ir_measures", "accuracy"): "pair_accuracy",
-    ("RecTools", "accuracy"): "classification_accuracy",
-    ("scikit-learn", "accuracy"): "classification_accuracy",
-    ("RePlay", "novelty"): "unseen_share",
-    ("RecTools", "arp"): "popularity",
-    ("Evidently", "arp"): "popularity",
-    ("Evidently", "diversity"): "intra_list_diversity",
-    ("LensKit", "recall"): "recall_capped",
+#: Names that mean a metric, and parameters, under a tool's conventions only, as they have another
+#: meaning elsewhere.
+TOOL_ALIASES: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
+    ("ranx", "hits"): ("num_relevant_retrieved", {}),
+    ("ir_measures", "accuracy"): ("pair_accuracy", {}),
+    ("RecTools", "accuracy"): ("classification_accuracy", {}),
+    ("scikit-learn", "accuracy"): ("classification_accuracy", {}),
+    ("sentence-transformers", "accuracy"): ("hit_rate", {}),
+    ("Vespa", "accuracy"): ("hit_rate", {}),
+    ("Quepid", "ndcg_cut"): ("ndcg", {"ideal": "judged"}),
+    ("RePlay", "novelty"): ("unseen_share", {}),
+    ("RecTools", "arp"): ("popularity", {}),
+    ("Evidently", "arp"): ("popularity", {}),
+    ("Evidently", "diversity"): ("intra_list_diversity", {}),
+    ("LensKit", "recall"): ("recall_capped", {}),
 }
 
 #: Other meanings of the name of a metric.

@@ -11,7 +11,7 @@ import polars as pl
 from polars_rank._polars import is_elementwise
 from polars_rank.errors import ArgumentError, short
 from polars_rank.gains import GAINS
-from polars_rank.metrics.expressions import lowered
+from polars_rank.metrics.expressions import conditional, lowered
 from polars_rank.metrics.nodes import (
     Batch,
     Column,
@@ -35,10 +35,13 @@ from polars_rank.metrics.nodes import (
     Term,
     UserExpression,
     Value,
+    term_of,
 )
 
 #: Fields of the label of a document.
 _LABELS = {Field("label"), Field("exact_label")}
+#: The literal null.
+_NOTHING = term_of(None)
 #: Fields that depend on the order of documents.
 _RANKS = {Field("rank"), Field("ideal_rank")}
 #: Fields of the documents tied with a document, which only plans by rows have.
@@ -77,22 +80,42 @@ def leaves(node: Node) -> frozenset[Term]:
 
 
 def depth(*values: Value) -> int | None:
-    """Return the largest cutoff; None if a value depends on whole rankings."""
-    cutoffs: list[int | None] = []
+    """Return the number of documents that values read in order; None if they read all.
+
+    The ranks of the first documents that meet conditions are found without it.
+    """
+    cutoffs: list[int | None] = [0]
     for node in nodes(*values):
-        if isinstance(node, (Reduction, Listed)):
-            # Hits are counted, and tied documents and ideal ranks found, in whole rankings.
+        if first_that(node) is not None:
+            continue
+        if isinstance(node, Listed) or (isinstance(node, Reduction) and reads_order(node)):
+            # Tied documents and ideal ranks are found in whole rankings.
             whole = node.order in {"any", "items"} or any(
-                isinstance(leaf, Hits)
-                or leaf in TIES
-                or (leaf == Field("ideal_rank") and node.order != "ideal")
+                leaf in TIES or (leaf == Field("ideal_rank") and node.order != "ideal")
                 for leaf in leaves(node)
             )
             cutoffs.append(None if whole or not isinstance(node.k, int) else node.k)
         elif isinstance(node, (Batch, UserExpression)):
             cutoffs.append(None)
     known = [k for k in cutoffs if k is not None]
-    return max(known) if known and len(known) == len(cutoffs) else None
+    return max(known) if len(known) == len(cutoffs) else None
+
+
+def first_that(node: Node) -> Term | None:
+    """Return the condition of the rank of the first document that meets it, or None.
+
+    The condition reads only labels.
+    """
+    match node:
+        case Reduction("min", MappedTerm(function, operands), "rank", None):
+            condition, *others = operands
+            is_rank = function is conditional and others == [Field("rank"), _NOTHING]
+            of_labels = (*_LABELS, Field("judged"))
+            if is_rank and all(
+                leaf in of_labels or isinstance(leaf, Relevant) for leaf in leaves(condition)
+            ):
+                return condition
+    return None
 
 
 @lru_cache(4096)
@@ -187,15 +210,17 @@ def fits_columns(value: Value) -> bool:
 
 
 @lru_cache(4096)
-def is_neutral(elements: Elements) -> bool:
+def is_neutral(elements: Elements, label: float | None = None) -> bool:
     """Return whether rows and positions without a document of the order have no effect.
 
-    They have no label and, if the order is "any", no rank.
+    They have no label and, if the order is "any", no rank. With `label`, they have this label, but
+    are neither judged nor relevant.
     """
     if any(map(_is_of_any_type, leaves(elements.term))):
         return False
     ranks = [None] if elements.order == "any" else range(1, LONGEST + 1)
-    values = lowered(elements.term, partial(_absent, ranks=pl.Series(ranks, dtype=pl.Float64)))
+    ranks_of = pl.Series(ranks, dtype=pl.Float64)
+    values = lowered(elements.term, partial(_absent, ranks=ranks_of, label=label))
     known = pl.select(values.cast(pl.Float64)).to_series().drop_nulls()
     return known.is_empty() or (elements.how != "extreme" and (known == 0).all())
 
@@ -224,7 +249,7 @@ def _is_of_any_type(leaf: Term) -> bool:
     return leaf == Field("doc") or (isinstance(leaf, Column) and leaf.kind == "as is")
 
 
-def _absent(leaf: Term, *, ranks: pl.Series) -> pl.Expr:
+def _absent(leaf: Term, *, ranks: pl.Series, label: float | None = None) -> pl.Expr:
     """Return what a term reads where no document is, at some ranks."""
     match leaf:
         case Relevant() | Field("retrieved" | "judged" | "document"):
@@ -232,8 +257,10 @@ def _absent(leaf: Term, *, ranks: pl.Series) -> pl.Expr:
         case Field("rank" | "ideal_rank") | Hits():
             return pl.lit(ranks)
         case Gain(gain):
-            worth: pl.Expr = gain(pl.lit(None, dtype=pl.Float64))
+            worth: pl.Expr = gain(pl.lit(label, dtype=pl.Float64))
             return worth
+        case Field("label"):
+            return pl.lit(label, dtype=pl.Float64)
     return pl.lit(None) if _is_of_any_type(leaf) else pl.lit(None, dtype=pl.Float64)
 
 

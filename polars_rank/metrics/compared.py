@@ -58,4 +58,8 @@ COMPARED = {
         "recall_capped reciprocal_rank"
     ),
     "Elasticsearch": "dcg err ndcg precision recall reciprocal_rank",
+    "sentence-transformers": "average_precision hit_rate ndcg precision recall reciprocal_rank",
+    "MTEB": "average_precision hit_rate ndcg precision recall reciprocal_rank",
+    "Vespa": "average_precision hit_rate ndcg precision recall reciprocal_rank",
+    "Quepid": "average_precision cg dcg err ndcg precision reciprocal_rank",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import polars as pl
 
@@ -17,7 +17,7 @@ from polars_rank.metrics.weight_sums import weight_sum
 
 __all__ = ["cg", "dcg", "ideal_dcg", "ndcg"]
 
-Ideal: TypeAlias = Literal["judged", "retrieved", "full"]
+Ideal: TypeAlias = Literal["judged", "retrieved", "full", "all"]
 
 
 @define_metric(high=None, order_matters="cutoff")
@@ -112,7 +112,8 @@ def ideal_dcg(
     ideal
         Documents of the ideal ranking: "judged" for all judged documents, retrieved or not;
         "retrieved" for the judged documents that were retrieved; "full" for k documents with gain
-        1, even if fewer are judged (without k: as many as were retrieved).
+        1, even if fewer are judged (without k: as many as were retrieved); "all" for all judged
+        documents, at ranks beyond k too.
     depth
         Length of the ideal ranking: "retrieved" for the number of retrieved documents, at most k;
         None for k, or no limit if k is None.
@@ -126,8 +127,10 @@ def ideal_dcg(
     ----------
     Jarvelin & Kekalainen, Cumulated gain-based evaluation of IR techniques, 2002.
     """
-    one_of("ideal", ideal, ("judged", "retrieved", "full"))
+    one_of("ideal", ideal, get_args(Ideal))
     one_of("depth", depth, (None, "retrieved"))
+    if ideal == "all":
+        return ideal_dcg.tree(gain=gain, discount=discount, depth=depth)
     if ideal == "full":
         if k is None or depth == "retrieved":
             return t.top(1, k, discount).sum()
@@ -187,7 +190,8 @@ def ndcg(
     ideal
         Documents of the ideal ranking: "judged" for all judged documents, retrieved or not;
         "retrieved" for the judged documents that were retrieved; "full" for k documents with gain
-        1, even if fewer are judged (without k: as many as were retrieved).
+        1, even if fewer are judged (without k: as many as were retrieved); "all" for all judged
+        documents, at ranks beyond k too.
     depth
         Length of the ideal ranking: "retrieved" for the number of retrieved documents, at most k;
         None for k, or no limit if k is None.

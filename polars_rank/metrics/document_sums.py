@@ -14,6 +14,7 @@ import polars as pl
 
 from polars_rank.errors import ArgumentError
 from polars_rank.metrics.analyses import nodes, reads_labels, weighted
+from polars_rank.metrics.expressions import conditional
 from polars_rank.metrics.nodes import (
     Field,
     Function,
@@ -29,7 +30,7 @@ from polars_rank.metrics.nodes import (
     UserExpression,
     Value,
 )
-from polars_rank.metrics.terms import conditional, quotient
+from polars_rank.metrics.terms import quotient
 
 _DIVIDES = "divides by a sum of labels"
 #: Functions that are linear in some operands, and what is wrong with labels in the others.

@@ -70,6 +70,11 @@ def lowered(node: Node, leaf: Callable[[Any], pl.Expr]) -> pl.Expr:
     return leaf(node)
 
 
+def conditional(condition: pl.Expr, value: pl.Expr, otherwise: pl.Expr) -> pl.Expr:
+    """Return a value if a condition holds, otherwise another value."""
+    return pl.when(condition).then(value).otherwise(otherwise)
+
+
 def expression(value: Value) -> pl.Expr:
     """Return a value as an expression over the rows of a ranking."""
     return lowered(value, _aggregation)
@@ -97,8 +102,11 @@ def _aggregation(node: Value) -> pl.Expr:
 
 
 def _of_rows(term: Term) -> pl.Expr:
-    """Return a term with one value per row, also if it is constant."""
-    values = lowered(term, _leaf)
+    return for_each_row(lowered(term, _leaf))
+
+
+def for_each_row(values: pl.Expr) -> pl.Expr:
+    """Return an expression with one value per row, also if it is constant."""
     return values if values.meta.root_names() else pl.when(_IS_ROW).then(values)
 
 

@@ -23,6 +23,7 @@ from polars_rank._params import (
 from polars_rank._polars import aliases, inner, is_elementwise, placeholder, with_replaced
 from polars_rank.discounts import DISCOUNTS
 from polars_rank.errors import ArgumentError, short
+from polars_rank.frames.plans import IMMUTABLE, PLANS
 from polars_rank.gains import GAINS, function_of, gain_of
 from polars_rank.metrics.analyses import check_functions
 from polars_rank.metrics.documentation import completed, described, displayed
@@ -73,6 +74,11 @@ class Definition(Protocol[P]):
 
 #: All functions decorated with `@define_metric`, by name.
 REGISTER: dict[str, Definition[...]] = {}
+
+
+#: Functions that empty caches that depend on names of metrics. They are called when a metric is
+#: defined, which may have been defined before.
+FORGET: list[Callable[[], None]] = [PLANS.clear]
 
 
 class _OwnNames(type(pl.Expr)):  # type: ignore[misc]
@@ -329,6 +335,9 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         return Metric(_cast, made, self.output_name)
 
 
+IMMUTABLE.add(Metric)
+
+
 @public
 def define_metric(
     *,
@@ -466,6 +475,8 @@ def _register(definition: Definition[...]) -> None:
     ):
         raise ArgumentError(f"a metric {name!r} already exists; use another name")
     REGISTER[name] = definition
+    for forget in FORGET:
+        forget()
 
 
 def tree_of(metric: pl.Expr) -> Value:

@@ -23,7 +23,7 @@ from polars_rank.metrics.aliases import (
     OF_GENERATION,
     OTHER_MEANINGS,
 )
-from polars_rank.metrics.metric import REGISTER, Metric, direction, written
+from polars_rank.metrics.metric import FORGET, REGISTER, Metric, direction, written
 from polars_rank.metrics.spellings import (
     expanded,
     find,
@@ -222,6 +222,9 @@ def _named(text: str, tool: str) -> tuple[Metric, ...]:
     parts = split(text)
     names = parts if len(parts) > 1 else [text]
     return tuple(read(name, tool) for part in names for name in expand(part))
+
+
+FORGET.append(_named.cache_clear)
 
 
 def split(text: str, *, lists: bool = True) -> list[str]:

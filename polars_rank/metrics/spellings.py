@@ -35,7 +35,7 @@ def find(name: str, tool: str = "") -> tuple[str | None, Parameters]:
     lower = name.lower()
     for known in (lower, re.sub("^retrieval_?", "", lower)):
         if (tool, known) in TOOL_ALIASES:
-            return TOOL_ALIASES[tool, known], {}
+            return TOOL_ALIASES[tool, known]
         if known in REGISTER:
             return known, {}
         if known in ALIASES:

@@ -21,6 +21,7 @@ from polars_rank.frames.tables import own_name
 from polars_rank.gains import function_of, gain_of
 from polars_rank.metrics import nodes
 from polars_rank.metrics.analyses import is_condition, is_neutral, leaves
+from polars_rank.metrics.expressions import conditional
 from polars_rank.metrics.nodes import (
     Batch,
     Column,
@@ -895,11 +896,6 @@ def _name(leaf: Term) -> str:
         case Column(name):
             return f"column({name!r})"
     return type(leaf).__name__.lower()
-
-
-def conditional(condition: pl.Expr, value: pl.Expr, otherwise: pl.Expr) -> pl.Expr:
-    """Return a value if a condition holds, otherwise another value."""
-    return pl.when(condition).then(value).otherwise(otherwise)
 
 
 def quotient(part: pl.Expr, whole: pl.Expr) -> pl.Expr:

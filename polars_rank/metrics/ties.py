@@ -18,6 +18,7 @@ import polars as pl
 
 from polars_rank.errors import ArgumentError
 from polars_rank.metrics.analyses import leaves, reads_order, weighted
+from polars_rank.metrics.expressions import conditional
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.nodes import (
     Batch,
@@ -40,7 +41,7 @@ from polars_rank.metrics.nodes import (
     Value,
     term_of,
 )
-from polars_rank.metrics.terms import conditional, quotient
+from polars_rank.metrics.terms import quotient
 
 N = TypeVar("N", bound=Node)
 

@@ -10,6 +10,7 @@ never below p, and never above Bonferroni's.
 from __future__ import annotations
 
 from polars_rank.stats._arrays import Array, numpy, special
+from polars_rank.stats.kernel import blocks
 
 #: Draws per probability, and the largest number of elements of the draws.
 _MOST_DRAWS, _LEAST_DRAWS, _ELEMENTS = 8_192, 256, 2**21
@@ -99,30 +100,34 @@ class Influences:
     def __init__(self, units: int, estimates: int) -> None:
         self.step = max(-(-units * estimates // self._MOST), 1)
         self.units = -(-units // self.step)
-        self.parts: list[tuple[Array, Array]] = []
+        #: The influence values of the units on each estimate.
+        self.columns: list[Array] = []
 
     def add(self, units: Array, influence: Array) -> None:
         """Add an estimate: the numbers of its units, and their influence values."""
         if self.step > 1:
             kept = units % self.step == 0
             units, influence = units[kept] // self.step, influence[kept]
-        self.parts.append((units, influence))
+        column = numpy().zeros(self.units)
+        column[units] = influence
+        self.columns.append(column)
 
     def family(self, chosen: Array) -> Family:
         """Return the family of some estimates; one that does not vary is independent."""
         np = numpy()
-        places = np.flatnonzero(chosen)
-        values = np.zeros((self.units + len(places), len(places)))
-        for column, place in enumerate(places):
-            units, influence = self.parts[place]
-            scale = np.abs(influence).max(initial=0.0)
-            if scale:
-                values[units, column] = influence / scale
-            else:
-                values[self.units + column, column] = 1.0
-        if len(values) > 4 * len(places):
-            values = root(values.T @ values)
-        return Family(values)
+        columns = [self.columns[place] for place in np.flatnonzero(chosen)]
+        size = len(columns)
+        scales = np.array([np.abs(each).max(initial=0.0) for each in columns])
+        independent = np.diag(np.where(scales == 0, 1.0, 0.0))
+
+        def factor(units: slice) -> Array:
+            scaled = np.stack([each[units] for each in columns], axis=1)
+            return scaled / np.where(scales > 0, scales, 1.0)
+
+        if self.units + size <= 4 * size:
+            return Family(np.concatenate([factor(slice(None)), independent]))
+        parts = map(factor, blocks(self.units))
+        return Family(root(sum((part.T @ part for part in parts), independent)))
 
 
 def root(products: Array) -> Array:

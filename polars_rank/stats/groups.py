@@ -35,7 +35,10 @@ class Facts(NamedTuple):
 
     @classmethod
     def of(cls, low: float | None, high: float | None, between: float | None) -> Facts:
-        """Return the facts of the lowest and highest value, and of the sum of |x (1 - x)|."""
+        """Return the facts of the lowest and highest value, and of the values `between`.
+
+        `between` is a sum over values that is 0 if all are 0 or 1.
+        """
         if low is None or high is None:
             return cls(is_binary=False, range=1.0)
         is_share = low >= 0 and high <= 1
@@ -86,13 +89,21 @@ class Group:
             self._arrays[name] = self.frame.get_column(name).cast(pl.Float64).to_numpy()
         return self._arrays[name]
 
+    def release(self, metric: str) -> None:
+        """Release the memory of the columns of a metric."""
+        for name in (metric, HUMAN + metric):
+            self._arrays.pop(name, None)
+
     @cached_property
     def rows(self) -> dict[Any, Array]:
         """The numbers of the rows of each run, in the order of the runs."""
         np = numpy()
         if self.source.run is None:
             return {None: np.arange(self.frame.height)}
-        codes, runs = coded(self.frame, (self.source.run,))
+        names = self.frame.select(self.source.run)
+        if names.schema[self.source.run] == pl.String:
+            names = names.cast(pl.Categorical)  # runs are few
+        codes, runs = coded(names, (self.source.run,))
         return {run[0]: np.flatnonzero(codes == code) for code, run in enumerate(runs)}
 
     @cached_property
@@ -262,7 +273,7 @@ def coded(frame: pl.DataFrame, columns: Sequence[str], *, values: bool = True) -
     joined = frame.select(columns).join(
         numbered, on=list(columns), how="left", nulls_equal=True, maintain_order="left"
     )
-    codes = joined.get_column(number).to_numpy().astype("int64")
+    codes = joined.get_column(number).to_numpy()
     return codes, different.rows() if values else range(different.height)
 
 

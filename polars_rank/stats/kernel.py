@@ -35,7 +35,7 @@ ONE_UNIT, TWO_UNITS = 1 + 1e-9, 2 + 1e-9
 _UNEQUAL = 0.9
 
 
-def _blocks(size: int) -> Iterator[slice]:
+def blocks(size: int) -> Iterator[slice]:
     """Yield the rows that are added at once."""
     for start in range(0, size, _BLOCK):
         yield slice(start, start + _BLOCK)
@@ -100,7 +100,7 @@ class Vector(NamedTuple):
         letters |= {x: np.empty(size) for x in self.weight_of}
         totals = dict.fromkeys(("r" + x + y for x, y in self.rows), 0.0)
         totals |= dict.fromkeys(self.products, 0.0)
-        for rows in _blocks(size):
+        for rows in blocks(size):
             deviations = {}
             for x, w in self.weight_of.items():
                 mean, of_weight = sums["m" + x], weights[w]
@@ -114,7 +114,7 @@ class Vector(NamedTuple):
             letters = {
                 x: np.bincount(places, each, minlength=len(present)) for x, each in letters.items()
             }
-        for rows in _blocks(len(letters[self.primary])):
+        for rows in blocks(len(letters[self.primary])):
             self._add_products(totals, {x: each[rows] for x, each in letters.items()})
         for w in self.weights:
             is_plain = units is None and weights[w] is None

@@ -93,6 +93,7 @@ def rows_of_runs(source: Values) -> Rows:
                 key = Key(group.key, variable.name, run)
                 for each, places in _parts(key, group, of_run):
                     _add_run(rows, group, each, of_run[places], facts[variable.name])
+            group.release(variable.name)
     return rows
 
 
@@ -181,6 +182,7 @@ def rows_of_pairs(
                     members[kind].append(len(rows.keys))
                     part = pair.part(places)
                     families[kind].add(*_add_pair(rows, group, each, part, facts[variable.name]))
+            group.release(variable.name)
         rows.families += [
             (of_family, family.family)
             for of_family, family in zip(members, families, strict=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, Names
+from polars_rank._polars import FewRows, ManyRows
 from polars_rank.columns import RUN, Columns
 from polars_rank.errors import DataError, Finding, warn
 from polars_rank.evaluation.means import NUM_RETRIEVED
@@ -120,7 +121,7 @@ class Values(Roles):
         used = {*kept, self.weight, *(each.name for each in self.metrics)}
         if NUM_RETRIEVED in schema and NUM_RETRIEVED not in used:
             columns.append(pl.col(NUM_RETRIEVED))
-        return collected(table.select(columns))
+        return collected(table.select(columns), few=isinstance(table, (FewRows, ManyRows)))
 
     def _warn_of_recurring(self, groups: Sequence[Group]) -> None:
         """Warn if each part of a query of several columns occurs in several queries."""
@@ -179,7 +180,7 @@ class Values(Roles):
             for each in (
                 value.min().alias(LOW + name), value.max().alias(HIGH + name),
                 value.is_nan().any().alias(PLACE + name),
-                (value * (1 - value)).abs().sum().alias(name),
+                ((value != 0) & (value != 1)).sum().alias(name),
             )
         ).row(0, named=True)  # fmt: skip
         problems: dict[str, pl.Expr] = {}

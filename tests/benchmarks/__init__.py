@@ -1,10 +1,11 @@
 """Time and memory from a Parquet log to ranking metrics, polars_rank and its peers.
 
-    python -m tests.benchmarks --rows 1_000_000 10_000_000 --runs 3
+    python -m tests.benchmarks
 
-`python -m tests.benchmarks --help` lists the options. The logs are generated (`logs.py`) and
-kept in `--data`. Each contender (`contenders.py`) runs in its own process, in turn with the
-others: A B C A B C. `report.py` writes the table, the chart and the results of all runs.
+This measures all cases of `__main__.py` and writes the generated parts of README.md and of the
+guide's page on performance. Options measure a single log instead; `--help` lists them. The logs are
+generated (`logs.py`) and kept in `--data`. Each contender (`contenders.py`) runs in its own process,
+in turn with the others: A B C A B C. `report.py` writes the tables.
 
 How to read the numbers
 -----------------------
@@ -13,5 +14,4 @@ How to read the numbers
 - *start*: the rest of the process: interpreter, imports and, for compilers, the warm-up on a small
   log. It is not included in the other times.
 - *CPU* and *peak* (resident memory): of the whole process, as reported by the system.
-- A contender marked slow runs up to `--limit-rows` rows; nothing is extrapolated.
 """

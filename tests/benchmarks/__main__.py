@@ -1,8 +1,13 @@
-"""Measure time and memory of polars_rank and its peers, from a Parquet log to means."""
+"""Measure polars_rank and its peers, and write the results to README.md and the guide.
+
+Without options of a single log: all cases, the memory of every function, and small calls.
+"""
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -10,42 +15,80 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from . import report
 from .contenders import CONTENDERS, METRICS, own_names
 from .logs import Log
-from .report import Run
+from .report import Case, Run
+
+SQL = ["polars_rank", "clickhouse", "duckdb", "datafusion", "polars"]
+PYTHON = ["polars_rank", "pandas", "pytrec_eval", "ir_measures", "ranx", "sklearn"]
+#: The logs, and the contenders that read them.
+CASES = {
+    "Engines that read Parquet": [
+        (Log(list_length=5), SQL),
+        (Log(list_length=10), [*SQL, "numba"]),
+        (Log(list_length=20), SQL),
+        (Log(list_length=100), [*SQL, "numba"]),
+        (Log(list_length=1000), SQL),
+        (Log(list_length=10, layout="shuffled"), SQL),
+        (Log(list_length=100, layout="shuffled"), SQL),
+        (Log(list_length=10, ids="string"), SQL),
+        (Log(list_length=10, rows=100_000), SQL),
+        (Log(list_length=100, rows=100_000), SQL),
+    ],
+    "Python tools that convert the log": [
+        (Log(list_length=10, rows=1_000_000), PYTHON),
+        (Log(list_length=100, rows=1_000_000), PYTHON),
+    ],
+}
+#: Rows of the logs of the table of memory.
+MEMORY_ROWS = [3_000_000, 10_000_000]
 
 
 def arguments() -> argparse.Namespace:
-    others = {"memory", *(path.stem for path in Path(__file__).parent.glob("*.md"))}
+    others = {"memory", "calls", *(path.stem for path in Path(__file__).parent.glob("*.md"))}
     parser = argparse.ArgumentParser(
         prog="python -m tests.benchmarks",
         description=__doc__,
         epilog=f"Other programs: python -m tests.benchmarks.NAME, of {', '.join(sorted(others))}.",
     )
+    one = parser.add_argument_group(
+        "options of a single log", "measure only this log, and print the table"
+    ).add_argument
+    default = argparse.SUPPRESS
+    one("--rows", type=int, nargs="+", default=default, help="one or more sizes")
+    one("--layout", choices=["sorted", "adjacent", "shuffled"], default=default)
+    one("--ids", choices=["int", "string"], default=default)
+    one("--list-length", type=int, default=default, help="documents per query")
+    one("--ties", type=float, default=default, help="share of scores rounded to one decimal")
+    one("--memory", default=default, help="limit of polars_rank (shuffled logs) and duckdb: 1GB")
+    one("--contenders", default=default, help=f"any of {','.join(CONTENDERS)}")
+    one("--metrics", default=default, help=f"any of {','.join(METRICS)}")
+    one("--plan", action="store_true", default=default, help="print the physical plan, and stop")
     add = parser.add_argument
-    add("--rows", type=int, nargs="+", default=[10_000_000], help="one or more sizes")
-    add("--layout", choices=["sorted", "adjacent", "shuffled"], default="sorted")
-    add("--ids", choices=["int", "string"], default="int")
-    add("--list-length", type=int, default=100, help="documents per query")
-    add("--ties", type=float, default=0.1, help="share of scores rounded to one decimal")
-    add("--memory", help="memory limit of polars_rank (shuffled logs) and duckdb, such as 1GB")
-    add("--contenders", default=",".join(CONTENDERS), help="default: %(default)s")
-    add("--metrics", default="all", help=f"all, or any of {','.join(METRICS)}")
-    add("--runs", type=int, default=3, help="number of runs of each contender")
-    add("--limit-rows", type=int, default=1_000_000, help="largest size for slow contenders")
-    add("--data", default=str(Path(tempfile.gettempdir(), "polars_rank_benchmarks")))
-    add("--output", help="folder of the results; default: same as --data")
-    add("--plan", action="store_true", help="print polars_rank's physical plan and stop")
+    add("--runs", type=int, default=3, help="highest number of runs of each contender")
+    add(
+        "--enough",
+        type=float,
+        default=6,
+        help="seconds of a contender after which it is not run again",
+    )
+    add("--scale", type=float, default=1, help="multiply the rows of all logs")
+    add("--data", type=Path, default=Path(Log().folder), help="folder of logs and results")
+    add("--project", type=Path, default=Path(__file__).parents[2], help="folder of README.md")
+    add("--again", action="store_true", help="write the pages from the results in --data")
     options = parser.parse_args()
-    options.contenders = options.contenders.split(",")
-    options.metrics = METRICS if options.metrics == "all" else options.metrics.split(",")
-    for selected, available in (options.contenders, CONTENDERS), (options.metrics, METRICS):
-        if unknown := set(selected) - set(available):
-            parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(available)}")
+    for name, available in ("contenders", CONTENDERS), ("metrics", METRICS):
+        if selected := getattr(options, name, None):
+            setattr(options, name, selected.split(","))
+            if unknown := set(getattr(options, name)) - set(available):
+                parser.error(
+                    f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(available)}"
+                )
     if importlib.util.find_spec("numpy") is None:
         parser.error("numpy is not installed: pip install 'polars_rank[bench]'")
     return options
@@ -53,36 +96,100 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     options = arguments()
-    length = options.list_length
-    whole_lists = [max(1, rows // length) * length for rows in [*options.rows, options.limit_rows]]
-    sizes, limit = set(whole_lists[:-1]), whole_lists[-1]
-    slow = {name for name in options.contenders if CONTENDERS[name].slow}
-    if slow and max(sizes) > limit:
-        sizes.add(limit)  # for the ratio of slow contenders
-    log = Log(
-        options.data, max(sizes), length, options.layout, options.ids, options.ties, options.memory
-    )
-    if options.plan:
-        return print_plan(generate(log), options.metrics)
-    warm_log = log._replace(rows=min(length, 100) * 10, list_length=min(length, 100))
-    if any(CONTENDERS[name].compiles for name in options.contenders):
+    shared = {"runs", "enough", "scale", "data", "project", "again"}
+    if form := {name: value for name, value in vars(options).items() if name not in shared}:
+        return one_log(options, **form)
+    saved = options.data / "pages.json"
+    if not options.again:
+        if os.getloadavg()[0] > 0.5:
+            print("Other processes are running: times are not reliable.", file=sys.stderr)
+        saved.parent.mkdir(parents=True, exist_ok=True)
+        for results in whole(options):  # what is measured is kept if a later part fails
+            saved.write_text(json.dumps(results, indent=1))
+    report.write(json.loads(saved.read_text()), options.project)
+
+
+def one_log(
+    options: argparse.Namespace,
+    *,
+    rows: list[int] = [Log().rows],
+    contenders: list[str] = SQL,
+    metrics: list[str] = METRICS,
+    plan: bool = False,
+    **form: Any,
+) -> None:
+    """Measure the contenders on a log of one form, and print the table."""
+    logs = [scaled(Log(rows=number, **form), options) for number in sorted(rows)]
+    if plan:
+        return print_plan(generate(logs[-1]), metrics)
+    cases = [Case(log, measured(log, contenders, metrics, options)) for log in logs]
+    runs = [run._asdict() for case in cases for run in case.runs]
+    (options.data / "benchmark.json").write_text(json.dumps(runs, indent=1))
+    print(report.table(cases, metrics))
+
+
+def whole(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Measure everything that the pages show, and yield what is there after each part."""
+    results: dict[str, Any] = {
+        "date": f"{datetime.date.today():%B %-d, %Y}",
+        "machine": report.machine(),
+        "polars": importlib.metadata.version("polars"),
+        "metrics": METRICS,
+        "cases": [],
+    }
+    for group, cases in CASES.items():
+        for log, contenders in cases:
+            log = scaled(log, options)
+            runs = [run._asdict() for run in measured(log, contenders, METRICS, options)]
+            results["cases"].append((log._asdict(), runs, group))
+            yield results
+    results["calls"] = output("calls", "--runs", str(5 * options.runs))
+    yield results
+    # Imported after the other measurements, whose processes start with the memory of this one.
+    from .memory import table
+
+    rows = [int(rows * options.scale) for rows in MEMORY_ROWS]
+    results["memory"] = table(options.data / "memory", rows)
+    yield results
+
+
+def scaled(log: Log, options: argparse.Namespace) -> Log:
+    """Return a log of whole rankings."""
+    rankings = max(1, int(log.rows * options.scale) // log.list_length)
+    return log._replace(folder=str(options.data), rows=rankings * log.list_length)
+
+
+def measured(
+    log: Log, contenders: list[str], metrics: list[str], options: argparse.Namespace
+) -> list[Run]:
+    """Return the runs of contenders, which run in turn."""
+    generate(log)
+    length = min(log.list_length, 100)
+    warm_log = log._replace(rows=length * 10, list_length=length)
+    if any(CONTENDERS[name].compiles for name in contenders):
         generate(warm_log)
     runs: list[Run] = []
-    for rows in sorted(sizes):
-        log = generate(log._replace(rows=rows))
-        for turn in range(options.runs):
-            for name in options.contenders:
-                failed = any(run.problem for run in runs if run.contender == name)
-                if failed or (name in slow and rows > limit):
-                    continue
-                runs.append(run := measure(name, log, warm_log, options.metrics))
-                result = run.problem or f"{run.seconds:.3f} s, {run.peak:,.0f} MB"
-                print(f"{rows:,} rows, run {turn + 1}, {name}: {result}", file=sys.stderr)
-    print(report.write(runs, log, options.metrics, Path(options.output or options.data)))
+    for turn in range(options.runs):
+        for name in contenders:
+            before = [run for run in runs if run.contender == name]
+            if any(run.problem for run in before):
+                continue
+            if sum(run.wall for run in before) > options.enough:
+                continue
+            runs.append(run := measure(name, log, warm_log, metrics))
+            result = run.problem or f"{run.seconds:.3f} s, {run.peak:,.0f} MB"
+            print(f"{log.title}, run {turn + 1}, {name}: {result}", file=sys.stderr)
+    return runs
 
 
 def python(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", f"tests.benchmarks.{module}", *arguments]
+
+
+def output(module: str, *arguments: str) -> str:
+    """Return what a program prints, which runs in its own process."""
+    command = python(module, *arguments)
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def generate(log: Log) -> Log:

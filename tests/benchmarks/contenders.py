@@ -27,23 +27,23 @@ Run = Callable[[Log, list[str]], Stages]
 
 class Contender(NamedTuple):
     run: Run
+    title: str  # a name, and how it computes
     package: str
-    slow: bool  # runs up to --limit-rows rows
     compiles: bool  # is warmed up on a small log
 
 
 CONTENDERS: dict[str, Contender] = {}
 
 
-def contender(package: str, *, slow: bool = False, compiles: bool = False) -> Callable[[Run], Run]:
+def contender(title: str, package: str, *, compiles: bool = False) -> Callable[[Run], Run]:
     def register(run: Run) -> Run:
-        CONTENDERS[run.__name__] = Contender(run, package, slow, compiles)
+        CONTENDERS[run.__name__] = Contender(run, title, package, compiles)
         return run
 
     return register
 
 
-@contender("polars_rank")
+@contender("polars_rank", "polars_rank")
 def polars_rank(log: Log, metrics: list[str]) -> Stages:
     """Default settings, streaming engine; reads while it computes."""
     import polars_rank as pr
@@ -60,10 +60,10 @@ def own_names(metrics: list[str]) -> list[str]:
     return [name.replace("ndcg", "ndcg(gain='exp2')") for name in metrics]
 
 
-@contender("numba", compiles=True)
+@contender("Compiled loop", "numba", compiles=True)
 def numba(log: Log, metrics: list[str]) -> Stages:
-    """A compiled loop over arrays on all cores: the limit. Same ties. Polars reads the arrays,
-    sorts a shuffled log by query and turns string ids into numbers."""
+    """A loop over arrays on all cores, compiled by Numba: the limit. Same ties. Polars reads the
+    arrays, sorts a shuffled log by query and turns string ids into numbers."""
     import numpy as np
     import polars as pl
 
@@ -91,43 +91,107 @@ def numba(log: Log, metrics: list[str]) -> Stages:
     yield {name: means[name] for name in metrics}
 
 
-@contender("duckdb")
+@contender("DuckDB, window functions in SQL", "duckdb")
 def duckdb(log: Log, metrics: list[str]) -> Stages:
-    """One SQL query with window functions, rank and hits in one window. Same ties; reads while it
-    computes."""
+    """One SQL query with window functions. Same ties; reads while it computes."""
     import duckdb as peer
 
     yield
     yield
-    forms = {
-        "ndcg": "sum(gain / log2(rank + 1)) filter (rank <= {0})"
-        " / nullif(sum(gain / log2(ideal_rank + 1)) filter (ideal_rank <= {0}), 0)",
-        "p": "sum(relevant) filter (rank <= {0}) / {0}",
-        "recall": "sum(relevant) filter (rank <= {0}) / nullif(sum(relevant), 0)",
-        "ap": "sum(hits / rank) filter (relevant = 1) / nullif(sum(relevant), 0)",
-        "rr": "max(1 / rank) filter (relevant = 1)",
-    }
-    values = ", ".join(f'{renamed(name, forms)} as "{name}"' for name in metrics)
-    means = ", ".join(f'avg(coalesce("{name}", 0))' for name in metrics)
     if log.memory:
         peer.execute(f"set memory_limit = '{log.memory}'")
-    (row,) = peer.execute(f"""
-        with ranked as (
-            select query, (label >= 1)::int as relevant, pow(2, label) - 1 as gain,
-                row_number() over list as rank,
-                sum(relevant) over (list rows unbounded preceding) as hits,
-                row_number() over (partition by query order by label desc) as ideal_rank
-            from '{log.path}'
-            window list as (partition by query order by score desc, doc desc)
-        ), per_query as (select {values} from ranked group by query)
-        select {means} from per_query
-    """).fetchall()
+    (row,) = peer.execute(windows(f"'{log.path}'", metrics)).fetchall()
     yield dict(zip(metrics, row))
 
 
-@contender("chdb")
+@contender("DataFusion, window functions in SQL", "datafusion")
+def datafusion(log: Log, metrics: list[str]) -> Stages:
+    """The same SQL query as DuckDB. Same ties; reads while it computes."""
+    import datafusion as peer
+
+    yield
+    yield
+    context = peer.SessionContext()
+    context.register_parquet("log", str(log.path))
+    (batch,) = context.sql(windows("log", metrics)).collect()
+    yield dict(zip(metrics, (column[0].as_py() for column in batch.columns)))
+
+
+def windows(table: str, metrics: list[str]) -> str:
+    """Return the SQL query with window functions, rank and hits in one window."""
+    forms = {
+        "ndcg": "sum(gain / log2(rank + 1)) filter (where rank <= {0})"
+        " / nullif(sum(gain / log2(ideal_rank + 1)) filter (where ideal_rank <= {0}), 0)",
+        "p": "sum(relevant) filter (where rank <= {0}) * 1e0 / {0}",
+        "recall": "sum(relevant) filter (where rank <= {0}) * 1e0 / nullif(sum(relevant), 0)",
+        "ap": "sum(hits * 1e0 / rank) filter (where relevant = 1) / nullif(sum(relevant), 0)",
+        "rr": "max(1e0 / rank) filter (where relevant = 1)",
+    }
+    values = ", ".join(f'{renamed(name, forms)} as "{name}"' for name in metrics)
+    means = ", ".join(f'avg(coalesce("{name}", 0))' for name in metrics)
+    ranking = "partition by query order by score desc, doc desc"
+    return f"""
+        with log_of_gains as (
+            select query, doc, score, label, (label >= 1)::int as relevant,
+                pow(2, label) - 1 as gain
+            from {table}
+        ), ranked as (
+            select query, relevant, gain,
+                row_number() over ({ranking}) as rank,
+                sum(relevant) over ({ranking} rows unbounded preceding) as hits,
+                row_number() over (partition by query order by label desc) as ideal_rank
+            from log_of_gains
+        ), per_query as (select {values} from ranked group by query)
+        select {means} from per_query
+    """
+
+
+@contender("Plain Polars, window functions", "polars")
+def polars(log: Log, metrics: list[str]) -> Stages:
+    """Sorts and window functions over the query, lazily, streaming engine. Same ties; reads while
+    it computes."""
+    import polars as pl
+
+    yield
+    yield
+    relevant, gain, rank = pl.col("relevant"), pl.col("gain"), pl.col("rank")
+    ideal_gain, discount = pl.col("ideal_gain"), (rank + 1).log(2)
+    ranked = (
+        pl.scan_parquet(log.path)
+        .with_columns(relevant=pl.col("label") >= 1, gain=2.0 ** pl.col("label") - 1)
+        .with_columns(
+            pl.col("relevant", "gain").sort_by("score", "doc", descending=True).over("query"),
+            ideal_gain=gain.sort(descending=True).over("query"),
+            rank=pl.int_range(1, pl.len() + 1).over("query"),
+        )
+        .with_columns(hits=relevant.cum_sum().over("query"))
+    )
+
+    def value(name: str) -> pl.Expr:
+        family, _, k = name.partition("@")
+        match family:
+            case "ndcg":
+                top = rank <= int(k)
+                return (gain / discount).filter(top).sum() / (
+                    (ideal_gain / discount).filter(top).sum()
+                )
+            case "p":
+                return relevant.filter(rank <= int(k)).sum() / int(k)
+            case "recall":
+                return relevant.filter(rank <= int(k)).sum() / relevant.sum()
+            case "ap":
+                return (pl.col("hits") / rank).filter(relevant).sum() / relevant.sum()
+            case _:
+                return (1 / rank).filter(relevant).max()
+
+    values = ranked.group_by("query").agg(value(name).alias(name) for name in metrics)
+    means = values.select(pl.col(metrics).fill_nan(0).fill_null(0).mean())
+    yield means.collect(engine="streaming").row(0, named=True)
+
+
+@contender("ClickHouse, arrays in SQL", "chdb")
 def clickhouse(log: Log, metrics: list[str]) -> Stages:
-    """ClickHouse: one SQL query with array functions, a row per query. Same ties; reads while it
+    """One SQL query with array functions, a row per query. Same ties; reads while it
     computes."""
     import chdb as peer
 
@@ -161,7 +225,7 @@ def clickhouse(log: Log, metrics: list[str]) -> Stages:
     yield dict(zip(metrics, map(float, str(answer).split(","))))
 
 
-@contender("pandas")
+@contender("pandas", "pandas")
 def pandas(log: Log, metrics: list[str]) -> Stages:
     """Sorts, cumulative counts and group-by sums of columns. Same ties."""
     import numpy as np
@@ -199,21 +263,7 @@ def pandas(log: Log, metrics: list[str]) -> Stages:
     yield means
 
 
-@contender("polars-ds")
-def polars_ds(log: Log, metrics: list[str]) -> Stages:
-    """NDCG only, one expression per cutoff in a lazy group-by. Tied scores share their gain."""
-    import polars as pl
-    import polars_ds as peer
-
-    yield
-    yield
-    frame = pl.scan_parquet(log.path).with_columns(gain=2.0 ** pl.col("label") - 1)
-    values = {n: peer.query_ndcg_score("gain", "score", k=k) for n, k in only_ndcg(metrics)}
-    means = frame.group_by("query").agg(**values).select(pl.col(list(values)).fill_nan(0).mean())
-    yield means.collect(engine="streaming").row(0, named=True)
-
-
-@contender("scikit-learn", slow=True)
+@contender("scikit-learn", "scikit-learn")
 def sklearn(log: Log, metrics: list[str]) -> Stages:
     """NDCG only, one call per cutoff on a dense table. Tied scores share their gain."""
     import polars as pl
@@ -229,7 +279,7 @@ def sklearn(log: Log, metrics: list[str]) -> Stages:
     yield {name: float(ndcg_score(gain, score, k=k)) for name, k in only_ndcg(metrics)}
 
 
-@contender("pytrec_eval-terrier", slow=True)
+@contender("pytrec_eval", "pytrec_eval-terrier")
 def pytrec_eval(log: Log, metrics: list[str]) -> Stages:
     """Dictionaries of dictionaries. Same ties. Given gains as labels."""
     import pytrec_eval as peer
@@ -250,7 +300,7 @@ def pytrec_eval(log: Log, metrics: list[str]) -> Stages:
     yield {name: sum(value[key] for value in values) / len(values) for name, key in keys.items()}
 
 
-@contender("ir_measures", slow=True)
+@contender("ir_measures", "ir_measures")
 def ir_measures(log: Log, metrics: list[str]) -> Stages:
     """Dictionaries of dictionaries, computed by pytrec_eval. Same ties. Given gains as labels."""
     import ir_measures as peer
@@ -264,7 +314,7 @@ def ir_measures(log: Log, metrics: list[str]) -> Stages:
     yield {name: means[measure] for name, measure in measures.items()}
 
 
-@contender("ranx", slow=True, compiles=True)
+@contender("ranx", "ranx", compiles=True)
 def ranx(log: Log, metrics: list[str]) -> Stages:
     """Dictionaries of dictionaries, compiled. Given gains as labels. Tied documents in no
     defined order."""
@@ -284,39 +334,6 @@ def ranx(log: Log, metrics: list[str]) -> Stages:
     names = [renamed(name, forms) for name in metrics]
     means = peer.evaluate(qrels, run, names)
     yield dict(zip(metrics, map(float, means.values() if len(names) > 1 else [means])))
-
-
-@contender("torchmetrics", slow=True)
-def torchmetrics(log: Log, metrics: list[str]) -> Stages:
-    """One class per metric over flat tensors, float32. Given gains as labels. Tied scores share
-    their gain in NDCG and have no defined order in the others."""
-    import polars as pl
-    import torch
-    import torchmetrics.retrieval as peer
-
-    yield
-    frame = pl.read_parquet(log.path).select(
-        pl.col("query").rank("dense").cast(pl.Int64),
-        "score",
-        gain=2.0 ** pl.col("label") - 1,
-        relevant=pl.col("label") >= 1,
-    )
-    query, score, gain, relevant = (torch.from_numpy(x.to_numpy(writable=True)) for x in frame)
-    yield
-    forms = {
-        "ndcg": "NormalizedDCG",
-        "p": "Precision",
-        "recall": "Recall",
-        "ap": "MAP",
-        "rr": "MRR",
-    }
-    means = {}
-    for name in metrics:
-        family, _, k = name.partition("@")
-        metric = getattr(peer, f"Retrieval{forms[family]}")(top_k=int(k) if k else None)
-        metric.update(score, gain if family == "ndcg" else relevant, indexes=query)
-        means[name] = float(metric.compute())
-    yield means
 
 
 def only_ndcg(metrics: list[str]) -> list[tuple[str, int]]:
@@ -345,7 +362,7 @@ def dictionaries(log: Log) -> tuple[dict[str, dict[str, int]], dict[str, dict[st
 
 def main(name: str, log: str, warm_log: str, *metrics: str) -> dict[str, Any]:
     """Run one contender once, in this process."""
-    run, package, _, compiles = CONTENDERS[name]
+    run, _, package, compiles = CONTENDERS[name]
 
     def timed(log: Log) -> dict[str, Any]:
         stages = run(log, list(metrics))

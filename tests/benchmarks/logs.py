@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,18 +20,31 @@ FIRST_DOC, DOCS, STRIDE = 10_000_000, 90_000_000, 55_623_059
 class Log(NamedTuple):
     """What a generated log looks like, where it is kept, and the memory given to read it."""
 
-    folder: str
-    rows: int
-    list_length: int
-    layout: str
-    ids: str
-    ties: float
+    folder: str = str(Path(tempfile.gettempdir(), "polars_rank_benchmarks"))
+    rows: int = 10_000_000
+    list_length: int = 100
+    layout: str = "sorted"
+    ids: str = "int"
+    ties: float = 0.1  # share of scores rounded to one decimal
     memory: str | None = None
+
+    @property
+    def title(self) -> str:
+        """The length of rankings, and what differs from the default."""
+        parts = [f"{self.list_length:,} documents"]
+        parts += [f"{count(self.rows)} rows"] * (self.rows != Log().rows)
+        parts += [self.layout] * (self.layout != Log().layout)
+        parts += [f"{self.ids} ids"] * (self.ids != Log().ids)
+        return ", ".join(parts)
 
     @property
     def path(self) -> Path:
         size = f"{self.rows}-by-{self.list_length}"
         return Path(self.folder) / f"{size}-{self.layout}-{self.ids}-{self.ties:g}.parquet"
+
+
+def count(rows: int) -> str:
+    return f"{rows / 1e6:g} million" if rows >= 1e6 else f"{rows:,}"
 
 
 def write(log: Log) -> None:

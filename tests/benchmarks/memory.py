@@ -2,20 +2,24 @@
 
     python -m tests.benchmarks.memory [--rows 3_000_000 10_000_000] [--tasks TEXT] [--output FILE]
 
-Each task runs in its own process, with the streaming engine; peak is the resident memory of that
-process. Logs have 100,000 documents in rankings of 50, sorted by query (and run). The table is part
-of the guide's page on performance.
+The table has every public function that reads a log or per-query values. Each task runs in its own
+process, with the streaming engine; peak is the resident memory of that process. Logs have 100,000
+documents in rankings of 50, sorted by query (and run). The table is part of the guide's page on
+performance.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
+import re
 import resource
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -82,28 +86,62 @@ class Files(NamedTuple):
         values.sink_parquet(self.path("values"))
 
 
-#: A function of the files that reads a log.
-Task = Callable[[Files], Any]
+class Task(NamedTuple):
+    """A call of a function that reads a log or values."""
+
+    #: What its memory grows with.
+    grows: str
+    #: The call. A plan that it returns is collected, or written to a file if the name says so.
+    call: Callable[[Files], Any]
+    #: Divides the number of rows, for slow functions.
+    divisor: int = 1
 
 
-def collected(plan: Callable[[Files], pl.LazyFrame]) -> Task:
-    """Return the task that collects a plan."""
-    return lambda files: plan(files).collect(engine="streaming")
-
-
-def sunk(plan: Callable[[Files], pl.LazyFrame]) -> Task:
-    """Return the task that writes the result of a plan to a file."""
-    return lambda files: plan(files).sink_parquet(files.output())
+def runs_of(files: Files) -> pl.LazyFrame:
+    return files.scan("runs", by="run")
 
 
 def reversed_scores(files: Files) -> pl.LazyFrame:
     return files.scan().with_columns(pl.col("score") * -1)
 
 
-def judged(files: Files) -> pl.LazyFrame:
-    """Return rankings joined with judgments, both sorted."""
-    rankings = files.scan().select("query", "doc", "score")
-    return pr.join_judgments(rankings, files.scan("judgments"))
+def values_of(files: Files) -> pl.LazyFrame:
+    return pl.scan_parquet(files.path("values"))
+
+
+def judged(files: Files, judgments: pl.LazyFrame, path: Path | None = None) -> pl.LazyFrame:
+    """Return the metrics of rankings, whose order is unknown if they have a path, with judgments."""
+    rankings = files.scan() if path is None else pl.scan_parquet(path)
+    rankings = rankings.select("query", "doc", "score")
+    return pr.evaluate(pr.join_judgments(rankings, judgments), METRICS)
+
+
+def judged_runs(files: Files, *others: str) -> pl.LazyFrame:
+    """Return the metrics of several runs that are joined with judgments, both sorted."""
+    rankings = runs_of(files).select("run", "query", "doc", "score", *others)
+    judgments = files.scan("judgments").filter(pl.col("query") < files.rows // LENGTH // 2)
+    return pr.evaluate(pr.join_judgments(rankings, judgments), METRICS, by="run")
+
+
+def by_two_judges(files: Files) -> pl.LazyFrame:
+    """Return judgments with the labels of a second judge, and the probability of the first."""
+    other = (pl.col("doc").hash(6) % 10 // 7).cast(pl.Int8)
+    human = pl.when(pl.col("doc").hash(7) % 10 == 0).then("label")
+    return files.scan().with_columns(other=other, human=human, probability=0.1)
+
+
+def values_of_judges(files: Files) -> pl.LazyFrame:
+    judges = (values_of(files).with_columns(judge=pl.lit(judge)) for judge in ("human", "llm"))
+    return pl.concat(judges)
+
+
+def one_relevant(files: Files) -> pl.LazyFrame:
+    return files.scan().with_columns(label=(pl.col("position") == 7).cast(pl.Int8))
+
+
+def lists_of(files: Files) -> pl.LazyFrame:
+    lists = files.scan().group_by("query", maintain_order=True).agg("doc", "label")
+    return pr.from_lists(lists, retrieved="doc", labels="label", query="query")
 
 
 def groups() -> pl.DataFrame:
@@ -111,208 +149,250 @@ def groups() -> pl.DataFrame:
     return pl.DataFrame({"doc": doc, "group": doc % 5})
 
 
-#: By the name in the table: what memory grows with, and the task.
-TASKS: dict[str, tuple[str, Task]] = {}
+def passages(files: Files) -> pl.LazyFrame:
+    return files.scan().with_columns(passage=pl.col("doc"), doc=pl.col("doc") // 3)
 
 
-def runs_of(files: Files) -> pl.LazyFrame:
-    return files.scan("runs", by="run")
+def three_runs(files: Files) -> pl.LazyFrame:
+    return files.scan().with_columns(run=pl.col("doc") % 3, doc=pl.col("doc") // 3)
 
 
-def judged_runs(files: Files, *others: str) -> pl.LazyFrame:
-    """Return rankings of several runs joined with judgments of the same queries, both sorted."""
-    rankings = runs_of(files).select("run", "query", "doc", "score", *others)
-    judgments = files.scan("judgments").filter(pl.col("query") < files.rows // LENGTH // 2)
-    return pr.join_judgments(rankings, judgments)
+def seen(files: Files) -> pl.LazyFrame:
+    return files.scan("judgments").filter(label=1)
 
 
-def add(name: str, grows: str, task: Task) -> None:
-    TASKS[name] = (grows, task)
+def run_file(log: pl.LazyFrame, files: Files) -> None:
+    pr.trec.write_run(log, files.output(), tag="bm25", overwrite=True)
 
 
-add("`evaluate`", "nothing", collected(lambda f: pr.evaluate(f.scan(), METRICS)))
-add(
-    '`evaluate(ties="expected")`',
-    "nothing",
-    collected(lambda f: pr.evaluate(f.scan(), METRICS, ties="expected")),
-)
-add(
-    "`evaluate` of `pl.scan_parquet`, rows sorted",
-    "nothing",
-    collected(lambda f: pr.evaluate(pl.scan_parquet(f.path("log")), METRICS)),
-)
-add(
-    "`evaluate` of a shuffled log",
-    "`memory`",
-    collected(lambda f: pr.evaluate(f.scan("shuffled"), METRICS)),
-)
-add("`per_query`, to a file", "nothing", sunk(lambda f: pr.per_query(f.scan(), METRICS)))
-add("`rank`, to a file", "nothing", sunk(lambda f: pr.rank(f.scan())))
-add(
-    "`join_judgments` of sorted scans, then `evaluate`",
-    "nothing",
-    collected(lambda f: pr.evaluate(judged(f), METRICS)),
-)
-add(
-    "`join_judgments` of other tables, then `evaluate`",
-    "rows",
-    collected(
-        lambda f: pr.evaluate(
-            pr.join_judgments(
-                f.scan().select("query", "doc", "score"), pl.scan_parquet(f.path("judgments"))
-            ),
-            METRICS,
-        )
+def overlap_of_runs(files: Files) -> pl.LazyFrame:
+    measures = ["overlap", "churn", "rbo"]
+    return pr.diagnostics.overlap(runs_of(files), measure=measures, baseline="bm25")
+
+
+def report(files: Files) -> None:
+    log, path = runs_of(files), files.output()
+    pr.report(log, METRICS, baseline="bm25", path=path, overwrite=True)
+
+
+#: By the name in the table, which starts with the function.
+TASKS: dict[str, Task] = {
+    "`evaluate`": Task("nothing", lambda f: pr.evaluate(f.scan(), METRICS)),
+    '`evaluate(ties="expected")`': Task(
+        "nothing", lambda f: pr.evaluate(f.scan(), METRICS, ties="expected")
     ),
-)
-add(
-    "`join_judgments` of several runs, then `evaluate`",
-    "rows, slowly",
-    collected(lambda f: pr.evaluate(judged_runs(f), METRICS, by="run")),
-)
-add(
-    "`join_judgments` of several runs with other columns, then `evaluate`",
-    "rows",
-    collected(lambda f: pr.evaluate(judged_runs(f, "position"), METRICS, by="run")),
-)
-add("`rank_curve`", "nothing", collected(lambda f: pr.rank_curve(f.scan(), "ndcg", range(1, 21))))
-add("`pr_curve`", "distinct scores", collected(lambda f: pr.pr_curve(f.scan())))
-add("`pr_curve` of several runs", "distinct scores", collected(lambda f: pr.pr_curve(runs_of(f))))
-add("`grouped_auc`", "nothing", collected(lambda f: pr.grouped_auc(f.scan())))
-add(
-    "`report`",
-    "queries",
-    lambda f: pr.report(runs_of(f), METRICS, baseline="bm25", path=f.output(), overwrite=True),
-)
-add(
-    "`trec.write_run`", "nothing", lambda f: pr.trec.write_run(f.scan(), f.output(), overwrite=True)
-)
-add(
-    "`trec.write_run` of one run, filtered from a log of several",
-    "nothing",
-    lambda f: pr.trec.write_run(
-        runs_of(f).filter(run="bm25"), f.output(), tag="bm25", overwrite=True
+    "`evaluate` of `pl.scan_parquet`, rows sorted": Task(
+        "nothing", lambda f: pr.evaluate(pl.scan_parquet(f.path("log")), METRICS)
     ),
-)
-add(
-    "`summarize` of `per_query`",
-    "queries",
-    collected(lambda f: pr.summarize(pl.scan_parquet(f.path("values")), metrics=METRICS)),
-)
-add(
-    "`leaderboard` of `per_query`",
-    "queries",
-    collected(lambda f: pr.leaderboard(pl.scan_parquet(f.path("values")), metrics=METRICS)),
-)
-add(
-    "`compare` of `per_query`",
-    "queries",
-    collected(
-        lambda f: pr.compare(pl.scan_parquet(f.path("values")), baseline="bm25", metrics=METRICS)
+    "`evaluate` of a shuffled log": Task(
+        "`memory`", lambda f: pr.evaluate(f.scan("shuffled"), METRICS)
     ),
-)
-add(
-    "`moments` of `per_query`",
-    "queries",
-    collected(lambda f: pr.moments(pl.scan_parquet(f.path("values")), METRICS)),
-)
-add(
-    "`diagnostics.tie_bands`",
-    "nothing",
-    collected(lambda f: pr.diagnostics.tie_bands(f.scan(), METRICS)),
-)
-add(
-    "`diagnostics.judgment_bounds`",
-    "nothing",
-    collected(lambda f: pr.diagnostics.judgment_bounds(f.scan(), METRICS)),
-)
-add(
-    "`diagnostics.headroom`",
-    "nothing",
-    collected(lambda f: pr.diagnostics.headroom(f.scan(), METRICS)),
-)
-add(
-    "`diagnostics.movers`",
-    "queries",
-    collected(lambda f: pr.diagnostics.movers(runs_of(f), "ndcg@10", baseline="bm25", k=5)),
-)
-add(
-    "`diagnostics.overlap` of runs",
-    "queries",
-    collected(
-        lambda f: pr.diagnostics.overlap(
-            runs_of(f), measure=["overlap", "churn", "rbo"], baseline="bm25"
-        )
+    "`per_query`, to a file": Task("nothing", lambda f: pr.per_query(f.scan(), METRICS)),
+    "`rank`, to a file": Task("nothing", lambda f: pr.rank(f.scan())),
+    "`rank` of a shuffled log, to a file": Task("`memory`", lambda f: pr.rank(f.scan("shuffled"))),
+    "`rank` of `pl.scan_parquet`, rows shuffled, to a file": Task(
+        "rows", lambda f: pr.rank(pl.scan_parquet(f.path("shuffled")))
     ),
-)
-add(
-    "`diagnostics.overlap`, RBO",
-    "queries",
-    collected(lambda f: pr.diagnostics.overlap(f.scan(), reversed_scores(f), "rbo")),
-)
-add(
-    "`diagnostics.overlap`",
-    "queries",
-    collected(lambda f: pr.diagnostics.overlap(f.scan(), reversed_scores(f), k=10)),
-)
-add("`catalog.popularity`", "documents", collected(lambda f: pr.catalog.popularity(f.scan())))
-add(
-    "`catalog.exclude_seen` of sorted scans, to a file",
-    "nothing",
-    sunk(lambda f: pr.catalog.exclude_seen(f.scan(), f.scan("judgments").filter(label=1))),
-)
-add(
-    "`catalog.exclude_seen` of several runs, to a file",
-    "rows, slowly",
-    sunk(lambda f: pr.catalog.exclude_seen(runs_of(f), f.scan("judgments").filter(label=1))),
-)
-add("`catalog.exposure`", "documents", collected(lambda f: pr.catalog.exposure(f.scan(), 10)))
-add("`catalog.summary`", "documents", collected(lambda f: pr.catalog.summary(f.scan(), 10)))
-add(
-    "`catalog.group_exposure`",
-    "groups",
-    collected(lambda f: pr.catalog.group_exposure(f.scan(), 10, doc_groups=groups())),
-)
-add(
-    "`catalog.awrf`",
-    "queries",
-    collected(lambda f: pr.catalog.awrf(f.scan(), 10, doc_groups=groups())),
-)
-add(
-    "`collapse`, to a file",
-    "nothing",
-    sunk(
-        lambda f: pr.collapse(
-            f.scan().with_columns(passage=pl.col("doc"), doc=pl.col("doc") // 3), doc="doc"
-        )
+    "`from_lists`, to a file": Task("nothing", lists_of),
+    "`join_judgments` of sorted scans, then `evaluate`": Task(
+        "nothing", lambda f: judged(f, f.scan("judgments"))
     ),
-)
-add(
-    "`fuse` of three runs, sorted by query, to a file",
-    "nothing",
-    sunk(
-        lambda f: pr.fuse(
-            f.scan().with_columns(run=pl.col("doc") % 3, doc=pl.col("doc") // 3),
-            "sum(normalize='min_max')",
-        )
+    "`join_judgments` with judgments of `pl.scan_parquet`, then `evaluate`": Task(
+        "nothing", lambda f: judged(f, pl.scan_parquet(f.path("judgments")))
     ),
-)
-add(
-    "`fuse` of two runs, sorted by run, to a file",
-    "rows, slowly",
-    sunk(lambda f: pr.fuse(runs_of(f).drop("label"))),
-)
-add(
-    "`clicks.click_through_rates`, to a file",
-    "nothing",
-    sunk(lambda f: pr.clicks.click_through_rates(f.scan())),
-)
-add("`clicks.position_bias`", "positions", collected(lambda f: pr.clicks.position_bias(f.scan())))
-add(
-    "`clicks.preferences`, to a file",
-    "nothing",
-    sunk(lambda f: pr.clicks.preferences(f.scan())),
-)
+    "`join_judgments` of other tables, then `evaluate`": Task(
+        "rows", lambda f: judged(f, pl.scan_parquet(f.path("judgments")), f.path("log"))
+    ),
+    "`join_judgments` of several runs, then `evaluate`": Task("rows, slowly", judged_runs),
+    "`join_judgments` of several runs with other columns, then `evaluate`": Task(
+        "rows", lambda f: judged_runs(f, "position")
+    ),
+    "`rank_curve`": Task("nothing", lambda f: pr.rank_curve(f.scan(), "ndcg", range(1, 21))),
+    "`pr_curve`": Task("distinct scores", lambda f: pr.pr_curve(f.scan())),
+    "`pr_curve` of several runs": Task("distinct scores", lambda f: pr.pr_curve(runs_of(f))),
+    "`grouped_auc`": Task("nothing", lambda f: pr.grouped_auc(f.scan())),
+    "`explain_difference`": Task(
+        "queries", lambda f: pr.explain_difference(f.scan(), "ndcg@10", "polars_rank", "lightgbm")
+    ),
+    "`report`": Task("queries", report, 10),
+    "`trec.write_run`": Task("nothing", lambda f: run_file(f.scan(), f)),
+    "`trec.write_run` of one run, filtered from a log of several": Task(
+        "nothing", lambda f: run_file(runs_of(f).filter(run="bm25"), f)
+    ),
+    "`trec.write_qrels`": Task(
+        "nothing", lambda f: pr.trec.write_qrels(f.scan("judgments"), f.output(), overwrite=True)
+    ),
+    "`summarize` of `per_query`": Task("queries", lambda f: pr.summarize(values_of(f))),
+    "`leaderboard` of `per_query`": Task("queries", lambda f: pr.leaderboard(values_of(f))),
+    "`compare` of `per_query`": Task(
+        "queries", lambda f: pr.compare(values_of(f), baseline="bm25")
+    ),
+    "`moments` of `per_query`": Task("queries", lambda f: pr.moments(values_of(f))),
+    "`power` of `per_query`": Task(
+        "queries", lambda f: pr.power(values_of(f), baseline="bm25", difference=0.01)
+    ),
+    "`judges.agreement`": Task(
+        "rows", lambda f: pr.judges.agreement(by_two_judges(f), label=["label", "other"]), 10
+    ),
+    "`judges.confusion`": Task(
+        "rows", lambda f: pr.judges.confusion(by_two_judges(f), label=["label", "other"])
+    ),
+    "`judges.corrected`, to a file": Task(
+        "nothing",
+        lambda f: pr.judges.corrected(
+            by_two_judges(f), ["cg@10"], judge="other", human="human", probability="probability"
+        ),
+    ),
+    "`judges.system_agreement` of `per_query`": Task(
+        "queries",
+        lambda f: pr.judges.system_agreement(values_of_judges(f), reference="human"),
+        10,
+    ),
+    "`diagnostics.tie_bands`": Task(
+        "nothing", lambda f: pr.diagnostics.tie_bands(f.scan(), METRICS), 10
+    ),
+    "`diagnostics.judgment_bounds`": Task(
+        "nothing", lambda f: pr.diagnostics.judgment_bounds(f.scan(), METRICS)
+    ),
+    "`diagnostics.headroom`": Task("nothing", lambda f: pr.diagnostics.headroom(f.scan(), METRICS)),
+    "`diagnostics.movers`": Task(
+        "queries", lambda f: pr.diagnostics.movers(runs_of(f), "ndcg@10", baseline="bm25", k=5)
+    ),
+    "`diagnostics.overlap` of runs": Task("queries", overlap_of_runs),
+    "`diagnostics.overlap`, RBO": Task(
+        "queries", lambda f: pr.diagnostics.overlap(f.scan(), reversed_scores(f), "rbo")
+    ),
+    "`diagnostics.overlap`": Task(
+        "queries", lambda f: pr.diagnostics.overlap(f.scan(), reversed_scores(f), k=10)
+    ),
+    "`catalog.popularity`": Task("documents", lambda f: pr.catalog.popularity(f.scan())),
+    "`catalog.exclude_seen` of sorted scans, to a file": Task(
+        "nothing", lambda f: pr.catalog.exclude_seen(f.scan(), seen(f))
+    ),
+    "`catalog.exclude_seen` of several runs, to a file": Task(
+        "rows", lambda f: pr.catalog.exclude_seen(runs_of(f), seen(f))
+    ),
+    "`catalog.exposure`": Task("documents", lambda f: pr.catalog.exposure(f.scan(), 10)),
+    "`catalog.expected_exposure`": Task(
+        "queries", lambda f: pr.catalog.expected_exposure(f.scan(), 10)
+    ),
+    "`catalog.summary`": Task("documents", lambda f: pr.catalog.summary(f.scan(), 10)),
+    "`catalog.group_exposure`": Task(
+        "groups", lambda f: pr.catalog.group_exposure(f.scan(), 10, doc_groups=groups())
+    ),
+    "`catalog.awrf`": Task("queries", lambda f: pr.catalog.awrf(f.scan(), 10, doc_groups=groups())),
+    "`catalog.sampled`": Task(
+        "nothing",
+        lambda f: pr.catalog.sampled(
+            one_relevant(f), "ndcg@10", n_items=DOCUMENTS, n_sampled=LENGTH - 1
+        ),
+    ),
+    "`collapse`, to a file": Task("nothing", lambda f: pr.collapse(passages(f), doc="doc")),
+    "`fuse` of three runs, sorted by query, to a file": Task(
+        "nothing", lambda f: pr.fuse(three_runs(f), "sum(normalize='min_max')")
+    ),
+    "`fuse` of two runs, sorted by run, to a file": Task(
+        "rows, slowly", lambda f: pr.fuse(runs_of(f).drop("label"))
+    ),
+    "`tune_fusion`": Task("rows", lambda f: pr.tune_fusion(runs_of(f), "ndcg@10", "rrf"), 10),
+    "`clicks.click_through_rates`, to a file": Task(
+        "nothing", lambda f: pr.clicks.click_through_rates(f.scan())
+    ),
+    "`clicks.coec`, to a file": Task("nothing", lambda f: pr.clicks.coec(f.scan())),
+    "`clicks.labels`, to a file": Task(
+        "nothing", lambda f: pr.clicks.labels(f.scan().drop("label"))
+    ),
+    "`clicks.preferences`, to a file": Task("nothing", lambda f: pr.clicks.preferences(f.scan())),
+    "`clicks.position_bias`": Task("positions", lambda f: pr.clicks.position_bias(f.scan())),
+    "`clicks.estimate`": Task("nothing", lambda f: pr.clicks.estimate(f.scan(), "cg@10")),
+    "`clicks.interleaving_result`": Task(
+        "queries",
+        lambda f: pr.clicks.interleaving_result(f.scan().with_columns(team=pl.col("doc") % 2)),
+    ),
+    "`clicks.team_draft`, to a file": Task(
+        "rows", lambda f: pr.clicks.team_draft(f.scan(), reversed_scores(f)), 10
+    ),
+    "`clicks.balanced_interleaving`, to a file": Task(
+        "rows", lambda f: pr.clicks.balanced_interleaving(f.scan(), reversed_scores(f)), 10
+    ),
+    "`plot.at_k`": Task(
+        "queries", lambda f: pr.plot.at_k(runs_of(f), "ndcg", ks=range(1, 11), baseline="bm25")
+    ),
+    "`plot.pr_curve`": Task("distinct scores", lambda f: pr.plot.pr_curve(runs_of(f))),
+    "`plot.click_through`": Task("positions", lambda f: pr.plot.click_through(runs_of(f))),
+    "`plot.differences` of `per_query`": Task(
+        "queries", lambda f: pr.plot.differences(values_of(f), "ndcg@10", baseline="bm25")
+    ),
+    "`plot.distribution` of `per_query`": Task(
+        "queries", lambda f: pr.plot.distribution(values_of(f), "ndcg@10")
+    ),
+    "`plot.power` of `per_query`": Task(
+        "queries", lambda f: pr.plot.power(values_of(f), "ndcg@10", baseline="bm25")
+    ),
+}
+
+#: First parameters of functions that read a log or values.
+_READS = {"frame", "log", "values", "rankings", "judgments", "a"}
+#: A function of dictionaries, and a metric.
+_OTHERS = {"from_dicts", "metrics.utility"}
+
+
+def public_functions() -> set[str]:
+    """Return the names of the public functions that read a log or values."""
+    modules = {"": pr} | {
+        f"{n}.": m for n in dir(pr) if isinstance(m := getattr(pr, n), ModuleType)
+    }
+    names = {
+        prefix + name
+        for prefix, module in modules.items()
+        for name in dir(module)
+        if inspect.isroutine(function := getattr(module, name))
+        if next(iter(inspect.signature(function).parameters), "") in _READS
+    }
+    return names - _OTHERS
+
+
+def measured_functions() -> set[str]:
+    """Return the names of the functions in the table."""
+    return {re.findall(r"[\w.]+", name)[0] for name in TASKS}
+
+
+def peak(name: str, rows: int, data: Path) -> float:
+    """Return the peak memory of a task in MB, in its own process."""
+    command = [sys.executable, "-m", "tests.benchmarks.memory", "--task", name]
+    command += ["--rows", str(rows), "--data", str(data)]
+    root = Path(__file__).parents[2]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
+    if ended.returncode:
+        raise SystemExit(f"{name} of {rows:,} rows failed:\n{ended.stderr}")
+    print(f"{name}, {rows:,} rows: {ended.stdout.strip()} MB", file=sys.stderr, flush=True)
+    return float(ended.stdout)
+
+
+def table(data: Path, rows: list[int], tasks: str = "") -> str:
+    """Return the table of the peaks of tasks whose name contains a text."""
+    chosen = {name: task for name, task in TASKS.items() if tasks in name}
+    for number in sorted({each // task.divisor for each in rows for task in chosen.values()}):
+        peak("write", number, data)
+    sizes = [f"{number / 1e6:g} million rows, MB" for number in rows]
+    lines = [
+        f"| function | memory grows with | {' | '.join(sizes)} |",
+        f"| --- | --- |{' ---: |' * len(sizes)}",
+    ]
+    for name, task in chosen.items():
+        peaks = [f"{peak(name, number // task.divisor, data):,.0f}" for number in rows]
+        fewer = f", 1/{task.divisor} of the rows" if task.divisor > 1 else ""
+        lines.append(f"| {name}{fewer} | {task.grows} | {' | '.join(peaks)} |")
+    return "\n".join(lines) + "\n"
+
+
+def perform(name: str, files: Files) -> None:
+    """Perform a task in this process."""
+    result = TASKS[name].call(files)
+    if isinstance(result, pl.LazyFrame) and name.endswith("to a file"):
+        result.sink_parquet(files.output())
+    elif isinstance(result, pl.LazyFrame):
+        result.collect(engine="streaming")
 
 
 def main() -> None:
@@ -327,37 +407,15 @@ def main() -> None:
     option("--output", type=Path, help="Markdown; default: print")
     option("--task", help="one task, in this process; prints its peak memory in MB")
     options = parser.parse_args()
-    if options.task is not None:
-        files = Files(options.data, *options.rows)
-        if options.task == "write":
-            files.write()
-        else:
-            TASKS[options.task][1](files)
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
+    if options.task is None:
+        publish(table(options.data, options.rows, options.tasks), options.output)
         return
-
-    def run(task: str, rows: int) -> str:
-        # In its own process, whose memory is not that of another task.
-        command = [sys.executable, "-m", "tests.benchmarks.memory", "--task", task]
-        command += ["--rows", str(rows), "--data", str(options.data)]
-        ended = subprocess.run(
-            command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2]
-        )
-        print(rows, task, ended.stdout, ended.stderr[-300:], file=sys.stderr, flush=True)
-        return f"{float(ended.stdout):,.0f}" if ended.returncode == 0 else "failed"
-
-    for rows in options.rows:
-        run("write", rows)
-    sizes = [f"{rows / 1e6:g} million rows" for rows in options.rows]
-    lines = [
-        f"| function | memory grows with | {' | '.join(f'{size}, MB' for size in sizes)} |",
-        f"| --- | --- |{' ---: |' * len(sizes)}",
-    ]
-    for name, (grows, _) in TASKS.items():
-        if options.tasks in name:
-            peaks = [run(name, rows) for rows in options.rows]
-            lines.append(f"| {name} | {grows} | {' | '.join(peaks)} |")
-    publish("\n".join(lines) + "\n", options.output)
+    files = Files(options.data, *options.rows)
+    if options.task == "write":
+        files.write()
+    else:
+        perform(options.task, files)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,23 @@
-"""Write the table, the chart and the JSON file of all runs."""
+"""Tables and sentences: of one log, and of the generated parts of the pages."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
-from collections import defaultdict
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from .contenders import CONTENDERS
-from .logs import Log
+from .logs import Log, count
+from .pages import replace_part
 
 BASELINE = "polars_rank"
+#: A contender that is no tool, and the logs in README.md, where it is not shown.
+LIMIT, README_LENGTHS = "numba", (10, 100)
+#: What differs by less is equal: means of float64.
 AGREEMENT = 1e-9
 HEADER = """
 | contender | metrics | seconds | × | in the peer | × | start | CPU | peak MB | × | means |
@@ -35,70 +39,113 @@ class Run(NamedTuple):
     problem: str = ""
 
 
-def write(runs: list[Run], log: Log, metrics: list[str], folder: Path) -> str:
-    """Write the three files; return the table."""
-    folder.mkdir(parents=True, exist_ok=True)
-    text = table(runs, log, metrics)
-    (folder / "benchmark.md").write_text(text, encoding="utf-8")
-    (folder / "benchmark.json").write_text(json.dumps([run._asdict() for run in runs], indent=1))
-    return f"{text}\n{picture(runs, folder / 'benchmark.png')}"
+class Case(NamedTuple):
+    """What was measured on a log."""
+
+    log: Log
+    runs: list[Run]
+    group: str = ""  # of contenders
+
+    @property
+    def contenders(self) -> list[str]:
+        """The contenders without a problem."""
+        return [*dict.fromkeys(run.contender for run in self.runs if not run.problem)]
+
+    def of(self, contender: str) -> list[Run]:
+        return [run for run in self.runs if run.contender == contender]
+
+    def median(self, number: str, contender: str = BASELINE) -> float:
+        return float(median(getattr(run, number) for run in self.of(contender)))
+
+    def ratio(self, number: str, contender: str) -> float:
+        return self.median(number, contender) / self.median(number)
+
+    def difference(self, contender: str) -> tuple[float, str]:
+        """Return the largest difference of a mean, and the metric."""
+        means, expected = (self.of(name)[0].means for name in (contender, BASELINE))
+        return max((abs(mean - expected[name]), name) for name, mean in means.items())
 
 
-def grouped(runs: list[Run]) -> dict[int, dict[str, list[Run]]]:
-    """Rows → contender → its runs, without those that failed."""
-    groups: dict[int, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs:
-        if not run.problem:
-            groups[run.rows][run.contender].append(run)
-    return groups
+class Number(NamedTuple):
+    """A number of a run that the pages show; lower is better."""
+
+    title: str
+    unit: str
+    better: str
 
 
-def middle(name: str, group: list[Run]) -> float:
-    return float(median(getattr(run, name) for run in group))
+NUMBERS = {
+    "seconds": Number("seconds", "s", "faster"),
+    "peak": Number("peak memory in MB", "MB", "less memory"),
+}
 
 
-def table(runs: list[Run], log: Log, metrics: list[str]) -> str:
+class Results(NamedTuple):
+    """What the pages show."""
+
+    date: str
+    machine: str
+    polars: str  # version
+    metrics: list[str]
+    cases: list[Case]
+    calls: str = ""
+    memory: str = ""
+
+
+# One log
+
+
+def table(cases: list[Case], metrics: list[str]) -> str:
+    log = cases[0].log._replace(rows=Log().rows)  # the title has no rows
     lines = [
-        f"Rankings of {log.list_length:,} documents, {log.layout}, {log.ids} ids, "
-        f"{log.ties:.0%} of the scores rounded, memory budget: {log.memory or 'default'}. "
-        f"Metrics: {', '.join(metrics)}.",
+        f"Rankings of {log.title}, {log.ties:.0%} of the scores rounded, memory budget: "
+        f"{log.memory or 'default'}. Metrics: {', '.join(metrics)}.",
         f"{machine()}. Medians (fastest-slowest); × is the ratio to {BASELINE}.",
     ]
-    for rows, groups in grouped(runs).items():
-        baseline = groups.get(BASELINE, [])
-        lines += [f"\n**{rows:,} rows**", HEADER]
-        lines += [line(group, baseline) for group in groups.values()]
-    lines.append("")
-    for name, last in {run.contender: run for run in runs}.items():
-        note = " ".join((CONTENDERS[name].run.__doc__ or "").split())
-        lines.append(f"- {name} ({last.problem or last.version}): {note}")
-    return "\n".join(lines) + "\n"
+    for case in cases:
+        lines += [f"\n**{case.log.rows:,} rows**", HEADER]
+        lines += [line(case, name) for name in case.contenders]
+    return "\n".join([*lines, "", *about(cases)]) + "\n"
 
 
-def line(group: list[Run], baseline: list[Run]) -> str:
-    def ratio(name: str) -> str:
-        return f"{middle(name, group) / middle(name, baseline):.2f}" if baseline else ""
+def line(case: Case, name: str) -> str:
+    def ratio(number: str) -> str:
+        return f"{case.ratio(number, name):.2f}" if BASELINE in case.contenders else ""
 
-    seconds = [run.seconds for run in group]
+    runs = case.of(name)
+    seconds = [run.seconds for run in runs]
+    equal = ""
+    if BASELINE in case.contenders:
+        difference, metric = case.difference(name)
+        equal = "equal" if difference <= AGREEMENT else f"differ by {difference:.1g} ({metric})"
     cells = [
-        group[0].contender,
-        len(group[0].means),
+        name,
+        len(runs[0].means),
         f"{median(seconds):.3f} ({min(seconds):.3f}-{max(seconds):.3f})",
         ratio("seconds"),
-        f"{middle('inside', group):.3f}",
+        f"{case.median('inside', name):.3f}",
         ratio("inside"),
-        f"{median(run.wall - run.seconds for run in group):.1f}",
-        f"{middle('cpu', group):.1f}",
-        f"{middle('peak', group):,.0f}",
+        f"{median(run.wall - run.seconds for run in runs):.1f}",
+        f"{case.median('cpu', name):.1f}",
+        f"{case.median('peak', name):,.0f}",
         ratio("peak"),
-        agreement(group[0].means, baseline[0].means) if baseline else "",
+        equal,
     ]
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def agreement(means: dict[str, float], expected: dict[str, float]) -> str:
-    difference, name = max((abs(mean - expected[name]), name) for name, mean in means.items())
-    return "equal" if difference <= AGREEMENT else f"differ by {difference:.1g} ({name})"
+def about(cases: list[Case]) -> Iterator[str]:
+    """Yield what each contender does, with its version or problem."""
+    for name, last in {run.contender: run for case in cases for run in case.runs}.items():
+        note = " ".join((CONTENDERS[name].run.__doc__ or "").split())
+        text = f"- {title(name)} ({CONTENDERS[name].package} {last.version}): {note}"
+        if last.problem:
+            text = f"- {title(name)}: {last.problem}"
+        yield textwrap.fill(text, 100, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def title(name: str) -> str:
+    return CONTENDERS[name].title.partition(", ")[0]
 
 
 def machine() -> str:
@@ -110,32 +157,168 @@ def machine() -> str:
     return f"{os.cpu_count()} × {model}, {memory:.0f} GiB, Python {platform.python_version()}"
 
 
-def picture(runs: list[Run], path: Path) -> str:
-    """Draw time and peak memory by rows, or points if there is only one size."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return "No chart: matplotlib is not installed: pip install 'polars_rank[bench]'"
-    groups = grouped(runs)
-    figure = Figure(figsize=(11, 5), layout="constrained")
-    names = list(dict.fromkeys(name for by_name in groups.values() for name in by_name))
-    titles = {"seconds": "Seconds, Parquet to means", "peak": "Peak memory, MB"}
-    axes: Any = figure.subplots(1, 2)
-    for axis, (value, title) in zip(axes, titles.items()):
+# Pages
+
+
+def write(saved: dict[str, Any], project: Path) -> None:
+    """Write the generated parts of README.md and of the guide."""
+    cases = [
+        Case(Log(**log), [Run(**run) for run in runs], group) for log, runs, group in saved["cases"]
+    ]
+    results = Results(**saved | {"cases": cases})
+    guide = project / "examples" / "guide" / "performance.md"
+    replace_part(project / "README.md", "speed", "\n\n".join(readme(results)))
+    replace_part(guide, "speed", "\n\n".join(performance(results)))
+    for name in ("memory", "calls"):
+        if part := getattr(results, name):
+            replace_part(guide, name, f"{where(results)}\n\n{part}")
+
+
+def where(results: Results) -> str:
+    return f"{results.machine}, Polars {results.polars}; {results.date}."
+
+
+def readme(results: Results) -> Iterator[str]:
+    """Yield the paragraphs of README.md."""
+    yield wrapped(measured(results), "Rows are sorted by query.", where(results))
+    for group, cases in by_group(results.cases).items():
+        first = cases[0].log
+        logs = [first._replace(list_length=length) for length in README_LENGTHS]
+        yield f"{group}, {count(first.rows)} rows:"
+        yield small_table([case for case in cases if case.log in logs], results.metrics)
+    yield wrapped(*shuffled(results.cases))
+    yield losses(results.cases, without=LIMIT)
+
+
+def performance(results: Results) -> Iterator[str]:
+    """Yield the paragraphs of the guide's page."""
+    yield wrapped(
+        measured(results),
+        f"Logs have {count(Log().rows)} rows, sorted by query, and integer ids, unless the table "
+        "says otherwise.",
+        where(results),
+    )
+    for group, cases in by_group(results.cases).items():
+        for number, (name, _, _) in NUMBERS.items():
+            yield f"{group}: {name} (in parentheses: ratio to {BASELINE})"
+            yield wide_table(cases, number)
+    yield losses(results.cases)
+    yield wrapped(agreement(results.cases))
+    yield "\n".join(about(results.cases))
+
+
+def wrapped(*sentences: str) -> str:
+    return textwrap.fill(" ".join(sentences), 100, break_on_hyphens=False)
+
+
+def measured(results: Results) -> str:
+    runs = max(len(case.of(BASELINE)) for case in results.cases)
+    return (
+        f"From Parquet to the means of {len(results.metrics)} metrics: NDCG, precision and recall "
+        f"at six cutoffs, AP, RR. {BASELINE} runs all its checks. Medians of up to {runs} runs in "
+        "turn, each in a new process. Times include reading and conversion, but not imports and the "
+        "compilation by Numba. Memory is the peak of the process."
+    )
+
+
+def where(results: Results) -> str:
+    return f"Measured on {results.machine}, Polars {results.polars}, on {results.date}."
+
+
+def by_group(cases: list[Case]) -> dict[str, list[Case]]:
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        groups.setdefault(case.group, []).append(case)
+    return groups
+
+
+def small_table(cases: list[Case], metrics: list[str]) -> str:
+    """Return a table with a line for each contender that is in all cases."""
+    lengths = " | ".join(f"{case.log.list_length:,} documents | ratio | memory" for case in cases)
+    lines = [f"| | {lengths} |", f"|---|{'--:|' * 3 * len(cases)}"]
+    for name in cases[0].contenders:
+        if name == LIMIT or not all(name in case.contenders for case in cases):
+            continue
+        cells = [full_title(name, cases[0], metrics)]
+        for case in cases:
+            seconds, peak = (f"{figure(case, x, name)} {NUMBERS[x].unit}" for x in NUMBERS)
+            cells += [seconds, ratio(case.ratio("seconds", name)), peak]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def full_title(name: str, case: Case, metrics: list[str]) -> str:
+    """Return a contender with its version, and how it computes."""
+    tool, _, how = CONTENDERS[name].title.partition(", ")
+    package, run = CONTENDERS[name].package, case.of(name)[0]
+    version = ".".join(run.version.split(".")[:2])
+    same = tool.lower() == package.lower()
+    text = f"{tool} {version}" if same else f"{tool} ({package} {version})"
+    if len(run.means) < len(metrics):
+        how = f"{len(run.means)} of {len(metrics)} metrics"
+    return f"{text}, {how}" if how else text
+
+
+def wide_table(cases: list[Case], number: str) -> str:
+    """Return a table with a line for each case."""
+    names = [*dict.fromkeys(name for case in cases for name in case.contenders)]
+    lines = [f"| | {' | '.join(map(title, names))} |", f"|---|{'--:|' * len(names)}"]
+    for case in cases:
+        cells = [case.log.title]
         for name in names:
-            points = {r: middle(value, by[name]) for r, by in groups.items() if name in by}
-            if len(groups) > 1:
-                width = 3 if name == BASELINE else 1.5
-                axis.loglog(*zip(*points.items()), marker="o", linewidth=width, label=name)
-            else:
-                color = "C0" if name == BASELINE else "C7"
-                axis.plot(list(points.values()), [name], "o", markersize=9, color=color)
-        axis.set_title(title)
-        axis.set_xscale("log")
-        if len(groups) > 1:
-            axis.set_xlabel("rows")
-        axis.grid(alpha=0.3)
-    if len(groups) > 1:
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper")
-    figure.savefig(path, dpi=120)
-    return f"Table, chart and runs: {path.parent}"
+            cell = figure(case, number, name) if name in case.contenders else ""
+            if cell and name != BASELINE:
+                cell += f" ({ratio(case.ratio(number, name))})"
+            cells.append(cell)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def figure(case: Case, number: str, name: str) -> str:
+    value = case.median(number, name)
+    return f"{value:.2f}" if value < 9.995 else f"{value:,.0f}"
+
+
+def ratio(value: float) -> str:
+    if value == 1:
+        return "1"
+    return f"{value:.2f}" if value < 1.095 else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+
+
+def shuffled(cases: list[Case]) -> Iterator[str]:
+    """Yield a sentence about the fastest other contender for each shuffled log."""
+    for case in cases:
+        others = [name for name in case.contenders if name not in (BASELINE, LIMIT)]
+        if case.log.layout == "shuffled" and others:
+            fastest = min(others, key=lambda name: case.ratio("seconds", name))
+            yield (
+                f"If rows are shuffled, the fastest other tool at {case.log.list_length:,} "
+                f"documents is {title(fastest)}, which takes "
+                f"{ratio(case.ratio('seconds', fastest))} times as long as {BASELINE}."
+            )
+
+
+def losses(cases: list[Case], without: str = "") -> str:
+    """Return a list of the contenders that are faster or need less memory."""
+    lines = [f"Cases that {BASELINE} loses, by tool, with the ratio to {BASELINE}:", ""]
+    for number, (_, _, better) in NUMBERS.items():
+        found: dict[str, list[str]] = {}
+        for case in cases:
+            for name in case.contenders:
+                if name != without and (value := case.ratio(number, name)) < 1:
+                    found.setdefault(name, []).append(f"{ratio(value)} at {case.log.title}")
+        texts = [f"{title(name)} ({'; '.join(found[name])})" for name in found]
+        line = f"- {better}: {', '.join(texts) or 'none'}."
+        lines.append(textwrap.fill(line, 100, subsequent_indent="  "))
+    return "\n".join(lines)
+
+
+def agreement(cases: list[Case]) -> str:
+    """Return a sentence about means that are not equal."""
+    worst: dict[str, float] = {}
+    for case in cases:
+        for name in case.contenders:
+            worst[name] = max(worst.get(name, 0), case.difference(name)[0])
+    unequal = [f"{title(name)} (by up to {x:.1g})" for name, x in worst.items() if x > AGREEMENT]
+    text = f"The means of all contenders are equal within 1e-9"
+    return f"{text}, except for those of {', '.join(unequal)}." if unequal else f"{text}."

@@ -23,17 +23,12 @@ from typing import Any
 import polars as pl
 
 import polars_rank as pr
+from tests.benchmarks.contenders import METRICS as NAMES
+from tests.benchmarks.contenders import own_names
 from tests.benchmarks.logs import Log, write
 from tests.benchmarks.pages import publish
 
-CUTOFFS = (1, 5, 10, 20, 50, 100)
-METRICS = [
-    *(f"ndcg(gain='exp2')@{k}" for k in CUTOFFS),
-    *(f"p@{k}" for k in CUTOFFS),
-    *(f"recall@{k}" for k in CUTOFFS),
-    "ap",
-    "rr",
-]
+METRICS = own_names(NAMES)
 
 
 def arguments() -> argparse.Namespace:

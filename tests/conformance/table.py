@@ -18,7 +18,13 @@ import polars_rank as pr
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import read
 
-from . import test_differences, test_engines, test_recommenders, test_trec_eval
+from . import (
+    test_differences,
+    test_engines,
+    test_recommenders,
+    test_retrieval,
+    test_trec_eval,
+)
 from .pairs import PEERS, Peer
 
 ROOT = Path(__file__).parents[2]
@@ -125,6 +131,10 @@ are compared with them on random rankings with copies.
 The values of `ELASTICSEARCH` equal plain Python after the source of `modules/rank-eval` of Elasticsearch 8
 (commit d04e400).
 
+The values of `QUEPID` equal those of the scorers in the source of Quepid (8.6, commit f80322f), which the
+preset has for a scale from 0 to 3. The scorer of `ndcg@10` does not cut the ideal ranking at 10, so that its
+value is lower than NDCG@10 for queries with more than 10 relevant documents.
+
 The search relevance workbench of OpenSearch (plugin `search-relevance` 3.6, commit 0b75cf8) has a threshold
 of relevance for each query, and rounds the values of queries to two decimals before the mean. There is no
 preset for it; a [recipe](conventions.md#thresholds-of-queries) gives its numbers without the rounding.
@@ -151,6 +161,8 @@ SPELLED = {
     " f beta": " F-beta",
     "replay": "RePlay",
     "evidently": "Evidently",
+    "quepid": "Quepid",
+    " dcg if": " DCG if",
     "llamaindex": "LlamaIndex",
     "mlflow": "MLflow",
     "elasticsearch": "Elasticsearch",
@@ -180,10 +192,14 @@ METRICS: dict[tuple[str, str], str | pr.Metric] = {
     **test_trec_eval.METRICS,
     **test_recommenders.METRICS,
     **test_engines.METRICS,
+    **test_retrieval.METRICS,
 }
 
 #: Tolerances of these values, if they are not 1e-9.
-TOLERANCES = {"trec_eval": (test_trec_eval.TOLERANCE,)}
+TOLERANCES = {
+    "trec_eval": (test_trec_eval.TOLERANCE,),
+    **{tool: (tolerance,) for tool, tolerance in test_retrieval.TOLERANCES.items()},
+}
 
 #: Presets by the name they are exported under, in the order of the columns.
 PRESETS = {
@@ -202,6 +218,10 @@ PRESETS = {
     "Evidently": "EVIDENTLY",
     "LensKit": "LENSKIT",
     "Elasticsearch": "ELASTICSEARCH",
+    "sentence-transformers": "SENTENCE_TRANSFORMERS",
+    "MTEB": "MTEB",
+    "Vespa": "VESPA",
+    "Quepid": "QUEPID",
 }
 
 

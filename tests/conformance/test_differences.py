@@ -18,6 +18,7 @@ from . import peers
 from .logs import LOGS, random_log
 from .pairs import PEERS
 from . import test_recommenders as recommenders
+from . import test_retrieval as retrieval
 from .test_rag import FOUND, RANKINGS
 from .test_rag import log as rag_log
 
@@ -433,6 +434,20 @@ def test_rectools_has_an_ild_of_0_for_a_single_document() -> None:
     for preset in (pr.conventions.RECTOOLS, pr.conventions.LENSKIT):
         assert pr.per_query(frame, "ILD@2", conventions=preset)["ILD@2"].item() == 0
     assert pr.per_query(frame, "ILD@2").item(0, 1) is None
+
+
+def test_quepid_has_no_dcg_if_a_hit_has_no_rating() -> None:
+    """Its CG and DCG are NaN then; in polars_rank, the hit has gain 0.
+
+    In other rankings the values are equal.
+    """
+    for name in ("cg@10", "dcg@10"):
+        theirs = retrieval.FOUND["values"]["Quepid"][name]
+        frame = retrieval.rankings("Quepid", name).filter(pl.col("score").is_not_null())
+        unrated = frame.filter(pl.col("label").is_null())["query"].unique()
+        assert {query for query, value in theirs.items() if value is None} <= {*unrated}
+        ours = pr.per_query(frame, name, conventions="Quepid").drop_nulls()
+        assert {*unrated} & theirs.keys() <= {*ours["query"]}
 
 
 def test_lenskit_excludes_users_without_relevant_documents() -> None:

@@ -3,10 +3,10 @@
 These tools need other versions of NumPy and pandas than this project. Run the script once in an
 environment of each tool; it replaces the values of the tools that are installed there:
 
-    pip install rectools==0.19.0 && python tests/conformance/write_recommenders.py
-    pip install replay-rec==0.22.0 && python tests/conformance/write_recommenders.py
-    pip install evidently==0.7.23 'pandas<3' && python tests/conformance/write_recommenders.py
-    pip install lenskit==2026.4.0 && python tests/conformance/write_recommenders.py
+    pip install rectools==0.19.0 && python -m tests.conformance.write_recommenders
+    pip install replay-rec==0.22.0 && python -m tests.conformance.write_recommenders
+    pip install evidently==0.7.23 'pandas<3' && python -m tests.conformance.write_recommenders
+    pip install lenskit==2026.4.0 && python -m tests.conformance.write_recommenders
 
 With the option `--check`, the script writes nothing, and fails if a value differs from the file or
 if no tool is installed. LensKit 2026.4 needs Python 3.12.5 or later.
@@ -14,22 +14,14 @@ if no tool is installed. LensKit 2026.4 needs Python 3.12.5 or later.
 
 from __future__ import annotations
 
-import json
-import math
 import random
-import sys
-import warnings
-from collections.abc import Callable, Iterable
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "recommenders.json"
+from .recorded import Means, Tools, Values, write
 
-#: Values by the tool's name of the metric, and by the user.
-Values = dict[str, dict[str, float | None]]
-#: The means that the tool reports, by its name of the metric.
-Means = dict[str, float]
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "recommenders.json"
 
 
 def log() -> dict[str, Any]:
@@ -312,7 +304,7 @@ def lenskit(data: dict[str, Any]) -> tuple[Values, Means]:
     return found, means
 
 
-TOOLS: dict[str, tuple[str, Callable[[dict[str, Any]], tuple[Values, Means]]]] = {
+TOOLS: Tools = {
     "RecTools": ("rectools", rectools),
     "RePlay": ("replay-rec", replay),
     "Evidently": ("evidently", evidently),
@@ -335,47 +327,5 @@ def _by_user(values: Any) -> dict[str, float | None]:
     return {user: None if value != value else value for user, value in known.items()}
 
 
-def evaluated(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the versions of the tools that are installed, and what they compute."""
-    found: dict[str, Any] = {"versions": {}, "values": {}, "means": {}}
-    for tool, (package, evaluate) in TOOLS.items():
-        try:
-            found["versions"][tool] = version(package)
-        except PackageNotFoundError:
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found["values"][tool], found["means"][tool] = evaluate(data)
-    return found
-
-
-def check(file: Any, found: Any, path: str = "") -> None:
-    """Raise an error if a number of the tools that are installed is not in the file."""
-    if isinstance(found, dict):
-        if file.keys() != found.keys():
-            sys.exit(f"{path}: {sorted(file.keys() ^ found.keys())} are not in both")
-        for key, value in found.items():
-            check(file[key], value, f"{path}/{key}")
-    elif file != found and (None in (file, found) or not math.isclose(file, found, rel_tol=1e-6)):
-        sys.exit(f"{path}: {file} in {FIXTURE.name}, now {found}")
-
-
-def main() -> None:
-    """Replace the values of the tools that are installed, or check them."""
-    data = log()
-    found = evaluated(data)
-    file = json.loads(FIXTURE.read_text(encoding="utf-8")) if FIXTURE.exists() else {}
-    parts = {part: {**file.get(part, {}), **now} for part, now in found.items()}
-    if "--check" not in sys.argv:
-        text = json.dumps({"log": data, **parts}, indent=1, sort_keys=True)
-        FIXTURE.write_text(text + "\n", encoding="utf-8")
-        return
-    if not found["versions"]:
-        sys.exit("no tool is installed")
-    for part in ("values", "means"):
-        check({tool: file[part][tool] for tool in found[part]}, found[part], part)
-    print("the same values:", *(" ".join(each) for each in found["versions"].items()))
-
-
 if __name__ == "__main__":
-    main()
+    write(FIXTURE, log(), TOOLS)

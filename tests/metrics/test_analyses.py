@@ -18,9 +18,11 @@ t = pr.terms
         (["ndcg@10"], 10),
         (["ndcg@10", "p@20"], 20),
         (["ndcg@10", "ap"], None),
-        (["recall@5"], None),
-        (["ap@5"], None),
-        (["err@5"], None),
+        (["recall@5", "rr@10"], 10),
+        (["ap@5"], 5),
+        (["rr"], 0),
+        (["rr", "p@3"], 3),
+        (["ndcg@10", "bpref"], None),
     ],
 )
 def test_depth(metrics: list[str], deepest: int | None) -> None:
@@ -33,10 +35,10 @@ def test_depth(metrics: list[str], deepest: int | None) -> None:
         (t.top(t.LABEL * t.RANK, 3).sum(), 3, True),
         (t.top(t.LABEL * t.IDEAL_RANK, 3).sum(), None, False),
         (t.ideal_top("linear", "log2", 3).sum(), 3, True),
-        (t.each(t.LABEL).max(), None, True),
-        (t.each(t.LABEL.is_null()).count(), None, False),
-        (t.each(1.0).sum(), None, False),
-        (t.of_items(t.column("share")).max(), None, False),
+        (t.each(t.LABEL).max(), 0, True),
+        (t.each(t.LABEL.is_null()).count(), 0, False),
+        (t.each(1.0).sum(), 0, False),
+        (t.of_items(t.column("share")).max(), 0, False),
     ],
 )
 def test_terms_of_documents_beyond_positions(value: Value, deepest: int | None, fits: bool) -> None:

@@ -1,0 +1,108 @@
+"""Measure imports, and the evaluation of a small table.
+
+    python -m tests.benchmarks.calls [--runs 15] [--output FILE]
+
+Times are the lowest of several runs. Imports are measured in new processes, with bytecode. The plans
+of a call are those that it collects; collecting them again is the lowest time that a call can take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import polars as pl
+
+import polars_rank as pr
+from tests.benchmarks.logs import Log, row_groups
+from tests.benchmarks.pages import publish
+
+IMPORT = "import time; start = time.perf_counter(); import {}; print(time.perf_counter() - start)"
+ROWS = 500
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def imports(runs: int) -> dict[str, float]:
+    """Return the seconds of both imports, measured in turn."""
+    times: dict[str, list[float]] = {"polars": [], "polars_rank": []}
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        for _ in range(runs + 1):
+            for name, values in times.items():
+                command = [sys.executable, "-c", IMPORT.format(name)]
+                done = subprocess.run(command, env=environment, capture_output=True, check=True)
+                values.append(float(done.stdout))
+    return {name: min(values[1:]) for name, values in times.items()}  # the first compiles
+
+
+def evaluation(runs: int) -> tuple[float, float]:
+    """Return the seconds of collecting the plans of a call, and of the call, measured in turn."""
+    log = pl.from_arrow(next(row_groups(Log(rows=ROWS, list_length=20))))
+
+    def call() -> Any:
+        return pr.evaluate(log, "ndcg@10")
+
+    call()
+    plans: list[Callable[[], Any]] = []
+    collect, running = pl.LazyFrame.collect, False
+
+    def recorded(plan: pl.LazyFrame, *arguments: Any, **options: Any) -> Any:
+        nonlocal running
+        if running:  # by a plan that is being collected
+            return collect(plan, *arguments, **options)
+        plans.append(lambda: collect(plan, *arguments, **options))
+        running = True
+        try:
+            return plans[-1]()
+        finally:
+            running = False
+
+    with patch.object(pl.LazyFrame, "collect", recorded):
+        call()
+
+    def collect_plans() -> None:
+        for plan in plans:
+            plan()
+
+    times = [(seconds(collect_plans), seconds(call)) for _ in range(20 * runs)]
+    of_plans, of_call = zip(*times)
+    return min(of_plans), min(of_call)
+
+
+def table(runs: int) -> str:
+    """Return the table of imports and calls."""
+    polars, ours = imports(runs).values()
+    plans, call = evaluation(runs)
+    return (
+        "| | milliseconds | ratio |\n|---|--:|--:|\n"
+        f"| `import polars` | {1e3 * polars:.0f} | 1 |\n"
+        f"| `import polars_rank`, which imports Polars | {1e3 * ours:.0f} | {ours / polars:.2f} |\n"
+        f"| collecting the plans of the call below | {1e3 * plans:.1f} | 1 |\n"
+        f'| `pr.evaluate(df, "ndcg@10")`, {ROWS} rows | {1e3 * call:.1f} | {call / plans:.2f} |\n'
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.calls")
+    parser.add_argument("--runs", type=int, default=15, help="imports; calls run 20 times as often")
+    parser.add_argument("--output", type=Path, help="Markdown; default: print")
+    options = parser.parse_args()
+    publish(table(options.runs), options.output)
+
+
+if __name__ == "__main__":
+    main()
