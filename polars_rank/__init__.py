@@ -30,6 +30,7 @@ Input:
 - `scan_run`, `scan_judgments`: lazy scans of results and judgments in any format.
 - `from_arrays`, `from_lists`, `from_dicts`: long table from arrays, list columns or dictionaries.
 - `join_judgments`: long table from rankings and judgments.
+- `join_spans`: long table from retrieved chunks and relevant spans of text.
 - `collapse`: rankings of documents from rankings of chunks.
 - `fuse`, `Fusion`: one run from the rankings of several runs; a method of fusion.
 
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from polars_rank.io.judgments import join_judgments
     from polars_rank.io.lists import from_lists
     from polars_rank.io.parquet import scan_log
+    from polars_rank.io.spans import join_spans
     from polars_rank.merging import merge
     from polars_rank.metrics import (
         alpha_ndcg,
@@ -166,6 +168,7 @@ __all__ = [
     "gate",
     "grouped_auc",
     "join_judgments",
+    "join_spans",
     "judges",
     "leaderboard",
     "list_metrics",
@@ -220,8 +223,7 @@ __all__ += [
 
 _SUBMODULES = (
     "catalog", "clicks", "conventions", "datasets", "diagnostics", "discounts", "errors", "gains",
-    "judges", "metrics", "plot", "stats", "terms", "training",
-    "trec",
+    "judges", "metrics", "plot", "stats", "terms", "training", "trec",
 )  # fmt: skip
 #: Modules of the functions and classes. A name is imported on first use, so that a program imports
 #: what it calls. Metrics are in `metrics`.
@@ -245,6 +247,7 @@ _MODULES = {
     "gate": "gating.gate",
     "grouped_auc": "evaluation.auc",
     "join_judgments": "io.judgments",
+    "join_spans": "io.spans",
     "leaderboard": "stats.leaderboards",
     "list_metrics": "metrics.listing",
     "merge": "merging",

@@ -74,7 +74,7 @@ ROLES: Mapping[str, Role] = {
     **dict.fromkeys(("by", "cluster", "sample"), Role("id", is_several=True)),
     **dict.fromkeys(
         ("click", "dwell", "human", "label", "metrics", "position", "predicted_label",
-         "probability", "propensity", "score"),
+         "probability", "propensity", "score", "start", "end"),
         Role("number", is_needed=True),
     ),
     **dict.fromkeys(("membership", "ranks", "sums", "weight"), Role("number")),

@@ -371,6 +371,25 @@ def num_nonrelevant_judged_retrieved(docs: Docs, *, rel: float = 1, ties: str = 
     return sum(is_nonrelevant(d, rel) for d in retrieved(docs))
 
 
+def is_answered(docs: Docs, min_score: float | None) -> bool:
+    """Return whether a document is retrieved, with at least this score."""
+    return any(min_score is None or score(d) >= min_score for d in retrieved(docs))
+
+
+def abstained(
+    docs: Docs, *, min_score: float | None = None, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """Return 1 if no document is retrieved; only for rankings without relevant documents."""
+    return None if relevant(docs, rel) else float(not is_answered(docs, min_score))
+
+
+def answered(
+    docs: Docs, *, min_score: float | None = None, rel: float = 1, ties: str = "doc"
+) -> float | None:
+    """Return 1 if a document is retrieved; only for rankings with relevant documents."""
+    return float(is_answered(docs, min_score)) if relevant(docs, rel) else None
+
+
 def set_precision(docs: Docs, *, rel: float = 1, ties: str = "doc") -> float | None:
     """Set P = hits / n; van Rijsbergen 1979."""
     return ratio(num_relevant_retrieved(docs, rel=rel), num_retrieved(docs))

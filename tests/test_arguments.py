@@ -71,6 +71,7 @@ DAYS = VALUES_OF_QUERIES.with_columns(day=pl.lit(date(2026, 1, 1)))
 JUDGMENTS, RANKINGS = ONE.select("query", "doc", "label"), ONE.select("query", "doc", "score")
 JUDGED = JUDGMENTS.with_columns(judge=pl.lit("a")).vstack(JUDGMENTS.with_columns(judge=pl.lit("b")))
 OF_JUDGES = pl.concat(VALUES_OF_QUERIES.with_columns(judge=pl.lit(name)) for name in "ab")
+CHUNKS = RANKINGS.with_columns(start=0, end=10)
 ITEMS = pl.DataFrame({"doc": [1, 2, 3], "group": ["g", "h", "g"]})
 EVENTS = pl.DataFrame({"action_name": ["click"], "query_id": ["q"], "object_id": ["d"]})
 
@@ -84,6 +85,10 @@ def tables() -> dict[str, Any]:
         summary = pr.summarize(VALUES_OF_QUERIES)
         return {
             "check.result": summary,
+            "flat.result": summary,
+            "plot.answerability.table": pr.diagnostics.answerability(
+                LOG.with_columns(label=pl.col("label") * (pl.col("query") > 1)), "rr"
+            ),
             "plot.bounds.table": pr.diagnostics.tie_bands(LOG, "rr", by="run"),
             "plot.fusion.curve": pr.tune_fusion(LOG, "rr", step=0.5, curve=True),
             "plot.intervals.table": summary,
@@ -108,6 +113,7 @@ ARGUMENTS: dict[str, Any] = {
     "events": EVENTS,
     "frame": ONE,
     "gains": {0: 0, 1: 1},
+    "gold": CHUNKS.drop("score"),
     "history": pl.DataFrame({"query": [1], "doc": [2]}),
     "judgments": JUDGMENTS,
     "k": 2,
@@ -144,6 +150,7 @@ ARGUMENTS: dict[str, Any] = {
     **dict.fromkeys(("fuse.log", "tune_fusion.log", "report.log"), LOG),
     "from_lists.frame": pl.DataFrame({"query": [1], "shown": [[1, 2]], "bought": [[1]]}),
     "gate.run": RANKINGS,
+    "join_spans.retrieved": CHUNKS,
     "judges.agreement.judgments": JUDGED,
     "judges.confusion.judgments": JUDGED,
     "judges.corrected.human": "reward",

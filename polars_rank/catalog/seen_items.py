@@ -114,13 +114,13 @@ def exclude_seen(
 
 
 def _lists_of_seen(history: pl.LazyFrame, columns: Columns) -> pl.LazyFrame | None:
-    """Return the history with lists of documents, or None if it may not be sorted as the log is."""
+    """Return the history with lists of documents, or None if it cannot be sorted as the log is."""
     schema = schema_of(history)
     if any(schema.get(name) != columns.schema[name] for name in columns.query):
         return None
     doc = str(columns.doc)
     found = Columns.find(schema, {"query": columns.query, "doc": doc}, table="`history`")
-    return Keys.of(found).lists(history, [doc])
+    return Keys.of(found).lists(history, [doc], sort=True)
 
 
 def _unseen(rows: pl.LazyFrame, history: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:

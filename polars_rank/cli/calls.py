@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from polars_rank.cli.commands import Command
 
 #: Options that name input files.
-_FILES = ("logs", "run_file", "values", "judgments", "items", "history", "predictions", "b")
+_FILES = (
+    *("logs", "run_file", "values", "judgments", "items", "history", "predictions", "b", "gold"),
+)
 #: Roles of columns that are also the default names of the columns.
 _ROLES = ("query", "doc", "score", "label")
 #: Options for the evaluation of a log, which do not apply to per-query values.

@@ -180,6 +180,9 @@ STATISTICS: Mapping[str, Command] = {
         "log.parquet -m ndcg@10 --baseline bm25 --n 5",
     )),
     "overlap": Command("diagnostics.overlap", "runs", ("log.parquet --baseline bm25",)),
+    "answerability": Command("diagnostics.answerability", "log", (
+        "log.parquet -m ndcg@10 --max-false-answers 0.1",
+    )),
 }
 FILES: Mapping[str, Command] = {
     "fuse": Command("fuse", "runs", (
@@ -188,6 +191,9 @@ FILES: Mapping[str, Command] = {
     "tune-fusion": Command("tune_fusion", "runs", (
         "log.parquet -m ndcg@10", "log.parquet -m rr --candidates borda --step 0.05",
     ), minor=("difference_low", "difference_high", "queries", "unjudged", "reversible", "by_fold")),
+    "join-spans": Command("join_spans", "runs", (
+        "chunks.parquet --gold spans.parquet -o judged.parquet",
+    ), writes="parquet"),
     "convert": Command("scan_judgments", "log", ("run.txt --judgments qrels.txt -o both.parquet",),
         about="Convert results, judgments or both to one Parquet file.", writes="parquet",
         without=("diversity", "format", "layout", "memory", "input_format", "missing_columns",
@@ -217,6 +223,8 @@ PLOTS: Mapping[str, Command] = {
     "at-k": _chart("at_k", "log", "--metric ndcg"),
     "pr-curve": _chart("pr_curve", "log", ""),
     "click-through": _chart("click_through", "log", "--k 5"),
+    "answerability": _chart("answerability", "log", "-m ndcg@10",
+        also=("diagnostics.answerability",)),
     "bounds": _chart("bounds", "log", "-m ndcg@10", own=("of",),
         also=("diagnostics.judgment_bounds",)),
     "fusion": _chart("fusion", "runs", "-m ap", also=("tune_fusion",)),

@@ -22,6 +22,7 @@ _BACKGROUND = {False: "white", True: "#16181d"}
 _RESULTS = {
     "plot.at_k": ("k", "queries"),
     "plot.pr_curve": ("threshold", "precision", "recall"),
+    "plot.answerability": ("threshold", "false_answers", "auroc"),
     "plot.bounds": ("metric", "tied_rankings"),
     "plot.intervals": ("metric", "low", "high"),
     "plot.slices": ("contribution", "low", "high"),
@@ -59,12 +60,15 @@ def _drawn(call: Call) -> Any:
             public("tune_fusion")(rows, **options, curve=each) for each in (False, True)
         )
         return call.call(curve, tuning=tuning)
-    if function == "plot.bounds":
-        by_ties = call.given.get("of", "ties") == "ties"
-        name = f"diagnostics.{'tie_bands' if by_ties else 'judgment_bounds'}"
-        bounds = public(name)(call.scan(), **call.arguments(name))
-        run = Columns.find(schema_of(bounds), {"run": call.run}).run
-        return call.call(bounds, run=run, metrics=None)
+    if call.command.reads == "log" and call.command.also:
+        (name,) = call.command.also
+        if function == "plot.bounds" and call.given.get("of", "ties") == "ties":
+            name = "diagnostics.tie_bands"
+        result = public(name)(call.scan(), **call.arguments(name))
+        every = {"metrics": None} if function == "plot.bounds" else {}
+        return call.call(
+            result, run=Columns.find(schema_of(result), {"run": call.run}).run, **every
+        )
     if call.command.reads == "log":
         rows = call.scan()
         return call.call(rows, **call.baseline(schema_of(rows)))

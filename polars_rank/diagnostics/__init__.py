@@ -1,13 +1,14 @@
-"""Diagnostics: ties, unjudged documents, and changes between runs."""
+"""Diagnostics: ties, unjudged documents, changes between runs, and queries without an answer."""
 
 from typing import TYPE_CHECKING
 
 from polars_rank._moved import missing
+from polars_rank.diagnostics.answers import answerability
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.diagnostics.changes import headroom, movers
 from polars_rank.diagnostics.similarity import overlap
 
-__all__ = ["headroom", "judgment_bounds", "movers", "overlap", "tie_bands"]
+__all__ = ["answerability", "headroom", "judgment_bounds", "movers", "overlap", "tie_bands"]
 
 
 def __dir__() -> list[str]:

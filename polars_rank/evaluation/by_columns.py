@@ -16,9 +16,10 @@ from typing import NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.columns import is_relevant
 from polars_rank.evaluation.log import Log
+from polars_rank.evaluation.order import LabelCodes
 from polars_rank.evaluation.stages import (
+    RETRIEVED,
     Needs,
     Stage,
     by_cutoffs,
@@ -44,14 +45,15 @@ from polars_rank.metrics.nodes import (
     Value,
 )
 
-#: The label at a position, and the label at a position if the document is retrieved.
-LABEL, RETRIEVED_LABEL = "label", OWN + "retrieved label"
-#: The label at a position of the ideal order.
-IDEAL = OWN + "ideal label"
-#: The rank at a position, null if the document is not retrieved.
-RANK = "rank"
+#: Columns of the codes of labels by the order of positions: those of all documents as they are
+#: ranked, of the retrieved ones, and of the documents in ideal order.
+CODES: dict[Order, str] = {
+    "any": OWN + "code",
+    "rank": OWN + "retrieved code",
+    "ideal": OWN + "ideal code",
+}
 
-_LABELS: dict[Order, str] = {"rank": RETRIEVED_LABEL, "ideal": IDEAL, "any": LABEL}
+_RANKED: Order = "rank"
 
 #: The extreme of no finite numbers: columns without nulls are compared several times faster.
 _NONE = {"min": math.inf, "max": -math.inf}
@@ -80,67 +82,73 @@ class _Positions:
 
     def __init__(self, values: Sequence[Value], length: int, log: Log) -> None:
         self.values, self.length, self.log = values, length, log
+        self.codes = LabelCodes(log.canonical.schema["label"])
         self.reductions = [node for node in nodes(*values) if isinstance(node, Reduction)]
         self.elements = [*dict.fromkeys(node.elements for node in self.reductions)]
         self.parts = {node: _split(node, length) for node in self.elements}
         self.stored = [*dict.fromkeys(part for part, _ in self.parts.values())]
+        read = {(leaf, node.order) for node in self.stored for leaf in leaves(node.term)}
+        hits = {Relevant(leaf.rel) for leaf, _ in read if isinstance(leaf, Hits)}
+        self.relevant = dict.fromkeys(
+            (leaf, order) for leaf, order in read if isinstance(leaf, Relevant)
+        ) | dict.fromkeys((leaf, _RANKED) for leaf in hits)
+        #: The counts of relevant documents that are read at each rank, and all of them.
+        self.hits = dict.fromkeys(Elements(leaf, _RANKED, "count") for leaf in hits)
+        self.counts = dict.fromkeys(filter(_is_relevance, self.elements)) | self.hits
         self.names: dict[Node, str] = {
             node: f"{OWN}{index}"
             for index, node in enumerate(
-                dict.fromkeys([*self.reductions, *self.elements, *self.stored])
+                dict.fromkeys([*self.reductions, *self.elements, *self.stored, *self.counts])
             )
         }
 
     def stages(self) -> ColumnStages:
         """Return the columns of each stage."""
-        read = {(leaf, node.order) for node in self.stored for leaf in leaves(node.term)}
-        hits = {self._rel(leaf) for leaf, _ in read if isinstance(leaf, Hits)}
-        relevant = dict.fromkeys((rel, _RANKED) for rel in hits)
-        relevant |= dict.fromkeys(
-            (self._rel(leaf), order) for leaf, order in read if isinstance(leaf, Relevant)
-        )
         positions = range(self.length)
-        columns = {node: self._columns(node) for node in self.elements}
+        columns = {node: self._columns(node) for node in {*self.elements, *self.counts}}
         sums = {(node.elements, self._cutoff(node)) for node in self.reductions if _is_sum(node)}
+        counts = {(node, k) for node, k in sums if node in self.counts}
+        counts |= {(node, i + 1) for node in self.hits for i in positions}
         late = by_cutoffs(node for node in self.reductions if not _is_sum(node))
+
+        def part(node: Elements, start: int, stop: int) -> pl.Expr:
+            return _total(columns[node][start:stop])
+
         return ColumnStages(
             Needs.of(self.values),
             self.length,
             [
                 {
-                    at(_relevant(rel, order), i): is_relevant(pl.col(at(_LABELS[order], i)), rel)
-                    for rel, order in relevant
+                    at(_relevant(leaf, order), i): self._is_relevant(leaf, order, i)
+                    for leaf, order in self.relevant
                     for i in positions
                 },
-                *({at(_hits(rel), i): _running_hits(rel, i) for rel in hits} for i in positions),
+                *running_sums(counts, self.names, part),
                 {
                     at(self.names[node], i): self._element(node, i)
                     for node in self.stored
                     if not _is_relevance(node)
                     for i in positions
                 },
-                *running_sums(
-                    sums,
-                    self.names,
-                    lambda node, start, stop: _total(columns[node][start:stop]),
-                ),
+                *running_sums(sums - counts, self.names, part),
                 *({self.names[node]: self._late(node) for node in group} for group in late),
             ],
             [lowered(value, self._reduction) for value in self.values],
         )
 
-    def _rel(self, leaf: Relevant | Hits) -> float:
-        return self.log.rules.rel if leaf.rel is None else leaf.rel
+    def _is_relevant(self, leaf: Relevant, order: Order, i: int) -> pl.Expr:
+        lowest = self.log.rules.rel if leaf.rel is None else leaf.rel
+        return self.codes.at_least(pl.col(at(CODES[order], i)), lowest)
 
     def _cutoff(self, node: Reduction) -> int:
         return min(node.k, self.length) if isinstance(node.k, int) else self.length
 
     def _columns(self, node: Elements) -> list[pl.Expr]:
         """Return what a reduction reads at each position."""
-        part, weights = self.parts[node]
+        part, weights = self.parts.get(node, (node, None))
         name = self.names[part]
         if _is_relevance(part) and isinstance(part.term, Relevant):
-            name = _relevant(self._rel(part.term), part.order)
+            name = _relevant(part.term, part.order)
         columns = [pl.col(at(name, i)) for i in range(self.length)]
         if node.how == "count":
             return [column.cast(pl.UInt8) for column in columns]
@@ -150,31 +158,36 @@ class _Positions:
 
     def _element(self, node: Elements, i: int) -> pl.Expr:
         """Return a term at a position, masked where a position without a document has an effect."""
-        leaf = partial(self._leaf, order=node.order, i=i)
+        # Columns without nulls take less time.
+        filled = node.how != "extreme" and is_neutral(node) and is_neutral(node, label=0)
+        leaf = partial(self._leaf, order=node.order, i=i, filled=filled)
         among = None
         if not is_neutral(node):
             among = leaf(Field("retrieved" if node.order == "rank" else "judged"))
         return complete(lowered(node.term, leaf), node.how, among)
 
-    def _leaf(self, leaf: Term, order: Order, i: int) -> pl.Expr:
-        """Return the column of what a term reads at a position."""
-        label = pl.col(at(_LABELS[order], i))
+    def _leaf(self, leaf: Term, order: Order, i: int, *, filled: bool) -> pl.Expr:
+        """Return what a term reads at a position; with `filled`, a missing label is 0."""
+        code = pl.col(at(CODES[order], i))
+        retrieved = pl.col(RETRIEVED) > i
         match leaf:
             case Field("label"):
-                return label.cast(pl.Float64)
+                return self.codes.label(code, filled=filled).cast(pl.Float64)
             case Field("rank") if order == "any":
-                return pl.col(at(RANK, i)).cast(pl.Float64)
+                return pl.when(retrieved).then(i + 1.0)
             case Field("rank" | "ideal_rank"):
                 return pl.lit(i + 1.0)
             case Field("judged"):
-                return label.is_not_null()
+                return self.codes.is_known(code)
             case Field("retrieved"):
-                return pl.col(at(RANK, i)).is_not_null()
+                return retrieved
             case Relevant():
-                return pl.col(at(_relevant(self._rel(leaf), order), i))
-            case Hits():
-                return pl.col(at(_hits(self._rel(leaf)), i)).cast(pl.Float64)
+                return pl.col(at(_relevant(leaf, order), i))
+            case Hits(rel):
+                hits = Elements(Relevant(rel), _RANKED, "count")
+                return pl.col(name_of_sum(self.names, hits, i + 1)).cast(pl.Float64)
             case Gain(gain):
+                label = self.codes.label(code, filled=filled)
                 return gain_of(gain, label, whole_labels=self.log.whole_labels)
         raise TypeError(leaf)
 
@@ -201,25 +214,13 @@ class _Positions:
         return (pl.min_horizontal if node.how == "min" else pl.max_horizontal)(columns)
 
 
-_RANKED: Order = "rank"
-
-
 def at(name: str, position: int) -> str:
     """Return the name of a term's column at a position, counted from 0."""
     return f"{name} {position}"
 
 
-def _relevant(rel: float, order: Order) -> str:
-    return f"{OWN}relevant {rel} {order}"
-
-
-def _hits(rel: float) -> str:
-    return f"{OWN}hits {rel}"
-
-
-def _running_hits(rel: float, i: int) -> pl.Expr:
-    here = pl.col(at(_relevant(rel, "rank"), i))
-    return pl.col(at(_hits(rel), i - 1)) + here if i else here.cast(pl.UInt8)
+def _relevant(leaf: Relevant, order: Order) -> str:
+    return f"{OWN}relevant {leaf.rel} {order}"
 
 
 def _none(node: Reduction) -> float | None:
@@ -247,6 +248,8 @@ def _is_relevance(node: Elements) -> bool:
 
 def _split(node: Elements, length: int) -> tuple[Elements, Sequence[float] | None]:
     """Return the part of a term that is stored, and its constant factor at each position."""
+    if node.order == "any" and not leaves(node.term) & {Field("rank"), Field("retrieved")}:
+        return replace(node, order="ideal"), None  # the same documents
     if node.how == "sum" and node.order != "any":  # some documents of any order have no rank
         term, weight = weighted(node.term, node.order)
         weights = None if weight is None else _weights(weight, length)

@@ -21,7 +21,7 @@ from polars_rank._params import OWN
 from polars_rank._polars import FewRows, is_sorted_by, key_hash, run_number
 from polars_rank.errors import DataError
 from polars_rank.frames.batches import NUMBERED
-from polars_rank.frames.layouts import falls, sorted_by
+from polars_rank.frames.layouts import falls, is_large_scan, sorted_by
 from polars_rank.frames.tables import number_column, own_name
 
 if TYPE_CHECKING:
@@ -109,12 +109,15 @@ class Keys(NamedTuple):
             .set_sorted(self.group)
         )
 
-    def lists(self, log: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame | None:
+    def lists(
+        self, log: pl.LazyFrame, columns: Sequence[str], *, sort: bool = False
+    ) -> pl.LazyFrame | None:
         """Return keys and lists of columns, one row per ranking, sorted by the keys.
 
-        Return None if the log may be unsorted.
+        Return None if the log may be unsorted. With `sort`, a large scan is sorted if it has to be.
         """
-        if self.number is not None or not self.are_adjacent(log):
+        large = sort and is_large_scan(log, self.order)
+        if self.number is not None or not (large or self.are_adjacent(log)):
             return None
         values = cs.by_name(columns)
         lists = self.rows(log, [values]).group_by(self.group, maintain_order=True).agg(values)
@@ -122,15 +125,22 @@ class Keys(NamedTuple):
 
     def neighbors(self) -> Neighbors:
         """Return the function that compares each row with the previous row."""
+        names = [*self.names.values()]
         if self.number is None:
-            before = {key: pl.col(key).shift(1) for key in self.group}
-            return Neighbors(falls(before), self.names, [*self.names.values()])
-        number, keys = pl.col(_RANKING), pl.col(_KEYS)
-        same = number == number.shift(1)
-        strayed = (number < number.shift(1)) | (same & (keys != keys.shift(1)))
-        changed = (keys != key_hash(self.names)).fill_null(value=True)
-        columns = [*self.names.values(), _RANKING, _KEYS]
-        return Neighbors(strayed.fill_null(value=False), self.names, columns, changed)
+            return Neighbors(_falls, self.names, names)
+        changed = (pl.col(_KEYS) != key_hash(self.names)).fill_null(value=True)
+        return Neighbors(_strays, self.names, [*names, _RANKING, _KEYS], changed)
+
+
+def _falls(rows: pl.DataFrame, before: pl.DataFrame) -> pl.Series:
+    """Return whether the keys of rows are lower than those of the previous rows."""
+    return falls([*zip(rows.iter_columns(), before.iter_columns(), strict=True)])
+
+
+def _strays(rows: pl.DataFrame, before: pl.DataFrame) -> pl.Series:
+    """Return whether rows do not continue the numbers of rankings, or have other keys."""
+    number, previous = rows[_RANKING], before[_RANKING]
+    return (number < previous) | ((number == previous) & (rows[_KEYS] != before[_KEYS]))
 
 
 class Neighbors:
@@ -138,13 +148,14 @@ class Neighbors:
 
     def __init__(
         self,
-        strays: pl.Expr,
+        strays: Callable[[pl.DataFrame, pl.DataFrame], pl.Series],
         keys: Mapping[str, str],
         names: list[str],
         changed: pl.Expr | None = None,
     ) -> None:
-        #: Whether a row is out of order, and whether its keys changed after it was numbered.
-        self.strays = strays if changed is None else strays | changed
+        #: Whether rows are out of order, given the previous rows, and whether the keys of a row
+        #: changed after it was numbered.
+        self.strays = strays
         self.changed = changed
         self.keys = keys
         self.names = names
@@ -175,9 +186,12 @@ class Neighbors:
 
     def compare(self, rows: pl.DataFrame) -> None:
         """Raise `DataError` for a row that cannot follow the previous row."""
-        if not rows.select(self.strays.any()).item():
+        strays = self.strays(rows[1:], rows[:-1])
+        others = rows.clear() if self.changed is None else rows.filter(self.changed)
+        changed = not others.is_empty()
+        if not changed and not strays.any():
             return
-        stray = rows.filter(self.strays).row(0, named=True)
+        stray = (others if changed else rows[1:].filter(strays)).row(0, named=True)
         where = {name: stray[own] for name, own in self.keys.items()}
         remedy = f"drop the columns that begin with {OWN!r} and sort by the keys"
         message = (
@@ -185,7 +199,7 @@ class Neighbors:
             "ranking may not be adjacent; scan all files in one scan_log, or "
             f"{remedy}; in the ranking {where}"
         )
-        if self.changed is not None and rows.select(self.changed.any()).item():
+        if changed:
             message = (
                 f"the keys {[*self.keys]} have changed since scan_log numbered the rankings; "
                 f"{remedy}; in the ranking {where}"

@@ -7,6 +7,7 @@ computed from the merged sums. A log on one machine is one part; Spark has one p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import polars as pl
@@ -137,7 +138,8 @@ class Means(NamedTuple):
         if self.tied:
             counts.append(pl.col(TIED).min())
         sums = [each for metric in self.sums for each in metric.sums]
-        return grouped(rankings, self.keys, [*counts, *sums])
+        terms = [each for metric in self.sums for each in metric.terms]
+        return grouped(rankings.with_columns(terms), self.keys, [*counts, *sums])
 
     @property
     def _of_queries(self) -> list[pl.Expr]:
@@ -307,6 +309,8 @@ class MetricSum(NamedTuple):
 
     name: str
     aggregate: Aggregate
+    #: Columns that are added up. Aggregations would compute what they share more than once.
+    terms: Sequence[pl.Expr]
     #: Aggregations of the rankings of a part.
     sums: Sequence[pl.Expr]
     #: Names of these aggregations: the value, its weight, and the number of nulls.
@@ -338,30 +342,28 @@ class MetricSum(NamedTuple):
         definition = column.metric.definition if isinstance(column.metric, Metric) else None
         reason = None if definition is None else definition.undefined
         values, weights = pl.col(name), None if weight is None else pl.col(weight).cast(pl.Float64)
-        if query_set != "all":
-            counted = COUNTED[query_set]
-            values = values.filter(counted)
-            weights = None if weights is None else weights.filter(counted)
-        nulls = values.null_count()
-        if isinstance(undefined, float):
-            values = values.fill_null(undefined)
-        add = _sum if is_metric and aggregate != "sum" else pl.Expr.sum
-        if weights is None:
-            number = values.count()
-            if aggregate == "sum":
-                total = values.sum()
-            else:  # users' own expressions may be dates, which have a mean but no sum
-                total = ratio(add(values), number) if is_metric else values.mean()
-        else:
-            total, number = add(values * weights), add(weights.filter(values.is_not_null()))
-            total = total if aggregate == "sum" else ratio(total, number)
-        columns = [f"{OWN}{part} {name}" for part in ("value", "weight", "nulls")]
-        sums = _named(columns, total, number, nulls)
+        is_exact = is_metric and aggregate != "sum"
+        if isinstance(undefined, float) and not (is_exact and undefined == 0 and weights is None):
+            values = values.fill_null(undefined)  # a sum skips nulls, so they may count as 0
+        summed = values if weights is None else values * weights
+        counted = _all if query_set == "all" else partial(_filtered, COUNTED[query_set])
+        columns = [f"{OWN}{part} {name}" for part in ("value", "weight", "nulls", "coarse", "rest")]
+        terms = _named(columns[3:], *_split(summed)) if is_exact else []
+        total = _sum(*map(counted, map(pl.col, columns[3:]))) if is_exact else counted(summed).sum()
+        known = counted(pl.col(name))
+        number = known.len() if isinstance(undefined, float) else known.count()
+        if weights is not None:
+            number = _sum(*_split(counted(pl.when(values.is_not_null()).then(weights))))
+        if aggregate != "sum":
+            # Users' own expressions may be dates, which have a mean but no sum.
+            is_date = not is_metric and weights is None
+            total = counted(values).mean() if is_date else ratio(total, number)
+        sums = _named(columns[:3], total, number, known.null_count())
         mean, nulls = pl.col(columns[0]), pl.col(columns[2])
         mean = mean.exp() if aggregate == "geometric" else mean
         mean = pl.when(nulls == 0).then(mean) if undefined == "null" else mean
         return cls(
-            name, aggregate, sums, columns, mean.alias(name), undefined,
+            name, aggregate, terms, sums, columns[:3], mean.alias(name), undefined,
             column.counts_as_missing if align == "all" else "skip",
             weighted=weights is not None, is_number=is_metric, undefined_if=reason,
         )  # fmt: skip
@@ -381,15 +383,27 @@ class MetricSum(NamedTuple):
         return _named(self.columns, total, weight, number)
 
 
-def _sum(values: pl.Expr) -> pl.Expr:
-    """Return a sum that does not depend on the order in which threads add the values up.
+def _split(values: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
+    """Return parts of values that add up to them, whose sums do not depend on the order of rows.
 
     The multiples of 2^-20 are added without rounding if they sum to less than 2^33. What is left
     is so small that the rounding of its sum almost never shows in the result.
     """
     coarse = (values + _SHIFT) - _SHIFT
-    rest = (values - coarse).fill_nan(0.0)  # of infinite values
-    return coarse.sum() + rest.sum()
+    return coarse, values - coarse
+
+
+def _sum(coarse: pl.Expr, rest: pl.Expr) -> pl.Expr:
+    """Return the sum of values from their parts; the rest of an infinite value is NaN."""
+    return coarse.sum() + rest.sum().fill_nan(0.0)
+
+
+def _all(values: pl.Expr) -> pl.Expr:
+    return values
+
+
+def _filtered(condition: pl.Expr, values: pl.Expr) -> pl.Expr:
+    return values.filter(condition)
 
 
 def _named(names: Sequence[str], *values: pl.Expr) -> list[pl.Expr]:

@@ -7,6 +7,7 @@ half the time.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Required, TypedDict
 
 import polars as pl
@@ -150,8 +151,9 @@ class PackedKey(NamedTuple):
     number: pl.Expr
     #: Int64 or Int128.
     dtype: type[pl.DataType]
-    #: The lowest key of a retrieved document. Documents that were not retrieved have lower keys.
-    lowest_retrieved: int
+    #: The key is the score as an integer times 2^width, plus a number of at least `lowest`.
+    width: int = 0
+    lowest: int = 0
     #: A second key for documents with equal first keys, descending unless `ascending`.
     second: pl.Expr | None = None
     ascending: bool = False
@@ -192,8 +194,7 @@ def packed_key(
         # -number - 1 has as many bits as the number; the negative of the lowest integer has more.
         number = ~number
         lowest_number = lowest_number if second.signed else -(2**width)
-    lowest_retrieved = (_MISSING_SCORE[score.width] + 1) * 2**width + lowest_number
-    return PackedKey(first + number, dtype, lowest_retrieved)
+    return PackedKey(first + number, dtype, width, lowest_number)
 
 
 def key_of_columns(
@@ -213,8 +214,51 @@ def key_of_columns(
     text = isinstance(dtype, (pl.String, pl.Categorical))
     if not text and not (text_ids and dtype.is_integer()):
         return None
-    number, lowest = score.number.cast(pl.Int64), _MISSING_SCORE[score.width] + 1
-    return PackedKey(number, pl.Int64, lowest, as_text(doc, dtype), ties == "doc_ascending")
+    second, ascending = as_text(doc, dtype), ties == "doc_ascending"
+    return PackedKey(score.number.cast(pl.Int64), pl.Int64, second=second, ascending=ascending)
+
+
+class LabelCodes:
+    """Labels as integers of 64 bits in the same order; missing labels have the lowest code."""
+
+    missing = -(2**63)
+
+    def __init__(self, dtype: pl.DataType) -> None:
+        self._dtype = dtype
+
+    def of(self, label: pl.Expr) -> pl.Expr:
+        """Return the codes of labels."""
+        if self._dtype == pl.Int64:
+            label = label.clip(lower_bound=self.missing + 1)
+        if self._dtype.is_integer():
+            return label.cast(pl.Int64).fill_null(self.missing)
+        bits = label.cast(pl.Float64).reinterpret(dtype=pl.Int64)
+        return pl.when(bits < 0).then(self.missing - bits).otherwise(bits).fill_null(self.missing)
+
+    def label(self, code: pl.Expr, *, filled: bool) -> pl.Expr:
+        """Return the labels of codes; a missing label is null, or 0 if it is `filled`."""
+        label = code
+        if not self._dtype.is_integer():
+            bits = pl.when(code < 0).then(self.missing - code).otherwise(code)
+            label = bits.reinterpret(dtype=pl.Float64)
+        return pl.when(self.is_known(code)).then(label).otherwise(0 if filled else None)
+
+    def is_known(self, code: pl.Expr) -> pl.Expr:
+        """Return whether the labels of codes are not missing."""
+        return code != self.missing
+
+    def at_least(self, code: pl.Expr, lowest: float) -> pl.Expr:
+        """Return whether the labels of codes are not missing, and at least a number."""
+        return code >= _code_of(lowest, is_integer=self._dtype.is_integer())
+
+
+@lru_cache
+def _code_of(lowest: float, *, is_integer: bool) -> int:
+    """Return the lowest code of the labels that are at least a number."""
+    if is_integer:
+        bounds = LabelCodes.missing + 1, 2**63 - 1
+        return max(bounds[0], math.ceil(min(lowest, bounds[1])))
+    return int(pl.select(LabelCodes(pl.Float64()).of(pl.lit(float(lowest)))).item())
 
 
 def _id_bits(columns: Columns) -> _Bits | None:

@@ -29,12 +29,11 @@ from polars_rank.evaluation.log import Log, Rules
 from polars_rank.evaluation.order import PackedKey, first_position, key_of_columns
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.evaluation.ranked import in_rank_order, ranked_table, rows_of_rankings
-from polars_rank.evaluation.stages import FACTS, TIED, facts_of
+from polars_rank.evaluation.stages import FACTS, JUDGED, RETRIEVED, TIED, facts_of
 from polars_rank.evaluation.wide import (
     REPEATED,
     ROW,
     columns_are_faster,
-    presence,
     table_of_positions,
 )
 from polars_rank.frames.batches import in_batches
@@ -120,11 +119,9 @@ def _by_columns(
     log = with_inputs(log, evaluation, stages.needs, set())
     others = [*log.checks_of_others, length_check(stages.length)]
     log = replace(log, checks_of_others=others, repeated=REPEATED)
-    tied = [each for each in _facts(log, facts) if each.meta.output_name() == TIED]
-    table = table_of_positions(log, [*_kept(evaluation), *tied], key, stages)
-    of_positions = {**presence(stages.length), TIED: pl.col(TIED)}
-    shown = [of_positions[name].alias(name) for name in facts]
-    result = table.select(*_result(log, evaluation, shown, stages.values), FAILED)
+    counts = _named({name: FACTS[name] for name in (JUDGED, RETRIEVED)})
+    table = table_of_positions(log, [*_kept(evaluation), *counts], key, stages)
+    result = table.select(*_result(log, evaluation, map(pl.col, facts), stages.values), FAILED)
     return log.checked(result, named=True)
 
 

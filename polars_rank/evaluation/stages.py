@@ -35,7 +35,7 @@ _SCORES = pl.col("score").implode().list
 #: The facts, as aggregations of rows under canonical names.
 FACTS = {
     JUDGED: pl.col("label").count() > 0,
-    RETRIEVED: pl.col("score").is_not_null().sum(),
+    RETRIEVED: pl.col("score").count(),
     MATCHED: (pl.col("label").is_not_null() & pl.col("score").is_not_null()).any(),
     UNKNOWN: (pl.col(IN_ITEMS).is_null() & pl.col("score").is_not_null()).sum(),
     TIED: pl.when(pl.col("score").count() > 1).then(_SCORES.min() == _SCORES.max()),

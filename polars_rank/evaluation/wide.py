@@ -28,31 +28,21 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank.checks import FAILED, Check, failed
 from polars_rank.columns import Columns
-from polars_rank.evaluation.by_columns import (
-    IDEAL,
-    LABEL,
-    RANK,
-    RETRIEVED_LABEL,
-    ColumnStages,
-    at,
-)
+from polars_rank.evaluation.by_columns import CODES, ColumnStages, at
 from polars_rank.evaluation.log import Log
-from polars_rank.evaluation.order import PackedKey
-from polars_rank.evaluation.stages import JUDGED, MATCHED, RETRIEVED
+from polars_rank.evaluation.order import LabelCodes, PackedKey
+from polars_rank.evaluation.stages import MATCHED, RETRIEVED, TIED
 from polars_rank.frames.lengths import Lengths
 from polars_rank.metrics.analyses import LONGEST
 
 #: Column that says whether a ranking has a document more than once.
 REPEATED = pl.col(OWN + "repeated")
 
-#: Code of a missing label, lower than the codes of all labels.
-_NO_LABEL = -(2**63)
-
 #: Column of the number of a row of the log.
 ROW = OWN + "row"
 
 _KEY, _SECOND = OWN + "order", OWN + "second"
-_CODE, _IDEAL = OWN + "code", OWN + "ideal code"
+_CODE, _RETRIEVED_CODE, _IDEAL = CODES["any"], CODES["rank"], CODES["ideal"]
 _DOCUMENT, _ROWS, _LOWER = OWN + "doc", OWN + "rows", OWN + "lower"
 #: Column of the number of documents with an id.
 _IDS = OWN + "ids"
@@ -87,11 +77,12 @@ def table_of_positions(
     if unique:
         repeated = _repeated(stages.length)
     table = table.with_columns(
-        *documents.columns_at(stages.length),
+        *documents.retrieved_codes(stages.length),
+        documents.tied(stages.length).alias(TIED),
         repeated.alias(REPEATED.meta.output_name()),
     )
     failing = pl.max_horizontal(documents.failing, failed(of_ranking, "ranking"))
-    table = table.with_columns(failing.alias(FAILED))
+    table = table.with_columns(failing.alias(FAILED), matched(stages.length))
     for stage in stages.stages:
         table = table.with_columns(**stage) if stage else table
     return table
@@ -119,22 +110,31 @@ class Documents:
     def __init__(self, columns: Columns, order: PackedKey) -> None:
         self.columns = columns
         self.order = order
+        self.codes = LabelCodes(columns.schema["label"])
         self._packed = order.dtype == pl.Int64 and order.second is None
         self._dtype = pl.Int64 if order.second is not None else pl.Int128
         # Keys above and below the keys of all documents. A row that fails a check has the highest
-        # key, to which the number of the check is added.
-        limit = 2**63 if self._dtype == pl.Int64 else 2**127
-        self._failing, self._missing = limit - 2**16, 2**63 - limit if self._packed else -limit
+        # key, and the number of the check as its code.
+        limit = 2**63 if order.dtype == pl.Int64 else 2**127
+        self._failing, self._missing = limit - 1, -limit
+        if self._packed:
+            self._failing, self._missing = (
+                self._failing * 2**64,
+                -(2**127) + LabelCodes.missing % 2**64,
+            )
 
     def cells(self, *, with_ids: bool) -> dict[str, _Cell]:
         """Return the values of a document."""
-        key, code, number = self.order.number.cast(self._dtype), self._code(), pl.col(FAILED)
+        passes, number = pl.col(FAILED) == 0, pl.col(FAILED)
+        highest = 2**63 - 1 if self.order.dtype == pl.Int64 else 2**127 - 1
+        key = pl.when(passes).then(self.order.number).otherwise(pl.lit(highest, self.order.dtype))
+        code = self.codes.of(self.columns.number("label"))
+        code = pl.when(passes).then(code).otherwise(number.cast(pl.Int64))
         if self._packed:
-            key = key * 2**64 + code.cast(self._dtype)
-        key = pl.when(number == 0).then(key).otherwise(number.cast(self._dtype) + self._failing)
+            key = key.cast(pl.Int128) * 2**64 + code.cast(pl.Int128)
         cells = {_KEY: _Cell(key, pl.lit(self._missing, dtype=self._dtype))}
         if not self._packed:
-            cells[_CODE] = _Cell(code, pl.lit(_NO_LABEL, dtype=pl.Int64))
+            cells[_CODE] = _Cell(code, pl.lit(LabelCodes.missing, dtype=pl.Int64))
         if self.order.second is not None:
             cells[_SECOND] = _Cell(self.order.second, None)
         if with_ids:
@@ -163,46 +163,36 @@ class Documents:
             )
         return _descending(table.with_columns(codes), _IDEAL, length)
 
-    def columns_at(self, length: int) -> Iterator[pl.Expr]:
-        """Return the columns that terms read, from the sorted columns."""
-        lowest = self.order.lowest_retrieved
-        lowest = lowest * 2**64 - 2**63 if self._packed else lowest
+    def retrieved_codes(self, length: int) -> Iterator[pl.Expr]:
+        """Return the codes of the labels of retrieved documents."""
         for i in range(length):
-            code, ideal = pl.col(at(_CODE, i)), pl.col(at(_IDEAL, i))
-            retrieved = pl.col(at(_KEY, i)) >= pl.lit(lowest, dtype=self._dtype)
-            yield pl.when(retrieved).then(pl.lit(i + 1, dtype=pl.UInt32)).alias(at(RANK, i))
-            yield self._label(code, code != _NO_LABEL).alias(at(LABEL, i))
-            yield self._label(ideal, ideal != _NO_LABEL).alias(at(IDEAL, i))
-            yield self._label(code, retrieved & (code != _NO_LABEL)).alias(at(RETRIEVED_LABEL, i))
+            code = pl.when(pl.col(RETRIEVED) > i).then(pl.col(at(_CODE, i)))
+            yield code.otherwise(LabelCodes.missing).alias(at(_RETRIEVED_CODE, i))
+
+    def tied(self, length: int) -> pl.Expr:
+        """Return whether ids order all retrieved documents; null for fewer than two, or no ids."""
+        if self.columns.doc is None:
+            return pl.lit(None, dtype=pl.Boolean)
+        width, lowest = self.order.width, self.order.lowest
+        if self._packed:
+            width, lowest = width + 64, lowest * 2**64 + LabelCodes.missing
+        # The lowest key of a document with the score of the first document.
+        key = pl.col(at(_KEY, 0))
+        key = (key - lowest) // 2**width * 2**width + lowest if width else key
+        lower = (pl.col(at(_KEY, i)) < key for i in range(length))
+        several = pl.any_horizontal((pl.col(RETRIEVED) > i) & each for i, each in enumerate(lower))
+        return pl.when(pl.col(RETRIEVED) > 1).then(~several)
 
     @property
     def failing(self) -> pl.Expr:
         """The number of the check that a row failed; such a row has the highest key."""
-        first = pl.col(at(_KEY, 0))
-        number = pl.when(first >= self._failing).then(first - self._failing)
-        return number.fill_null(0).cast(pl.UInt16)
+        failing = pl.col(at(_KEY, 0)) >= pl.lit(self._failing, dtype=self._dtype)
+        return pl.when(failing).then(pl.col(at(_CODE, 0))).otherwise(0).cast(pl.UInt16)
 
     def _packed_code(self, position: int) -> pl.Expr:
         if not self._packed:
             return pl.col(at(_CODE, position))
         return pl.col(at(_KEY, position)).cast(pl.Int64, wrap_numerical=True)
-
-    def _code(self) -> pl.Expr:
-        """Return the label as an integer in the same order; missing labels have the lowest."""
-        label, dtype = self.columns.number("label"), self.columns.schema["label"]
-        if dtype == pl.Int64:
-            label = label.clip(lower_bound=_NO_LABEL + 1)
-        if dtype.is_integer():
-            return label.cast(pl.Int64).fill_null(_NO_LABEL)
-        bits = label.cast(pl.Float64).reinterpret(dtype=pl.Int64)
-        return pl.when(bits < 0).then(_NO_LABEL - bits).otherwise(bits).fill_null(_NO_LABEL)
-
-    def _label(self, code: pl.Expr, known: pl.Expr) -> pl.Expr:
-        """Return the label of a code, or null unless `known`."""
-        if self.columns.schema["label"].is_integer():
-            return pl.when(known).then(code)
-        bits = pl.when(code < 0).then(_NO_LABEL - code).otherwise(code)
-        return pl.when(known).then(bits.reinterpret(dtype=pl.Float64))
 
     def _is_lower(self, a: int, b: int) -> pl.Expr:
         """Return whether the document at position `a` ranks below the document at position `b`."""
@@ -214,12 +204,10 @@ class Documents:
         return (key < other) | ((key == other) & behind)
 
 
-def presence(length: int) -> dict[str, pl.Expr]:
-    """Return whether a ranking has judged documents, how many are retrieved, and if any is both."""
-    retrieved = (pl.col(at(RANK, i)).is_not_null().cast(pl.UInt8) for i in range(length))
-    matched = pl.any_horizontal(pl.col(at(RETRIEVED_LABEL, i)).is_not_null() for i in range(length))
-    number = reduce(pl.Expr.__add__, retrieved).cast(pl.UInt32)
-    return {JUDGED: pl.col(at(IDEAL, 0)).is_not_null(), RETRIEVED: number, MATCHED: matched}
+def matched(length: int) -> pl.Expr:
+    """Return whether a ranking has a judged document that is retrieved."""
+    highest = pl.max_horizontal(at(_RETRIEVED_CODE, i) for i in range(length))
+    return (highest != LabelCodes.missing).alias(MATCHED)
 
 
 def columns_are_faster(lengths: Lengths) -> bool:

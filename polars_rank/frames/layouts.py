@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import polars as pl
 from polars.io.plugins import register_io_source
@@ -12,9 +12,11 @@ from polars_rank.errors import SourceError
 from polars_rank.frames.batches import BATCH_ROWS, requested
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
 Layout: TypeAlias = Literal["sorted", "adjacent", "shuffled"]
+
+K = TypeVar("K", pl.Expr, pl.Series)
 
 #: Number of first rows that are read to recognize a shuffled log.
 GLIMPSE_ROWS = 100_000
@@ -66,8 +68,7 @@ def _inspect_all(log: pl.LazyFrame, keys: Sequence[str]) -> Rows:
     schema = log.collect_schema()
     # Polars and this check may order structs differently.
     structs = any(isinstance(schema[key], pl.Struct) for key in keys)
-    before = {here: pl.col(name) for here, name in names_of.values()}
-    fallen = pl.lit(value=True) if structs else falls(before)
+    fallen = pl.lit(value=True) if structs else falls(pairs)
     row = pl.col("row")
     summary = starts.select(
         pl.len().alias("rankings"),
@@ -87,17 +88,17 @@ def _inspect_all(log: pl.LazyFrame, keys: Sequence[str]) -> Rows:
     return Rows("adjacent" if rankings == n_unique else "shuffled", rankings, longest, last)
 
 
-def falls(before: Mapping[str, pl.Expr]) -> pl.Expr:
+def falls(pairs: Sequence[tuple[K, K]]) -> K:
     """Return whether the keys of a row are lower than the keys of the previous row.
 
-    `before` maps the key columns to their values in the previous row. Keys are compared in order,
-    the next one if all others are equal.
+    `pairs` are the key columns and their values in the previous row. Keys are compared in order,
+    the next one if all others are equal. The result is null for nulls that decide.
     """
-    lower = pl.lit(value=False)
-    for name, previous in reversed([*before.items()]):
-        key = pl.col(name)
-        lower = (key < previous) | (key.eq_missing(previous) & lower)
-    return lower.fill_null(value=False)
+    *others, (last, previous) = pairs
+    lower: Any = last < previous
+    for key, before in reversed(others):
+        lower = (key < before) | (key.eq_missing(before) & lower)
+    return lower  # type: ignore[no-any-return]  # operators of expressions and of Series
 
 
 def is_large_scan(log: pl.LazyFrame, keys: Sequence[str]) -> bool:

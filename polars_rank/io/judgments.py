@@ -199,7 +199,7 @@ def join_judgments(
     DataFrame or LazyFrame
         A LazyFrame if one of the tables is a LazyFrame; a Spark DataFrame if `rankings` is one.
         Rows are in the order of `rankings`, which decides between tied documents with
-        ``ties="input"``; then come the documents that were not retrieved. If both tables are sorted
+        ``ties="input"``; then come the documents that were not retrieved. If `rankings` is sorted
         by query, this order holds within each query. On Spark, the order is unspecified.
 
     Raises
@@ -213,6 +213,7 @@ def join_judgments(
     See Also
     --------
     from_dicts : The same for dictionaries.
+    join_spans : The same for chunks and spans of text.
 
     Notes
     -----
@@ -239,8 +240,8 @@ def join_judgments(
             "spark.createDataFrame(...), or pass the .toArrow() of `judgments`"
         )
     left, right = (
-        _without_own_columns(lazy(rankings, "rankings")),
-        _without_own_columns(lazy(judgments, "judgments")),
+        without_own_columns(lazy(rankings, "rankings")),
+        without_own_columns(lazy(judgments, "judgments")),
     )
     left_schema, both = schema_of(left), {"query": query, "doc": doc}
     right_schema = schema_of(right)
@@ -268,7 +269,7 @@ def join_judgments(
             )
     tables = "`rankings`", "`judgments`"
     types = key_types(left_schema, right_schema, keys, tables)
-    left, right = _cast(left, types), _cast(right, types)
+    left, right = cast_keys(left, types), cast_keys(right, types)
     described, right = right, right.drop(attributes)
     others = [name for name in left_schema if name not in (*groups, *keys, score)]
     for name in others:
@@ -331,7 +332,7 @@ def _joined(
     if groups:
         every = left.select(groups).unique(maintain_order=True)
         right = every.join(right, how="cross", maintain_order="left_right")
-    right = _with_constants(right, left, others, [(*groups, *queries), queries, groups])
+    right = with_constants(right, left, others, [(*groups, *queries), queries, groups])
     right = right.with_row_index(_PLACE_BELOW, _BELOW)
     # A join that maintains the order takes twice as long.
     return (
@@ -346,7 +347,7 @@ def _joined(
     )
 
 
-def _cast(table: pl.LazyFrame, types: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+def cast_keys(table: pl.LazyFrame, types: Mapping[str, pl.DataType]) -> pl.LazyFrame:
     """Return a table with its keys cast to these types."""
     schema = schema_of(table)
     # After any cast, even to the same type, Polars no longer knows that a table is sorted.
@@ -366,7 +367,7 @@ def _joined_in_batches(
 
     Return None if a table may be unsorted. `unique` returns judgments with one row per document.
     """
-    rows, judged = _lists(left, [*groups, *queries]), _lists(right, queries)
+    rows, judged = _lists(left, [*groups, *queries]), _lists(right, queries, sort=True)
     if rows is None or judged is None:
         return None
 
@@ -382,10 +383,10 @@ def _joined_in_batches(
     return joined.select([*dict.fromkeys([*schema_of(left), *schema_of(right)])])
 
 
-def _lists(table: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame | None:
+def _lists(table: pl.LazyFrame, keys: Sequence[str], *, sort: bool = False) -> pl.LazyFrame | None:
     schema = schema_of(table)
     columns = [name for name in schema if name not in keys]
-    return Keys.of(Columns.find(schema, {"query": keys})).lists(table, columns)
+    return Keys.of(Columns.find(schema, {"query": keys})).lists(table, columns, sort=sort)
 
 
 def _with_label(
@@ -412,12 +413,18 @@ def _with_label(
 
 
 def judged_once(
-    judgments: pl.DataFrame, *, keys: Sequence[str], label: str, table: str, remedy: str = ""
+    judgments: pl.DataFrame,
+    *,
+    keys: Sequence[str],
+    label: str,
+    table: str,
+    what: str = "document",
+    remedy: str = "",
 ) -> pl.DataFrame:
     """Return the first of the rows of each document; raise `DataError` if their labels differ.
 
-    `keys` identify documents, and also subtopics and judges if there are any. `remedy` is added to
-    the message.
+    `keys` identify documents, and also subtopics and judges if there are any. `what` is the word
+    for them in the message, to which `remedy` is added.
     """
     repeated = judgments[[*keys]].is_duplicated()
     if not repeated.any():
@@ -426,13 +433,13 @@ def judged_once(
     refuse(
         labels.group_by(keys, maintain_order=True).agg(label),
         col(label).list.len() > 1,
-        f"{table} have several labels for one document of a query",
+        f"{table} have several labels for one {what} of a query",
         f"keep one of them{remedy}",
     )
     return judgments.unique([*keys], keep="first", maintain_order=True)
 
 
-def _without_own_columns(table: pl.LazyFrame) -> pl.LazyFrame:
+def without_own_columns(table: pl.LazyFrame) -> pl.LazyFrame:
     """Return a table without the numbers of rankings from `scan_log`: the join changes rankings."""
     return table.drop(name for name in schema_of(table) if name.startswith(OWN))
 
@@ -472,7 +479,7 @@ def _with_lists(
     )
 
 
-def _with_constants(
+def with_constants(
     judgments: pl.LazyFrame,
     rankings: pl.LazyFrame,
     others: Sequence[str],

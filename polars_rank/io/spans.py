@@ -1,141 +1,407 @@
-"""Retriever spans of traces: OpenInference, OpenTelemetry's conventions for GenAI, and MLflow."""
+"""`join_spans`: the long table from retrieved chunks and the spans of text that are relevant."""
 
 from __future__ import annotations
 
-import json
-import re
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from polars_rank.errors import DataError, short
+import polars as pl
+from polars import col
+
+from polars_rank._params import OWN, free, is_number, one_of
+from polars_rank.checks import Check, failed, raise_failed, refuse
+from polars_rank.columns import RUN, Columns
+from polars_rank.errors import ArgumentError, SchemaError, short
+from polars_rank.evaluation.checks import row_checks
+from polars_rank.evaluation.means import ratio
+from polars_rank.frames.ids import key_types
+from polars_rank.frames.tables import Table, framed_table, lazy, schema_of
+from polars_rank.io.judgments import cast_keys, judged_once, with_constants, without_own_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Sequence
 
-_KINDS = ("openinference.span.kind", "span_kind", "mlflow.spanType", "span_type")
-_INPUTS = ("input.value", "gen_ai.retrieval.query.text", "mlflow.spanInputs", "inputs")
-_OUTPUTS = (
-    *("retrieval.documents", "gen_ai.retrieval.documents", "mlflow.spanOutputs", "outputs"),
-    "output.value",
-)
-#: Fields of a document with its id, and fields of its metadata.
-_IDS = ("document.id", "id", "metadata.chunk_id", "metadata.doc_id", "metadata.doc_uri")
-_SCORES = ("document.score", "score", "metadata.score", "metadata.relevance_score")
-_NUMBERED = re.compile(r"retrieval\.documents\.(\d+)\.(.+)")
+    from polars_rank._params import Names
+
+#: Names of internal columns: numbers of chunks and of spans, and the ends of a span.
+_CHUNK, _SPAN = OWN + "chunk", OWN + "span"
+_SPAN_START, _SPAN_END, _SPAN_LABEL = (OWN + f"span {each}" for each in ("start", "end", "label"))
+#: The starts of the parts of a chunk and of a span that those before it do not have.
+_CHUNK_REST, _SPAN_REST = OWN + "rest of the chunk", OWN + "rest of the span"
+_COVERED, _EVERY, _SEEN, _ALL = (OWN + each for each in ("covered", "every", "seen", "all"))
+#: The columns of characters.
+_CHARACTERS = ("character_recall", "character_precision", "chunk_precision", "character_iou")
 
 
-def is_spans(value: Mapping[str, Any]) -> bool:
-    """Return whether a record is a span, or a trace with spans."""
-    data = value.get("data")
-    return (
-        "spans" in value
-        or (isinstance(data, dict) and "spans" in data)
-        or "attributes.retrieval.documents" in value
-        or ("attributes" in value and bool({"span_id", "context", "span_kind"} & {*value}))
-        or "span_type" in value
+@framed_table
+def join_spans(
+    retrieved: pl.LazyFrame,
+    gold: Table,
+    overlap: float | str = 0.5,
+    *,
+    of: Literal["gold", "chunk"] = "gold",
+    characters: bool = False,
+    run: str | None = RUN,
+    by: Names | None = None,
+    query: Names = "query",
+    doc: str = "doc",
+    start: str = "start",
+    end: str = "end",
+    score: str = "score",
+    label: str = "label",
+) -> pl.LazyFrame:
+    r"""Join retrieved chunks and relevant spans of text to the long table.
+
+    Judgments of spans remain valid if documents are divided into other chunks. With the
+    characters C of a chunk and S of a span, the chunk is relevant if
+
+    $$|C \cap S| \ge \mathrm{overlap} \cdot |S| \quad \mathrm{or} \quad
+    |C \cap \bigcup S| \ge \mathrm{overlap} \cdot |C|$$
+
+    by `of="gold"` or `of="chunk"`.
+
+    Examples
+    --------
+    >>> chunks = pl.DataFrame({
+    ...     "query": 1, "doc": ["a", "a", "b"], "start": [0, 100, 0], "end": [100, 200, 100],
+    ...     "score": [0.9, 0.8, 0.7],
+    ... })
+    >>> gold = pl.DataFrame({
+    ...     "query": 1, "doc": ["a", "c"], "start": [90, 0], "end": [150, 40], "label": [2, 1],
+    ... })
+    >>> table = pr.join_spans(chunks, gold)
+    >>> table
+    shape: (4, 5)
+    ┌───────┬───────────────┬───────┬───────┬───────────┐
+    │ query ┆ doc           ┆ score ┆ label ┆ subtopics │
+    │ ---   ┆ ---           ┆ ---   ┆ ---   ┆ ---       │
+    │ i32   ┆ struct[3]     ┆ f64   ┆ i64   ┆ list[u32] │
+    ╞═══════╪═══════════════╪═══════╪═══════╪═══════════╡
+    │ 1     ┆ {"a",0,100}   ┆ 0.9   ┆ null  ┆ null      │
+    │ 1     ┆ {"a",100,200} ┆ 0.8   ┆ 2     ┆ [0]       │
+    │ 1     ┆ {"b",0,100}   ┆ 0.7   ┆ null  ┆ null      │
+    │ 1     ┆ {"c",0,40}    ┆ null  ┆ 1     ┆ [1]       │
+    └───────┴───────────────┴───────┴───────┴───────────┘
+    >>> pr.evaluate(table, ["rr", "subtopic_recall@5"])
+    shape: (1, 3)
+    ┌─────────┬─────┬───────────────────┐
+    │ queries ┆ rr  ┆ subtopic_recall@5 │
+    │ ---     ┆ --- ┆ ---               │
+    │ u32     ┆ f64 ┆ f64               │
+    ╞═════════╪═════╪═══════════════════╡
+    │ 1       ┆ 0.5 ┆ 0.5               │
+    └─────────┴─────┴───────────────────┘
+
+    Parameters
+    ----------
+    retrieved
+        Table of retrieved chunks, with a query, a document, the start and end of the chunk in the
+        document, and a score in each row. Other columns are kept. A row with a query but without a
+        document stands for an empty ranking.
+    gold
+        Table of judged spans, with a query, a document, a start and an end, and a label in each
+        row. Without a label column, every span is relevant (label 1). A row with a query but
+        without a document stands for a query without an answer.
+    overlap
+        Share of the span, or of the chunk, that must be covered: a number above 0, at most 1. Or
+        "any": one character is enough.
+    of
+        What `overlap` is a share of. "gold": a chunk covers a span if it contains this share of the
+        span. "chunk": a chunk covers all spans that it overlaps if they make up this share of its
+        text; text in several spans counts once. Long chunks then seldom cover short spans.
+    characters
+        Whether to add columns of shares of characters, which are constant in a ranking.
+    run
+        Column of the run in `retrieved`. Each run is joined with all spans.
+    by
+        Columns to group by in `retrieved`. Each combination of groups and runs is joined with all
+        spans.
+    query
+        Column or columns that identify the query, in both tables.
+    doc
+        Column of the document, in both tables.
+    start
+        Column of the first position in the document, in both tables. Positions are integers that
+        count characters, or tokens.
+    end
+        Column of the position after the last one, in both tables.
+    score
+        Column of the score, higher is better.
+    label
+        Column of the relevance label in `gold`.
+
+    Returns
+    -------
+    DataFrame or LazyFrame
+        Same type as `retrieved`. One row per chunk, in the order of `retrieved`, and one for each
+        span that no chunk of a ranking covers: judged, but not retrieved. The columns are those of
+        `retrieved`, but `doc` identifies a chunk or span by a struct of document, start and end;
+        and
+
+        - `label`: the highest label of the spans that the chunk covers; null if there are none;
+        - `subtopics`: the numbers of the rows of `gold` with these spans, if their label is above
+          0. The metric `subtopic_recall` is thus the recall of spans, which does not depend on how
+          documents are divided into chunks.
+
+        With `characters`, also
+
+        - `character_recall`: share of the text of the spans that chunks contain; null if the query
+          has no spans with a label above 0;
+        - `character_precision`: share of the text of the chunks that is in spans;
+        - `chunk_precision`: the same, but text that is in several chunks counts once for each of
+          them as retrieved, and only once as found;
+        - `character_iou`: number of characters in both chunks and spans, divided by the number of
+          characters in either; null if there are none.
+
+    Raises
+    ------
+    SchemaError
+        If a column is missing, exists already or has a wrong type.
+    DataError
+        For nulls, a start after the end, an empty span, and spans with several labels. A lazy
+        result raises it when it is collected.
+
+    See Also
+    --------
+    join_judgments : The same for judgments of documents.
+
+    Notes
+    -----
+    Spans with and without a label above 0 are separate judgments: "chunk" adds up the shares of
+    each kind, and a chunk that covers both kinds has the label of the relevant ones. Columns of
+    characters ignore spans without a label above 0. To compute them for the first k chunks, filter
+    `retrieved`. `pr.per_query` has them in its result with `keep`, so that `pr.summarize` and
+    `pr.compare` read them like metrics.
+
+    References
+    ----------
+    Smith & Troynikov, Evaluating chunking strategies for retrieval, 2024.
+    """
+    least = _least(overlap)
+    one_of("of", of, ("gold", "chunk"))
+    left, right = without_own_columns(retrieved), without_own_columns(lazy(gold, "gold"))
+    both, ends, places = {"query": query, "doc": doc}, {"start": start, "end": end}, (start, end)
+    left_schema = schema_of(left)
+    columns = Columns.find(
+        left_schema, {"run": run, "by": by, **both, **ends, "score": score}, table="`retrieved`"
     )
+    queries, groups, keys = columns.query, columns.by, [*columns.query, doc]
+    right_schema = schema_of(right)
+    if label == "label" and label not in right_schema and doc in right_schema:
+        is_relevant = pl.when(col(doc).is_not_null()).then(pl.lit(1, pl.Int64))
+        right = right.with_columns(is_relevant.alias(label))
+        right_schema = schema_of(right)
+    Columns.find(right_schema, {**both, **ends, "label": label}, table="`gold`")
+    for schema, of_table in ((left_schema, "`retrieved`"), (right_schema, "`gold`")):
+        _check_places(schema, places, of_table)
+    added = (label, "subtopics", *(_CHARACTERS if characters else ()))
+    for name in added:
+        if name in left_schema:
+            raise SchemaError(
+                f"`retrieved` already has a column {name!r}, which join_spans adds; rename it"
+            )
+    free(columns.keys, added)
+    types = key_types(left_schema, right_schema, keys, ("`retrieved`", "`gold`"))
+    types |= dict.fromkeys(places, pl.Int64())
+    left, right = cast_keys(left, types), cast_keys(right, types)
+
+    spans = _spans(right, keys, places, label)
+    if of == "chunk" or characters:
+        spans = _with_rest(spans, [*keys, _IS_RELEVANT], (_SPAN_START, _SPAN_END), _SPAN_REST)
+        spans = spans.sort(_SPAN)
+    spans = spans.cache()
+    checks = _checks(columns._replace(label=score, label_parameter="score"), places)
+    chunks = left.with_row_index(_CHUNK).with_columns(failed(checks, "row"))
+    chunks = raise_failed(chunks, checks, log=retrieved).cache()
+    parts = chunks.select(_CHUNK, *groups, *keys, *places)
+    if characters:
+        parts = _with_rest(parts, [*groups, *keys], places, _CHUNK_REST).cache()
+    pairs = parts.join(spans, on=keys).filter(
+        col(start) < col(_SPAN_END), col(end) > col(_SPAN_START)
+    )
+    pairs = pairs.cache() if characters else pairs
+    if of == "gold":
+        share = _shared(places, start, _SPAN_START) / (col(_SPAN_END) - col(_SPAN_START))
+    else:
+        shared = _shared(places, start, _SPAN_REST)
+        share = shared.sum().over(_CHUNK, _IS_RELEVANT) / (col(end) - col(start))
+    is_covered = share >= least if least else pl.lit(value=True)
+    covered = pairs.filter(is_covered).select(_CHUNK, _SPAN, *groups, _SPAN_LABEL).cache()
+    labels = covered.group_by(_CHUNK).agg(
+        col(_SPAN_LABEL).max().alias(label),
+        col(_SPAN).filter(_IS_RELEVANT).sort().alias("subtopics"),
+    )
+    # Joins of sorted tables keep the order at no cost.
+    labels = labels.sort(_CHUNK).set_sorted(_CHUNK)
+    others = [name for name in left_schema if name not in (*columns.keys, doc, *places, score)]
+    missed = _missed(spans, covered, chunks, groups, keys)
+    missed = with_constants(missed, chunks, others, [(*groups, *queries), queries, groups]).select(
+        *columns.keys,
+        _identified(doc, _SPAN_START, _SPAN_END, places),
+        pl.lit(None, left_schema[score]).alias(score),
+        *(col(OWN + name).alias(name) for name in others),
+        col(_SPAN_LABEL).alias(label),
+        pl.when(_IS_RELEVANT).then(pl.concat_list(_SPAN)).otherwise([]).alias("subtopics"),
+    )
+    names = [name for name in left_schema if name not in places] + [label, "subtopics"]
+    table = pl.concat(
+        [
+            chunks.set_sorted(_CHUNK)
+            .join(labels, on=_CHUNK, how="left", maintain_order="left")
+            .with_columns(_identified(doc, start, end, places))
+            .select(names),
+            missed.select(names),
+        ]
+    )
+    if not characters:
+        return table
+    return _with_characters(table, parts, spans, pairs, places, groups, queries)
 
 
-def retrievals(value: Mapping[str, Any], where: str) -> Iterator[dict[str, Any]]:
-    """Yield a record for each retriever span of a trace, or of a span."""
-    data = value.get("data")
-    spans = _json(data["spans"] if isinstance(data, dict) else value.get("spans"))
-    if isinstance(spans, list):
-        for index, each in enumerate(spans):
-            yield from retrievals(each, f"{where}.spans[{index}]")
-        return
-    span = _flat(value)
-    kinds = [str(_json(span[name])).upper() for name in _KINDS if span.get(name)]
-    if "RETRIEVER" not in kinds:
-        return
-    texts = [text for name in _INPUTS if (text := _text(span.get(name)))]
-    if not texts:
-        raise DataError(f"{where}: the retriever span has no input with the text of the query")
-    record = {
-        "query": texts[0],
-        "results": [_document(each, where) for each in _outputs(span)],
-        "trace": span.get("trace_id") or span.get("context.trace_id"),
-        "latency": _seconds(span),
+#: Whether a span is relevant.
+_IS_RELEVANT = col(_SPAN_LABEL) > 0
+
+
+def _least(overlap: float | str) -> float:
+    """Return the least share that must be covered; 0 for "any"."""
+    if isinstance(overlap, str) and overlap == "any":
+        return 0.0
+    if not (is_number(overlap) and 0 < float(overlap) <= 1):
+        raise ArgumentError(
+            f"`overlap` must be a number above 0 and at most 1, or 'any'; found {short(overlap)}"
+        )
+    return float(overlap)
+
+
+def _check_places(schema: pl.Schema, places: Sequence[str], table: str) -> None:
+    """Raise `SchemaError` unless the columns of starts and ends are integers."""
+    for parameter, name in zip(("start", "end"), places, strict=True):
+        if not schema[name].is_integer():
+            raise SchemaError(
+                f"column {name!r} (`{parameter}`) of {table} must be integers; found "
+                f"{schema[name]}; cast it to Int64"
+            )
+
+
+def _checks(columns: Columns, places: Sequence[str]) -> list[Check]:
+    """Return the checks of the rows of chunks."""
+    start, end = map(col, places)
+    is_chunk = columns.is_document
+    needed = f"column {columns.score!r} (`score`) has nulls; drop chunks that were not retrieved"
+    return [
+        *row_checks(columns),
+        Check("row", is_chunk & col(columns.score).is_null(), needed),
+        Check("row", is_chunk & (start.is_null() | end.is_null()), _null_places(places)),
+        Check("row", start > end, f"{places[0]!r} (`start`) is after {places[1]!r} (`end`)"),
+    ]
+
+
+def _null_places(places: Sequence[str]) -> str:
+    return f"{places[0]!r} (`start`) or {places[1]!r} (`end`) has nulls; fill them in"
+
+
+def _spans(
+    gold: pl.LazyFrame, keys: Sequence[str], places: Sequence[str], label: str
+) -> pl.LazyFrame:
+    """Return each span once, with the number of its row; collecting the result checks spans."""
+    start, end = map(col, places)
+    is_span = col(keys[-1]).is_not_null()
+    problems = {
+        **{f"column {name!r} (`query`) has nulls": col(name).is_null() for name in keys[:-1]},
+        _null_places(places): is_span & (start.is_null() | end.is_null()),
+        f"column {label!r} (`label`) has nulls or NaN; give each span a label": (
+            is_span & ~col(label).cast(pl.Float64).is_finite().fill_null(value=False)
+        ),
+        "spans are empty, or start after their end": start >= end,
     }
-    status = span.get("status_code") or span.get("status.code") or ""
-    if str(status).upper().endswith("ERROR"):
-        message = span.get("status_message") or span.get("status.message")
-        record["error"] = message or str(status)
-    yield record
+
+    def checked(spans: pl.DataFrame) -> pl.DataFrame:
+        for problem, invalid in problems.items():
+            refuse(spans, invalid, f"`gold`: {problem}", "correct these rows, or drop them")
+        return judged_once(spans, keys=[*keys, *places], label=label, table="`gold`", what="span")
+
+    spans = gold.select(*keys, *places, label).with_row_index(_SPAN).map_batches(checked)
+    return spans.rename({places[0]: _SPAN_START, places[1]: _SPAN_END, label: _SPAN_LABEL})
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested fields with dots in their names, without the prefix of attributes."""
-    found: dict[str, Any] = {}
-    for name, each in value.items():
-        key = f"{prefix}{name}".removeprefix("attributes.")
-        if key == "attributes":
-            each = _json(each)  # noqa: PLW2901
-        if isinstance(each, dict) and key not in (*_INPUTS, *_OUTPUTS):
-            found |= _flat(each, f"{key}." if key != "attributes" else "")
-        elif each is not None:
-            found[key] = each
-    return found
+def _with_rest(
+    parts: pl.LazyFrame, keys: Sequence[str | pl.Expr], places: Sequence[str], name: str
+) -> pl.LazyFrame:
+    """Return parts of documents, sorted, with the start of what earlier parts do not contain.
+
+    Thus the rests do not overlap, and together they contain what all parts contain.
+    """
+    start, end = places
+    # A cumulative maximum per document takes three times as long.
+    document = pl.struct(keys).rle_id().cast(pl.Int128) * 2**64
+    before = ((document + col(end)).cum_max().shift(1) - document).clip(-(2**63)).cast(pl.Int64)
+    return parts.sort(*keys, start, end).with_columns(pl.max_horizontal(start, before).alias(name))
 
 
-def _outputs(span: Mapping[str, Any]) -> list[Any]:
-    numbered: dict[int, dict[str, Any]] = {}
-    for name, value in span.items():
-        if match := _NUMBERED.fullmatch(name):
-            numbered.setdefault(int(match[1]), {})[match[2]] = value
-    if numbered:
-        return [numbered[index] for index in sorted(numbered)]
-    for name in _OUTPUTS:
-        value = _json(span.get(name))
-        if isinstance(value, list):
-            return value
-    return []
+def _shared(places: Sequence[str], start: str, of_span: str) -> pl.Expr:
+    """Return the number of characters that a chunk and a span share, given their starts."""
+    return (pl.min_horizontal(places[1], _SPAN_END) - pl.max_horizontal(start, of_span)).clip(0)
 
 
-def _document(value: Any, where: str) -> dict[str, Any]:
-    fields = _flat(value) if isinstance(value, dict) else {"id": value}
-    metadata = _json(fields.get("document.metadata", fields.get("metadata")))
-    if isinstance(metadata, dict):
-        fields |= _flat({"metadata": metadata})
-    fields = {name.replace("document.metadata.", "metadata."): x for name, x in fields.items()}
-    found = next((fields[name] for name in _IDS if fields.get(name) is not None), None)
-    if found is None:
-        raise DataError(f"{where}: a retrieved document has no id; found {short(value)}")
-    score = next((fields[name] for name in _SCORES if fields.get(name) is not None), None)
-    return {"id": found, "score": score}
+def _identified(doc: str, start: str, end: str, places: Sequence[str]) -> pl.Expr:
+    """Return the id of a chunk or of a span; null if there is no document."""
+    part = pl.struct(doc, col(start).alias(places[0]), col(end).alias(places[1]))
+    return pl.when(col(doc).is_not_null()).then(part).alias(doc)
 
 
-def _json(value: Any) -> Any:
-    """Return the value of a text in JSON; other values and texts are unchanged."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value
+def _missed(
+    spans: pl.LazyFrame,
+    covered: pl.LazyFrame,
+    chunks: pl.LazyFrame,
+    groups: Sequence[str],
+    keys: Sequence[str],
+) -> pl.LazyFrame:
+    """Return the spans that no chunk covers, for each group of chunks.
+
+    A query without an answer has a row without a document, unless its rankings have one.
+    """
+    if groups:
+        every = chunks.select(groups).unique(maintain_order=True)
+        spans = every.join(spans, how="cross", maintain_order="left_right")
+    empty = chunks.filter(col(keys[-1]).is_null())
+    same: Any = {"how": "anti", "nulls_equal": True, "maintain_order": "left"}
+    missed = spans.join(covered, on=[*groups, _SPAN], **same)
+    return missed.join(empty, on=[*groups, *keys], **same)
 
 
-def _text(value: Any) -> str | None:
-    """Return the text of the query in the input of a span."""
-    found = _json(value) if isinstance(value, str) and value[:1] in '{["' else value
-    if isinstance(found, dict):
-        texts = [each for each in found.values() if isinstance(each, str)]
-        found = next((found[name] for name in ("query", "question", "input") if name in found),
-                     texts[0] if texts else None)  # fmt: skip
-    return found if isinstance(found, str) and found else None
-
-
-def _seconds(span: Mapping[str, Any]) -> float | None:
-    """Return the duration of a span in seconds."""
-    names = ("start_time", "start_time_unix_nano"), ("end_time", "end_time_unix_nano")
-    start, end = (next((span[name] for name in pair if name in span), None) for pair in names)
-    if isinstance(start, str) and isinstance(end, str):
-        try:
-            start, end = datetime.fromisoformat(start), datetime.fromisoformat(end)
-        except ValueError:
-            return None
-    if isinstance(start, datetime) and isinstance(end, datetime):
-        return (end - start).total_seconds()
-    if isinstance(start, int) and isinstance(end, int):
-        return (end - start) / 1e9
-    return None
+def _with_characters(
+    table: pl.LazyFrame,
+    parts: pl.LazyFrame,
+    spans: pl.LazyFrame,
+    pairs: pl.LazyFrame,
+    places: Sequence[str],
+    groups: Sequence[str],
+    queries: Sequence[str],
+) -> pl.LazyFrame:
+    """Return the long table with the shares of characters of each ranking."""
+    start, end = map(col, places)
+    ranking = [*groups, *queries]
+    retrieved = parts.group_by(ranking).agg(
+        (end - start).sum().alias(_ALL), (end - col(_CHUNK_REST)).clip(0).sum().alias(_EVERY)
+    )
+    sizes = (
+        spans.filter(_IS_RELEVANT)
+        .group_by(queries)
+        .agg((col(_SPAN_END) - col(_SPAN_REST)).clip(0).sum().alias(_SEEN))
+    )
+    both = (
+        pairs.filter(_IS_RELEVANT)
+        .group_by(ranking)
+        .agg(_shared(places, _CHUNK_REST, _SPAN_REST).sum().alias(_COVERED))
+    )
+    for keys, sums in ((ranking, retrieved), (queries, sizes), (ranking, both)):
+        table = table.join(sums, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    found, every, seen, total = (col(each).fill_null(0) for each in (_COVERED, _EVERY, _SEEN, _ALL))
+    shares = (
+        ratio(found, seen),
+        # Without chunks, all spans are missed.
+        pl.when(every + seen > 0).then(found / every.clip(1)),
+        pl.when(total + seen > 0).then(found / total.clip(1)),
+        ratio(found, every + seen - found),
+    )
+    named = dict(zip(_CHARACTERS, shares, strict=True))
+    return table.with_columns(**named).drop(_COVERED, _EVERY, _SEEN, _ALL)

@@ -18,7 +18,7 @@ from polars_rank.io.copies import held, origin
 from polars_rank.io.fields import VALUE, Kind, Roles, listed
 from polars_rank.io.lines import check_utf8, plain_text, reading
 from polars_rank.io.records import Records, scan_records
-from polars_rank.io.spans import is_spans, retrievals
+from polars_rank.io.traces import is_spans, retrievals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

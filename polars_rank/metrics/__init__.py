@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from polars_rank.metrics import (
+    abstention,
     agreement,
     beyond_accuracy,
     cascade_models,
@@ -23,6 +24,7 @@ from polars_rank.metrics import (
 from polars_rank.metrics.metric import REGISTER, with_help
 
 if TYPE_CHECKING:
+    from polars_rank.metrics.abstention import *
     from polars_rank.metrics.agreement import *
     from polars_rank.metrics.beyond_accuracy import *
     from polars_rank.metrics.cascade_models import *
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from polars_rank.metrics.user_models import *
 
 __all__: list[str] = []
+__all__ += abstention.__all__
 __all__ += agreement.__all__
 __all__ += beyond_accuracy.__all__
 __all__ += cascade_models.__all__

@@ -210,15 +210,17 @@ def fits_columns(value: Value) -> bool:
 
 
 @lru_cache(4096)
-def is_neutral(elements: Elements) -> bool:
+def is_neutral(elements: Elements, label: float | None = None) -> bool:
     """Return whether rows and positions without a document of the order have no effect.
 
-    They have no label and, if the order is "any", no rank.
+    They have no label and, if the order is "any", no rank. With `label`, they have this label, but
+    are neither judged nor relevant.
     """
     if any(map(_is_of_any_type, leaves(elements.term))):
         return False
     ranks = [None] if elements.order == "any" else range(1, LONGEST + 1)
-    values = lowered(elements.term, partial(_absent, ranks=pl.Series(ranks, dtype=pl.Float64)))
+    ranks_of = pl.Series(ranks, dtype=pl.Float64)
+    values = lowered(elements.term, partial(_absent, ranks=ranks_of, label=label))
     known = pl.select(values.cast(pl.Float64)).to_series().drop_nulls()
     return known.is_empty() or (elements.how != "extreme" and (known == 0).all())
 
@@ -247,7 +249,7 @@ def _is_of_any_type(leaf: Term) -> bool:
     return leaf == Field("doc") or (isinstance(leaf, Column) and leaf.kind == "as is")
 
 
-def _absent(leaf: Term, *, ranks: pl.Series) -> pl.Expr:
+def _absent(leaf: Term, *, ranks: pl.Series, label: float | None = None) -> pl.Expr:
     """Return what a term reads where no document is, at some ranks."""
     match leaf:
         case Relevant() | Field("retrieved" | "judged" | "document"):
@@ -255,8 +257,10 @@ def _absent(leaf: Term, *, ranks: pl.Series) -> pl.Expr:
         case Field("rank" | "ideal_rank") | Hits():
             return pl.lit(ranks)
         case Gain(gain):
-            worth: pl.Expr = gain(pl.lit(None, dtype=pl.Float64))
+            worth: pl.Expr = gain(pl.lit(label, dtype=pl.Float64))
             return worth
+        case Field("label"):
+            return pl.lit(label, dtype=pl.Float64)
     return pl.lit(None) if _is_of_any_type(leaf) else pl.lit(None, dtype=pl.Float64)
 
 

@@ -13,6 +13,7 @@ the baseline is gray and comes first. Use `colors={"bm25": "#0072B2"}` to choose
 from typing import TYPE_CHECKING
 
 from polars_rank._moved import missing
+from polars_rank.plot.answers import answerability
 from polars_rank.plot.click_rates import click_through
 from polars_rank.plot.confusions import confusion
 from polars_rank.plot.cutoff_curves import at_k
@@ -26,6 +27,7 @@ from polars_rank.plot.precision import pr_curve
 from polars_rank.plot.times import over_time
 
 __all__ = [
+    "answerability",
     "at_k",
     "bounds",
     "click_through",

@@ -109,9 +109,10 @@ def values_of(files: Files) -> pl.LazyFrame:
     return pl.scan_parquet(files.path("values"))
 
 
-def judged(files: Files, judgments: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the metrics of rankings that are joined with judgments."""
-    rankings = files.scan().select("query", "doc", "score")
+def judged(files: Files, judgments: pl.LazyFrame, path: Path | None = None) -> pl.LazyFrame:
+    """Return the metrics of rankings, whose order is unknown if they have a path, with judgments."""
+    rankings = files.scan() if path is None else pl.scan_parquet(path)
+    rankings = rankings.select("query", "doc", "score")
     return pr.evaluate(pr.join_judgments(rankings, judgments), METRICS)
 
 
@@ -196,8 +197,11 @@ TASKS: dict[str, Task] = {
     "`join_judgments` of sorted scans, then `evaluate`": Task(
         "nothing", lambda f: judged(f, f.scan("judgments"))
     ),
+    "`join_judgments` with judgments of `pl.scan_parquet`, then `evaluate`": Task(
+        "nothing", lambda f: judged(f, pl.scan_parquet(f.path("judgments")))
+    ),
     "`join_judgments` of other tables, then `evaluate`": Task(
-        "rows", lambda f: judged(f, pl.scan_parquet(f.path("judgments")))
+        "rows", lambda f: judged(f, pl.scan_parquet(f.path("judgments")), f.path("log"))
     ),
     "`join_judgments` of several runs, then `evaluate`": Task("rows, slowly", judged_runs),
     "`join_judgments` of several runs with other columns, then `evaluate`": Task(

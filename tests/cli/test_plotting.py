@@ -58,6 +58,7 @@ ASKED = {
     "at-k": ["-m", "ndcg", "--ks", "1-5"],
     "pr-curve": [],
     "click-through": ["--k", 5],
+    "answerability": ["-m", "rr", "--rel", 3],
     "bounds": ["-m", "ndcg@5"],
     "distribution": ["-m", "ap", "--kind", "ecdf"],
     "differences": ["-m", "ap", "--baseline", "old"],

@@ -49,6 +49,8 @@ class Data:
         renamed = self.log.drop("day").with_columns(run=number)
         self.renamed = renamed.rename({**names, "run": "day"})
         self.items = self.log.select(pl.col("doc").unique(), share=0.1)
+        self.chunks = self.one.select("query", "doc", "other", start=0, end="position").drop_nulls()
+        self.spans = self.chunks.drop("other").filter(pl.col("end") > 4)
         self.clicks = (
             pr.datasets.click_log(60, 5, sessions=4)
             .with_columns(label=pr.clicks.inverse_propensity())
@@ -238,6 +240,11 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
             pr.diagnostics.movers(d.log, "ap", baseline="old", n=3, k=2, keep="country", rel=2)
         ),
     },
+    "answerability": {
+        "log.parquet -m rr --rel 4 --confidence 0.8": lambda d: pr.diagnostics.answerability(
+            d.log, "rr", rel=4, confidence=0.8
+        ),
+    },
     "overlap": {
         'log.parquet --baseline old --measure "jaccard rbo" --k 5': lambda d: (
             pr.diagnostics.overlap(d.log, measure=["jaccard", "rbo"], baseline="old", k=5)
@@ -246,6 +253,11 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
     },
     "fuse": {
         f'log.parquet --method "{RRF}" --keep-runs': lambda d: pr.fuse(d.log, RRF, keep_runs=True),
+    },
+    "join-spans": {
+        "chunks.parquet --gold spans.parquet --overlap any --of chunk --score other": lambda d: (
+            pr.join_spans(d.chunks, d.spans, "any", of="chunk", score="other")
+        ),
     },
     "tune-fusion": {
         "log.parquet -m ndcg@5 --step 0.5 --folds 3 --undefined skip": lambda d: pr.tune_fusion(

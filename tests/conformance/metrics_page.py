@@ -29,6 +29,7 @@ FAMILIES = {
     "agreement": "Agreement with the ideal order",
     "incomplete_judgments": "Incomplete judgments",
     "sets": "Sets and counts",
+    "abstention": "Abstention",
     "subtopic_gain": "Gain of subtopics",
     "intent_aware": "Intent-aware metrics",
     "subtopic_coverage": "Coverage of subtopics",

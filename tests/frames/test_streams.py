@@ -153,6 +153,7 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
     ).sort("query", "doc"),
     "from_lists": lambda m, _: pr.from_lists(m(ARRAYS), retrieved="shown", relevant="bought"),
     "summarize": lambda m, _: pr.summarize(m(LISTS)),
+    "flat": lambda m, _: pr.flat(m(ONE.select(pl.len().alias("queries")))),
     "compare": lambda m, _: pr.compare(m(LISTS), **PAIRED),
     "leaderboard": lambda m, _: pr.leaderboard(m(LISTS), metrics="rr"),
     "power": lambda m, _: pr.power(m(LISTS), **PAIRED, difference=0.1),

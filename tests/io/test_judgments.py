@@ -47,6 +47,28 @@ def test_sorted_tables_are_joined_in_batches(tmp_path: Path, keys: list[str]) ->
     assert_frame_equal(other_type.collect().sort(*keys, "doc"), expected)
 
 
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_the_order_of_a_large_scan_of_judgments_is_found_out(
+    tmp_path: Path, shuffled: bool
+) -> None:
+    row = pl.int_range(1_000_000)
+    table = pl.select(query=row // 50, doc=row % 50, label=row % 3)
+    order = [pl.col("query", "doc").hash(1)] if shuffled else []
+    table.sort([*order, "query"]).write_parquet(tmp_path / "judgments")
+    rankings = table.select("query", "doc", score=pl.col("doc") % 7).filter(pl.col("doc") < 40)
+    rankings.write_parquet(tmp_path / "rankings")
+    scans = pr.scan_log(tmp_path / "rankings"), pl.scan_parquet(tmp_path / "judgments")
+    joined = pr.join_judgments(*scans)
+    assert not holding_nodes(joined)
+    means = pr.evaluate(joined, "ap").collect(engine="streaming")
+    expected = pr.evaluate(pr.join_judgments(rankings, table), "ap")
+    assert_frame_equal(means, expected, rel_tol=1e-12)
+    seen = pr.catalog.exclude_seen(scans[0], scans[1].filter(pl.col("label") == 1))
+    assert not holding_nodes(seen)
+    kept = pr.catalog.exclude_seen(rankings, table.filter(pl.col("label") == 1))
+    assert_frame_equal(seen.collect(engine="streaming"), kept)
+
+
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 @pytest.mark.parametrize("runs", [False, True])
 @pytest.mark.filterwarnings("ignore:.* leaves them out")

@@ -145,7 +145,8 @@ def test_streams_without_falling_back_to_memory(by: str | None) -> None:
 
 
 def test_metrics_of_zeros_and_ones_say_so() -> None:
-    several = pl.concat([per_query(LOG, ties=ties) for ties in ("best", "worst")])
+    log = pl.concat([LOG, log_of({-1: [Doc(0, None, 0)]})])  # with an empty ranking
+    several = pl.concat([per_query(log, ties=ties) for ties in ("best", "worst")])
     for metric in METRICS:
         found = set(several[metric.output_name].drop_nulls().cast(pl.Float64))
         # Metrics of labels of 2 or more have no value where the labels have no subtopics.

@@ -16,6 +16,8 @@ GRADED = {"max_grade": 3, "min_grade": 1}
 
 METRICS = [
     pr.metrics.set_f(beta=2),
+    pr.metrics.abstained(min_score=0.25),
+    pr.metrics.answered(min_score=0.25),
     pr.metrics.utility(a=2, b=-0.5, c=-1, d=0.25),
     pr.metrics.utility(d=1, size=100),
     pr.judged(4, depth="retrieved"),
@@ -90,6 +92,7 @@ WITH_REL = [
         pr.metrics.log_average_precision, pr.bpref, pr.metrics.log_bpref, pr.metrics.inf_ap, pr.metrics.pair_accuracy,
         pr.metrics.label_ranking_average_precision, pr.metrics.label_ranking_loss, pr.metrics.coverage_error,
         pr.metrics.compat, pr.metrics.serendipity, pr.metrics.rndcg,
+        pr.metrics.abstained, pr.metrics.answered,
     )
 ]  # fmt: skip
 WITH_REL += [pr.average_precision(3, rel=1.5, norm="min"), pr.metrics.pair_accuracy(4, rel=2)]

@@ -110,6 +110,9 @@ def every_chart(
     return {
         "at_k": pr.plot.at_k(log, query=query, **named),
         "pr_curve": pr.plot.pr_curve(log, run=run, baseline=base),
+        "answerability": pr.plot.answerability(
+            pr.diagnostics.answerability(log, "ap", run=run, query=query, rel=4), **named
+        ),
         "histogram": pr.plot.distribution(one, **named),
         "ecdf": pr.plot.distribution(one, kind="ecdf", **named),
         "differences": pr.plot.differences(one, query=query, **named),
