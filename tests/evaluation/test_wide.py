@@ -129,7 +129,8 @@ def all_metrics() -> list[pr.Metric]:
 
 def assert_same(table: pl.DataFrame, metrics: Any, **options: Any) -> None:
     wide, rows = (
-        pr.per_query(frame, metrics, **options) for frame in (in_memory(table), of_unknown_lengths(table))
+        pr.per_query(frame, metrics, **options)
+        for frame in (in_memory(table), of_unknown_lengths(table))
     )
     assert (is_wide(wide), is_wide(rows)) == (True, False)
     found, expected = (plan.collect(engine="streaming") for plan in (wide, rows))
