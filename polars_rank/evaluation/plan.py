@@ -114,7 +114,7 @@ def _table(
         key = key_of_columns(rules.ties, log.canonical, text_ids=rules.text_ids, row=ROW)
 
     def table(lengths: Lengths | None) -> pl.LazyFrame:
-        if key is not None and lengths is not None and columns_are_faster(lengths):
+        if lengths is not None and columns_are_faster(lengths) and key is not None:
             positions = by_columns(values, lengths.longest, log)
             return _by_columns(log, evaluation, positions, key, facts)
         return _by_rows(log, evaluation, by_rows(values, log), facts)
