@@ -17,8 +17,9 @@ from polars_rank.io.copies import origin
 from polars_rank.io.fields import Kind, Roles, is_id
 from polars_rank.io.files import find_files, scan_files
 from polars_rank.io.inputs import check_path
+from polars_rank.io.json_files import json_records
 from polars_rank.io.lines import Paths, reading, text_files
-from polars_rank.io.records import json_records, scan_records
+from polars_rank.io.records import scan_records
 from polars_rank.io.tables import ARROW_STREAM, scan_csv, scan_ipc, scan_rows
 from polars_rank.io.trec import (
     Negative,
@@ -209,6 +210,8 @@ def scan_run(path: Paths, format: Format | None = None) -> pl.LazyFrame:  # noqa
         If a line or record is invalid, such as a score that is not a number. The message has the
         file and the line or key. For TREC files, CSV and Parquet, collecting the LazyFrame raises
         it.
+    SchemaError
+        If a table lacks the columns of queries and documents, or ids are floats.
 
     See Also
     --------
@@ -318,6 +321,8 @@ def scan_judgments(
         file and the line or key. Also if a query occurs twice in JSON, or if a document has several
         labels for one query (and subtopic, if `diversity`) in TREC files. For TREC files, CSV and
         Parquet, collecting the LazyFrame raises it.
+    SchemaError
+        If a table lacks the columns of queries and documents, or ids are floats.
 
     See Also
     --------

@@ -129,7 +129,9 @@ class Ids(NamedTuple):
                 number_of(queries.filter(known).select(self.query).n_unique(), "query", "queries")
                 for known in (_HAS_RANKING, _HAS_LABELS)
             ]
-            examples = [_first(table, self.query) for table in (own, judgments)]
+            examples = [_first(table, self.query, 2) for table in (own, judgments)]
+            if any(", " in each for each in examples):
+                examples = [f"{examples[0]} in the rankings", f"{examples[1]} in the judgments"]
             warn(self._unmatched(strangers, numbers, examples), UnmatchedIds)
         others = _among(unmatched, shared, runs)
         if others.is_empty():
@@ -211,11 +213,11 @@ def _among(table: AnyFrame, others: AnyFrame, keys: Sequence[str], how: How = "s
     return table.join(others.select(keys), on=keys, how=how, nulls_equal=True)
 
 
-def _first(table: pl.LazyFrame, columns: Sequence[str]) -> str:
-    """Return the lowest id in columns as text."""
+def _first(table: pl.LazyFrame, columns: Sequence[str], number: int = 1) -> str:
+    """Return the lowest ids in columns as text."""
     ids = table.select(columns).drop_nulls().unique().collect(engine="streaming")
-    row = next(iter(ids.sort(columns).rows()), (None,))
-    return short(row[0] if len(row) == 1 else row)
+    rows = ids.sort(columns).head(number).rows() or [(None,)]
+    return ", ".join(short(row[0] if len(row) == 1 else row) for row in rows)
 
 
 def _is(rows: pl.DataFrame) -> str:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import polars as pl
 
 from polars_rank._polars import scan_of_files
-from polars_rank.errors import DataError, SourceError, short, warn
+from polars_rank.errors import DataError, short, warn
 from polars_rank.frames.batches import requested
 from polars_rank.io.copies import origin
 from polars_rank.io.fields import VALUE, Kind, Roles, expected, listed, plain, roles_of
-from polars_rank.io.lines import numbered_lines
-from polars_rank.io.traces import is_spans, retrievals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,8 +26,6 @@ Records: TypeAlias = Callable[[], Iterator[tuple[str, "Mapping[str, Any]"]]]
 _BATCH = 10_000
 #: Fields of an element of a list that hold the document.
 _WRAPPERS = ("hit", "document", "doc", "node")
-#: Names of lists of records that may be empty.
-_CONTAINERS = ("queries", "data", "records", "items", "results", "judgments", "requests", "spans")
 #: Number of elements of a pair (id, value).
 _PAIR = 2
 
@@ -64,179 +59,6 @@ def scan_records(records: Records, kind: Kind, file: str) -> pl.LazyFrame:
         yield from requested(columns.frames(records), with_columns, predicate, n_rows)
 
     return scan_of_files(read, [file], schema=schema, explain_name="RECORDS")
-
-
-def json_records(file: str, kind: Kind) -> Records:
-    """Return the records of a JSON document, or of JSON lines."""
-    lines = (line for _, line in numbered_lines(file) if line.strip())
-    first, second = next(lines, None), next(lines, None)
-    if first is None:
-        return lambda: iter(())
-    if second is not None and _is_json(first):
-        return partial(_in_lines, file, kind)
-    text = "\n".join(line for _, line in numbered_lines(file))
-    document = _parsed(text, file, 1, origin(file))
-    return lambda: _unpacked(document, "", kind)
-
-
-def _in_lines(file: str, kind: Kind) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for number, line in numbered_lines(file):
-        if not line.strip() or line.lstrip().startswith(("#", "//")):
-            continue
-        where = f"line {number}"
-        yield from _unpacked(_parsed(line, file, number, where), where, kind, is_record=True)
-
-
-def _is_json(line: str) -> bool:
-    try:
-        json.loads(line)
-    except ValueError:
-        return line.lstrip().startswith(("#", "//"))
-    return True
-
-
-def _parsed(text: str, file: str, line: int, where: str) -> Any:
-    """Return the value of JSON; `line` is its first line in the file."""
-    try:
-        return json.loads(text, object_pairs_hook=_unique)
-    except json.JSONDecodeError as error:
-        raise SourceError(
-            f"line {line + error.lineno - 1} of {origin(file)} is not valid JSON: {error.msg} "
-            f"(column {error.colno}); check that the file is complete"
-        ) from error
-    except DataError as error:
-        raise DataError(f"{where}: {error}") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"the key {repeated!r} is repeated in one object; keep one of them")
-    return found
-
-
-def _unpacked(
-    value: Any, where: str, kind: Kind, *, is_record: bool = False
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the records of a JSON value: a list, a record, or a mapping of one of several forms."""
-    if isinstance(value, list) and not is_record:
-        for index, each in enumerate(value):
-            yield from _unpacked(each, f"{where}[{index}]", kind, is_record=True)
-    elif not isinstance(value, dict):
-        raise DataError(f"{where or 'the file'}: {expected(kind)}; found {short(value)}")
-    elif kind == "run" and is_spans(value):
-        yield from ((where, each) for each in retrievals(value, where))
-    elif _is_record(value, kind):
-        yield where or "line 1", value
-    elif isinstance(value.get("_source"), dict):  # a document of a search engine
-        yield from _unpacked(value["_source"], f"{where}._source", kind)
-    elif is_record:
-        raise DataError(f"{where}: {expected(kind)}; found the fields {listed(value)}")
-    else:
-        yield from _in_mapping(value, where, kind)
-
-
-def _is_record(value: Mapping[str, Any], kind: Kind) -> bool:
-    roles = roles_of(value, kind)
-    names = (roles.query_id, roles.text, roles.id)
-    has_id = any(isinstance(value[name], (str, int)) for name in names[:2] if name)
-    documents = [name for name in roles.lists if not isinstance(value[name], (bool, int, float))]
-    return has_id or (roles.id is not None and (bool(documents) or "error" in value))
-
-
-def _in_mapping(
-    value: Mapping[str, Any], where: str, kind: Kind
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the records of a mapping that is not a record itself."""
-    at = f"{where}." if where else ""
-    if (records := _known_form(value, at, kind)) is not None:
-        yield from records
-    elif containers := [name for name, each in value.items() if _has_records(name, each, kind)]:
-        for name in containers:
-            yield from _unpacked(value[name], f"{at}{name}", kind)
-    else:
-        # The name of the model is in a prediction file of MTEB.
-        nested = {name: each for name, each in value.items() if name != "mteb_model_meta"}
-        deep = [name for name, each in nested.items() if _is_nested(each)]
-        if deep and len(nested) > 1:
-            raise DataError(
-                f"{where or 'the file'} has several subsets or splits: {listed(nested)}; write "
-                "each to a file of its own"
-            )
-        if deep:
-            yield from _in_mapping(nested[deep[0]], f"{at}{deep[0]}", kind)
-        else:
-            yield from _by_query(nested, where, kind)
-
-
-def _known_form(
-    value: Mapping[str, Any], at: str, kind: Kind
-) -> Iterator[tuple[str, Mapping[str, Any]]] | None:
-    """Return the records of a mapping whose parts belong together, or None."""
-    lists = [name for name in roles_of(value, kind).lists if isinstance(value[name], dict)]
-    queries, hits, details = (value.get(name) for name in ("queries", "hits", "details"))
-    if isinstance(queries, dict) and lists:  # texts and documents by query
-        documents = value[lists[0]]
-        return (
-            (f"{at}{lists[0]}[{key!r}]",
-             {"query_id": key, "query": text, lists[0]: documents.get(key)})
-            for key, text in queries.items()
-        )  # fmt: skip
-    if isinstance(hits, dict) and isinstance(hits.get("hits"), list):  # a search response
-        return chain.from_iterable(
-            _unpacked(hit, f"{at}hits.hits[{index}]", kind)
-            for index, hit in enumerate(hits["hits"])
-        )
-    if isinstance(details, dict):  # a response of _rank_eval
-        failures = (
-            (f"{at}failures[{key!r}]", {"query_id": key, "error": json.dumps(error)})
-            for key, error in (value.get("failures") or {}).items()
-        )
-        return chain(_by_query(details, f"{at}details", kind), failures)
-    return None
-
-
-def _has_records(name: str, value: Any, kind: Kind) -> bool:
-    if not isinstance(value, list) or not value:
-        return value == [] and plain(name) in _CONTAINERS
-    return isinstance(value[0], dict) and (
-        _is_record(value[0], kind) or (kind == "run" and is_spans(value[0]))
-    )
-
-
-def _is_nested(value: Any) -> bool:
-    """Return whether a value is a mapping of queries to mappings of documents."""
-    return (
-        isinstance(value, dict)
-        and bool(value)
-        and all(isinstance(each, dict) and _has_values(each) for each in value.values())
-        and any(value.values())
-    )
-
-
-def _has_values(value: Mapping[str, Any]) -> bool:
-    """Return whether a mapping has documents with numbers, or queries with such mappings."""
-    return all(isinstance(each, (int, float, dict)) for each in value.values())
-
-
-def _by_query(
-    value: Mapping[str, Any], where: str, kind: Kind
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the records of a mapping from queries to lists, mappings or records of documents."""
-    name = "relevant" if kind == "judgments" else "results"
-    for key, each in value.items():
-        place = f"{where}[{key!r}]"
-        if isinstance(each, dict) and roles_of(each, kind).lists:
-            yield place, {"query_id": key, **each}
-        elif each is None or isinstance(each, (str, list, dict)):
-            yield place, {"query_id": key, name: each}
-        else:
-            raise DataError(
-                f"{place} must be a list of ids, or a mapping of ids to numbers; found "
-                f"{short(each)}"
-            )
 
 
 def _query(record: Mapping[str, Any], where: str, kind: Kind) -> _Query:
@@ -295,9 +117,13 @@ def _documents(value: Any, where: str, kind: Kind) -> tuple[list[str], list[floa
             [_id(doc, where, "id") for doc in value],
             [_number(each, where, VALUE[kind]) for each in value.values()],
         )
-    pairs = [_document(each, where, kind) for each in value or ()]
-    docs = [doc for doc, _ in pairs]
-    values = [number for _, number in pairs]
+    docs: list[str]
+    values: list[float | None]
+    if value and all(type(each) is str and each for each in value):  # the most frequent case
+        docs, values = [*value], [None] * len(value)
+    else:
+        pairs = [_document(each, where, kind) for each in value or ()]
+        docs, values = [doc for doc, _ in pairs], [number for _, number in pairs]
     missing = values.count(None)
     if kind == "judgments":
         return docs, [1 if number is None else number for number in values]
@@ -327,9 +153,11 @@ def _document(value: Any, where: str, kind: Kind) -> tuple[str, float | None]:
         return _id(value[0], where, "id"), _number(value[1], where, VALUE[kind])
     if not isinstance(value, dict):
         return _id(value, where, "id"), None
-    inner = [value[name] for name in _WRAPPERS if isinstance(value.get(name), dict)]
-    fields = {name: each for name, each in value.items() if not isinstance(each, dict)}
-    fields |= inner[0] if inner else {}
+    fields = value
+    if any(type(each) is dict for each in value.values()):
+        inner = [value[name] for name in _WRAPPERS if isinstance(value.get(name), dict)]
+        fields = {name: each for name, each in value.items() if not isinstance(each, dict)}
+        fields |= inner[0] if inner else {}
     roles = roles_of(fields, kind)
     # Next to "id", a field such as "document" or "url" describes the document.
     is_id = roles.doc is not None and plain(roles.doc).endswith("id")
@@ -415,11 +243,12 @@ class _Columns:
                 if dtype != known:
                     numbers = {known, dtype} == {pl.Int64(), pl.Float64()}
                     self._types[name] = pl.Float64() if numbers else pl.String()
-        self._is_whole_number &= all(isinstance(each, int) for each in query.values)
+        if self._is_whole_number:
+            self._is_whole_number = all(isinstance(each, int) for each in query.values)
         if self.kind == "run" and query.is_whole and len(query.values) > 1:
-            rises = [b > a for a, b in zip(query.values, query.values[1:], strict=False)]
+            pairs = zip(query.values, query.values[1:], strict=False)
             self._ordered += 1
-            self._ascending += all(rises) and query.values[0] >= 0
+            self._ascending += query.values[0] >= 0 and all(a < b for a, b in pairs)
 
     @property
     def _key(self) -> str:
@@ -457,11 +286,12 @@ class _Columns:
         columns |= {VALUE[self.kind]: value}
         if self.kind == "judgments" and self.key != "text" and "text" in self._places:
             columns["text"] = pl.String()
-        return pl.Schema(columns | self._types)
+        self.found = pl.Schema(columns | self._types)
+        return self.found
 
     def frames(self, records: Records) -> Iterator[pl.DataFrame]:
         """Yield the long table in batches."""
-        schema, value = self.schema(), VALUE[self.kind]
+        schema, value = self.found, VALUE[self.kind]
         lists = {name: pl.List(schema[name]) for name in ("doc", value)}
         queries = self.queries(records)
         while part := [*islice(queries, _BATCH)]:

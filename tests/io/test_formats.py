@@ -397,8 +397,10 @@ def test_empty_lists_are_no_missing_queries(tmp_path: Path, recwarn: Any) -> Non
 
 def test_different_keys_show_ids_of_both(tmp_path: Path) -> None:
     judgments = pr.scan_judgments(written(tmp_path / "golden", golden("relevant")))
-    run = pr.scan_run(written(tmp_path / "run", lines({"id": 901, "results": ["d1"]})))
-    with pytest.warns(RankWarning, match="do the ids match.*'901' and 'q1'"):
+    records = [{"id": key, "results": ["d1"]} for key in (901, 902, 903)]
+    run = pr.scan_run(written(tmp_path / "run", lines(*records)))
+    message = "match.*'901', '902' in the rankings and 'q1', 'q2' in the judgments"
+    with pytest.warns(RankWarning, match=message):
         pr.join_judgments(run, judgments).collect()
 
 

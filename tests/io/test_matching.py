@@ -53,7 +53,7 @@ def messages(function: Any) -> list[str]:
         (
             [("1 ", "10"), ("2 ", "10")],
             "runs 'a', 'b': the only query is not judged, although 2 queries are: do the ids "
-            "match? e.g. '1' and '1 '",
+            "match? e.g. '1' in the rankings and '1 ', '2 ' in the judgments",
         ),
         (
             [("1", "10")],
