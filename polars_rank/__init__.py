@@ -20,6 +20,7 @@ Comparison and reports:
 - `moments`, `merge`: sums of per-query values, merged over days and files.
 - `tune_fusion`: method or weights of a fusion, with its mean on held-out queries.
 - `check`: verdicts of rules, such as a quality gate.
+- `gate`: verdicts about a retriever, from a golden file, its results and a baseline.
 - `report`: HTML report.
 - `flat`: numbers of a result as a dictionary, for tools that track experiments.
 
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from polars_rank.fusion.fuse import fuse
     from polars_rank.fusion.parameters import Fusion
     from polars_rank.fusion.tuning import tune_fusion
+    from polars_rank.gating.gate import gate
     from polars_rank.io.arrays import from_arrays
     from polars_rank.io.chunks import collapse
     from polars_rank.io.dicts import from_dicts
@@ -163,6 +165,7 @@ __all__ = [
     "from_lists",
     "fuse",
     "gains",
+    "gate",
     "grouped_auc",
     "join_judgments",
     "join_spans",
@@ -241,6 +244,7 @@ _MODULES = {
     "from_dicts": "io.dicts",
     "from_lists": "io.lists",
     "fuse": "fusion.fuse",
+    "gate": "gating.gate",
     "grouped_auc": "evaluation.auc",
     "join_judgments": "io.judgments",
     "join_spans": "io.spans",

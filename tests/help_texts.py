@@ -20,7 +20,7 @@ _ENTRY = re.compile(r"^\*{0,2}(\w[\w, ]*)\n((?:    .*\n|\n(?=    ))+)", re.MULTI
 def functions() -> list[str]:
     """Return the functions whose parameters are options of commands."""
     rows = [*app.rows().values(), *PLOTS.values()]
-    return sorted({*_OTHERS, *(name for row in rows for name in (row.function, *row.also))})
+    return sorted({*_OTHERS, *(name for row in rows for name in (row.function, *row.also))} - {""})
 
 
 def texts() -> dict[str, dict[str, str]]:

@@ -150,6 +150,7 @@ ARGUMENTS: dict[str, Any] = {
     **dict.fromkeys(("fuse.log", "tune_fusion.log", "report.log"), LOG),
     "from_lists.frame": pl.DataFrame({"query": [1], "shown": [[1, 2]], "bought": [[1]]}),
     "join_spans.retrieved": CHUNKS,
+    "gate.run": RANKINGS,
     "judges.agreement.judgments": JUDGED,
     "judges.confusion.judgments": JUDGED,
     "judges.corrected.human": "reward",

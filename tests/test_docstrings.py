@@ -29,6 +29,7 @@ OTHERS = {
     "Conventions": {"query_set", "ties", "undefined", "unjudged"},
     "clicks.scan_ubi": {"click"},
     "define_metric": {"undefined"},
+    "gate": {"baseline", "run"},
     "metrics.calibration": {"history"},
     "plot.confusion": {"judge"},
 }

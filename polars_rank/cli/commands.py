@@ -22,6 +22,7 @@ _OUTPUTS = {
 class Command(NamedTuple):
     """A public function as a command, what it reads, and what it writes."""
 
+    #: Its name; empty for a command that calls none.
     function: str
     #: A log, a log whose runs belong together, per-query values, or several tables.
     reads: Literal["log", "runs", "values", "tables", ""]
@@ -96,12 +97,17 @@ class Command(NamedTuple):
 
 def _of(function: str, *, skip_first: bool = False) -> list[Option]:
     """Return the options of a function, without the table that it reads if it comes first."""
-    return [*of_function(function)][skip_first:]
+    return [*of_function(function)][skip_first:] if function else []
 
 
 def _place(parameter: click.Parameter) -> int:
     panel = getattr(parameter, "panel", None)
     return PANELS.index(panel) if panel in PANELS else -1
+
+
+def _path(name: str, metavar: str, *, nargs: int = 1, required: bool = True) -> click.Argument:
+    kind = click.Path(path_type=Path)
+    return click.Argument([name], type=kind, metavar=metavar, nargs=nargs, required=required)
 
 
 # fmt: off
@@ -157,6 +163,19 @@ STATISTICS: Mapping[str, Command] = {
         "difference, p_value and the like to the comparison.",
         also=("compare",), without=("on_fail", "details"),
         own=("rule", "rules", "junit", "markdown"), runs="special:check", minor=("queries",)),
+    "init": Command("", "", ("",), writes="folder",
+        about="Write examples of a golden file, results, rules and a workflow for gate.\n\n"
+        "Existing files are kept.",
+        without=("overwrite",), runs="gating:init",
+        own=(_path("folder", "[FOLDER]", required=False),)),
+    "gate": Command("gate", "", (
+        "golden.jsonl results.jsonl", "golden.jsonl results.jsonl --update-baseline",
+    ), about="Check the results of a retriever on a golden file; exit with 1 if a rule fails.\n\n"
+        "The rules are in [gate] of polars-rank.toml. Several RESULTS are repetitions.",
+        writes="folder", without=("judgments", "run", "floors", "max_drop", "margin", "latency"),
+        own=(_path("golden", "GOLDEN"), _path("results", "RESULTS...", nargs=-1), "rules",
+             "baseline", "corpus", "update_baseline", "accept_loss", "markdown", "junit", "json"),
+        runs="gating:gate"),
     "movers": Command("diagnostics.movers", "log", (
         "log.parquet -m ndcg@10 --baseline bm25 --n 5",
     )),

@@ -88,7 +88,7 @@ def check(call: Call) -> None:
     with ExitStack() as files:
         # Open the reports first: if one cannot be written, no time is spent on the evaluation.
         reports = {
-            name: files.enter_context(_report(given[name], call))
+            name: files.enter_context(report_file(given[name], call))
             for name in writers
             if name in given
         }
@@ -135,7 +135,7 @@ def _rules(call: Call) -> tuple[list[Rule], Any]:
     return [*in_file, *map(Rule.read, texts or ())], verdict
 
 
-def _report(path: Path, call: Call) -> Any:
+def report_file(path: Path, call: Call) -> Any:
     """Return a new file for a report. Empty files, which build servers create, are overwritten."""
     refuse_to_replace(path, call.files)
     is_empty = path.is_file() and not path.stat().st_size

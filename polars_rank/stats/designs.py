@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from polars_rank._params import share
@@ -67,6 +68,12 @@ class Design:
         while self.power_of(units, largest) < self.power:
             largest *= 2
         return _root(lambda effect: self.power_of(units, effect) - self.power, 0.0, largest)
+
+
+def smallest_effect(units: float, power: float, confidence: float) -> float:
+    """Return the effect that units detect, by the normal approximation, which needs no scipy."""
+    quantile = NormalDist().inv_cdf
+    return (quantile((1 + confidence) / 2) + quantile(power)) / math.sqrt(units)
 
 
 def whole(units: float | None, queries_per_unit: float) -> int | None:

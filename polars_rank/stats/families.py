@@ -47,12 +47,14 @@ class Family:
         others = factor.T[chosen] @ factor
         rows = np.arange(draws)
         own = normal[rows, chosen]
+        conditional = np.empty_like(others)
         effective = np.empty(len(self.grid))
         for place, z in enumerate(self.grid):
             # Given that the chosen estimate is above z; the others follow.
             above = -functions.ndtri(functions.ndtr(-z) * uniform)
-            conditional = normal + (above - own)[:, None] * others
-            number = np.count_nonzero(np.abs(conditional) >= z, axis=1)
+            np.multiply(others, (above - own)[:, None], out=conditional)
+            np.abs(np.add(conditional, normal, out=conditional), out=conditional)
+            number = np.count_nonzero(conditional >= z, axis=1)
             effective[place] = size * np.mean(1 / np.maximum(number, 1))
         return np.clip(effective, 1.0, size)
 

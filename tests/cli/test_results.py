@@ -275,7 +275,7 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
 }
 
 #: Commands whose results are tested in other files.
-ELSEWHERE = {"explain", "metrics", "inspect", "convert", "report", "demo"}
+ELSEWHERE = {"explain", "metrics", "inspect", "convert", "report", "demo", "gate", "init"}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,106 @@
+"""The commands `gate` and `init`: rules about a retriever in continuous integration."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from polars_rank.cli import FAILED
+from polars_rank.cli.messages import misused, say, show
+from polars_rank.cli.options import conventions_of, parameters_of, public
+from polars_rank.cli.special import report_file
+from polars_rank.errors import hint
+from polars_rank.io.files import read_toml
+from polars_rank.io.outputs import new_file
+
+if TYPE_CHECKING:
+    from polars_rank.cli.calls import Call
+
+#: The default files of rules and of the baseline.
+_RULES, _BASELINE = "polars-rank.toml", "baseline.jsonl"
+#: The files of `init`, by their names as templates.
+_FILES = {
+    "golden.jsonl": "golden.jsonl", "results.jsonl": "results.jsonl", "rules.toml": _RULES,
+    "workflow.yml": ".github/workflows/retrieval.yml",
+}  # fmt: skip
+
+
+def gate(call: Call) -> None:
+    """Check the results of a retriever, and exit with 1 if a rule fails."""
+    from polars_rank.gating import texts  # noqa: PLC0415  (slow to import)
+
+    given = call.given
+    options = {**_config(given.get("rules")), **call.arguments("gate")}
+    results, updates = given["results"], given.get("update_baseline", False)
+    if "accept_loss" in given and not updates:
+        misused("--accept-loss needs --update-baseline")
+    if call.is_given("baseline"):
+        options["baseline"] = given["baseline"]
+    path = Path(options.pop("baseline", _BASELINE))
+    if not path.exists() and call.is_given("baseline") and not updates:
+        misused(f"the baseline '{path}' does not exist; write it with --update-baseline")
+    writers = {"junit": texts.junit, "markdown": texts.markdown, "json": texts.as_json}
+    with ExitStack() as stack:
+        reports = {
+            name: stack.enter_context(report_file(given[name], call))
+            for name in writers if name in given
+        }  # fmt: skip
+        result = public("gate")(
+            given["golden"], results[0] if len(results) == 1 else [*results],
+            path if path.exists() else None, **options,
+        )  # fmt: skip
+        show(str(result))
+        for name, report in reports.items():
+            report.write_text(writers[name](result), encoding="utf-8")
+    accepted = given.get("accept_loss")
+    if not updates and not path.exists():
+        say(f"No baseline '{path}': write it with --update-baseline")
+    if updates and (result.passed or accepted):
+        result.write_baseline(path, accept_loss=accepted)
+        say(f"Wrote {path}")
+    elif updates:
+        say("The baseline was not written; to accept the loss, add --accept-loss REASON")
+    if not result.passed and not (updates and accepted):
+        raise click.exceptions.Exit(FAILED)
+
+
+def _config(path: Path | None) -> dict[str, Any]:
+    """Return the table [gate] of a file of rules; its paths are relative to the file."""
+    if path is None and not Path(_RULES).exists():
+        return {}
+    path = path or Path(_RULES)
+    table = read_toml(path, "rules").get("gate")
+    if not isinstance(table, dict):
+        misused(f"'{path}' must have the table [gate]")
+    known = {*parameters_of("gate")} - {"judgments", "run"}
+    for name in table:
+        if name not in known:
+            misused(
+                f"unknown key {name!r} in '{path}'.{hint(name, known)} "
+                f"Known keys: {', '.join(sorted(known))}"
+            )
+    for name in {"baseline", "corpus"} & {*table}:
+        table[name] = path.parent / table[name]
+    if isinstance(table.get("conventions"), str):
+        table["conventions"] = conventions_of("conventions", table["conventions"])
+    return table
+
+
+def init(call: Call) -> None:
+    """Write an example of each file; existing files are kept."""
+    folder: Path = call.given.get("folder", Path())
+    for template, name in _FILES.items():
+        path = folder / name
+        if path.exists():
+            show(f"Kept   {path}")
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = files("polars_rank.cli").joinpath("templates", template).read_text("utf-8")
+        with new_file(path) as part:
+            part.write_text(text, encoding="utf-8")
+        show(f"Wrote  {path}")
+    show(files("polars_rank.cli").joinpath("templates", "next.txt").read_text("utf-8").rstrip())

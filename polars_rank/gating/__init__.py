@@ -1,0 +1,1 @@
+"""`gate`: rules about one retriever, from a golden file, its results and a baseline."""

@@ -1,0 +1,187 @@
+"""The baseline of a gate: a text file of per-query values, which a diff shows line by line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from polars import col
+
+from polars_rank.conventions import Conventions
+from polars_rank.errors import ArgumentError, DataError, SourceError, number_of, short
+from polars_rank.gating.inputs import Golden, listed
+from polars_rank.io.inputs import check_path
+from polars_rank.io.outputs import new_file
+from polars_rank.metrics.metric import Metric
+from polars_rank.metrics.names import output_name
+
+#: Days after which a baseline is old.
+_OLD = 90
+#: The first key of a file.
+_VERSION = "polars_rank"
+_KEYS = ("query", "judged", "values", "docs")
+
+
+def today() -> date:
+    """Return the date in UTC, so that it does not depend on the machine."""
+    return datetime.now(UTC).date()
+
+
+def definitions(metrics: Sequence[pl.Expr], conventions: Conventions) -> dict[str, str]:
+    """Return what each metric means, to find out whether a baseline means the same."""
+    default = Conventions()
+    changed = {
+        name: value for name, value in vars(conventions).items()
+        if name != "name" and value != getattr(default, name)
+    }  # fmt: skip
+    choices = "".join(f", {name}={value!r}" for name, value in sorted(changed.items()))
+    return {
+        output_name(each): (str(each) if isinstance(each, Metric) else output_name(each)) + choices
+        for each in metrics
+    }
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Per-query values with their first documents, and what they were computed from."""
+
+    #: Columns `query`, `judged` (a fingerprint of the labels), one per metric, and `docs`.
+    rows: pl.DataFrame
+    definitions: Mapping[str, str]
+    golden: str
+    corpus: str | None
+    repetitions: int
+    date: str
+    #: The losses that were accepted, with their reasons.
+    accepted: Sequence[Mapping[str, Any]] = ()
+
+    @classmethod
+    def read(cls, path: str | PathLike[str]) -> Baseline:
+        """Read a file."""
+        if not isinstance(path, (str, PathLike)):
+            raise ArgumentError(f"`baseline` must be a path; found {short(path)}")
+        check_path(fspath(path), "baseline")
+        try:
+            lines = Path(path).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SourceError(f"cannot read the baseline '{fspath(path)}': {error}") from error
+        head = _parsed(path, 1, lines[0] if lines else "", (_VERSION, "metrics", "golden", "date"))
+        rows = [_parsed(path, n, line, _KEYS) for n, line in enumerate(lines[1:], 2) if line]
+        names = [*head["metrics"]]
+        try:
+            table = pl.DataFrame(
+                [
+                    [row["query"], row["judged"], row["docs"], *map(row["values"].get, names)]
+                    for row in rows
+                ],
+                schema={
+                    "query": pl.String, "judged": pl.String, "docs": pl.List(pl.String),
+                    **dict.fromkeys(names, pl.Float64),
+                },
+                orient="row",
+            )  # fmt: skip
+            date.fromisoformat(head["date"])
+        except (TypeError, ValueError, AttributeError, pl.exceptions.PolarsError) as error:
+            raise _invalid(path, str(error)) from error
+        if table["query"].is_duplicated().any():
+            raise _invalid(
+                path, f"query {table.filter(col('query').is_duplicated())[0, 0]!r} is repeated"
+            )
+        return cls(
+            table, head["metrics"], head["golden"], head.get("corpus"), head.get("repetitions", 1),
+            head["date"], head.get("accepted", ()),
+        )  # fmt: skip
+
+    @property
+    def age(self) -> int:
+        """The number of days since it was written."""
+        return (today() - date.fromisoformat(self.date)).days
+
+    def accept(self, reason: str, failed: Sequence[str]) -> Baseline:
+        """Return the baseline with the reason why a loss is accepted."""
+        loss = {"date": self.date, "reason": reason, "failed": [*failed]}
+        return replace(self, accepted=[*self.accepted, loss])
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write a file: a line about all queries, and a line for each."""
+        names = [*self.definitions]
+        head = {
+            _VERSION: sys.modules["polars_rank"].__version__,
+            "date": self.date,
+            "queries": self.rows.height,
+            "repetitions": self.repetitions,
+            "metrics": dict(self.definitions),
+            "golden": self.golden,
+            "corpus": self.corpus,
+            "accepted": [*self.accepted],
+        }
+        lines = [head] + [
+            {
+                "query": row["query"],
+                "judged": row["judged"],
+                "values": {name: row[name] for name in names if row[name] is not None},
+                "docs": row["docs"],
+            }
+            for row in self.rows.sort("query").iter_rows(named=True)
+        ]
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        with new_file(path, overwrite=True) as part:
+            part.write_text(text, encoding="utf-8")
+
+    def compared(self, meanings: Mapping[str, str]) -> list[str]:
+        """Return the metrics with the same definition."""
+        return [name for name, text in meanings.items() if self.definitions.get(name) == text]
+
+    def common(self, golden: Golden) -> pl.DataFrame:
+        """Return the rows of the queries whose labels are the same."""
+        return self.rows.join(golden.queries, on=["query", "judged"], how="semi")
+
+    def changes(
+        self, golden: Golden, corpus: str | None, meanings: Mapping[str, str]
+    ) -> Iterable[str]:
+        """Yield how the baseline differs from what is compared with it."""
+        if self.age > _OLD:
+            yield f"the baseline is {self.age} days old; update it with --update-baseline"
+        if corpus is not None and self.corpus not in (None, corpus):
+            yield "the corpus has changed since the baseline was written"
+        others = [name for name in meanings if name not in self.compared(meanings)]
+        if others:
+            yield f"the baseline lacks {listed(others)} with this definition; it is not compared"
+        if self.golden != golden.fingerprint:
+            new = golden.queries.join(self.rows, on="query", how="anti")["query"]
+            missing = self.rows.join(golden.queries, on="query", how="anti")["query"]
+            both = golden.queries.join(self.rows, on="query", how="semi")
+            changed = both.join(self.rows, on=["query", "judged"], how="anti")["query"]
+            parts = {"new": new, "missing": missing, "with other labels": changed}
+            texts = [f"{len(p):,} {name} ({listed(p, 5)})" for name, p in parts.items() if len(p)]
+            common = number_of(self.common(golden).height, "common query", "common queries")
+            yield (
+                "the golden file has changed since the baseline was written: queries "
+                f"{', '.join(texts)}; {common} are compared"
+            )
+
+
+def _parsed(path: Any, number: int, line: str, keys: Iterable[str]) -> dict[str, Any]:
+    """Return the object of a line."""
+    try:
+        found = json.loads(line)
+        lacking = [key for key in keys if key not in found]
+    except (ValueError, TypeError) as error:
+        raise _invalid(path, f"line {number} is not a JSON object: {error}") from error
+    if lacking:
+        raise _invalid(path, f"line {number} has no {lacking[0]!r}")
+    return dict(found)
+
+
+def _invalid(path: Any, problem: str) -> DataError:
+    return DataError(
+        f"'{fspath(path)}' is not a baseline: {problem}; delete it, and write a new one with "
+        "--update-baseline"
+    )

@@ -1,0 +1,237 @@
+"""The values of a retriever on a golden file, their means, and how they differ from a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+from polars import col
+
+from polars_rank.conventions import Conventions, read_metrics
+from polars_rank.errors import number_of
+from polars_rank.evaluation.evaluate import per_query
+from polars_rank.gating import rules
+from polars_rank.gating.baseline import Baseline, definitions, today
+from polars_rank.gating.inputs import Golden, Results
+from polars_rank.metrics.names import output_name
+from polars_rank.stats.designs import smallest_effect
+
+#: Whether nothing was retrieved, for queries without a relevant document; and whether something
+#: was retrieved, for the others.
+ABSTAINED, ANSWERED = "abstained", "answered"
+#: The metric that texts are about, if it was computed.
+MAIN = "ndcg@10"
+#: The end of the names of the values of a baseline.
+BEFORE = "_before"
+#: The category of all queries in tables.
+ALL = "all"
+
+
+def expressions(
+    metrics: Any, bounds: Sequence[rules.Bound], conventions: Conventions
+) -> list[pl.Expr]:
+    """Return the metrics, and those of rules that are not among them."""
+    chosen = read_metrics(metrics, conventions)
+    known = {*map(output_name, chosen), ABSTAINED, ANSWERED}
+    others = dict.fromkeys(each.metric for each in bounds if each.metric not in {"", *known})
+    return chosen + (read_metrics([*others], conventions) if others else [])
+
+
+class Evaluation:
+    """The values of each query, averaged over repetitions."""
+
+    def __init__(
+        self, golden: Golden, runs: Sequence[Results], metrics: Sequence[pl.Expr],
+        conventions: Conventions,
+    ) -> None:  # fmt: skip
+        self.golden, self.runs = golden, runs
+        self.definitions = definitions(metrics, conventions)
+        self.repetitions = [
+            self._values(each, metrics, conventions).with_columns(repetition=n)
+            for n, each in enumerate(runs)
+        ]
+        self.metrics = [
+            name for name in self.repetitions[0].columns if name not in ("query", "repetition")
+        ]
+
+    def _values(
+        self, run: Results, metrics: Sequence[pl.Expr], conventions: Conventions
+    ) -> pl.DataFrame:
+        """Return the values of one result file; null where a metric does not count."""
+        answerable = self.golden.answerable
+        log = run.run.join(self.golden.judgments, on=["query", "doc"], how="full", coalesce=True)
+        log = log.join(answerable, on="query", how="semi")
+        values = self.golden.queries.select("query")
+        if log.height:
+            found = per_query(log, metrics, run=None, conventions=conventions)
+            values = values.join(found, on="query", how="left")
+        if answerable.height < self.golden.queries.height:
+            is_answerable = col("query").is_in(answerable["query"].implode())
+            found_any = col("query").is_in(run.run["query"].implode())
+            is_known = ~col("query").is_in(pl.Series(run.failed, dtype=pl.String).implode())
+            values = values.with_columns(
+                pl.when(~is_answerable)
+                .then((~found_any & is_known).cast(pl.Float64))
+                .alias(ABSTAINED),
+                pl.when(is_answerable).then(found_any.cast(pl.Float64)).alias(ANSWERED),
+            )
+            for name in (ABSTAINED, ANSWERED):
+                self.definitions.setdefault(name, name)
+        return values
+
+    @cached_property
+    def values(self) -> pl.DataFrame:
+        """The values with the category of each query, sorted by query."""
+        means = (
+            pl.concat(self.repetitions).group_by("query").agg(col(self.metrics).mean())
+            if len(self.repetitions) > 1 else self.repetitions[0].drop("repetition")
+        )  # fmt: skip
+        return self.golden.queries.select("query", "judged", "category").join(
+            means.with_columns(col(self.metrics).round(rules.DECIMALS)), on="query"
+        ).sort("query")  # fmt: skip
+
+    @cached_property
+    def means(self) -> pl.DataFrame:
+        """The means of all queries and of each category."""
+        return rules.means(self.values, self.metrics)
+
+    def as_baseline(self, corpus: str | None) -> Baseline:
+        """Return the values as a baseline."""
+        rows = self.values.drop("category").join(self.runs[0].tops(), on="query", how="left")
+        return Baseline(
+            rows.with_columns(col("docs").fill_null([])), self.definitions,
+            self.golden.fingerprint, corpus, len(self.runs), today().isoformat(),
+        )  # fmt: skip
+
+
+class Change:
+    """The difference of an evaluation from a baseline, on the queries with the same labels."""
+
+    def __init__(self, evaluation: Evaluation, before: Baseline) -> None:
+        self.metrics = before.compared(evaluation.definitions)
+        common = before.common(evaluation.golden)
+        self.now = evaluation.values.join(common, on="query", how="semi")
+        self.before = self.now.select("query", "category").join(
+            common.select("query", *self.metrics), on="query"
+        )
+        self.is_empty = self.now.is_empty() or not self.metrics
+
+    @cached_property
+    def comparison(self) -> pl.DataFrame:
+        """The result of `compare`."""
+        return rules.compared(self.now, self.before, self.metrics)
+
+    @cached_property
+    def differences(self) -> pl.DataFrame:
+        """The differences of the means."""
+        return rules.differences(
+            *(rules.means(each, self.metrics) for each in (self.now, self.before))
+        )
+
+    @property
+    def stale(self) -> Iterator[str]:
+        """Yield the metrics of which the baseline hides a loss."""
+        whole = self.comparison.filter(verdict="better")
+        whole = whole.filter(col("slice").is_null()) if "slice" in whole.columns else whole
+        texts = [
+            f"{row['metric']} by {abs(row['difference']):.3f}"
+            for row in whole.iter_rows(named=True)
+        ]
+        if texts:
+            yield (
+                f"the run is clearly better than the baseline, in {', '.join(texts)}: the baseline "
+                "is stale and hides a loss of this size; update it with --update-baseline"
+            )
+
+
+@dataclass
+class Outcome:
+    """The verdicts of a gate, with the values behind them."""
+
+    verdicts: pl.DataFrame
+    table: pl.DataFrame
+    queries: pl.DataFrame
+    metrics: list[str]
+    warnings: list[str]
+    notes: list[str]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no rule fails."""
+        return "fail" not in self.verdicts["verdict"]
+
+    @property
+    def failed(self) -> list[str]:
+        """The rules that fail."""
+        rows = self.verdicts.filter(verdict="fail").iter_rows(named=True)
+        return [f"{row['rule']} ({row['where']})" if row["where"] else row["rule"] for row in rows]
+
+
+def notes(evaluation: Evaluation, before: Baseline | None) -> Iterator[str]:
+    """Yield what was evaluated, the noise of repetitions, and what the queries can resolve."""
+    queries = evaluation.golden.queries.height
+    main = main_metric(evaluation.metrics)
+    values = evaluation.values[main].drop_nulls()
+    std = values.std() if len(values) > 1 else None
+    text = number_of(queries, "query", "queries")
+    if isinstance(std, float) and std > 0:
+        loss = smallest_effect(len(values), power=0.8, confidence=0.95) * std
+        text += f": a loss of {loss:.2g} in {main} is found with 80% probability"
+    yield text
+    if len(evaluation.runs) > 1:
+        every = pl.concat(evaluation.repetitions)
+        spread = every.group_by("repetition").agg(col(evaluation.metrics).mean())[main].std()
+        changed = every.group_by("query").agg(col(main).n_unique() > 1)[main]
+        yield (
+            f"{len(evaluation.runs)} repetitions: the standard deviation of the mean {main} is "
+            f"{spread:.3f}, and {number_of(int(changed.sum()), 'query', 'queries')} differ in it"
+        )
+    if before is not None:
+        written = f"{number_of(before.age, 'day')} ago" if before.age else "today"
+        number = number_of(before.rows.height, "query", "queries")
+        yield f"baseline of {number}, written {written}"
+
+
+def main_metric(metrics: Sequence[str]) -> str:
+    """Return the metric that texts are about."""
+    return MAIN if MAIN in metrics else metrics[0]
+
+
+def table(evaluation: Evaluation, change: Change | None) -> pl.DataFrame:
+    """Return the means of all queries and of each category, and the differences."""
+    values = evaluation.values
+    counts = values.group_by("category").len("queries").drop_nulls().sort("category")
+    whole = pl.DataFrame({"category": [None], "queries": [values.height]}, counts.schema)
+    parts = [_wide(evaluation.means, "mean", "{}")]
+    if change is not None and not change.is_empty:
+        parts.append(_wide(change.differences, "difference", "difference({})"))
+    rows = pl.concat([whole, counts])
+    for part in parts:
+        rows = rows.join(part, on="category", how="left", nulls_equal=True)
+    return rows.with_columns(col("category").fill_null(ALL))
+
+
+def _wide(numbers: pl.DataFrame, value: str, name: str) -> pl.DataFrame:
+    metrics = numbers["metric"].unique(maintain_order=True)
+    return numbers.group_by("category", maintain_order=True).agg(
+        col(value).filter(metric=each).first().alias(name.format(each)) for each in metrics
+    )
+
+
+def queries(evaluation: Evaluation, before: Baseline | None) -> pl.DataFrame:
+    """Return the values of each query with its first documents, and those of the baseline."""
+    found = (
+        evaluation.golden.queries.drop("judged")
+        .join(evaluation.values.drop("judged", "category"), on="query", how="left")
+        .join(evaluation.runs[0].tops(), on="query", how="left")
+        .with_columns(col("docs").fill_null([]))
+    )
+    if before is not None:
+        common = before.common(evaluation.golden).select(
+            "query", *before.compared(evaluation.definitions), "docs"
+        )
+        found = found.join(common, on="query", how="left", suffix=BEFORE)
+    return found

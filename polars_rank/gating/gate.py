@@ -1,0 +1,232 @@
+"""`gate`: whether a retriever passes its rules, from a golden file and its results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from typing import Any, Literal, Unpack
+
+from polars_rank._params import one_of, public
+from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions, named
+from polars_rank.errors import DataError, GateFailed, number_of, warn
+from polars_rank.gating import rules, texts
+from polars_rank.gating.baseline import Baseline
+from polars_rank.gating.evaluation import (
+    Change,
+    Evaluation,
+    Outcome,
+    expressions,
+    notes,
+    queries,
+    table,
+)
+from polars_rank.gating.inputs import (
+    digest,
+    listed,
+    read_corpus,
+    read_golden,
+    read_results,
+    unknown_ids,
+)
+from polars_rank.gating.rules import bounds_of
+from polars_rank.metrics.names import Metrics
+
+METRICS = ("recall@5", "recall@10", "full_recall@10", "mrr@10", "ndcg@10", "hit_rate@5")
+
+
+class Gate(Outcome):
+    """The verdicts of a gate, with the values behind them.
+
+    Attributes
+    ----------
+    verdicts
+        One row per rule and category, failures first, as `check` returns it.
+    table
+        Means of all queries and of each category, and with a baseline the differences.
+    queries
+        One row per query: its values, its first documents, and those of the baseline.
+    warnings
+        What looks wrong in the golden file, the results and the baseline.
+    notes
+        What was evaluated, and what it can resolve.
+    """
+
+    _current: Baseline
+
+    def write_baseline(self, path: str | PathLike[str], *, accept_loss: str | None = None) -> None:
+        """Write the values of this run as the baseline.
+
+        Parameters
+        ----------
+        path
+            File of JSON lines. An existing file is replaced.
+        accept_loss
+            Why a run that fails becomes the baseline, which the file records.
+
+        Raises
+        ------
+        GateFailed
+            A rule fails, and `accept_loss` is not given.
+        """
+        current = self._current
+        if not self.passed:
+            if not accept_loss:
+                raise GateFailed(
+                    f"the baseline was not written, because {number_of(len(self.failed), 'rule')} "
+                    "failed; to accept the loss, give a reason with `accept_loss`", self.verdicts,
+                )  # fmt: skip
+            current = current.accept(accept_loss, self.failed)
+        current.write(path)
+
+    def __str__(self) -> str:
+        return texts.plain(self)
+
+    def _repr_html_(self) -> str:
+        return texts.html(self)
+
+
+@public
+def gate(
+    judgments: Any,
+    run: Any,
+    baseline: Any = None,
+    *,
+    metrics: Metrics = METRICS,
+    floors: Mapping[str, Any] | None = None,
+    max_drop: float | Mapping[str, Any] | None = None,
+    margin: float | Mapping[str, Any] = 0,
+    latency: Mapping[str, Any] | None = None,
+    category: str | None = None,
+    corpus: Any = None,
+    missing: Literal["raise", "zero"] = "raise",
+    conventions: ConventionsLike = POLARS_RANK,
+    **definitions: Unpack[Definitions],
+) -> Gate:
+    """Check rules about the results of a retriever on the queries of a golden file.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_rank as pr
+    >>> golden = pl.DataFrame({"query": ["a", "b"], "doc": ["d1", "d2"], "label": 1})
+    >>> results = pl.DataFrame({
+    ...     "query": ["a", "b", "b"], "doc": ["d1", "d3", "d2"], "score": [1.0, 0.9, 0.8],
+    ... })
+    >>> gate = pr.gate(golden, results, floors={"recall@5": 0.9, "mrr@10": 0.8})
+    >>> gate.passed
+    False
+    >>> gate.verdicts.select("rule", "value", "verdict")
+    shape: (2, 3)
+    ┌─────────────────┬───────┬─────────┐
+    │ rule            ┆ value ┆ verdict │
+    │ ---             ┆ ---   ┆ ---     │
+    │ str             ┆ f64   ┆ str     │
+    ╞═════════════════╪═══════╪═════════╡
+    │ mrr@10 >= 0.8   ┆ 0.75  ┆ fail    │
+    │ recall@5 >= 0.9 ┆ 1.0   ┆ pass    │
+    └─────────────────┴───────┴─────────┘
+
+    Parameters
+    ----------
+    judgments
+        Golden file: a path, or a table with the columns "query", "doc" and "label". A row without a
+        document is a query without a relevant one.
+    run
+        Results of one retriever: a path, or a table with the columns "query", "doc" and "score". A
+        row without a document is a query for which nothing was retrieved. Several are repetitions,
+        whose values are averaged.
+    baseline
+        File that `write_baseline` wrote.
+    metrics
+        Metrics, by name or as expressions.
+    floors
+        Smallest means: numbers by metric, for all queries, or such mappings by category.
+    max_drop
+        Largest loss of a mean against the baseline: a number, or numbers as in `floors`.
+    margin
+        Size of a loss that does not matter to guards: a number of 0 or above, or numbers by metric.
+        A guard fails if a larger loss is shown, for all queries or a category.
+    latency
+        Largest latencies: numbers by "mean", "max" or a percentile such as "p95".
+    category
+        Column of the category of a query in `judgments`. Default: "category" or "class", if it
+        exists.
+    corpus
+        Corpus, to find unknown ids in the golden file: a path, or a table with the column "doc" or
+        "id".
+    missing
+        Treatment of queries without a result, or whose result has an error: "raise" an error, or
+        count them as 0 ("zero").
+    conventions
+        Metric definitions to use. A preset, a `Conventions`, or a dictionary of its fields.
+    **definitions
+        Fields of `Conventions`, which take precedence over `conventions`.
+
+    Returns
+    -------
+    Gate
+        `passed`, `verdicts` (a row per rule, as in `check`), `table` (means by category),
+        `queries`, `warnings`, `notes`, and the method `write_baseline`. It prints as a report.
+
+    Raises
+    ------
+    ArgumentError
+        A rule is about an unknown metric or category.
+    DataError
+        Queries have no result, grades are not numbers, or a document has several labels.
+
+    Warns
+    -----
+    RankWarning
+        The golden file, the results or the baseline look wrong; `warnings` lists why.
+
+    Notes
+    -----
+    Floors, `max_drop` and `latency` compare the numbers of these queries, without an interval.
+    Guards use the intervals of `compare` against the baseline, on the queries with the same labels
+    in both. All guards together fail an equal retriever in at most 5% of runs.
+
+    Queries without a relevant document have the category "unanswerable". Their only metric is
+    `abstained`, which is 1 if nothing was retrieved, and that of the others is `answered`.
+    """
+    one_of("missing", missing, ("raise", "zero"))
+    chosen = named(conventions).but(**definitions)
+    lowest = bounds_of("floors", {} if floors is None else floors)
+    limits = bounds_of("latency", {} if latency is None else latency)
+    drops = bounds_of("max_drop", {} if max_drop is None else max_drop, is_loss=True)
+    margins = bounds_of("margin", margin, is_loss=True)
+    golden = read_golden(judgments, category)
+    runs = read_results(run, golden)
+    failed = sorted({query for each in runs for query in each.failed})
+    if failed and missing == "raise":
+        raise DataError(
+            f"{len(failed):,} of {number_of(golden.queries.height, 'query', 'queries')} have no "
+            f"result: {listed(failed)}; run them again, or pass missing='zero' to count them as 0"
+        )
+    documents = None if corpus is None else read_corpus(corpus)
+    before = None if baseline is None else Baseline.read(baseline)
+    result = Evaluation(golden, runs, expressions(metrics, [*lowest, *drops], chosen), chosen)
+    current = result.as_baseline(None if documents is None else digest(documents))
+    problems = [*golden.warnings, *dict.fromkeys(text for each in runs for text in each.warnings)]
+    problems += [] if documents is None else unknown_ids(golden, documents, runs)
+    change = None
+    tables = [*rules.floors(result.means, lowest)]
+    if limits:
+        tables += rules.latencies([each.latency for each in runs], limits)
+    if before is not None:
+        problems += before.changes(golden, current.corpus, current.definitions)
+        current = replace(current, accepted=before.accepted)
+        change = Change(result, before)
+        if not change.is_empty:
+            tables += rules.drops(change.differences, drops)
+            tables += rules.guards(change.comparison, margins)
+            problems += change.stale
+    for text in problems:
+        warn(text)
+    found = Gate(
+        rules.sorted_verdicts(tables), table(result, change), queries(result, before),
+        result.metrics, problems, [*notes(result, before)],
+    )  # fmt: skip
+    found._current = current
+    return found

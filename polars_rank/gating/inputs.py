@@ -1,0 +1,279 @@
+"""The golden file and the results of a gate: checked, and joined to the long table."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike, fspath
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+import polars as pl
+from polars import col
+
+from polars_rank.columns import Columns
+from polars_rank.errors import ArgumentError, DataError, number_of
+from polars_rank.frames.tables import lazy
+from polars_rank.io.formats import scan_judgments, scan_run
+from polars_rank.io.inputs import check_path
+
+#: The category of the queries without a relevant document.
+UNANSWERABLE = "unanswerable"
+#: Names of the column of documents in a corpus.
+_IDS = ("doc", "id", "_id", "doc_id", "docid", "corpus_id", "document_id", "chunk_id")
+#: Names of the column of the category.
+_CATEGORIES = ("category", "class")
+#: Names in a message.
+_SHOWN = 10
+_PAIR = pl.struct("query", "doc")
+_IS_ERROR = ~col("error").cast(pl.String).fill_null("").is_in(["", "false"])
+_MULTI_HOP = r"^(?i)multi[-_ ]?hop$"
+
+
+class Golden(NamedTuple):
+    """The judged documents, the queries with their categories, and what looks wrong."""
+
+    judgments: pl.DataFrame
+    #: `query` (sorted), `category`, `relevant` (sorted ids), `judged` (a fingerprint), and `text`.
+    queries: pl.DataFrame
+    warnings: list[str]
+
+    @property
+    def answerable(self) -> pl.DataFrame:
+        """The queries with a relevant document."""
+        return self.queries.filter(col("relevant").list.len() > 0)
+
+    @property
+    def fingerprint(self) -> str:
+        """A fingerprint of the queries and their labels, whatever their order and format."""
+        return digest(self.queries.select("query", "judged"))
+
+
+def listed(names: Iterable[Any], most: int = _SHOWN) -> str:
+    """Return the first names in quotes, and the number of the others."""
+    texts = [repr(each) for each in names]
+    return ", ".join(texts[:most]) + (f" and {len(texts) - most:,} more" if texts[most:] else "")
+
+
+def digest(table: pl.DataFrame) -> str:
+    """Return a fingerprint of the columns of text of a table."""
+    rows = table.select(pl.concat_str(pl.col(pl.String).fill_null(""), separator="\t"))
+    return _hash("\n".join(rows.to_series()), 16)
+
+
+def _hash(text: str, length: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def _scanned(given: Any, parameter: str, scan: Callable[[Any], pl.LazyFrame]) -> pl.LazyFrame:
+    """Return a table that is given, or is in a file."""
+    if not isinstance(given, (str, PathLike)):
+        return lazy(given, parameter)
+    check_path(fspath(given), parameter)
+    return scan(given)
+
+
+def _table(given: Any, parameter: str, scan: Callable[[Any], pl.LazyFrame]) -> pl.DataFrame:
+    """Return a table with ids as text; paths are scanned."""
+    frame = _scanned(given, parameter, scan).collect()
+    Columns.find(frame.schema, {"query": "query", "doc": "doc"})
+    frame = frame.cast({"query": pl.String, "doc": pl.String})
+    if count := frame["query"].null_count():
+        raise DataError(f"column 'query' (`{parameter}`) is null in {number_of(count, 'row')}")
+    return frame
+
+
+def read_golden(given: Any, category: str | None) -> Golden:
+    """Read and check a golden file."""
+    table = _table(given, "judgments", scan_judgments)
+    if table.is_empty():
+        raise DataError("`judgments` has no queries")
+    if category is not None:
+        Columns.find(table.schema, {"category": category})
+    texts = {
+        "text": "text",
+        "category": category or next(filter({*table.columns}.__contains__, _CATEGORIES), ""),
+    }
+    for role, name in texts.items():
+        if name in table.columns and table.schema[name].is_nested():
+            raise ArgumentError(
+                f"column {name!r} (`{role}`) must have text; found {table.schema[name]}"
+            )
+    table = table.with_columns(
+        _numbers(table) if "label" in table.columns else pl.lit(1.0).alias("label"),
+        **{
+            role: (col(name) if name in table.columns else pl.lit(None)).cast(pl.String)
+            for role, name in texts.items()
+        },
+    )
+    found = table.filter(col("doc").is_not_null() & col("label").is_not_null())
+    judgments = found.select("query", "doc", "label").unique(maintain_order=True)
+    twice = judgments.filter(_PAIR.is_duplicated())
+    if twice.height:
+        query, doc, _ = twice.row(0)
+        raise DataError(
+            f"document {doc!r} of query {query!r} (`judgments`) has several labels: "
+            f"{listed(twice.filter(query=query, doc=doc)['label'])}; keep one of them"
+        )
+    relevant = col("doc").filter(col("label") > 0).sort()
+    judged = pl.format("{}\t{}", "doc", "label").sort().str.join("\n")
+    of_query = judgments.group_by("query").agg(relevant=relevant, judged=judged)
+    queries = (
+        table.group_by("query")
+        .agg(col("category", "text").drop_nulls().first())
+        .join(of_query, on="query", how="left")
+        .with_columns(col("relevant").fill_null([]), col("judged").fill_null(""))
+        .sort("query")
+    )
+    is_answerable = queries["relevant"].list.len() > 0
+    queries = queries.with_columns(
+        category=pl.when(is_answerable).then("category").otherwise(pl.lit(UNANSWERABLE)),
+        judged=pl.Series([_hash(each, 8) for each in queries["judged"]]),
+    )
+    return Golden(judgments, queries, [*_doubts(found, judgments, queries)])
+
+
+def _numbers(table: pl.DataFrame) -> pl.Series:
+    """Return the labels as numbers."""
+    labels = table["label"]
+    numbers = labels.cast(pl.Float64, strict=False)
+    invalid = table.filter(labels.is_not_null() & ~numbers.is_finite().fill_null(value=False))
+    if invalid.height:
+        row = invalid.row(0, named=True)
+        raise DataError(
+            f"{number_of(invalid.height, 'grade')} (`judgments`) are not numbers, such as "
+            f"{row['label']!r} of document {row['doc']!r} for query {row['query']!r}"
+        )
+    return numbers
+
+
+def _doubts(found: pl.DataFrame, judgments: pl.DataFrame, queries: pl.DataFrame) -> Iterable[str]:
+    """Yield what looks wrong in a golden file."""
+    if count := found.height - judgments.height:
+        pairs = found.filter(_PAIR.is_duplicated())
+        yield (
+            f"{number_of(count, 'document')} of the golden file are repeated and count once; "
+            f"queries: {listed(pairs['query'].unique(maintain_order=True))}"
+        )
+    for name in {"query", "text"} & {*queries.columns}:
+        plain = col(name).str.strip_chars().str.replace_all(r"\s+", " ").str.to_lowercase()
+        alike = queries.filter(plain.is_duplicated() & plain.is_not_null()).sort(plain)
+        if alike.height:
+            yield f"queries are repeated but for case and blanks: {listed(alike[name])}"
+    hops = col("category").str.contains(_MULTI_HOP) & (col("relevant").list.len() < 2)
+    single = queries.filter(hops)
+    if single.height:
+        yield (
+            f"{number_of(single.height, 'query', 'queries')} of the category "
+            f"{single['category'][0]!r} have one relevant document: {listed(single['query'])}"
+        )
+
+
+class Results(NamedTuple):
+    """One result file: its documents with their places, and the queries with an error."""
+
+    #: `query`, `doc`, `score`, by query and place.
+    run: pl.DataFrame
+    #: The latency of each query, if it is known.
+    latency: pl.Series | None
+    failed: list[str]
+    warnings: list[str]
+
+    def tops(self, k: int = 10) -> pl.DataFrame:
+        """Return the first documents of each query."""
+        return self.run.group_by("query", maintain_order=True).agg(col("doc").head(k).alias("docs"))
+
+
+def read_results(given: Any, golden: Golden) -> list[Results]:
+    """Read and check result files; several of them are repetitions."""
+    every = given if isinstance(given, (list, tuple)) else [given]
+    if not every:
+        raise ArgumentError("`run` is empty; pass at least one table or file of results")
+    return [_read_results(each, golden) for each in every]
+
+
+def _read_results(given: Any, golden: Golden) -> Results:
+    table = _table(given, "run", scan_run)
+    Columns.find(table.schema, {"score": "score"})
+    names = [*table["run"].unique().sort()] if "run" in table.columns else []
+    if len(names) > 1:
+        raise ArgumentError(
+            f"`run` has several runs: {listed(names)}; pass one of them, and repetitions as a list"
+        )
+    queries = golden.queries.select("query")
+    errors = table.filter(_IS_ERROR) if "error" in table.columns else table.clear()
+    known = table.join(errors, on="query", how="anti")
+    failed = queries.join(known, on="query", how="anti")["query"]
+    others = table.join(queries, on="query", how="anti")["query"].unique(maintain_order=True)
+    if len(failed) == len(queries) and errors.is_empty():
+        raise DataError(
+            "no query of the golden file is in the results; its queries are "
+            f"{listed(failed, 2)}, those of the results {listed(others, 2)}: use the same ids"
+        )
+    warnings = []
+    if len(others):
+        warnings.append(
+            f"{number_of(len(others), 'query', 'queries')} of the results are not in the golden "
+            f"file and are left out: {listed(others, 3)}"
+        )
+    retrieved = known.join(queries, on="query", how="semi").drop_nulls(["doc", "score"])
+    ordered = retrieved.sort("query", "score", descending=[False, True], maintain_order=True)
+    run = ordered.select("query", "doc", "score")
+    run = run.unique(["query", "doc"], keep="first", maintain_order=True)
+    if count := ordered.height - run.height:
+        repeated = ordered.filter(_PAIR.is_duplicated())["query"].unique(maintain_order=True)
+        warnings.append(
+            f"{number_of(count, 'repeated id')} in the results count once, at the first place, in "
+            f"{number_of(len(repeated), 'query', 'queries')}: {listed(repeated, 3)}"
+        )
+    latency = None
+    if "latency" in table.columns:
+        latency = table.group_by("query").agg(col("latency").drop_nulls().first())["latency"]
+    return Results(run, latency, [*failed], [*warnings, *_suspicions(golden, run)])
+
+
+def _suspicions(golden: Golden, run: pl.DataFrame) -> Iterable[str]:
+    """Yield what looks wrong in results beside a golden file."""
+    relevant = golden.answerable.select("query", doc="relevant").explode("doc")
+    both = relevant.join(run, on=["query", "doc"], how="semi")
+    if run.height and both.is_empty():
+        yield (
+            "no relevant document was retrieved; ids of the golden file are "
+            f"{listed(relevant['doc'], 2)}, those of the results {listed(run['doc'], 2)}"
+        )
+    if both.height == run.height == relevant.height and golden.answerable.height > 1:
+        yield "the golden file equals the results: was it written by the same retriever?"
+
+
+def unknown_ids(golden: Golden, corpus: pl.DataFrame, runs: Sequence[Results]) -> Iterable[str]:
+    """Yield what a corpus says about the ids of a golden file."""
+    known = pl.concat([corpus.select("doc"), *(each.run.select("doc") for each in runs)])
+    unknown = golden.judgments.join(known, on="doc", how="anti")["doc"].unique().sort()
+    if len(unknown):
+        yield (
+            f"{number_of(len(unknown), 'document')} of the golden file are in neither the corpus "
+            f"nor the results: {listed(unknown)}"
+        )
+
+
+def read_corpus(given: Any) -> pl.DataFrame:
+    """Return the documents of a corpus, with the column `doc`; paths are read by their endings."""
+    table = _scanned(given, "corpus", _scan).collect()
+    found = [name for name in _IDS if name in table.columns]
+    if not found:
+        raise ArgumentError(
+            f"`corpus` has no column of ids, such as 'doc' or 'id'; available: {table.columns}"
+        )
+    return table.rename({found[0]: "doc"}).cast({"doc": pl.String}).sort("doc")
+
+
+def _scan(path: str | PathLike[str]) -> pl.LazyFrame:
+    name = fspath(path)
+    ending = PurePath(name).suffix.lower()
+    if ending in (".parquet", ".pq"):
+        return pl.scan_parquet(name)
+    if ending in (".csv", ".tsv"):
+        return pl.scan_csv(name, separator="\t" if ending == ".tsv" else ",", infer_schema=False)
+    if ending == ".json":
+        return pl.read_json(name).lazy()
+    return pl.scan_ndjson(name)

@@ -1,0 +1,159 @@
+"""The commands `init` and `gate`: exit codes, files, and rules in polars-rank.toml."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import needs
+import pytest
+
+needs.package("scipy", "stats")
+needs.package("click", "cli")
+
+from commands import run  # noqa: E402
+
+GATE = ("gate", "golden.jsonl", "results.jsonl")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder after `init`, which is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    assert run("init")[0] == 0
+    return tmp_path
+
+
+def change(path: Path, old: str, new: str) -> None:
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), "utf-8")
+
+
+def worsen(folder: Path) -> None:
+    """Remove a relevant document from the results."""
+    change(folder / "results.jsonl", '"account/password", ', "")
+
+
+def test_the_example_passes_and_fails_without_a_relevant_document(folder: Path) -> None:
+    code, shown, errors = run(*GATE)
+    assert (code, shown.splitlines()[0]) == (0, "PASSED: 2 rules")
+    assert "Warning" not in errors
+    worsen(folder)
+    code, shown, _ = run(*GATE)
+    assert (code, shown.splitlines()[0]) == (1, "FAILED: 1 of 2 rules")
+    assert "recall@5 >= 0.9  all       0.750" in shown
+    assert "reset a password  account  0.000" in shown
+
+
+def test_init_keeps_existing_files(folder: Path) -> None:
+    (folder / "results.jsonl").write_text("mine", "utf-8")
+    (folder / "polars-rank.toml").unlink()
+    code, shown, _ = run("init")
+    assert code == 0
+    assert "Kept   results.jsonl" in shown
+    assert "Wrote  polars-rank.toml" in shown
+    assert (folder / "results.jsonl").read_text("utf-8") == "mine"
+    assert (folder / ".github/workflows/retrieval.yml").exists()
+
+
+def test_a_baseline_is_written_on_request_and_then_compared(folder: Path) -> None:
+    assert "No baseline 'baseline.jsonl'" in run(*GATE)[2]
+    assert not (folder / "baseline.jsonl").exists()
+    assert run(*GATE, "--update-baseline")[0] == 0
+    change(folder / "polars-rank.toml", "# max_drop = 0.05", "max_drop = 0.05")
+    assert run(*GATE)[0] == 0
+    change(folder / "results.jsonl", '"plans/business", "plans/free"', '"x", "plans/business"')
+    code, shown, _ = run(*GATE)
+    assert code == 1
+    assert "difference(ndcg@10) >= -0.05" in shown
+    assert "Queries that lost most in mrr@10" in shown
+
+
+def test_a_loss_is_accepted_with_a_reason(folder: Path) -> None:
+    assert run(*GATE, "--update-baseline")[0] == 0
+    before = (folder / "baseline.jsonl").read_text("utf-8")
+    worsen(folder)
+    code, _, errors = run(*GATE, "--update-baseline")
+    assert code == 1
+    assert "--accept-loss" in errors
+    assert (folder / "baseline.jsonl").read_text("utf-8") == before
+    assert run(*GATE, "--update-baseline", "--accept-loss", "smaller index")[0] == 0
+    head = json.loads((folder / "baseline.jsonl").read_text("utf-8").splitlines()[0])
+    assert head["accepted"][0]["reason"] == "smaller index"
+
+
+def test_reports_for_pull_requests_and_build_servers(folder: Path) -> None:
+    worsen(folder)
+    files = ("--markdown", "gate.md", "--junit", "gate.xml", "--json", "gate.json")
+    assert run(*GATE, *files)[0] == 1
+    shown = (folder / "gate.md").read_text("utf-8")
+    assert shown.startswith("### Retrieval gate: FAILED: 1 of 2 rules")
+    assert "reset a password: 0.000" in shown
+    suite = ET.parse(folder / "gate.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    found = json.loads((folder / "gate.json").read_text("utf-8"))
+    assert not found["passed"]
+    assert [row["verdict"] for row in found["verdicts"]] == ["fail", "pass"]
+    assert run(*GATE, "--markdown", "gate.md")[0] == 2
+    assert run(*GATE, "--markdown", "gate.md", "--overwrite")[0] == 1
+
+
+def test_several_results_are_repetitions(folder: Path) -> None:
+    (folder / "again.jsonl").write_text((folder / "results.jsonl").read_text("utf-8"), "utf-8")
+    worsen(folder)
+    code, shown, _ = run(*GATE, "again.jsonl")
+    assert code == 1
+    assert "0.875" in shown
+    assert "2 repetitions" in shown
+
+
+def test_a_corpus_names_unknown_ids(folder: Path) -> None:
+    (folder / "corpus.jsonl").write_text('{"_id": "account/password"}\n', "utf-8")
+    change(folder / "golden.jsonl", '"data/export"', '"data/exprot"')
+    assert "'data/exprot'" in run(*GATE, "--corpus", "corpus.jsonl")[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("golden.jsonl", "none.jsonl"), "none.jsonl"),
+        (("golden.jsonl", "polars-rank.toml"), "polars-rank.toml"),
+        ((*GATE[1:], "--baseline", "none.jsonl"), "'none.jsonl' does not exist"),
+        ((*GATE[1:], "--accept-loss", "because"), "needs --update-baseline"),
+        ((*GATE[1:], "--rules", "none.toml"), "none.toml"),
+    ],
+)
+def test_invalid_usage_exits_with_2(folder: Path, arguments: Any, text: str) -> None:
+    code, _, errors = run("gate", *arguments)
+    assert code == 2
+    assert text in errors
+
+
+@pytest.mark.parametrize(
+    ("rules", "text"),
+    [
+        ("[rules]", "must have the table [gate]"),
+        ("[gate]\nmaxdrop = 1", "unknown key 'maxdrop'"),
+        ('[gate.floors]\n"recal@5" = 1', "recal"),
+        ('[gate.floors]\n"recall@5" = "high"', "`floors['recall@5']` must be a number"),
+        ("[gate.latency]\np95 = 1", "no column 'latency'"),
+    ],
+)
+def test_invalid_rules_exit_with_2(folder: Path, rules: str, text: str) -> None:
+    (folder / "polars-rank.toml").write_text(rules, "utf-8")
+    code, _, errors = run(*GATE)
+    assert code == 2
+    assert text in errors
+
+
+def test_missing_results_exit_with_2(folder: Path) -> None:
+    lines = (folder / "results.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (folder / "results.jsonl").write_text("".join(lines[1:]), "utf-8")
+    code, _, errors = run(*GATE)
+    assert code == 2
+    assert "1 of 5 queries have no result: 'reset a password'" in errors
+    assert "--missing zero" in errors
+    assert run(*GATE, "--missing", "zero")[0] == 1

@@ -1,0 +1,412 @@
+"""`gate` on tables: values, rules, baselines, and what looks wrong in the input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import needs
+import polars as pl
+import polars_rank as pr
+import pytest
+
+needs.package("scipy", "stats")
+
+Judged = dict[str, list[str]]
+
+
+def golden(relevant: Judged, **categories: str) -> pl.DataFrame:
+    """Return judgments; a query without documents has one row."""
+    rows = [
+        (query, doc, categories.get(query))
+        for query, docs in relevant.items()
+        for doc in docs or [None]
+    ]
+    table = pl.DataFrame(
+        rows, schema=dict.fromkeys(("query", "doc", "category"), pl.String), orient="row"
+    )
+    return table.with_columns(label=pl.when(pl.col("doc").is_not_null()).then(1))
+
+
+def results(retrieved: Judged) -> pl.DataFrame:
+    """Return rankings, the best document first."""
+    rows = [
+        (query, doc, float(-place))
+        for query, docs in retrieved.items()
+        for place, doc in enumerate(docs or [None])
+    ]
+    return pl.DataFrame(
+        rows, schema={"query": pl.String, "doc": pl.String, "score": pl.Float64}, orient="row"
+    )
+
+
+def gated(*arguments: Any, **options: Any) -> Any:
+    """Return a gate without its warnings, which it lists."""
+    with warnings.catch_warnings(action="ignore", category=pr.errors.RankWarning):
+        return pr.gate(*arguments, **options)
+
+
+RELEVANT = {"a": ["d1"], "b": ["d2", "d3"], "c": ["d4"]}
+FOUND = {"a": ["d1", "x"], "b": ["x", "d2"], "c": ["x", "y", "d4"]}
+#: Enough queries for intervals.
+MANY = {f"q{n:02}": [f"d{n}"] for n in range(60)}
+FIRST = {query: [*docs, "x"] for query, docs in MANY.items()}
+SECOND = {query: ["x", *docs] for query, docs in MANY.items()}
+
+
+@pytest.fixture
+def baseline(tmp_path: Path) -> Path:
+    """Return the baseline of rankings with the relevant document first."""
+    path = tmp_path / "baseline.jsonl"
+    gated(golden(MANY), results(FIRST)).write_baseline(path)
+    return path
+
+
+def test_means_are_those_of_the_golden_queries_by_category() -> None:
+    gate = gated(
+        golden(RELEVANT, a="easy", b="hard", c="hard"),
+        results(FOUND),
+        metrics=["recall@2", "mrr@10"],
+    )
+    assert gate.table.to_dict(as_series=False) == {
+        "category": ["all", "easy", "hard"],
+        "queries": [3, 1, 2],
+        "recall@2": [0.5, 1.0, 0.25],
+        "mrr@10": pytest.approx([11 / 18, 1.0, 5 / 12]),
+    }
+    assert gate.queries["docs"].to_list()[1] == ["x", "d2"]
+
+
+def test_default_metrics() -> None:
+    gate = gated(golden(RELEVANT), results(FOUND))
+    assert gate.table.columns[2:] == [
+        *("recall@5", "recall@10", "full_recall@10", "mrr@10", "ndcg@10", "hit_rate@5")
+    ]
+
+
+def test_floors_decide_without_an_interval_and_name_the_queries() -> None:
+    judged = golden(RELEVANT, a="easy", b="hard", c="hard")
+    gate = gated(
+        judged, results(FOUND), floors={"recall@5": 0.84, "hard": {"recall@5": 0.75}, "mrr@10": 0.6}
+    )
+    assert gate.verdicts.select("rule", "where", "verdict").rows() == [
+        ("recall@5 >= 0.84", "", "fail"),
+        ("recall@5 >= 0.75", "category=hard", "pass"),
+        ("mrr@10 >= 0.6", "", "pass"),
+    ]
+    assert not gate.passed
+    assert "FAILED: 1 of 3 rules" in str(gate)
+    assert "b  hard  0.500" in str(gate)
+
+
+def test_a_floor_of_a_metric_that_should_be_low_is_a_ceiling() -> None:
+    gate = gated(golden(RELEVANT), results(FOUND), floors={"fall_out@5": 0.0})
+    assert gate.verdicts["rule"][0] == "fall_out@5 <= 0"
+
+
+def test_a_category_of_a_floor_must_exist() -> None:
+    with pytest.raises(pr.errors.ArgumentError, match="'hrad'.*categories: 'hard'"):
+        gated(golden(RELEVANT, a="hard"), results(FOUND), floors={"hrad": {"recall@5": 0.1}})
+
+
+def test_columns_of_categories() -> None:
+    judged = golden(RELEVANT, a="easy").rename({"category": "class"})
+    found = results(FOUND)
+    assert gated(judged, found).table["category"].to_list() == ["all", "easy"]
+    judged = judged.with_columns(tags=["easy"])
+    with pytest.raises(pr.errors.ArgumentError, match="must have text"):
+        gated(judged, found, category="tags")
+
+
+def test_limits_of_latency() -> None:
+    timed = results(FOUND).with_columns(
+        latency=pl.col("query").replace_strict({"a": 10, "b": 20, "c": 90})
+    )
+    gate = gated(golden(RELEVANT), timed, latency={"mean": 40, "p50": 20, "max": 89})
+    assert gate.verdicts.sort("rule").select("rule", "value", "verdict").rows() == [
+        ("latency_max <= 89", 90.0, "fail"),
+        ("latency_mean <= 40", 40.0, "pass"),
+        ("latency_p50 <= 20", 20.0, "pass"),
+    ]
+
+
+def test_equal_rankings_pass_each_rule_about_differences(baseline: Path) -> None:
+    gate = gated(golden(MANY), results(FIRST), baseline, max_drop=0)
+    assert gate.passed
+    assert {*gate.verdicts["verdict"]} == {"pass"}
+    assert {*gate.verdicts["reason"]} == {"equal in all 60 queries"}
+
+
+def test_guards_fail_if_a_loss_is_shown(baseline: Path) -> None:
+    gate = gated(golden(MANY), results(SECOND), baseline)
+    assert gate.failed == ["not difference(mrr@10) < 0", "not difference(ndcg@10) < 0"]
+    assert gate.table["difference(mrr@10)"][0] == -0.5
+    assert "q00  1.000 -> 0.500\n  before     *d0 x\n  after      x *d0" in str(gate)
+    assert gated(
+        golden(MANY), results(SECOND), baseline, margin={"mrr@10": 0.6, "ndcg@10": 0.4}
+    ).passed
+
+
+def test_max_drop_compares_the_numbers(baseline: Path) -> None:
+    one = {**FIRST, "q00": ["x", "d0"]}
+    limits = {"mrr@10": 0.0, "ndcg@10": 0.01}
+    gate = gated(golden(MANY), results(one), baseline, max_drop=limits)
+    assert gate.failed == ["difference(mrr@10) >= 0"]
+
+
+def test_the_baseline_is_sorted_lines_of_json(baseline: Path) -> None:
+    head, *lines = map(json.loads, baseline.read_text("utf-8").splitlines())
+    assert head["queries"] == 60
+    assert head["metrics"]["mrr@10"] == "reciprocal_rank@10"
+    assert {"polars_rank", "date", "golden", "corpus", "repetitions"} < {*head}
+    assert [line["query"] for line in lines] == sorted(MANY)
+    assert lines[0]["docs"] == ["d0", "x"]
+    assert lines[0]["values"]["mrr@10"] == 1.0
+
+
+def test_a_failed_run_becomes_the_baseline_only_with_a_reason(baseline: Path) -> None:
+    before = baseline.read_text("utf-8")
+    gate = gated(golden(MANY), results(SECOND), baseline)
+    with pytest.raises(pr.errors.GateFailed):
+        gate.write_baseline(baseline)
+    assert baseline.read_text("utf-8") == before
+    gate.write_baseline(baseline, accept_loss="a smaller index")
+    head = json.loads(baseline.read_text("utf-8").splitlines()[0])
+    assert head["accepted"][0]["reason"] == "a smaller index"
+    assert head["accepted"][0]["failed"] == gate.failed
+    assert gated(golden(MANY), results(SECOND), baseline).passed
+
+
+def test_a_run_that_is_clearly_better_shows_that_the_baseline_is_stale(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.jsonl"
+    gated(golden(MANY), results(SECOND)).write_baseline(path)
+    with pytest.warns(pr.errors.RankWarning, match="mrr@10 by 0.500.*stale"):
+        assert pr.gate(golden(MANY), results(FIRST), path).passed
+
+
+def test_an_old_baseline_leads_to_a_warning(baseline: Path) -> None:
+    head, rows = baseline.read_text("utf-8").split("\n", 1)
+    baseline.write_text(
+        json.dumps({**json.loads(head), "date": "2020-01-01"}) + "\n" + rows, "utf-8"
+    )
+    with pytest.warns(pr.errors.RankWarning, match="days old"):
+        pr.gate(golden(MANY), results(FIRST), baseline)
+
+
+def test_a_changed_golden_file_compares_the_common_queries(baseline: Path) -> None:
+    judged = {**MANY, "new": ["x"], "q01": ["x"]}
+    del judged["q00"]
+    # Only the query with other labels is worse.
+    found = {**FIRST, "new": ["x"], "q01": ["y", "x"]}
+    del found["q00"]
+    with pytest.warns(pr.errors.RankWarning, match="golden file has changed") as caught:
+        gate = pr.gate(golden(judged), results(found), baseline, max_drop=0)
+    text = next(str(each.message) for each in caught if "has changed" in str(each.message))
+    for part in ("1 new ('new')", "1 missing ('q00')", "1 with other labels ('q01')", "58 common"):
+        assert part in text
+    assert gate.passed
+    assert {*gate.verdicts["queries"]} == {58}
+
+
+def test_a_changed_corpus_leads_to_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.jsonl"
+    corpus = pl.DataFrame({"id": ["d1", "d2", "d3", "d4", "x", "y"], "text": "old"})
+    gated(golden(RELEVANT), results(FOUND), corpus=corpus).write_baseline(path)
+    changed = corpus.with_columns(text=pl.lit("new"))
+    with pytest.warns(pr.errors.RankWarning, match="corpus has changed"):
+        pr.gate(golden(RELEVANT), results(FOUND), path, corpus=changed)
+
+
+def test_metrics_with_another_definition_are_not_compared(baseline: Path) -> None:
+    with pytest.warns(pr.errors.RankWarning, match="lacks 'recall@5'"):
+        gate = pr.gate(golden(MANY), results(FIRST), baseline, rel=2)
+    assert gate.verdicts.is_empty()
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"query": "a"}', "no json"])
+def test_a_file_that_is_no_baseline(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "baseline.jsonl"
+    path.write_text(text, "utf-8")
+    with pytest.raises(pr.errors.DataError, match="is not a baseline: line 1"):
+        gated(golden(RELEVANT), results(FOUND), path)
+
+
+def test_repetitions_are_averaged_and_their_noise_is_stated() -> None:
+    runs = [results(FIRST), results({**FIRST, "q00": ["x", "d0"]})]
+    gate = gated(golden(MANY), runs, metrics=["mrr@10"])
+    assert gate.queries["mrr@10"][0] == 0.75
+    assert "2 repetitions" in gate.notes[1]
+    assert "1 query" in gate.notes[1]
+
+
+def test_queries_without_a_result_are_an_error_with_their_ids() -> None:
+    found = results(FOUND).filter(pl.col("query") != "b")
+    with pytest.raises(pr.errors.DataError, match="1 of 3 queries have no result: 'b'"):
+        gated(golden(RELEVANT), found)
+    gate = gated(golden(RELEVANT), found, missing="zero", metrics=["recall@5"])
+    assert gate.queries["recall@5"].to_list() == [1.0, 0.0, 1.0]
+
+
+def test_a_result_with_an_error_is_missing_and_an_empty_one_is_not() -> None:
+    found = results({**FOUND, "b": []})
+    assert gated(golden(RELEVANT), found, metrics=["recall@5"]).queries["recall@5"].sum() == 2
+    failed = found.with_columns(error=pl.when(pl.col("query") == "c").then(pl.lit("timeout")))
+    with pytest.raises(pr.errors.DataError, match="no result: 'c'"):
+        gated(golden(RELEVANT), failed)
+
+
+def test_a_repeated_id_counts_once_at_its_first_place() -> None:
+    found = {**FOUND, "b": ["d2", "d2", "d3"]}
+    with pytest.warns(pr.errors.RankWarning, match="1 repeated id .* in 1 query: 'b'"):
+        gate = pr.gate(golden(RELEVANT), results(found), metrics=["recall@2"])
+    assert gate.queries["recall@2"][1] == 1.0
+
+
+def test_queries_that_are_not_in_the_golden_file_are_left_out() -> None:
+    with pytest.warns(pr.errors.RankWarning, match="1 query .* 'z'"):
+        assert pr.gate(golden(RELEVANT), results({**FOUND, "z": ["d1"]})).queries.height == 3
+
+
+def test_files_without_a_common_query_show_ids_of_both() -> None:
+    with pytest.raises(pr.errors.DataError, match="'a', 'b' and 1 more, those of the results 'z'"):
+        gated(golden(RELEVANT), results({"z": ["d1"]}))
+
+
+def test_results_of_several_runs_are_an_error() -> None:
+    found = pl.concat(results(FOUND).with_columns(run=pl.lit(name)) for name in "xy")
+    with pytest.raises(pr.errors.ArgumentError, match="several runs: 'x', 'y'"):
+        gated(golden(RELEVANT), found)
+
+
+@pytest.mark.parametrize(
+    ("judged", "text"),
+    [
+        (golden({**RELEVANT, " A": ["d9"]}), "repeated but for case and blanks: ' A', 'a'"),
+        (golden({**RELEVANT, "a": ["d1", "d1"]}), "1 document of the golden file are repeated"),
+        (golden(RELEVANT, a="multi_hop"), "category 'multi_hop' have one relevant document: 'a'"),
+    ],
+)
+def test_what_looks_wrong_in_a_golden_file(judged: pl.DataFrame, text: str) -> None:
+    gate = gated(judged, results({**FOUND, " A": ["d9"]}))
+    assert [each for each in gate.warnings if text in each]
+
+
+def test_ids_that_neither_corpus_nor_results_have() -> None:
+    corpus = pl.DataFrame({"doc": ["d1"]})
+    gate = gated(golden(RELEVANT), results(FOUND), corpus=corpus)
+    assert (
+        "1 document of the golden file are in neither the corpus nor the results: 'd3'"
+        in gate.warnings
+    )
+
+
+def test_a_golden_file_that_equals_the_results() -> None:
+    gate = gated(golden(RELEVANT), results(RELEVANT))
+    assert [each for each in gate.warnings if "equals the results" in each]
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"), [(["1", "high", "1", "1"], "1 grade .* 'high' of document 'd2'")]
+)
+def test_grades_must_be_numbers(labels: list[str], text: str) -> None:
+    with pytest.raises(pr.errors.DataError, match=text):
+        gated(golden(RELEVANT).with_columns(label=pl.Series(labels)), results(FOUND))
+
+
+def test_a_document_with_several_labels_is_an_error() -> None:
+    judged = golden({"a": ["d1", "d1"]}).with_columns(label=pl.Series([1, 2]))
+    with pytest.raises(pr.errors.DataError, match="several labels"):
+        gated(judged, results(FOUND))
+
+
+def test_queries_without_a_relevant_document_are_a_category() -> None:
+    judged = golden({**RELEVANT, "n1": [], "n2": []}, n1="easy")
+    found = results({**FOUND, "n1": [], "n2": ["x"]})
+    gate = gated(judged, found, metrics=["recall@5"], floors={"unanswerable": {"abstained": 0.6}})
+    assert gate.table.rows() == [
+        ("all", 5, pytest.approx(2.5 / 3), 0.5, 1.0),
+        ("unanswerable", 2, None, 0.5, None),
+    ]
+    assert gate.failed == ["abstained >= 0.6 (category=unanswerable)"]
+    assert "n2  unanswerable  0.000" in str(gate)
+
+
+def test_queries_without_an_answer_are_compared_with_the_baseline(tmp_path: Path) -> None:
+    judged = golden({**MANY, **{f"n{n}": [] for n in range(40)}})
+    nothing: Judged = {f"n{n}": [] for n in range(40)}
+    path = tmp_path / "baseline.jsonl"
+    gated(judged, results({**FIRST, **nothing})).write_baseline(path)
+    answers = {query: ["x"] for query in nothing}
+    gate = gated(judged, results({**FIRST, **answers}), path)
+    assert {each.partition(" (")[0] for each in gate.failed} == {"not difference(abstained) < 0"}
+
+
+def test_the_resolution_is_stated() -> None:
+    found = {query: docs if n % 2 else ["x"] for n, (query, docs) in enumerate(FIRST.items())}
+    gate = gated(golden(MANY), results(found))
+    # 2.8 standard errors of values that are 0 or 1 with the same probability
+    assert gate.notes[0] == "60 queries: a loss of 0.18 in ndcg@10 is found with 80% probability"
+
+
+def test_the_text_has_80_columns_for_any_names_and_metrics(baseline: Path) -> None:
+    judged = golden(MANY, **{query: "a category with a long name" for query in MANY})
+    judged = judged.with_columns(text=pl.lit("how do I " * 20))
+    wide = {
+        query: [*docs, *(f"{'long' * 9}{n}" for n in range(12))] for query, docs in SECOND.items()
+    }
+    metrics = [
+        "recall@5",
+        "full_recall@10",
+        "ndcg(gain='exp2')@10",
+        "mrr",
+        "ap",
+        "p@1",
+        "hit_rate@5",
+        "ndcg@10",
+    ]
+    gate = gated(
+        judged, results(wide), baseline, metrics=metrics, max_drop=0.0, floors={"p@1": 0.5}
+    )
+    assert max(map(len, str(gate).splitlines())) <= 80
+    assert all(name.partition("@")[0] in str(gate) for name in metrics)
+
+
+def test_a_gate_without_rules_says_so() -> None:
+    gate = gated(golden(RELEVANT), results(FOUND))
+    assert gate.passed
+    assert "No rule was checked" in str(gate)
+    assert "No rule was checked" in gate._repr_html_()
+
+
+def test_without_a_baseline_neither_numpy_nor_charts_are_imported() -> None:
+    program = (
+        "import sys, polars as pl, polars_rank as pr; "
+        "table = pl.DataFrame({'query': ['a'], 'doc': ['d'], 'score': [1.0]}); "
+        "print(pr.gate(table, table, floors={'recall@5': 1})); print(*sys.modules)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = {*result.stdout.split()}
+    assert not loaded & {"numpy", "scipy", "altair", "pyarrow", "polars_rank.plot"}
+
+
+def test_with_a_baseline_scipy_stats_is_not_imported(baseline: Path) -> None:
+    program = (
+        "import sys, polars as pl, polars_rank as pr; "
+        "table = pl.DataFrame({'query': [f'q{n:02}' for n in range(60)], 'doc': [f'd{n}' for n in range(60)], 'score': 1.0}); "
+        "print(pr.gate(table, table, sys.argv[1])); print(*sys.modules)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program, baseline],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = {*result.stdout.split()}
+    assert "scipy.special" in loaded
+    assert not loaded & {"scipy.stats", "scipy.optimize", "altair", "pandas"}
