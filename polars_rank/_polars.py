@@ -193,6 +193,12 @@ def source_of_rows(plan: pl.LazyFrame, keys: Sequence[str]) -> Any:
         nodes.set_node(node.input)
 
 
+def frame_of(plan: pl.LazyFrame, keys: Sequence[str]) -> pl.DataFrame | None:
+    """Return the DataFrame that has the rows and keys of a plan, as `source_of_rows` finds it."""
+    source = source_of_rows(plan, keys)
+    return pl.DataFrame._from_pydf(source.df) if _kind(source) == "DataFrameScan" else None
+
+
 #: Nodes whose rows are rows of their input, with all columns that are not dropped.
 _ROW_SUBSETS = {"Filter", "Slice", "SimpleProjection"}
 

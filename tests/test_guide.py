@@ -306,7 +306,7 @@ def main() -> None:
     os.environ.update(SPARK)
     start = os.getcwd()
     for name, path in PAGES.items():
-        if name in PACKAGES and not importlib.util.find_spec(PACKAGES[name]):
+        if not all(map(importlib.util.find_spec, PACKAGES.get(name, ()))):
             print(f"{name}: needs {PACKAGES[name]}")
             continue
         with tempfile.TemporaryDirectory() as folder:

@@ -57,9 +57,25 @@ def test_commands_name_extras_that_exist():
         assert re.search(rf"^{extra} = \[", pyproject, re.MULTILINE)
 
 
-def test_the_first_screen_has_the_demonstration_and_a_picture():
-    screen = "".join(README.splitlines(keepends=True)[:16])
-    assert "polars-rank demo" in screen and "](examples/report.png)" in screen
+def test_commands_print_what_is_shown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    parts = [
+        part for block in blocks("console") for part in re.findall(r"\$ (.*)\n([^$]*)", block)
+    ]
+    assert len(parts) >= 4
+    for command, shown in parts:
+        program, *arguments = shlex.split(command)
+        code, output, errors = run(*arguments)
+        assert (program, code) == ("polars-rank", 0), errors
+        start, more, _ = shown.partition("...\n")
+        assert output.startswith(start) if more else output == shown or not shown
+
+
+def test_the_first_screen_has_the_demonstration_and_the_ways_in():
+    screen = README.partition("\n- **")[0]
+    assert "polars-rank demo" in screen
+    assert screen.count("**You have ") == 3
 
 
 def test_the_picture_shows_the_report_of_the_demonstration(tmp_path):

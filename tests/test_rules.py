@@ -181,7 +181,6 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "summarize": lambda: pr.summarize(VALUES, by="country"),
     "compare": lambda: pr.compare(VALUES, **GROUPED),
     "check": lambda: pr.check(pr.summarize(VALUES, by="country"), ["ap >= 0"], on_fail="return"),
-    "flat": lambda: pr.flat(pr.summarize(VALUES, by="country")),
     "leaderboard": lambda: pr.leaderboard(VALUES, by="country"),
     "moments": lambda: MOMENTS,
     "merge": lambda: pr.merge([MOMENTS]),
@@ -246,6 +245,7 @@ OTHERS = {
         "trec.write_run",
     },
     "text": {"explain"},
+    "dictionaries": {"flat"},
     "decorators": {"define_metric"},
 }
 

@@ -17,6 +17,7 @@ from dataclasses import replace
 import polars as pl
 
 from polars_rank._params import OWN
+from polars_rank._polars import frame_of
 from polars_rank.checks import FAILED, Check, failed, raise_failed
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError
@@ -36,8 +37,9 @@ from polars_rank.evaluation.wide import (
     columns_are_faster,
     table_of_positions,
 )
-from polars_rank.frames.batches import in_batches
-from polars_rank.frames.lengths import Lengths, lengths_of
+from polars_rank.frames.batches import deferred, in_batches
+from polars_rank.frames.lengths import Lengths, counted, lengths_of
+from polars_rank.frames.tables import FEW_ROWS
 from polars_rank.metrics.analyses import fits_columns
 from polars_rank.metrics.expectations import expectation
 from polars_rank.metrics.metric import Metric, made_of, tree_of
@@ -104,12 +106,23 @@ def _table(
     values = [_value(column, log) for column in evaluation.metrics]
     # Attributes are read by rows.
     fits = log.items is None and all(map(fits_columns, values))
-    if lengths is not None and columns_are_faster(lengths) and fits:
+    key = None
+    if fits:
         key = key_of_columns(rules.ties, log.canonical, text_ids=rules.text_ids, row=ROW)
-        if key is not None:
+
+    def table(lengths: Lengths | None) -> pl.LazyFrame:
+        if lengths is not None and columns_are_faster(lengths) and key is not None:
             positions = by_columns(values, lengths.longest, log)
             return _by_columns(log, evaluation, positions, key, facts)
-    return _by_rows(log, evaluation, by_rows(values, log), facts)
+        return _by_rows(log, evaluation, by_rows(values, log), facts)
+
+    result, keys = table(lengths), log.columns.keys
+    frame = None if lengths is not None or key is None else frame_of(log.table, keys)
+    if frame is not None and frame.height > FEW_ROWS:
+        # Rankings are counted when the result is collected.
+        schema = result.collect_schema()
+        return deferred(lambda: table(counted(frame.lazy(), keys)), schema, "RANKINGS")
+    return result
 
 
 def _by_columns(

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from polars_rank._polars import FewRows, ManyRows
+from polars_rank._polars import FewRows, ManyRows, frame_of
 from polars_rank.columns import Columns
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.frames.layouts import is_large_scan
@@ -27,6 +27,9 @@ def with_known_runs(log: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
         return log
     keys = Keys.of(columns)
     if keys.are_adjacent(log) or is_large_scan(log, keys.order):
+        return log
+    frame = frame_of(log, [run])
+    if frame is not None and not frame.get_column(run).null_count():
         return log
     known = _KnownRuns(log.filter(pl.col(columns.score).is_not_null()).select(run))
     if isinstance(log, (FewRows, ManyRows)):

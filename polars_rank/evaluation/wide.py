@@ -7,8 +7,8 @@ labels into ideal order. No ranking is sorted, exploded or gathered by itself, s
 
 The following is evaluated by rows of documents instead:
 
-- logs with unknown lengths of rankings: LazyFrames that are not from `scan_log`, shuffled logs that
-  do not fit in memory, and plans that join, concatenate or change keys;
+- logs with unknown lengths of rankings: files that are not from `scan_log`, shuffled logs that do
+  not fit in memory, and plans that join, concatenate or change keys;
 - logs with few rows, with rankings of more than about 20 documents, or with a few long rankings
   among short ones;
 - metrics that read more than labels and ranks at each position, such as correlations, metrics of

@@ -248,6 +248,11 @@ def added_up(rows: pl.LazyFrame, keys: Sequence[str], sums: Sequence[pl.Expr]) -
     return _source(totals, schema, "SUMS OF BATCHES")
 
 
+def deferred(plan: Callable[[], pl.LazyFrame], schema: pl.Schema, name: str) -> pl.LazyFrame:
+    """Return the rows of a plan that is chosen when the result is collected."""
+    return _source(lambda: all_batches(plan()), schema, name)
+
+
 def _source(
     batches: Callable[[], Iterator[pl.DataFrame]], schema: pl.Schema, name: str
 ) -> pl.LazyFrame:

@@ -35,7 +35,7 @@ _CHARACTERS = ("character_recall", "character_precision", "chunk_precision", "ch
 @framed_table
 def join_spans(
     retrieved: pl.LazyFrame,
-    gold: Table,
+    gold: pl.LazyFrame | Table,
     overlap: float | str = 0.5,
     *,
     of: Literal["gold", "chunk"] = "gold",

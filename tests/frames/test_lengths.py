@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,11 @@ def test_nothing_is_collected_while_a_lazy_plan_is_built(
         monkeypatch.setattr(pl.LazyFrame, method, collect)
     plans = {name: pr.evaluate(frame, METRICS, **options) for name, frame in frames.items()}
     assert not reads
-    assert [name for name, plan in plans.items() if is_by_columns(plan)] == ["scan_log"]
+    # Rankings of tables in memory are counted when the plan runs.
+    chosen_later = [name for name, plan in plans.items() if "[RANKINGS]" in plan.explain()]
+    assert chosen_later == ["memory", "sorted"]
+    by_columns = [name for name, plan in plans.items() if is_by_columns(plan)]
+    assert by_columns == [*chosen_later, "scan_log"]
     monkeypatch.undo()
     means = [plan.collect() for plan in plans.values()]
     assert reads
@@ -108,6 +113,21 @@ def test_the_form_depends_on_lengths_and_number_of_rows(
 ) -> None:
     table = rows_of_table(log(length, rows), FEW_ROWS)
     assert is_by_columns(pr.per_query(table, "ndcg")) == by_columns
+
+
+@pytest.mark.parametrize("engine", ["streaming", "in-memory"])
+def test_the_form_that_a_plan_chooses_when_it_runs(engine: Any) -> None:
+    for length in (5, 100):
+        table = log(length).with_columns(run=pl.lit("a"))
+        values, lazily = pr.per_query(table, METRICS), pr.per_query(table.lazy(), METRICS)
+        high = pl.col("ap") > 0.5
+        assert_frame_equal(lazily.collect(engine=engine), values, rel_tol=1e-12)
+        some = lazily.filter(high).select("query", "ap").head(7).collect(engine=engine)
+        assert_frame_equal(some, values.filter(high).select("query", "ap").head(7), rel_tol=1e-12)
+        for invalid, problem in [({"score": math.nan}, "NaN"), ({"doc": 0}, "duplicates")]:
+            plan = pr.evaluate(table.lazy().with_columns(**invalid), METRICS)
+            with pytest.raises(pr.errors.DataError, match=problem):
+                plan.collect(engine=engine)
 
 
 def test_a_few_long_rankings_among_short_ones_take_rows() -> None:

@@ -134,6 +134,7 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
     "tie_bands": lambda m, _: pr.diagnostics.tie_bands(m(ONE), METRICS),
     "judgment_bounds": lambda m, _: pr.diagnostics.judgment_bounds(m(ONE), METRICS),
     "grouped_auc": lambda m, _: pr.grouped_auc(m(ONE)),
+    "answerability": lambda m, _: pr.diagnostics.answerability(m(ONE), "rr", rel=2),
     "headroom": lambda m, _: pr.diagnostics.headroom(m(ONE), METRICS),
     "movers": lambda m, _: pr.diagnostics.movers(m(LOG), "rr", baseline="a"),
     "overlap of runs": lambda m, _: pr.diagnostics.overlap(m(LOG), baseline="a"),
@@ -151,9 +152,11 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
     "join_judgments": lambda m, _: pr.join_judgments(
         m(ONE.drop_nulls("score").drop("label")), m(PLAIN.drop_nulls("label").drop("score"))
     ).sort("query", "doc"),
+    "join_spans": lambda m, _: pr.join_spans(
+        m(CHUNKS), m(CHUNKS.head(20).drop("score"))
+    ).with_columns(pl.col("doc").struct.field("doc")),
     "from_lists": lambda m, _: pr.from_lists(m(ARRAYS), retrieved="shown", relevant="bought"),
     "summarize": lambda m, _: pr.summarize(m(LISTS)),
-    "flat": lambda m, _: pr.flat(m(ONE.select(pl.len().alias("queries")))),
     "compare": lambda m, _: pr.compare(m(LISTS), **PAIRED),
     "leaderboard": lambda m, _: pr.leaderboard(m(LISTS), metrics="rr"),
     "power": lambda m, _: pr.power(m(LISTS), **PAIRED, difference=0.1),
@@ -202,6 +205,7 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
 INTERLEAVED = pr.clicks.team_draft(ONE, LOG.filter(run="b")).with_columns(
     click=pl.col("position") == 2
 )
+CHUNKS = ONE.drop_nulls("score").select("query", "doc", "score", start=0, end=10)
 ONE_LISTS = LISTS.filter(run="a").drop("run")
 
 
@@ -217,6 +221,7 @@ OTHERS = {
         "from_dicts",
         "metric",
         "define_metric",
+        "flat",
         "list_metrics",
         "mapping",
         "at_least",
