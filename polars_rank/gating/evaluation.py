@@ -40,6 +40,11 @@ def expressions(
     return chosen + (read_metrics([*others], conventions) if others else [])
 
 
+def _is_of_answers(metric: pl.Expr) -> bool:
+    """Return whether a metric is of queries with and without an answer."""
+    return output_name(metric).startswith((ABSTAINED, ANSWERED))
+
+
 class Evaluation:
     """The values of each query, averaged over repetitions."""
 
@@ -48,6 +53,10 @@ class Evaluation:
         conventions: Conventions,
     ) -> None:  # fmt: skip
         self.golden, self.runs = golden, runs
+        if golden.answerable.height < golden.queries.height:
+            known = {*map(output_name, metrics)}
+            more = [name for name in (ABSTAINED, ANSWERED) if name not in known]
+            metrics = [*metrics, *read_metrics(more, conventions)]
         self.definitions = definitions(metrics, conventions)
         self.repetitions = [
             self._values(each, metrics, conventions).with_columns(repetition=n)
@@ -61,25 +70,27 @@ class Evaluation:
         self, run: Results, metrics: Sequence[pl.Expr], conventions: Conventions
     ) -> pl.DataFrame:
         """Return the values of one result file; null where a metric does not count."""
-        answerable = self.golden.answerable
+        queries, answerable = self.golden.queries.select("query"), self.golden.answerable
         log = run.run.join(self.golden.judgments, on=["query", "doc"], how="full", coalesce=True)
-        log = log.join(answerable, on="query", how="semi")
-        values = self.golden.queries.select("query")
-        if log.height:
-            found = per_query(log, metrics, run=None, conventions=conventions)
+        # A query without documents has a row, so that it can be abstained from.
+        log = pl.concat([log, queries.join(log, on="query", how="anti")], how="diagonal")
+        is_answerable = col("query").is_in(answerable["query"].implode())
+        of_answers = [each for each in metrics if _is_of_answers(each)]
+        others = [each for each in metrics if not _is_of_answers(each)]
+        values = queries
+        if others and answerable.height:
+            part = log.filter(is_answerable)
+            found = per_query(part, others, run=None, conventions=conventions)
             values = values.join(found, on="query", how="left")
-        if answerable.height < self.golden.queries.height:
-            is_answerable = col("query").is_in(answerable["query"].implode())
-            found_any = col("query").is_in(run.run["query"].implode())
-            is_known = ~col("query").is_in(pl.Series(run.failed, dtype=pl.String).implode())
-            values = values.with_columns(
-                pl.when(~is_answerable)
-                .then((~found_any & is_known).cast(pl.Float64))
-                .alias(ABSTAINED),
-                pl.when(is_answerable).then(found_any.cast(pl.Float64)).alias(ANSWERED),
+        if of_answers:
+            found = per_query(
+                log, of_answers, run=None, conventions=conventions.but(query_set="all")
             )
-            for name in (ABSTAINED, ANSWERED):
-                self.definitions.setdefault(name, name)
+            # A query that failed was not abstained from.
+            is_failed = col("query").is_in(pl.Series(run.failed, dtype=pl.String).implode())
+            names = [output_name(each) for each in of_answers]
+            failed = pl.when(is_failed & col(names).is_not_null()).then(0.0).otherwise(col(names))
+            values = values.join(found.with_columns(failed.name.keep()), on="query", how="left")
         return values
 
     @cached_property

@@ -335,6 +335,17 @@ def test_queries_without_a_relevant_document_are_a_category() -> None:
     assert "n2  unanswerable  0.000" in str(gate)
 
 
+def test_a_low_score_and_a_failure_of_a_query_without_an_answer() -> None:
+    judged = golden({**RELEVANT, "n1": [], "n2": [], "n3": []})
+    found = results({**FOUND, "n1": [], "n2": ["x", "y"]})
+    metrics = ["recall@5", "abstained", "abstained(min_score=1)"]
+    gate = gated(judged, found, metrics=metrics, missing="zero", conventions="trec_eval")
+    values = gate.queries.filter(pl.col("query").str.starts_with("n"))
+    assert values["abstained"].to_list() == [1.0, 0.0, 0.0]
+    assert values["abstained(min_score=1)"].to_list() == [1.0, 1.0, 0.0]
+    assert values["recall@5"].null_count() == 3
+
+
 def test_queries_without_an_answer_are_compared_with_the_baseline(tmp_path: Path) -> None:
     judged = golden({**MANY, **{f"n{n}": [] for n in range(40)}})
     nothing: Judged = {f"n{n}": [] for n in range(40)}
