@@ -60,9 +60,7 @@ def test_commands_name_extras_that_exist():
 def test_commands_print_what_is_shown(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    parts = [
-        part for block in blocks("console") for part in re.findall(r"\$ (.*)\n([^$]*)", block)
-    ]
+    parts = [part for block in blocks("console") for part in re.findall(r"\$ (.*)\n([^$]*)", block)]
     assert len(parts) >= 4
     for command, shown in parts:
         program, *arguments = shlex.split(command)

@@ -14,6 +14,7 @@ from polars_rank._polars import FewRows, ManyRows, frame_of
 from polars_rank.columns import Columns
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.frames.layouts import is_large_scan
+from polars_rank.frames.plans import remembers_rows
 
 
 def with_known_runs(log: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
@@ -37,6 +38,7 @@ def with_known_runs(log: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
         if not nulls or known.only is None:
             return log
         return log.with_columns(pl.col(run).fill_null(known.only))
+    remembers_rows()
     dtype = columns.schema[run]
     return log.with_columns(pl.col(run).map_batches(known, return_dtype=dtype, is_elementwise=True))
 

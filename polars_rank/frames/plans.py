@@ -25,6 +25,15 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 IMMUTABLE: set[type] = set()
 
 
+#: The number of plans so far that remember what they find in their table.
+_REMEMBERING = [0]
+
+
+def remembers_rows() -> None:
+    """Declare that the plan that is being built remembers what it finds in its table."""
+    _REMEMBERING[0] += 1
+
+
 class _Source:
     """A source of rows whose table can be replaced."""
 
@@ -62,16 +71,18 @@ class Plans:
     ) -> pl.DataFrame:
         """Return the result of a plan for a table.
 
-        The plan is kept unless building it reads the table or issues a warning.
+        The plan is kept unless building it reads the table or issues a warning, or unless the plan
+        remembers rows.
         """
         plans = self._kept
         with self._lock:
             kept = plans.pop(key, None)
         if kept is None:
-            source, warned = _Source(), errors.number_of_warnings()
+            source, before = _Source(), (errors.number_of_warnings(), _REMEMBERING[0])
             source.table = table
             result = plan(rows_of_source(source, table))
-            again = not source.is_read and warned == errors.number_of_warnings()
+            after = errors.number_of_warnings(), _REMEMBERING[0]
+            again = not source.is_read and before == after
         else:
             source, result = kept
             source.table, again = table, True

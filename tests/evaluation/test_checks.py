@@ -285,7 +285,7 @@ BAD_PARAMETERS = {
         lambda: pr.discounts.jarvelin(0),
         ("`base` must be a number above 1; found 0",),
     ),
-    "ideal": (lambda: pr.ndcg(ideal="all"), ("`ideal` must be one of", "'judged'", "'all'")),
+    "ideal": (lambda: pr.ndcg(ideal="best"), ("`ideal` must be one of", "'judged'", "'best'")),
     "depth of an ideal list": (lambda: pr.ndcg(depth="k"), ("`depth` must be one of", "'k'")),
     "depth of precision": (lambda: pr.precision(depth="n"), ("`depth` must be one of", "'n'")),
     "short": (lambda: pr.precision(short="zero"), ("`short` must be one of", "'zero'")),
