@@ -72,7 +72,8 @@ def answerability(
     ...     "score": [0.9, 0.7, 0.6, 0.2], "label": [1, 1, 0, 0],
     ... })
     >>> curve = pr.diagnostics.answerability(log, "rr", max_false_answers=0.9)
-    >>> curve.select("threshold", "false_answers", "missed_answers", "safe_threshold")
+    >>> columns = "threshold", "false_answers", "missed_answers", "safe_threshold"
+    >>> curve.select(columns)
     shape: (4, 4)
     ┌───────────┬───────────────┬────────────────┬────────────────┐
     │ threshold ┆ false_answers ┆ missed_answers ┆ safe_threshold │

@@ -169,9 +169,10 @@ def scan_run(path: Paths, format: Format | None = None) -> pl.LazyFrame:  # noqa
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> import polars_rank as pr
+    >>> text = '{"id": 1, "results": ["b", "a"]}\n{"id": 2, "results": []}'
     >>> with TemporaryDirectory() as folder:
     ...     file = Path(folder, "results.jsonl")
-    ...     _ = file.write_text('{"id": 1, "results": ["b", "a"]}\n{"id": 2, "results": []}')
+    ...     _ = file.write_text(text)
     ...     print(pr.scan_run(file).collect())
     shape: (3, 3)
     ┌───────┬──────┬───────┐
@@ -272,9 +273,10 @@ def scan_judgments(
     │ 301   ┆ FT911-3 ┆ 1     │
     │ 301   ┆ FT911-4 ┆ null  │
     └───────┴─────────┴───────┘
+    >>> text = '{"question": "Who?", "relevant_ids": ["a"], "category": "easy"}'
     >>> with TemporaryDirectory() as folder:
     ...     file = Path(folder, "golden.jsonl")
-    ...     _ = file.write_text('{"question": "Who?", "relevant_ids": ["a"], "category": "easy"}')
+    ...     _ = file.write_text(text)
     ...     print(pr.scan_judgments(file).collect())
     shape: (1, 4)
     ┌───────┬─────┬───────┬──────────┐

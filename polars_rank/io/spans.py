@@ -62,11 +62,18 @@ def join_spans(
     Examples
     --------
     >>> chunks = pl.DataFrame({
-    ...     "query": 1, "doc": ["a", "a", "b"], "start": [0, 100, 0], "end": [100, 200, 100],
+    ...     "query": 1,
+    ...     "doc": ["a", "a", "b"],
+    ...     "start": [0, 100, 0],
+    ...     "end": [100, 200, 100],
     ...     "score": [0.9, 0.8, 0.7],
     ... })
     >>> gold = pl.DataFrame({
-    ...     "query": 1, "doc": ["a", "c"], "start": [90, 0], "end": [150, 40], "label": [2, 1],
+    ...     "query": 1,
+    ...     "doc": ["a", "c"],
+    ...     "start": [90, 0],
+    ...     "end": [150, 40],
+    ...     "label": [2, 1],
     ... })
     >>> table = pr.join_spans(chunks, gold)
     >>> table
