@@ -114,8 +114,8 @@ def gate(
     ...     "query": ["a", "b", "b"], "doc": ["d1", "d3", "d2"], "score": [1.0, 0.9, 0.8],
     ... })
     >>> gate = pr.gate(golden, results, floors={"recall@5": 0.9, "mrr@10": 0.8})
-    >>> gate.passed
-    False
+    >>> gate.failed
+    ['mrr@10 >= 0.8']
     >>> gate.verdicts.select("rule", "value", "verdict")
     shape: (2, 3)
     ┌─────────────────┬───────┬─────────┐
