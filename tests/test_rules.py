@@ -43,6 +43,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ),
     ("clicks.scan_ubi", "click"): "names of actions, and not of a column",
     ("from_lists", "query"): "None: each row is a query",
+    ("gate", "metrics"): "it has metrics of its own",
     **{
         (f"clicks.{name}", "position"): _LOG_OF_CLICKS
         for name in (
@@ -246,6 +247,7 @@ OTHERS = {
     },
     "text": {"explain"},
     "dictionaries": {"flat"},
+    "objects": {"gate"},
     "decorators": {"define_metric"},
 }
 

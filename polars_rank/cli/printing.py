@@ -11,6 +11,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from rich.cells import cell_len, set_cell_size
 
 from polars_rank import _texts
 from polars_rank._texts import displayed
@@ -29,13 +30,6 @@ _SMALL, _LARGE = 1e-3, 1e9
 _DECIMALS, _MAX_DECIMALS = 4, 9
 #: Smaller p-values are written as "< 0.001".
 _MIN_PROBABILITY = 0.001
-
-
-def cell_len(text: str) -> int:
-    """Return the number of columns of text in a terminal."""
-    from rich.cells import cell_len as width  # noqa: PLC0415  (slow to import)
-
-    return width(text)
 
 
 @cache
@@ -75,8 +69,6 @@ class _Column:
 
     def shortened(self, width: int) -> _Column:
         """Return the column with cells that are cut off at a width."""
-        from rich.cells import set_cell_size  # noqa: PLC0415  (slow to import)
-
         cells = [
             cell if cell_len(cell) <= width else set_cell_size(cell, width - 1) + "…"
             for cell in self.cells

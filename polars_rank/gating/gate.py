@@ -109,15 +109,15 @@ def gate(
     --------
     >>> import polars as pl
     >>> import polars_rank as pr
-    >>> golden = pl.DataFrame({
-    ...     "query": ["a", "b"], "doc": ["d1", "d2"], "label": 1,
-    ... })
+    >>> golden = pl.DataFrame({"query": ["a", "b"], "doc": ["d1", "d2"]})
     >>> results = pl.DataFrame({
     ...     "query": ["a", "b", "b"],
     ...     "doc": ["d1", "d3", "d2"],
     ...     "score": [1.0, 0.9, 0.8],
     ... })
     >>> gate = pr.gate(golden, results, floors={"recall@5": 0.9, "mrr@10": 0.8})
+    >>> gate.failed
+    ['mrr@10 >= 0.8']
     >>> gate.verdicts.select("rule", "value", "verdict")
     shape: (2, 3)
     ┌─────────────────┬───────┬─────────┐

@@ -175,6 +175,11 @@ def report(files: Files) -> None:
     pr.report(log, METRICS, baseline="bm25", path=path, overwrite=True)
 
 
+def some_unanswerable(files: Files) -> pl.LazyFrame:
+    """Return the log, in which every other query has no relevant document."""
+    return files.scan().with_columns(pl.col("label") * (pl.col("query") % 2).cast(pl.Int8))
+
+
 #: By the name in the table, which starts with the function.
 TASKS: dict[str, Task] = {
     "`evaluate`": Task("nothing", lambda f: pr.evaluate(f.scan(), METRICS)),
@@ -248,6 +253,10 @@ TASKS: dict[str, Task] = {
         lambda f: pr.judges.system_agreement(values_of_judges(f), reference="human"),
         10,
     ),
+    "`diagnostics.answerability`": Task(
+        "queries", lambda f: pr.diagnostics.answerability(some_unanswerable(f), "rr")
+    ),
+    "`gate`": Task("rows", lambda f: pr.gate(f.scan("judgments"), f.scan().drop("label")), 10),
     "`diagnostics.tie_bands`": Task(
         "nothing", lambda f: pr.diagnostics.tie_bands(f.scan(), METRICS), 10
     ),

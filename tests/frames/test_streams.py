@@ -222,6 +222,7 @@ OTHERS = {
         "metric",
         "define_metric",
         "flat",
+        "gate",
         "list_metrics",
         "mapping",
         "at_least",
