@@ -24,6 +24,7 @@ from polars_rank.gating.evaluation import (
 from polars_rank.gating.inputs import (
     digest,
     listed,
+    low_grades,
     read_corpus,
     read_golden,
     read_results,
@@ -217,6 +218,7 @@ def gate(
             )
     current = result.as_baseline(None if documents is None else digest(documents))
     problems = [*golden.warnings, *dict.fromkeys(text for each in runs for text in each.warnings)]
+    problems += low_grades(golden, chosen.rel)
     problems += [] if documents is None else unknown_ids(golden, documents, runs)
     change = None
     tables = [*rules.floors(result.means, lowest)]

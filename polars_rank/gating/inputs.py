@@ -173,6 +173,17 @@ def _doubts(found: pl.DataFrame, judgments: pl.DataFrame, queries: pl.DataFrame)
         )
 
 
+def low_grades(golden: Golden, rel: float) -> Iterable[str]:
+    """Yield which queries have grades above 0, but none that counts as relevant."""
+    best = golden.judgments.group_by("query").agg(col("label").max()).sort("query")
+    low = best.filter(col("label") > 0, col("label") < rel)["query"]
+    if len(low):
+        yield (
+            f"{number_of(len(low), 'query', 'queries')} without a grade of at least {rel:g} "
+            f"(`rel`), so that no document counts as relevant: {listed(low)}"
+        )
+
+
 class Results(NamedTuple):
     """One result file: its documents with their places, and the queries with an error."""
 

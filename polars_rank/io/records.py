@@ -93,7 +93,7 @@ def _query(record: Mapping[str, Any], where: str, kind: Kind) -> _Query:
         names = {}
     keys = {
         role: _id(record[name], where, name) for role, name in names.items()
-        if name is not None and (role != "text" or isinstance(record[name], str))
+        if name is not None and (role != "text" or isinstance(record[name], (str, int)))
     }  # fmt: skip
     if not keys:
         raise DataError(f"{where}: {expected(kind)}; found the fields {listed(record)}")

@@ -60,3 +60,10 @@ def test_results_without_a_query() -> None:
 def test_few_queries_find_no_loss() -> None:
     notes = pr.gate(GOLDEN, RESULTS.filter(query="a"), missing="zero").notes
     assert notes == ["2 queries: too few to find a loss in ndcg@10 with 80% probability"]
+
+
+def test_grades_below_the_lowest_relevant_label() -> None:
+    judged = GOLDEN.with_columns(label=pl.Series([0.5, 1.0]))
+    with pytest.warns(pr.errors.RankWarning, match=r"1 query without a grade of at least 1 .*'a'"):
+        pr.gate(judged, RESULTS)
+    assert pr.gate(judged, RESULTS, rel=0.5).warnings == []

@@ -444,6 +444,16 @@ def test_a_mapping_of_queries_may_be_beside_settings(tmp_path: Path, docs: Any) 
     assert run.select("query", "doc").rows() == [("q1", "d1"), ("q1", "x"), ("q2", None)]
 
 
+def test_queries_may_be_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "golden.parquet"
+    pl.DataFrame({"query": [1, 2], "relevant": [[10], []]}).write_parquet(path)
+    rows = [("1", "10"), ("2", None)]
+    assert pr.scan_judgments(path).collect().select("query", "doc").rows() == rows
+    text = lines({"query": 1, "relevant": [10]}, {"query": 2, "relevant": []})
+    judgments = pr.scan_judgments(written(tmp_path / "golden.jsonl", text)).collect()
+    assert judgments.select("query", "doc").rows() == rows
+
+
 def test_json_lines_with_blank_lines_and_comments(tmp_path: Path) -> None:
     judgments = pr.scan_judgments(written(tmp_path / "golden", LOOSE), "json").collect()
     assert judgments["query"].to_list() == ["\u00e9\u4e2d", "\u00e9\u4e2d", "b c"]
