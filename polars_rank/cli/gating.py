@@ -13,12 +13,15 @@ import click
 from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
 from polars_rank.cli.options import conventions_of, parameters_of, public
+from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.cli.special import report_file
-from polars_rank.errors import hint
+from polars_rank.errors import hint, short
 from polars_rank.io.files import read_toml
 from polars_rank.io.outputs import new_file
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from polars_rank.cli.calls import Call
 
 #: The default files of rules and of the baseline.
@@ -47,6 +50,9 @@ def gate(call: Call) -> None:
     if not path.exists() and call.is_given("baseline") and not updates:
         misused(f"the baseline '{path}' does not exist; write it with --update-baseline")
     writers = {"junit": texts.junit, "markdown": texts.markdown, "json": texts.as_json}
+    _check_outputs(
+        [given[name] for name in writers if name in given], [given["golden"], *results, path]
+    )
     with ExitStack() as stack:
         reports = {
             name: stack.enter_context(report_file(given[name], call))
@@ -71,6 +77,14 @@ def gate(call: Call) -> None:
         raise click.exceptions.Exit(FAILED)
 
 
+def _check_outputs(outputs: Sequence[Path], inputs: Sequence[object]) -> None:
+    """Refuse to write two reports to one file, or one to an input."""
+    if len({each.resolve() for each in outputs}) < len(outputs):
+        misused("--markdown, --junit and --json need different files")
+    for output in outputs:
+        refuse_to_replace(output, map(str, inputs))
+
+
 def _config(path: Path | None) -> dict[str, Any]:
     """Return the table [gate] of a file of rules; its paths are relative to the file."""
     if path is None and not Path(_RULES).exists():
@@ -87,6 +101,8 @@ def _config(path: Path | None) -> dict[str, Any]:
                 f"Known keys: {', '.join(sorted(known))}"
             )
     for name in {"baseline", "corpus"} & {*table}:
+        if not isinstance(table[name], str):
+            misused(f"{name!r} in '{path}' must be a path; found {short(table[name])}")
         table[name] = path.parent / table[name]
     if isinstance(table.get("conventions"), str):
         table["conventions"] = conventions_of("conventions", table["conventions"])

@@ -69,13 +69,14 @@ class Baseline:
             raise ArgumentError(f"`baseline` must be a path; found {short(path)}")
         check_path(fspath(path), "baseline")
         try:
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
+            lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise SourceError(f"cannot read the baseline '{fspath(path)}': {error}") from error
         head = _parsed(path, 1, lines[0] if lines else "", (_VERSION, "metrics", "golden", "date"))
         rows = [_parsed(path, n, line, _KEYS) for n, line in enumerate(lines[1:], 2) if line]
-        names = [*head["metrics"]]
         try:
+            names = [*head["metrics"].keys()]
+            accepted = [*(head.get("accepted") or ())]
             table = pl.DataFrame(
                 [
                     [row["query"], row["judged"], row["docs"], *map(row["values"].get, names)]
@@ -94,9 +95,17 @@ class Baseline:
             raise _invalid(
                 path, f"query {table.filter(col('query').is_duplicated())[0, 0]!r} is repeated"
             )
+        if head.get("queries", table.height) != table.height:
+            raise _invalid(
+                path, f"line 1 says {head['queries']} queries, but there are {table.height}"
+            )
+        if not table.select(
+            pl.all_horizontal(col(names).is_finite().fill_null(value=True).all())
+        ).item():
+            raise _invalid(path, "a value is NaN or infinite")
         return cls(
             table, head["metrics"], head["golden"], head.get("corpus"), head.get("repetitions", 1),
-            head["date"], head.get("accepted", ()),
+            head["date"], accepted,
         )  # fmt: skip
 
     @property
@@ -162,18 +171,21 @@ class Baseline:
             parts = {"new": new, "missing": missing, "with other labels": changed}
             texts = [f"{len(p):,} {name} ({listed(p, 5)})" for name, p in parts.items() if len(p)]
             common = number_of(self.common(golden).height, "common query", "common queries")
-            yield (
-                "the golden file has changed since the baseline was written: queries "
-                f"{', '.join(texts)}; {common} are compared"
-            )
+            if texts:
+                yield (
+                    "the golden file has changed since the baseline was written: queries "
+                    f"{', '.join(texts)}; {common} are compared"
+                )
 
 
 def _parsed(path: Any, number: int, line: str, keys: Iterable[str]) -> dict[str, Any]:
     """Return the object of a line."""
     try:
         found = json.loads(line)
+        if not isinstance(found, dict):
+            raise TypeError(f"found {short(found)}")  # noqa: TRY301
         lacking = [key for key in keys if key not in found]
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise _invalid(path, f"line {number} is not a JSON object: {error}") from error
     if lacking:
         raise _invalid(path, f"line {number} has no {lacking[0]!r}")
@@ -182,6 +194,6 @@ def _parsed(path: Any, number: int, line: str, keys: Iterable[str]) -> dict[str,
 
 def _invalid(path: Any, problem: str) -> DataError:
     return DataError(
-        f"'{fspath(path)}' is not a baseline: {problem}; delete it, and write a new one with "
-        "--update-baseline"
+        f"'{fspath(path)}' is not a baseline: {problem}; restore it, or delete it "
+        "and write a new one with --update-baseline"
     )

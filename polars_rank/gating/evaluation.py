@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from polars_rank.evaluation.evaluate import per_query
 from polars_rank.gating import rules
 from polars_rank.gating.baseline import Baseline, definitions, today
 from polars_rank.gating.inputs import Golden, Results
-from polars_rank.metrics.names import output_name
+from polars_rank.metrics.names import lower_is_better, output_name
 from polars_rank.stats.designs import smallest_effect
 
 #: Whether nothing was retrieved, for queries without a relevant document; and whether something
@@ -31,13 +31,16 @@ ALL = "all"
 
 
 def expressions(
-    metrics: Any, bounds: Sequence[rules.Bound], conventions: Conventions
+    metrics: Any, bounds: Mapping[str, Sequence[rules.Bound]], conventions: Conventions
 ) -> list[pl.Expr]:
     """Return the metrics, and those of rules that are not among them."""
     chosen = read_metrics(metrics, conventions)
     known = {*map(output_name, chosen), ABSTAINED, ANSWERED}
-    others = dict.fromkeys(each.metric for each in bounds if each.metric not in {"", *known})
-    return chosen + (read_metrics([*others], conventions) if others else [])
+    for parameter, each in bounds.items():
+        others = dict.fromkeys(bound.metric for bound in each if bound.metric not in {"", *known})
+        chosen += read_metrics([*others], conventions, parameter) if others else []
+        known |= others.keys()
+    return chosen
 
 
 def _is_of_answers(metric: pl.Expr) -> bool:
@@ -65,6 +68,7 @@ class Evaluation:
         self.metrics = [
             name for name in self.repetitions[0].columns if name not in ("query", "repetition")
         ]
+        self.definitions = {name: self.definitions[name] for name in self.metrics}
 
     def _values(
         self, run: Results, metrics: Sequence[pl.Expr], conventions: Conventions
@@ -190,7 +194,12 @@ def notes(evaluation: Evaluation, before: Baseline | None) -> Iterator[str]:
     text = number_of(queries, "query", "queries")
     if isinstance(std, float) and std > 0:
         loss = smallest_effect(len(values), power=0.8, confidence=0.95) * std
-        text += f": a loss of {loss:.2g} in {main} is found with 80% probability"
+        is_possible = lower_is_better(main) or loss < values.sum() / len(values)
+        text += (
+            f": a loss of {loss:.2g} in {main} is found with 80% probability"
+            if is_possible
+            else f": too few to find a loss in {main} with 80% probability"
+        )
     yield text
     if len(evaluation.runs) > 1:
         every = pl.concat(evaluation.repetitions)
@@ -201,7 +210,8 @@ def notes(evaluation: Evaluation, before: Baseline | None) -> Iterator[str]:
             f"{spread:.3f}, and {number_of(int(changed.sum()), 'query', 'queries')} differ in it"
         )
     if before is not None:
-        written = f"{number_of(before.age, 'day')} ago" if before.age else "today"
+        written = f"{number_of(before.age, 'day')} ago" if before.age > 0 else f"on {before.date}"
+        written = written if before.age else "today"
         number = number_of(before.rows.height, "query", "queries")
         yield f"baseline of {number}, written {written}"
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Unpack
 
 from polars_rank._params import one_of, public
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions, named
-from polars_rank.errors import DataError, GateFailed, number_of, warn
+from polars_rank.errors import ArgumentError, DataError, GateFailed, number_of, warn
 from polars_rank.gating import rules, texts
 from polars_rank.gating.baseline import Baseline
 from polars_rank.gating.evaluation import (
@@ -24,6 +24,7 @@ from polars_rank.gating.evaluation import (
 from polars_rank.gating.inputs import (
     digest,
     listed,
+    low_grades,
     read_corpus,
     read_golden,
     read_results,
@@ -71,7 +72,7 @@ class Gate(Outcome):
         """
         current = self._current
         if not self.passed:
-            if not accept_loss:
+            if accept_loss is None or not str(accept_loss).strip():
                 raise GateFailed(
                     f"the baseline was not written, because {number_of(len(self.failed), 'rule')} "
                     "failed; to accept the loss, give a reason with `accept_loss`", self.verdicts,
@@ -208,9 +209,18 @@ def gate(
         )
     documents = None if corpus is None else read_corpus(corpus)
     before = None if baseline is None else Baseline.read(baseline)
-    result = Evaluation(golden, runs, expressions(metrics, [*lowest, *drops], chosen), chosen)
+    result = Evaluation(
+        golden, runs, expressions(metrics, {"floors": lowest, "max_drop": drops}, chosen), chosen
+    )
+    for each in margins:
+        if each.category is not None or each.metric not in {"", *result.metrics}:
+            raise ArgumentError(
+                f"`margin` has numbers by metric: {', '.join(map(repr, result.metrics))}; found "
+                f"{each.category or each.metric!r}"
+            )
     current = result.as_baseline(None if documents is None else digest(documents))
     problems = [*golden.warnings, *dict.fromkeys(text for each in runs for text in each.warnings)]
+    problems += low_grades(golden, chosen.rel)
     problems += [] if documents is None else unknown_ids(golden, documents, runs)
     change = None
     tables = [*rules.floors(result.means, lowest)]

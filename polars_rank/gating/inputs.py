@@ -12,7 +12,7 @@ import polars as pl
 from polars import col
 
 from polars_rank.columns import Columns
-from polars_rank.errors import ArgumentError, DataError, number_of
+from polars_rank.errors import ArgumentError, DataError, SourceError, number_of
 from polars_rank.frames.tables import lazy
 from polars_rank.io.formats import scan_judgments, scan_run
 from polars_rank.io.inputs import check_path
@@ -52,6 +52,8 @@ class Golden(NamedTuple):
 def listed(names: Iterable[Any], most: int = _SHOWN) -> str:
     """Return the first names in quotes, and the number of the others."""
     texts = [repr(each) for each in names]
+    if not texts:
+        return "none"
     return ", ".join(texts[:most]) + (f" and {len(texts) - most:,} more" if texts[most:] else "")
 
 
@@ -136,6 +138,8 @@ def read_golden(given: Any, category: str | None) -> Golden:
 def _numbers(table: pl.DataFrame) -> pl.Series:
     """Return the labels as numbers."""
     labels = table["label"]
+    if labels.dtype.is_nested():
+        raise ArgumentError(f"column 'label' (`judgments`) must have numbers; found {labels.dtype}")
     numbers = labels.cast(pl.Float64, strict=False)
     invalid = table.filter(labels.is_not_null() & ~numbers.is_finite().fill_null(value=False))
     if invalid.height:
@@ -166,6 +170,17 @@ def _doubts(found: pl.DataFrame, judgments: pl.DataFrame, queries: pl.DataFrame)
         yield (
             f"{number_of(single.height, 'query', 'queries')} of the category "
             f"{single['category'][0]!r} have one relevant document: {listed(single['query'])}"
+        )
+
+
+def low_grades(golden: Golden, rel: float) -> Iterable[str]:
+    """Yield which queries have grades above 0, but none that counts as relevant."""
+    best = golden.judgments.group_by("query").agg(col("label").max()).sort("query")
+    low = best.filter(col("label") > 0, col("label") < rel)["query"]
+    if len(low):
+        yield (
+            f"{number_of(len(low), 'query', 'queries')} without a grade of at least {rel:g} "
+            f"(`rel`), so that no document counts as relevant: {listed(low)}"
         )
 
 
@@ -228,7 +243,12 @@ def _read_results(given: Any, golden: Golden) -> Results:
         )
     latency = None
     if "latency" in table.columns:
-        latency = table.group_by("query").agg(col("latency").drop_nulls().first())["latency"]
+        of_query = table.join(queries, on="query", how="semi").group_by("query")
+        latency = of_query.agg(col("latency").drop_nulls().first())["latency"]
+        if not latency.dtype.is_numeric() and latency.dtype != pl.Null:
+            raise ArgumentError(
+                f"column 'latency' (`run`) must have numbers; found {latency.dtype}"
+            )
     return Results(run, latency, [*failed], [*warnings, *_suspicions(golden, run)])
 
 
@@ -236,7 +256,7 @@ def _suspicions(golden: Golden, run: pl.DataFrame) -> Iterable[str]:
     """Yield what looks wrong in results beside a golden file."""
     relevant = golden.answerable.select("query", doc="relevant").explode("doc")
     both = relevant.join(run, on=["query", "doc"], how="semi")
-    if run.height and both.is_empty():
+    if run.height and relevant.height and both.is_empty():
         yield (
             "no relevant document was retrieved; ids of the golden file are "
             f"{listed(relevant['doc'], 2)}, those of the results {listed(run['doc'], 2)}"
@@ -258,7 +278,15 @@ def unknown_ids(golden: Golden, corpus: pl.DataFrame, runs: Sequence[Results]) -
 
 def read_corpus(given: Any) -> pl.DataFrame:
     """Return the documents of a corpus, with the column `doc`; paths are read by their endings."""
-    table = _scanned(given, "corpus", _scan).collect()
+    try:
+        table = _scanned(given, "corpus", _scan).collect()
+    except (OSError, pl.exceptions.PolarsError) as error:
+        if not isinstance(given, (str, PathLike)):
+            raise
+        raise SourceError(
+            f"cannot read the corpus '{fspath(given)}', whose ending must say its format (.jsonl, "
+            f".json, .csv, .tsv, .parquet): {error}"
+        ) from error
     found = [name for name in _IDS if name in table.columns]
     if not found:
         raise ArgumentError(

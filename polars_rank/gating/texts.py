@@ -21,14 +21,15 @@ _WIDTH = 80
 #: The queries that are shown, and the rules that do not pass.
 _QUERIES, _RULES = 5, 20
 #: The largest widths of the names of categories, of rules and of ids of documents.
-_CATEGORY, _RULE, _ID = 16, 34, 30
+_CATEGORY, _RULE, _ID = 16, 36, 30
 
 
 def headline(gate: Outcome) -> str:
     """Return whether a gate passed."""
     count, failed = number_of(gate.verdicts.height, "rule"), len(gate.failed)
     if gate.verdicts.is_empty():
-        return "No rule was checked: give floors or a baseline"
+        needs = " with more common queries" if "docs" + BEFORE in gate.queries.columns else ""
+        return f"No rule was checked: give floors or a baseline{needs}"
     return f"FAILED: {failed} of {count}" if failed else f"PASSED: {count}"
 
 
@@ -49,13 +50,14 @@ def plain(gate: Outcome) -> str:
 def _rules(gate: Outcome) -> list[list[str]]:
     """Return the cells of the rules that do not pass."""
     failed = gate.verdicts.filter(col("verdict") != "pass")
+    categories = [
+        _cut((where or "").removeprefix("category=") or ALL, _CATEGORY) for where in failed["where"]
+    ]
+    width = _RULE + _CATEGORY - max(map(_width, ["category", *categories]))
     cells = []
-    for row in failed.head(_RULES).iter_rows(named=True):
+    for category, row in zip(categories, failed.head(_RULES).iter_rows(named=True), strict=False):
         interval = "" if row["low"] is None else f"[{row['low']:.3f}, {row['high']:.3f}]"
-        category = (row["where"] or "").removeprefix("category=") or ALL
-        cells.append(
-            [_cut(row["rule"], _RULE), _cut(category, _CATEGORY), _number(row["value"]), interval]
-        )
+        cells.append([_cut(row["rule"], width), category, _number(row["value"]), interval])
     if failed.height > _RULES:
         cells.append([f"and {failed.height - _RULES} more", "", "", ""])
     return [["failed rule", "category", "value", "interval"], *cells] if cells else []

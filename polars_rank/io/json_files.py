@@ -46,22 +46,29 @@ def _in_lines(file: str, kind: Kind) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _is_json(line: str) -> bool:
     try:
         json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return line.lstrip().startswith(("#", "//"))
     return True
 
 
 def _parsed(text: str, file: str, line: int, where: str) -> Any:
     """Return the value of JSON; `line` is its first line in the file."""
+    problem = "is nested too deeply"
     try:
-        return json.loads(text, object_pairs_hook=_unique)
+        found = json.loads(text, object_pairs_hook=_unique)
+        if "\\ud" in text.lower():  # maybe half of a character
+            problem = "has half of a surrogate pair"
+            json.dumps(found, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         raise SourceError(
             f"line {line + error.lineno - 1} of {origin(file)} is not valid JSON: {error.msg} "
             f"(column {error.colno}); check that the file is complete"
         ) from error
+    except (RecursionError, UnicodeEncodeError) as error:
+        raise SourceError(f"{where} {problem}; check how the file was written") from error
     except DataError as error:
         raise DataError(f"{where}: {error}") from None
+    return found
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -112,6 +119,8 @@ def _in_mapping(
     elif containers := [name for name, each in value.items() if _has_records(name, each, kind)]:
         for name in containers:
             yield from _unpacked(value[name], f"{at}{name}", kind)
+    elif wrapped := [name for name, each in value.items() if _is_wrapped(name, each)]:
+        yield from _in_mapping(value[wrapped[0]], f"{at}{wrapped[0]}", kind)
     else:
         # The name of the model is in a prediction file of MTEB.
         nested = {name: each for name, each in value.items() if name != "mteb_model_meta"}
@@ -160,6 +169,13 @@ def _has_records(name: str, value: Any, kind: Kind) -> bool:
     return isinstance(value[0], dict) and (
         _is_record(value[0], kind) or (kind == "run" and is_spans(value[0]))
     )
+
+
+def _is_wrapped(name: str, value: Any) -> bool:
+    """Return whether a value, which may be beside others, is a mapping of queries."""
+    values = value.values() if isinstance(value, dict) else ()
+    is_container = plain(name) in _CONTAINERS and bool(values)
+    return is_container and all(isinstance(each, (dict, list)) for each in values)
 
 
 def _is_nested(value: Any) -> bool:

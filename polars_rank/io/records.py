@@ -93,11 +93,11 @@ def _query(record: Mapping[str, Any], where: str, kind: Kind) -> _Query:
         names = {}
     keys = {
         role: _id(record[name], where, name) for role, name in names.items()
-        if name is not None and (role != "text" or isinstance(record[name], str))
+        if name is not None and (role != "text" or isinstance(record[name], (str, int)))
     }  # fmt: skip
     if not keys:
         raise DataError(f"{where}: {expected(kind)}; found the fields {listed(record)}")
-    others = {name: each for name, each in record.items() if name not in known}
+    others = {name: _kept(name, each) for name, each in record.items() if name not in known}
     if kind == "run" and roles.run is not None and isinstance(record[roles.run], (str, int)):
         others = {"run": str(record[roles.run]), **others}
     is_whole = "trace" not in record and (bool(lists) or "error" in record)
@@ -306,6 +306,13 @@ class _Columns:
                 columns[name] = [_as(dtype, each.others.get(name)) for each in part]
             rows = {name: columns[name] for name in schema}
             yield pl.DataFrame(rows, {**schema, **lists}, strict=False).explode("doc", value)
+
+
+def _kept(name: str, value: Any) -> Any:
+    """Return the value of a column; an error that is an object is text, which a column keeps."""
+    if name != "error" or not isinstance(value, (dict, list)):
+        return value
+    return json.dumps(value) if value else None
 
 
 def _type(value: Any, kind: Kind) -> pl.DataType | None:

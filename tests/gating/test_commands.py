@@ -157,3 +157,22 @@ def test_missing_results_exit_with_2(folder: Path) -> None:
     assert "1 of 5 queries have no result: 'reset a password'" in errors
     assert "--missing zero" in errors
     assert run(*GATE, "--missing", "zero")[0] == 1
+
+
+def test_reports_replace_neither_inputs_nor_each_other(folder: Path) -> None:
+    before = (folder / "golden.jsonl").read_text("utf-8")
+    code, _, errors = run(*GATE, "--json", "golden.jsonl", "--overwrite")
+    assert code == 2
+    assert "is an input" in errors
+    assert (folder / "golden.jsonl").read_text("utf-8") == before
+    code, _, errors = run(*GATE, "--json", "report", "--markdown", "report")
+    assert code == 2
+    assert "need different files" in errors
+    assert not (folder / "report").exists()
+
+
+def test_paths_in_rules_must_be_text(folder: Path) -> None:
+    (folder / "polars-rank.toml").write_text("[gate]\nbaseline = 3\n", "utf-8")
+    code, _, errors = run(*GATE)
+    assert code == 2
+    assert "'baseline' in 'polars-rank.toml' must be a path" in errors

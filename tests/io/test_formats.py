@@ -437,6 +437,23 @@ LOOSE = (
 )
 
 
+@pytest.mark.parametrize("docs", [["d1", "x"], {"d1": 2.0, "x": 1.0}])
+def test_a_mapping_of_queries_may_be_beside_settings(tmp_path: Path, docs: Any) -> None:
+    text = json.dumps({"model": "m", "config": {"k": 5}, "results": {"q1": docs, "q2": []}})
+    run = pr.scan_run(written(tmp_path / "run.json", text)).collect()
+    assert run.select("query", "doc").rows() == [("q1", "d1"), ("q1", "x"), ("q2", None)]
+
+
+def test_queries_may_be_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "golden.parquet"
+    pl.DataFrame({"query": [1, 2], "relevant": [[10], []]}).write_parquet(path)
+    rows = [("1", "10"), ("2", None)]
+    assert pr.scan_judgments(path).collect().select("query", "doc").rows() == rows
+    text = lines({"query": 1, "relevant": [10]}, {"query": 2, "relevant": []})
+    judgments = pr.scan_judgments(written(tmp_path / "golden.jsonl", text)).collect()
+    assert judgments.select("query", "doc").rows() == rows
+
+
 def test_json_lines_with_blank_lines_and_comments(tmp_path: Path) -> None:
     judgments = pr.scan_judgments(written(tmp_path / "golden", LOOSE), "json").collect()
     assert judgments["query"].to_list() == ["\u00e9\u4e2d", "\u00e9\u4e2d", "b c"]
@@ -447,6 +464,8 @@ def test_json_lines_with_blank_lines_and_comments(tmp_path: Path) -> None:
 INVALID = {
     "a truncated document": ('[{"query": "a",\n"relevant": ["b"', "line 2 of .* is not valid JSON"),
     "a truncated line": (golden("relevant")[:-4], "line 3 of .* is not valid JSON"),
+    "a document nested too deeply": ("[" * 100_000, "is nested too deeply"),
+    "half of a character": ('{"query": "\\ud800", "relevant": []}', "half of a surrogate pair"),
     "a repeated key": ('{"a": ["b"],\n "a": ["c"]}', "the key 'a' is repeated"),
     "a repeated key in lines": (
         '{"query": "a", "relevant": []}\n{"query": "a", "query": "b"}', "line 2: the key 'query' is"

@@ -1,0 +1,69 @@
+"""Columns of golden files, results and corpora that cannot be used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import needs
+import polars as pl
+import polars_rank as pr
+import pytest
+
+needs.package("scipy", "stats")
+
+GOLDEN = pl.DataFrame({"query": ["a", "b"], "doc": ["d1", "d2"], "label": 1})
+RESULTS = pl.DataFrame({"query": ["a", "b", "b"], "doc": ["d1", "x", "d2"], "score": [3.0, 2, 1]})
+
+
+def test_an_error_may_be_an_object(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    rows = [{"query": "a", "error": {"code": 503}}, {"query": "b", "results": ["d2"], "error": {}}]
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    with pytest.raises(pr.errors.DataError, match="1 of 2 queries have no result: 'a'"):
+        pr.gate(GOLDEN, path)
+
+
+def test_the_latency_of_other_queries_does_not_count() -> None:
+    rows = [*RESULTS.with_columns(latency=0.2).rows(), ("z", "d", 1.0, 9.0)]
+    found = pl.DataFrame(rows, schema=["query", "doc", "score", "latency"], orient="row")
+    with pytest.warns(pr.errors.RankWarning, match="not in the golden file"):
+        assert pr.gate(GOLDEN, found, latency={"max": 1}).verdicts["value"].to_list() == [0.2]
+
+
+def test_columns_that_must_have_numbers() -> None:
+    with pytest.raises(pr.errors.ArgumentError, match="'latency' .* must have numbers"):
+        pr.gate(GOLDEN, RESULTS.with_columns(latency=pl.lit("fast")), latency={"max": 1})
+    with pytest.raises(pr.errors.ArgumentError, match="'label' .* must have numbers"):
+        pr.gate(GOLDEN.with_columns(label=pl.lit([1])), RESULTS)
+
+
+@pytest.mark.parametrize("text", ["d1\nd2\n", '{"id": "d1"}\n{"id":', ""])
+def test_a_corpus_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text(text, "utf-8")
+    with pytest.raises(pr.errors.SourceError, match="cannot read the corpus"):
+        pr.gate(GOLDEN, RESULTS, corpus=path)
+
+
+def test_errors_of_rules_name_their_parameter() -> None:
+    for rules in ({"floors": {"ndgc@10": 0.5}}, {"max_drop": {"ndgc@10": 0.5}}):
+        with pytest.raises(pr.errors.ArgumentError, match=f"`{[*rules][0]}`: unknown metric"):
+            pr.gate(GOLDEN, RESULTS, **rules)
+
+
+def test_results_without_a_query() -> None:
+    with pytest.raises(pr.errors.DataError, match="those of the results none"):
+        pr.gate(GOLDEN, RESULTS.clear())
+
+
+def test_few_queries_find_no_loss() -> None:
+    notes = pr.gate(GOLDEN, RESULTS.filter(query="a"), missing="zero").notes
+    assert notes == ["2 queries: too few to find a loss in ndcg@10 with 80% probability"]
+
+
+def test_grades_below_the_lowest_relevant_label() -> None:
+    judged = GOLDEN.with_columns(label=pl.Series([0.5, 1.0]))
+    with pytest.warns(pr.errors.RankWarning, match=r"1 query without a grade of at least 1 .*'a'"):
+        pr.gate(judged, RESULTS)
+    assert pr.gate(judged, RESULTS, rel=0.5).warnings == []
