@@ -44,11 +44,11 @@ _PART = r"(doc|document|chunk|passage|source)?s?(id)?s?"
 _LIST: dict[Kind, re.Pattern[str]] = {
     "judgments": re.compile(
         rf"(relevant|expected|gold|golden|positive){_PART}|(reference|relevant)contextids"
-        "|ratings|qrels|grades|judgments"
+        "|groundtruth(doc|document|chunk)?ids|ratings|qrels|grades|judgments"
     ),
     "run": re.compile(
         rf"(retrieved|predicted|returned|ranked){_PART}|(retrieved)?contextids|documents?(ids)?"
-        "|docs?(ids)?|(result|hit|prediction)s?(ids)?|ranking"
+        "|docs?(ids)?|(result|hit|prediction)s?(ids)?|ranking|matches"
     ),
 }
 

@@ -96,6 +96,7 @@ GOLDEN: dict[str, Any] = {
         {"id": "q1", "relevant_doc_ids": ["d1", 7]}, {"id": "q2", "relevant_doc_ids": None},
         {"id": "q3", "relevant_doc_ids": "d1"},
     ),
+    "ground truth": golden("ground_truth_ids"),
     "json, one query per item": json.dumps(
         [{"query": key, "reference_context_ids": ids} for key, ids in JUDGMENTS], indent=1
     ),
@@ -169,6 +170,10 @@ FOUND: dict[str, Any] = {
     ),
     "mapping to scores": found("predictions", lambda ids: dict(scored(ids)), "query_id"),
     "json, a mapping to lists": json.dumps(dict(RESULTS), indent=2),
+    "matches": lines(*(
+        {"query": key, "matches": [{"id": doc, "score": score} for doc, score in scored(ids)]}
+        for key, ids in RESULTS
+    )),
     "json, a mapping to records": json.dumps(
         {key: {"retrieved_context_ids": ids, "latency": 0.5} for key, ids in RESULTS}
     ),
