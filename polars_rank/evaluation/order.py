@@ -44,10 +44,10 @@ def position(order: Order) -> pl.Expr:
 def first_position(condition: pl.Expr, order: Order) -> pl.Expr:
     """Return the position of the first row in an order that meets a condition, null if none does.
 
-    The condition must not be null.
+    The condition must not be null. `arg_max` would return the last row of some groups in which all
+    rows meet it.
     """
-    first = condition.sort_by(**order).arg_max() + 1
-    return pl.when(condition.any()).then(first).cast(pl.Float64)
+    return condition.sort_by(**order).arg_true().first().cast(pl.Float64) + 1
 
 
 def rank_order(

@@ -415,3 +415,10 @@ def test_a_metric_may_be_infinite() -> None:
     log = pr.from_dicts({"q": {"a": 2.0}, "r": {"a": 1.0}}, {"q": {"a": 1}, "r": {"a": 1}})
     infinite = pr.dcg(1, gain=lambda label: label * float("inf")).alias("infinite")
     assert pr.evaluate(log, infinite)["infinite"].to_list() == [float("inf")]
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_first_of_documents_that_are_all_relevant(engine: pl.EngineType) -> None:
+    log = pl.DataFrame({"query": [1, 1], "score": [2.0, 1.0], "label": [1, 1]})
+    for each in (log, log.sort("label", descending=True)):
+        assert pr.evaluate(each.lazy(), "rr").collect(engine=engine)["rr"].to_list() == [1.0]
