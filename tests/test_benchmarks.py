@@ -75,7 +75,7 @@ def test_the_pages_of_all_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     readme, guide = run("--scale", "0.0002", "--runs", "1")
     assert "DuckDB 2" in readme and "DuckDB" in guide
     assert "| 10 documents, 2,000 rows, shuffled |" in guide and "| `evaluate` |" in guide
-    assert run("--again") == [readme, guide]
+    assert run("--parts") == [readme, guide]
     for page, text in zip(pages, (readme, guide)):
         generated = r"(<!-- \w+: generated .*? -->).*?(<!-- end)"
         before = (ROOT / page).read_text("utf-8")

@@ -49,6 +49,10 @@ CASES = {
 MEMORY_ROWS = [3_000_000, 10_000_000]
 
 
+#: The parts of the pages.
+PARTS = ["speed", "calls", "memory"]
+
+
 def arguments() -> argparse.Namespace:
     others = {"memory", "calls", *(path.stem for path in Path(__file__).parent.glob("*.md"))}
     parser = argparse.ArgumentParser(
@@ -80,7 +84,13 @@ def arguments() -> argparse.Namespace:
     add("--scale", type=float, default=1, help="multiply the rows of all logs")
     add("--data", type=Path, default=Path(Log().folder), help="folder of logs and results")
     add("--project", type=Path, default=Path(__file__).parents[2], help="folder of README.md")
-    add("--again", action="store_true", help="write the pages from the results in --data")
+    add(
+        "--parts",
+        nargs="*",
+        choices=PARTS,
+        default=PARTS,
+        help="parts to measure; others are taken from the last results in --data; none: only write",
+    )
     options = parser.parse_args()
     for name, available in ("contenders", CONTENDERS), ("metrics", METRICS):
         if selected := getattr(options, name, None):
@@ -96,11 +106,11 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     options = arguments()
-    shared = {"runs", "enough", "scale", "data", "project", "again"}
+    shared = {"runs", "enough", "scale", "data", "project", "parts"}
     if form := {name: value for name, value in vars(options).items() if name not in shared}:
         return one_log(options, **form)
     saved = options.data / "pages.json"
-    if not options.again:
+    if options.parts:
         if os.getloadavg()[0] > 0.5:
             print("Other processes are running: times are not reliable.", file=sys.stderr)
         saved.parent.mkdir(parents=True, exist_ok=True)
@@ -130,21 +140,27 @@ def one_log(
 
 def whole(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Measure everything that the pages show, and yield what is there after each part."""
-    results: dict[str, Any] = {
+    saved = options.data / "pages.json"
+    results: dict[str, Any] = json.loads(saved.read_text()) if options.parts != PARTS else {}
+    results |= {
         "date": f"{datetime.date.today():%B %-d, %Y}",
         "machine": report.machine(),
         "polars": importlib.metadata.version("polars"),
         "metrics": METRICS,
-        "cases": [],
     }
-    for group, cases in CASES.items():
-        for log, contenders in cases:
-            log = scaled(log, options)
-            runs = [run._asdict() for run in measured(log, contenders, METRICS, options)]
-            results["cases"].append((log._asdict(), runs, group))
-            yield results
-    results["calls"] = output("calls", "--runs", str(5 * options.runs))
-    yield results
+    if "speed" in options.parts:
+        results["cases"] = []
+        for group, cases in CASES.items():
+            for log, contenders in cases:
+                log = scaled(log, options)
+                runs = [run._asdict() for run in measured(log, contenders, METRICS, options)]
+                results["cases"].append((log._asdict(), runs, group))
+                yield results
+    if "calls" in options.parts:
+        results["calls"] = output("calls", "--runs", str(5 * options.runs))
+        yield results
+    if "memory" not in options.parts:
+        return
     # Imported after the other measurements, whose processes start with the memory of this one.
     from .memory import table
 

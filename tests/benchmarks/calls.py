@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.calls [--runs 15] [--output FILE]
 
-Times are the lowest of several runs. Imports are measured in new processes, with bytecode. The plans
-of a call are those that it collects; collecting them again is the lowest time that a call can take.
+Times are the lowest of several runs. Imports are measured in new processes, with bytecode. The
+time of collecting the plans of a call is measured inside the call.
 """
 
 from __future__ import annotations

@@ -48,6 +48,7 @@ def polars_rank(log: Log, metrics: list[str]) -> Stages:
     """Default settings, streaming engine; reads while it computes."""
     import polars_rank as pr
 
+    assert pr.evaluate and pr.scan_log and pr.metrics  # names are imported on first use
     yield
     yield
     names = own_names(metrics)
