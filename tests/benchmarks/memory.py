@@ -64,14 +64,17 @@ class Files(NamedTuple):
             "query": (query % max(1, self.rows // LENGTH // 2)).cast(pl.Int32),
             "doc": doc.cast(pl.Int32),
             "score": (rows.hash(2) % 1000 / 1000).cast(pl.Float32),
-            "label": (rows.hash(3) % 10 // 7).cast(pl.Int8),
             "position": (rows % LENGTH + 1).cast(pl.Int16),
             "click": (rows.hash(4) % 20 == 0),
         }
+        # Runs have the same label for a document.
+        pair = pl.col("query").cast(pl.UInt64) * DOCUMENTS + pl.col("doc").cast(pl.UInt64)
+        label = (pair.hash(3) % 10 // 7).cast(pl.Int8)
         parts.mkdir()
         for start in range(0, self.rows, BATCH):
             numbers = pl.int_range(start, min(start + BATCH, self.rows), dtype=pl.UInt64)
             batch = pl.select(row=numbers).select(query.cast(pl.Int32).alias("of all"), **columns)
+            batch = batch.with_columns(label=label)
             batch.write_parquet(parts / f"{start:012}.parquet", row_group_size=2**18)
         every = pl.scan_parquet(parts / "*.parquet")
         every.drop("of all").sink_parquet(self.path("runs"))
