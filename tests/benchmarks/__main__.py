@@ -218,10 +218,11 @@ def measure(name: str, log: Log, warm_log: Log, metrics: list[str]) -> Run:
     """Run a contender once in its own process, measured by the system."""
     logs = [json.dumps(each._asdict()) for each in (log, warm_log)]
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        command = python("contenders", name, *logs, *metrics)
+        # With bytecode, as installed packages have it.
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         start = time.perf_counter()
-        child = subprocess.Popen(
-            python("contenders", name, *logs, *metrics), stdout=output, stderr=errors
-        )
+        child = subprocess.Popen(command, stdout=output, stderr=errors, env=environment)
         _, status, usage = os.wait4(child.pid, 0)
         wall = time.perf_counter() - start
         child.returncode = os.waitstatus_to_exitcode(status)

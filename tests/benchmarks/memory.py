@@ -228,7 +228,7 @@ TASKS: dict[str, Task] = {
         "nothing", lambda f: run_file(runs_of(f).filter(run="bm25"), f)
     ),
     "`trec.write_qrels`": Task(
-        "nothing", lambda f: pr.trec.write_qrels(f.scan("judgments"), f.output(), overwrite=True)
+        "rows", lambda f: pr.trec.write_qrels(f.scan("judgments"), f.output(), overwrite=True)
     ),
     "`summarize` of `per_query`": Task("queries", lambda f: pr.summarize(values_of(f))),
     "`leaderboard` of `per_query`": Task("queries", lambda f: pr.leaderboard(values_of(f))),
@@ -286,7 +286,7 @@ TASKS: dict[str, Task] = {
     ),
     "`catalog.exposure`": Task("documents", lambda f: pr.catalog.exposure(f.scan(), 10)),
     "`catalog.expected_exposure`": Task(
-        "queries", lambda f: pr.catalog.expected_exposure(f.scan(), 10)
+        "rows", lambda f: pr.catalog.expected_exposure(f.scan(), 10)
     ),
     "`catalog.summary`": Task("documents", lambda f: pr.catalog.summary(f.scan(), 10)),
     "`catalog.group_exposure`": Task(
@@ -301,7 +301,7 @@ TASKS: dict[str, Task] = {
     ),
     "`collapse`, to a file": Task("nothing", lambda f: pr.collapse(passages(f), doc="doc")),
     "`fuse` of three runs, sorted by query, to a file": Task(
-        "nothing", lambda f: pr.fuse(three_runs(f), "sum(normalize='min_max')")
+        "rows, slowly", lambda f: pr.fuse(three_runs(f), "sum(normalize='min_max')")
     ),
     "`fuse` of two runs, sorted by run, to a file": Task(
         "rows, slowly", lambda f: pr.fuse(runs_of(f).drop("label"))
@@ -330,7 +330,7 @@ TASKS: dict[str, Task] = {
     "`plot.at_k`": Task(
         "queries", lambda f: pr.plot.at_k(runs_of(f), "ndcg", ks=range(1, 11), baseline="bm25")
     ),
-    "`plot.pr_curve`": Task("distinct scores", lambda f: pr.plot.pr_curve(runs_of(f))),
+    "`plot.pr_curve`": Task("rows", lambda f: pr.plot.pr_curve(runs_of(f))),
     "`plot.click_through`": Task("positions", lambda f: pr.plot.click_through(runs_of(f))),
     "`plot.differences` of `per_query`": Task(
         "queries", lambda f: pr.plot.differences(values_of(f), "ndcg@10", baseline="bm25")
