@@ -71,6 +71,12 @@ class _Mean(NamedTuple):
 
     def __call__(self, scores: Any, labels: Any, queries: pl.Series) -> float:
         """Return the mean; NaN if it is undefined."""
+        if not len(scores) == len(labels) == len(queries):
+            raise ArgumentError(
+                f"the groups have {number_of(len(queries), 'document')}, but there are "
+                f"{number_of(len(scores), 'prediction')} and {number_of(len(labels), 'label')}; "
+                "pass the groups of this dataset"
+            )
         log = pl.DataFrame({"query": queries, "score": scores, "label": labels})
         return _evaluated(log, self.metric, self.options)[self.name]
 
@@ -271,6 +277,11 @@ class _CatBoostMetric:
 
     def evaluate(self, approxes: Sequence[Any], target: Any, _weight: Any) -> tuple[float, float]:
         """Return the mean of the metric, and the weight 1."""
+        if len(approxes) != 1:
+            raise ArgumentError(
+                f"the model predicts {number_of(len(approxes), 'value')} for each document; a "
+                "ranking needs one"
+            )
         labels = pl.Series(target)
         found = (each.of_documents(labels) for each in self.known)
         queries = next((each for each in found if each is not None), None)
@@ -351,7 +362,8 @@ class Accumulator:
             Query of each document, or of each row. Batches can have documents of the same query.
             Default: each batch has rankings of its own.
         groups
-            Number of documents of each ranking, in order, if `scores` has one dimension.
+            Number of documents of each ranking, in order, if `scores` has one dimension. Default:
+            the batch is one ranking.
         ignore
             Label of documents that do not count, such as -100 for those that pad rows.
 

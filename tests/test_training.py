@@ -87,6 +87,8 @@ def test_a_mean_that_is_undefined() -> None:
 
 
 def test_errors() -> None:
+    with pytest.raises(ArgumentError, match=r"groups have 2 documents, but there are \d+ pred"):
+        pr.training.lightgbm("rr")(SCORES, Dataset(sizes=[2]))
     with pytest.raises(ArgumentError, match="no groups; pass `group` to lightgbm.Dataset"):
         pr.training.lightgbm("ndcg")(SCORES, Dataset(sizes=None))
     with pytest.raises(ArgumentError, match="no groups; pass `qid` or `group` to xgboost.DMatrix"):
@@ -104,6 +106,8 @@ def test_errors() -> None:
 @pytest.mark.parametrize("groups", [[1, 2], Dataset(LABELS[::-1])])
 def test_groups_of_another_dataset(groups: Any) -> None:
     metric = pr.training.catboost("ndcg", groups)
+    with pytest.raises(ArgumentError, match="predicts 2 values for each document"):
+        pr.training.catboost("rr", SIZES).evaluate([SCORES, SCORES], LABELS, None)
     with pytest.raises(ArgumentError, match=r"groups of a dataset of \d+ documents are unknown"):
         metric.evaluate([SCORES], LABELS, None)
 
