@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
+from dataclasses import replace
 from html import escape
-from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_rank._params import OWN, public, whole_number
+from polars_rank.conformance.choices import (
+    TEXTS,
+    choices_of,
+    conventions_of,
+    threshold_text,
+    value_text,
+)
 from polars_rank.conventions import (
     POLARS_RANK,
     Conventions,
@@ -25,7 +31,7 @@ from polars_rank.evaluation.parameters import Evaluation, check_single
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.metrics.aliases import OTHER_MEANINGS
 from polars_rank.metrics.documentation import described
-from polars_rank.metrics.metric import REGISTER, Metric, parameters_of, written
+from polars_rank.metrics.metric import REGISTER, Metric, parameters_of
 from polars_rank.metrics.names import function_of, naming, output_name, read
 
 if TYPE_CHECKING:
@@ -36,67 +42,6 @@ if TYPE_CHECKING:
     from polars_rank.evaluation.parameters import ColumnOptions
 
 _VALUE = OWN + "value"
-_TIES_TEXTS = {
-    None: "by document id, descending; without ids, lowest label first",
-    "doc": "by document id, descending",
-    "doc_ascending": "by document id, ascending",
-    "best": "highest label first",
-    "worst": "lowest label first",
-    "input": "in the order of the rows",
-    "expected": "exact mean over all orders",
-}
-_QUERY_SET_TEXTS = {
-    "all": "all",
-    "judged": "with at least one judged document, retrieved or not",
-    "retrieved": "with at least one retrieved document",
-    "both": "with at least one judged and at least one retrieved document",
-}
-_UNJUDGED_TEXTS = {
-    "nonrelevant": "not relevant, without gain; they keep their rank",
-    "removed": "removed before documents are ranked",
-}
-_DUPLICATES_TEXTS = {
-    "max": "the row with the highest score is kept",
-    "first": "the first row is kept",
-}
-_UNDEFINED_TEXTS = {
-    "skip": "excluded from the mean",
-    "null": "makes the mean null",
-    "zero": "counts as 0",
-    "one": "counts as 1",
-}
-_AGGREGATE_TEXTS = {
-    "mean": "mean over queries",
-    "sum": "sum over queries",
-    "geometric": "geometric mean over queries",
-}
-#: Descriptions of values of parameters. Other values are shown as written.
-_VALUE_TEXTS: dict[tuple[str, str], str] = {
-    ("gain", "linear"): "the label",
-    ("gain", "'linear'"): "the label",
-    ("gain", "'exp2'"): "2^label - 1",
-    ("gain", "'binary'"): "1 for labels of 1 or more, otherwise 0",
-    ("discount", "'log2'"): "1 / log2(rank + 1)",
-    ("discount", "'reciprocal'"): "1 / rank",
-    ("ideal", "'judged'"): "of all judged documents, retrieved or not",
-    ("ideal", "'retrieved'"): "of the retrieved documents only",
-    ("ideal", "'full'"): "k documents with gain 1, even if fewer are judged",
-    ("norm", "'R'"): "number of relevant documents",
-    ("norm", "'min'"): "the smaller of k and the number of relevant documents",
-    ("norm", "'retrieved'"): (
-        "the smallest of k and the numbers of relevant and retrieved documents"
-    ),
-    ("norm", "'hits'"): "number of relevant documents among the first k",
-    ("norm", "'full'"): "the value of documents that are each relevant to every subtopic",
-    ("norm", "'none'"): "none",
-    ("norm", "'ndeval'"): (
-        "the value of documents that are each relevant to every subtopic; none at cutoff 1"
-    ),
-    ("depth", "'k'"): "k",
-    ("depth", "'retrieved'"): "the smaller of k and the number of retrieved documents",
-    ("rounding", "'up'"): "number of hits is recall x R + 0.9, truncated",
-    ("rounding", "'nearest'"): "number of hits is recall x R, rounded",
-}
 _TITLES = {
     "norm": "divisor",
     "depth": "divisor",
@@ -197,24 +142,24 @@ def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]
         if key == "k":
             yield "cutoff", "none" if value is None else f"first {number_of(value, 'document')}"
         elif key not in ("rel", "irrelevant") and value is not None:
-            word = written(value)
+            word = value_text(key, value)
             lowest = conventions.gain_from
             without_gain = "" if lowest is None else f"; 0 for labels below {lowest}"
-            text = _VALUE_TEXTS.get((key, word), word) + (without_gain if key == "gain" else "")
+            text = TEXTS.get(key, {}).get(word, word) + (without_gain if key == "gain" else "")
             yield _TITLES.get(key, key), text
     if "rel" in values:
         rel = conventions.rel if values["rel"] is None else values["rel"]
-        yield "relevant", f"label {_threshold_text(rel)}"
+        yield "relevant", f"label {threshold_text(rel)}"
     by_id = conventions.text_ids and conventions.ties in (None, "doc", "doc_ascending")
-    ties = _TIES_TEXTS[conventions.ties]
+    ties = TEXTS["ties"][conventions.ties]
     yield "tied scores", f"{ties}; ids are compared as text" if by_id else ties
     if "doc" in metric.meta.root_names():
         yield "ties in the ideal ranking", "by document id, descending"
     if conventions.float32_scores:
         yield "scores", "compared as 32-bit floats"
-    yield "unjudged documents", _UNJUDGED_TEXTS[conventions.unjudged]
+    yield "unjudged documents", TEXTS["unjudged"][conventions.unjudged]
     if conventions.duplicates != "error":
-        yield "duplicate documents", _DUPLICATES_TEXTS[conventions.duplicates]
+        yield "duplicate documents", TEXTS["duplicates"][conventions.duplicates]
     yield from _lines_of_means(metric, conventions)
 
 
@@ -224,13 +169,13 @@ def _lines_of_means(metric: Metric, conventions: Conventions) -> Iterator[tuple[
     if metric.arguments.get("irrelevant"):
         undefined = ", or ".join(filter(None, (undefined, "no document is relevant")))
     if undefined:
-        effect = _UNDEFINED_TEXTS[conventions.counts_as(metric)]
+        effect = TEXTS["undefined"][conventions.counts_as(metric)]
         value = counted_as(metric, conventions)
         if metric.aggregate == "geometric" and isinstance(value, float):
             effect = f"counts as {math.exp(value):g}"
         yield f"undefined where {undefined}", effect
-    yield "queries", _QUERY_SET_TEXTS[conventions.query_set]
-    yield "aggregation", _AGGREGATE_TEXTS[conventions.aggregate(metric)]
+    yield "queries", TEXTS["query_set"][conventions.query_set]
+    yield "aggregation", TEXTS["aggregate"][conventions.aggregate(metric)]
 
 
 @public
@@ -327,7 +272,7 @@ def explain_difference(
     options: dict[str, Any] = {**columns, "by": None, "run": None, "query": keys}
     ids = None if evaluation.doc is None else schema.get(evaluation.doc)
     choices, target = (
-        _choices(parsed, conventions.but(duplicates=duplicates), ids) for conventions in (a, b)
+        choices_of(parsed, conventions.but(duplicates=duplicates), ids) for conventions in (a, b)
     )
     if "error" in (choices["duplicates"], target["duplicates"]):
         # Without duplicates, treatments have the same value; with some, one of the two has none.
@@ -340,8 +285,8 @@ def explain_difference(
         rows.append(
             {
                 "choice": choice,
-                "a": _value_text(choice, before),
-                "b": _value_text(choice, target[choice]),
+                "a": value_text(choice, before),
+                "b": value_text(choice, target[choice]),
                 "mean": result[0],
                 "change": _difference(result[0], last[0]),
                 "changes": _largest_changes(last, result, keys, n),
@@ -358,51 +303,11 @@ def explain_difference(
     return table.select(*texts, *numbers, share.alias("share"), "changes")
 
 
-def _choices(metric: Metric, conventions: Conventions, ids: pl.DataType | None) -> dict[str, Any]:
-    """Return the choices of conventions for a metric, in the order in which they are switched.
-
-    `ids` is the type of document ids, if there are any.
-    """
-    accepted = parameters_of(metric)
-    conventions = conventions.of(metric)
-    free = {key: value for key, value in accepted.items() if key not in metric.arguments}
-    own = f"{metric.function.__name__}."
-    parameters = {
-        **{key: value for key, value in conventions.parameters.items() if key in free},
-        **{
-            key.removeprefix(own): value
-            for key, value in conventions.parameters.items()
-            if key.startswith(own)
-        },
-    }
-    return {
-        "float32_scores": conventions.float32_scores,
-        "ties": conventions.ties or ("worst" if ids is None else "doc"),
-        **({} if ids in (None, pl.String) else {"text_ids": conventions.text_ids}),
-        "unjudged": conventions.unjudged,
-        "duplicates": conventions.duplicates,
-        **({"rel": conventions.rel} if "rel" in free else {}),
-        **{
-            key: metric.but(**{key: parameters.get(key, value)}).arguments[key]
-            for key, value in free.items()
-            if key not in ("k", "rel") and value is not Parameter.empty
-        },
-        **({"gain_from": conventions.gain_from} if "gain" in accepted else {}),
-        "undefined": conventions.counts_as(metric),
-        "query_set": conventions.query_set,
-        **({"counts": conventions.counts} if metric.aggregate == "sum" else {}),
-    }
-
-
 def _evaluated(
     log: pl.LazyFrame, metric: Metric, choices: Mapping[str, Any], options: Mapping[str, Any]
 ) -> tuple[float | None, pl.DataFrame]:
     """Return the mean under the choices, and the values of the queries it includes."""
-    known = {each.name for each in fields(Conventions)}
-    general = {key: value for key, value in choices.items() if key in known}
-    function = metric.function.__name__
-    parameters = {f"{function}.{key}": value for key, value in choices.items() if key not in known}
-    conventions = Conventions(**general, parameters=parameters)
+    conventions = conventions_of(metric, choices)
     name = output_name(metric)
     mean, values = pl.collect_all(
         [
@@ -439,16 +344,3 @@ def _filled(name: str, value: float | None) -> pl.Expr:
 
 def _difference(value: float | None, other: float | None) -> float | None:
     return None if value is None or other is None else value - other
-
-
-def _value_text(choice: str, value: Any) -> str:
-    if choice == "rel":
-        return _threshold_text(value).removeprefix("of ")
-    return written(value).strip("'")
-
-
-def _threshold_text(lowest: float) -> str:
-    """Return a threshold in words: "of 1 or more", or "above 0.5" for the next float after 0.5."""
-    below = math.nextafter(lowest, -math.inf)
-    short = len(repr(below)) + 5 < len(repr(lowest))
-    return f"above {below}" if short else f"of {lowest} or more"

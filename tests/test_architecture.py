@@ -34,7 +34,7 @@ LAYERS = (
     ("io", "trec", "stats", "datasets"),
     ("diagnostics", "clicks", "training"),
     ("catalog", "judges", "fusion"),
-    ("explanation", "merging", "gating"),
+    ("conformance", "explanation", "merging", "gating"),
     ("plot",),
     ("reporting",),
     ("spark",),
