@@ -1,0 +1,534 @@
+"""Write tests/fixtures/tools.json: values of tools on the cases of polars_rank.conformance.
+
+Run the script in an environment with some of the tools; it replaces the values of those that are
+there:
+
+    pip install -e '.[conformance]' && python -m tests.conformance.write_tools
+    pip install sentence-transformers mteb && python -m tests.conformance.write_tools
+    pip install mlflow-skinny llama-index-core haystack-ai && python -m tests.conformance.write_tools
+    pip install rectools 'pandas<3' && python -m tests.conformance.write_tools
+    pip install replay-rec 'pandas<3' && python -m tests.conformance.write_tools
+
+trec_eval is no package: it is built from its source, https://github.com/usnistgov/trec_eval, by
+`make`, of which the environment variables TREC_EVAL_9 and TREC_EVAL_10 name the programs. With the
+option `--check`, the script writes nothing, and fails if a value differs from the file or if no tool
+is installed.
+
+A value is a number, None if the tool returns nothing for the query, or "error".
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import polars as pl
+from polars_rank.conformance.cases import CASES, Case
+
+from . import peers
+from .recorded import Means, Tools, Values, write
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "tools.json"
+#: A query that all tools can evaluate, beside that of a case.
+OTHER = "other"
+QUERY = "case"
+#: What a tool returns for a case, by its names of the metrics.
+Found = dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool, and what it can be given.
+
+    Parameters
+    ----------
+    package
+        The package whose version is recorded, or a function that returns the version.
+    preset
+        The name of the conventions that reproduce the tool, or None.
+    values
+        Function that evaluates a case with the tool.
+    metrics
+        Our names of the metrics, and the tool's, with "{k}" for the cutoff.
+    takes
+        What the tool reads: "rows", "dictionaries" of documents, which have no copies, "lists" of
+        scores and labels without ids, or "ranks": documents that the caller has sorted.
+    binary
+        Metrics, by our names, for which labels are converted before the tool is called: only
+        cases with the labels 0 and 1 show what the tool does. "all" means all metrics.
+    tolerance
+        Largest difference from the value of a convention.
+    base
+        The metrics, by our names, that reproduce the tool without a preset.
+    """
+
+    package: str | Callable[[], str]
+    preset: str | None
+    values: Callable[[Case, list[str]], Found]
+    metrics: dict[str, str]
+    takes: str
+    binary: str = ""
+    tolerance: float = 1e-9
+    base: dict[str, str] = field(default_factory=dict)
+
+    def names(self, case: Case) -> dict[str, str]:
+        """Return the tool's names of metrics that it can evaluate on a case, and ours."""
+        copies = len(dict(case.rows)) < len(case.rows)
+        if case.k is None or (copies and self.takes == "dictionaries"):
+            return {}
+        if self.takes == "lists" and not case.rows:
+            return {}
+        if self.takes == "ranks" and case.topic in ("ties", "float32", "ids", "scores", "order"):
+            return {}
+        is_binary = set(case.judgments.values()) <= {0, 1}
+        return {
+            theirs.format(k=case.k): ours if ours == "r_precision" else f"{ours}@{case.k}"
+            for ours, theirs in self.metrics.items()
+            if is_binary or (self.binary != "all" and ours not in self.binary.split())
+        }
+
+
+def frame(case: Case, *, lists: bool = False) -> pl.DataFrame:
+    """Return a case as a log: the retrieved documents only, or all, with a second query."""
+    rows = [(QUERY, doc, score, case.judgments.get(doc)) for doc, score in case.rows]
+    if lists:
+        rows = [(*row, label or 0.0) for *row, label in rows]
+    else:
+        missing = case.judgments.keys() - dict(case.rows).keys()
+        rows += [(QUERY, doc, None, case.judgments[doc]) for doc in sorted(missing)]
+        rows += [(OTHER, "x", 1.0, 1.0)]
+    schema = {"query": pl.String, "doc": pl.String, "score": pl.Float64, "label": pl.Float64}
+    log = pl.DataFrame(rows, schema, orient="row")
+    whole = all(label == int(label) for label in case.judgments.values())
+    return log.with_columns(pl.col("label").cast(pl.Int64)) if whole else log
+
+
+def of_lists(
+    values: Callable[[pl.DataFrame, Sequence[str]], peers.Values],
+) -> Callable[[Case, list[str]], Found]:
+    """Return a function that evaluates a case with a function of `peers` for lists."""
+
+    def found(case: Case, names: list[str]) -> Found:
+        log = frame(case, lists=True)
+        return {name: of.get(QUERY) for name, of in values(log, names).items()}
+
+    return found
+
+
+def trec_eval(variable: str) -> Callable[[Case, list[str]], Found]:
+    """Return a function that evaluates a case with the program that a variable names."""
+
+    def found(case: Case, names: list[str]) -> Found:
+        judged = [*case.judgments.items()]
+        with TemporaryDirectory() as folder:
+            judgments, run = Path(folder, "qrels"), Path(folder, "run")
+            lines = [f"{QUERY} 0 {doc} {label:g}\n" for doc, label in judged]
+            judgments.write_text("".join([*lines, f"{OTHER} 0 x 1\n"]), encoding="utf-8")
+            lines = [f"{QUERY} Q0 {doc} 0 {score!r} run\n" for doc, score in case.rows]
+            run.write_text("".join([*lines, f"{OTHER} Q0 x 0 1 run\n"]), encoding="utf-8")
+            measures = [part for name in names for part in ("-m", _measure(name))]
+            command = [os.environ[variable], "-q", "-c", *measures, judgments, run]
+            printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        rows = [line.split() for line in printed.splitlines()]
+        values = {name: float(value) for name, query, value in rows if query == QUERY}
+        return {name: values.get(name) for name in names}
+
+    return found
+
+
+def _measure(name: str) -> str:
+    """Return the parameter of trec_eval for a name such as "ndcg_cut_3": "ndcg_cut.3"."""
+    stem, _, k = name.rpartition("_")
+    return f"{stem}.{k}" if k.isdigit() else name
+
+
+def _version_of_trec_eval(variable: str) -> Callable[[], str]:
+    def version() -> str:
+        if variable not in os.environ:
+            raise PackageNotFoundError("trec_eval")
+        command = [os.environ[variable], "--version"]
+        # Version 9 exits with an error after it has printed its version.
+        ended = subprocess.run(command, capture_output=True, text=True)
+        return (ended.stdout + ended.stderr).split("version ")[1].split()[0]
+
+    return version
+
+
+def pytrec_eval(case: Case, names: list[str]) -> Found:
+    """Evaluate with pytrec_eval."""
+    import pytrec_eval as peer
+
+    log = frame(case)
+    evaluator = peer.RelevanceEvaluator(peers._judgments(log), {_measure(name) for name in names})
+    found = evaluator.evaluate(peers._run(log)).get(QUERY, {})
+    return {name: found.get(name) for name in names}
+
+
+def ir_measures(case: Case, names: list[str]) -> Found:
+    """Evaluate with ir_measures."""
+    import ir_measures as peer
+
+    log = frame(case)
+    measures = [peer.parse_measure(name) for name in names]
+    values = peer.iter_calc(measures, peers._judgments(log), peers._run(log))
+    found = {str(each.measure): each.value for each in values if each.query_id == QUERY}
+    return {name: found.get(str(peer.parse_measure(name))) for name in names}
+
+
+def scikit_learn(case: Case, names: list[str]) -> Found:
+    """Evaluate with scikit-learn."""
+    from sklearn import metrics as peer
+
+    ((_, scores, labels),) = peers._lists(frame(case, lists=True))
+    calls = {name: peers.called(name) for name in names}
+    return {
+        name: getattr(peer, function)([labels], [scores], **options)
+        for name, (function, options) in calls.items()
+    }
+
+
+def ranx(case: Case, names: list[str]) -> Found:
+    """Evaluate with ranx, which counts queries without results as 0."""
+    import ranx as peer
+
+    log = frame(case)
+    run = peer.Run(peers._run(log))
+    judgments = peer.Qrels(peers._judgments(log))
+    peer.evaluate(judgments, run, names, make_comparable=True)
+    return {name: run.scores[name].get(QUERY) for name in names}
+
+
+def _ids(case: Case, k: int | None = None) -> tuple[list[str], list[str]]:
+    """Return the ids of the first k retrieved documents, and of the relevant ones."""
+    ranking = sorted(case.rows, key=lambda row: -row[1])
+    return [doc for doc, _ in ranking[:k]], [doc for doc, n in case.judgments.items() if n >= 1]
+
+
+def mlflow(case: Case, names: list[str]) -> Found:
+    """Evaluate with MLflow."""
+    import pandas as pd
+    from mlflow import metrics as peer
+
+    retrieved, relevant = _ids(case)
+    found: Found = {}
+    for name in names:
+        metric = getattr(peer, f"{name.rpartition('_')[0]}")(case.k)
+        (found[name],) = metric.eval_fn(pd.Series([retrieved]), pd.Series([relevant])).scores
+    return found
+
+
+def llama_index(case: Case, names: list[str]) -> Found:
+    """Evaluate the first k documents with LlamaIndex, whose metrics have no cutoff."""
+    from llama_index.core.evaluation.retrieval import metrics as peer
+
+    retrieved, relevant = _ids(case, case.k)
+    return {
+        name: getattr(peer, name)().compute(expected_ids=relevant, retrieved_ids=retrieved).score
+        for name in names
+    }
+
+
+def haystack(case: Case, names: list[str]) -> Found:
+    """Evaluate the first k documents with Haystack, whose evaluators have no cutoff."""
+    from haystack import Document
+    from haystack.components import evaluators as peer
+
+    retrieved, relevant = ([[Document(content=doc) for doc in ids]] for ids in _ids(case, case.k))
+    found: Found = {}
+    for name in names:
+        class_, _, mode = name.partition(" ")
+        evaluator = getattr(peer, class_)(*([mode] if mode else []))
+        result = evaluator.run(ground_truth_documents=relevant, retrieved_documents=retrieved)
+        (found[name],) = result["individual_scores"]
+    return found
+
+
+def rectools(case: Case, names: list[str]) -> Found:
+    """Evaluate with RecTools, which reads ranks."""
+    import pandas as pd
+    from rectools import metrics as peer
+
+    retrieved, relevant = _ids(case)
+    rows = [(QUERY, doc, rank) for rank, doc in enumerate(retrieved, 1)]
+    shown = pd.DataFrame([*rows, (OTHER, "x", 1)], columns=["user_id", "item_id", "rank"])
+    seen = pd.DataFrame(
+        [*((QUERY, doc) for doc in relevant), (OTHER, "x")], columns=["user_id", "item_id"]
+    )
+    metrics = {name: getattr(peer, name.partition("@")[0])(case.k) for name in names}
+    return {name: metric.calc_per_user(shown, seen).get(QUERY) for name, metric in metrics.items()}
+
+
+def replay(case: Case, names: list[str]) -> Found:
+    """Evaluate with RePlay, which reads scores."""
+    import pandas as pd
+    from replay import metrics as peer
+
+    _, relevant = _ids(case)
+    rows = [(QUERY, doc, score) for doc, score in case.rows]
+    shown = pd.DataFrame([*rows, (OTHER, "x", 1.0)], columns=["query_id", "item_id", "rating"])
+    seen = pd.DataFrame(
+        [*((QUERY, doc) for doc in relevant), (OTHER, "x")], columns=["query_id", "item_id"]
+    )
+    found: Found = {}
+    for name in names:
+        metric = getattr(peer, name.partition("@")[0])(case.k, mode=peer.PerUser())
+        (of_users,) = metric(shown, seen).values()
+        found[name] = dict(of_users).get(QUERY)
+    return found
+
+
+def sentence_transformers(case: Case, names: list[str]) -> Found:
+    """Evaluate with the evaluator of sentence-transformers."""
+    from sentence_transformers.evaluation import InformationRetrievalEvaluator
+
+    ks, (_, relevant) = [case.k], _ids(case)
+    evaluator = InformationRetrievalEvaluator(
+        {QUERY: ""}, {"x": ""}, {QUERY: {*relevant}},
+        mrr_at_k=ks, ndcg_at_k=ks, accuracy_at_k=ks, precision_recall_at_k=ks, map_at_k=ks,
+    )  # fmt: skip
+    if not evaluator.queries_ids:
+        return dict.fromkeys(names)
+    hits = [{"corpus_id": doc, "score": score} for doc, score in case.rows]
+    found = evaluator.compute_metrics([hits])
+    return {name: found[name.partition("@")[0] + "@k"][case.k] for name in names}
+
+
+def mteb(case: Case, names: list[str]) -> Found:
+    """Evaluate with the functions of retrieval tasks in MTEB."""
+    from mteb._evaluators.retrieval_metrics import calculate_retrieval_scores, make_score_dict
+
+    grades = {doc: int(label) for doc, label in case.judgments.items()}
+    cutoffs = sorted({1, case.k})
+    judgments = {QUERY: grades} if grades else {}
+    found = calculate_retrieval_scores({QUERY: dict(case.rows)}, judgments, cutoffs)
+    scores = make_score_dict(
+        ndcg=found.ndcg, _map=found.map, recall=found.recall, precision=found.precision,
+        mrr=found.mrr, naucs={}, naucs_mrr={}, hit_rate=found.hit_rate, task_scores={},
+    )  # fmt: skip
+    return {name: scores[name] for name in names}
+
+
+_TREC_EVAL = {
+    "ndcg": "ndcg_cut_{k}",
+    "average_precision": "map_cut_{k}",
+    "precision": "P_{k}",
+    "recall": "recall_{k}",
+    "hit_rate": "success_{k}",
+    "r_precision": "Rprec",
+}
+_RETRIEVAL = ("ndcg", "average_precision", "reciprocal_rank", "precision", "recall", "hit_rate")
+_OF_MTEB = ("ndcg", "map", "mrr", "precision", "recall", "hit_rate")
+_OF_REPLAY = ("NDCG", "MAP", "MRR", "Precision", "Recall", "HitRate")
+_OF_TORCH = ("normalized_dcg", "average_precision", "reciprocal_rank", "precision", "recall")
+
+PEERS: dict[str, Tool] = {
+    **{
+        f"trec_eval {version}": Tool(
+            _version_of_trec_eval(variable),
+            f"trec_eval {version}",
+            trec_eval(variable),
+            _TREC_EVAL,
+            "rows",
+            tolerance=6e-5,
+        )
+        for version, variable in (("9", "TREC_EVAL_9"), ("10", "TREC_EVAL_10"))
+    },
+    "pytrec_eval": Tool(
+        "pytrec_eval-terrier",
+        "trec_eval 9",
+        pytrec_eval,
+        _TREC_EVAL,
+        "dictionaries",
+    ),
+    "ir_measures": Tool(
+        "ir-measures",
+        "ir_measures",
+        ir_measures,
+        dict(
+            zip(
+                (*_RETRIEVAL, "r_precision"),
+                ("nDCG@{k}", "AP@{k}", "RR@{k}", "P@{k}", "R@{k}", "Success@{k}", "Rprec"),
+            )
+        ),
+        "dictionaries",
+    ),
+    "ranx": Tool(
+        "ranx",
+        "ranx",
+        ranx,
+        {
+            **dict(zip(_RETRIEVAL, (f"{name}@{{k}}" for name in _OF_MTEB))),
+            "dcg": "dcg@{k}",
+            "f1": "f1@{k}",
+            "r_precision": "r-precision",
+        },
+        "dictionaries",
+    ),
+    "scikit-learn": Tool(
+        "scikit-learn",
+        "scikit-learn",
+        scikit_learn,
+        {"ndcg": "ndcg_score(k={k})", "dcg": "dcg_score(k={k})"},
+        "lists",
+    ),
+    "torchmetrics": Tool(
+        "torchmetrics",
+        "torchmetrics",
+        of_lists(peers.torchmetrics),
+        {
+            **dict(zip(_RETRIEVAL, (f"retrieval_{name}(top_k={{k}})" for name in _OF_TORCH))),
+            "hit_rate": "retrieval_hit_rate(top_k={k})",
+            "r_precision": "retrieval_r_precision()",
+        },
+        "lists",
+        binary="average_precision reciprocal_rank precision recall hit_rate r_precision",
+        tolerance=1e-6,
+    ),
+    "LightGBM": Tool(
+        "lightgbm",
+        "LightGBM",
+        of_lists(peers.lightgbm),
+        {"ndcg": "ndcg@{k}", "average_precision": "map@{k}"},
+        "lists",
+    ),
+    "XGBoost": Tool(
+        "xgboost",
+        "XGBoost",
+        of_lists(peers.xgboost),
+        {"ndcg": "ndcg@{k}", "average_precision": "map@{k}", "precision": "pre@{k}"},
+        "lists",
+        tolerance=1e-6,
+    ),
+    "CatBoost": Tool(
+        "catboost",
+        "CatBoost",
+        of_lists(peers.catboost),
+        {
+            "ndcg": "NDCG:top={k}",
+            "dcg": "DCG:top={k}",
+            "average_precision": "MAP:top={k}",
+            "reciprocal_rank": "MRR:top={k}",
+            "precision": "PrecisionAt:top={k}",
+            "recall": "RecallAt:top={k}",
+        },
+        "lists",
+        tolerance=1e-6,
+    ),
+    "RecTools": Tool(
+        "rectools",
+        "RecTools",
+        rectools,
+        dict(zip(_RETRIEVAL, (f"{name}@{{k}}" for name in _OF_REPLAY))),
+        "ranks",
+        binary="all",
+    ),
+    "RePlay": Tool(
+        "replay-rec",
+        "RePlay",
+        replay,
+        dict(zip(_RETRIEVAL, (f"{name}@{{k}}" for name in _OF_REPLAY))),
+        "rows",
+        binary="all",
+    ),
+    "sentence-transformers": Tool(
+        "sentence-transformers",
+        "sentence-transformers",
+        sentence_transformers,
+        dict(
+            zip(
+                _RETRIEVAL,
+                ("ndcg@{k}", "map@{k}", "mrr@{k}", "precision@{k}", "recall@{k}", "accuracy@{k}"),
+            )
+        ),
+        "rows",
+        binary="all",
+    ),
+    "MTEB": Tool(
+        "mteb",
+        "MTEB",
+        mteb,
+        dict(zip(_RETRIEVAL, (f"{name}_at_{{k}}" for name in _OF_MTEB))),
+        "dictionaries",
+        tolerance=6e-6,
+    ),
+    "MLflow": Tool(
+        "mlflow-skinny",
+        None,
+        mlflow,
+        {
+            "ndcg": "ndcg_at_k_{k}",
+            "precision": "precision_at_k_{k}",
+            "recall": "recall_at_k_{k}",
+        },
+        "ranks",
+        binary="all",
+        base={"ndcg": "ndcg(depth='retrieved')", "precision": "precision(depth='retrieved')"},
+    ),
+    "LlamaIndex": Tool(
+        "llama-index-core",
+        None,
+        llama_index,
+        dict(
+            zip(_RETRIEVAL, ("NDCG", "AveragePrecision", "MRR", "Precision", "Recall", "HitRate"))
+        ),
+        "ranks",
+        binary="all",
+        base={"ndcg": "ndcg(ideal='all')", "precision": "precision(depth='retrieved')"},
+    ),
+    "Haystack": Tool(
+        "haystack-ai",
+        None,
+        haystack,
+        {
+            "ndcg": "DocumentNDCGEvaluator",
+            "average_precision": "DocumentMAPEvaluator",
+            "reciprocal_rank": "DocumentMRREvaluator",
+            "recall": "DocumentRecallEvaluator multi_hit",
+            "hit_rate": "DocumentRecallEvaluator single_hit",
+        },
+        "ranks",
+        binary="all",
+        base={"ndcg": "ndcg(ideal='all')"},
+    ),
+}
+
+
+def inputs() -> dict[str, Any]:
+    """Return the cases, as the file has them."""
+    return {
+        case.name: {"k": case.k, "rows": [*map(list, case.rows)], "judgments": case.judgments}
+        for case in CASES
+    }
+
+
+def evaluated(tool: Tool) -> Callable[[dict[str, Any]], tuple[Values, Means]]:
+    """Return a function that evaluates all cases with a tool, by our names of the metrics."""
+
+    def values(_: dict[str, Any]) -> tuple[Values, Means]:
+        found: Values = {}
+        for case in CASES:
+            names = tool.names(case)
+            for name, ours in names.items():
+                try:
+                    value = tool.values(case, [name])[name]
+                except Exception:  # whatever the tool raises
+                    found.setdefault(case.name, {})[ours] = "error"
+                    continue
+                known = value is not None and value == value
+                found.setdefault(case.name, {})[ours] = float(value) if known else None
+        return found, {}
+
+    return values
+
+
+TOOLS: Tools = {name: (tool.package, evaluated(tool)) for name, tool in PEERS.items()}
+
+if __name__ == "__main__":
+    write(FIXTURE, inputs(), TOOLS)
