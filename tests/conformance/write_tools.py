@@ -39,6 +39,13 @@ FIXTURE = Path(__file__).parents[1] / "fixtures" / "tools.json"
 #: A query that all tools can evaluate, beside that of a case.
 OTHER = "other"
 QUERY = "case"
+#: Topics that the caller decides, by what a tool reads.
+_OF_CALLER = {
+    "lists": ("unjudged", "ids"),
+    "ranks": ("ties", "float32", "ids", "scores", "order"),
+}
+#: Topics that show what a tool does with labels.
+_OF_LABELS = ("grades", "gain", "threshold")
 #: What a tool returns for a case, by its names of the metrics.
 Found = dict[str, float | None]
 
@@ -61,8 +68,8 @@ class Tool:
         What the tool reads: "rows", "dictionaries" of documents, which have no copies, "lists" of
         scores and labels without ids, or "ranks": documents that the caller has sorted.
     binary
-        Metrics, by our names, for which labels are converted before the tool is called: only
-        cases with the labels 0 and 1 show what the tool does. "all" means all metrics.
+        Metrics, by our names, of which the caller converts labels to 0 and 1; "all" means all
+        metrics. They are evaluated on cases that have these labels only.
     tolerance
         Largest difference from the value of a convention.
     base
@@ -83,16 +90,23 @@ class Tool:
         copies = len(dict(case.rows)) < len(case.rows)
         if case.k is None or (copies and self.takes == "dictionaries"):
             return {}
-        if self.takes == "lists" and not case.rows:
+        if case.topic in _OF_CALLER.get(self.takes, ()) or (
+            self.takes == "lists" and not case.rows
+        ):
             return {}
-        if self.takes == "ranks" and case.topic in ("ties", "float32", "ids", "scores", "order"):
-            return {}
-        is_binary = set(case.judgments.values()) <= {0, 1}
+        converted = {*(self.metrics if self.binary == "all" else self.binary.split())}
+        if set(case.judgments.values()) <= {0, 1} and case.topic not in _OF_LABELS:
+            converted = set()
         return {
-            theirs.format(k=case.k): ours if ours == "r_precision" else f"{ours}@{case.k}"
+            theirs.format(k=case.k): full_name(ours, case)
             for ours, theirs in self.metrics.items()
-            if is_binary or (self.binary != "all" and ours not in self.binary.split())
+            if ours not in converted
         }
+
+
+def full_name(metric: str, case: Case) -> str:
+    """Return the name of a metric with the cutoff of a case."""
+    return metric if case.k is None or metric == "r_precision" else f"{metric}@{case.k}"
 
 
 def frame(case: Case, *, lists: bool = False) -> pl.DataFrame:
@@ -304,9 +318,9 @@ def mteb(case: Case, names: list[str]) -> Found:
     """Evaluate with the functions of retrieval tasks in MTEB."""
     from mteb._evaluators.retrieval_metrics import calculate_retrieval_scores, make_score_dict
 
-    grades = {doc: int(label) for doc, label in case.judgments.items()}
+    judgments = peers._judgments(frame(case))
+    judgments.pop(OTHER)
     cutoffs = sorted({1, case.k})
-    judgments = {QUERY: grades} if grades else {}
     found = calculate_retrieval_scores({QUERY: dict(case.rows)}, judgments, cutoffs)
     scores = make_score_dict(
         ndcg=found.ndcg, _map=found.map, recall=found.recall, precision=found.precision,
@@ -420,6 +434,7 @@ PEERS: dict[str, Tool] = {
         },
         "lists",
         tolerance=1e-6,
+        base={"precision": "precision(depth='retrieved')"},
     ),
     "RecTools": Tool(
         "rectools",

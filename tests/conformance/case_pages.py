@@ -1,0 +1,328 @@
+"""The pages of the guide about cases on which tools differ, and about the tools."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from polars_rank.conformance.cases import CASES, Case
+from polars_rank.conventions import named as preset_named
+
+from .named import (
+    CHOICES,
+    DEFAULT,
+    Change,
+    Value,
+    changed_value,
+    changes_of,
+    choices_for,
+    is_same,
+    words,
+)
+from .write_tools import FIXTURE, PEERS, Tool, full_name
+
+RECORDED = json.loads(FIXTURE.read_text(encoding="utf-8"))
+TOOLS = {name: tool for name, tool in PEERS.items() if name in RECORDED["versions"]}
+
+CASES_HEAD = """\
+# Cases on which tools differ
+
+{count} queries with few documents, each about one choice. Use them to test a function of your own, in any
+language: the folder `examples/conformance` has a JSON file for each topic, with the values of all metrics
+on which conventions differ, and `schema.json`, the JSON Schema of these files.
+
+In a file, `conventions` names who defines a value: a preset of polars_rank, such as "ranx", or a change of
+the defaults of polars_rank, such as `ties=input`, which `changes` explains. `tools` names the versions of
+tools that were run. The value null means that the query does not count, and "error" that the input is
+refused. `separates` lists the changes that give some metric of the case another value than the defaults.
+`conventions.json` has the choices of each preset. Numbers have 15 digits.
+
+This page has the metrics of each case that differ most, with the values of changes and of tools. The
+[scorecard](scorecard.md) shows which conventions tools follow. The script
+`python -m tests.conformance.write_cases` generates the files and both pages.
+"""
+
+SCORECARD_HEAD = """\
+# Scorecard of tools
+
+Which convention each tool follows in the [cases](cases.md) of a topic: the convention has the values of the
+tool in all cases of the topic that the tool accepts. Metrics in parentheses follow the convention; without
+them, all metrics of the tool that the choice affects do.
+
+These versions were run: {versions}. The script `tests/conformance/write_tools.py` has the calls, and
+compares the values again with the tools that are installed.
+
+- {lists} read scores and labels without document ids, so that the caller decides about unjudged documents
+  and ids.
+- {ranks} read documents that the caller has ranked. LlamaIndex and Haystack have no cutoff: they are given
+  the first k documents.
+- {dictionaries} read dictionaries, in which a document occurs once.
+
+| topic | convention | tools |
+| --- | --- | --- |
+"""
+
+REFUSED_HEAD = """
+## Inputs that tools refuse
+
+| tool | cases |
+| --- | --- |
+"""
+
+DIFFERENCES_HEAD = """
+## Differences from presets
+
+Where a tool has another value than its preset, apart from inputs that one of them refuses. Tools without
+document ids are compared on the documents that they are given, and tools without a preset with
+{bases}.
+
+| case | metric | tool | value | value of the preset |
+| --- | --- | --- | --- | --- |
+"""
+
+#: What tools without document ids know.
+LISTS = {"judgments": "retrieved", "duplicates": "separate"}
+#: Inputs that are used as they are.
+AS_GIVEN = {
+    "order": "highest score first",
+    "scores": "any number",
+    "judgments": "known",
+    "labels": "used as they are",
+}
+#: The choices that the scorecard shows, by topic. Only metrics that the first one affects count.
+SHOWN: dict[str, tuple[str, ...]] = {
+    **{
+        topic: choices[:1]
+        for topic, choices in CHOICES.items()
+        if topic not in ("plain", "cutoff", "ids")
+    },
+    "grades": ("gain_from", "labels"),
+    "empty": ("undefined", "query_set"),
+}
+OTHER = "another convention"
+#: Metrics in the order in which the page of cases prefers them.
+PREFERRED = ("ndcg", "average_precision", "precision", "recall", "reciprocal_rank", "dcg")
+
+
+def cases_page(topics: Mapping[str, Any]) -> str:
+    """Return the page of cases."""
+    parts = [CASES_HEAD.format(count=len(CASES))]
+    for topic, data in topics.items():
+        parts.append(f"## {topic.capitalize()}\n\n{data['text']}\n")
+        parts += [_section(case, data["changes"]) for case in data["cases"]]
+    return "\n".join(parts)
+
+
+def _section(case: Mapping[str, Any], changes: Mapping[str, str]) -> str:
+    ranking = ", ".join(f"{row['doc']} {row['score']:.12g}" for row in case["ranking"])
+    labels = ", ".join(f"{doc} {label:g}" for doc, label in case["judgments"].items())
+    cutoff = "No cutoff" if case["k"] is None else f"Cutoff: {case['k']}"
+    rows = [
+        f"| {'' if at else f'`{name}`'} | {shown(group['value'])} | {names} | {_tools(group)} |"
+        for name in _clearest(case, changes)
+        for at, (group, names) in enumerate(_rows(case["metrics"][name], changes))
+    ]
+    return "\n".join([
+        f"### {case['name']}\n",
+        textwrap.fill(case["text"], 110),
+        f"\nScores: {ranking or 'none'}. Labels: {labels or 'none'}. {cutoff}.\n",
+        "| metric | value | conventions | tools |\n| --- | --- | --- | --- |",
+        *rows,
+        "",
+    ])  # fmt: skip
+
+
+def _rows(groups: Any, changes: Mapping[str, str]) -> Iterator[tuple[Any, str]]:
+    """Yield the values that the defaults, a change or a tool has, with the names of the changes."""
+    for group in groups:
+        names = [each for each in group["conventions"] if each in changes or each == DEFAULT.name]
+        if names or "tools" in group:
+            yield group, ", ".join(each if each == DEFAULT.name else f"`{each}`" for each in names)
+
+
+def _clearest(case: Mapping[str, Any], changes: Mapping[str, str]) -> list[str]:
+    """Return the one or two metrics with most values under the defaults and changes."""
+    counts = {
+        name: sum(bool(names) for _, names in _rows(groups, changes))
+        for name, groups in case["metrics"].items()
+        if name.partition("@")[0] in PREFERRED
+    }
+    first, *others = sorted(
+        counts, key=lambda name: (-counts[name], PREFERRED.index(name.partition("@")[0]))
+    )
+    return [first, *(name for name in others[:1] if counts[name] > 1)]
+
+
+def _tools(group: Mapping[str, Any]) -> str:
+    labels = group.get("tools", ())
+    return ", ".join(name for name in TOOLS if label(name) in labels)
+
+
+def label(tool: str) -> str:
+    """Return the name of a tool and the version that was run."""
+    return f"{tool.removesuffix(' 9').removesuffix(' 10')} {RECORDED['versions'][tool]}"
+
+
+def shown(value: Value) -> str:
+    """Return a value with six decimals."""
+    if value is None:
+        return "does not count"
+    return value if isinstance(value, str) else f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+class Row:
+    """A value of a tool, and the conventions that should have it."""
+
+    def __init__(self, tool: Tool, metric: str, case: Case, value: Value) -> None:
+        self.tool, self.case, self.value = tool, case, value
+        name = full_name(tool.base.get(metric, metric), case)
+        self.choices = choices_for(name, preset_named(tool.preset or DEFAULT.name))
+        self.given = LISTS if tool.takes == "lists" else {}
+
+    def expected(self, change: Change) -> Value:
+        """Return the value under the conventions and a change of them."""
+        return changed_value(self.case, self.choices, {**self.given, **change})
+
+    def follows(self, change: Change) -> bool:
+        """Return whether the tool has the value under the conventions and a change of them."""
+        return is_same(self.value, self.expected(change), self.tool.tolerance)
+
+
+@cache
+def rows_of(name: str, metric: str) -> list[Row]:
+    """Return the values of a metric of a tool."""
+    values, tool = RECORDED["values"][name], TOOLS[name]
+    return [
+        Row(tool, metric, case, values[case.name][full_name(metric, case)])
+        for case in CASES
+        if full_name(metric, case) in values.get(case.name, {})
+    ]
+
+
+def followed(name: str, metric: str, topic: str) -> str | None:
+    """Return the convention of a metric of a tool in words, or None if it has none."""
+    rows = [
+        row for row in rows_of(name, metric) if row.case.topic == topic and row.value != "error"
+    ]
+    if not rows:
+        return None
+    known = {**AS_GIVEN, **rows[0].choices, **rows[0].given}
+    if SHOWN[topic][0] not in known:
+        return None
+    for change in ({}, *changes_of(topic, rows[0].choices)):
+        if all(row.follows(change) for row in rows):
+            # Queries without judgments or retrieved documents cannot be lists.
+            choices = [each for each in SHOWN[topic] if not (rows[0].given and each == "query_set")]
+            parts = {choice: {**known, **change}[choice] for choice in choices}
+            return "; ".join(
+                each if each == AS_GIVEN.get(choice, ...) else words(choice, each)
+                for choice, each in parts.items()
+            )
+    return OTHER
+
+
+def scorecard() -> str:
+    """Return the page of tools."""
+    takes = {
+        kind: _listed([name for name, tool in TOOLS.items() if tool.takes == kind])
+        for kind in ("lists", "ranks", "dictionaries")
+    }
+    bases = _listed([
+        f"{' and '.join(f'`{base}`' for base in tool.base.values())} for {name}"
+        for name, tool in TOOLS.items() if not tool.preset
+    ])  # fmt: skip
+    return (
+        _filled(SCORECARD_HEAD.format(versions=_listed([*map(label, TOOLS)]), **takes))
+        + "\n".join(line for topic in SHOWN for line in _conventions(topic))
+        + "\n"
+        + REFUSED_HEAD
+        + "\n".join(_refused())
+        + "\n"
+        + _filled(DIFFERENCES_HEAD.format(bases=bases))
+        + "\n".join(_differences())
+        + "\n"
+    )
+
+
+def _filled(text: str) -> str:
+    """Return text with lines of up to 110 characters, except for headings and tables."""
+    parts = re.split(r"(\n\n|\n(?=- ))", text)
+    return "".join(
+        part if part.lstrip().startswith(("#", "|")) or not part.strip() else textwrap.fill(
+            " ".join(part.split()), 110, break_on_hyphens=False, break_long_words=False,
+            subsequent_indent="  " * part.startswith("- "),
+        )
+        for part in parts
+    )  # fmt: skip
+
+
+def _listed(names: list[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _conventions(topic: str) -> Iterator[str]:
+    """Yield a row for each convention that tools follow in a topic."""
+    tools: dict[str, list[str]] = {}
+    for name, tool in TOOLS.items():
+        metrics: dict[str, list[str]] = {}
+        for metric in tool.metrics:
+            if (text := followed(name, metric, topic)) is not None:
+                metrics.setdefault(text, []).append(metric)
+        every = [each for own in metrics.values() for each in own]
+        for text, own in metrics.items():
+            tools.setdefault(text, []).append(name + _only(own, every))
+    ordered = sorted(tools, key=lambda text: (text == OTHER, -len(tools[text])))
+    for at, text in enumerate(ordered):
+        yield f"| {'' if at else topic} | {text} | {', '.join(tools[text])} |"
+
+
+def _only(metrics: list[str], every: list[str]) -> str:
+    """Return which of the metrics are meant, in parentheses; nothing if all are."""
+    others = [each for each in every if each not in metrics]
+    if not others:
+        return ""
+    if len(others) < len(metrics):
+        return f" (except {', '.join(others)})"
+    return f" ({', '.join(metrics)})"
+
+
+def _refused() -> Iterator[str]:
+    """Yield a row for each tool that refuses cases; topics are those of which it refuses all."""
+    sizes = Counter(case.topic for case in CASES)
+    for name, tool in TOOLS.items():
+        metrics: dict[str, list[str]] = {}
+        for metric in tool.metrics:
+            for row in rows_of(name, metric):
+                if row.value == "error":
+                    metrics.setdefault(row.case.name, []).append(metric)
+        cases: dict[str, list[str]] = {}
+        for case, own in metrics.items():
+            cases.setdefault(_only(own, [*tool.metrics]), []).append(case)
+        parts = []
+        for only, own in cases.items():
+            counts = Counter(case.partition("/")[0] for case in own)
+            whole = [topic for topic, count in counts.items() if count == sizes[topic]]
+            few = [case for case in own if case.partition("/")[0] not in whole]
+            parts.append(", ".join([*(f"all of {topic}" for topic in whole), *few]) + only)
+        if parts:
+            yield f"| {name} | {'; '.join(parts)} |"
+
+
+def _differences() -> Iterator[str]:
+    """Yield a row for each number of a tool that its preset does not have."""
+    for name, tool in TOOLS.items():
+        found: dict[tuple[str, str, str], list[str]] = {}
+        for metric in tool.metrics:
+            for row in rows_of(name, metric):
+                preset = row.expected({})
+                if "error" not in (row.value, preset) and not row.follows({}):
+                    values = row.case.name, shown(row.value), shown(preset)
+                    found.setdefault(values, []).append(metric)
+        for (case, theirs, ours), metrics in found.items():
+            yield f"| {case} | {', '.join(metrics)} | {name} | {theirs} | {ours} |"

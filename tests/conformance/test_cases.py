@@ -1,0 +1,156 @@
+"""Cases on which tools differ: what they separate, their files, and values of tools."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import needs
+import pytest
+from polars_rank.conformance.cases import CASES, TOPICS, Case
+from polars_rank.conformance.changes import ALTERNATIVES, changes
+from polars_rank.conformance.reference import METRICS
+from polars_rank.conventions import PRESETS, named as preset_named
+
+from . import write_cases
+from .named import DEFAULT, changed_value, choices_for, is_same, preset_values
+from .recorded import evaluated
+from .write_tools import FIXTURE, PEERS, TOOLS, full_name, inputs
+
+LOG2_3, LOG2_5 = math.log2(3), math.log2(5)
+
+
+def read(name: str) -> Any:
+    return json.loads((write_cases.FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def values(case: str, metric: str) -> dict[str, Any]:
+    """Return the values of a metric in the file of a case, by the names of conventions and tools."""
+    (found,) = (each for each in read(case.partition("/")[0])["cases"] if each["name"] == case)
+    return {
+        name: group["value"]
+        for group in found["metrics"][metric]
+        for name in (*group["conventions"], *group.get("tools", ()))
+    }
+
+
+def test_files_and_pages_are_up_to_date() -> None:
+    files = write_cases.files()
+    for path, text in files.items():
+        assert path.read_text(encoding="utf-8") == text, f"{path}: run `{write_cases.RUN}`"
+    assert {*write_cases.FOLDER.iterdir()} <= {*files, write_cases.FOLDER / "schema.json"}
+
+
+def test_files_follow_the_schema() -> None:
+    jsonschema = needs.package("jsonschema", "test")
+    schema = read("schema")
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    for name in (*TOPICS, "conventions"):
+        validator.validate(read(name))
+    broken = read("ties")
+    broken["cases"][0]["metrics"]["ndcg@1"][0]["value"] = "missing"
+    assert not validator.is_valid(broken)
+
+
+def test_names_and_sizes_of_cases() -> None:
+    names = [case.name for case in CASES]
+    assert len({*names}) == len(names) >= 60
+    assert [*dict.fromkeys(case.topic for case in CASES)] == [*TOPICS]
+    for case in CASES:
+        assert case.text.endswith(".") and len(case.rows) <= 12, case.name
+        scores = [score for _, score in case.rows]
+        assert all(scores.count(score) <= 4 for score in scores), case.name
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_each_case_separates_conventions(topic: str) -> None:
+    data = read(topic)
+    for case in data["cases"]:
+        assert case["separates"] and {*case["separates"]} <= data["changes"].keys(), case["name"]
+        counts = [
+            sum(bool(group["conventions"]) for group in groups)
+            for groups in case["metrics"].values()
+        ]
+        assert max(counts) > 1, case["name"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "value"),
+    [(choice, each) for choice in ALTERNATIVES for each in ALTERNATIVES[choice]],
+)
+def test_each_change_of_a_choice_has_another_value_in_a_case(choice: str, value: Any) -> None:
+    def is_separated(case: Case, metric: str) -> bool:
+        choices = {"decimals": None, **choices_for(full_name(metric, case))}
+        if {choice: value} not in [*changes(choices)]:
+            return choices.get(choice) == value
+        default = changed_value(case, choices, {})
+        return not is_same(default, changed_value(case, choices, {choice: value}))
+
+    assert any(is_separated(case, metric) for case in CASES for metric in METRICS)
+
+
+@pytest.mark.parametrize("preset", [DEFAULT.name, *(preset.name for preset in PRESETS)])
+def test_the_reference_has_the_values_of_the_preset(preset: str) -> None:
+    cases = {case.name: case for case in CASES}
+    known = preset_values(preset)
+    for (case, name), value in known.items():
+        choices = choices_for(name, preset_named(preset))
+        found = changed_value(cases[case], choices, {})
+        assert is_same(value, found), (case, name, value, found, choices)
+    if preset == "ndeval":  # its metrics are about subtopics
+        assert not known
+    else:
+        assert {case for case, _ in known} == {*cases}
+
+
+def test_values_by_visible_arithmetic() -> None:
+    ndcg = values("discount/second-rank", "ndcg@2")
+    assert ndcg[DEFAULT.name] == pytest.approx(1 / LOG2_3, rel=1e-14)
+    assert ndcg["discount=log2(rank + 2)"] == pytest.approx(LOG2_3 / 2, rel=1e-14)
+    assert ndcg["discount=jarvelin"] == 1
+    divisors = values("divisor/every-rule", "average_precision@5")
+    for name, divisor in {
+        DEFAULT.name: 6,
+        "norm=min": 5,
+        "norm=retrieved": 4,
+        "norm=hits": 2,
+    }.items():
+        assert divisors[name] == pytest.approx((1 + 2 / 3) / divisor, rel=1e-14)
+    copies = values("copies/relevant-last", "average_precision@3")
+    assert copies["duplicates=credited"] == pytest.approx(1 / 2 + 2 / 3, rel=1e-14)
+    assert copies["duplicates=uncredited"] == copies["duplicates=max"] == 1 / 2
+    assert copies[DEFAULT.name] == copies["trec_eval 10.0-rc3"] == "error"
+    ties = values("ties/three-for-two-ranks", "precision@2")
+    assert ties["ties=expected"] == pytest.approx(2 / 3 / 2, rel=1e-14)
+    unretrieved = values("unretrieved/best", "ndcg@2")
+    assert unretrieved[DEFAULT.name] == pytest.approx(1 / (3 + 1 / LOG2_3), rel=1e-14)
+    assert unretrieved["ideal=retrieved"] == unretrieved["LightGBM 4.7.0"] == 1
+    gain = values("gain/two-grades", "dcg@2")
+    assert gain["gain=exp2"] == pytest.approx(1 + 7 / LOG2_3, rel=1e-14)
+    discount = values("discount/fourth-rank", "dcg@4")
+    assert discount[DEFAULT.name] == pytest.approx(1 / LOG2_5, rel=1e-14)
+    assert values("empty/nothing-retrieved", "precision@2")["trec_eval 9"] is None
+
+
+def test_recorded_values_are_of_these_cases() -> None:
+    recorded = json.loads(FIXTURE.read_text(encoding="utf-8"))
+    assert recorded["log"] == json.loads(json.dumps(inputs()))
+    assert recorded["versions"].keys() == PEERS.keys()
+
+
+@pytest.mark.filterwarnings("ignore")  # from the tools
+@pytest.mark.parametrize(
+    ("tool", "module"),
+    [("pytrec_eval", "pytrec_eval"), ("ir_measures", "ir_measures"), ("scikit-learn", "sklearn")],
+)
+def test_values_of_tools_are_those_recorded(tool: str, module: str) -> None:
+    needs.package(module, "test")
+    recorded = json.loads(FIXTURE.read_text(encoding="utf-8"))["values"][tool]
+    found = evaluated({}, {tool: TOOLS[tool]})["values"][tool]
+    assert found.keys() == recorded.keys()
+    for case, values in found.items():
+        numbers = {name: value for name, value in values.items() if value != "error"}
+        assert values.keys() == recorded[case].keys()
+        assert numbers == pytest.approx({name: recorded[case][name] for name in numbers}), case
