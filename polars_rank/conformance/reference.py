@@ -68,19 +68,14 @@ def _orders(rows: Sequence[Row], judgments: Judgments, choices: Choices) -> Iter
         if copies == "max":
             scored.sort(key=lambda row: -row[1])
         if copies in ("max", "first"):
-            kept: dict[str, Row] = {}
-            for row in scored:
-                kept.setdefault(row[0], row)
-            scored = [*kept.values()]
-    keys: dict[str, Callable[[Row], Any]] = {
-        "best": lambda row: -judgments.get(row[0], 0),
-        "worst": lambda row: judgments.get(row[0], 0),
-    }
+            kept = dict(reversed(scored))
+            scored = [(doc, kept.pop(doc)) for doc, _ in scored if doc in kept]
+    sign = {"best": -1, "worst": 1}.get(ties, 0)
     if ties == "reversed":
         scored.reverse()
     elif ties not in ("input", "expected"):
         scored.sort(key=lambda row: row[0], reverse=ties != "doc_ascending")
-        scored.sort(key=keys.get(ties, lambda _: 0))
+        scored.sort(key=lambda row: sign * judgments.get(row[0], 0))
     scored.sort(key=lambda row: -row[1])
     groups = [[doc for doc, _ in group] for _, group in groupby(scored, key=lambda row: row[1])]
     orders = [permutations(group) if ties == "expected" else [group] for group in groups]
@@ -198,11 +193,8 @@ def _r_precision(labels: Labels, judgments: Judgments, choices: Choices) -> floa
     return sum(_hits(labels, {**choices, "k": total})) / total if total else None
 
 
-_METRICS = {
-    each.__name__.removeprefix("_"): each
-    for each in (
-        *(_cg, _dcg, _ndcg, _average_precision, _reciprocal_rank),
-        *(_precision, _recall, _recall_capped, _hit_rate, _f1, _r_precision),
-    )
-}
+_GRADED = (_cg, _dcg, _ndcg)
+_RANKED = (_average_precision, _reciprocal_rank)
+_COUNTED = (_precision, _recall, _recall_capped, _hit_rate, _f1, _r_precision)
+_METRICS = {each.__name__.removeprefix("_"): each for each in (*_GRADED, *_RANKED, *_COUNTED)}
 METRICS = (*_METRICS,)

@@ -11,8 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-#: Values by the tool's name of the metric, and by the query or user.
-Values = dict[str, dict[str, float | None]]
+#: Values by the tool's name of the metric, and by the query or user; "error" if the tool refuses it.
+Values = dict[str, dict[str, float | str | None]]
 #: The means that the tool reports, by its name of the metric.
 Means = dict[str, float]
 #: The function that evaluates a log with each tool, and the tool's package, or a function that

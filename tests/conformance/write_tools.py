@@ -4,7 +4,7 @@ Run the script in an environment with some of the tools; it replaces the values 
 there:
 
     pip install -e '.[conformance]' && python -m tests.conformance.write_tools
-    pip install sentence-transformers mteb && python -m tests.conformance.write_tools
+    pip install sentence-transformers mteb pyvespa && python -m tests.conformance.write_tools
     pip install mlflow-skinny llama-index-core haystack-ai && python -m tests.conformance.write_tools
     pip install rectools 'pandas<3' && python -m tests.conformance.write_tools
     pip install replay-rec 'pandas<3' && python -m tests.conformance.write_tools
@@ -329,6 +329,22 @@ def mteb(case: Case, names: list[str]) -> Found:
     return {name: scores[name] for name in names}
 
 
+def vespa(case: Case, names: list[str]) -> Found:
+    """Evaluate with the evaluator of pyvespa, which keeps the order of hits."""
+    from vespa.evaluation import VespaEvaluator
+
+    ks, (retrieved, relevant) = [case.k], _ids(case)
+    evaluator = VespaEvaluator(
+        {QUERY: ""}, {QUERY: {*relevant}}, lambda text, top_k: {}, None,
+        accuracy_at_k=ks, precision_recall_at_k=ks, mrr_at_k=ks, ndcg_at_k=ks, map_at_k=ks,
+    )  # fmt: skip
+    if not evaluator.queries_ids:
+        return dict.fromkeys(names)
+    hits = [(doc, -float(at)) for at, doc in enumerate(retrieved)]
+    found = evaluator._compute_metrics([hits])
+    return {name: found[name] for name in names}
+
+
 _TREC_EVAL = {
     "ndcg": "ndcg_cut_{k}",
     "average_precision": "map_cut_{k}",
@@ -339,6 +355,7 @@ _TREC_EVAL = {
 }
 _RETRIEVAL = ("ndcg", "average_precision", "reciprocal_rank", "precision", "recall", "hit_rate")
 _OF_MTEB = ("ndcg", "map", "mrr", "precision", "recall", "hit_rate")
+_OF_EVALUATORS = ("ndcg", "map", "mrr", "precision", "recall", "accuracy")
 _OF_REPLAY = ("NDCG", "MAP", "MRR", "Precision", "Recall", "HitRate")
 _OF_TORCH = ("normalized_dcg", "average_precision", "reciprocal_rank", "precision", "recall")
 
@@ -456,13 +473,16 @@ PEERS: dict[str, Tool] = {
         "sentence-transformers",
         "sentence-transformers",
         sentence_transformers,
-        dict(
-            zip(
-                _RETRIEVAL,
-                ("ndcg@{k}", "map@{k}", "mrr@{k}", "precision@{k}", "recall@{k}", "accuracy@{k}"),
-            )
-        ),
+        dict(zip(_RETRIEVAL, (f"{name}@{{k}}" for name in _OF_EVALUATORS))),
         "rows",
+        binary="all",
+    ),
+    "Vespa": Tool(
+        "pyvespa",
+        "Vespa",
+        vespa,
+        dict(zip(_RETRIEVAL, (f"{name}@{{k}}" for name in _OF_EVALUATORS))),
+        "ranks",
         binary="all",
     ),
     "MTEB": Tool(
