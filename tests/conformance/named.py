@@ -89,12 +89,12 @@ def choices_for(name: str, conventions: pr.Conventions = DEFAULT) -> dict[str, A
 
 def changes_of(topic: str, choices: Change) -> Iterator[dict[str, Any]]:
     """Yield the changes that a topic is about, of those that choices of a metric have."""
-    own = {"order", "scores", "judgments", "labels"} | choices.keys()
+    own = {"order", "scores", "judgments", "labels", "decimals"} | choices.keys()
     for choice in CHOICES[topic]:
         for each in _VALUES[choice]:
             # The depth of NDCG is None where that of precision is k.
             is_same = each == choices.get(choice) or (choice, each) == ("depth", "k")
-            if (choice in own or choice == "decimals") and not is_same:
+            if choice in own and not is_same:
                 yield {choice: each}
     yield from (dict(pair) for pair in PAIRS.get(topic, ()) if pair.keys() <= own)
 
