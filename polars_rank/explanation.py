@@ -31,7 +31,7 @@ from polars_rank.evaluation.parameters import Evaluation, check_single
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.metrics.aliases import OTHER_MEANINGS
 from polars_rank.metrics.documentation import described
-from polars_rank.metrics.metric import REGISTER, Metric, parameters_of
+from polars_rank.metrics.metric import REGISTER, Metric, parameters_of, written
 from polars_rank.metrics.names import function_of, naming, output_name, read
 
 if TYPE_CHECKING:
@@ -142,10 +142,11 @@ def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]
         if key == "k":
             yield "cutoff", "none" if value is None else f"first {number_of(value, 'document')}"
         elif key not in ("rel", "irrelevant") and value is not None:
-            word = value_text(key, value)
+            word = written(value)
             lowest = conventions.gain_from
             without_gain = "" if lowest is None else f"; 0 for labels below {lowest}"
-            text = TEXTS.get(key, {}).get(word, word) + (without_gain if key == "gain" else "")
+            text = TEXTS.get(key, {}).get(word.strip("'"), word)
+            text += without_gain if key == "gain" else ""
             yield _TITLES.get(key, key), text
     if "rel" in values:
         rel = conventions.rel if values["rel"] is None else values["rel"]
