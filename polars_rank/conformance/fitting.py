@@ -111,6 +111,11 @@ class Fit:
         """Return the places of the cases that a definition explains."""
         return frozenset(place for place in range(len(self.asked)) if self.explains(place, choices))
 
+    def score(self, choices: Choices) -> float:
+        """Return how many cases a definition explains, less for each difference from the base."""
+        base = self.choices(self.base)
+        return len(self.explained(choices)) - sum(base[key] != choices[key] for key in base) / 2
+
     def best(self, *, pairs: bool = True) -> dict[str, Any]:
         """Return the choices that explain most, with the fewest differences from the base.
 

@@ -61,8 +61,8 @@ _BRACKETS = {"": "", "[": "]", "{": "}"}
 class Outcome(NamedTuple):
     """What a call returns."""
 
-    #: "value", "none", "refused", "crash", "exit" (of the process), "hang", or "other", which is
-    #: not a number.
+    #: "value", "none", "refused", "crash", "exit" (of the process), "hang", "other" (which is not a
+    #: number), or "noise" (of a process, which is not an answer).
     kind: str
     value: float | None = None
     text: str = ""
@@ -226,7 +226,9 @@ class Description(NamedTuple):
         others = [each for each in self.parameters if each != cutoff]
         needed = [each for each in self.required if each != cutoff] or others[:1]
         last = () if cutoff is None else (Argument("k", name=cutoff),)
-        pairs = [("labels",)] if len(needed) == 1 else _pairs(*map(str.lower, [*others, "", ""][:2]))
+        pairs = (
+            [("labels",)] if len(needed) == 1 else _pairs(*map(str.lower, [*others, "", ""][:2]))
+        )
         for bracket, pair, arrays in product(_BRACKETS, pairs, (False, True)):
             yield Signature((*(Argument(role, bracket) for role in pair), *last), arrays)
 
@@ -240,8 +242,8 @@ def _pairs(first: str, second: str) -> list[tuple[str, ...]]:
     pairs = [pair for pair in _PAIRS if not kinds or pair[1] in kinds]
     swapped = [pair[::-1] for pair in pairs]
     if is_judged == is_retrieved:
-        return [*pairs, *swapped]
-    return [*swapped] if is_retrieved > is_judged else [*pairs]
+        return [*swapped, *pairs]
+    return swapped if is_retrieved > is_judged else pairs
 
 
 def loaded(target: str) -> Callable[..., Any]:
@@ -330,7 +332,7 @@ def read_answer(line: bytes, number: int) -> Outcome:
         answers = False
     if not answers or not {"value", *ANSWERS} & {*found}:
         text = line.decode("utf-8", "replace").strip()
-        return Outcome("other", text=_line(f"printed {text!r}, which is not an answer"))
+        return Outcome("noise", text=_line(f"printed {text!r}, which is not an answer"))
     for key, kind in ANSWERS.items():
         if key in found:
             return Outcome(kind, text=_line(str(found[key])))

@@ -23,7 +23,7 @@ from polars_rank.conformance.functions import (
     outcome,
     read_answer,
 )
-from polars_rank.errors import RankError, SourceError
+from polars_rank.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -98,7 +98,10 @@ class Process:
     def ask(self, fields: Mapping[str, Any], signature: Signature) -> Outcome:  # noqa: ARG002
         """Send a request, and return the outcome for its answer."""
         line, problem = self.exchange(fields)
-        return problem or read_answer(line, self._number)
+        found = problem or read_answer(line, self._number)
+        if found.kind == "noise":  # the next line may answer this request
+            self._end()
+        return found
 
     def exchange(
         self, fields: Mapping[str, Any], timeout: float | None = None
@@ -138,6 +141,7 @@ class Process:
                     stderr=self._errors, start_new_session=True,
                 )  # fmt: skip
             except OSError as error:
+                self._errors.close()
                 raise SourceError(
                     f"cannot run `command` {self.command[0]!r}: {error.strerror}"
                 ) from error

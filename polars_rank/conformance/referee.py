@@ -33,8 +33,9 @@ from polars_rank.metrics.spellings import find
 _FIELDS = "ids, scores, grades, k"
 #: Calls without an answer after which nothing more is asked.
 _MAX_LOST = 5
-#: Share of cases that a definition must explain, or else a function is tried with several queries.
-_FITS = 0.5
+#: Shares of cases that a definition must explain: for no other signature to be tried, and for none
+#: of several queries; and by how much a less usual signature must be better.
+_FITS, _MAY_FIT, _MARGIN = 0.9, 0.5, 0.1
 #: Cases with which the signature is guessed.
 _TRIED = 12
 #: Definitions that are off by one, or the other definition that they are.
@@ -65,6 +66,8 @@ KINDS = (
     *("range", "crash", "hang", "number", "order", "mixture"),
     *("refusal", "convention"),
 )
+#: Kinds of outcomes that are defects.
+_OUTCOMES = {"crash": ("crash", "exit"), "hang": ("hang",), "number": ("other", "noise")}
 _SCHEMA = {
     **dict.fromkeys(("severity", "kind", "text", "case"), pl.String),
     "cases": pl.UInt32, "given": pl.Float64, "expected": pl.Float64,
@@ -280,11 +283,12 @@ def _fitting(
     """Return the run with the signature for which a definition explains most of a few cases."""
     best, most, lost = None, 0.0, 0
     for signature in candidates:
-        if most == 1 or lost >= _MAX_LOST or (signature.is_of_queries and most > _FITS):
+        if most >= _FITS or lost >= _MAX_LOST or (signature.is_of_queries and most > _MAY_FIT):
             break
         run = _Run(function, signature, stated, base, most=_TRIED)
         lost += run.lost
-        if any(each.outcome.kind == "value" for each in run.asked) and run.share > most:
+        has_values = any(each.outcome.kind == "value" for each in run.asked)
+        if has_values and (best is None or run.share > most + _MARGIN):
             best, most = signature, run.share
     return None if best is None else _Run(function, best, stated, base)
 
@@ -328,7 +332,7 @@ class _Run:
         """The metric that fits best, and its definition."""
         pairs = not self.is_trial and len(self.fits) == 1
         found = [(fit, fit.best(pairs=pairs)) for fit in self.fits]
-        fit, choices = max(found, key=lambda each: len(each[0].explained(each[1])))
+        fit, choices = max(found, key=lambda each: each[0].score(each[1]))
         return fit, choices if pairs or self.is_trial else fit.best()
 
     @property
@@ -348,8 +352,8 @@ class _Run:
 
     @property
     def share(self) -> float:
-        """The share of cases that the definition explains."""
-        return len(self.explained) / len(self.asked)
+        """The share of cases that the definition explains, less if it is a rare one."""
+        return self.fit.score(self.choices) / len(self.asked)
 
     def result(self, name: str, *, is_strict: bool) -> Referee:
         """Return the findings, sorted by what hurts."""
@@ -392,11 +396,10 @@ class _Run:
     def _defects(self) -> Iterator[Finding]:
         wrong = self._out_of_range()
         yield from self._found("range", wrong, text=lambda text, topics: f"{text} for {topics}")
-        kinds = {"crash": "crash", "exit": "crash", "hang": "hang", "other": "number"}
-        for kind, name in kinds.items():
+        for name, kinds in _OUTCOMES.items():
             problems = {
                 place: outcome.text for place, (_, outcome) in enumerate(self.asked)
-                if outcome.kind == kind
+                if outcome.kind in kinds
             }  # fmt: skip
             yield from self._found(name, problems)
         if self.untried:

@@ -116,9 +116,10 @@ def sentence(row: dict[str, Any]) -> str:
 
 def _example(row: dict[str, Any]) -> str:
     """Return the example of a finding."""
+    other = "and" if row["kind"] == "order" else "instead of"
     values = [
         f"{name} {row[key]:.6g}"
-        for key, name in (("given", "returns"), ("expected", "instead of"))
+        for key, name in (("given", "returns"), ("expected", other))
         if row[key] is not None
     ]
     others = f" (and {row['cases'] - 1} more)" if row["cases"] > 1 else ""
