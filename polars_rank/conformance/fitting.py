@@ -114,7 +114,8 @@ class Fit:
     def score(self, choices: Choices) -> float:
         """Return how many cases a definition explains, less for each difference from the base."""
         base = self.choices(self.base)
-        return len(self.explained(choices)) - sum(base[key] != choices[key] for key in base) / 2
+        differences = sum(bool(base[key] != choices[key]) for key in base)
+        return len(self.explained(choices)) - differences / 2
 
     def best(self, *, pairs: bool = True) -> dict[str, Any]:
         """Return the choices that explain most, with the fewest differences from the base.

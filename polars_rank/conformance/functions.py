@@ -37,7 +37,7 @@ _CUTOFF = 10
 _QUERY = "q1"
 
 #: Names of parameters: of cutoffs, and parts of names of judgments and of retrieved documents.
-_CUTOFFS = re.compile(r"k|n|p|at|at_k|top_?[kn]|cut_?off|depth|limit|max_?rank|rank_?cutoff")
+_CUTOFFS = re.compile(r"k|n|at|at_k|top_?[kn]|cut_?off|depth|limit|max_?rank|rank_?cutoff")
 _JUDGED = re.compile(
     r"true|truth|actual|gold|relevant|target|expected|qrel|judg|grade|label|positive|reference"
     r"|relevance|^rels?$|gt"
@@ -226,14 +226,13 @@ class Description(NamedTuple):
         others = [each for each in self.parameters if each != cutoff]
         needed = [each for each in self.required if each != cutoff] or others[:1]
         last = () if cutoff is None else (Argument("k", name=cutoff),)
-        pairs = (
-            [("labels",)] if len(needed) == 1 else _pairs(*map(str.lower, [*others, "", ""][:2]))
-        )
+        first, second = map(str.lower, [*others, "", ""][:2])
+        pairs = [("labels",)] if len(needed) == 1 else _pairs(first, second)
         for bracket, pair, arrays in product(_BRACKETS, pairs, (False, True)):
             yield Signature((*(Argument(role, bracket) for role in pair), *last), arrays)
 
 
-def _pairs(first: str, second: str) -> list[tuple[str, ...]]:
+def _pairs(first: str, second: str) -> Sequence[tuple[str, ...]]:
     """Return the roles of two parameters in the order of what their names say."""
     is_judged = bool(_JUDGED.search(first)) + bool(_RETRIEVED.search(second))
     is_retrieved = bool(_RETRIEVED.search(first)) + bool(_JUDGED.search(second))
@@ -246,14 +245,18 @@ def _pairs(first: str, second: str) -> list[tuple[str, ...]]:
     return swapped if is_retrieved > is_judged else pairs
 
 
+def check_target(target: str) -> None:
+    """Raise `ArgumentError` unless a text is an import path."""
+    if not re.fullmatch(r"[^\0]+:[\w.]+", target):
+        raise ArgumentError(
+            "`function` must be written like 'my_eval:ndcg', a module and a function; "
+            f"found {short(target)}"
+        )
+
+
 def loaded(target: str) -> Callable[..., Any]:
     """Return the function of a text such as "my_eval:ndcg" or "my_eval.py:ndcg"."""
     module, _, name = target.rpartition(":")
-    if not module:
-        raise ArgumentError(
-            f"`function` must be written like 'my_eval:ndcg', a module and a function; "
-            f"found {short(target)}"
-        )
     if module.endswith(".py"):
         sys.path.insert(0, str(Path(module).resolve().parent))
         spec = spec_from_file_location(Path(module).stem, module)

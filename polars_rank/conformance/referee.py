@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,9 +15,11 @@ import polars as pl
 from polars_rank._params import positive, public
 from polars_rank.conformance import verdict_texts as texts
 from polars_rank.conformance.cases import CASES, Case
+from polars_rank.conformance.findings import KINDS, SCHEMA, Finding, Result
 from polars_rank.conformance.fitting import Asked, Fit, copied, same
 from polars_rank.conformance.functions import (
     Signature,
+    check_target,
     has_ties,
     reordered,
 )
@@ -47,35 +49,11 @@ _NOTES = {
 }
 
 
-class Finding(NamedTuple):
-    """A defect, or a convention that differs from the expected one."""
-
-    #: "defect" or "convention".
-    severity: str
-    kind: str
-    text: str
-    #: An example, and the number of cases.
-    case: str | None
-    cases: int
-    given: float | None = None
-    expected: float | None = None
-
-
-#: Kinds of findings, from what hurts most.
-KINDS = (
-    *("range", "crash", "hang", "number", "order", "mixture"),
-    *("refusal", "convention"),
-)
 #: Kinds of outcomes that are defects.
 _OUTCOMES = {"crash": ("crash", "exit"), "hang": ("hang",), "number": ("other", "noise")}
-_SCHEMA = {
-    **dict.fromkeys(("severity", "kind", "text", "case"), pl.String),
-    "cases": pl.UInt32, "given": pl.Float64, "expected": pl.Float64,
-}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Referee:
+class Referee(Result):
     """The definition of a metric function, and what is wrong with it.
 
     Attributes
@@ -100,21 +78,6 @@ class Referee:
     left_out
         Number of cases that the signature cannot express, or that repeat another one.
     """
-
-    name: str
-    metric: str
-    signature: str
-    definition: Mapping[str, str]
-    presets: Sequence[str]
-    differs: int
-    findings: pl.DataFrame
-    cases: pl.DataFrame
-    left_out: int
-
-    @property
-    def passed(self) -> bool:
-        """Whether there is no defect."""
-        return self.findings.filter(severity="defect").is_empty()
 
     def __str__(self) -> str:
         return texts.plain(self)
@@ -143,9 +106,12 @@ def referee(
     ...     dcg = sum(hit / log2(rank + 2) for rank, hit in enumerate(hits))
     ...     return dcg / sum(1 / log2(rank + 2) for rank in range(min(k, len(relevant))))
     >>> result = pr.referee(ndcg)
-    >>> result.findings["kind", "text"][:2]
-    shape: (2, 2)
-    ...
+    >>> result.metric, result.presets[0], result.passed
+    ('ndcg@k', 'trec_eval 10', False)
+    >>> for text in result.findings["text"][:2]:
+    ...     print(text)
+    value above 1 for copies
+    ZeroDivisionError: float division by zero
 
     Parameters
     ----------
@@ -192,25 +158,38 @@ def referee(
     positive("timeout", timeout)
     if (function is None) == (command is None):
         raise ArgumentError("pass either `function` or `command`")
-    base = TREC_EVAL if expect is None else named(expect, "expect")
+    is_strict = expect is not None and not (isinstance(expect, Mapping) and not expect)
+    base = named(expect, "expect") if is_strict else TREC_EVAL  # type: ignore[arg-type]
     stated = None if metric is None else _stated(metric, base)
     arguments = None if signature is None else Signature.read(signature)
     if command is not None:
-        words = shlex.split(command) if isinstance(command, str) else [*command]
-        if not words:
-            raise ArgumentError("`command` is empty; pass a program with its arguments")
+        words = _words(command)
         with Process(words, timeout) as process:
             usual = arguments or Signature.read(_FIELDS)
             run = _Run(process, usual, stated, base)
-            return run.result(shlex.join(words), is_strict=expect is not None)
+            return run.result(shlex.join(words), is_strict=is_strict)
     if isinstance(function, str):
+        check_target(function)
         with Imported(function, timeout) as imported:
-            return _judged(imported, arguments, stated, base, is_strict=expect is not None)
+            return _judged(imported, arguments, stated, base, is_strict=is_strict)
     if not callable(function):
         raise ArgumentError(
             f"`function` must be a function or its import path; found {short(function)}"
         )
-    return _judged(Local(function, timeout), arguments, stated, base, is_strict=expect is not None)
+    return _judged(Local(function, timeout), arguments, stated, base, is_strict=is_strict)
+
+
+def _words(command: str | Sequence[str]) -> list[str]:
+    """Return a program and its arguments."""
+    try:
+        words = shlex.split(command) if isinstance(command, str) else [*command]
+    except (ValueError, TypeError):  # a quote is not closed, or it is a number
+        words = []
+    if not words or not all(isinstance(each, str) and "\0" not in each for each in words):
+        raise ArgumentError(
+            f"`command` must be a program with its arguments; found {short(command)}"
+        )
+    return words
 
 
 class _Named(NamedTuple):
@@ -259,15 +238,12 @@ def _judged(
     description = function.description
     stated = stated or guessed(description.name)
     candidates = description.signatures() if arguments is None else _containers(arguments)
-    best = _fitting(function, candidates, stated, base)
-    if best is None:
-        parameters = ", ".join(description.parameters)
-        raise ArgumentError(
-            f"cannot call {description.name}({parameters}): "
-            + ("no usual signature returns numbers; state `signature`" if arguments is None else
-               f"it returns no number for the arguments {arguments} (`signature`)")
-        )  # fmt: skip
-    return best.result(description.name, is_strict=is_strict)
+    found = _fitting(function, candidates, stated, base)
+    if isinstance(found, str):
+        call = f"{description.name}({', '.join(description.parameters)})"
+        advice = "; state `signature`" if arguments is None else ""
+        raise ArgumentError(f"`function` {call} returns no numbers: {found}{advice}")
+    return found.result(description.name, is_strict=is_strict)
 
 
 def _containers(signature: Signature) -> Iterator[Signature]:
@@ -279,9 +255,12 @@ def _containers(signature: Signature) -> Iterator[Signature]:
 def _fitting(
     function: Local | Imported, candidates: Iterable[Signature], stated: _Named | None,
     base: Conventions,
-) -> _Run | None:  # fmt: skip
-    """Return the run with the signature for which a definition explains most of a few cases."""
-    best, most, lost = None, 0.0, 0
+) -> _Run | str:  # fmt: skip
+    """Return the run with the signature for which a definition explains most of a few cases.
+
+    If no signature returns numbers, return what the first one returns.
+    """
+    best, most, lost, problem = None, 0.0, 0, ""
     for signature in candidates:
         if most >= _FITS or lost >= _MAX_LOST or (signature.is_of_queries and most > _MAY_FIT):
             break
@@ -290,7 +269,9 @@ def _fitting(
         has_values = any(each.outcome.kind == "value" for each in run.asked)
         if has_values and (best is None or run.share > most + _MARGIN):
             best, most = signature, run.share
-    return None if best is None else _Run(function, best, stated, base)
+        if run.asked:
+            problem = problem or f"{run.asked[0].outcome.text or 'None'} (called with {signature})"
+    return problem if best is None else _Run(function, best, stated, base)
 
 
 class _Run:
@@ -358,7 +339,7 @@ class _Run:
     def result(self, name: str, *, is_strict: bool) -> Referee:
         """Return the findings, sorted by what hurts."""
         findings = [*self._defects(), *self._conventions("defect" if is_strict else "convention")]
-        findings.sort(key=lambda each: (each.severity != "defect", KINDS.index(each.kind)))
+        findings.sort(key=lambda each: (each.severity != "defect", [*KINDS].index(each.kind)))
         presets, explained = self.fit.closest()
         own = {
             key: ", or ".join(texts.value(key, value) for value in values)
@@ -368,7 +349,7 @@ class _Run:
         return Referee(
             name, self._metric, str(self.signature), own, [each.name for each in presets],
             len(self.asked) - len(explained),
-            pl.DataFrame(findings, schema=_SCHEMA, orient="row"), self._table(), self.left_out,
+            pl.DataFrame(findings, schema=SCHEMA, orient="row"), self._table(), self.left_out,
         )  # fmt: skip
 
     @property

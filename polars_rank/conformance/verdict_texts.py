@@ -6,17 +6,15 @@ import json
 from collections.abc import Iterator
 from html import escape
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from polars_rank import _texts
 from polars_rank.conformance.choices import TEXTS, value_text
+from polars_rank.conformance.findings import KINDS, Result
 from polars_rank.conformance.fitting import EMPTY, SEPARATE
 from polars_rank.errors import number_of
-
-if TYPE_CHECKING:
-    from polars_rank.conformance.referee import Referee
 
 _WIDTH = 80
 #: The number of presets that are named.
@@ -44,11 +42,6 @@ _VALUES: dict[str, dict[Any, str]] = {
     "depth": {None: "k"},
     "decimals": {None: "none"},
 }
-#: Kinds of findings in words.
-_KINDS = {
-    "range": "out of range", "crash": "crash", "hang": "hang", "number": "not a number",
-    "order": "order", "mixture": "mixture", "refusal": "refusal", "convention": "convention",
-}  # fmt: skip
 
 
 def value(choice: str, given: Any) -> str:
@@ -61,7 +54,7 @@ def value(choice: str, given: Any) -> str:
     return value_text(choice, given)
 
 
-def headline(result: Referee) -> str:
+def headline(result: Result) -> str:
     """Return how many defects and conventions there are."""
     counts = [
         number_of(result.findings.filter(severity=each).height, each)
@@ -70,7 +63,7 @@ def headline(result: Referee) -> str:
     return f"{_texts.visible(result.name)}: {', '.join(counts)}"
 
 
-def definition(result: Referee) -> str:
+def definition(result: Result) -> str:
     """Return which definition a function has."""
     named = result.presets[:_NAMED]
     others = len(result.presets) - len(named)
@@ -85,14 +78,14 @@ def definition(result: Referee) -> str:
     )
 
 
-def details(result: Referee) -> Iterator[str]:
+def details(result: Result) -> Iterator[str]:
     """Yield the choices that the cases show, and how the function was called."""
     yield from (f"{TITLES.get(key, key)}: {text}" for key, text in result.definition.items())
     left = f"; {number_of(result.left_out, 'case')} left out" if result.left_out else ""
     yield f"called with: {result.signature}{left}"
 
 
-def plain(result: Referee) -> str:
+def plain(result: Result) -> str:
     """Return the whole text, what hurts most first."""
     lines = [headline(result), *wrap(definition(result), _WIDTH)]
     for each in details(result):
@@ -111,7 +104,7 @@ def plain(result: Referee) -> str:
 def sentence(row: dict[str, Any]) -> str:
     """Return a finding in words."""
     text = _texts.visible(row["text"])
-    return text if row["kind"] == "convention" else f"{_KINDS[row['kind']]}: {text}"
+    return text if row["kind"] == "convention" else f"{KINDS[row['kind']]}: {text}"
 
 
 def _example(row: dict[str, Any]) -> str:
@@ -126,7 +119,7 @@ def _example(row: dict[str, Any]) -> str:
     return f"{row['case']}{others}" + (f": {' '.join(values)}" if values else "")
 
 
-def markdown(result: Referee) -> str:
+def markdown(result: Result) -> str:
     """Return a comment for a pull request."""
     lines = [f"### {_texts.markdown(headline(result))}", "", _texts.markdown(definition(result))]
     lines += ["", *(f"- {_texts.markdown(each)}" for each in details(result))]
@@ -140,25 +133,25 @@ def markdown(result: Referee) -> str:
     return "\n".join(lines) + "\n"
 
 
-def html(result: Referee) -> str:
+def html(result: Result) -> str:
     """Return HTML for notebooks."""
     notes = "".join(f"<li>{escape(each)}</li>" for each in (definition(result), *details(result)))
     table = result.findings._repr_html_()
     return f"<p><b>{escape(headline(result))}</b></p><ul>{notes}</ul>{table}"
 
 
-def junit(result: Referee) -> str:
+def junit(result: Result) -> str:
     """Return JUnit XML: a test for each case, and one for each kind of defect without a case."""
     from xml.etree import ElementTree as ET  # noqa: PLC0415  (slow to import, rarely needed)
 
     rows = [*result.findings.iter_rows(named=True)]
-    tests = {kind: [row for row in rows if row["kind"] == kind] for kind in _KINDS}
+    tests = {kind: [row for row in rows if row["kind"] == kind] for kind in KINDS}
     failed = [kind for kind, own in tests.items() if any(r["severity"] == "defect" for r in own)]
     root = ET.Element("testsuites")
     counts = {"tests": str(len(tests)), "failures": str(len(failed))}
     suite = ET.SubElement(root, "testsuite", {"name": _texts.visible(result.name), **counts})
     for kind, own in tests.items():
-        case = ET.SubElement(suite, "testcase", classname=result.metric, name=_KINDS[kind])
+        case = ET.SubElement(suite, "testcase", classname=result.metric, name=KINDS[kind])
         text = "\n".join(f"{sentence(row)}; {_example(row)}" for row in own)
         if kind in failed:
             ET.SubElement(case, "failure", message=_texts.visible(own[0]["text"])).text = text
@@ -169,7 +162,7 @@ def junit(result: Referee) -> str:
     return found.decode()
 
 
-def badge(result: Referee) -> str:
+def badge(result: Result) -> str:
     """Return the JSON of a badge, as badge services read it."""
     defects = result.findings.filter(severity="defect").height
     names = pl.Series(result.presets[:1]).to_list()

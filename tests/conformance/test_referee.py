@@ -240,9 +240,16 @@ def test_expected_conventions_make_others_defects() -> None:
         ({"function": len, "signature": "ids, k"}, "needs retrieved documents"),
         ({"function": len, "signature": "docs"}, "found 'docs'. Arguments are ids: list of"),
         ({"function": len, "timeout": 0}, "`timeout` must be a number above 0"),
-        ({"function": lambda a, b: "x"}, "no usual signature returns numbers; state `signature`"),
-        ({"function": lambda: 1, "signature": "ids, relevant"}, "for the arguments ids, relevant"),
-        ({"command": ""}, "`command` is empty"),
+        (
+            {"function": lambda a, b: "x"},
+            "`function` <lambda>(a, b) returns no numbers: 'x' (called with ids, grades); state",
+        ),
+        (
+            {"function": lambda: 1, "signature": "ids, relevant"},
+            "takes 0 positional arguments but 2 were given (called with ids, relevant)",
+        ),
+        ({"command": ""}, "`command` must be a program with its arguments; found ''"),
+        ({"command": "node 'a"}, "`command` must be a program with its arguments; found"),
     ],
 )
 def test_invalid_arguments(arguments: dict[str, Any], message: str) -> None:
