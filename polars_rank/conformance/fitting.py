@@ -151,10 +151,15 @@ class Fit:
         return None
 
     def _changes(self, choices: Choices) -> Iterator[dict[str, Any]]:
-        by_id = ("doc", "doc_ascending")
+        """Yield the single changes that can show in the values of one query."""
+        hidden = [("undefined", "null")]  # as "skip"
+        if not self.has_ids:
+            hidden += [("ties", "doc"), ("ties", "doc_ascending")]
+        if self.function == "ndcg":
+            hidden.append(("discount", "log"))  # the base of the logarithm cancels out
         for each in chain(changes(choices), ({"duplicates": SEPARATE}, {"undefined": EMPTY})):
-            is_known = each.items() <= choices.items() or each.get("undefined") == "null"
-            if not is_known and (self.has_ids or each.get("ties") not in by_id):
+            (change,) = each.items()
+            if change not in hidden and choices.get(change[0]) != change[1]:
                 yield each
 
     @staticmethod

@@ -17,6 +17,7 @@ from io import StringIO
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
+from warnings import catch_warnings, simplefilter
 
 from polars_rank.conformance.cases import Case
 from polars_rank.errors import ArgumentError, short
@@ -200,11 +201,12 @@ def _whole(label: float) -> float:
 
 
 class Description(NamedTuple):
-    """A function: its name, its parameters, and those of them that it needs."""
+    """A function: its parameters, those that it needs, and those that are passed by name."""
 
     name: str
     parameters: Sequence[str]
     required: Sequence[str]
+    keywords: Sequence[str] = ()
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Description:
@@ -217,7 +219,8 @@ class Description(NamedTuple):
                 each.name for each in own
                 if each.default is each.empty and each.kind is not each.VAR_POSITIONAL
             ]  # fmt: skip
-            return cls(name, [each.name for each in own], required)
+            keywords = [each.name for each in own if each.kind is each.KEYWORD_ONLY]
+            return cls(name, [each.name for each in own], required, keywords)
         return cls(name, [], [])
 
     def signatures(self) -> Iterator[Signature]:
@@ -228,8 +231,10 @@ class Description(NamedTuple):
         last = () if cutoff is None else (Argument("k", name=cutoff),)
         first, second = map(str.lower, [*others, "", ""][:2])
         pairs = [("labels",)] if len(needed) == 1 else _pairs(first, second)
+        names = [each if each in self.keywords else "" for each in [*others, "", ""]]
         for bracket, pair, arrays in product(_BRACKETS, pairs, (False, True)):
-            yield Signature((*(Argument(role, bracket) for role in pair), *last), arrays)
+            own = (Argument(role, bracket, name) for role, name in zip(pair, names, strict=False))
+            yield Signature((*own, *last), arrays)
 
 
 def _pairs(first: str, second: str) -> Sequence[tuple[str, ...]]:
@@ -276,9 +281,10 @@ def loaded(target: str) -> Callable[..., Any]:
 
 
 def outcome(call: Callable[[], Any]) -> Outcome:
-    """Return the outcome of a call. What it prints is discarded."""
+    """Return the outcome of a call. What it prints is discarded, and warnings are."""
     try:
-        with redirect_stdout(StringIO()):
+        with redirect_stdout(StringIO()), catch_warnings():
+            simplefilter("ignore")
             result = call()
     except (KeyboardInterrupt, Late):
         raise

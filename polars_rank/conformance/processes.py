@@ -11,7 +11,7 @@ import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from polars_rank.conformance.functions import (
     ANSWERS,
@@ -34,13 +34,6 @@ _LONGEST = 65_536
 _IMPORT = 60.0
 #: Seconds that a process has to end after its input is closed.
 _GRACE = 1.0
-
-
-class Metric(Protocol):
-    """A metric that can be asked."""
-
-    def ask(self, fields: Mapping[str, Any], signature: Signature) -> Outcome:
-        """Return the outcome for arguments by role."""
 
 
 class Local:

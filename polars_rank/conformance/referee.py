@@ -47,9 +47,8 @@ _NOTES = {
     ),
     ("discount", "log2(rank + 2)"): "It is off by one.",
 }
-
-
-#: Kinds of outcomes that are defects.
+#: Kinds of outcomes without an answer, and of those that are defects.
+_LOST = ("hang", "exit")
 _OUTCOMES = {"crash": ("crash", "exit"), "hang": ("hang",), "number": ("other", "noise")}
 
 
@@ -103,8 +102,9 @@ def referee(
     >>> from math import log2
     >>> def ndcg(retrieved, relevant, k):
     ...     hits = [doc in relevant for doc in retrieved[:k]]
-    ...     dcg = sum(hit / log2(rank + 2) for rank, hit in enumerate(hits))
-    ...     return dcg / sum(1 / log2(rank + 2) for rank in range(min(k, len(relevant))))
+    ...     dcg = sum(hit / log2(i + 2) for i, hit in enumerate(hits))
+    ...     best = range(min(k, len(relevant)))
+    ...     return dcg / sum(1 / log2(i + 2) for i in best)
     >>> result = pr.referee(ndcg)
     >>> result.metric, result.presets[0], result.passed
     ('ndcg@k', 'trec_eval 10', False)
@@ -208,9 +208,8 @@ def _stated(name: str, base: Conventions) -> _Named:
             f"`metric` must be one of {', '.join(METRICS)}, or one of their other names; "
             f"found {short(name)}"
         )
-    return _Named(
-        str(found.but(k=None) if "k" in found.arguments else found), found.arguments.get("k")
-    )
+    k = found.arguments.get("k")
+    return _Named(str(found if k is None else found.but(k=None)), k)
 
 
 def guessed(name: str) -> _Named | None:
@@ -294,7 +293,7 @@ class _Run:
                 self.untried += 1
                 continue
             outcome = function.ask(signature.fields(case), signature)
-            self.lost += outcome.kind in ("hang", "exit")
+            self.lost += outcome.kind in _LOST
             self.asked.append(Asked(case, outcome))
         names = METRICS if stated is None else (stated.name,)
         self.fits = [Fit(name, self.asked, base, has_ids=signature.has_ids) for name in names]
@@ -446,13 +445,14 @@ class _Run:
         changed: dict[str, list[tuple[str, float | None, float | None]]] = {}
         for case, outcome in self.asked:
             fields = self.signature.fields(case)
-            if outcome.kind != "value":
+            if outcome.kind != "value" or self.lost >= _MAX_LOST:
                 continue
             orders = [fields]
             if not copied(case) and not (self.signature.has_order and has_ties(case)):
                 orders.append(reordered(fields, self.signature))
             for text, other in zip(texts_of, orders, strict=False):
                 again = self.function.ask(other, self.signature)
+                self.lost += again.kind in _LOST
                 if again.kind != "value" or not same(again.value, outcome.value):
                     changed.setdefault(text, []).append((case.name, outcome.value, again.value))
                     break

@@ -265,6 +265,10 @@ def test_signatures_of_names() -> None:
     assert first("predicted_ids", "actual", "cutoff") == "ids, grades, cutoff=k"
     assert first("qrels", "run") == "grades, run"
     assert first("relevances", "top_k") == "labels, top_k=k"
+
+    def ndcg(*, retrieved_ids: list[str], gold: set[str]) -> None: ...
+
+    assert str(next(Description.of(ndcg).signatures())) == "retrieved_ids=ids, gold=grades"
     assert str(Signature.read("x=[ids], {relevant}")) == "x=[ids], {relevant}"
 
 
