@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from polars_rank.conformance.cases import Case
 from polars_rank.conformance.changes import changes
 from polars_rank.conformance.choices import reference_choices
-from polars_rank.conformance.functions import Outcome
+from polars_rank.conformance.functions import Outcome, Signature
 from polars_rank.conformance.reference import RefusedError, value
 from polars_rank.conventions import POLARS_RANK, PRESETS, RANX, SKLEARN, TREC_EVAL, Conventions
 from polars_rank.metrics.names import read
@@ -62,10 +62,9 @@ class Fit:
     """Definitions of a metric, compared with what a function returned."""
 
     def __init__(
-        self, metric: str, asked: Sequence[Asked], base: Conventions, *, has_ids: bool
+        self, metric: str, asked: Sequence[Asked], base: Conventions, signature: Signature
     ) -> None:
-        self.metric, self.asked, self.has_ids = metric, asked, has_ids
-        self.base = base
+        self.metric, self.asked, self.base, self.signature = metric, asked, base, signature
         #: The name of the metric without parameters, as the reference has it.
         self.function = read(metric, base.name).function.__name__
         self._known: dict[tuple[Any, ...], float | RefusedError | None] = {}
@@ -101,7 +100,9 @@ class Fit:
 
     def explains(self, place: int, choices: Choices) -> bool:
         """Return whether a definition gives what the function returned."""
-        kind, given, _ = self.asked[place].outcome
+        case, (kind, given, _) = self.asked[place]
+        if kind == "none" and self.signature.has("grades") and not (case.rows and case.judgments):
+            return True  # many tools leave out queries that are in one of two files only
         expected = self.expected(place, choices)
         if kind == "refused" or isinstance(expected, RefusedError):
             return kind == "refused" and isinstance(expected, RefusedError)
@@ -153,7 +154,7 @@ class Fit:
     def _changes(self, choices: Choices) -> Iterator[dict[str, Any]]:
         """Yield the single changes that can show in the values of one query."""
         hidden = [("undefined", "null")]  # as "skip"
-        if not self.has_ids:
+        if not self.signature.has_ids:
             hidden += [("ties", "doc"), ("ties", "doc_ascending")]
         if self.function == "ndcg":
             hidden.append(("discount", "log"))  # the base of the logarithm cancels out

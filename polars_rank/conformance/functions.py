@@ -317,7 +317,8 @@ def read_value(result: Any) -> Outcome:
     """Return the outcome for a result: a number, or a mapping or list with one number."""
     while isinstance(result, (Mapping, list, tuple)) and len(result) == 1:
         result = next(iter(result.values() if isinstance(result, Mapping) else result))
-    if result is None:
+    is_left_out = isinstance(result, Mapping) and not result  # of a mapping of queries
+    if result is None or is_left_out:
         return Outcome("none")
     try:
         if isinstance(result, (str, bytes)) or not hasattr(result, "__float__"):

@@ -257,19 +257,24 @@ def _fitting(
 ) -> _Run | str:  # fmt: skip
     """Return the run with the signature for which a definition explains most of a few cases.
 
-    If no signature returns numbers, return what the first one returns.
+    If no signature returns numbers, return what the first one returns, or the run of one without
+    answers.
     """
-    best, most, lost, problem = None, 0.0, 0, ""
+    most, lost, problem = 0.0, 0, ""
+    best: Signature | None = None
+    silent: Signature | None = None
     for signature in candidates:
         if most >= _FITS or lost >= _MAX_LOST or (signature.is_of_queries and most > _MAY_FIT):
             break
         run = _Run(function, signature, stated, base, most=_TRIED)
         lost += run.lost
+        silent = silent or (signature if run.lost else None)
         has_values = any(each.outcome.kind == "value" for each in run.asked)
         if has_values and (best is None or run.share > most + _MARGIN):
             best, most = signature, run.share
         if run.asked:
             problem = problem or f"{run.asked[0].outcome.text or 'None'} (called with {signature})"
+    best = best or silent
     return problem if best is None else _Run(function, best, stated, base)
 
 
@@ -296,7 +301,7 @@ class _Run:
             self.lost += outcome.kind in _LOST
             self.asked.append(Asked(case, outcome))
         names = METRICS if stated is None else (stated.name,)
-        self.fits = [Fit(name, self.asked, base, has_ids=signature.has_ids) for name in names]
+        self.fits = [Fit(name, self.asked, base, signature) for name in names]
 
     def _cases(self) -> list[Case]:
         """Return the cases that the signature can express, without repetitions."""
@@ -343,7 +348,9 @@ class _Run:
         own = {
             key: ", or ".join(texts.value(key, value) for value in values)
             for key, each in self.choices.items()
-            if each not in (None, False) and (values := self.fit.alternatives(self.choices, key))
+            if each is not None
+            and each is not False
+            and (values := self.fit.alternatives(self.choices, key))
         }
         return Referee(
             name, self._metric, str(self.signature), own, [each.name for each in presets],
@@ -466,7 +473,7 @@ class _Run:
             if outcome.kind == "refused" and place not in self.explained
         }  # fmt: skip
         yield from self._found(
-            "refusal", refused, severity, lambda text, topics: f"refuses {topics}: {text}"
+            "refusal", refused, "convention", lambda text, topics: f"refuses {topics}: {text}"
         )
         base = self.fit.choices(self.base)
         for key, own in self.choices.items():

@@ -69,6 +69,8 @@ def definition(result: Result) -> str:
     others = len(result.presets) - len(named)
     names = " and ".join([", ".join(named), *([number_of(others, "other")] if others else [])])
     count = number_of(result.cases.height, "case")
+    if not result.cases["explained"].any():
+        return f"{result.metric}: no definition explains any of {count}"
     if not result.differs:
         return f"{result.metric} as {names} in all {count}"
     is_close = result.differs <= result.cases.height / 2

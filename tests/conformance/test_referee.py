@@ -12,6 +12,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import needs
+import numpy as np
 import polars as pl
 import polars_rank as pr
 import pytest
@@ -178,12 +179,37 @@ def test_nan_and_other_results_are_no_numbers() -> None:
     texts = found(pr.referee(hit_rate), "defect")["number"]
     assert texts == ["'no relevant documents'", "no value, where the metric has one"]
 
+    def precision(retrieved: list[str], relevant: set[str], k: int) -> Any:
+        value = sum(doc in relevant for doc in [*dict.fromkeys(retrieved)][:k]) / k
+        return [np.float32(value)] if value else np.zeros(2)
+
+    result = pr.referee(precision)
+    assert found(result, "defect")["number"] == ["array([0., 0.])"]
+    assert result.presets[0] == "trec_eval 10"
+
 
 def test_a_function_that_hangs_is_interrupted() -> None:
     began = time.monotonic()
     result = pr.referee(tools.precision_that_hangs, signature="ids, relevant, k", timeout=0.2)
     assert found(result, "defect") == {"hang": ["no answer within 0.2 seconds"]}
     assert time.monotonic() - began < 10
+
+    def recall(retrieved: list[str], relevant: set[str]) -> float:
+        while True:
+            pass
+
+    result = pr.referee(recall, timeout=0.05)
+    assert {*found(result, "defect")} == {"hang"}
+    assert "recall: no definition explains any of" in str(result)
+
+
+def test_queries_of_one_file_may_be_left_out() -> None:
+    """As pytrec_eval, which returns a mapping without the query."""
+
+    def map(qrels: Any, run: Any) -> dict[str, float]:
+        return {q: tools.trec_eval_map(qrels[q], run[q]) for q in run if run[q] and qrels[q]}
+
+    assert pr.referee(map).findings.is_empty()
 
 
 def test_an_error_with_a_message_is_a_refusal() -> None:
@@ -229,6 +255,7 @@ def test_expected_conventions_make_others_defects() -> None:
     assert not result.passed
     texts = found(result, "defect")["convention"]
     assert "gain: the label; in LightGBM: 2^label - 1" in texts
+    assert pr.referee(tools.sklearn_ndcg_score, expect="sklearn").passed  # although it refuses
 
 
 @pytest.mark.parametrize(
