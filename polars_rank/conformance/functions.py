@@ -99,24 +99,23 @@ class Signature:
         """Return the signature of a text."""
         found = []
         for part in filter(None, map(str.strip, text.split(","))):
-            match = re.fullmatch(r"(?:(?P<name>\w+)=)?(?P<open>[\[{]?)(?P<role>\w+)[\]}]?", part)
-            if match is None or match["role"] not in ROLES:
+            match = re.fullmatch(r"(?:(\w+)=)?([\[{]?)(\w+)([\]}]?)", part)
+            name, bracket, role, end = match.groups("") if match else ("", "", "", "")
+            if role not in ROLES or _BRACKETS[bracket] != end:
                 known = "; ".join(f"{role}: {meaning}" for role, meaning in ROLES.items())
                 raise ArgumentError(
                     f"`signature` has arguments such as 'ids, relevant, k'; found {short(part)}. "
                     f"Arguments are {known}. [ids] is a list of queries, {{run}} is a mapping"
                 )
-            found.append(Argument(match["role"], match["open"], match["name"] or ""))
-        return cls(tuple(found)).checked(text)
-
-    def checked(self, text: str) -> Signature:
-        """Return the signature, if it has retrieved documents and judgments."""
-        if not self.has("labels") and not (self.has("ids", "run") and self.has(*_BINARY, "grades")):
+            found.append(Argument(role, bracket, name))
+        signature = cls(tuple(found))
+        is_whole = signature.has("ids", "run") and signature.has("relevant", "grades")
+        if not is_whole and not signature.has("labels"):
             raise ArgumentError(
                 "`signature` needs retrieved documents (ids or run) and judgments (relevant or "
                 f"grades), or labels; found {short(text)}"
             )
-        return self
+        return signature
 
     @property
     def is_of_queries(self) -> bool:
@@ -192,9 +191,6 @@ class Signature:
         return value
 
 
-_BINARY = ("relevant",)
-
-
 def _whole(label: float) -> float:
     """Return a label as an integer if it is one, since some tools accept no others."""
     return int(label) if label == int(label) else label
@@ -233,6 +229,8 @@ class Description(NamedTuple):
         pairs = [("labels",)] if len(needed) == 1 else _pairs(first, second)
         names = [each if each in self.keywords else "" for each in [*others, "", ""]]
         for bracket, pair, arrays in product(_BRACKETS, pairs, (False, True)):
+            if arrays and {*pair} <= {"ids", "grades", "run"}:
+                continue  # the same lists and mappings
             own = (Argument(role, bracket, name) for role, name in zip(pair, names, strict=False))
             yield Signature((*own, *last), arrays)
 

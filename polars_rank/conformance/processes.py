@@ -64,11 +64,11 @@ def _limited(seconds: float) -> Iterator[None]:
         raise Late
 
     previous = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    other = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_REAL, *other)
         signal.signal(signal.SIGALRM, previous)
 
 

@@ -266,6 +266,7 @@ def test_expected_conventions_make_others_defects() -> None:
         ({"function": len, "metric": "err"}, "`metric` must be one of cg, dcg, ndcg"),
         ({"function": len, "signature": "ids, k"}, "needs retrieved documents"),
         ({"function": len, "signature": "docs"}, "found 'docs'. Arguments are ids: list of"),
+        ({"function": len, "signature": "[ids}, relevant"}, "found '[ids}'"),
         ({"function": len, "timeout": 0}, "`timeout` must be a number above 0"),
         (
             {"function": lambda a, b: "x"},
