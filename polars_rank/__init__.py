@@ -40,6 +40,7 @@ Definitions:
 - `explain`, `explain_difference`: definition of a metric; difference between two conventions.
 - `gains`, `discounts`: gain and discount functions.
 - `define_metric`, `terms`: metrics of your own; what they are made of.
+- `referee`: definition and defects of a metric function that you wrote.
 
 Submodules: `stats`, `diagnostics`, `clicks`, `catalog`, `judges`, `training`, `plot`, `trec`,
 `datasets`, `errors`.
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
         training,
         trec,
     )
+    from polars_rank.conformance.referee import referee
     from polars_rank.conventions import Conventions
     from polars_rank.evaluation.auc import grouped_auc
     from polars_rank.evaluation.curves import pr_curve, rank_curve
@@ -182,6 +184,7 @@ __all__ = [
     "pr_curve",
     "rank",
     "rank_curve",
+    "referee",
     "report",
     "scan_judgments",
     "scan_log",
@@ -258,6 +261,7 @@ _MODULES = {
     "pr_curve": "evaluation.curves",
     "rank": "evaluation.ranking",
     "rank_curve": "evaluation.curves",
+    "referee": "conformance.referee",
     "report": "reporting.page",
     "scan_judgments": "io.formats",
     "scan_log": "io.parquet",

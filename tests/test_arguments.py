@@ -184,6 +184,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "plot.power": {"metric": "rr"},
     "datasets.click_log": {"queries": 2},
     "datasets.search_log": {"queries": 2},
+    "referee": {"function": lambda ids, relevant: float(bool({*ids} & {*relevant}))},
     "report": {"overwrite": True},
     **dict.fromkeys(
         ("stats.write_junit", "stats.write_markdown", "trec.write_qrels", "trec.write_run"),

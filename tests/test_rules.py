@@ -247,7 +247,7 @@ OTHERS = {
     },
     "text": {"explain"},
     "dictionaries": {"flat"},
-    "objects": {"gate"},
+    "objects": {"gate", "referee"},
     "decorators": {"define_metric"},
 }
 

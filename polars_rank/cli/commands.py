@@ -133,6 +133,13 @@ EVALUATION: Mapping[str, Command] = {
     "metrics": Command("list_metrics", "", ("precision", "--format csv"),
         about="List the metrics that contain a text: parameters, range, definition, other names.",
         own=(click.Argument(["texts"], nargs=-1, metavar="[TEXT]..."),), runs="special:metrics"),
+    "referee": Command("referee", "", (
+        "my_eval:ndcg", 'my_eval.py:ndcg --signature "grades, run" --expect trec_eval',
+    ), about="Find the definition and the defects of a metric function; exit with 1 for defects."
+        "\n\nFUNCTION is an import path, such as my_eval:ndcg or my_eval.py:ndcg.",
+        writes="folder", without=("function", "overwrite"),
+        own=(click.Argument(["target"], metavar="[FUNCTION]", required=False),
+             "markdown", "junit", "badge"), runs="refereeing:referee"),
     "inspect": Command("evaluate", "log", ("log.parquet",),
         about="Show the columns, counts and invalid rows of a log.\n\nThe last line is the command "
         "to run next. The exit code is 2 if there are errors.",

@@ -20,7 +20,7 @@ from polars_rank.io.files import read_toml
 from polars_rank.io.outputs import new_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from polars_rank.cli.calls import Call
 
@@ -50,8 +50,8 @@ def gate(call: Call) -> None:
     if not path.exists() and call.is_given("baseline") and not updates:
         misused(f"the baseline '{path}' does not exist; write it with --update-baseline")
     writers = {"junit": texts.junit, "markdown": texts.markdown, "json": texts.as_json}
-    _check_outputs(
-        [given[name] for name in writers if name in given], [given["golden"], *results, path]
+    check_outputs(
+        {name: given[name] for name in writers if name in given}, [given["golden"], *results, path]
     )
     with ExitStack() as stack:
         reports = {
@@ -77,11 +77,11 @@ def gate(call: Call) -> None:
         raise click.exceptions.Exit(FAILED)
 
 
-def _check_outputs(outputs: Sequence[Path], inputs: Sequence[object]) -> None:
+def check_outputs(outputs: Mapping[str, Path], inputs: Sequence[object]) -> None:
     """Refuse to write two reports to one file, or one to an input."""
-    if len({each.resolve() for each in outputs}) < len(outputs):
-        misused("--markdown, --junit and --json need different files")
-    for output in outputs:
+    if len({each.resolve() for each in outputs.values()}) < len(outputs):
+        misused(f"{', '.join(f'--{name}' for name in outputs)} need different files")
+    for output in outputs.values():
         refuse_to_replace(output, map(str, inputs))
 
 

@@ -201,6 +201,8 @@ _ALIASES = {
 #: Parameters whose annotation does not say what they are.
 _BY_NAME = {
     **dict.fromkeys(("name", "title", "method", "memory"), _TEXT),
+    "signature": Kind("ARGUMENTS"),
+    "command": Kind("PROGRAM"),
     **dict.fromkeys(("predictions", "b"), _TABLE),
     "baseline": Kind("RUN", complete=completion.runs),
     "metrics": _METRICS,
@@ -386,6 +388,7 @@ _OWN: dict[str, tuple[Any, ...]] = {
     "json": (OUTPUT, _PATH, "Write JSON to a file."),
     "junit": (OUTPUT, _PATH, "Write JUnit XML to a file."),
     "markdown": (OUTPUT, _PATH, "Write Markdown to a file."),
+    "badge": (OUTPUT, _PATH, "Write the JSON of a badge to a file."),
     "dark": (OUTPUT, _FLAG, "Draw on a dark background."),
 }  # fmt: skip
 

@@ -23,8 +23,8 @@ from polars_rank.frames.tables import schema_of
 
 #: The last lines of the help.
 _EXIT_CODES = (
-    "Exit codes: 0 success; 1 a rule of check or gate failed; 2 invalid usage or input; 70 "
-    "internal error; 130 Ctrl-C; 141 closed pipe; 143 SIGTERM."
+    "Exit codes: 0 success; 1 a rule of check or gate failed, or referee found a defect; 2 "
+    "invalid usage or input; 70 internal error; 130 Ctrl-C; 141 closed pipe; 143 SIGTERM."
 )
 
 

@@ -27,8 +27,21 @@ FILE = Path(options.__file__).with_name("help.json")
 OTHERS = {
     "check": {"on_fail", "details"}, "estimate": {"align"}, "explain": {"metric", "a", "b"},
     "gate": {"judgments", "run", "floors", "max_drop", "margin", "latency"},
-    "report": {"path", "columns"}, "plot fusion": {"tuning", "curve"},
+    "referee": {"function"}, "report": {"path", "columns"}, "plot fusion": {"tuning", "curve"},
 }  # fmt: skip
+
+#: A function for `referee`.
+NDCG = """
+from math import log2
+
+def ndcg(grades, run):
+    ranked = sorted(run, key=lambda doc: (run[doc], doc), reverse=True)
+    dcg, best = (
+        sum(max(gain, 0) / log2(rank + 2) for rank, gain in enumerate(gains))
+        for gains in ([grades.get(doc, 0) for doc in ranked], sorted(grades.values())[::-1])
+    )
+    return dcg / best if best else 0.0
+"""
 
 
 def page(name: str, columns: int = 80) -> str:
@@ -141,6 +154,7 @@ def test_examples_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ).sink_parquet("clicks.parquet")
     assert run("generate", "log.parquet", "--queries", 20)[0] == 0
     log.sink_parquet("log.parquet")
+    (tmp_path / "my_eval.py").write_text(NDCG)
     tuesday = log.with_columns(pl.col("query") + 1_000)
     pr.moments(pr.per_query(tuesday, "ndcg@10")).collect().write_parquet("tuesday.parquet")
     for name in COMMANDS:

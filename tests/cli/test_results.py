@@ -275,7 +275,9 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
 }
 
 #: Commands whose results are tested in other files.
-ELSEWHERE = {"explain", "metrics", "inspect", "convert", "report", "demo", "gate", "init"}
+ELSEWHERE = {
+    *("explain", "metrics", "inspect", "convert", "report", "demo", "gate", "init", "referee"),
+}
 
 
 @pytest.fixture(scope="module")

@@ -225,6 +225,7 @@ OTHERS = {
         "gate",
         "list_metrics",
         "mapping",
+        "referee",
         "at_least",
         "jarvelin",
         "log",

@@ -1,0 +1,232 @@
+"""Metrics in other processes: one request and one answer per line of JSON, each within a limit."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Any, Self
+
+from polars_rank.conformance.functions import (
+    ANSWERS,
+    Description,
+    Late,
+    Outcome,
+    Signature,
+    loaded,
+    outcome,
+    read_answer,
+)
+from polars_rank.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+#: Bytes of an answer; what follows is not read.
+_LONGEST = 65_536
+#: Seconds for the import of a module.
+_IMPORT = 60.0
+#: Seconds that a process has to end after its input is closed.
+_GRACE = 1.0
+
+
+class Local:
+    """A function in this process. Its calls are interrupted where Python can interrupt them."""
+
+    def __init__(self, function: Callable[..., Any], timeout: float) -> None:
+        self.function, self.timeout = function, timeout
+        self.description = Description.of(function)
+
+    def ask(self, fields: Mapping[str, Any], signature: Signature) -> Outcome:
+        """Call the function."""
+        try:
+            with _limited(self.timeout):
+                return outcome(lambda: signature.call(self.function, fields))
+        except Late:
+            return Outcome("hang", text=f"no answer within {self.timeout:g} seconds")
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Interrupt what takes longer, in the main thread on Unix; elsewhere there is no limit."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        raise Late
+
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    other = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *other)
+        signal.signal(signal.SIGALRM, previous)
+
+
+class Process:
+    """A program that answers requests; it is started again after a crash or a hang."""
+
+    def __init__(self, command: Sequence[str], timeout: float) -> None:
+        self.command, self.timeout = [*command], timeout
+        self._number = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._errors: Any = None
+        self._thread = threading.Thread()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self, fields: Mapping[str, Any], signature: Signature) -> Outcome:  # noqa: ARG002
+        """Send a request, and return the outcome for its answer."""
+        line, problem = self.exchange(fields)
+        found = problem or read_answer(line, self._number)
+        if found.kind == "noise":  # the next line may answer this request
+            self._end()
+        return found
+
+    def exchange(
+        self, fields: Mapping[str, Any], timeout: float | None = None
+    ) -> tuple[bytes, Outcome | None]:
+        """Send a request, and return the line of the answer, or why there is none."""
+        seconds = timeout or self.timeout
+        process = self._started()
+        self._number += 1
+        request = json.dumps({"id": self._number, **fields}, ensure_ascii=False) + "\n"
+        lines: list[bytes] = []
+
+        def communicate() -> None:
+            with suppress(OSError, ValueError):  # the process has ended
+                process.stdin.write(request.encode())  # type: ignore[union-attr]
+                process.stdin.flush()  # type: ignore[union-attr]
+                lines.append(process.stdout.readline(_LONGEST))  # type: ignore[union-attr]
+
+        self._thread = threading.Thread(target=communicate, daemon=True)
+        self._thread.start()
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            self._end()
+            return b"", Outcome("hang", text=f"no answer within {seconds:g} seconds")
+        line = lines[0] if lines else b""
+        problem = None if line else Outcome("exit", text=self._last_words())
+        if not line.endswith(b"\n"):
+            self._end()
+        return line, problem
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        """Return the running process, or start it, in a group of processes of its own."""
+        if self._process is None:
+            self._errors = TemporaryFile()  # noqa: SIM115  (a pipe could fill up)
+            try:
+                self._process = subprocess.Popen(  # noqa: S603  (it is what the user wants to run)
+                    self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    stderr=self._errors, start_new_session=True,
+                )  # fmt: skip
+            except OSError as error:
+                self._errors.close()
+                raise SourceError(
+                    f"cannot run `command` {self.command[0]!r}: {error.strerror}"
+                ) from error
+        return self._process
+
+    def _last_words(self) -> str:
+        """Return how a process ended, with its last line on standard error."""
+        process = self._process
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE)  # type: ignore[union-attr]
+        code = process.returncode  # type: ignore[union-attr]
+        self._errors.seek(0)
+        lines = self._errors.read()[-_LONGEST:].decode("utf-8", "replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        ended = "closed its output" if code is None else f"ended with code {code}"
+        return f"the process {ended}" + (f": {last}"[:120] if last else "")
+
+    def _end(self) -> None:
+        """End the process with all that it started."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(OSError):
+            if hasattr(os, "killpg"):
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
+        process.wait()
+        self._errors.close()
+        self._thread.join(_GRACE)
+        if not self._thread.is_alive():  # otherwise another program holds the output
+            for file in (process.stdin, process.stdout):
+                with suppress(OSError):  # what was not written cannot be flushed
+                    file.close()  # type: ignore[union-attr]
+
+    def close(self) -> None:
+        """Close the input of the process, at which it should end, and end it."""
+        process = self._process
+        if process is not None:
+            with suppress(OSError, subprocess.TimeoutExpired):
+                process.stdin.close()  # type: ignore[union-attr]
+                process.wait(_GRACE)
+        self._end()
+
+
+class Imported(Process):
+    """A Python function, by its import path, in a process of its own."""
+
+    def __init__(self, target: str, timeout: float) -> None:
+        program = "from polars_rank.conformance.processes import serve; serve()"
+        super().__init__([sys.executable, "-c", program, target], timeout)
+        self.description = self._described()
+
+    def ask(self, fields: Mapping[str, Any], signature: Signature) -> Outcome:
+        """Call the function; its module is imported first, which may take longer than a call."""
+        if self._process is None:
+            self._described()
+        call = {"signature": str(signature), "arrays": signature.arrays}
+        return super().ask({**fields, **call}, signature)
+
+    def _described(self) -> Description:
+        line, problem = self.exchange({"describe": True}, max(self.timeout, _IMPORT))
+        if problem is not None:
+            raise SourceError(f"cannot import `function`: {problem.text}")
+        return Description(*json.loads(line)["description"])
+
+
+def serve() -> None:
+    """Answer requests about the function that the command line names."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)  # what the function prints is no answer
+    try:
+        function = loaded(sys.argv[1])
+    except Exception as error:  # noqa: BLE001  (of the user's module)
+        sys.exit(
+            str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        )
+    requests = os.fdopen(os.dup(0), encoding="utf-8")
+    with Path(os.devnull).open() as nothing:
+        os.dup2(nothing.fileno(), 0)
+    for line in requests:
+        print(json.dumps(_answer(function, json.loads(line))), file=answers, flush=True)
+
+
+def _answer(function: Callable[..., Any], request: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer to a request."""
+    answer = {"id": request["id"]}
+    if "describe" in request:
+        return {**answer, "description": Description.of(function)}
+    signature = Signature.read(request["signature"])
+    signature = Signature(signature.arguments, request["arrays"])
+    found = outcome(lambda: signature.call(function, request))
+    key = next((key for key, kind in ANSWERS.items() if kind == found.kind), "value")
+    return {**answer, key: found.text or found.value}

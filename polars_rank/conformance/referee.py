@@ -1,0 +1,505 @@
+"""`referee`: the definition behind a metric function, and its defects."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from polars_rank._params import positive, public
+from polars_rank.conformance import verdict_texts as texts
+from polars_rank.conformance.cases import CASES, Case
+from polars_rank.conformance.findings import KINDS, SCHEMA, Finding, Result
+from polars_rank.conformance.fitting import Asked, Fit, copied, same
+from polars_rank.conformance.functions import (
+    Signature,
+    check_target,
+    has_ties,
+    reordered,
+)
+from polars_rank.conformance.processes import Imported, Local, Process
+from polars_rank.conformance.reference import METRICS, RefusedError
+from polars_rank.conventions import TREC_EVAL, Conventions, ConventionsLike, named
+from polars_rank.errors import ArgumentError, number_of, short
+from polars_rank.metrics.metric import REGISTER
+from polars_rank.metrics.names import naming, read
+from polars_rank.metrics.spellings import find
+
+#: What a command is asked with, if its signature is not stated.
+_FIELDS = "ids, scores, grades, k"
+#: Calls without an answer after which nothing more is asked.
+_MAX_LOST = 5
+#: Shares of cases that a definition must explain: for no other signature to be tried, and for none
+#: of several queries; and by how much a less usual signature must be better.
+_FITS, _MAY_FIT, _MARGIN = 0.9, 0.5, 0.1
+#: Cases with which the signature is guessed.
+_TRIED = 12
+#: Definitions that are off by one, or the other definition that they are.
+_NOTES = {
+    ("discount", "jarvelin"): (
+        "This is the discount of Järvelin and Kekäläinen (2002), or it is off by one."
+    ),
+    ("discount", "log2(rank + 2)"): "It is off by one.",
+}
+#: Kinds of outcomes without an answer, and of those that are defects.
+_LOST = ("hang", "exit")
+_OUTCOMES = {"crash": ("crash", "exit"), "hang": ("hang",), "number": ("other", "noise")}
+
+
+class Referee(Result):
+    """The definition of a metric function, and what is wrong with it.
+
+    Attributes
+    ----------
+    name
+        Name of the function, or the command.
+    metric
+        Metric that it computes.
+    signature
+        How it was called.
+    definition
+        Choices that the cases show, in words.
+    presets
+        Names of the presets that explain most cases.
+    differs
+        Number of cases in which the function differs from these presets.
+    findings
+        One row per finding, what hurts most first.
+    cases
+        One row per case: its arguments, what the function returned, and the value of the
+        definition.
+    left_out
+        Number of cases that the signature cannot express, or that repeat another one.
+    """
+
+    def __str__(self) -> str:
+        return texts.plain(self)
+
+    def _repr_html_(self) -> str:
+        return texts.html(self)
+
+
+@public
+def referee(
+    function: Any = None,
+    *,
+    command: str | Sequence[str] | None = None,
+    metric: str | None = None,
+    signature: str | None = None,
+    expect: ConventionsLike | None = None,
+    timeout: float = 10,
+) -> Referee:
+    """Return which definition a metric function of your own has, and its defects.
+
+    Examples
+    --------
+    >>> from math import log2
+    >>> def ndcg(retrieved, relevant, k):
+    ...     hits = [doc in relevant for doc in retrieved[:k]]
+    ...     dcg = sum(hit / log2(i + 2) for i, hit in enumerate(hits))
+    ...     best = range(min(k, len(relevant)))
+    ...     return dcg / sum(1 / log2(i + 2) for i in best)
+    >>> result = pr.referee(ndcg)
+    >>> result.metric, result.presets[0], result.passed
+    ('ndcg@k', 'trec_eval 10', False)
+    >>> for text in result.findings["text"][:2]:
+    ...     print(text)
+    value above 1 for copies
+    ZeroDivisionError: float division by zero
+
+    Parameters
+    ----------
+    function
+        Function that returns the value of one query, or its import path, such as "my_eval:ndcg" or
+        "my_eval.py:ndcg", which runs in a process of its own.
+    command
+        Program that answers requests in JSON, instead of `function`.
+    metric
+        Metric that it should compute, such as "ndcg" or "ndcg@10". Default: by the name of the
+        function, or the one that fits best.
+    signature
+        Arguments, such as "ids, relevant, k". Default: the usual ones are tried.
+    expect
+        Conventions that it should have. Others are then defects.
+    timeout
+        Seconds for each answer.
+
+    Returns
+    -------
+    Referee
+        `passed`, `metric`, `definition` (in words), `presets` (which fit best), `findings` (a row
+        per defect or convention), and `cases` (a row per case). It prints as a report.
+
+    Raises
+    ------
+    ArgumentError
+        The function cannot be called with any usual signature, or the metric is unknown.
+    SourceError
+        The function cannot be imported, or the program cannot be run.
+
+    Notes
+    -----
+    Defects are values outside the range of the metric, crashes, hangs, results that are not
+    numbers, values that depend on the order of the input, and values that no single definition
+    explains. Conventions are choices that differ from those of trec_eval, or of `expect`.
+
+    An error that the function raises with a message is a refusal, which is a convention. Other
+    errors, such as a division by zero, are crashes.
+
+    A function that is passed as an object is interrupted after `timeout` seconds in the main thread
+    on Unix. Elsewhere, and in compiled code, it is not: pass its import path.
+    """
+    positive("timeout", timeout)
+    if (function is None) == (command is None):
+        raise ArgumentError("pass either `function` or `command`")
+    is_strict = expect is not None and not (isinstance(expect, Mapping) and not expect)
+    base = named(expect, "expect") if is_strict else TREC_EVAL  # type: ignore[arg-type]
+    stated = None if metric is None else _stated(metric, base)
+    arguments = None if signature is None else Signature.read(signature)
+    if command is not None:
+        words = _words(command)
+        with Process(words, timeout) as process:
+            usual = arguments or Signature.read(_FIELDS)
+            run = _Run(process, usual, stated, base)
+            return run.result(shlex.join(words), is_strict=is_strict)
+    if isinstance(function, str):
+        check_target(function)
+        with Imported(function, timeout) as imported:
+            return _judged(imported, arguments, stated, base, is_strict=is_strict)
+    if not callable(function):
+        raise ArgumentError(
+            f"`function` must be a function or its import path; found {short(function)}"
+        )
+    return _judged(Local(function, timeout), arguments, stated, base, is_strict=is_strict)
+
+
+def _words(command: str | Sequence[str]) -> list[str]:
+    """Return a program and its arguments."""
+    try:
+        words = shlex.split(command) if isinstance(command, str) else [*command]
+    except (ValueError, TypeError):  # a quote is not closed, or it is a number
+        words = []
+    if not words or not all(isinstance(each, str) and "\0" not in each for each in words):
+        raise ArgumentError(
+            f"`command` must be a program with its arguments; found {short(command)}"
+        )
+    return words
+
+
+class _Named(NamedTuple):
+    """The name of a metric without its cutoff, and the cutoff."""
+
+    name: str
+    k: int | None
+
+
+def _stated(name: str, base: Conventions) -> _Named:
+    """Return the metric of a name; raise an error if the reference does not have it."""
+    with naming("metric"):
+        found = read(name, base.name)
+    if found.parts or found.function.__name__ not in METRICS:
+        raise ArgumentError(
+            f"`metric` must be one of {', '.join(METRICS)}, or one of their other names; "
+            f"found {short(name)}"
+        )
+    k = found.arguments.get("k")
+    return _Named(str(found if k is None else found.but(k=None)), k)
+
+
+def guessed(name: str) -> _Named | None:
+    """Return the metric that the name of a function means, such as "compute_ndcg_at_10"."""
+    plain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().replace("avg", "average")
+    cutoff = re.search(r"(?:@|_at_|_)?(\d+)$", plain)
+    words = re.sub(r"(_?at)?_?k?$", "", plain[: cutoff.start()] if cutoff else plain).split("_")
+    spans = [
+        "_".join(words[first : first + count])
+        for count in range(len(words), 0, -1)
+        for first in range(len(words) - count + 1)
+    ]
+    for span in spans:
+        function, parameters = find(span) if len(span) > 1 or len(words) == 1 else (None, {})
+        if function in METRICS and not parameters:
+            return _Named(function, int(cutoff[1]) if cutoff else None)
+    return None
+
+
+def _judged(
+    function: Local | Imported, arguments: Signature | None, stated: _Named | None,
+    base: Conventions, *, is_strict: bool,
+) -> Referee:  # fmt: skip
+    """Return the result for a function of Python."""
+    description = function.description
+    stated = stated or guessed(description.name)
+    candidates = description.signatures() if arguments is None else _containers(arguments)
+    found = _fitting(function, candidates, stated, base)
+    if isinstance(found, str):
+        call = f"{description.name}({', '.join(description.parameters)})"
+        advice = "; state `signature`" if arguments is None else ""
+        raise ArgumentError(f"`function` {call} returns no numbers: {found}{advice}")
+    return found.result(description.name, is_strict=is_strict)
+
+
+def _containers(signature: Signature) -> Iterator[Signature]:
+    """Yield a signature with sets and lists, and with lists and arrays."""
+    yield signature
+    yield replace(signature, arrays=True)
+
+
+def _fitting(
+    function: Local | Imported, candidates: Iterable[Signature], stated: _Named | None,
+    base: Conventions,
+) -> _Run | str:  # fmt: skip
+    """Return the run with the signature for which a definition explains most of a few cases.
+
+    If no signature returns numbers, return what the first one returns, or the run of one without
+    answers.
+    """
+    most, lost, problem = 0.0, 0, ""
+    best: Signature | None = None
+    silent: Signature | None = None
+    for signature in candidates:
+        if most >= _FITS or lost >= _MAX_LOST or (signature.is_of_queries and most > _MAY_FIT):
+            break
+        run = _Run(function, signature, stated, base, most=_TRIED)
+        lost += run.lost
+        silent = silent or (signature if run.lost else None)
+        has_values = any(each.outcome.kind == "value" for each in run.asked)
+        if has_values and (best is None or run.share > most + _MARGIN):
+            best, most = signature, run.share
+        if run.asked:
+            problem = problem or f"{run.asked[0].outcome.text or 'None'} (called with {signature})"
+    best = best or silent
+    return problem if best is None else _Run(function, best, stated, base)
+
+
+class _Run:
+    """The cases with the outcomes of a function, and the metric and definition that fit best."""
+
+    def __init__(
+        self, function: Local | Process, signature: Signature, stated: _Named | None,
+        base: Conventions, most: int | None = None,
+    ) -> None:  # fmt: skip
+        self.function, self.signature, self.base = function, signature, base
+        self.k = None if stated is None else stated.k
+        self.asked: list[Asked] = []
+        self.is_trial = most is not None
+        cases = self._cases()
+        self.left_out = len(CASES) - len(cases)
+        #: Calls without an answer, and cases that were not tried after them.
+        self.lost = self.untried = 0
+        for case in _spread(cases)[:most] if self.is_trial else cases:
+            if self.lost >= (1 if self.is_trial else _MAX_LOST):
+                self.untried += 1
+                continue
+            outcome = function.ask(signature.fields(case), signature)
+            self.lost += outcome.kind in _LOST
+            self.asked.append(Asked(case, outcome))
+        names = METRICS if stated is None else (stated.name,)
+        self.fits = [Fit(name, self.asked, base, signature) for name in names]
+
+    def _cases(self) -> list[Case]:
+        """Return the cases that the signature can express, without repetitions."""
+        found: dict[str, Case] = {}
+        for case in CASES:
+            expressed = self.signature.expressed(case, self.k)
+            if expressed is not None:
+                found.setdefault(repr(self.signature.fields(expressed)), expressed)
+        return [*found.values()]
+
+    @cached_property
+    def _best(self) -> tuple[Fit, dict[str, Any]]:
+        """The metric that fits best, and its definition."""
+        pairs = not self.is_trial and len(self.fits) == 1
+        found = [(fit, fit.best(pairs=pairs)) for fit in self.fits]
+        fit, choices = max(found, key=lambda each: each[0].score(each[1]))
+        return fit, choices if pairs or self.is_trial else fit.best()
+
+    @property
+    def fit(self) -> Fit:
+        """The metric that fits best."""
+        return self._best[0]
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """The definition that fits best."""
+        return self._best[1]
+
+    @cached_property
+    def explained(self) -> frozenset[int]:
+        """The places of the cases that the definition explains."""
+        return self.fit.explained(self.choices)
+
+    @property
+    def share(self) -> float:
+        """The share of cases that the definition explains, less if it is a rare one."""
+        return self.fit.score(self.choices) / len(self.asked)
+
+    def result(self, name: str, *, is_strict: bool) -> Referee:
+        """Return the findings, sorted by what hurts."""
+        findings = [*self._defects(), *self._conventions("defect" if is_strict else "convention")]
+        findings.sort(key=lambda each: (each.severity != "defect", [*KINDS].index(each.kind)))
+        presets, explained = self.fit.closest()
+        own = {
+            key: ", or ".join(texts.value(key, value) for value in values)
+            for key, each in self.choices.items()
+            if each is not None
+            and each is not False
+            and (values := self.fit.alternatives(self.choices, key))
+        }
+        return Referee(
+            name, self._metric, str(self.signature), own, [each.name for each in presets],
+            len(self.asked) - len(explained),
+            pl.DataFrame(findings, schema=SCHEMA, orient="row"), self._table(), self.left_out,
+        )  # fmt: skip
+
+    @property
+    def _metric(self) -> str:
+        k = "k" if self.signature.has("k") else self.k
+        return self.fit.metric if k is None else f"{self.fit.metric}@{k}"
+
+    def _expected(self, place: int, choices: Mapping[str, Any] | None = None) -> float | None:
+        found = self.fit.expected(place, choices or self.choices)
+        return None if isinstance(found, RefusedError) else found
+
+    def _table(self) -> pl.DataFrame:
+        rows = [
+            {
+                "case": case.name, "outcome": outcome.kind, "given": outcome.value,
+                "expected": self._expected(place), "explained": place in self.explained,
+                "message": outcome.text,
+                "arguments": json.dumps(self.signature.fields(case), ensure_ascii=False),
+            }
+            for place, (case, outcome) in enumerate(self.asked)
+        ]  # fmt: skip
+        schema = {"given": pl.Float64, "expected": pl.Float64}
+        return pl.DataFrame(rows, schema_overrides=schema)
+
+    def _defects(self) -> Iterator[Finding]:
+        wrong = self._out_of_range()
+        yield from self._found("range", wrong, text=lambda text, topics: f"{text} for {topics}")
+        for name, kinds in _OUTCOMES.items():
+            problems = {
+                place: outcome.text for place, (_, outcome) in enumerate(self.asked)
+                if outcome.kind in kinds
+            }  # fmt: skip
+            yield from self._found(name, problems)
+        if self.untried:
+            yield Finding(
+                "defect", "hang", f"{number_of(self.untried, 'case')} not tried after "
+                f"{_MAX_LOST} calls without an answer", None, self.untried,
+            )  # fmt: skip
+        missing = {
+            place: "no value, where the metric has one"
+            for place, (_, outcome) in enumerate(self.asked)
+            if outcome.kind == "none" and place not in self.explained
+        }
+        yield from self._found("number", missing)
+        yield from self._order()
+        left = {
+            place: f"the cases of {case.topic} follow another definition than the others"
+            for place, (case, outcome) in enumerate(self.asked)
+            if outcome.kind == "value" and place not in {*self.explained, *wrong}
+        }
+        yield from self._found("mixture", left)
+
+    def _out_of_range(self) -> dict[int, str]:
+        """Return the cases with a value outside the range, which negative labels may explain."""
+        definition = REGISTER[self.fit.function]
+        found = {}
+        for place, (case, outcome) in enumerate(self.asked):
+            if outcome.value is None or same(outcome.value, self._bounded(outcome.value)):
+                continue
+            if place in self.explained and min(case.judgments.values(), default=0) < 0:
+                continue
+            is_high = outcome.value > (definition.low or 0)
+            bound = f"above {definition.high:g}" if is_high else f"below {definition.low:g}"
+            found[place] = f"value {bound}"
+        return found
+
+    def _bounded(self, value: float) -> float:
+        definition = REGISTER[self.fit.function]
+        low, high = definition.low, definition.high
+        value = value if low is None else max(value, low)
+        return value if high is None else min(value, high)
+
+    def _found(
+        self, kind: str, problems: Mapping[int, str], severity: str = "defect",
+        text: Callable[[str, str], str] = lambda text, _: text,
+    ) -> Iterator[Finding]:  # fmt: skip
+        """Yield a finding for each problem, with its first case.
+
+        `text` returns its text from the problem and the topics of its cases.
+        """
+        for problem in dict.fromkeys(problems.values()):
+            places = [place for place, each in problems.items() if each == problem]
+            topics = dict.fromkeys(self.asked[place].case.topic for place in places)
+            case, outcome = self.asked[places[0]]
+            has_value = outcome.kind == "value" and kind != "range"
+            yield Finding(
+                severity, kind, text(problem, ", ".join(topics)), case.name, len(places),
+                outcome.value, self._expected(places[0]) if has_value else None,
+            )  # fmt: skip
+
+    def _order(self) -> Iterator[Finding]:
+        """Yield a finding if values change with the order of the input, or in a second call."""
+        texts_of = ("another value in a second call", "the value depends on the order of the input")
+        changed: dict[str, list[tuple[str, float | None, float | None]]] = {}
+        for case, outcome in self.asked:
+            fields = self.signature.fields(case)
+            if outcome.kind != "value" or self.lost >= _MAX_LOST:
+                continue
+            orders = [fields]
+            if not copied(case) and not (self.signature.has_order and has_ties(case)):
+                orders.append(reordered(fields, self.signature))
+            for text, other in zip(texts_of, orders, strict=False):
+                again = self.function.ask(other, self.signature)
+                self.lost += again.kind in _LOST
+                if again.kind != "value" or not same(again.value, outcome.value):
+                    changed.setdefault(text, []).append((case.name, outcome.value, again.value))
+                    break
+        for text, cases in changed.items():
+            name, value, other_value = cases[0]
+            yield Finding("defect", "order", text, name, len(cases), value, other_value)
+
+    def _conventions(self, severity: str) -> Iterator[Finding]:
+        refused = {
+            place: outcome.text for place, (_, outcome) in enumerate(self.asked)
+            if outcome.kind == "refused" and place not in self.explained
+        }  # fmt: skip
+        yield from self._found(
+            "refusal", refused, "convention", lambda text, topics: f"refuses {topics}: {text}"
+        )
+        base = self.fit.choices(self.base)
+        for key, own in self.choices.items():
+            other = base.get(key)
+            if own == other:
+                continue
+            changed = {**self.choices, key: other}
+            places = [place for place in self.explained if not self.fit.explains(place, changed)]
+            place = min(places)
+            text = (
+                f"{texts.TITLES.get(key, key)}: {texts.value(key, own)}; in {self.base.name}: "
+                f"{texts.value(key, other)}"
+            )
+            note = _NOTES.get((key, own), "")
+            yield Finding(
+                severity, "convention", f"{text}. {note}" if note else text,
+                self.asked[place].case.name, len(places), self.asked[place].outcome.value,
+                self._expected(place, changed),
+            )  # fmt: skip
+
+
+def _spread(cases: Sequence[Case]) -> list[Case]:
+    """Return cases with the first of each topic first."""
+    seen: dict[str, int] = {}
+    numbers = []
+    for case in cases:
+        seen[case.topic] = seen.get(case.topic, 0) + 1
+        numbers.append(seen[case.topic])
+    return [case for _, case in sorted(zip(numbers, cases, strict=True), key=lambda each: each[0])]

@@ -1,0 +1,174 @@
+"""The result of a referee as text of at most 80 columns, Markdown, HTML, JUnit and a badge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from html import escape
+from textwrap import wrap
+from typing import Any
+
+import polars as pl
+
+from polars_rank import _texts
+from polars_rank.conformance.choices import TEXTS, value_text
+from polars_rank.conformance.findings import KINDS, Result
+from polars_rank.conformance.fitting import EMPTY, SEPARATE
+from polars_rank.errors import number_of
+
+_WIDTH = 80
+#: The number of presets that are named.
+_NAMED = 3
+#: Choices in words.
+TITLES = {
+    "decimals": "rounding",
+    "depth": "length",
+    "duplicates": "copies of a document",
+    "float32_scores": "precision of scores",
+    "gain_from": "lowest label with a gain",
+    "ideal": "ideal ranking",
+    "irrelevant": "without relevant documents",
+    "norm": "divisor",
+    "rel": "relevant",
+    "short": "rankings shorter than k",
+    "undefined": "undefined values",
+    "unjudged": "unjudged documents",
+}
+_VALUES: dict[str, dict[Any, str]] = {
+    "duplicates": {SEPARATE: "each copy counts as another document with the same label"},
+    "undefined": {EMPTY: "counts as 1 if nothing was retrieved either, otherwise as 0"},
+    "float32_scores": {False: "64 bits", True: "32 bits"},
+    "gain_from": {None: "any"},
+    "depth": {None: "k"},
+    "decimals": {None: "none"},
+}
+
+
+def value(choice: str, given: Any) -> str:
+    """Return the value of a choice in words."""
+    known = {**TEXTS.get(choice, {}), **_VALUES.get(choice, {})}
+    if given in known:
+        return known[given]
+    if choice == "decimals":
+        return f"to {given} decimals"
+    return value_text(choice, given)
+
+
+def headline(result: Result) -> str:
+    """Return how many defects and conventions there are."""
+    counts = [
+        number_of(result.findings.filter(severity=each).height, each)
+        for each in ("defect", "convention")
+    ]
+    return f"{_texts.visible(result.name)}: {', '.join(counts)}"
+
+
+def definition(result: Result) -> str:
+    """Return which definition a function has."""
+    named = result.presets[:_NAMED]
+    others = len(result.presets) - len(named)
+    names = " and ".join([", ".join(named), *([number_of(others, "other")] if others else [])])
+    count = number_of(result.cases.height, "case")
+    if not result.cases["explained"].any():
+        return f"{result.metric}: no definition explains any of {count}"
+    if not result.differs:
+        return f"{result.metric} as {names} in all {count}"
+    is_close = result.differs <= result.cases.height / 2
+    return (
+        f"{result.metric} {'as' if is_close else 'closest to'} {names}; differs in "
+        f"{result.differs} of {count}"
+    )
+
+
+def details(result: Result) -> Iterator[str]:
+    """Yield the choices that the cases show, and how the function was called."""
+    yield from (f"{TITLES.get(key, key)}: {text}" for key, text in result.definition.items())
+    left = f"; {number_of(result.left_out, 'case')} left out" if result.left_out else ""
+    yield f"called with: {result.signature}{left}"
+
+
+def plain(result: Result) -> str:
+    """Return the whole text, what hurts most first."""
+    lines = [headline(result), *wrap(definition(result), _WIDTH)]
+    for each in details(result):
+        lines += wrap(each, _WIDTH, initial_indent="- ", subsequent_indent="  ")
+    for row in result.findings.iter_rows(named=True):
+        lines.append("")
+        text = f"{row['severity'].upper()}  {sentence(row)}"
+        lines += wrap(text, _WIDTH, subsequent_indent="  ")
+        if row["case"]:
+            arguments = result.cases.filter(case=row["case"])["arguments"].item()
+            for each in (_example(row), _texts.visible(arguments)):
+                lines += wrap(each, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    return "\n".join(lines)
+
+
+def sentence(row: dict[str, Any]) -> str:
+    """Return a finding in words."""
+    text = _texts.visible(row["text"])
+    return text if row["kind"] == "convention" else f"{KINDS[row['kind']]}: {text}"
+
+
+def _example(row: dict[str, Any]) -> str:
+    """Return the example of a finding."""
+    other = "and" if row["kind"] == "order" else "instead of"
+    values = [
+        f"{name} {row[key]:.6g}"
+        for key, name in (("given", "returns"), ("expected", other))
+        if row[key] is not None
+    ]
+    others = f" (and {row['cases'] - 1} more)" if row["cases"] > 1 else ""
+    return f"{row['case']}{others}" + (f": {' '.join(values)}" if values else "")
+
+
+def markdown(result: Result) -> str:
+    """Return a comment for a pull request."""
+    lines = [f"### {_texts.markdown(headline(result))}", "", _texts.markdown(definition(result))]
+    lines += ["", *(f"- {_texts.markdown(each)}" for each in details(result))]
+    if result.findings.height:
+        names = ("", "finding", "case", "cases", "returned", "expected")
+        lines += ["", f"| {' | '.join(names)} |", "| --- | --- | --- | ---: | ---: | ---: |"]
+    for row in result.findings.iter_rows(named=True):
+        numbers = ["" if row[key] is None else f"{row[key]:.6g}" for key in ("given", "expected")]
+        cells = [row["severity"], sentence(row), row["case"] or "", str(row["cases"]), *numbers]
+        lines.append("| " + " | ".join(map(_texts.markdown, cells)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def html(result: Result) -> str:
+    """Return HTML for notebooks."""
+    notes = "".join(f"<li>{escape(each)}</li>" for each in (definition(result), *details(result)))
+    table = result.findings._repr_html_()
+    return f"<p><b>{escape(headline(result))}</b></p><ul>{notes}</ul>{table}"
+
+
+def junit(result: Result) -> str:
+    """Return JUnit XML: a test for each case, and one for each kind of defect without a case."""
+    from xml.etree import ElementTree as ET  # noqa: PLC0415  (slow to import, rarely needed)
+
+    rows = [*result.findings.iter_rows(named=True)]
+    tests = {kind: [row for row in rows if row["kind"] == kind] for kind in KINDS}
+    failed = [kind for kind, own in tests.items() if any(r["severity"] == "defect" for r in own)]
+    root = ET.Element("testsuites")
+    counts = {"tests": str(len(tests)), "failures": str(len(failed))}
+    suite = ET.SubElement(root, "testsuite", {"name": _texts.visible(result.name), **counts})
+    for kind, own in tests.items():
+        case = ET.SubElement(suite, "testcase", classname=result.metric, name=KINDS[kind])
+        text = "\n".join(f"{sentence(row)}; {_example(row)}" for row in own)
+        if kind in failed:
+            ET.SubElement(case, "failure", message=_texts.visible(own[0]["text"])).text = text
+        elif own:
+            ET.SubElement(case, "system-out").text = text
+    ET.indent(root)
+    found: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return found.decode()
+
+
+def badge(result: Result) -> str:
+    """Return the JSON of a badge, as badge services read it."""
+    defects = result.findings.filter(severity="defect").height
+    names = pl.Series(result.presets[:1]).to_list()
+    message = number_of(defects, "defect") if defects else f"as {names[0]}"
+    color = "red" if defects else "brightgreen"
+    found = {"schemaVersion": 1, "label": result.metric, "message": message, "color": color}
+    return json.dumps(found) + "\n"

@@ -1,0 +1,492 @@
+"""The referee finds the definitions and the defects of functions, as tools and people write them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import needs
+import numpy as np
+import polars as pl
+import polars_rank as pr
+import pytest
+from commands import run
+from polars_rank.conformance import referee as module
+from polars_rank.conformance import verdict_texts
+from polars_rank.conformance.functions import Description, Outcome, Signature, read_answer
+
+from tests.conformance import tools
+
+FOLDER = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def _cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CASES", tools.cases())
+
+
+def found(result: Any, severity: str) -> dict[str, list[str]]:
+    """Return the texts of findings by kind."""
+    texts: dict[str, list[str]] = {}
+    for row in result.findings.filter(severity=severity).iter_rows(named=True):
+        texts.setdefault(row["kind"], []).append(row["text"])
+    return texts
+
+
+def conventions(result: Any) -> set[str]:
+    """Return the choices that differ from those of trec_eval 10."""
+    return {
+        text.partition("; in trec_eval")[0] for text in found(result, "convention")["convention"]
+    }
+
+
+MIN = "divisor: the smaller of k and the number of relevant documents"
+CREDITED = "copies of a document: each copy counts again"
+UNCREDITED = "copies of a document: copies keep their rank and are not relevant"
+
+#: Functions, with how they are called, a preset that fits best, their conventions, and their
+#: defects.
+TOOLS: dict[Callable[..., Any], tuple[str, str, set[str], set[str]]] = {
+    tools.ranx_ndcg: (
+        "{grades}, {run}, k=k", "ranx",
+        {"ties: in the order of the rows", "lowest label with a gain: 1"}, set(),
+    ),
+    tools.sklearn_ndcg_score: (
+        "[labels], [scores], k=k", "scikit-learn", {"ties: exact mean over all orders"}, set(),
+    ),
+    tools.sentence_transformers_ndcg: (
+        "ids, relevant, k=k", "sentence-transformers",
+        {CREDITED, "undefined values: excluded from the mean"}, {"range"},
+    ),
+    tools.sentence_transformers_map: (
+        "ids, relevant, k=k", "sentence-transformers",
+        {MIN, CREDITED, "undefined values: excluded from the mean"}, {"range"},
+    ),
+    tools.mlflow_ndcg_at_k: (
+        "ids, relevant, k=k", "Elasticsearch",
+        {
+            "copies of a document: each copy counts as another document with the same label",
+            "length: the smaller of k and the number of retrieved documents",
+            "undefined values: counts as 1 if nothing was retrieved either, otherwise as 0",
+        },
+        set(),
+    ),
+    tools.ml_metrics_apk: (
+        "relevant, ids, k=k", "LightGBM", {MIN, UNCREDITED, "undefined values: counts as 1"}, set(),
+    ),
+    tools.recmetrics_apk: (
+        "relevant, ids, k=k", "torchmetrics",
+        {"divisor: number of relevant documents among the first k"}, {"mixture"},
+    ),
+    tools.evret_ndcg: ("ids, relevant, k=k", "trec_eval 10", set(), {"mixture"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("function", TOOLS, ids=lambda each: each.__name__)
+def test_definitions_of_tools(function: Callable[..., Any]) -> None:
+    signature, preset, choices, defects = TOOLS[function]
+    result = pr.referee(function)
+    assert result.signature == signature
+    assert preset in result.presets
+    assert {*found(result, "defect")} == defects
+    # Several definitions may explain a part of a mixture.
+    assert (
+        conventions(result) == choices
+        if "mixture" not in defects
+        else (conventions(result) >= choices)
+    )
+    assert result.passed is not bool(defects)
+
+
+@pytest.mark.parametrize(
+    "function", [tools.trec_eval_ndcg, tools.trec_eval_map, tools.ndcg_correct],
+    ids=lambda each: each.__name__,
+)  # fmt: skip
+def test_a_correct_function_has_no_findings(
+    function: Callable[..., Any], capsys: pytest.CaptureFixture
+) -> None:
+    result = pr.referee(function)
+    assert result.findings.is_empty()
+    assert result.passed and result.differs == 0
+    assert result.presets[0] == "trec_eval 10"
+    assert capsys.readouterr().out == ""
+
+
+def test_a_discount_that_is_off_by_one_or_of_2002() -> None:
+    result = pr.referee(tools.cute_ranking_ndcg_at_k)
+    assert result.signature == "labels, k=k"
+    assert result.definition["discount"] == "1 / log2(rank), and 1 at rank 1"
+    texts = " ".join(found(result, "convention")["convention"])
+    assert "discount of Järvelin and Kekäläinen (2002), or it is off by one" in texts
+    texts = " ".join(found(pr.referee(tools.ndcg_off_by_one), "convention")["convention"])
+    assert "discount: 1 / log2(rank + 2); in trec_eval 10: 1 / log2(rank + 1). It is off" in texts
+    assert (
+        "ZeroDivisionError: float division by zero"
+        in (found(pr.referee(tools.ndcg_with_log_of_index), "defect")["crash"])
+    )
+
+
+def test_arrays_are_passed_where_lists_fail() -> None:
+    """The order of ties depends on NumPy's sort, and negative labels are removed."""
+    result = pr.referee(tools.ranking_metrics_ndcg_score)
+    assert result.signature == "labels, scores, k=k"
+    assert result.definition["gain"] == "2^label - 1"
+    assert {*found(result, "defect")} == {"mixture"}
+
+
+def test_copies_that_count_twice_are_out_of_range() -> None:
+    result = pr.referee(tools.recall_by_division)
+    row = result.findings.row(0, named=True)
+    assert (row["kind"], row["text"]) == ("range", "value above 1 for copies")
+    assert (row["case"], row["given"]) == ("copies/relevant-twice", 2.0)
+    assert found(result, "defect")["crash"] == ["ZeroDivisionError: division by zero"]
+    assert [*result.findings["kind"]] == ["range", "crash", "convention"]
+
+
+def test_a_divisor_of_hits() -> None:
+    result = pr.referee(tools.average_precision_of_hits)
+    assert result.metric == "average_precision"
+    assert result.definition["norm"] == "number of relevant documents among the first k"
+    assert result.passed
+
+
+def test_the_order_of_the_input_and_a_second_call() -> None:
+    result = pr.referee(tools.precision_in_order_of_rows)
+    assert found(result, "defect")["order"] == ["the value depends on the order of the input"]
+    calls = []
+
+    def recall(retrieved: list[str], relevant: set[str]) -> float:
+        calls.append(1)
+        return tools.recall_by_division([*dict.fromkeys(retrieved)], relevant, 99) / len(calls)
+
+    result = pr.referee(recall, signature="ids, relevant")
+    assert "another value in a second call" in found(result, "defect")["order"]
+
+
+def test_nan_and_other_results_are_no_numbers() -> None:
+    assert found(pr.referee(tools.mrr_without_value), "defect")["number"] == ["nan"]
+
+    def hit_rate(retrieved: list[str], relevant: set[str]) -> Any:
+        hit = float(bool(relevant & {*retrieved}))
+        return hit if hit else None if relevant else "no relevant documents"
+
+    texts = found(pr.referee(hit_rate), "defect")["number"]
+    assert texts == ["'no relevant documents'", "no value, where the metric has one"]
+
+    def precision(retrieved: list[str], relevant: set[str], k: int) -> Any:
+        value = sum(doc in relevant for doc in [*dict.fromkeys(retrieved)][:k]) / k
+        return [np.float32(value)] if value else np.zeros(2)
+
+    result = pr.referee(precision)
+    assert found(result, "defect")["number"] == ["array([0., 0.])"]
+    assert result.presets[0] == "trec_eval 10"
+
+
+def test_a_function_that_hangs_is_interrupted() -> None:
+    began = time.monotonic()
+    result = pr.referee(tools.precision_that_hangs, signature="ids, relevant, k", timeout=0.2)
+    assert found(result, "defect") == {"hang": ["no answer within 0.2 seconds"]}
+    assert time.monotonic() - began < 10
+
+    def recall(retrieved: list[str], relevant: set[str]) -> float:
+        while True:
+            pass
+
+    result = pr.referee(recall, timeout=0.05)
+    assert {*found(result, "defect")} == {"hang"}
+    assert "recall: no definition explains any of" in str(result)
+
+
+def test_queries_of_one_file_may_be_left_out() -> None:
+    """As pytrec_eval, which returns a mapping without the query."""
+
+    def map(qrels: Any, run: Any) -> dict[str, float]:
+        return {q: tools.trec_eval_map(qrels[q], run[q]) for q in run if run[q] and qrels[q]}
+
+    assert pr.referee(map).findings.is_empty()
+
+
+def test_an_error_with_a_message_is_a_refusal() -> None:
+    def reciprocal_rank(run: dict[str, float], grades: dict[str, float]) -> float:
+        if not run:
+            raise ValueError("nothing was retrieved")
+        best = max(label for label in grades.values() if label > 0)
+        ranked = sorted(run, key=lambda doc: (run[doc], doc), reverse=True)
+        return next((1 / n for n, d in enumerate(ranked, 1) if grades.get(d, 0) >= 1), 0.0 * best)
+
+    result = pr.referee(reciprocal_rank)
+    texts = found(result, "convention")["refusal"]
+    assert texts == ["refuses empty: ValueError: nothing was retrieved"]
+    assert [text.partition(":")[0] for text in found(result, "defect")["crash"]] == ["ValueError"]
+
+
+def test_a_metric_is_found_by_its_values() -> None:
+    def quality(a: list[str], b: set[str], k: int) -> float:
+        return sum(doc in b for doc in [*dict.fromkeys(a)][:k]) / k
+
+    result = pr.referee(quality)
+    assert (result.metric, result.signature) == ("precision@k", "ids, relevant, k=k")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    {
+        "ndcg": ("ndcg", None), "compute_ndcg_at_k": ("ndcg", None), "ndcg10": ("ndcg", 10),
+        "calculateNDCG": ("ndcg", None), "mapk": ("average_precision", None),
+        "apk": ("average_precision", None), "avg_precision": ("average_precision", None),
+        "average_precision_at_5": ("average_precision", 5), "recall_score": ("recall", None),
+        "mrr@10": ("reciprocal_rank", 10), "precisionAtK": ("precision", None),
+        "f1_score_at_k": ("f1", None), "evaluate": None, "p_value": None,
+    }.items(),
+)  # fmt: skip
+def test_metrics_of_names(name: str, expected: tuple[str, int | None] | None) -> None:
+    assert module.guessed(name) == expected
+
+
+def test_expected_conventions_make_others_defects() -> None:
+    assert pr.referee(tools.trec_eval_ndcg, expect="trec_eval").passed
+    result = pr.referee(tools.trec_eval_ndcg, expect="lightgbm")
+    assert not result.passed
+    texts = found(result, "defect")["convention"]
+    assert "gain: the label; in LightGBM: 2^label - 1" in texts
+    assert pr.referee(tools.sklearn_ndcg_score, expect="sklearn").passed  # although it refuses
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "pass either `function` or `command`"),
+        ({"function": 3}, "`function` must be a function or its import path; found 3"),
+        ({"function": len, "metric": "err"}, "`metric` must be one of cg, dcg, ndcg"),
+        ({"function": len, "signature": "ids, k"}, "needs retrieved documents"),
+        ({"function": len, "signature": "docs"}, "found 'docs'. Arguments are ids: list of"),
+        ({"function": len, "signature": "[ids}, relevant"}, "found '[ids}'"),
+        ({"function": len, "timeout": 0}, "`timeout` must be a number above 0"),
+        (
+            {"function": lambda a, b: "x"},
+            "`function` <lambda>(a, b) returns no numbers: 'x' (called with ids, grades); state",
+        ),
+        (
+            {"function": lambda: 1, "signature": "ids, relevant"},
+            "takes 0 positional arguments but 2 were given (called with ids, relevant)",
+        ),
+        ({"command": ""}, "`command` must be a program with its arguments; found ''"),
+        ({"command": "node 'a"}, "`command` must be a program with its arguments; found"),
+    ],
+)
+def test_invalid_arguments(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match=re.escape(message)):
+        pr.referee(**arguments)
+
+
+def test_signatures_of_names() -> None:
+    def first(*parameters: str) -> str:
+        return str(next(Description("", parameters, parameters).signatures()))
+
+    assert first("y_true", "y_score", "k") == "grades, ids, k=k"
+    assert first("predicted_ids", "actual", "cutoff") == "ids, grades, cutoff=k"
+    assert first("qrels", "run") == "grades, run"
+    assert first("relevances", "top_k") == "labels, top_k=k"
+
+    def ndcg(*, retrieved_ids: list[str], gold: set[str]) -> None: ...
+
+    assert str(next(Description.of(ndcg).signatures())) == "retrieved_ids=ids, gold=grades"
+    assert str(Signature.read("x=[ids], {relevant}")) == "x=[ids], {relevant}"
+
+
+# Functions and programs in other processes.
+
+
+PROGRAM = """
+import json, os, subprocess, sys, time
+from math import log2
+
+for line in sys.stdin:
+    request = json.loads(line)
+    ids, grades = request["ids"], request["grades"]
+    ranked = [doc for _, doc in sorted(zip(request["scores"], ids), reverse=True)]
+    dcg, best = (
+        sum(max(gain, 0) / log2(rank + 2) for rank, gain in enumerate(gains[: request["k"]]))
+        for gains in ([grades.get(doc, 0) for doc in ranked], sorted(grades.values())[::-1])
+    )
+    answer = {"value": dcg / best if best else 0}
+    if len({*ids}) < len(ids):
+        answer = {"error": "a document is repeated"}
+    if not ids:
+        BODY
+    print(json.dumps({"id": request["id"], **answer}), flush=True)
+"""
+
+
+def program(tmp_path: Path, body: str) -> list[str]:
+    """Return the command of a program that runs a statement if there are no documents."""
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM.replace("BODY", body), encoding="utf-8")
+    return [sys.executable, "-I", str(path)]
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave one case without documents."""
+    names = ("plain/", "copies/", "ties/grades", "gain/", "empty/nothing-retrieved")
+    cases = [each for each in tools.cases() if each.name.startswith(names)]
+    monkeypatch.setattr(module, "CASES", cases)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "message"),
+    [
+        ("pass", None, ""),
+        ("sys.exit('no documents')", "crash", "ended with code 1: no documents"),
+        ("os._exit(3)", "crash", "the process ended with code 3"),
+        ("time.sleep(60)", "hang", "no answer within 2 seconds"),
+        ("print('warning: empty')", "number", "'warning: empty', which is not an answ"),
+        ("answer = {'value': float('nan')}", "number", "nan"),
+        ("answer = {'value': '__import__(\"os\")'}", "number", "__import__"),
+        ("answer = {'value': 10**400}", "number", "0000"),
+        ("answer = {'value': True}", "number", "True"),
+        ("print('[' * 100_000)", "number", "printed '[["),
+    ],
+)
+def test_answers_of_programs(tmp_path: Path, body: str, kind: str | None, message: str) -> None:
+    result = pr.referee(command=program(tmp_path, body), metric="ndcg", timeout=2)
+    assert [*found(result, "defect")] == ([kind] if kind else [])
+    assert result.presets[0] == "trec_eval 10"
+    if kind:
+        assert message in found(result, "defect")[kind][0]
+    else:
+        assert result.findings.is_empty() and result.differs == 0
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_program_is_ended_with_its_children(tmp_path: Path) -> None:
+    body = "open('PID', 'w').write(str(subprocess.Popen(['sleep', '60']).pid)); time.sleep(60)"
+    command = program(tmp_path, body.replace("PID", str(tmp_path / "pid")))
+    result = pr.referee(command=command, metric="ndcg", timeout=2)
+    assert [*found(result, "defect")] == ["hang"]
+    stat = Path("/proc", (tmp_path / "pid").read_text(), "stat")
+    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+@pytest.mark.usefixtures("few")
+def test_a_program_that_never_answers(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    began = time.monotonic()
+    result = pr.referee(command=command, metric="ndcg", timeout=0.2)
+    texts = found(result, "defect")["hang"]
+    assert texts[0] == "no answer within 0.2 seconds"
+    assert "not tried after 5 calls without an answer" in texts[1]
+    assert time.monotonic() - began < 10
+
+
+def test_a_program_that_does_not_exist() -> None:
+    with pytest.raises(pr.errors.SourceError, match="cannot run `command` 'no-such-program'"):
+        pr.referee(command="no-such-program --metric", metric="ndcg")
+
+
+def test_answers_of_another_request() -> None:
+    assert read_answer(b'{"id": 2, "value": 0.5}\n', 2) == Outcome("value", 0.5)
+    assert read_answer(b'{"id": 2, "value": null}\n', 2) == Outcome("none")
+    assert read_answer(b'{"id": 1, "value": 0.5}\n', 2).kind == "noise"
+    assert read_answer(b'{"id": 2}\n', 2).kind == "noise"
+
+
+MY_EVAL = """
+import os
+
+def recall(retrieved, relevant, k):
+    print("a line that is no answer")
+    os.write(1, b"another one\\n")
+    if not retrieved:
+        os._exit(3)
+    if len(retrieved) == 2:
+        return 1 / 0
+    return len({*retrieved[:k]} & {*relevant}) / len(relevant)
+"""
+
+
+@pytest.mark.usefixtures("few")
+def test_the_command_runs_a_function_in_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_eval.py").write_text(MY_EVAL)
+    reports = ["--junit", "a.xml", "--markdown", "a.md", "--badge", "a.json"]
+    code, output, errors = run("referee", "my_eval:recall", *reports)
+    assert (code, errors) == (1, "")
+    assert max(map(len, output.splitlines())) <= 80
+    assert "DEFECT  crash: the process ended with code 3" in output
+    assert "DEFECT  crash: ZeroDivisionError: division by zero" in output
+    suite = ET.parse("a.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("8", "1")
+    assert "| defect | crash: ZeroDivisionError" in Path("a.md").read_text()
+    assert json.loads(Path("a.json").read_text()) == {
+        "schemaVersion": 1, "label": "recall@k", "message": "2 defects", "color": "red",
+    }  # fmt: skip
+    code, output, _ = run("referee", "my_eval.py:recall", "--signature", "ids, relevant, k")
+    assert code == 1 and "- called with: ids, relevant, k;" in output
+
+
+def test_a_function_without_defects_ends_with_0(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = f"{tools.__file__}:trec_eval_ndcg"
+    code, output, _ = run("referee", target, "--badge", "a.json")
+    assert code == 0
+    assert "trec_eval_ndcg: 0 defects, 0 conventions\nndcg@k as trec_eval 10 in all" in output
+    assert json.loads(Path("a.json").read_text())["message"] == "as trec_eval 10"
+    assert run("referee", target, "--expect", "ranx")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["my_eval:ndcg", "--command", "node"], "pass either FUNCTION"),
+        (["my_eval:ndcg"], "cannot import `function`: the process ended with code 1: No module"),
+        (["my_eval"], "must be written like 'my_eval:ndcg'"),
+        (["json:ndcg"], "'json' (`function`) has no function 'ndcg'"),
+        (["no.py:ndcg"], "the file 'no.py' (`function`) does not exist"),
+    ],
+)
+def test_functions_that_cannot_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, errors = run("referee", *arguments)
+    assert code == 2
+    assert message in errors.replace("ModuleNotFoundError: ", "").replace("\n", " ")
+
+
+def test_a_program_in_javascript(tmp_path: Path) -> None:
+    node = needs.program("node", package="nodejs")
+    result = pr.referee(command=[node, str(FOLDER / "metrics.js")], metric="ndcg")
+    assert result.findings.is_empty() and result.presets[0] == "trec_eval 10"
+    text = (FOLDER / "metrics.js").read_text(encoding="utf-8")
+    wrong = text.replace("Math.log2(index + 2)", "Math.log2(index + 3)").replace(
+        "ideal ? ", "true ? "
+    )
+    assert wrong.count("index + 3") == 1 and "true ?" in wrong
+    (tmp_path / "wrong.js").write_text(wrong, encoding="utf-8")
+    result = pr.referee(command=[node, str(tmp_path / "wrong.js")], metric="ndcg")
+    assert result.definition["discount"] == "1 / log2(rank + 2)"
+    # JSON has no NaN: JavaScript writes null, which is no value.
+    assert "undefined values: excluded from the mean" in conventions(result)
+
+
+def test_texts() -> None:
+    result = pr.referee(tools.recall_by_division)
+    text = str(result)
+    assert text.startswith("recall_by_division: 2 defects, 1 convention\nrecall@k as trec_eval 10,")
+    assert '{"ids": ["a", "a", "b"], "relevant": ["a"], "k": 3}' in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "<b>recall_by_division: 2 defects" in result._repr_html_()
+    assert "`" not in verdict_texts.junit(result)
+    assert result.cases.filter(~pl.col("explained"))["outcome"].unique().to_list() == ["crash"]
