@@ -401,8 +401,9 @@ class _Run:
         }
         yield from self._found("number", missing)
         yield from self._order()
+        text = "the cases of {} follow another definition than the others"
         left = {
-            place: f"the cases of {case.topic} follow another definition than the others"
+            place: text.format(case.topic) if self.explained else "no definition explains a value"
             for place, (case, outcome) in enumerate(self.asked)
             if outcome.kind == "value" and place not in {*self.explained, *wrong}
         }

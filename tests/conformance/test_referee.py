@@ -26,11 +26,6 @@ from tests.conformance import tools
 FOLDER = Path(__file__).parents[2] / "examples"
 
 
-@pytest.fixture(autouse=True)
-def _cases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CASES", tools.cases())
-
-
 def found(result: Any, severity: str) -> dict[str, list[str]]:
     """Return the texts of findings by kind."""
     texts: dict[str, list[str]] = {}
@@ -335,7 +330,7 @@ def program(tmp_path: Path, body: str) -> list[str]:
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave one case without documents."""
     names = ("plain/", "copies/", "ties/grades", "gain/", "empty/nothing-retrieved")
-    cases = [each for each in tools.cases() if each.name.startswith(names)]
+    cases = [each for each in module.CASES if each.name.startswith(names)]
     monkeypatch.setattr(module, "CASES", cases)
 
 

@@ -7,7 +7,6 @@ from math import log2
 from typing import Any
 
 import numpy as np
-from polars_rank.conformance.cases import CASES, Case
 
 
 def discounted(gains: Sequence[float]) -> float:
@@ -222,44 +221,3 @@ def precision_that_hangs(retrieved: list[str], relevant: set[str], k: int) -> fl
 def ndcg_correct(grades: Mapping[str, float], run: Mapping[str, float], k: int) -> float:
     print("what a function prints does not break the report")
     return trec_eval_ndcg(grades, run, k)
-
-
-#: Cases that tell the tools apart, if the package does not have them.
-MORE = """
-ties/three-for-two-ranks @2: b 2, a 2, c 2 | a 0, b 0, c 1
-ties/grades @2: b 2, a 2, c 1 | a 3, b 1, c 2
-unjudged/before-the-relevant-one @1: u 3, a 2, b 1 | a 1, b 0
-copies/relevant-last @3: b 3, a 2, a 1 | a 1, b 0
-copies/of-another-document @3: b 4, b 3, a 2, c 1 | a 1, b 0, c 0
-copies/all-relevant @4: a 4, a 3, b 2, b 1 | a 1, b 1, c 1
-grades/negative @3: a 3, b 2, c 1 | a 2, b -1, c 1
-grades/fractional @3: a 3, b 2, c 1 | a 0.4, b 1.5, c 0.2
-short/two-of-five @5: b 2, a 1 | a 1, b 0, c 1, d 1
-short/single-document @1: a 1 | a 2, b 3
-empty/nothing-retrieved @2: | a 1, b 0
-empty/nothing-relevant-or-retrieved @2: | a 0
-unretrieved/best @2: a 2, b 1 | a 1, b 0, c 3
-cutoff/below-relevant @2: b 4, a 3, c 2, d 1 | a 1, b 0, c 1, d 0
-gain/two-grades @2: b 2, a 1 | a 3, b 1
-discount/fourth-rank @4: b 4, c 3, d 2, a 1 | a 1, b 0, c 0, d 0
-ideal/every-rule @2: c 3, a 2, b 1 | a 1, b 2, c 0, d 3, e 1
-divisor/every-rule @5: a 4, b 3, c 2, d 1 | a 1, b 0, c 1, d 0, e 1, f 1, g 1, h 1
-threshold/one-or-two @2: a 3, b 2, c 1 | a 1, b 2, c 0
-float32/difference-of-1e-8 @1: a 1.00000001, b 1 | a 1, b 0
-order/not-sorted @2: b 1, a 3, c 2 | a 1, b 0, c 0
-"""
-
-
-def cases() -> list[Case]:
-    """Return the cases of the package, and those of `MORE` that it lacks."""
-    found = {each.name: each for each in CASES}
-    for line in MORE.strip().splitlines():
-        head, tables = line.split(":")
-        name, k = head.split(" @")
-        rows, judgments = (
-            [(doc, float(number)) for doc, number in map(str.split, filter(str.strip, each))]
-            for each in (part.split(",") for part in tables.split("|"))
-        )
-        topic = name.partition("/")[0]
-        found.setdefault(name, Case(name, topic, "", tuple(rows), dict(judgments), int(k)))
-    return [*found.values()]
