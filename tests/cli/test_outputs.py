@@ -69,8 +69,8 @@ def test_infinite_numbers_are_not_null(here: Path) -> None:
     for form in ("json", "ndjson", "csv"):
         put(table.lazy(), form, Path(f"out.{form}"))
     rows = [{"x": "-Infinity"}, {"x": None}, {"x": 0.5}]
-    assert json.loads(Path("out.json").read_text()) == rows
-    assert [json.loads(line) for line in Path("out.ndjson").read_text().splitlines()] == rows
+    assert json.loads(Path("out.json").read_text("utf-8")) == rows
+    assert [json.loads(line) for line in Path("out.ndjson").read_text("utf-8").splitlines()] == rows
     assert pl.read_csv("out.csv")["x"].to_list() == [-math.inf, None, 0.5]
     lists = ["per-query", "log.parquet", "-m", "rr", "--format", "json"]
     lists += ["--undefined", "null"]
@@ -468,11 +468,14 @@ def test_ctrl_c_while_the_command_starts(tmp_path: Path, how: str) -> None:
         "    def find_spec(self, name, *_):\n"
         "        if name == 'polars':\n"
         "            os.kill(os.getpid(), signal.SIGINT)\n"
-        "sys.meta_path.insert(0, Finder())\n"
+        "sys.meta_path.insert(0, Finder())\n",
+        "utf-8",
     )
     names = {"script": "polars-rank", "program": "program.py"}
     if how != "module":
-        (tmp_path / names[how]).write_text("from polars_rank.cli.main import main\nmain()\n")
+        (tmp_path / names[how]).write_text(
+            "from polars_rank.cli.main import main\nmain()\n", "utf-8"
+        )
     started = ["-m", "polars_rank.cli"] if how == "module" else [str(tmp_path / names[how])]
     done = subprocess.run(
         [sys.executable, *started, "--version"], capture_output=True, text=True, check=False,
@@ -488,7 +491,7 @@ def test_ctrl_c_while_the_command_starts(tmp_path: Path, how: str) -> None:
 def test_reports_of_a_gate_in_pipes(here: Path) -> None:
     os.mkfifo("pipe")
     read: list[str] = []
-    reader = Thread(target=lambda: read.append(Path("pipe").read_text()), daemon=True)
+    reader = Thread(target=lambda: read.append(Path("pipe").read_text("utf-8")), daemon=True)
     reader.start()
     gate = ["check", "log.parquet", "-m", "rr", "--rule", "rr >= 0", "-o", "gate.csv"]
     assert run(*gate, "--junit", "pipe")[0] == 0
@@ -531,7 +534,7 @@ def test_text_that_spreadsheets_run_is_prefixed_in_csv(here: Path, to_file: bool
 
     def written(*options: str) -> list[str]:
         _, out, _ = run(*command, *options, *(["-o", "out.csv", "--overwrite"] if to_file else []))
-        text = Path("out.csv").read_text() if to_file else out
+        text = Path("out.csv").read_text("utf-8") if to_file else out
         return sorted(line.removesuffix(",1,1.0") for line in text.splitlines())
 
     prefixed = ["'=HYPERLINK(1)", "'+a", "'-a", "'@a", "-1.5", "a=b"]

@@ -54,7 +54,7 @@ def test_files_of_killed_processes_are_removed(
         others.append(abandoned.with_name(abandoned.name[:-4] + "0000"))
     for other in others:
         other.mkdir()
-        (other / "a").write_text("text")
+        (other / "a").write_text("text", "utf-8")
     if os.getuid() == 0:
         os.chown(others[-1], 12345, 12345)
     linked = abandoned.with_name(abandoned.name[:-4] + "1111")
@@ -64,7 +64,7 @@ def test_files_of_killed_processes_are_removed(
         left = {*tmp_path.iterdir()} - {folder, linked, *others}
     assert used in left < before  # also the folder with a link to its output
     assert len(before) == 2 * len(left)
-    assert all((path / "a").read_text() == "text" for path in (used, linked, *others))
+    assert all((path / "a").read_text("utf-8") == "text" for path in (used, linked, *others))
     (part,) = outputs.iterdir()
     assert part.name.startswith(".running.txt.")
     running.communicate("\n")

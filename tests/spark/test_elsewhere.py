@@ -134,7 +134,7 @@ def evaluating(cluster: Cluster) -> list[int]:
     parents = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            stat = (folder / "stat").read_text().rpartition(")")[2].split()
+            stat = (folder / "stat").read_text("utf-8").rpartition(")")[2].split()
             parents[int(folder.name)] = int(stat[1])
     executors = [pid for pid, parent in parents.items() if parent in cluster.workers]
     return [pid for pid in executors if pid in parents.values()]
