@@ -197,7 +197,7 @@ def test_help_of_a_metric_shows_its_own_methods() -> None:
 def test_names_are_imported_on_first_use() -> None:
     program = "import sys, polars_rank as pr\nprint(*sys.modules)\npr.evaluate\nprint(*sys.modules)"
     result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=True
     )
     imported, evaluating = (
         {name.split(".")[1] for name in line.split() if name.startswith("polars_rank.")}

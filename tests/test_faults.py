@@ -48,7 +48,7 @@ def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
         [sys.executable, "-m", "polars_rank.cli", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
         **options,
     )
 
@@ -396,7 +396,7 @@ with new_file(sys.argv[1]) as part:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
     )
     assert other.stdout is not None
     assert other.stdout.readline() == "written\n"

@@ -40,7 +40,7 @@ def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
         [sys.executable, "-m", "polars_rank.cli", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
         **options,
     )
 

@@ -119,7 +119,7 @@ def test_the_help_imports_only_what_it_needs(words: list[str]) -> None:
         "print([each for each in slow if each in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, *words], capture_output=True, encoding="utf-8", check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
 

@@ -156,7 +156,7 @@ def test_pipes_of_processes(tmp_path: Path) -> None:
     command = f"{sys.executable} -m polars_rank.cli evaluate -m rr --format json"
     script = f"head -2 run | {command} - <(tail -n +3 run) --judgments <(cat qrels)"
     done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, encoding="utf-8", check=True
     )
     assert json.loads(done.stdout)[0]["rr"] == RR
 

@@ -54,6 +54,13 @@ READERS = {
 }
 
 
+def test_text_in_a_pipe_is_utf_8_in_every_locale() -> None:
+    """Windows has an encoding without α for files and pipes."""
+    done = process("explain", "alpha_ndcg@10", env={**os.environ, "PYTHONIOENCODING": "cp1252"})
+    assert done.stdout.decode("utf-8") == pr.explain("alpha_ndcg@10") + "\n"
+    assert "α-NDCG" in done.stdout.decode("utf-8")
+
+
 @pytest.mark.parametrize("form", READERS)
 def test_data_is_the_same_in_pipes_and_files(here: Path, form: str) -> None:
     expected = pr.per_query(LOG, ["rr", "p@1"], run=None).sort("query")
@@ -440,7 +447,7 @@ def test_standard_streams_that_are_closed(here: Path) -> None:
         ),
     }  # fmt: skip
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    started = [subprocess.Popen(each, shell=True, text=True, **pipes) for each in endings]
+    started = [subprocess.Popen(each, shell=True, encoding="utf-8", **pipes) for each in endings]
     ended = [(each.communicate(timeout=120), each.returncode) for each in started]
     assert [(code, out, err) for (out, err), code in ended] == [
         (code, "", err) for code, err in endings.values()
@@ -452,7 +459,7 @@ def test_a_full_disk_behind_standard_output(here: Path) -> None:
     with needs.full_device(here).open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "polars_rank.cli", *LISTS],
-            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            stdout=full, stderr=subprocess.PIPE, encoding="utf-8", check=False,
         )  # fmt: skip
     error = "Error: cannot write to standard output: No space left on device\n"
     assert (done.returncode, done.stderr) == (2, error)
@@ -478,7 +485,7 @@ def test_ctrl_c_while_the_command_starts(tmp_path: Path, how: str) -> None:
         )
     started = ["-m", "polars_rank.cli"] if how == "module" else [str(tmp_path / names[how])]
     done = subprocess.run(
-        [sys.executable, *started, "--version"], capture_output=True, text=True, check=False,
+        [sys.executable, *started, "--version"], capture_output=True, encoding="utf-8", check=False,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     if how == "program":

@@ -40,7 +40,7 @@ def main(program: str) -> None:
         printed = subprocess.run(
             [program, "-q", "-c", "-m", "all_trec", "-m", "yaap", judgments, run],
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             check=True,
         ).stdout
     values: dict[str, dict[str, float]] = {}

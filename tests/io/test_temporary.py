@@ -29,7 +29,7 @@ def start(place: Path, output: Path) -> tuple[subprocess.Popen[str], Path]:
     """Start a process with a temporary folder in `place`, and return both."""
     process = subprocess.Popen(
         [sys.executable, "-c", CODE, str(output)], env={**os.environ, "TMPDIR": str(place)},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8",
     )  # fmt: skip
     assert process.stdout is not None
     return process, Path(process.stdout.readline().strip())
@@ -86,7 +86,9 @@ with temporary_folder() as folder:
 """
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, encoding="utf-8", check=True
+    )
     assert done.stdout == "True\n"
     assert list(tmp_path.iterdir()) == []
 
