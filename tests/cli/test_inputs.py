@@ -188,7 +188,7 @@ def test_every_input_may_be_a_pipe(tmp_path: Path) -> None:
 def test_a_terminal_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     pty = pytest.importorskip("pty", reason="terminals of POSIX")
     here, there = pty.openpty()
-    with os.fdopen(there) as terminal:
+    with os.fdopen(there, encoding="utf-8") as terminal:
         monkeypatch.setattr("sys.stdin", terminal)
         with pytest.raises(pr.errors.SourceError, match="is this terminal"):
             readable("-")

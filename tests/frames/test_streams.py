@@ -581,6 +581,7 @@ def test_maps_are_no_ids(tmp_path: Path) -> None:
         pr.scan_log(tmp_path / "log.parquet")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak memory in kilobytes")
 def test_a_long_query_in_flat_memory() -> None:
     """Five times as many rows need far less additional memory than the rows themselves."""
     code = """
