@@ -186,8 +186,12 @@ def test_an_interval_without_0_does_not_show_0() -> None:
     ]  # fmt: skip
 
 
-def test_a_terminal_of_a_process(here: Path) -> None:
-    """The width of a terminal is that of the system, where no variable says it."""
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_terminal_of_a_process(here: Path, encoding: str) -> None:
+    """The width of a terminal is that of the system, where no variable says it.
+
+    Letters that the terminal does not have are question marks.
+    """
     pty = pytest.importorskip("pty", reason="terminals of POSIX")
     import fcntl
     import struct
@@ -200,7 +204,8 @@ def test_a_terminal_of_a_process(here: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     started = subprocess.Popen(
         [sys.executable, "-m", "polars_rank.cli", *LISTS], stdout=there,
-        stderr=subprocess.DEVNULL, stdin=there, env={**env, "TERM": "xterm", "NO_COLOR": "1"},
+        stderr=subprocess.DEVNULL, stdin=there,
+        env={**env, "TERM": "xterm", "NO_COLOR": "1", "PYTHONIOENCODING": encoding},
     )  # fmt: skip
     os.close(there)
     parts = []
