@@ -58,7 +58,7 @@ class Manifest:
     def __init__(self, path: Path) -> None:
         self.path = path
         settings = [METRICS, repr(CONVENTIONS), pr.__version__]
-        manifest = json.loads(path.read_text()) if path.exists() else {}
+        manifest = json.loads(path.read_text("utf-8")) if path.exists() else {}
         days = manifest.get("days", {}) if manifest.get("settings") == settings else {}
         self.settings, self.days = settings, days
 
@@ -75,7 +75,9 @@ class Manifest:
 
     def _write(self) -> None:
         part = self.path.with_suffix(".part")
-        part.write_text(json.dumps({"settings": self.settings, "days": self.days}, indent=1))
+        part.write_text(
+            json.dumps({"settings": self.settings, "days": self.days}, indent=1), "utf-8"
+        )
         part.replace(self.path)  # the manifest is the old one or the new one, never half of it
 
 

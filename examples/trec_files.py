@@ -12,7 +12,7 @@ with TemporaryDirectory() as folder:
     qrels, runs = Path(folder, "qrels.txt"), Path(folder, "runs.txt")
     pr.trec.write_qrels(log, qrels)
     pr.trec.write_run(log, runs)
-    print(runs.read_text()[:80])
+    print(runs.read_text("utf-8")[:80])
 
     long = pr.join_judgments(pr.scan_run(runs), pr.scan_judgments(qrels))
     print(pr.evaluate(long, ["ndcg_cut_10", "map", "recip_rank", "P_5"]).collect())

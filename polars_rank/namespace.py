@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast
 
 import polars as pl
 
@@ -66,31 +66,31 @@ class Ranking(Generic[Frame]):
     def __init__(self, frame: Frame) -> None:
         self._frame: Frame = frame
 
-    rank = _method(rank)
-    collapse = _method(collapse)
-    fuse = _method(fuse)
-    tune_fusion = _method(tune_fusion)
-    click_through_rates = _method(click_through_rates)
-    coec = _method(coec)
-    interleaving_result = _method(interleaving_result)
-    position_bias = _method(position_bias)
-    labels = _method(labels)
-    preferences = _method(preferences)
-    per_query = _method(per_query)
-    evaluate = _method(evaluate)
-    tie_bands = _method(tie_bands)
-    judgment_bounds = _method(judgment_bounds)
-    grouped_auc = _method(grouped_auc)
-    pr_curve = _method(pr_curve)
-    rank_curve = _method(rank_curve)
-    compare = _method(compare)
-    headroom = _method(headroom)
-    leaderboard = _method(leaderboard)
-    moments = _method(moments)
-    movers = _method(movers)
-    overlap = _method(overlap)
-    power = _method(power)
-    summarize = _method(summarize)
+    rank: Final = _method(rank)
+    collapse: Final = _method(collapse)
+    fuse: Final = _method(fuse)
+    tune_fusion: Final = _method(tune_fusion)
+    click_through_rates: Final = _method(click_through_rates)
+    coec: Final = _method(coec)
+    interleaving_result: Final = _method(interleaving_result)
+    position_bias: Final = _method(position_bias)
+    labels: Final = _method(labels)
+    preferences: Final = _method(preferences)
+    per_query: Final = _method(per_query)
+    evaluate: Final = _method(evaluate)
+    tie_bands: Final = _method(tie_bands)
+    judgment_bounds: Final = _method(judgment_bounds)
+    grouped_auc: Final = _method(grouped_auc)
+    pr_curve: Final = _method(pr_curve)
+    rank_curve: Final = _method(rank_curve)
+    compare: Final = _method(compare)
+    headroom: Final = _method(headroom)
+    leaderboard: Final = _method(leaderboard)
+    moments: Final = _method(moments)
+    movers: Final = _method(movers)
+    overlap: Final = _method(overlap)
+    power: Final = _method(power)
+    summarize: Final = _method(summarize)
 
     @public
     def check(self, rules: Any, **options: Any) -> pl.DataFrame:

@@ -16,6 +16,10 @@ from pathlib import Path
 from types import ModuleType
 
 import polars_rank as pr
+from polars_rank.stats.comparison import COMPARISON
+from polars_rank.stats.leaderboards import LEADERBOARD
+from polars_rank.stats.planning import POWER
+from polars_rank.stats.summary import SUMMARY
 
 PACKAGE = Path(pr.__file__).parent
 SNAPSHOT = Path(__file__).parent / "public_names.txt"
@@ -46,6 +50,9 @@ PUBLIC = (
     "catalog", "clicks", "conventions", "datasets", "diagnostics", "discounts", "errors", "gains",
     "judges", "plot", "stats", "terms", "training", "trec",
 )  # fmt: skip
+
+#: Result columns by function; their names are as public as those of functions.
+RESULTS = {"compare": COMPARISON, "leaderboard": LEADERBOARD, "power": POWER, "summarize": SUMMARY}
 
 USER_EXTRAS = ("cli", "plot", "report", "spark", "stats")
 
@@ -161,6 +168,8 @@ def test_public_names_are_deliberate() -> None:
     lines = described(pr, "pr.")
     for name in PUBLIC:
         lines += described(import_module(f"polars_rank.{name}"), f"pr.{name}.")
+    for name, columns in RESULTS.items():
+        lines += [f"pr.{name}: {column.name} ({column.kind})" for column in columns]
     text = "\n".join(lines) + "\n"
     if os.environ.get("POLARS_RANK_SNAPSHOT"):
         SNAPSHOT.write_text(text, encoding="utf-8")
@@ -197,7 +206,7 @@ def test_help_of_a_metric_shows_its_own_methods() -> None:
 def test_names_are_imported_on_first_use() -> None:
     program = "import sys, polars_rank as pr\nprint(*sys.modules)\npr.evaluate\nprint(*sys.modules)"
     result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=True
     )
     imported, evaluating = (
         {name.split(".")[1] for name in line.split() if name.startswith("polars_rank.")}

@@ -34,7 +34,7 @@ def benchmark(folder: Path, *options: str) -> tuple[str, list[dict[str, Any]]]:
         [*command, *options], cwd=ROOT, env=env, capture_output=True, encoding="utf-8"
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout, json.loads((folder / "benchmark.json").read_text())
+    return done.stdout, json.loads((folder / "benchmark.json").read_text("utf-8"))
 
 
 def test_contenders_agree(tmp_path: Path) -> None:

@@ -40,8 +40,10 @@ def test_runs(
 def test_a_pool_of_processes_runs(tmp_path: Path) -> None:
     """Its processes import the example as the main module, so that it has one of its own."""
     command = [sys.executable, "-W", "error", str(FOLDER / "process_pool.py")]
+    # The frames that it prints have lines that are not in the encoding of pipes on Windows.
+    env = {**os.environ, "PYTHONIOENCODING": "utf-8"}
     ended = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ
+        command, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False, env=env
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout

@@ -48,7 +48,7 @@ def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
         [sys.executable, "-m", "polars_rank.cli", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
         **options,
     )
 
@@ -262,25 +262,25 @@ def test_nothing_there(tmp_path: Path, pattern: str) -> None:
 def test_new_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "a"
     with pytest.raises(KeyError), new_file(target) as part:  # noqa: PT012
-        part.write_text("half")
+        part.write_text("half", "utf-8")
         assert not target.exists()
         raise KeyError
     assert list(tmp_path.iterdir()) == []
     with new_file(target) as part:
-        part.write_text("whole")
-    assert target.read_text() == "whole"
+        part.write_text("whole", "utf-8")
+    assert target.read_text("utf-8") == "whole"
     assert list(tmp_path.iterdir()) == [target]
 
 
 def test_new_file_does_not_replace_what_came_meanwhile(tmp_path: Path) -> None:
     target = tmp_path / "a"
     with pytest.raises(pr.errors.SourceError, match="already exists"), new_file(target) as part:
-        part.write_text("late")
-        target.write_text("early")
-    assert target.read_text() == "early"
+        part.write_text("late", "utf-8")
+        target.write_text("early", "utf-8")
+    assert target.read_text("utf-8") == "early"
     with new_file(target, overwrite=True) as part:
-        part.write_text("told to")
-    assert target.read_text() == "told to"
+        part.write_text("told to", "utf-8")
+    assert target.read_text("utf-8") == "told to"
     assert list(tmp_path.iterdir()) == [target]
 
 
@@ -366,7 +366,7 @@ def test_two_threads_write_one_file(tmp_path: Path, overwrite: bool) -> None:
     def write(text: str) -> str | None:
         try:
             with new_file(target, overwrite=overwrite) as part:
-                part.write_text(text)
+                part.write_text(text, "utf-8")
                 both.wait()
         except pr.errors.SourceError:
             return None
@@ -375,7 +375,7 @@ def test_two_threads_write_one_file(tmp_path: Path, overwrite: bool) -> None:
     with ThreadPoolExecutor(2) as threads:
         done = [text for text in threads.map(write, ["one", "other"]) if text is not None]
     assert len(done) == (2 if overwrite else 1)
-    assert target.read_text() in done
+    assert target.read_text("utf-8") in done
     assert list(tmp_path.iterdir()) == [target]
 
 
@@ -396,7 +396,7 @@ with new_file(sys.argv[1]) as part:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
     )
     assert other.stdout is not None
     assert other.stdout.readline() == "written\n"

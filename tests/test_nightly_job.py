@@ -146,7 +146,7 @@ def test_a_process_that_is_killed(job: tuple[ModuleType, Path, Path]) -> None:
         time.sleep(0.002)
     killed.kill()
     killed.wait()
-    manifest = json.loads((made / "manifest.json").read_text())["days"]
+    manifest = json.loads((made / "manifest.json").read_text("utf-8"))["days"]
     rest = daily.update(logs, made)
     assert set(rest) == {folder.name for folder in logs.iterdir()} - set(manifest)
     same(daily.merged(made), expected(daily, logs))

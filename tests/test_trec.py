@@ -56,7 +56,7 @@ def test_a_run_is_split_at_spaces_and_tabs(file: Path) -> None:
 
 
 def test_judgments_with_or_without_subtopics(file: Path) -> None:
-    file.write_text("01 1 a 2\n01 2 a 2\n01 2 b -2\n")
+    file.write_text("01 1 a 2\n01 2 a 2\n01 2 b -2\n", "utf-8")
     assert rows(scan_judgments(file)) == [("01", "a", 2), ("01", "b", None)]
     assert rows(scan_judgments(file, diversity=True, negative="keep")) == [
         ("01", "1", "a", 2),
@@ -67,24 +67,24 @@ def test_judgments_with_or_without_subtopics(file: Path) -> None:
 
 
 def test_fractional_labels(file: Path) -> None:
-    file.write_text("1 0 a 0.5\n1 0 b 1\n")
+    file.write_text("1 0 a 0.5\n1 0 b 1\n", "utf-8")
     assert rows(scan_judgments(file, fractional=True)) == [("1", "a", 0.5), ("1", "b", 1.0)]
 
 
 def test_several_files_patterns_and_gzip(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("1 0 a 1\n")
-    (tmp_path / "b.txt").write_text("1 0 b 1\n")
+    (tmp_path / "a.txt").write_text("1 0 a 1\n", "utf-8")
+    (tmp_path / "b.txt").write_text("1 0 b 1\n", "utf-8")
     (tmp_path / "c.gz").write_bytes(gzip.compress(b"1 0 c 1\n"))
-    (tmp_path / "d[1].txt").write_text("1 0 d 1\n")
+    (tmp_path / "d[1].txt").write_text("1 0 d 1\n", "utf-8")
     docs = scan_judgments([tmp_path / "*.txt", tmp_path / "c.gz"]).select("doc")
     assert rows(docs) == [("a",), ("b",), ("d",), ("c",)]
     assert rows(scan_judgments(tmp_path / "d[1].txt").select("doc")) == [("d",)]
 
 
 def test_an_empty_file_has_no_documents(file: Path) -> None:
-    file.write_text("# nothing yet\n")
+    file.write_text("# nothing yet\n", "utf-8")
     assert rows(scan_run(file)) == []
-    file.write_text("")
+    file.write_text("", "utf-8")
     assert rows(scan_judgments(file)) == []
 
 
@@ -102,7 +102,7 @@ def test_an_empty_file_has_no_documents(file: Path) -> None:
 def test_malformed_lines_of_a_run(file: Path, line: str, problem: str, engine: Engine) -> None:
     file.write_text(f"\ufeff1 Q0 a 1 0.7 x\n# comment\n\n{line}\n", encoding="utf-8")
     good = file.with_name("good")
-    good.write_text("1 Q0 a 1 0.7 x\n" * 5)
+    good.write_text("1 Q0 a 1 0.7 x\n" * 5, "utf-8")
     for frame in (scan_run([good, file]), scan_run(file).select("doc")):
         with pytest.raises(DataError, match=re.escape(problem)) as error:
             frame.collect(engine=engine)
@@ -110,30 +110,30 @@ def test_malformed_lines_of_a_run(file: Path, line: str, problem: str, engine: E
 
 
 def test_a_tag_with_blanks_and_ids_with_blanks(file: Path) -> None:
-    file.write_text("1 Q0 a 1 0.5 bm25 k1=0.9\n1 Q0 b  2 0.25 bm25 k1=0.9\n")
+    file.write_text("1 Q0 a 1 0.5 bm25 k1=0.9\n1 Q0 b  2 0.25 bm25 k1=0.9\n", "utf-8")
     assert rows(scan_run(file).select("run").unique()) == [("bm25 k1=0.9",)]
-    file.write_text("1 Q0 a 1 0.5 bm25\n1 Q0 b c 2 0.25 bm25\n")
+    file.write_text("1 Q0 a 1 0.5 bm25\n1 Q0 b c 2 0.25 bm25\n", "utf-8")
     with pytest.raises(DataError, match=r"line 2 of .*'; ids must not contain spaces"):
         scan_run(file).collect()
 
 
 def test_tags_that_do_not_name_runs(tmp_path: Path) -> None:
     file = tmp_path / "neural.run.txt"
-    file.write_text("1 Q0 a 1 2 k=1\n1 Q0 b 2 1 k=2\n2 Q0 a 1 1 k=1\n")
+    file.write_text("1 Q0 a 1 2 k=1\n1 Q0 b 2 1 k=2\n2 Q0 a 1 1 k=1\n", "utf-8")
     with pytest.warns(pr.errors.RankWarning, match="2 different tags.*the run is 'neural'"):
         assert rows(scan_run(file).select("run").unique()) == [("neural",)]
     # Two runs in one file have documents in common.
-    file.write_text("1 Q0 a 1 2 x\n1 Q0 a 1 1 y\n2 Q0 b 1 1 y\n")
+    file.write_text("1 Q0 a 1 2 x\n1 Q0 a 1 1 y\n2 Q0 b 1 1 y\n", "utf-8")
     assert rows(scan_run(file).select("run")) == [("x",), ("y",), ("y",)]
-    (tmp_path / "other").write_text("1 Q0 a 1 2 z\n")
+    (tmp_path / "other").write_text("1 Q0 a 1 2 z\n", "utf-8")
     runs = scan_run([file, tmp_path / "other"]).select("run")
     assert rows(runs) == [("x",), ("y",), ("y",), ("z",)]
 
 
 def test_runs_with_fewer_fields(file: Path) -> None:
-    file.write_text("1 Q0 a 1 2.5\n1 Q0 b 2 1.5\n")
+    file.write_text("1 Q0 a 1 2.5\n1 Q0 b 2 1.5\n", "utf-8")
     assert rows(scan_run(file)) == [("1", "a", 2.5), ("1", "b", 1.5)]
-    file.write_text("1\ta\t1\n1\tb\t2\n")
+    file.write_text("1\ta\t1\n1\tb\t2\n", "utf-8")
     assert rows(scan_run(file)) == [("1", "a", -1.0), ("1", "b", -2.0)]
 
 
@@ -141,17 +141,17 @@ def test_runs_with_fewer_fields(file: Path) -> None:
     ("label", "end"), [("0.5", "'; set `fractional` .*"), ("x", "'"), ("1 2", "'.*"), ("", "'")]
 )
 def test_malformed_lines_of_judgments(file: Path, label: str, end: str) -> None:
-    file.write_text(f"1 0 a 1\n1 0 b {label}\n")
+    file.write_text(f"1 0 a 1\n1 0 b {label}\n", "utf-8")
     message = "must be 'query subtopic doc label', where the label is a whole number"
     with pytest.raises(DataError, match=f"line 2 of .*{message}; found '1 0 b {label}{end}$"):
         scan_judgments(file).collect()
 
 
 def test_swapped_run_and_qrels_files(file: Path) -> None:
-    file.write_text("1 Q0 a 1 0.5 bm25\n")
+    file.write_text("1 Q0 a 1 0.5 bm25\n", "utf-8")
     with pytest.raises(SourceError, match=r"looks like a run file, which pr\.scan_run reads"):
         scan_judgments(file)
-    file.write_text("1 0 a 1\n")
+    file.write_text("1 0 a 1\n", "utf-8")
     with pytest.raises(SourceError, match=r"looks like a qrels file, .*pr\.scan_judgments"):
         scan_run(file)
 
@@ -172,7 +172,7 @@ def test_a_long_run(file: Path, engine: Engine) -> None:
     file.write_bytes(gzip.compress(LONG.encode(), compresslevel=1))
     expected = [(f[0], f[2], float(f[4]), f[5]) for f in map(str.split, LONG.splitlines())]
     assert scan_run(file).collect(engine=engine).rows() == expected
-    file.write_text(f"{LONG}1 Q0 a 1 x y\n")
+    file.write_text(f"{LONG}1 Q0 a 1 x y\n", "utf-8")
     with pytest.raises(DataError, match=f"^line 45001 of {file} must be"):
         scan_run(file).collect(engine=engine)
 
@@ -190,7 +190,7 @@ def test_a_run_that_is_not_whole(file: Path, engine: Engine) -> None:
 
 
 def test_a_file_that_goes_away(file: Path) -> None:
-    file.write_text("1 0 a 1\n")
+    file.write_text("1 0 a 1\n", "utf-8")
     frame = scan_judgments(file)
     file.unlink()
     with pytest.raises(SourceError, match=f"cannot read {file}"):
@@ -198,7 +198,7 @@ def test_a_file_that_goes_away(file: Path) -> None:
 
 
 def test_malformed_lines_reach_a_sink(file: Path) -> None:
-    file.write_text("1 0 a\n")
+    file.write_text("1 0 a\n", "utf-8")
     with pytest.raises(DataError, match="line 1"):
         scan_judgments(file, "trec").sink_parquet(file.with_suffix(".parquet"))
 
@@ -218,7 +218,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_reading_streams(file: Path) -> None:
-    file.write_text("1 Q0 a 1 1 x\n")
+    file.write_text("1 Q0 a 1 1 x\n", "utf-8")
     plan = scan_run(file).show_graph(
         engine="streaming", plan_stage="physical", raw_output=True, show=False
     )
@@ -243,11 +243,12 @@ def negative_files(folder: Path, seed: int) -> tuple[Path, Path, dict[str, dict[
         for query in judged
         for score, i in enumerate(draw.sample(range(30), 15))
     ]
-    (folder / "run").write_text("".join(lines))
+    (folder / "run").write_text("".join(lines), "utf-8")
     (folder / "qrels").write_text(
         "".join(
             f"{q} 0 {d} {label}\n" for q, labels in judged.items() for d, label in labels.items()
-        )
+        ),
+        "utf-8",
     )
     return folder / "run", folder / "qrels", judged
 
@@ -260,7 +261,7 @@ def test_negative_labels_are_unjudged_as_in_trec_eval(tmp_path: Path, seed: int)
     pytrec_eval = needs.package("pytrec_eval", "test")
     run, qrels, judged = negative_files(tmp_path, seed)
     scores: dict[str, dict[str, float]] = {query: {} for query in judged}
-    for query, _, doc, _, score, _ in map(str.split, run.read_text().splitlines()):
+    for query, _, doc, _, score, _ in map(str.split, run.read_text("utf-8").splitlines()):
         scores[query][doc] = float(score)
     names = {"ndcg", "ndcg_cut.5", "bpref", "map", "num_nonrel_judged_ret", "num_rel", "infAP"}
     theirs = pytrec_eval.RelevanceEvaluator(judged, names).evaluate(scores)
@@ -281,15 +282,17 @@ def test_negative_labels_are_unjudged_as_in_trec_eval(tmp_path: Path, seed: int)
 
 def test_judged_documents_leave_out_negative_labels(tmp_path: Path) -> None:
     """As in `unj` of trec_eval 10, a label of -1 means that a document was not judged."""
-    (tmp_path / "run").write_text("q Q0 a 1 4 x\nq Q0 b 1 3 x\nq Q0 c 1 2 x\nq Q0 d 1 1 x\n")
-    (tmp_path / "qrels").write_text("q 0 a -1\nq 0 b 0\nq 0 c 1\nq 0 e -1\n")
+    (tmp_path / "run").write_text(
+        "q Q0 a 1 4 x\nq Q0 b 1 3 x\nq Q0 c 1 2 x\nq Q0 d 1 1 x\n", "utf-8"
+    )
+    (tmp_path / "qrels").write_text("q 0 a -1\nq 0 b 0\nq 0 c 1\nq 0 e -1\n", "utf-8")
     log = pr.join_judgments(scan_run(tmp_path / "run"), scan_judgments(tmp_path / "qrels"))
     found = pr.evaluate(log, ["judged@4", "unj_4", "num_nonrel_judged_ret"], run=None).collect()
     assert found.row(0)[1:] == (2 / 4, 2 / 4, 1)
 
 
 def test_negative_labels_that_are_fractions_and_other_words(file: Path) -> None:
-    file.write_text("1 0 a -0.5\n1 0 b 0.5\n")
+    file.write_text("1 0 a -0.5\n1 0 b 0.5\n", "utf-8")
     assert rows(scan_judgments(file, fractional=True)) == [("1", "a", None), ("1", "b", 0.5)]
     with pytest.raises(ArgumentError, match="`negative` must be one of 'unjudged', 'keep'"):
         scan_judgments(file, negative="drop")  # type: ignore[arg-type]
@@ -310,7 +313,7 @@ LOG = pl.DataFrame(
 @pytest.mark.parametrize("lazy", [False, True])
 def test_write_a_run(file: Path, lazy: bool) -> None:
     write_run(LOG.lazy() if lazy else LOG, file, tag="mine")
-    assert file.read_text().splitlines() == [
+    assert file.read_text("utf-8").splitlines() == [
         "9 Q0 7 1 4.0 mine",
         "9 Q0 6 2 3.0 mine",
         "10 Q0 9 1 0.5 mine",  # tied with doc 10, and after it as text
@@ -321,10 +324,10 @@ def test_write_a_run(file: Path, lazy: bool) -> None:
 
 def test_the_name_of_the_run(file: Path) -> None:
     write_run(LOG, file)
-    assert {line.split()[-1] for line in file.read_text().splitlines()} == {"polars_rank"}
+    assert {line.split()[-1] for line in file.read_text("utf-8").splitlines()} == {"polars_rank"}
     two = pl.concat([LOG.with_columns(run=pl.lit(name)) for name in "BA"])
     write_run(two, file, overwrite=True)
-    lines = [line.split() for line in file.read_text().splitlines()]
+    lines = [line.split() for line in file.read_text("utf-8").splitlines()]
     assert [(*line[:1], *line[3:4], *line[5:]) for line in lines[3:7]] == [
         ("10", "2", "A"),
         ("10", "3", "A"),
@@ -337,7 +340,7 @@ def test_the_name_of_the_run(file: Path) -> None:
 def test_write_judgments(file: Path, lazy: bool) -> None:
     twice = pl.concat([LOG, LOG])  # as the same judgments in two runs
     write_qrels(twice.lazy() if lazy else twice, file)
-    assert file.read_text().splitlines() == [
+    assert file.read_text("utf-8").splitlines() == [
         "9 0 5 2",
         "9 0 6 0",
         "9 0 7 1",
@@ -348,7 +351,7 @@ def test_write_judgments(file: Path, lazy: bool) -> None:
 
 def test_write_boolean_labels_as_numbers(file: Path) -> None:
     write_qrels(pl.DataFrame({"query": 1, "doc": ["a", "b"], "label": [True, False]}), file)
-    assert file.read_text().splitlines() == ["1 0 a 1", "1 0 b 0"]
+    assert file.read_text("utf-8").splitlines() == ["1 0 a 1", "1 0 b 0"]
 
 
 def test_write_subtopics_and_fractional_labels(file: Path) -> None:
@@ -356,7 +359,7 @@ def test_write_subtopics_and_fractional_labels(file: Path) -> None:
         {"q": ["x", "x", "x"], "subtopic": [1, 2, 2], "d": ["a", "a", "b"], "grade": [1.0, 0.5, -2]}
     )
     write_qrels(log, file, query="q", doc="d", label="grade")
-    assert file.read_text().splitlines() == ["x 1 a 1", "x 2 a 0.5", "x 2 b -2"]
+    assert file.read_text("utf-8").splitlines() == ["x 1 a 1", "x 2 a 0.5", "x 2 b -2"]
     back = scan_judgments(file, diversity=True, fractional=True, negative="keep").collect()
     assert back.rows() == [("x", "1", "a", 1.0), ("x", "2", "a", 0.5), ("x", "2", "b", -2.0)]
 
@@ -380,7 +383,7 @@ def test_a_sorted_log_is_written_ranking_by_ranking(
     assert not holding_nodes(plans[0])
     retrieved = log.filter(col("score").is_not_null()).with_columns(col("doc").cast(pl.String))
     by_rank = retrieved.sort("run", "query", "score", "doc", descending=[False, False, True, True])
-    lines = [line.split() for line in (tmp_path / "file").read_text().splitlines()]
+    lines = [line.split() for line in (tmp_path / "file").read_text("utf-8").splitlines()]
     assert [(line[5], int(line[0]), line[2]) for line in lines] == by_rank.select(
         "run", "query", "doc"
     ).rows()
@@ -455,15 +458,15 @@ def test_columns_that_do_not_fit(file: Path) -> None:
 
 
 def test_a_file_is_replaced_only_when_told(file: Path) -> None:
-    file.write_text("precious")
+    file.write_text("precious", "utf-8")
     for write in (write_run, write_qrels):
         with pytest.raises(SourceError, match="already exists; use `overwrite`"):
             write(LOG, file)
     with pytest.raises(DataError):
         write_run(LOG.with_columns(doc=1), file, overwrite=True)
-    assert file.read_text() == "precious"
+    assert file.read_text("utf-8") == "precious"
     write_qrels(LOG, file, overwrite=True)
-    assert file.read_text().startswith("9 0 5 2\n")
+    assert file.read_text("utf-8").startswith("9 0 5 2\n")
     with pytest.raises(SourceError, match="directory .* does not exist"):
         write_qrels(LOG, file.parent / "missing" / "file")
 
@@ -483,10 +486,10 @@ def test_a_failed_write_leaves_nothing(file: Path) -> None:
 @real
 def test_real_files(tmp_path: Path) -> None:
     run, judgments = scan_run(REAL / "results.test"), scan_judgments(REAL / "qrels.test")
-    lines = (REAL / "results.test").read_text().splitlines()
+    lines = (REAL / "results.test").read_text("utf-8").splitlines()
     plain = [(f[0], f[2], float(f[4]), f[5]) for f in map(str.split, lines)]
     assert rows(run) == plain
-    lines = (REAL / "qrels.test").read_text().splitlines()
+    lines = (REAL / "qrels.test").read_text("utf-8").splitlines()
     assert rows(judgments) == [(f[0], f[2], int(f[3])) for f in map(str.split, lines)]
     write_run(run, tmp_path / "run")
     write_qrels(judgments, tmp_path / "qrels")

@@ -49,7 +49,7 @@ def bare(*arguments: str) -> str:
     ended = subprocess.run(
         [sys.executable, "-OO", *arguments],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
         # Otherwise, bytecode without docstrings would be written to the same folder.
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},

@@ -103,6 +103,8 @@ toc_object_entries = False  # a page of the reference has one object
 html_theme = "pydata_sphinx_theme"
 html_title = "polars_rank"
 html_static_path = ["_static"]
+# For language models: an index of the pages, and the skill.
+html_extra_path = ["llms.txt", "../../polars_rank/skills/polars-rank/SKILL.md"]
 html_css_files = ["guide.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
@@ -123,7 +125,14 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 #: Pages without others below them have no sidebar.
-_ALONE = ("coming_from", "gallery", "index", "performance", "start")
+_ALONE = (
+    "coming_from",
+    "gallery",
+    "index",
+    "performance",
+    "stability",
+    "start",
+)
 html_sidebars = {page: [] for page in _ALONE}
 
 #: Names of metrics in other tools.
@@ -319,9 +328,11 @@ def _write_reference(_app: Sphinx) -> None:
     for name in pr.__all__:
         module = getattr(pr, name)
         if isinstance(module, ModuleType) and module is not pr.metrics:
-            summary = (inspect.getdoc(module) or "").partition("\n\n")[0]
+            summary, *others = (inspect.getdoc(module) or "").split("\n\n")
+            notes = [each for each in others if each.startswith("Experimental")]
             names = [f"{name}.{each}" for each in module.__all__]
-            sections.append(_section(f"pr.{name}", names, text=summary))
+            text = "\n\n".join([summary, *notes])
+            sections.append(_section(f"pr.{name}", names, text=text))
     folder = HERE / "reference"
     folder.mkdir(exist_ok=True)
     for page in folder.glob("*.rst"):

@@ -1,4 +1,7 @@
-"""The catalog: how rankings distribute exposure over its documents."""
+"""The catalog: how rankings distribute exposure over its documents.
+
+Experimental: names and results may change in a minor version without a deprecation.
+"""
 
 from typing import TYPE_CHECKING
 

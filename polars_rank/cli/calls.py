@@ -47,7 +47,8 @@ class Call:
     """A command with the values of its options."""
 
     def __init__(self, ctx: click.Context, command: Command) -> None:
-        self.ctx, self.command = ctx, command
+        self.ctx = ctx
+        self.command = command
         #: The options that have a value, by name. Empty names of columns are None.
         self.given: dict[str, Any] = {}
         for each in ctx.command.params:

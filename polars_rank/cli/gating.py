@@ -120,6 +120,6 @@ def init(call: Call) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = files("polars_rank.cli").joinpath("templates", template).read_text("utf-8")
         with new_file(path) as part:
-            part.write_text(text, encoding="utf-8")
+            part.write_text(text, encoding="utf-8", newline="\n")
         show(f"Wrote  {path}")
     show(files("polars_rank.cli").joinpath("templates", "next.txt").read_text("utf-8").rstrip())

@@ -8,6 +8,7 @@ import socket
 import sys
 import tempfile
 import time
+from io import TextIOWrapper
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, NoReturn
@@ -37,7 +38,7 @@ def main() -> NoReturn:
     """
     received: list[int] = []
     _handle_signals(received)
-    _replace_closed_streams()
+    _prepare_streams()
     try:
         code = _run()
         if code == INTERRUPTED:
@@ -67,8 +68,8 @@ def _run() -> int | str | None:
     return 0
 
 
-def _replace_closed_streams() -> None:
-    """Open the null device in place of closed standard streams."""
+def _prepare_streams() -> None:
+    """Open the null device for closed streams; show letters that a terminal lacks as `?`."""
     # Otherwise, the next file that is opened gets the descriptor of the stream and its messages.
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
@@ -77,6 +78,8 @@ def _replace_closed_streams() -> None:
         sys.stdout = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115  (writing raises)
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.isatty():
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _handle_signals(received: list[int]) -> None:

@@ -121,9 +121,9 @@ def say(message: str) -> None:
 
 
 def show(text: str = "") -> None:
-    """Print a text on standard output."""
+    """Print a text on standard output; in files and pipes it is UTF-8, as tables are."""
     with printing():
-        click.echo(text)
+        click.echo(text if sys.stdout.isatty() else text.encode("utf-8", "surrogateescape"))
 
 
 @contextmanager

@@ -190,7 +190,7 @@ class Program(Group):
         sys.exit(code)
 
 
-app = Program(
+app: Program = Program(
     {"Evaluation": EVALUATION, "Statistics": STATISTICS, "Charts and reports": REPORTS,
      "Files and fusion": FILES},
     name="polars-rank", help="Evaluate search and recommendation rankings.", epilog=_EXIT_CODES,

@@ -1,4 +1,7 @@
-"""Clicks: labels, position bias, counterfactual estimates, and interleaving."""
+"""Clicks: labels, position bias, counterfactual estimates, and interleaving.
+
+Experimental: names and results may change in a minor version without a deprecation.
+"""
 
 from typing import TYPE_CHECKING
 

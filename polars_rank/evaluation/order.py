@@ -139,7 +139,7 @@ class _Bits(NamedTuple):
 
 _INTEGERS_32 = {pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32}
 #: Integers of at most 64 bits, whose sums fit into 128 bits.
-INTEGERS = _INTEGERS_32 | {pl.Int64, pl.UInt64}
+INTEGERS: set[type[pl.DataType]] = _INTEGERS_32 | {pl.Int64, pl.UInt64}
 
 #: Integer of a missing score, one below the integers of finite scores, by the width of floats.
 _MISSING_SCORE = {32: 2**23 - 2**31, 64: 2**52 - 2**63}

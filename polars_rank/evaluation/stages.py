@@ -33,7 +33,7 @@ TIED = OWN + "tied"
 _SCORES = pl.col("score").implode().list
 
 #: The facts, as aggregations of rows under canonical names.
-FACTS = {
+FACTS: dict[str, pl.Expr] = {
     JUDGED: pl.col("label").count() > 0,
     RETRIEVED: pl.col("score").count(),
     MATCHED: (pl.col("label").is_not_null() & pl.col("score").is_not_null()).any(),

@@ -110,7 +110,7 @@ class Documents:
     def __init__(self, columns: Columns, order: PackedKey) -> None:
         self.columns = columns
         self.order = order
-        self.codes = LabelCodes(columns.schema["label"])
+        self.codes: LabelCodes = LabelCodes(columns.schema["label"])
         self._packed = order.dtype == pl.Int64 and order.second is None
         self._dtype = pl.Int64 if order.second is not None else pl.Int128
         # Keys above and below the keys of all documents. A row that fails a check has the highest

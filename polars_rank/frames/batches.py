@@ -275,7 +275,7 @@ class Totals:
     def __init__(self, keys: Sequence[str], parts: Iterable[pl.DataFrame]) -> None:
         self.keys = keys
         #: The totals, and the sums of the batches that were added since.
-        self.parts = [*parts]
+        self.parts: list[pl.DataFrame] = [*parts]
 
     def add(self, part: pl.DataFrame) -> None:
         """Add the sums of a batch."""

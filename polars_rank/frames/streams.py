@@ -77,8 +77,8 @@ class Stream:
         self._first: list[pl.DataFrame] = []
         self._lock = Lock()
         #: Whether the table can be read only once.
-        self.once = any(hasattr(table, name) for name in ("read_next_batch", "__next__"))
-        self.schema = _schema(self._open().schema)
+        self.once: bool = any(hasattr(table, name) for name in ("read_next_batch", "__next__"))
+        self.schema: pl.Schema = _schema(self._open().schema)
 
     def first_batches(self) -> list[pl.DataFrame]:
         """Return the first batches, with `glimpse_rows` rows or more if the stream is that long."""

@@ -142,7 +142,7 @@ class Baseline:
         ]
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         with new_file(path, overwrite=True) as part:
-            part.write_text(text, encoding="utf-8")
+            part.write_text(text, encoding="utf-8", newline="\n")
 
     def compared(self, meanings: Mapping[str, str]) -> list[str]:
         """Return the metrics with the same definition."""

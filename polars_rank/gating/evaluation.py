@@ -55,20 +55,21 @@ class Evaluation:
         self, golden: Golden, runs: Sequence[Results], metrics: Sequence[pl.Expr],
         conventions: Conventions,
     ) -> None:  # fmt: skip
-        self.golden, self.runs = golden, runs
+        self.golden = golden
+        self.runs = runs
         if golden.answerable.height < golden.queries.height:
             known = {*map(output_name, metrics)}
             more = [name for name in (ABSTAINED, ANSWERED) if name not in known]
             metrics = [*metrics, *read_metrics(more, conventions)]
-        self.definitions = definitions(metrics, conventions)
-        self.repetitions = [
+        computed = definitions(metrics, conventions)
+        self.repetitions: list[pl.DataFrame] = [
             self._values(each, metrics, conventions).with_columns(repetition=n)
             for n, each in enumerate(runs)
         ]
-        self.metrics = [
+        self.metrics: list[str] = [
             name for name in self.repetitions[0].columns if name not in ("query", "repetition")
         ]
-        self.definitions = {name: self.definitions[name] for name in self.metrics}
+        self.definitions: dict[str, str] = {name: computed[name] for name in self.metrics}
 
     def _values(
         self, run: Results, metrics: Sequence[pl.Expr], conventions: Conventions
@@ -126,13 +127,13 @@ class Change:
     """The difference of an evaluation from a baseline, on the queries with the same labels."""
 
     def __init__(self, evaluation: Evaluation, before: Baseline) -> None:
-        self.metrics = before.compared(evaluation.definitions)
+        self.metrics: list[str] = before.compared(evaluation.definitions)
         common = before.common(evaluation.golden)
-        self.now = evaluation.values.join(common, on="query", how="semi")
-        self.before = self.now.select("query", "category").join(
+        self.now: pl.DataFrame = evaluation.values.join(common, on="query", how="semi")
+        self.before: pl.DataFrame = self.now.select("query", "category").join(
             common.select("query", *self.metrics), on="query"
         )
-        self.is_empty = self.now.is_empty() or not self.metrics
+        self.is_empty: bool = self.now.is_empty() or not self.metrics
 
     @cached_property
     def comparison(self) -> pl.DataFrame:

@@ -64,15 +64,22 @@ class Roles:
         def first(candidates: Iterable[str]) -> str | None:
             return next((known[each] for each in candidates if each in known), None)
 
-        self.query_id, self.text, self.id = map(first, (_QUERY_ID, _TEXT, _ID))
-        self.run, self.rank = first(_RUN), first(_RANK)
-        self.doc, self.value = first(_DOC), first(_VALUE[kind])
-        self.lists = [known[each] for each in known if _LIST[kind].fullmatch(each)]
+        self.query_id: str | None = first(_QUERY_ID)
+        self.text: str | None = first(_TEXT)
+        self.id: str | None = first(_ID)
+        self.run: str | None = first(_RUN)
+        self.rank: str | None = first(_RANK)
+        self.doc: str | None = first(_DOC)
+        self.value: str | None = first(_VALUE[kind])
+        self.lists: list[str] = [known[each] for each in known if _LIST[kind].fullmatch(each)]
         self.lists.sort(key=lambda name: not plain(name).endswith("ids"))
         #: Fields that are not kept: they have a role, also in files of the other kind.
-        self.known = {self.query_id, self.text, self.id, *([self.run] if kind == "run" else [])}
         values = {*_VALUE["judgments"], *_VALUE["run"], *_RANK, "query", "doc", "text"}
-        self.known |= {known[each] for each in values & known.keys()}
+        self.known: set[str | None] = {
+            *(self.query_id, self.text, self.id),
+            *([self.run] if kind == "run" else []),
+            *(known[each] for each in values & known.keys()),
+        }
 
 
 @lru_cache(64)

@@ -1,4 +1,7 @@
-"""Judges: agreement of people and language models, and conclusions from labels of both."""
+"""Judges: agreement of people and language models, and conclusions from labels of both.
+
+Experimental: names and results may change in a minor version without a deprecation.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -108,16 +108,20 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         alias: str | None = None,
     ) -> None:
         self.function = function
-        self.arguments = dict(arguments)
+        self.arguments: dict[str, Any] = dict(arguments)
         #: The metrics that this metric combines; empty for a single metric.
-        self.parts = [each for each in self.arguments.values() if isinstance(each, Metric)]
+        self.parts: list[Metric] = [
+            each for each in self.arguments.values() if isinstance(each, Metric)
+        ]
         #: The registered definition; None for a metric that combines others.
-        self.definition = None if self.parts else REGISTER.get(function.__name__)
+        self.definition: Definition[...] | None = (
+            None if self.parts else REGISTER.get(function.__name__)
+        )
         #: How `evaluate` aggregates the values of all rankings.
         self.aggregate: Aggregate = self.definition.aggregate if self.definition else "mean"
         if self.parts and not self._is_ratio():
             self.aggregate = self.parts[0].aggregate
-        self.output_name = alias or str(self)
+        self.output_name: str = alias or str(self)
         if not self.parts and self.definition is None:
             check_functions(self.tree)
 

@@ -144,16 +144,20 @@ class Selection:
     def __repr__(self) -> str:
         return "a selection of documents"
 
-    def _unreduced(self, *_: object) -> NoReturn:
-        raise ArgumentError(
-            "a selection of documents is not a value; reduce it with `sum`, `count`, `min` or "
-            "`max`, as in t.top(t.LABEL, 10).sum()"
-        )
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _unreduced
-    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = _unreduced
-    __gt__ = __ge__ = __lt__ = __le__ = _unreduced
-    __and__ = __rand__ = __or__ = __ror__ = __invert__ = __bool__ = _unreduced
+def _unreduced(*_: object) -> NoReturn:
+    raise ArgumentError(
+        "a selection of documents is not a value; reduce it with `sum`, `count`, `min` or "
+        "`max`, as in t.top(t.LABEL, 10).sum()"
+    )
+
+
+# Type checkers do not see these methods, so that they report the operators.
+for _operator in (
+    *("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "pow", "rpow", "neg"),
+    *("gt", "ge", "lt", "le", "and", "rand", "or", "ror", "invert", "bool"),
+):
+    setattr(Selection, f"__{_operator}__", _unreduced)
 
 
 def top(

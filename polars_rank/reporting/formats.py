@@ -10,7 +10,7 @@ from polars_rank._texts import displayed
 from polars_rank.errors import number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 #: Shown for missing numbers.
 NOTHING = "\N{EN DASH}"
@@ -141,7 +141,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 #: Filters of the templates.
-FILTERS = {
+FILTERS: dict[str, Callable[..., object]] = {
     "number": number, "signed": signed, "percent": percent, "count": count, "p_value": p_value,
     "text": text, "number_of": number_of, "listed": listed,
     "is_link": is_link,

@@ -42,6 +42,8 @@ from polars_rank.stats.values import Values, deferred
 
 if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
+    from polars_rank.stats.inference import Inference
+    from polars_rank.stats.kernel import Moments
 
 #: Verdicts about a run, from the best to the worst, and those that say nothing.
 VERDICTS = ("better", "equivalent", "not worse", "worse", "unclear", "too few")
@@ -85,18 +87,21 @@ class Comparison:
         correction: bool, repeated: bool, min_queries: int,
     ) -> None:  # fmt: skip
         np = numpy()
-        self.rows, self.confidence, self.margin = rows, confidence, margin
-        self.moments, self.is_lower = rows.moments, is_lower
+        self.rows = rows
+        self.confidence = confidence
+        self.margin = margin
+        self.moments: Moments = rows.moments
+        self.is_lower = is_lower
         is_slice = np.array([key.slice is not None for key in rows.keys], dtype=bool)
         known = ~is_slice | (rows.count("queries") >= min_queries)
         inference = rows.inference(differences=True, weighted=weighted, known=known)
-        self.inference = inference.as_sequences() if repeated else inference
+        self.inference: Inference = inference.as_sequences() if repeated else inference
         alpha = 1 - confidence
-        self.raw_p_values = self.inference.p_values(alpha)
+        self.raw_p_values: Array = self.inference.p_values(alpha)
+        self.p_values: Array = self.raw_p_values
+        self.levels: Array = np.full(len(rows.keys), alpha)
         if correction:
             self.p_values, self.levels = rows.levels(self.inference, alpha)
-        else:
-            self.p_values, self.levels = self.raw_p_values, np.full(len(rows.keys), alpha)
 
     @property
     def difference(self) -> Array:

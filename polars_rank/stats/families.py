@@ -27,18 +27,18 @@ class Family:
     def __init__(self, factor: Array, times: int = 1) -> None:
         """Simulate a family that is one of a number of `times` unrelated ones."""
         np = numpy()
-        self.size = factor.shape[1]
-        self.grid = np.array(_GRID)
-        effective = self._effective(factor) if self.size > 1 else np.ones(len(_GRID))
-        self.logs = np.log(effective * times)
-        self.size *= times
+        size = factor.shape[1]
+        self.grid: Array = np.array(_GRID)
+        effective = self._effective(factor) if size > 1 else np.ones(len(_GRID))
+        self.logs: Array = np.log(effective * times)
+        self.size: int = size * times
 
     def _effective(self, factor: Array) -> Array:
         """Return the effective number of estimates at each quantile of the grid."""
         np, functions = numpy(), special()
         lengths = np.sqrt(np.einsum("uk,uk->k", factor, factor))
         factor = factor / np.where(lengths > 0, lengths, 1.0)
-        size = self.size
+        size = factor.shape[1]
         draws = int(np.clip(_ELEMENTS // size, _LEAST_DRAWS, _MOST_DRAWS))
         random = np.random.default_rng(_SEED)
         normal = random.standard_normal((draws, factor.shape[0])) @ factor
@@ -87,7 +87,8 @@ class Bonferroni(Family):
     def __init__(self, size: int) -> None:
         np = numpy()
         self.size = size
-        self.grid, self.logs = np.array([0.0, 1.0]), np.full(2, np.log(max(size, 1)))
+        self.grid: Array = np.array([0.0, 1.0])
+        self.logs: Array = np.full(2, np.log(max(size, 1)))
 
 
 class Influences:
@@ -100,8 +101,8 @@ class Influences:
     _MOST = 2**24
 
     def __init__(self, units: int, estimates: int) -> None:
-        self.step = max(-(-units * estimates // self._MOST), 1)
-        self.units = -(-units // self.step)
+        self.step: int = max(-(-units * estimates // self._MOST), 1)
+        self.units: int = -(-units // self.step)
         #: The influence values of the units on each estimate.
         self.columns: list[Array] = []
 

@@ -201,7 +201,9 @@ class Moments:
         if not isinstance(sums, Mapping):
             names = sums[0] if sums else PAIR.fields
             sums = {name: [row[name] for row in sums] for name in names}
-        self.sums = {name: np.asarray(each, dtype=float) for name, each in sums.items()}
+        self.sums: dict[str, Array] = {
+            name: np.asarray(each, dtype=float) for name, each in sums.items()
+        }
 
     def __getitem__(self, name: str) -> Array:
         return self.sums[name]

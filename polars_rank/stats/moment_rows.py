@@ -276,8 +276,11 @@ class Context:
         self, *, weighted: bool, queries: int | None = None, missing: int = 0,
         tasks: int | None = None, has_ranks: bool = True,
     ) -> None:  # fmt: skip
-        self.weighted, self.queries, self.missing = weighted, queries, missing
-        self.tasks, self.has_ranks = tasks, has_ranks
+        self.weighted = weighted
+        self.queries = queries
+        self.missing = missing
+        self.tasks = tasks
+        self.has_ranks = has_ranks
 
 
 def _turned(sums: Mapping[str, float]) -> dict[str, float]:

@@ -11,7 +11,7 @@ import polars as pl
 from polars_rank._params import Names, free, integer, positive
 from polars_rank.errors import ArgumentError, number_of, short, warn
 from polars_rank.frames.tables import framed_table, schema_of
-from polars_rank.stats._arrays import numpy, special
+from polars_rank.stats._arrays import Array, numpy, special
 from polars_rank.stats.designs import Design, effect_interval, spread_interval, whole
 from polars_rank.stats.kernel import PREDICTED, ROUNDING
 from polars_rank.stats.moment_rows import pair_rows, run_rows
@@ -271,17 +271,26 @@ class Power:
 
     def __init__(self, rows: Rows, design: Design, difference: float | None) -> None:
         np = numpy()
-        self.rows, self.design, self.is_known = rows, design, difference is not None
+        self.rows = rows
+        self.design = design
+        self.is_known: bool = difference is not None
         m = rows.moments
-        self.difference, self.std, self.queries = m["md"], m.std, m["nw"]
-        self.units, self.error = m.effective(), m.error
+        self.difference: Array = m["md"]
+        self.std: Array = m.std
+        self.queries: Array = m["nw"]
+        self.units: Array = m.effective()
+        self.error: Array = m.error
         size = np.abs(m["md"])
         observed = np.where(size <= ROUNDING * m.size, 0.0, size)
-        self.target = observed if difference is None else np.full(len(size), float(difference))
-        self.spread = self.error * np.sqrt(self.units)
-        self.skewness = np.nan_to_num(m.skewness)
-        self.kurtosis = self._kurtosis(m)
-        self.solutions = [self._solution(place) for place in range(len(rows.keys))]
+        self.target: Array = (
+            observed if difference is None else np.full(len(size), float(difference))
+        )
+        self.spread: Array = self.error * np.sqrt(self.units)
+        self.skewness: Array = np.nan_to_num(m.skewness)
+        self.kurtosis: Array = self._kurtosis(m)
+        self.solutions: list[dict[str, float | None]] = [
+            self._solution(place) for place in range(len(rows.keys))
+        ]
 
     def _kurtosis(self, m: Any) -> Any:
         """Return an upper estimate of the kurtosis of the differences.

@@ -48,11 +48,12 @@ class Summary:
 
     def __init__(self, rows: Rows, confidence: float, *, weighted: bool, repeated: bool) -> None:
         np = numpy()
-        self.rows, self.confidence = rows, confidence
-        self.moments = rows.moments
+        self.rows = rows
+        self.confidence = confidence
+        self.moments: Moments = rows.moments
         known = np.ones(len(rows.keys), dtype=bool)
         inference = rows.inference(differences=False, weighted=weighted, known=known)
-        self.inference = inference.as_sequences() if repeated else inference
+        self.inference: Inference = inference.as_sequences() if repeated else inference
 
     @cached_property
     def bounds(self) -> tuple[Array, Array]:

@@ -150,7 +150,7 @@ def markdown(verdicts: pl.DataFrame) -> str:
 
 
 #: The types of the columns of verdicts.
-TYPES = {
+TYPES: dict[str, pl.DataType] = {
     "rule": TEXT,
     "where": TEXT,
     "value": NUMBER,

@@ -115,8 +115,8 @@ def main() -> None:
             print("Other processes are running: times are not reliable.", file=sys.stderr)
         saved.parent.mkdir(parents=True, exist_ok=True)
         for results in whole(options):  # what is measured is kept if a later part fails
-            saved.write_text(json.dumps(results, indent=1))
-    report.write(json.loads(saved.read_text()), options.project)
+            saved.write_text(json.dumps(results, indent=1), "utf-8")
+    report.write(json.loads(saved.read_text("utf-8")), options.project)
 
 
 def one_log(
@@ -134,14 +134,14 @@ def one_log(
         return print_plan(generate(logs[-1]), metrics)
     cases = [Case(log, measured(log, contenders, metrics, options)) for log in logs]
     runs = [run._asdict() for case in cases for run in case.runs]
-    (options.data / "benchmark.json").write_text(json.dumps(runs, indent=1))
+    (options.data / "benchmark.json").write_text(json.dumps(runs, indent=1), "utf-8")
     print(report.table(cases, metrics))
 
 
 def whole(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Measure everything that the pages show, and yield what is there after each part."""
     saved = options.data / "pages.json"
-    results: dict[str, Any] = json.loads(saved.read_text()) if options.parts != PARTS else {}
+    results: dict[str, Any] = json.loads(saved.read_text("utf-8")) if options.parts != PARTS else {}
     results |= {
         "date": f"{datetime.date.today():%B %-d, %Y}",
         "machine": report.machine(),

@@ -151,7 +151,7 @@ def title(name: str) -> str:
 def machine() -> str:
     model = platform.processor() or platform.machine()
     if (about := Path("/proc/cpuinfo")).exists():
-        models = [x for x in about.read_text().splitlines() if x.startswith("model name")]
+        models = [x for x in about.read_text("utf-8").splitlines() if x.startswith("model name")]
         model = models[0].partition(": ")[2] if models else model
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     return f"{os.cpu_count()} × {model}, {memory:.0f} GiB, Python {platform.python_version()}"

@@ -215,7 +215,7 @@ class Peak(threading.Thread):
             for folder in Path("/proc").glob("[0-9]*"):
                 try:
                     if b"pyspark.daemon" in (folder / "cmdline").read_bytes() and ours(folder):
-                        status = (folder / "status").read_text()
+                        status = (folder / "status").read_text("utf-8")
                         line = next(x for x in status.splitlines() if x.startswith("VmHWM"))
                         self.found = max(self.found, int(line.split()[1]) / 1024)
                 except (OSError, StopIteration):
@@ -229,7 +229,7 @@ def ours(folder: Path) -> bool:
     while pid > 1:
         if pid == os.getpid():
             return True
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
         pid = int(stat.rpartition(")")[2].split()[1])
     return False
 
@@ -254,7 +254,7 @@ def cpu_seconds(of: bytes = b"") -> float:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if ours(folder) and of in (folder / "cmdline").read_bytes():
-                after_name = (folder / "stat").read_text().rpartition(")")[2].split()
+                after_name = (folder / "stat").read_text("utf-8").rpartition(")")[2].split()
                 ticks += sum(map(int, after_name[11:15]))
         except OSError:
             continue

@@ -9,7 +9,9 @@ import polars as pl
 import polars_rank as pr
 import pytest
 
-PEER = json.loads((Path(__file__).parents[1] / "fixtures" / "rectools_catalog.json").read_text())
+PEER = json.loads(
+    (Path(__file__).parents[1] / "fixtures" / "rectools_catalog.json").read_text("utf-8")
+)
 VALUES, K = PEER["values"], PEER["k"]
 NAMES = {"query": "user", "doc": "item"}
 LOG = pl.DataFrame(PEER["recommended"], ["user", "item", "position"], orient="row")

@@ -10,7 +10,7 @@ import polars as pl
 import polars_rank as pr
 import pytest
 
-PEER = json.loads((Path(__file__).parents[1] / "fixtures" / "trec_fair.json").read_text())
+PEER = json.loads((Path(__file__).parents[1] / "fixtures" / "trec_fair.json").read_text("utf-8"))
 LOG = pl.DataFrame(
     [
         (query, str(doc), rank)

@@ -40,17 +40,17 @@ def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
         [sys.executable, "-m", "polars_rank.cli", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
         **options,
     )
 
 
 def test_an_output_is_not_overwritten_by_default(log: Path, tmp_path: Path) -> None:
     output = tmp_path / "means.csv"
-    output.write_text("mine")
+    output.write_text("mine", "utf-8")
     arguments = ["evaluate", log, "-m", "rr", "--by", "run", "-o", output]
     code, _, err = run(*arguments)
-    assert (code, output.read_text()) == (2, "mine")
+    assert (code, output.read_text("utf-8")) == (2, "mine")
     assert "already exists" in err
     assert run(*arguments, "--overwrite")[0] == 0
     assert pl.read_csv(output).columns == ["run", "queries", "rr"]
@@ -78,8 +78,8 @@ def test_an_output_never_replaces_the_log(log: Path, tmp_path: Path, kind: str) 
 
 
 def test_an_output_never_replaces_trec_files(tmp_path: Path) -> None:
-    (tmp_path / "q").write_text("q1 0 a 1\n")
-    (tmp_path / "r").write_text("q1 Q0 b 1 2.0 bm25\n")
+    (tmp_path / "q").write_text("q1 0 a 1\n", "utf-8")
+    (tmp_path / "r").write_text("q1 Q0 b 1 2.0 bm25\n", "utf-8")
     sources = [tmp_path / "r", "--judgments", tmp_path / "q", "--overwrite"]
     for name in "qr":
         for arguments in (
@@ -88,7 +88,7 @@ def test_an_output_never_replaces_trec_files(tmp_path: Path) -> None:
         ):
             code, _, err = run(*arguments)
             assert (code, "is an input; write to another file" in err) == (2, True)
-    assert (tmp_path / "q").read_text() == "q1 0 a 1\n"
+    assert (tmp_path / "q").read_text("utf-8") == "q1 0 a 1\n"
 
 
 def test_endings_of_the_output_in_any_case(log: Path, tmp_path: Path) -> None:
@@ -98,10 +98,10 @@ def test_endings_of_the_output_in_any_case(log: Path, tmp_path: Path) -> None:
     assert_frame_equal(pl.read_csv(tmp_path / "A.CSV"), expected, check_dtypes=False)
     assert run(*arguments, tmp_path / "a.txt")[0] == 0
     assert run(*arguments, tmp_path / "a")[0] == 0
-    assert (tmp_path / "a").read_text() == (tmp_path / "a.txt").read_text()
-    assert (tmp_path / "a").read_text().split()[:3] == ["run", "queries", "rr"]
+    assert (tmp_path / "a").read_text("utf-8") == (tmp_path / "a.txt").read_text("utf-8")
+    assert (tmp_path / "a").read_text("utf-8").split()[:3] == ["run", "queries", "rr"]
     assert run(*arguments, tmp_path / "a.dat", "--format", "csv")[0] == 0
-    assert (tmp_path / "a.dat").read_text() == (tmp_path / "A.CSV").read_text()
+    assert (tmp_path / "a.dat").read_text("utf-8") == (tmp_path / "A.CSV").read_text("utf-8")
 
 
 WRITERS = {
@@ -141,7 +141,7 @@ def test_types_of_csv_files_are_inferred_from_all_rows(tmp_path: Path) -> None:
         label=pl.when(pl.col("query") < 1150).then(1.0).otherwise(0.5),
     )
     text = frame.write_csv().replace(",1.0\n", ",1\n")
-    (tmp_path / "a.csv").write_text(text)
+    (tmp_path / "a.csv").write_text(text, "utf-8")
     code, out, err = run("evaluate", tmp_path / "*.csv", "-m", "cg", "--format", "json")
     assert (code, err) == (0, "")
     assert json.loads(out) == [{"queries": 1200, "cg": pytest.approx((1150 + 50 / 2) / 1200)}]
@@ -149,7 +149,7 @@ def test_types_of_csv_files_are_inferred_from_all_rows(tmp_path: Path) -> None:
     for number in range(12):
         label = 0.5 if number == 11 else 1
         text = f"query,doc,score,label\n{number},a,1,{label}\n"
-        (tmp_path / f"part-{number:02}.csv").write_text(text)
+        (tmp_path / f"part-{number:02}.csv").write_text(text, "utf-8")
     code, out, err = run("evaluate", tmp_path / "part-*.csv", "-m", "cg", "--format", "csv")
     assert (code, out, err) == (0, f"queries,cg\n12,{(11 + 0.5) / 12}\n", "")
 
@@ -179,15 +179,15 @@ def test_a_warning_is_one_line(log: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_trec_files(tmp_path: Path) -> None:
     qrels, trec_run = tmp_path / "qrels", tmp_path / "bm25.run"
-    qrels.write_text("q1 0 a 1\nq1 0 b 0\nq2 0 a 2\n")
-    trec_run.write_text("q1 Q0 b 1 2.0 bm25\nq1 Q0 a 2 1.0 bm25\nq2 Q0 a 1 1.0 bm25\n")
+    qrels.write_text("q1 0 a 1\nq1 0 b 0\nq2 0 a 2\n", "utf-8")
+    trec_run.write_text("q1 Q0 b 1 2.0 bm25\nq1 Q0 a 2 1.0 bm25\nq2 Q0 a 1 1.0 bm25\n", "utf-8")
     expected = {"run": "bm25", "queries": 2, "rr": (1 / 2 + 1) / 2}
     _, out, _ = run("evaluate", trec_run, "--judgments", qrels, "-m", "rr", "--format", "json")
     assert json.loads(out) == [expected]
     long = tmp_path / "long.parquet"
     assert run("convert", trec_run, "--judgments", qrels, "-o", long)[0] == 0
     assert pr.evaluate(pl.read_parquet(long), "rr", by="run").to_dicts() == [expected]
-    qrels.write_text("q1 0 a 1\nq1 0 b -1\nq2 0 a 2\n")
+    qrels.write_text("q1 0 a 1\nq1 0 b -1\nq2 0 a 2\n", "utf-8")
     sources = [trec_run, "--judgments", qrels]
     arguments = ["evaluate", *sources, "-m", "ndcg", "--format", "json"]
     actual = {
@@ -208,7 +208,7 @@ def test_trec_files(tmp_path: Path) -> None:
 
 
 def test_malformed_trec_file(tmp_path: Path) -> None:
-    (tmp_path / "qrels").write_text("q1 0 a 1\nq1 0 b\n")
+    (tmp_path / "qrels").write_text("q1 0 a 1\nq1 0 b\n", "utf-8")
     code, _, err = run("convert", "-o", tmp_path / "out.parquet", "--judgments", tmp_path / "qrels")
     assert (code, [file.name for file in tmp_path.iterdir()]) == (2, ["qrels"])
     assert "line 2" in err
@@ -234,7 +234,7 @@ def test_version() -> None:
 
 @pytest.mark.parametrize("package", ["click", "rich"])
 def test_without_the_extra(tmp_path: Path, package: str) -> None:
-    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})")
+    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})", "utf-8")
     process = start("--version", env={**os.environ, "PYTHONPATH": str(tmp_path)})
     _, err = process.communicate()
     assert process.returncode == 2

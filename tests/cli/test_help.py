@@ -132,15 +132,15 @@ def test_the_help_imports_only_what_it_needs(words: list[str]) -> None:
         "print([each for each in slow if each in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, *words], capture_output=True, encoding="utf-8", check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_examples_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "qrels.txt").write_text("q1 0 a 1\nq2 0 b 1\n")
-    (tmp_path / "run.txt").write_text("q1 Q0 a 1 2.0 bm25\nq2 Q0 b 1 1.0 bm25\n")
+    (tmp_path / "qrels.txt").write_text("q1 0 a 1\nq2 0 b 1\n", "utf-8")
+    (tmp_path / "run.txt").write_text("q1 Q0 a 1 2.0 bm25\nq2 Q0 b 1 1.0 bm25\n", "utf-8")
     day = pl.date(2026, 1, 1).dt.offset_by(pl.format("{}d", pl.col("query") % 5)).alias("day")
     log = pr.datasets.search_log(200).with_columns(day)
     log.select(pl.col("doc").unique(), share=0.1).sink_parquet("items.parquet")

@@ -78,9 +78,9 @@ def test_formats_are_detected_by_their_first_bytes(tmp_path: Path, form: str) ->
 
 def test_formats_by_option(tmp_path: Path) -> None:
     """A header of one column has no separator."""
-    (tmp_path / "log.txt").write_text(LOG.write_csv())
+    (tmp_path / "log.txt").write_text(LOG.write_csv(), "utf-8")
     assert rr(tmp_path / "log.txt", "--input-format", "csv") == RR
-    (tmp_path / "one").write_text("query\n1\n")
+    (tmp_path / "one").write_text("query\n1\n", "utf-8")
     assert "--input-format" in run("evaluate", tmp_path / "one", "-m", "rr")[2]
     code, _, err = run("evaluate", tmp_path / "one", "-m", "rr", "--input-format", "csv")
     assert (code, "column 'score' (`--score`) not found" in err) == (2, True)
@@ -88,8 +88,8 @@ def test_formats_by_option(tmp_path: Path) -> None:
 
 def test_judgments_can_be_joined_to_any_log(tmp_path: Path) -> None:
     qrels, trec, table = tmp_path / "qrels", tmp_path / "run", tmp_path / "run.parquet"
-    qrels.write_text(QRELS)
-    trec.write_text(RUN)
+    qrels.write_text(QRELS, "utf-8")
+    trec.write_text(RUN, "utf-8")
     LOG.drop("label").write_parquet(table)
     with_qrels = ["--judgments", qrels]
     assert rr(trec, *with_qrels) == RR
@@ -111,9 +111,12 @@ def test_results_and_judgments_in_any_format(tmp_path: Path) -> None:
     golden, results = tmp_path / "golden.jsonl", tmp_path / "results.json"
     golden.write_text(
         '{"id": 1, "query": "a?", "relevant": ["b"], "category": "x"}\n'
-        '{"id": 2, "query": "b?", "relevant": ["c"], "category": "y"}\n'
+        '{"id": 2, "query": "b?", "relevant": ["c"], "category": "y"}\n',
+        "utf-8",
     )
-    results.write_text('{"1": {"results": ["a", "b"], "category": "x"}, "2": {"results": []}}')
+    results.write_text(
+        '{"1": {"results": ["a", "b"], "category": "x"}, "2": {"results": []}}', "utf-8"
+    )
     files = ["--run-file", results, "--judgments", golden]
     assert rr(*files) == 0.25
     code, out, _ = run("evaluate", *files, "-m", "rr", "--by", "category", "--format", "csv")
@@ -148,12 +151,12 @@ def test_pipes_in_other_formats(arguments: list[str], stdin: bytes, message: str
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
 def test_pipes_of_processes(tmp_path: Path) -> None:
     """A pipe of standard input, and those that a shell gives for <(...)."""
-    (tmp_path / "qrels").write_text(QRELS)
-    (tmp_path / "run").write_text(RUN)
+    (tmp_path / "qrels").write_text(QRELS, "utf-8")
+    (tmp_path / "run").write_text(RUN, "utf-8")
     command = f"{sys.executable} -m polars_rank.cli evaluate -m rr --format json"
     script = f"head -2 run | {command} - <(tail -n +3 run) --judgments <(cat qrels)"
     done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, encoding="utf-8", check=True
     )
     assert json.loads(done.stdout)[0]["rr"] == RR
 
@@ -161,7 +164,7 @@ def test_pipes_of_processes(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="names of open files")
 def test_every_input_may_be_a_pipe(tmp_path: Path) -> None:
     pr.per_query(LOG, "rr").write_parquet(tmp_path / "values")
-    (tmp_path / "qrels").write_text(QRELS)
+    (tmp_path / "qrels").write_text(QRELS, "utf-8")
     with contextlib.ExitStack() as pipes:
 
         def pipe(name: str) -> str:
@@ -185,7 +188,7 @@ def test_every_input_may_be_a_pipe(tmp_path: Path) -> None:
 def test_a_terminal_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     pty = pytest.importorskip("pty", reason="terminals of POSIX")
     here, there = pty.openpty()
-    with os.fdopen(there) as terminal:
+    with os.fdopen(there, encoding="utf-8") as terminal:
         monkeypatch.setattr("sys.stdin", terminal)
         with pytest.raises(pr.errors.SourceError, match="is this terminal"):
             readable("-")
@@ -207,7 +210,7 @@ CONFIG = 'query = "qid"\nlabel = "grade"\nrel = 2\nmetrics = ["rr", "p@1"]\n'
 
 
 def test_options_of_a_project(here: Path) -> None:
-    (here / "pyproject.toml").write_text("[tool.polars-rank]\n" + CONFIG)
+    (here / "pyproject.toml").write_text("[tool.polars-rank]\n" + CONFIG, "utf-8")
     code, out, err = run("evaluate", "log.parquet", "--format", "json")
     assert (code, json.loads(out)) == (0, [{"queries": 3, "rr": (1 / 2) / 3, "p@1": 0.0}])
     said = f"{here / 'pyproject.toml'}: --query, --label, --rel, --metrics\n"
@@ -216,9 +219,9 @@ def test_options_of_a_project(here: Path) -> None:
     _, out, _ = run("evaluate", "log.parquet", "--rel", 1, "-m", "rr", "--format", "json")
     assert json.loads(out) == [{"queries": 3, "rr": RR}]
     # A nearer file without the table is not it; one with it is.
-    (here / "logs" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    (here / "logs" / "pyproject.toml").write_text("[project]\nname = 'x'\n", "utf-8")
     assert run("evaluate", "log.parquet")[0] == 0
-    (here / "logs" / "pyproject.toml").write_text("[tool.polars-rank]\nlabel = 'grades'\n")
+    (here / "logs" / "pyproject.toml").write_text("[tool.polars-rank]\nlabel = 'grades'\n", "utf-8")
     assert (
         "column 'grades' (`--label`) not found"
         in run("evaluate", "log.parquet", "-m", "rr", "--query", "qid")[2]
@@ -226,7 +229,7 @@ def test_options_of_a_project(here: Path) -> None:
 
 
 def test_options_of_a_named_file(here: Path) -> None:
-    (here / "options.toml").write_text(CONFIG)
+    (here / "options.toml").write_text(CONFIG, "utf-8")
     config = ["--config", here / "options.toml"]
     arguments = [*config, "evaluate", "log.parquet", "--format", "json"]
     code, out, err = run(*arguments)
@@ -257,7 +260,7 @@ def test_options_of_a_named_file(here: Path) -> None:
     ],
 )
 def test_invalid_files_of_options(here: Path, text: str, message: str) -> None:
-    (here / "options.toml").write_text(text)
+    (here / "options.toml").write_text(text, "utf-8")
     code, out, err = run("--config", here / "options.toml", "evaluate", "log.parquet", "-m", "rr")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
@@ -279,7 +282,7 @@ def test_invalid_files_of_options(here: Path, text: str, message: str) -> None:
     ],
 )
 def test_inputs_that_spark_does_not_read(here: Path, options: list[str], message: str) -> None:
-    (here / "qrels.txt").write_text("q 0 a 1\n")
+    (here / "qrels.txt").write_text("q 0 a 1\n", "utf-8")
     code, out, err = run("evaluate", *options, "--engine", "spark", "-m", "rr")
     assert (code, out) == (2, "")
     assert message in err
@@ -292,7 +295,7 @@ def test_each_option_of_a_file_belongs_to_a_command() -> None:
 
 def test_conventions_of_a_file(here: Path) -> None:
     Path("ours.toml").write_text(
-        'base = "lightgbm"\nundefined = "skip"\n[parameters]\ngain = "linear"\n'
+        'base = "lightgbm"\nundefined = "skip"\n[parameters]\ngain = "linear"\n', "utf-8"
     )
     log = ["log.parquet", "--query", "qid", "--label", "grade", "-m", "ndcg@1 ap"]
     code, out, err = run("evaluate", *log, "--conventions", "ours.toml", "--format", "json")
@@ -302,11 +305,11 @@ def test_conventions_of_a_file(here: Path) -> None:
         pytest.approx(row)
         for row in pr.evaluate(LOG, ["ndcg@1", "ap"], conventions=ours).to_dicts()
     ]
-    Path("ours.toml").write_text("[parameters.gain]\n0 = 0\n1 = 1\n2 = 3\n3 = 7\n")
+    Path("ours.toml").write_text("[parameters.gain]\n0 = 0\n1 = 1\n2 = 3\n3 = 7\n", "utf-8")
     code, out, err = run("evaluate", *log, "--conventions", "ours.toml", "--format", "json")
     gains = pr.evaluate(LOG, ["ndcg(gain={0: 0, 1: 1, 2: 3, 3: 7})@1", "ap"]).rows()
     assert (code, err, [*json.loads(out)[0].values()]) == (0, "", pytest.approx(gains[0]))
-    Path("ours.toml").write_text('tie = "best"')
+    Path("ours.toml").write_text('tie = "best"', "utf-8")
     assert (
         "invalid choice 'tie'; available: "
         in (run("evaluate", *log, "--conventions", "ours.toml")[2])
@@ -350,8 +353,8 @@ def test_urls(tmp_path: Path) -> None:
     try:
         for ending in ("parquet", "csv", "ndjson", "arrow"):
             assert rr(f"{root}/log.{ending}") == RR
-        (tmp_path / "qrels.txt").write_text(QRELS)
-        (tmp_path / "run.txt").write_text(RUN)
+        (tmp_path / "qrels.txt").write_text(QRELS, "utf-8")
+        (tmp_path / "run.txt").write_text(RUN, "utf-8")
         assert rr(f"{root}/run.txt", "--judgments", f"{root}/qrels.txt") == RR
         code, _, err = run("evaluate", f"{root}/gone.parquet", "-m", "rr")
         assert (code, err.count("\n"), "404" in err) == (2, 1, True)
@@ -403,13 +406,13 @@ def test_ids_are_text(tmp_path: Path, ending: str) -> None:
 
 def test_judgments_are_joined_by_ids_as_text(tmp_path: Path) -> None:
     qrels = tmp_path / "qrels.txt"
-    qrels.write_text("01 0 007 1\n01 0 d9 1\n1 0 7 1\n")
+    qrels.write_text("01 0 007 1\n01 0 d9 1\n1 0 7 1\n", "utf-8")
     log = tmp_path / "log.csv"
-    log.write_text("query,doc,score\n01,007,0.5\n1,7,0.5\n")
+    log.write_text("query,doc,score\n01,007,0.5\n1,7,0.5\n", "utf-8")
     recall = ["--judgments", qrels, "-m", "recall"]
     assert lines("per-query", log, *recall) == ["01,0.5", "1,1.0"]
     # A log of numbers, beside judgments of documents whose ids are none.
-    qrels.write_text("1 0 7 1\n1 0 d9 1\n")
+    qrels.write_text("1 0 7 1\n1 0 d9 1\n", "utf-8")
     log = tmp_path / "log.parquet"
     pl.DataFrame({"query": [1, 1], "doc": [7, 8], "score": [0.5, 0.6]}).write_parquet(log)
     assert lines("per-query", log, *recall) == ["1,0.5"]
@@ -426,7 +429,7 @@ def test_text_files_without_values(tmp_path: Path) -> None:
         "1,a,,1\n1,b,,0\n": ["1,0.0,0.0"],
         "1,a,0.5,\n": ["1,0.0,0.0"],
     }.items():
-        log.write_text(head + text)
+        log.write_text(head + text, "utf-8")
         code, out, _ = run("evaluate", log, "-m", "rr ndcg", "--format", "csv")
         assert (code, out.splitlines()[1:]) == (0, actual)
     for row, said in {
@@ -434,11 +437,11 @@ def test_text_files_without_values(tmp_path: Path) -> None:
         "1,a,0.5,inf": "1 of 2 rows: column 'label' (`--label`) has NaN or infinite values",
         "1,a,high,1": "column 'score' (`--score`) must be numeric; found String",
     }.items():
-        log.write_text(f"{head}{row}\n1,b,0.5,0\n")
+        log.write_text(f"{head}{row}\n1,b,0.5,0\n", "utf-8")
         code, _, err = run("evaluate", log, "-m", "rr")
         assert (code, said in err) == (2, True), err
     # A kept column of words is none of numbers, whatever they look like.
-    log.write_text("query,doc,score,label,name\n1,a,0.5,1,nan\n")
+    log.write_text("query,doc,score,label,name\n1,a,0.5,1,nan\n", "utf-8")
     assert lines("per-query", log, "-m", "rr", "--keep", "name") == ["1,nan,1.0"]
 
 
@@ -447,7 +450,7 @@ def test_metadata_files_of_spark_are_ignored(tmp_path: Path) -> None:
         (tmp_path / f"day={index}").mkdir()
         part.write_parquet(tmp_path / f"day={index}" / "part.parquet")
     (tmp_path / "_SUCCESS").touch()
-    (tmp_path / "_committed_1").write_text("{}")
+    (tmp_path / "_committed_1").write_text("{}", "utf-8")
     for paths in (
         [tmp_path], [tmp_path / "*"], [tmp_path / "day=*"], [f"{tmp_path}/day=*/"],
         [tmp_path / "**"], sorted(tmp_path.iterdir()), [tmp_path / "*" / "*"],
@@ -468,8 +471,8 @@ def test_directories_of_other_formats(tmp_path: Path) -> None:
 def test_items_and_history(tmp_path: Path) -> None:
     """Ids are text in text files: those of the log, too."""
     LOG.write_csv(tmp_path / "log.csv")
-    (tmp_path / "items.csv").write_text("doc,share\na,0.5\nb,0.25\nü,0.125\n")
-    (tmp_path / "history.csv").write_text("query,doc\n1,a\n2,a\n2,b\n")
+    (tmp_path / "items.csv").write_text("doc,share\na,0.5\nb,0.25\nü,0.125\n", "utf-8")
+    (tmp_path / "history.csv").write_text("query,doc\n1,a\n2,a\n2,b\n", "utf-8")
     command = ("evaluate", tmp_path / "log.csv", "-m", "novelty@1 unseen_share@2")
     tables = ("--items", tmp_path / "items.csv", "--history", tmp_path / "history.csv")
     code, out, _ = run(*command, *tables, "--format", "json")
@@ -523,7 +526,7 @@ def test_rows_with_missing_or_extra_fields(tmp_path: Path, separator: str) -> No
     log = tmp_path / ("log.tsv" if separator == "\t" else "log.csv")
 
     def ended(rows: list[list[str]]) -> tuple[int, str, str]:
-        log.write_text("".join(f"{separator.join(row)}\n" for row in rows))
+        log.write_text("".join(f"{separator.join(row)}\n" for row in rows), "utf-8")
         return run("evaluate", log, "-m", "rr", "--format", "csv")
 
     # The fields may hold separators and line ends, and be empty.
@@ -572,16 +575,16 @@ def test_ids_that_never_match_are_an_error(
     qrels: str, message: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("bm25").write_text("1 Q0 10 1 2 a\n1 Q0 11 2 1 a\n")
-    Path("qrels").write_text(qrels)
+    Path("bm25").write_text("1 Q0 10 1 2 a\n1 Q0 11 2 1 a\n", "utf-8")
+    Path("qrels").write_text(qrels, "utf-8")
     code, out, err = run(*command.split(), "bm25", "--judgments", "qrels")
     assert (code, out, err) == (2, "", f"Error: run 'a': {message}\n")
     assert {path.name for path in tmp_path.iterdir()} == {"bm25", "qrels"}
 
 
 def test_ids_that_occur_are_a_warning(tmp_path: Path) -> None:
-    (tmp_path / "run").write_text("1 Q0 10 1 2 a\n1 Q0 11 2 1 a\n2 Q0 12 1 1 a\n")
-    (tmp_path / "qrels").write_text("1 0 d10 1\n3 0 10 1\n")
+    (tmp_path / "run").write_text("1 Q0 10 1 2 a\n1 Q0 11 2 1 a\n2 Q0 12 1 1 a\n", "utf-8")
+    (tmp_path / "qrels").write_text("1 0 d10 1\n3 0 10 1\n", "utf-8")
     arguments = [tmp_path / "run", "--judgments", tmp_path / "qrels", "-m", "rr"]
     code, _, err = run("evaluate", *arguments)
     assert (code, err.splitlines()) == (0, [

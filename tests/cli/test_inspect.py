@@ -215,8 +215,8 @@ def test_small_logs(here: Path) -> None:
 
 
 def test_trec_files(here: Path) -> None:
-    Path("qrels").write_text("1 0 a 1\n1 0 b 0\n")
-    Path("run").write_text("1 Q0 a 1 2.0 bm25\n1 Q0 c 2 1.0 bm25\n")
+    Path("qrels").write_text("1 0 a 1\n1 0 b 0\n", "utf-8")
+    Path("run").write_text("1 Q0 a 1 2.0 bm25\n1 Q0 c 2 1.0 bm25\n", "utf-8")
     actual = inspected("run", "--judgments", "qrels")
     assert values(actual, "size") == {"rows": "3", "runs": "1", "queries of bm25": "1"}
     program, *words = shlex.split(actual["next", "command"][0])
@@ -234,7 +234,7 @@ def test_values_are_rounded_for_readers(here: Path) -> None:
     assert f"{rows:,}" in out
     assert "%" in out
     assert run("inspect", "log.parquet", "-o", "log.txt")[0] == 0
-    assert "next" in Path("log.txt").read_text()
+    assert "next" in Path("log.txt").read_text("utf-8")
 
 
 def test_the_next_command_has_the_column_of_runs(here: Path) -> None:

@@ -54,6 +54,13 @@ READERS = {
 }
 
 
+def test_text_in_a_pipe_is_utf_8_in_every_locale() -> None:
+    """Windows has an encoding without α for files and pipes."""
+    done = process("explain", "alpha_ndcg@10", env={**os.environ, "PYTHONIOENCODING": "cp1252"})
+    assert done.stdout.decode("utf-8") == pr.explain("alpha_ndcg@10") + "\n"
+    assert "α-NDCG" in done.stdout.decode("utf-8")
+
+
 @pytest.mark.parametrize("form", READERS)
 def test_data_is_the_same_in_pipes_and_files(here: Path, form: str) -> None:
     expected = pr.per_query(LOG, ["rr", "p@1"], run=None).sort("query")
@@ -69,8 +76,8 @@ def test_infinite_numbers_are_not_null(here: Path) -> None:
     for form in ("json", "ndjson", "csv"):
         put(table.lazy(), form, Path(f"out.{form}"))
     rows = [{"x": "-Infinity"}, {"x": None}, {"x": 0.5}]
-    assert json.loads(Path("out.json").read_text()) == rows
-    assert [json.loads(line) for line in Path("out.ndjson").read_text().splitlines()] == rows
+    assert json.loads(Path("out.json").read_text("utf-8")) == rows
+    assert [json.loads(line) for line in Path("out.ndjson").read_text("utf-8").splitlines()] == rows
     assert pl.read_csv("out.csv")["x"].to_list() == [-math.inf, None, 0.5]
     lists = ["per-query", "log.parquet", "-m", "rr", "--format", "json"]
     lists += ["--undefined", "null"]
@@ -179,8 +186,12 @@ def test_an_interval_without_0_does_not_show_0() -> None:
     ]  # fmt: skip
 
 
-def test_a_terminal_of_a_process(here: Path) -> None:
-    """The width of a terminal is that of the system, where no variable says it."""
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_terminal_of_a_process(here: Path, encoding: str) -> None:
+    """The width of a terminal is that of the system, where no variable says it.
+
+    Letters that the terminal does not have are question marks.
+    """
     pty = pytest.importorskip("pty", reason="terminals of POSIX")
     import fcntl
     import struct
@@ -193,7 +204,8 @@ def test_a_terminal_of_a_process(here: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     started = subprocess.Popen(
         [sys.executable, "-m", "polars_rank.cli", *LISTS], stdout=there,
-        stderr=subprocess.DEVNULL, stdin=there, env={**env, "TERM": "xterm", "NO_COLOR": "1"},
+        stderr=subprocess.DEVNULL, stdin=there,
+        env={**env, "TERM": "xterm", "NO_COLOR": "1", "PYTHONIOENCODING": encoding},
     )  # fmt: skip
     os.close(there)
     parts = []
@@ -440,7 +452,7 @@ def test_standard_streams_that_are_closed(here: Path) -> None:
         ),
     }  # fmt: skip
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    started = [subprocess.Popen(each, shell=True, text=True, **pipes) for each in endings]
+    started = [subprocess.Popen(each, shell=True, encoding="utf-8", **pipes) for each in endings]
     ended = [(each.communicate(timeout=120), each.returncode) for each in started]
     assert [(code, out, err) for (out, err), code in ended] == [
         (code, "", err) for code, err in endings.values()
@@ -452,7 +464,7 @@ def test_a_full_disk_behind_standard_output(here: Path) -> None:
     with needs.full_device(here).open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "polars_rank.cli", *LISTS],
-            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            stdout=full, stderr=subprocess.PIPE, encoding="utf-8", check=False,
         )  # fmt: skip
     error = "Error: cannot write to standard output: No space left on device\n"
     assert (done.returncode, done.stderr) == (2, error)
@@ -468,14 +480,17 @@ def test_ctrl_c_while_the_command_starts(tmp_path: Path, how: str) -> None:
         "    def find_spec(self, name, *_):\n"
         "        if name == 'polars':\n"
         "            os.kill(os.getpid(), signal.SIGINT)\n"
-        "sys.meta_path.insert(0, Finder())\n"
+        "sys.meta_path.insert(0, Finder())\n",
+        "utf-8",
     )
     names = {"script": "polars-rank", "program": "program.py"}
     if how != "module":
-        (tmp_path / names[how]).write_text("from polars_rank.cli.main import main\nmain()\n")
+        (tmp_path / names[how]).write_text(
+            "from polars_rank.cli.main import main\nmain()\n", "utf-8"
+        )
     started = ["-m", "polars_rank.cli"] if how == "module" else [str(tmp_path / names[how])]
     done = subprocess.run(
-        [sys.executable, *started, "--version"], capture_output=True, text=True, check=False,
+        [sys.executable, *started, "--version"], capture_output=True, encoding="utf-8", check=False,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     if how == "program":
@@ -488,7 +503,7 @@ def test_ctrl_c_while_the_command_starts(tmp_path: Path, how: str) -> None:
 def test_reports_of_a_gate_in_pipes(here: Path) -> None:
     os.mkfifo("pipe")
     read: list[str] = []
-    reader = Thread(target=lambda: read.append(Path("pipe").read_text()), daemon=True)
+    reader = Thread(target=lambda: read.append(Path("pipe").read_text("utf-8")), daemon=True)
     reader.start()
     gate = ["check", "log.parquet", "-m", "rr", "--rule", "rr >= 0", "-o", "gate.csv"]
     assert run(*gate, "--junit", "pipe")[0] == 0
@@ -531,7 +546,7 @@ def test_text_that_spreadsheets_run_is_prefixed_in_csv(here: Path, to_file: bool
 
     def written(*options: str) -> list[str]:
         _, out, _ = run(*command, *options, *(["-o", "out.csv", "--overwrite"] if to_file else []))
-        text = Path("out.csv").read_text() if to_file else out
+        text = Path("out.csv").read_text("utf-8") if to_file else out
         return sorted(line.removesuffix(",1,1.0") for line in text.splitlines())
 
     prefixed = ["'=HYPERLINK(1)", "'+a", "'-a", "'@a", "-1.5", "a=b"]

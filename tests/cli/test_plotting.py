@@ -33,7 +33,7 @@ def test_explain(log: Path, tmp_path: Path) -> None:
     _, out, _ = run("explain", "map", "--versus", "trec_eval")
     assert out == f"{pr.explain('map')}\n\n{pr.explain('map', 'trec_eval')}\n"
     assert run("explain", "rr", "-o", tmp_path / "rr.txt")[0] == 0
-    assert (tmp_path / "rr.txt").read_text() == pr.explain("rr") + "\n"
+    assert (tmp_path / "rr.txt").read_text("utf-8") == pr.explain("rr") + "\n"
     code, out, _ = run("explain", "ndcg@10", log, "--by", "run", "--versus", "lightgbm",
                        "--format", "json")  # fmt: skip
     expected = pr.explain_difference(
@@ -163,7 +163,9 @@ def test_a_chart_never_replaces_its_log(log: Path, tmp_path: Path) -> None:
 def test_report(log: Path, tmp_path: Path) -> None:
     needs.package("jinja2", "report")
     page = tmp_path / "page.html"
-    (tmp_path / "gate.toml").write_text('undecided = "pass"\n[[rules]]\nrule = "queries >= 7"\n')
+    (tmp_path / "gate.toml").write_text(
+        'undecided = "pass"\n[[rules]]\nrule = "queries >= 7"\n', "utf-8"
+    )
     arguments = [
         "report", log, "--metrics", "ndcg@10 ap", "--run", "run", "--baseline", "old",
         "--slices", "country", "--rule", "ap >= 0.123", "--rules", tmp_path / "gate.toml",
@@ -239,7 +241,7 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = Path("polars-rank-demo")
     own.mkdir()
     for name in ("log.parquet", "report.html"):
-        (own / name).write_text("old")
+        (own / name).write_text("old", "utf-8")
     for arguments, folder in ((["my demo", "--overwrite"], Path("my demo")), ([], own)):
         assert run("demo", *arguments, "--queries", 20)[0] == 0
         assert pl.read_parquet(folder / "log.parquet")["query"].n_unique() == 20

@@ -22,10 +22,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ranked = [(query, DOCS[place * step % 40], place // 13) for query in QUERIES
                   for place in range(30 + query % 3)]  # fmt: skip
         lines = (f"{query} Q0 {doc} 0 {9 - level} {run}\n" for query, doc, level in ranked)
-        (folder / f"{run}.run").write_text("".join(lines))
+        (folder / f"{run}.run").write_text("".join(lines), "utf-8")
     judged = ((query, DOCS[place * 3 % 40]) for place in range(34) for query in reversed(QUERIES))
     labels = (f"{query} 0 {doc} {(query * int(doc[1:])) % 4}\n" for query, doc in judged)
-    (folder / "qrels").write_text("".join(labels))
+    (folder / "qrels").write_text("".join(labels), "utf-8")
     return folder
 
 

@@ -147,7 +147,7 @@ def test_a_lost_group_fails_a_gate(lists: pl.DataFrame, tmp_path: Path) -> None:
     assert (code, err.splitlines()[-1]) == (1, "1 of 1 checks failed")
     (suite,) = ElementTree.parse(junit).getroot()
     assert (suite.get("failures"), suite.get("skipped")) == ("1", "0")
-    assert markdown.read_text().splitlines()[2].startswith("| fail | ")
+    assert markdown.read_text("utf-8").splitlines()[2].startswith("| fail | ")
 
 
 def test_rules_of_a_file(table: Path, tmp_path: Path) -> None:
@@ -155,17 +155,17 @@ def test_rules_of_a_file(table: Path, tmp_path: Path) -> None:
     file = tmp_path / "gate.toml"
     text = '[[rules]]\nrule = "rr >= 0.7"\n[[rules]]\nrule = "rr > 0"\nwhere = {run = "a"}\n'
     pl.read_csv(table).with_columns(run=pl.lit("a")).write_csv(table)
-    file.write_text('undecided = "pass"\n' + text)
+    file.write_text('undecided = "pass"\n' + text, "utf-8")
     code, out, _ = run("check", table, "--rules", file, "--rule", "queries >= 4", "--format", "csv")
     assert (code, [line.split(",")[0] for line in out.splitlines()]) == (
         0, ["rule", "rr >= 0.7", "rr > 0", "queries >= 4"]
     )  # fmt: skip
     assert run("check", table, "--rules", file, "--undecided", "fail")[0] == 1
-    file.write_text(text)
+    file.write_text(text, "utf-8")
     assert run("check", table, "--rules", file)[0] == 1
-    file.write_text(text.replace('"a"', '"gone"'))
+    file.write_text(text.replace('"a"', '"gone"'), "utf-8")
     assert run("check", table, "--rules", file, "--undecided", "pass")[0] == 1
-    file.write_text('undecided = "perhaps"\n' + text)
+    file.write_text('undecided = "perhaps"\n' + text, "utf-8")
     code, _, err = run("check", table, "--rules", file)
     assert (code, "perhaps" in err) == (2, True)
 
@@ -180,7 +180,7 @@ def test_reports(table: Path, tmp_path: Path) -> None:
     assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
         "tests": "3", "failures": "2", "skipped": "0"
     }  # fmt: skip
-    assert [line.split(" | ")[0] for line in markdown.read_text().splitlines()[2:]] == [
+    assert [line.split(" | ")[0] for line in markdown.read_text("utf-8").splitlines()[2:]] == [
         "| fail", "| undecided", "| pass"
     ]  # fmt: skip
     before = junit.read_bytes(), markdown.read_bytes()

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:.*standard errors? of propensities (is|are):polars_rank.errors.RankWarning"
 )
 
-PEERS = json.loads((Path(__file__).parents[1] / "fixtures" / "clicks.json").read_text())
+PEERS = json.loads((Path(__file__).parents[1] / "fixtures" / "clicks.json").read_text("utf-8"))
 METHODS = ("pivot", "adjacent", "randomized", "em")
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:all rankings or clusters have the same value:polars_rank.errors.RankWarning",
 )
 
-PEERS = json.loads((Path(__file__).parents[1] / "fixtures" / "clicks.json").read_text())
+PEERS = json.loads((Path(__file__).parents[1] / "fixtures" / "clicks.json").read_text("utf-8"))
 
 #: Two lists of an older ranker; the new one turns each of them round.
 LOG = pl.DataFrame({

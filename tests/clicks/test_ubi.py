@@ -90,7 +90,7 @@ def rows_of(plan: pl.LazyFrame, engine: str = "streaming") -> list[tuple]:
 
 def as_ndjson(rows: Rows, path: Path, *, wrapped: bool = False) -> Path:
     lines = ({"_index": "ubi", "_source": row} if wrapped else row for row in rows)
-    path.write_text("".join(json.dumps(row) + "\n" for row in lines))
+    path.write_text("".join(json.dumps(row) + "\n" for row in lines), "utf-8")
     return path
 
 

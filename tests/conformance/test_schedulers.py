@@ -18,7 +18,7 @@ def test_ray_data(tmp_path: Path) -> None:
         [sys.executable, str(EXAMPLE)],
         cwd=tmp_path,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
         timeout=600,
         env=os.environ,

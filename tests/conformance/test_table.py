@@ -9,6 +9,8 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from oracles import Doc
+from polars_rank.conventions import PRESETS
+from polars_rank.metrics.compared import COMPARED
 from polars_rank.metrics.metric import REGISTER
 from polars_rank.metrics.names import read
 
@@ -54,6 +56,10 @@ def test_metrics_without_a_warning_are_those_that_are_compared() -> None:
     assert table.MODULE.read_text(encoding="utf-8") == table.module(), (
         "run `PYTHONPATH=tests python -m tests.conformance.table`"
     )
+
+
+def test_each_preset_is_compared_with_its_tool() -> None:
+    assert {*COMPARED} == {each.name for each in PRESETS}
 
 
 def test_names_on_the_page_mean_their_metric_or_nothing() -> None:

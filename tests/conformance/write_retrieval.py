@@ -151,7 +151,7 @@ def quepid(data: dict[str, Any]) -> tuple[Values, Means]:
                 "console.log(JSON.stringify(getScore()));"
             )
             ended = subprocess.run(
-                ["node", "-"], input=program, capture_output=True, text=True, check=True
+                ["node", "-"], input=program, capture_output=True, encoding="utf-8", check=True
             )
             values[path.stem][query] = json.loads(ended.stdout)
     return values, {}
@@ -179,7 +179,7 @@ def _version_of_quepid() -> str:
     if "QUEPID" not in os.environ:
         raise PackageNotFoundError("quepid")
     command = ["git", "-C", os.environ["QUEPID"], "describe", "--tags"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout.strip()
 
 
 TOOLS: Tools = {

@@ -30,15 +30,17 @@ def main(program: str) -> None:
     with TemporaryDirectory() as name:
         judgments, run = Path(name, "qrels"), Path(name, "run")
         labeled = log.select("query", "doc", "label").drop_nulls()
-        judgments.write_text("".join(f"{q} 0 {d} {label}\n" for q, d, label in labeled.iter_rows()))
+        judgments.write_text(
+            "".join(f"{q} 0 {d} {label}\n" for q, d, label in labeled.iter_rows()), "utf-8"
+        )
         scored = log.select("query", "doc", "score").drop_nulls()
         run.write_text(
-            "".join(f"{q} Q0 {d} 0 {score!r} run\n" for q, d, score in scored.iter_rows())
+            "".join(f"{q} Q0 {d} 0 {score!r} run\n" for q, d, score in scored.iter_rows()), "utf-8"
         )
         printed = subprocess.run(
             [program, "-q", "-c", "-m", "all_trec", "-m", "yaap", judgments, run],
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             check=True,
         ).stdout
     values: dict[str, dict[str, float]] = {}

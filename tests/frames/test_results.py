@@ -52,7 +52,9 @@ def test_verdicts_from_files(tmp_path: Path, write: Callable[..., None]) -> None
     write(verdicts, tmp_path / "expected")
     for number, again in enumerate(from_files(verdicts)):
         write(again, tmp_path / str(number))
-        assert (tmp_path / str(number)).read_text() == (tmp_path / "expected").read_text()
+        assert (tmp_path / str(number)).read_text("utf-8") == (tmp_path / "expected").read_text(
+            "utf-8"
+        )
 
 
 @pytest.mark.parametrize(

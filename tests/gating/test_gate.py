@@ -400,7 +400,10 @@ def test_without_a_baseline_neither_numpy_nor_charts_are_imported() -> None:
         "print(pr.gate(table, table, floors={'recall@5': 1})); print(*sys.modules)"
     )
     result = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
     )
     loaded = {*result.stdout.split()}
     assert not loaded & {"numpy", "scipy", "altair", "pyarrow", "polars_rank.plot"}
@@ -415,7 +418,7 @@ def test_with_a_baseline_scipy_stats_is_not_imported(baseline: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program, baseline],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=True,
     )
     loaded = {*result.stdout.split()}

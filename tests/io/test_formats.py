@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import polars as pl
 import polars_rank as pr
@@ -21,6 +21,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from polars_rank.errors import ArgumentError, DataError, RankWarning, SchemaError, SourceError
+from polars_rank.io.formats import Format, Start
 
 KEYS = ("q1", "q2", "q3")
 #: Recall at 5, the reciprocal rank, and NDCG at 5 of the files.
@@ -118,6 +119,7 @@ GOLDEN: dict[str, Any] = {
     "csv of lists": 'qid,relevant_ids\nq1,d1;7\nq2,\nq3,"[""d1""]"\n',
     "csv of Python lists": "qid,relevant_ids\nq1,\"['d1', '7']\"\nq2,[]\nq3,['d1']\n",
     "parquet": LONG,
+    "arrow": LONG.write_ipc(None).getvalue(),
     "parquet of lists": table(JUDGMENTS, "query", "relevant"),
     # Quepid: app/views/api/v1/export/ratings/show.basic.csv.erb. A query without ratings is a row
     # with one field.
@@ -299,6 +301,12 @@ def test_results(tmp_path: Path, name: str) -> None:
     judgments = pr.scan_judgments(written(tmp_path / "golden", GOLDEN["list of ids"]))
     assert_frame_equal(values(run, judgments), EXPECTED)
     assert run.collect().schema["score"] == pl.Float64
+
+
+def test_each_format_has_a_file_here(tmp_path: Path) -> None:
+    files = [written(tmp_path / str(n), content) for n, content in enumerate(GOLDEN.values())]
+    recognized = {Start.of(str(file), "judgments").format() for file in files if file.is_file()}
+    assert recognized == {*get_args(Format)}
 
 
 def test_lightgbm_has_the_queries_in_a_file(tmp_path: Path) -> None:

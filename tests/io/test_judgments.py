@@ -117,7 +117,7 @@ def test_unequal_labels_are_an_error(kind: str, judgments: pl.DataFrame, tmp_pat
     def table() -> pl.DataFrame:
         if kind == "file":
             lines = (f"{query} 0 {doc} {label}\n" for query, doc, label in judgments.rows())
-            (tmp_path / "qrels").write_text("".join(lines))
+            (tmp_path / "qrels").write_text("".join(lines), "utf-8")
             return pr.scan_judgments(tmp_path / "qrels").collect()
         if kind == "lists":
             judged = judgments.group_by("query").agg(judged=pl.struct("doc", "label"))

@@ -24,19 +24,19 @@ LOG = pl.DataFrame(
 
 def write(path: Path | str, text: str, **options: object) -> None:
     with new_file(path, **options) as part:
-        part.write_text(text)
+        part.write_text(text, "utf-8")
 
 
 @posix
 def test_permissions_stay_and_the_incomplete_file_is_private(tmp_path: Path) -> None:
     file = tmp_path / "a"
-    file.write_text("before")
+    file.write_text("before", "utf-8")
     for mode in (0o600, 0o640, 0o444):
         file.chmod(mode)
         with new_file(file, overwrite=True) as part:
             assert stat.S_IMODE(part.stat().st_mode) == 0o600
-            part.write_text(f"{mode}")
-        assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == (f"{mode}", mode)
+            part.write_text(f"{mode}", "utf-8")
+        assert (file.read_text("utf-8"), stat.S_IMODE(file.stat().st_mode)) == (f"{mode}", mode)
     write(tmp_path / "new", "text")
     (tmp_path / "plain").touch()
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
@@ -49,7 +49,7 @@ def test_symbolic_links_are_followed(tmp_path: Path) -> None:
     link.symlink_to(file)
     for text in ("created", "replaced"):
         write(link, text, overwrite=text == "replaced")
-        assert (link.readlink(), file.read_text()) == (file, text)
+        assert (link.readlink(), file.read_text("utf-8")) == (file, text)
     with pytest.raises(SourceError, match="link' already exists"):
         write(link, "refused")
     link.unlink()
@@ -68,7 +68,7 @@ def test_symbolic_links_are_followed(tmp_path: Path) -> None:
 def test_a_pipe_stays_a_pipe(tmp_path: Path, overwrite: bool) -> None:
     pipe, read = tmp_path / "pipe", []
     os.mkfifo(pipe)
-    reader = Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader = Thread(target=lambda: read.append(pipe.read_text("utf-8")), daemon=True)
     reader.start()
     verdicts = pl.DataFrame(
         {"rule": ["ap >= 0"], "where": [""], "verdict": ["pass"], "value": [1.0],
@@ -87,7 +87,7 @@ def test_open_files_of_the_process(tmp_path: Path) -> None:
     with (tmp_path / "log").open("ab") as file:
         write(f"/dev/fd/{file.fileno()}", "one\n")
         write(f"/dev/fd/{file.fileno()}", "two\n", overwrite=True)
-    assert (tmp_path / "log").read_text() == "one\ntwo\n"
+    assert (tmp_path / "log").read_text("utf-8") == "one\ntwo\n"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_sockets_are_no_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 def test_long_names(tmp_path: Path) -> None:
     write(tmp_path / ("x" * 255), "text")
-    assert (tmp_path / ("x" * 255)).read_text() == "text"
+    assert (tmp_path / ("x" * 255)).read_text("utf-8") == "text"
 
 
 def test_inputs_that_cannot_be_read(tmp_path: Path) -> None:
@@ -160,11 +160,11 @@ def test_inputs_are_never_replaced(tmp_path: Path, writer: str, scan: str) -> No
 
 def test_texts_are_inputs_too(tmp_path: Path) -> None:
     run = tmp_path / "a.run"
-    run.write_text("1 Q0 a 1 0.5 x\n")
+    run.write_text("1 Q0 a 1 0.5 x\n", "utf-8")
     with pytest.raises(SourceError, match=r"a\.run' is an input"):
         pr.trec.write_run(pr.scan_run(run), run, overwrite=True)
     pytest.importorskip("jinja2")
     rules = tmp_path / "rules.toml"
-    rules.write_text('rules = ["ap >= 0"]\n')
+    rules.write_text('rules = ["ap >= 0"]\n', "utf-8")
     with pytest.raises(SourceError, match=r"rules\.toml' is an input"):
         pr.report(LOG, "ap", rules=rules, path=rules, overwrite=True)

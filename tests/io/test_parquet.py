@@ -691,7 +691,7 @@ print(len(os.listdir({str(temporary)!r})), flush=True)
     run = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
         env={**os.environ, "TMPDIR": str(temporary)},
         timeout=120,

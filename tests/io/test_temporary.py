@@ -29,7 +29,7 @@ def start(place: Path, output: Path) -> tuple[subprocess.Popen[str], Path]:
     """Start a process with a temporary folder in `place`, and return both."""
     process = subprocess.Popen(
         [sys.executable, "-c", CODE, str(output)], env={**os.environ, "TMPDIR": str(place)},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8",
     )  # fmt: skip
     assert process.stdout is not None
     return process, Path(process.stdout.readline().strip())
@@ -54,7 +54,7 @@ def test_files_of_killed_processes_are_removed(
         others.append(abandoned.with_name(abandoned.name[:-4] + "0000"))
     for other in others:
         other.mkdir()
-        (other / "a").write_text("text")
+        (other / "a").write_text("text", "utf-8")
     if os.getuid() == 0:
         os.chown(others[-1], 12345, 12345)
     linked = abandoned.with_name(abandoned.name[:-4] + "1111")
@@ -64,7 +64,7 @@ def test_files_of_killed_processes_are_removed(
         left = {*tmp_path.iterdir()} - {folder, linked, *others}
     assert used in left < before  # also the folder with a link to its output
     assert len(before) == 2 * len(left)
-    assert all((path / "a").read_text() == "text" for path in (used, linked, *others))
+    assert all((path / "a").read_text("utf-8") == "text" for path in (used, linked, *others))
     (part,) = outputs.iterdir()
     assert part.name.startswith(".running.txt.")
     running.communicate("\n")
@@ -86,7 +86,9 @@ with temporary_folder() as folder:
 """
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, encoding="utf-8", check=True
+    )
     assert done.stdout == "True\n"
     assert list(tmp_path.iterdir()) == []
 

@@ -229,8 +229,8 @@ def test_invalid_parameters(build: object, message: str) -> None:
 
 def test_from_trec_files_to_a_metric(tmp_path: Path) -> None:
     run, qrels = tmp_path / "run", tmp_path / "qrels"
-    run.write_text("1 Q0 a 1 2.0 r\n1 Q0 b 2 1.0 r\n")
-    qrels.write_text("1 1 a 1\n1 2 a 0\n1 1 b 1\n1 2 b 2\n1 3 c 0\n")
+    run.write_text("1 Q0 a 1 2.0 r\n1 Q0 b 2 1.0 r\n", "utf-8")
+    qrels.write_text("1 1 a 1\n1 2 a 0\n1 1 b 1\n1 2 b 2\n1 3 c 0\n", "utf-8")
     judgments = pr.scan_judgments(qrels, diversity=True)
     log = pr.join_judgments(pr.scan_run(run), judgments, subtopic="subtopic")
     found = pr.evaluate(log, ["alpha_nDCG@20", "StRecall@1", "num_relevant"]).collect()

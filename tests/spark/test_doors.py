@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_example(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", str(ROOT / "examples" / "on_spark.py")]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("neural") >= 2
 

@@ -98,7 +98,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def program(where: str, url: str, *parts: str) -> subprocess.Popen[str]:
     command = [sys.executable, str(Path(__file__).with_name("elsewhere.py")), where, url, *parts]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+    )
 
 
 def found_by(process: subprocess.Popen[str]) -> dict[str, object]:
@@ -134,7 +136,7 @@ def evaluating(cluster: Cluster) -> list[int]:
     parents = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            stat = (folder / "stat").read_text().rpartition(")")[2].split()
+            stat = (folder / "stat").read_text("utf-8").rpartition(")")[2].split()
             parents[int(folder.name)] = int(stat[1])
     executors = [pid for pid, parent in parents.items() if parent in cluster.workers]
     return [pid for pid in executors if pid in parents.values()]
@@ -156,7 +158,7 @@ def test_the_command_by_a_connect_url(server: str, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-m", "polars_rank.cli", "evaluate"]
     command += [str(tmp_path / "log.parquet"), "-m", "ndcg@10 ap", "--by", "run", "--format", "csv"]
     done = subprocess.run(
-        [*command, "--engine", "spark", "--remote", server], capture_output=True, text=True,
+        [*command, "--engine", "spark", "--remote", server], capture_output=True, encoding="utf-8",
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -312,7 +312,8 @@ def test_rules_in_a_file(tmp_path):
     path.write_text(
         'undecided = "pass"\n'
         '[[rules]]\nrule = "ndcg@10 >= 0.45"\n'
-        '[[rules]]\nrule = "queries >= 500"\nwhere = { country = "DE" }\n'
+        '[[rules]]\nrule = "queries >= 500"\nwhere = { country = "DE" }\n',
+        "utf-8",
     )
     assert pr.check(SUMMARY, path)["verdict"].to_list() == ["pass", "undecided", "pass"]
     with pytest.raises(pr.errors.GateFailed):
@@ -339,7 +340,7 @@ def test_rules_in_a_file(tmp_path):
 )
 def test_files_that_are_wrong(tmp_path, text, error, message):
     path = tmp_path / "rules.toml"
-    path.write_text(text)
+    path.write_text(text, "utf-8")
     with pytest.raises(error, match=message):
         pr.check(SUMMARY, path)
     with pytest.raises(pr.errors.SourceError, match="cannot read"):
@@ -433,7 +434,7 @@ def test_markdown_of_any_group(tmp_path):
 def test_markdown(tmp_path):
     found = pr.check(SUMMARY, ["ndcg@10 >= 0.45", "queries >= 100"], on_fail="return")
     pr.stats.write_markdown(found, tmp_path / "a.md")
-    lines = (tmp_path / "a.md").read_text().splitlines()
+    lines = (tmp_path / "a.md").read_text("utf-8").splitlines()
     assert len(lines) == 6
     assert lines[3] == "| undecided | ndcg@10 >= 0.45 | country=FR | 0.4 | [0.3, 0.5] | 50 |"
     assert lines[5] == "| fail | queries >= 100 | country=FR | 50 |  | 50 |"
