@@ -1,0 +1,430 @@
+"""`robustness`: whether the verdict of a comparison depends on choices that nobody made."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from polars_rank._params import OWN, free, share
+from polars_rank.conventions import Conventions, read_metrics
+from polars_rank.diagnostics.bounds import known_bounds
+from polars_rank.diagnostics.broken_runs import Contents, contents
+from polars_rank.errors import RankWarning, warn
+from polars_rank.evaluation.evaluate import per_query_table
+from polars_rank.evaluation.means import NUM_RETRIEVED
+from polars_rank.evaluation.parameters import JUDGE, Evaluation, MetricColumn, several
+from polars_rank.frames.tables import collected, framed, schema_of
+from polars_rank.metrics.analyses import refusals
+from polars_rank.metrics.metric import Metric, cutoff, leaves_of, parameters_of, tree_of
+from polars_rank.metrics.names import lower_is_better, output_name
+from polars_rank.stats._arrays import special
+from polars_rank.stats.comparison import Margin, compare
+from polars_rank.stats.query_hash import mixed, query_key
+from polars_rank.stats.run_pairs import is_run
+from polars_rank.stats.value_columns import check_run
+from polars_rank.stats.values import deferred
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Unpack
+
+    from polars_rank._params import Names
+    from polars_rank.columns import Scores
+    from polars_rank.evaluation.parameters import DefinitionOptions
+
+MADE = "as made"
+#: The cutoffs and gains that are tried.
+_CUTOFFS, _GAINS = (5, 10, 20), ("linear", "exp2")
+#: The share of queries without which the difference is computed.
+_TRIMMED = 0.01
+#: The most queries, and labeled documents, from which bounds are computed; and the fewest queries.
+_MOST_QUERIES, _MOST_LABELED, _FEWEST_QUERIES = 1_000, 4_000_000, 100
+#: Smaller differences of values are rounding errors.
+_ROUNDING = 1e-9
+_RESULT = {
+    "choice": pl.String(), "value": pl.String(), "difference": pl.Float64(), "low": pl.Float64(),
+    "high": pl.Float64(), "verdict": pl.String(), "changes": pl.Boolean(),
+    "headline": pl.String(),
+}  # fmt: skip
+
+
+class Choice(NamedTuple):
+    """A choice, and the metric and conventions that make it."""
+
+    name: str
+    value: str | None
+    metric: pl.Expr
+    conventions: Conventions
+
+    def column(self, name: str) -> MetricColumn:
+        """Return the metric as a column of per-query values."""
+        column = MetricColumn.of(self.metric, self.conventions)
+        return column._replace(name=name, metric=column.metric.alias(name))
+
+
+@framed
+def robustness(
+    frame: pl.LazyFrame,
+    /,
+    metric: str | pl.Expr,
+    *,
+    baseline: Any,
+    run: str = "run",
+    query: Names = "query",
+    doc: str | None = "doc",
+    score: Scores = "score",
+    label: Names = "label",
+    position: str | None = None,
+    weight: str | None = None,
+    cluster: Names | None = None,
+    margin: float | str = 0,
+    confidence: float = 0.95,
+    **options: Unpack[DefinitionOptions],
+) -> pl.LazyFrame:
+    """Return the verdict on each run under other choices of definitions and of queries.
+
+    Runs that look broken are found first.
+
+    Examples
+    --------
+    >>> log = pr.datasets.search_log(300, runs=["bm25", "neural"], seed=1).collect()
+    >>> table = pr.diagnostics.robustness(log, "ndcg@10", baseline="bm25")
+    >>> table["headline"][0]
+    'depends on: unjudged'
+    >>> table.select("choice", "value", "difference", "verdict", "changes").head(4)
+
+    Parameters
+    ----------
+    frame
+        The long table of several runs, one row per document.
+    metric
+        The metric that is compared.
+    baseline
+        Run that the others are compared with.
+    run
+        Column of the run.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document. If it is None, or "doc" is missing, documents have no ids.
+    score
+        Column of the score, higher is better. "-distance" if lower is better, an expression, or
+        several columns, each of which is a run.
+    label
+        Column of the relevance label. Of several columns, the first one is as made, and each other
+        one is a judge.
+    position
+        Column of the position, 1 first; replaces `score`.
+    weight
+        Column of weights, 0 or more, such as the traffic of the query.
+    cluster
+        Columns that identify the sampling unit, such as the user.
+    margin
+        Size of a difference that does not matter: a number of 0 or above, or a percentage of the
+        baseline's mean, such as "2%". With it, a run can be "equivalent" or "not worse".
+    confidence
+        Confidence level.
+    **options
+        Options of `evaluate` other than columns: `conventions` and its fields, such as `ties` and
+        `rel`, `items` and `history`.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Same type as `frame`. One row per run and choice, the choice "as made" first, with
+
+        - the column of the run;
+        - `choice`, `value`: what is chosen, and how;
+        - `difference`, `low`, `high`, `verdict`: the result of `compare` with this choice;
+        - `changes`: whether the verdict differs from that of the choices as made;
+        - `headline`: the same in all rows of a run: "holds" if no choice changes the verdict,
+          "depends on: ties, cutoff" with the choices that do, "unclear" if the verdict is unclear
+          with every choice, or "broken: constant scores" if the run or the baseline looks broken.
+
+    Raises
+    ------
+    DataError
+        No row belongs to the baseline. Raised when the result is collected.
+    MissingExtraError
+        scipy is not installed (extra "stats").
+
+    Warns
+    -----
+    RankWarning
+        A run looks broken; and as in `compare`, about the choices as made.
+
+    Notes
+    -----
+    **Choices.** A choice that changes no value of a query is left out.
+
+    - "ties": the "best" or "worst" order of tied documents, in all runs;
+    - "unjudged": documents without a label "removed"; or their labels within "bounds", where
+      `low` and `high` are those of the difference over all labels, as in `judgment_bounds`. The
+      verdict is then unclear if some labels contradict it;
+    - "gain": "linear" or "exp2"; "cutoff": 5, 10 or 20, up to the length of rankings;
+      "threshold": the next lower and the next higher label as the lowest relevant one;
+    - "undefined": values count as "zero", or "skip" the query;
+    - "outliers": "removed", which are the 1% of the queries in which the run differs most from the
+      baseline;
+    - "judge": the labels of another column.
+
+    Bounds are computed for the metrics of `judgment_bounds`, from a random sample of up to 1,000
+    queries, and only if 100 of them do not take long: usually not for metrics without a cutoff.
+
+    **Broken runs.** In most rankings,
+
+    - "nothing retrieved";
+    - "constant scores": all documents have the same score;
+    - "scores equal to labels": judged documents are scored by their labels: equal labels have the
+      same score, and a higher label has a higher score;
+    - "cut off": the ranking ends above the cutoff, at the same rank in all of them, although more
+      documents of the query are known.
+
+    In a tenth of the rankings or queries,
+
+    - "query is its own document": the first document has the id of the query, and is not relevant;
+    - "queries missing": no document is retrieved, although one is relevant.
+
+    And "identical runs": a run has the documents and scores of another one.
+
+    Choices with the same order of documents are evaluated in one pass over the log. There are up to
+    three passes, one more for each judge, one for broken runs, and one for the sample of bounds.
+    """
+    (metric,) = read_metrics(metric, options.get("conventions"), "metric")
+    share("confidence", confidence)
+    size = Margin.of(margin)
+    special()
+    judges = several("label", label)
+    columns: dict[str, Any] = {
+        "run": run, "query": query, "doc": doc, "score": score, "position": position,
+        "weight": weight, **options,
+    }  # fmt: skip
+    labels = [label] if judges is None else [[judges[0]], [*judges[1:]]]
+    parts = [
+        Evaluation.of(schema_of(frame), metric, label=each, **columns) for each in labels if each
+    ]
+    log = parts[0].of_labels[0].read(frame)
+    schema = log.columns.schema
+    check_run("baseline", baseline, run, schema[run])
+    free([run], _RESULT)
+    name = output_name(metric)
+    statistics = {
+        "metrics": metric, "baseline": baseline, "run": run, "query": query, "weight": weight,
+        "cluster": cluster, "margin": margin, "confidence": confidence,
+    }  # fmt: skip
+    keys = [run, *log.columns.query]
+    units = [weight, *([cluster] if isinstance(cluster, str) else cluster or ())]
+    kept = [each for each in dict.fromkeys(units) if each is not None and each not in keys]
+    parts = [part._replace(keep=tuple(kept), weight=None) for part in parts]
+
+    def result() -> pl.DataFrame:
+        conventions = parts[0].conventions
+        known = contents(log.table, log.columns, _lowest(metric, conventions), cutoff(metric))
+        for text in known.warnings:
+            warn(text)
+        choices = [each for each in _choices(metric, conventions, known) if _fits(each, known)]
+        own = [f"{OWN}choice {index}" for index in range(len(choices))]
+        made = [each.column(own[index]) for index, each in enumerate(choices)]
+        table = collected(per_query_table(frame, parts[0]._replace(metrics=made)))
+        leading = [*keys, *kept, *({NUM_RETRIEVED} & {*table.columns})]
+        values = {
+            (each.name, each.value): table.select(*leading, pl.col(column).alias(name))
+            for each, column in zip(choices, own, strict=True)
+            if column == own[0] or _differs(table.get_column(own[0]), table.get_column(column))
+        }
+        first = values[MADE, None]
+        values["outliers", "removed"] = _without_outliers(
+            first, name, is_run(run, schema[run], baseline), keys
+        )
+        for part in parts[1:]:
+            of_judges = collected(per_query_table(frame, part))
+            for judge in part.labels or ():
+                values["judge", judge] = of_judges.filter(
+                    pl.col(JUDGE).cast(pl.String) == judge
+                ).drop(JUDGE)
+        rows = []
+        for (choice, value), of_choice in values.items():
+            with _silent(choice != MADE):
+                rows.append(_row(choice, value, compare(of_choice, **statistics), run))
+        if known.unjudged:
+            bounds = _bounds(frame, parts[0], columns, known, first)
+            if bounds is not None:
+                rows.append(_of_bounds(bounds, rows[0], run, baseline, name_is_lower, size))
+        return _with_headlines(pl.concat(rows), known, run, baseline)
+
+    name_is_lower = lower_is_better(metric)
+    return deferred(result, {run: schema[run], **_RESULT})
+
+
+def _lowest(metric: pl.Expr, conventions: Conventions) -> float:
+    """Return the lowest relevant label of a metric."""
+    leaves = leaves_of(metric)
+    own = leaves[0].arguments.get("rel") if leaves else None
+    return conventions.of(metric).rel if own is None else own
+
+
+def _choices(metric: pl.Expr, own: Conventions, known: Contents) -> Iterator[Choice]:
+    """Yield the choices of definitions, the one that was made first."""
+    yield Choice(MADE, None, metric, own)
+    for ties in ("best", "worst"):
+        yield Choice("ties", ties, metric, own.but(ties=ties))
+    if known.unjudged:
+        yield Choice("unjudged", "removed", metric, own.but(unjudged="removed"))
+    for gain in _GAINS:
+        yield from _with_parameter("gain", gain, metric, own, gain=gain)
+    for k in _CUTOFFS:
+        if k <= known.longest:
+            yield from _with_parameter("cutoff", str(k), metric, own, k=k)
+    lowest = _lowest(metric, own)
+    below = [each for each in known.labels if each < lowest]
+    relevant = [each for each in known.labels if each >= lowest]
+    for rel in (*below[1:][-1:], *relevant[1:2]):
+        yield from _with_parameter("threshold", f"{rel:g}", metric, own, rel=rel)
+    for undefined in ("zero", "skip"):
+        yield Choice("undefined", undefined, metric, own.but(undefined=undefined))
+
+
+def _with_parameter(
+    name: str, value: str, metric: pl.Expr, own: Conventions, **parameter: Any
+) -> Iterator[Choice]:
+    """Yield the choice of a parameter of a metric; nothing if it does not have the parameter."""
+    key = next(iter(parameter))
+    if isinstance(metric, Metric) and any(key in parameters_of(leaf) for leaf in metric.leaves):
+
+        def changed(leaf: Metric) -> Metric:
+            return leaf.but(**parameter) if key in parameters_of(leaf) else leaf
+
+        yield Choice(name, value, metric.with_leaves(changed).alias(output_name(metric)), own)
+
+
+def _fits(choice: Choice, known: Contents) -> bool:
+    """Return whether the gains of a choice accept all labels, if those as made do."""
+    if choice.name != "gain":
+        return True
+    labels = pl.Series(known.labels, dtype=pl.Float64)
+    refused = refusals(tree_of(choice.column("").metric)).values()
+    return not any(pl.select(each(pl.lit(labels)).any()).item() for each in refused)
+
+
+def _differs(made: pl.Series, other: pl.Series) -> bool:
+    """Return whether the values of a choice differ in a query."""
+    changes: Any = (made - other).abs().max()
+    return (changes or 0) > _ROUNDING or bool((made.is_null() != other.is_null()).any())
+
+
+def _without_outliers(
+    values: pl.DataFrame, name: str, is_baseline: pl.Expr, keys: Sequence[str]
+) -> pl.DataFrame:
+    """Return the values, without those of a run that differ most from the baseline's."""
+    run, *query = keys
+    change, base = pl.col(OWN + "change"), OWN + "baseline"
+    of_baseline = values.filter(is_baseline).select(*query, pl.col(name).alias(base))
+    joined = values.join(
+        of_baseline, on=query, how="left", nulls_equal=True, maintain_order="left"
+    ).with_columns((pl.col(name) - pl.col(base)).abs().alias(OWN + "change"))
+    most = (change.count() * _TRIMMED).ceil().over(run)
+    is_outlier = ~is_baseline & (change.rank("ordinal", descending=True).over(run) <= most)
+    kept = pl.when(~is_outlier.fill_null(value=False)).then(name).alias(name)
+    return joined.with_columns(kept).select(values.columns)
+
+
+@contextmanager
+def _silent(is_silent: bool) -> Iterator[None]:
+    """Ignore the warnings of other choices, which are those about the choice as made."""
+    with warnings.catch_warnings():
+        if is_silent:
+            warnings.simplefilter("ignore", RankWarning)
+        yield
+
+
+def _row(choice: str, value: str | None, comparison: pl.DataFrame, run: str) -> pl.DataFrame:
+    return comparison.select(
+        run, pl.lit(choice).alias("choice"), pl.lit(value, pl.String).alias("value"),
+        "difference", "low", "high", "verdict", "baseline_mean",
+    )  # fmt: skip
+
+
+def _bounds(
+    frame: pl.LazyFrame,
+    evaluation: Evaluation,
+    columns: Mapping[str, Any],
+    known: Contents,
+    made: pl.DataFrame,
+) -> pl.DataFrame | None:
+    """Return the bounds of the means of a sample of queries; None if they would take long."""
+    metric = evaluation.metrics[0].metric
+    depth = min(cutoff(metric) or known.longest, known.longest)
+    query = [*evaluation.query]
+    key = mixed(query_key(query, [made.schema[name] for name in query]))
+    queries = made.select(query).unique().sort(key, *query)
+    most = int(min(_MOST_QUERIES, _MOST_LABELED / (2 * (depth + 1) * known.rows_per_query + 1)))
+    if most < min(_FEWEST_QUERIES, queries.height):
+        return None
+    sample = frame.join(queries.head(most).lazy(), on=query, how="semi", nulls_equal=True)
+    labels = evaluation.labels
+    label = evaluation.label if labels is None else labels[0]
+    with _silent(is_silent=True):
+        return known_bounds(sample, metric, label=label, **columns)
+
+
+def _of_bounds(
+    bounds: pl.DataFrame, made: pl.DataFrame, run: str, baseline: Any, is_lower: bool, margin: Margin
+) -> pl.DataFrame:
+    """Return the range of the difference over labels, and whether all of it has the verdict."""
+    is_baseline = is_run(run, bounds.schema[run], baseline)
+    of_baseline = bounds.filter(is_baseline).select(base_low="low", base_high="high")
+    ranges = bounds.join(of_baseline, how="cross").select(
+        run, range_low=pl.col("low") - pl.col("base_high"),
+        range_high=pl.col("high") - pl.col("base_low"),
+    )  # fmt: skip
+    low, high, verdict = pl.col("range_low"), pl.col("range_high"), pl.col("verdict")
+    worst, best = (-high, -low) if is_lower else (low, high)
+    size = margin.size * (pl.col("baseline_mean").abs() if margin.is_relative else pl.lit(1.0))
+    confirmed = {
+        "better": worst > 0, "worse": best < 0, "equivalent": (worst > -size) & (best < size),
+        "not worse": worst > -size,
+    }  # fmt: skip
+    is_confirmed = pl.any_horizontal(
+        ~verdict.is_in([*confirmed]), *((verdict == key) & each for key, each in confirmed.items())
+    )
+    return made.join(ranges, on=run, how="left", nulls_equal=True, maintain_order="left").select(
+        run, pl.lit("unjudged").alias("choice"), pl.lit("bounds").alias("value"),
+        pl.lit(None, pl.Float64).alias("difference"), low.alias("low"), high.alias("high"),
+        pl.when(is_confirmed).then(verdict).otherwise(pl.lit("unclear")).alias("verdict"),
+        "baseline_mean",
+    )  # fmt: skip
+
+
+def _with_headlines(
+    rows: pl.DataFrame, known: Contents, run: str, baseline: Any
+) -> pl.DataFrame:
+    """Return the rows by run, with the changes of verdicts and the headlines."""
+    verdict = pl.col("verdict")
+    table = rows.sort(run, maintain_order=True).with_columns(
+        changes=verdict != verdict.first().over(run)
+    )
+    parts = []
+    for part in table.partition_by(run, maintain_order=True):
+        broken = [
+            each.name if owner is None else f"{each.name} ({owner})"
+            for name, owner in ((part.get_column(run)[0], None), (baseline, baseline))
+            for each in known.problems.get(name, ())
+        ]
+        changed = part.filter("changes").get_column("choice").unique(maintain_order=True)
+        text = headline(part.get_column("verdict")[0], changed.to_list(), broken)
+        parts.append(part.with_columns(headline=pl.lit(text)))
+    return pl.concat(parts).select(run, *_RESULT)
+
+
+def headline(verdict: str, changed: Sequence[str], broken: Sequence[str] = ()) -> str:
+    """Return what becomes of a verdict, given the choices that change it."""
+    if broken:
+        return f"broken: {', '.join(broken)}"
+    if changed:
+        return f"depends on: {', '.join(changed)}"
+    return "unclear" if verdict in ("unclear", "too few") else "holds"
