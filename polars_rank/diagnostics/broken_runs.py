@@ -1,6 +1,6 @@
 """Runs that look broken: what no retrieval system does, such as the same score for all documents.
 
-The log is grouped once, by ranking and label.
+The rows of a log, or of a random sample of its queries, are grouped by ranking and label.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from polars_rank._params import OWN
 from polars_rank.errors import number_of
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import collected
+from polars_rank.stats.query_hash import mixed, query_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _RUN, _LABEL, _DOC = OWN + "run", OWN + "label", OWN + "doc"
 #: A run is broken if most of its rankings are, or for some problems a tenth of them.
 _MOST, _SOME = 0.5, 0.1
+#: Logs with more than twice as many rows are sampled.
+_ROWS = 1_000_000
 
 
 class Problem(NamedTuple):
@@ -56,11 +59,12 @@ class Contents(NamedTuple):
 
 
 def contents(log: pl.LazyFrame, columns: Columns, rel: float, k: int | None) -> Contents:
-    """Return what a log contains.
+    """Return what a log contains, by a sample of its queries if it is long.
 
     `rel` is the lowest relevant label, and `k` the cutoff above which rankings must not end.
     """
     queries = [name for name in columns.keys if name != columns.run]
+    log = sampled(log, queries, columns.schema, collected(log.select(pl.len())).item() // _ROWS)
     names = [f"{OWN}query {index}" for index in range(len(queries))]
     by_label = collected(_by_label(log, columns, queries, names))
     keys, label, rows = [_RUN, *names], pl.col(_LABEL), pl.col("rows")
@@ -81,6 +85,16 @@ def contents(log: pl.LazyFrame, columns: Columns, rel: float, k: int | None) -> 
         _problems(rankings, by_label, names, k), known.to_list(), unjudged, longest or 0,
         rankings.get_column("rows").sum() / max(number, 1),
     )  # fmt: skip
+
+
+def sampled(
+    log: pl.LazyFrame, queries: Sequence[str], schema: pl.Schema, step: int
+) -> pl.LazyFrame:
+    """Return the rows of a random sample of queries: of one in `step`."""
+    if step < 2:  # noqa: PLR2004  (all queries)
+        return log
+    key = mixed(query_key(queries, [schema[name] for name in queries]))
+    return log.filter(key % step == 0)
 
 
 def _by_label(
@@ -200,9 +214,7 @@ def _of_run(row: Mapping[str, Any], needed: int, alike: Sequence[Any]) -> Iterat
         yield Problem("identical runs", f"its documents and scores are those of {names}")
     if row["ends"] > _MOST * row["found"]:
         share = _share(row["ends"], row["found"])
-        yield Problem(
-            "cut off", f"{share} end above the cutoff, after {row['longest']} documents"
-        )
+        yield Problem("cut off", f"{share} end above the cutoff, after {row['longest']} documents")
     missing = needed - (row["answered"] or 0)
     if missing >= _SOME * needed and missing:
         share = _share(missing, needed, "query", "queries")

@@ -13,7 +13,7 @@ import polars as pl
 from polars_rank._params import OWN, free, share
 from polars_rank.conventions import Conventions, read_metrics
 from polars_rank.diagnostics.bounds import known_bounds
-from polars_rank.diagnostics.broken_runs import Contents, contents
+from polars_rank.diagnostics.broken_runs import Contents, contents, sampled
 from polars_rank.errors import RankWarning, warn
 from polars_rank.evaluation.evaluate import per_query_table
 from polars_rank.evaluation.means import NUM_RETRIEVED
@@ -24,7 +24,6 @@ from polars_rank.metrics.metric import Metric, cutoff, leaves_of, parameters_of,
 from polars_rank.metrics.names import lower_is_better, output_name
 from polars_rank.stats._arrays import special
 from polars_rank.stats.comparison import Margin, compare
-from polars_rank.stats.query_hash import mixed, query_key
 from polars_rank.stats.run_pairs import is_run
 from polars_rank.stats.value_columns import check_run
 from polars_rank.stats.values import deferred
@@ -38,6 +37,10 @@ if TYPE_CHECKING:
     from polars_rank.evaluation.parameters import DefinitionOptions
 
 MADE = "as made"
+#: The kinds of choices, in the order of the result.
+_KINDS = pl.Enum(
+    [MADE, "ties", "unjudged", "gain", "cutoff", "threshold", "undefined", "outliers", "judge"]
+)
 #: The cutoffs and gains that are tried.
 _CUTOFFS, _GAINS = (5, 10, 20), ("linear", "exp2")
 #: The share of queries without which the difference is computed.
@@ -141,7 +144,8 @@ def robustness(
         - the column of the run;
         - `choice`, `value`: what is chosen, and how;
         - `difference`, `low`, `high`, `verdict`: the result of `compare` with this choice;
-        - `changes`: whether the verdict differs from that of the choices as made;
+        - `changes`: whether the verdict differs from that of the choices as made, where "too few"
+          is "unclear";
         - `headline`: the same in all rows of a run: "holds" if no choice changes the verdict,
           "depends on: ties, cutoff" with the choices that do, "unclear" if the verdict is unclear
           with every choice, or "broken: constant scores" if the run or the baseline looks broken.
@@ -242,7 +246,8 @@ def robustness(
             first, name, is_run(run, schema[run], baseline), keys
         )
         for part in parts[1:]:
-            of_judges = collected(per_query_table(frame, part))
+            with _silent(is_silent=True):
+                of_judges = collected(per_query_table(frame, part))
             for judge in part.labels or ():
                 values["judge", judge] = of_judges.filter(
                     pl.col(JUDGE).cast(pl.String) == judge
@@ -359,21 +364,27 @@ def _bounds(
     """Return the bounds of the means of a sample of queries; None if they would take long."""
     metric = evaluation.metrics[0].metric
     depth = min(cutoff(metric) or known.longest, known.longest)
-    query = [*evaluation.query]
-    key = mixed(query_key(query, [made.schema[name] for name in query]))
-    queries = made.select(query).unique().sort(key, *query)
+    query, labels = [*evaluation.query], evaluation.labels
+    number: Any = made.select(pl.struct(query).n_unique()).item()
     most = int(min(_MOST_QUERIES, _MOST_LABELED / (2 * (depth + 1) * known.rows_per_query + 1)))
-    if most < min(_FEWEST_QUERIES, queries.height):
+    if most < min(_FEWEST_QUERIES, number):
         return None
-    sample = frame.join(queries.head(most).lazy(), on=query, how="semi", nulls_equal=True)
-    labels = evaluation.labels
+    sample = sampled(frame, query, schema_of(frame), math.ceil(number / max(most, 1)))
+    if labels is not None:  # only queries that the judge labeled count
+        judged = made.select(query).unique().lazy()
+        sample = sample.join(judged, on=query, how="semi", nulls_equal=True)
     label = evaluation.label if labels is None else labels[0]
     with _silent(is_silent=True):
-        return known_bounds(sample, metric, label=label, **columns)
+        return known_bounds(collected(sample).lazy(), metric, label=label, **columns)
 
 
 def _of_bounds(
-    bounds: pl.DataFrame, made: pl.DataFrame, run: str, baseline: Any, is_lower: bool, margin: Margin
+    bounds: pl.DataFrame,
+    made: pl.DataFrame,
+    run: str,
+    baseline: Any,
+    is_lower: bool,
+    margin: Margin,
 ) -> pl.DataFrame:
     """Return the range of the difference over labels, and whether all of it has the verdict."""
     is_baseline = is_run(run, bounds.schema[run], baseline)
@@ -400,15 +411,13 @@ def _of_bounds(
     )  # fmt: skip
 
 
-def _with_headlines(
-    rows: pl.DataFrame, known: Contents, run: str, baseline: Any
-) -> pl.DataFrame:
+def _with_headlines(rows: pl.DataFrame, known: Contents, run: str, baseline: Any) -> pl.DataFrame:
     """Return the rows by run, with the changes of verdicts and the headlines."""
-    verdict = pl.col("verdict")
-    table = rows.sort(run, maintain_order=True).with_columns(
+    verdict = pl.col("verdict").replace("too few", "unclear")
+    table = rows.sort(run, pl.col("choice").cast(_KINDS), maintain_order=True).with_columns(
         changes=verdict != verdict.first().over(run)
     )
-    parts = []
+    parts = [table.with_columns(headline=pl.lit("")).clear()]
     for part in table.partition_by(run, maintain_order=True):
         broken = [
             each.name if owner is None else f"{each.name} ({owner})"
