@@ -78,7 +78,7 @@ def contents(log: pl.LazyFrame, columns: Columns, rel: float, k: int | None) -> 
         relevant=relevant.any(),
     )
     known = by_label.get_column(_LABEL).drop_nulls().unique().sort()
-    unjudged = by_label.filter(label.is_null()).get_column("retrieved").sum()
+    unjudged: Any = by_label.filter(label.is_null()).get_column("retrieved").sum()
     number: Any = rankings.select(pl.struct(names).n_unique()).item()
     longest: Any = rankings.get_column("retrieved").max()
     return Contents(
@@ -91,7 +91,7 @@ def sampled(
     log: pl.LazyFrame, queries: Sequence[str], schema: pl.Schema, step: int
 ) -> pl.LazyFrame:
     """Return the rows of a random sample of queries: of one in `step`."""
-    if step < 2:  # noqa: PLR2004  (all queries)
+    if step < 2:
         return log
     key = mixed(query_key(queries, [schema[name] for name in queries]))
     return log.filter(key % step == 0)

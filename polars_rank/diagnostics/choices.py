@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 import warnings
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, free, share
+from polars_rank._params import OWN, free, names, share
 from polars_rank.conventions import Conventions, read_metrics
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.diagnostics.broken_runs import Contents, contents, sampled
 from polars_rank.errors import RankWarning, warn
 from polars_rank.evaluation.evaluate import per_query_table
-from polars_rank.evaluation.means import NUM_RETRIEVED
 from polars_rank.evaluation.parameters import JUDGE, Evaluation, MetricColumn, several
 from polars_rank.frames.tables import collected, framed, schema_of
 from polars_rank.metrics.analyses import refusals
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
 
     from polars_rank._params import Names
     from polars_rank.columns import Scores
+    from polars_rank.evaluation.log import Log
     from polars_rank.evaluation.parameters import DefinitionOptions
 
 MADE = "as made"
@@ -201,69 +200,185 @@ def robustness(
     """
     (metric,) = read_metrics(metric, options.get("conventions"), "metric")
     share("confidence", confidence)
-    size = Margin.of(margin)
     special()
-    judges = several("label", label)
-    columns: dict[str, Any] = {
-        "run": run, "query": query, "doc": doc, "score": score, "position": position,
-        "weight": weight, **options,
-    }  # fmt: skip
-    labels = [label] if judges is None else [[judges[0]], [*judges[1:]]]
-    parts = [
-        Evaluation.of(schema_of(frame), metric, label=each, **columns) for each in labels if each
-    ]
-    log = parts[0].of_labels[0].read(frame)
-    schema = log.columns.schema
-    check_run("baseline", baseline, run, schema[run])
-    free([run], _RESULT)
-    name = output_name(metric)
     statistics = {
         "metrics": metric, "baseline": baseline, "run": run, "query": query, "weight": weight,
         "cluster": cluster, "margin": margin, "confidence": confidence,
     }  # fmt: skip
+    columns: dict[str, Any] = {
+        "run": run, "query": query, "doc": doc, "score": score, "position": position, **options
+    }  # fmt: skip
+    judges = several("label", label)
+    labels = [label] if judges is None else [judges[:1], judges[1:]]
+    parts = [
+        Evaluation.of(schema_of(frame), metric, label=each, **columns) for each in labels if each
+    ]
+    log = parts[0].of_labels[0].read(frame)
+    dtype = log.columns.schema[run]
+    check_run("baseline", baseline, run, dtype)
+    free([run], _RESULT)
     keys = [run, *log.columns.query]
-    units = [weight, *([cluster] if isinstance(cluster, str) else cluster or ())]
-    kept = [each for each in dict.fromkeys(units) if each is not None and each not in keys]
-    parts = [part._replace(keep=tuple(kept), weight=None) for part in parts]
+    units = [*([] if weight is None else [weight]), *names("cluster", cluster)]
+    kept = tuple(each for each in dict.fromkeys(units) if each not in keys)
+    tried = _Tried(
+        frame, log, [part._replace(keep=kept) for part in parts], {**columns, "weight": weight},
+        statistics, Margin.of(margin),
+    )  # fmt: skip
+    return deferred(tried.result, {run: dtype, **_RESULT})
 
-    def result() -> pl.DataFrame:
-        conventions = parts[0].conventions
-        known = contents(log.table, log.columns, _lowest(metric, conventions), cutoff(metric))
+
+class _Tried(NamedTuple):
+    """The parameters of `robustness`, checked."""
+
+    frame: pl.LazyFrame
+    log: Log
+    #: The evaluation by the labels as made, and the one by other judges, if there are any.
+    evaluations: Sequence[Evaluation]
+    #: Parameters of `judgment_bounds`, and of `compare`.
+    columns: Mapping[str, Any]
+    statistics: Mapping[str, Any]
+    margin: Margin
+
+    @property
+    def metric(self) -> pl.Expr:
+        """The metric that is compared."""
+        metric: pl.Expr = self.statistics["metrics"]
+        return metric
+
+    @property
+    def run(self) -> str:
+        """The column of the run."""
+        return str(self.statistics["run"])
+
+    def is_baseline(self, table: pl.DataFrame) -> pl.Expr:
+        """Return whether a row of a table belongs to the baseline."""
+        return is_run(self.run, table.schema[self.run], self.statistics["baseline"])
+
+    def result(self) -> pl.DataFrame:
+        """Return the rows of all choices."""
+        lowest = _lowest(self.metric, self.evaluations[0].conventions)
+        known = contents(self.log.table, self.log.columns, lowest, cutoff(self.metric))
         for text in known.warnings:
             warn(text)
-        choices = [each for each in _choices(metric, conventions, known) if _fits(each, known)]
+        values = self._values(known)
+        rows = []
+        for (choice, value), table in values.items():
+            with _silent(unless=choice == MADE):
+                compared = compare(table, **self.statistics)
+            rows.append(_of_choice(compared, self.run, choice, value))
+        if known.unjudged and (bounds := self._bounds(known, values[MADE, None])) is not None:
+            rows.append(self._of_bounds(bounds, rows[0]))
+        return self._with_headlines(pl.concat(rows), known)
+
+    def _values(self, known: Contents) -> dict[tuple[str, str | None], pl.DataFrame]:
+        """Return the per-query values by choices that change them."""
+        made, *others = self.evaluations
+        choices = [
+            each for each in _choices(self.metric, made.conventions, known) if _fits(each, known)
+        ]
         own = [f"{OWN}choice {index}" for index in range(len(choices))]
-        made = [each.column(own[index]) for index, each in enumerate(choices)]
-        table = collected(per_query_table(frame, parts[0]._replace(metrics=made)))
-        leading = [*keys, *kept, *({NUM_RETRIEVED} & {*table.columns})]
+        columns = [each.column(name) for each, name in zip(choices, own, strict=True)]
+        table = collected(per_query_table(self.frame, made._replace(metrics=columns)))
+        name = output_name(self.metric)
         values = {
-            (each.name, each.value): table.select(*leading, pl.col(column).alias(name))
+            (each.name, each.value): table.select(pl.exclude(own), pl.col(column).alias(name)).drop(
+                JUDGE, strict=False
+            )
             for each, column in zip(choices, own, strict=True)
             if column == own[0] or _differs(table.get_column(own[0]), table.get_column(column))
         }
-        first = values[MADE, None]
-        values["outliers", "removed"] = _without_outliers(
-            first, name, is_run(run, schema[run], baseline), keys
-        )
-        for part in parts[1:]:
-            with _silent(is_silent=True):
-                of_judges = collected(per_query_table(frame, part))
-            for judge in part.labels or ():
-                values["judge", judge] = of_judges.filter(
-                    pl.col(JUDGE).cast(pl.String) == judge
-                ).drop(JUDGE)
-        rows = []
-        for (choice, value), of_choice in values.items():
-            with _silent(choice != MADE):
-                rows.append(_row(choice, value, compare(of_choice, **statistics), run))
-        if known.unjudged:
-            bounds = _bounds(frame, parts[0], columns, known, first)
-            if bounds is not None:
-                rows.append(_of_bounds(bounds, rows[0], run, baseline, name_is_lower, size))
-        return _with_headlines(pl.concat(rows), known, run, baseline)
+        values["outliers", "removed"] = self._without_outliers(values[MADE, None])
+        for evaluation in others:
+            with _silent():
+                table = collected(per_query_table(self.frame, evaluation))
+            for judge in evaluation.labels or ():
+                is_judge = pl.col(JUDGE).cast(pl.String) == judge
+                values["judge", judge] = table.filter(is_judge).drop(JUDGE)
+        return values
 
-    name_is_lower = lower_is_better(metric)
-    return deferred(result, {run: schema[run], **_RESULT})
+    def _without_outliers(self, values: pl.DataFrame) -> pl.DataFrame:
+        """Return the values, without those of a run that differ most from the baseline's."""
+        run, query, name = self.run, self.evaluations[0].query, output_name(self.metric)
+        change, base = OWN + "change", OWN + "baseline"
+        is_baseline = self.is_baseline(values)
+        of_baseline = values.filter(is_baseline).select(*query, pl.col(name).alias(base))
+        joined = values.join(
+            of_baseline, on=query, how="left", nulls_equal=True, maintain_order="left"
+        ).with_columns((pl.col(name) - pl.col(base)).abs().alias(change))
+        most = (pl.col(change).count() * _TRIMMED).ceil().over(run)
+        place = pl.col(change).rank("ordinal", descending=True).over(run)
+        is_outlier = (~is_baseline & (place <= most)).fill_null(value=False)
+        kept = pl.when(~is_outlier).then(name).alias(name)
+        return joined.with_columns(kept).select(values.columns)
+
+    def _bounds(self, known: Contents, values: pl.DataFrame) -> pl.DataFrame | None:
+        """Return the bounds of the means of a sample of queries; None if they would take long."""
+        evaluation = self.evaluations[0]
+        query, labels = [*evaluation.query], evaluation.labels
+        depth = min(cutoff(self.metric) or known.longest, known.longest)
+        number: int = values.select(pl.struct(query).n_unique()).item()
+        most = int(min(_MOST_QUERIES, _MOST_LABELED / (2 * (depth + 1) * known.rows_per_query)))
+        if most < min(_FEWEST_QUERIES, number):
+            return None
+        step = math.ceil(number / max(most, 1))
+        sample = sampled(self.frame, query, schema_of(self.frame), step)
+        if labels is not None:  # only queries that the judge labeled count
+            judged = values.lazy().select(query).unique()
+            sample = sample.join(judged, on=query, how="semi", nulls_equal=True)
+        label = evaluation.label if labels is None else labels[0]
+        with _silent():
+            return known_bounds(collected(sample).lazy(), self.metric, label=label, **self.columns)
+
+    def _of_bounds(self, bounds: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
+        """Return the range of the difference over labels, and whether all of it has the verdict."""
+        run, margin = self.run, self.margin
+        of_baseline = bounds.filter(self.is_baseline(bounds)).select(
+            least_of_baseline="low", most_of_baseline="high"
+        )
+        ranges = bounds.join(of_baseline, how="cross").select(
+            run,
+            least=pl.col("low") - pl.col("most_of_baseline"),
+            most=pl.col("high") - pl.col("least_of_baseline"),
+        )
+        least, most, verdict = pl.col("least"), pl.col("most"), pl.col("verdict")
+        worst, best = (-most, -least) if lower_is_better(self.metric) else (least, most)
+        size = margin.size * (pl.col("baseline_mean").abs() if margin.is_relative else pl.lit(1.0))
+        contradicted = {
+            "better": worst <= 0,
+            "worse": best >= 0,
+            "equivalent": (worst <= -size) | (best >= size),
+            "not worse": worst <= -size,
+        }
+        is_contradicted = pl.any_horizontal(
+            (verdict == name) & condition for name, condition in contradicted.items()
+        )
+        table = made.join(ranges, on=run, how="left", nulls_equal=True, maintain_order="left")
+        compared = table.with_columns(
+            difference=pl.lit(None, pl.Float64), low=least, high=most,
+            verdict=pl.when(is_contradicted).then(pl.lit("unclear")).otherwise(verdict),
+        )  # fmt: skip
+        return _of_choice(compared, run, "unjudged", "bounds")
+
+    def _with_headlines(self, rows: pl.DataFrame, known: Contents) -> pl.DataFrame:
+        """Return the rows by run, with the changes of verdicts and the headlines."""
+        run, baseline = self.run, self.statistics["baseline"]
+        verdict = pl.col("verdict").replace("too few", "unclear")
+        table = rows.sort(run, pl.col("choice").cast(_KINDS), maintain_order=True).with_columns(
+            changes=verdict != verdict.first().over(run)
+        )
+        headlines = {}
+        for (name,), part in table.group_by(run, maintain_order=True):
+            broken = [each.name for each in known.problems.get(name, ())]
+            broken += [f"{each.name} ({baseline})" for each in known.problems.get(baseline, ())]
+            changed = part.filter("changes").get_column("choice").unique(maintain_order=True)
+            headlines[name] = headline(part.item(0, "verdict"), [*changed], broken)
+        texts = pl.DataFrame(
+            {run: [*headlines], "headline": [*headlines.values()]},
+            {run: table.schema[run], "headline": pl.String},
+        )
+        return table.join(texts, on=run, nulls_equal=True, maintain_order="left").select(
+            run, *_RESULT
+        )
 
 
 def _lowest(metric: pl.Expr, conventions: Conventions) -> float:
@@ -322,112 +437,21 @@ def _differs(made: pl.Series, other: pl.Series) -> bool:
     return (changes or 0) > _ROUNDING or bool((made.is_null() != other.is_null()).any())
 
 
-def _without_outliers(
-    values: pl.DataFrame, name: str, is_baseline: pl.Expr, keys: Sequence[str]
-) -> pl.DataFrame:
-    """Return the values, without those of a run that differ most from the baseline's."""
-    run, *query = keys
-    change, base = pl.col(OWN + "change"), OWN + "baseline"
-    of_baseline = values.filter(is_baseline).select(*query, pl.col(name).alias(base))
-    joined = values.join(
-        of_baseline, on=query, how="left", nulls_equal=True, maintain_order="left"
-    ).with_columns((pl.col(name) - pl.col(base)).abs().alias(OWN + "change"))
-    most = (change.count() * _TRIMMED).ceil().over(run)
-    is_outlier = ~is_baseline & (change.rank("ordinal", descending=True).over(run) <= most)
-    kept = pl.when(~is_outlier.fill_null(value=False)).then(name).alias(name)
-    return joined.with_columns(kept).select(values.columns)
-
-
 @contextmanager
-def _silent(is_silent: bool) -> Iterator[None]:
-    """Ignore the warnings of other choices, which are those about the choice as made."""
+def _silent(*, unless: bool = False) -> Iterator[None]:
+    """Ignore the warnings of other choices, which are those about the choices as made."""
     with warnings.catch_warnings():
-        if is_silent:
+        if not unless:
             warnings.simplefilter("ignore", RankWarning)
         yield
 
 
-def _row(choice: str, value: str | None, comparison: pl.DataFrame, run: str) -> pl.DataFrame:
-    return comparison.select(
+def _of_choice(compared: pl.DataFrame, run: str, choice: str, value: str | None) -> pl.DataFrame:
+    """Return the rows of a choice; the mean of the baseline is for relative margins."""
+    return compared.select(
         run, pl.lit(choice).alias("choice"), pl.lit(value, pl.String).alias("value"),
         "difference", "low", "high", "verdict", "baseline_mean",
     )  # fmt: skip
-
-
-def _bounds(
-    frame: pl.LazyFrame,
-    evaluation: Evaluation,
-    columns: Mapping[str, Any],
-    known: Contents,
-    made: pl.DataFrame,
-) -> pl.DataFrame | None:
-    """Return the bounds of the means of a sample of queries; None if they would take long."""
-    metric = evaluation.metrics[0].metric
-    depth = min(cutoff(metric) or known.longest, known.longest)
-    query, labels = [*evaluation.query], evaluation.labels
-    number: Any = made.select(pl.struct(query).n_unique()).item()
-    most = int(min(_MOST_QUERIES, _MOST_LABELED / (2 * (depth + 1) * known.rows_per_query + 1)))
-    if most < min(_FEWEST_QUERIES, number):
-        return None
-    sample = sampled(frame, query, schema_of(frame), math.ceil(number / max(most, 1)))
-    if labels is not None:  # only queries that the judge labeled count
-        judged = made.select(query).unique().lazy()
-        sample = sample.join(judged, on=query, how="semi", nulls_equal=True)
-    label = evaluation.label if labels is None else labels[0]
-    with _silent(is_silent=True):
-        return known_bounds(collected(sample).lazy(), metric, label=label, **columns)
-
-
-def _of_bounds(
-    bounds: pl.DataFrame,
-    made: pl.DataFrame,
-    run: str,
-    baseline: Any,
-    is_lower: bool,
-    margin: Margin,
-) -> pl.DataFrame:
-    """Return the range of the difference over labels, and whether all of it has the verdict."""
-    is_baseline = is_run(run, bounds.schema[run], baseline)
-    of_baseline = bounds.filter(is_baseline).select(base_low="low", base_high="high")
-    ranges = bounds.join(of_baseline, how="cross").select(
-        run, range_low=pl.col("low") - pl.col("base_high"),
-        range_high=pl.col("high") - pl.col("base_low"),
-    )  # fmt: skip
-    low, high, verdict = pl.col("range_low"), pl.col("range_high"), pl.col("verdict")
-    worst, best = (-high, -low) if is_lower else (low, high)
-    size = margin.size * (pl.col("baseline_mean").abs() if margin.is_relative else pl.lit(1.0))
-    confirmed = {
-        "better": worst > 0, "worse": best < 0, "equivalent": (worst > -size) & (best < size),
-        "not worse": worst > -size,
-    }  # fmt: skip
-    is_confirmed = pl.any_horizontal(
-        ~verdict.is_in([*confirmed]), *((verdict == key) & each for key, each in confirmed.items())
-    )
-    return made.join(ranges, on=run, how="left", nulls_equal=True, maintain_order="left").select(
-        run, pl.lit("unjudged").alias("choice"), pl.lit("bounds").alias("value"),
-        pl.lit(None, pl.Float64).alias("difference"), low.alias("low"), high.alias("high"),
-        pl.when(is_confirmed).then(verdict).otherwise(pl.lit("unclear")).alias("verdict"),
-        "baseline_mean",
-    )  # fmt: skip
-
-
-def _with_headlines(rows: pl.DataFrame, known: Contents, run: str, baseline: Any) -> pl.DataFrame:
-    """Return the rows by run, with the changes of verdicts and the headlines."""
-    verdict = pl.col("verdict").replace("too few", "unclear")
-    table = rows.sort(run, pl.col("choice").cast(_KINDS), maintain_order=True).with_columns(
-        changes=verdict != verdict.first().over(run)
-    )
-    parts = [table.with_columns(headline=pl.lit("")).clear()]
-    for part in table.partition_by(run, maintain_order=True):
-        broken = [
-            each.name if owner is None else f"{each.name} ({owner})"
-            for name, owner in ((part.get_column(run)[0], None), (baseline, baseline))
-            for each in known.problems.get(name, ())
-        ]
-        changed = part.filter("changes").get_column("choice").unique(maintain_order=True)
-        text = headline(part.get_column("verdict")[0], changed.to_list(), broken)
-        parts.append(part.with_columns(headline=pl.lit(text)))
-    return pl.concat(parts).select(run, *_RESULT)
 
 
 def headline(verdict: str, changed: Sequence[str], broken: Sequence[str] = ()) -> str:
