@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, free, names, share
+from polars_rank._params import OWN, free, share
+from polars_rank.columns import Columns
 from polars_rank.conventions import Conventions, read_metrics
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.diagnostics.broken_runs import Contents, contents, sampled
@@ -98,7 +99,24 @@ def robustness(
     >>> table = pr.diagnostics.robustness(log, "ndcg@10", baseline="bm25")
     >>> table["headline"][0]
     'depends on: unjudged'
-    >>> table.select("choice", "value", "difference", "verdict", "changes").head(4)
+    >>> table.select("choice", "value", "difference", "verdict", "changes")
+    shape: (10, 5)
+    ┌───────────┬─────────┬────────────┬─────────┬─────────┐
+    │ choice    ┆ value   ┆ difference ┆ verdict ┆ changes │
+    │ ---       ┆ ---     ┆ ---        ┆ ---     ┆ ---     │
+    │ str       ┆ str     ┆ f64        ┆ str     ┆ bool    │
+    ╞═══════════╪═════════╪════════════╪═════════╪═════════╡
+    │ as made   ┆ null    ┆ 0.074101   ┆ better  ┆ false   │
+    │ ties      ┆ best    ┆ 0.073175   ┆ better  ┆ false   │
+    │ ties      ┆ worst   ┆ 0.074138   ┆ better  ┆ false   │
+    │ unjudged  ┆ removed ┆ 0.071214   ┆ better  ┆ false   │
+    │ unjudged  ┆ bounds  ┆ null       ┆ unclear ┆ true    │
+    │ gain      ┆ exp2    ┆ 0.0786     ┆ better  ┆ false   │
+    │ cutoff    ┆ 5       ┆ 0.087058   ┆ better  ┆ false   │
+    │ cutoff    ┆ 20      ┆ 0.060779   ┆ better  ┆ false   │
+    │ undefined ┆ skip    ┆ 0.082031   ┆ better  ┆ false   │
+    │ outliers  ┆ removed ┆ 0.071483   ┆ better  ┆ false   │
+    └───────────┴─────────┴────────────┴─────────┴─────────┘
 
     Parameters
     ----------
@@ -209,17 +227,18 @@ def robustness(
         "run": run, "query": query, "doc": doc, "score": score, "position": position, **options
     }  # fmt: skip
     judges = several("label", label)
-    labels = [label] if judges is None else [judges[:1], judges[1:]]
-    parts = [
-        Evaluation.of(schema_of(frame), metric, label=each, **columns) for each in labels if each
-    ]
+    labels = [label] if judges is None else [judges[:1], judges[1:]][: len(judges)]
+    parts = [Evaluation.of(schema_of(frame), metric, label=each, **columns) for each in labels]
     log = parts[0].of_labels[0].read(frame)
-    dtype = log.columns.schema[run]
+    roles = {
+        "run": run, "query": query, "position": position, "weight": weight, "cluster": cluster
+    }  # fmt: skip
+    found = Columns.find(log.columns.schema, roles, optional=("position",))
+    dtype = found.schema[run]
     check_run("baseline", baseline, run, dtype)
-    free([run], _RESULT)
-    keys = [run, *log.columns.query]
-    units = [*([] if weight is None else [weight]), *names("cluster", cluster)]
-    kept = tuple(each for each in dict.fromkeys(units) if each not in keys)
+    free(found.keys, _RESULT)
+    units = dict.fromkeys([*found.roles["weight"], *found.roles["cluster"]])
+    kept = tuple(name for name in units if name not in found.keys)
     tried = _Tried(
         frame, log, [part._replace(keep=kept) for part in parts], {**columns, "weight": weight},
         statistics, Margin.of(margin),
