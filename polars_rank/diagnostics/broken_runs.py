@@ -42,8 +42,8 @@ class Contents(NamedTuple):
     problems: Mapping[Any, Sequence[Problem]]
     #: The different labels, sorted.
     labels: Sequence[float]
-    #: The number of unjudged documents that are retrieved.
-    unjudged: int
+    #: Whether documents without a label may be relevant: not if all labels are, as for purchases.
+    has_unjudged: bool
     #: The largest number of retrieved documents of a ranking.
     longest: int
     #: The mean number of rows of a query, of all runs.
@@ -81,8 +81,10 @@ def contents(log: pl.LazyFrame, columns: Columns, rel: float, k: int | None) -> 
     unjudged: Any = by_label.filter(label.is_null()).get_column("retrieved").sum()
     number: Any = rankings.select(pl.struct(names).n_unique()).item()
     longest: Any = rankings.get_column("retrieved").max()
+    has_irrelevant = bool((known < rel).any())
     return Contents(
-        _problems(rankings, by_label, names, k), known.to_list(), unjudged, longest or 0,
+        _problems(rankings, by_label, names, k), known.to_list(),
+        has_irrelevant and unjudged > 0, longest or 0,
         rankings.get_column("rows").sum() / max(number, 1),
     )  # fmt: skip
 
@@ -104,7 +106,7 @@ def _by_label(
     score = pl.col("score")
     retrieved = score.is_not_null()
     # The sum over the documents does not depend on their order.
-    document = pl.col("id").hash(1) ^ score.hash(2)
+    document = pl.col("id").hash(1) ^ score.hash(2) ^ pl.col(_LABEL).hash(3)
     rows = log.select(
         (pl.lit(None) if columns.run is None else pl.col(columns.run)).alias(_RUN),
         *(pl.col(query).alias(name) for query, name in zip(queries, names, strict=True)),
@@ -140,14 +142,14 @@ def _problems(
     rankings: pl.DataFrame, by_label: pl.DataFrame, names: Sequence[str], k: int | None
 ) -> dict[Any, list[Problem]]:
     """Return the problems of the runs that have some."""
-    retrieved, rows = pl.col("retrieved"), pl.col("rows")
+    retrieved, known = pl.col("retrieved"), pl.col("rows")
     length = retrieved.max().over(_RUN)
-    ends = (length < (k or 0)) & (retrieved == length) & (rows.max().over(names) > length)
+    ends = (length < (k or 0)) & (retrieved == length) & (known.max().over(names) > length)
     rankings = rankings.join(
         _scored_by_labels(by_label, [_RUN, *names]), on=[_RUN, *names], how="left", nulls_equal=True
     ).with_columns(ends=ends)
     some, several = retrieved > 0, retrieved > 1
-    of_query = pl.struct(names).hash(3)
+    of_query = pl.struct(names).hash(4)
     counts = rankings.group_by(_RUN).agg(
         rankings=pl.len(),
         empty=(~some).sum(),
@@ -159,7 +161,7 @@ def _problems(
         own=(pl.col("own") == pl.col("high")).sum(),
         ends=pl.col("ends").sum(),
         longest=retrieved.max(),
-        digest=(of_query ^ pl.col("digest").hash(4)).filter(some).sum(),
+        digest=(of_query ^ pl.col("digest").hash(5)).filter(some).sum(),
     )
     needed = rankings.filter("relevant" if rankings.get_column("relevant").any() else some)
     needed = needed.select(names).unique()
@@ -167,12 +169,15 @@ def _problems(
     counts = counts.join(
         answered.group_by(_RUN).agg(answered=pl.len()), on=_RUN, how="left", nulls_equal=True
     )
+    rows = counts.sort(_RUN).to_dicts()
     found = {}
-    for row in counts.sort(_RUN).iter_rows(named=True):
-        alike = counts.filter(
-            pl.col(_RUN) != row[_RUN], digest=row["digest"], found=row["found"]
-        ).get_column(_RUN)
-        if problems := [*_of_run(row, needed.height, alike.sort().to_list())]:
+    for row in rows:
+        content = row["digest"], row["found"]
+        alike = [
+            each[_RUN] for each in rows
+            if each is not row and content == (each["digest"], each["found"])
+        ]  # fmt: skip
+        if problems := [*_of_run(row, needed.height, alike)]:
             found[row[_RUN]] = problems
     return found
 
@@ -211,7 +216,7 @@ def _of_run(row: Mapping[str, Any], needed: int, alike: Sequence[Any]) -> Iterat
         )
     if alike:
         names = ", ".join(map(repr, alike))
-        yield Problem("identical runs", f"its documents and scores are those of {names}")
+        yield Problem("identical runs", f"documents, scores and labels are those of {names}")
     if row["ends"] > _MOST * row["found"]:
         share = _share(row["ends"], row["found"])
         yield Problem("cut off", f"{share} end above the cutoff, after {row['longest']} documents")

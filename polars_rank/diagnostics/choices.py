@@ -186,7 +186,8 @@ def robustness(
     - "ties": the "best" or "worst" order of tied documents, in all runs;
     - "unjudged": documents without a label "removed"; or their labels within "bounds", where
       `low` and `high` are those of the difference over all labels, as in `judgment_bounds`. The
-      verdict is then unclear if some labels contradict it;
+      verdict is then unclear if some labels contradict it. Not if all labels are relevant, as for
+      purchases;
     - "gain": "linear" or "exp2"; "cutoff": 5, 10 or 20, up to the length of rankings;
       "threshold": the next lower and the next higher label as the lowest relevant one;
     - "undefined": values count as "zero", or "skip" the query;
@@ -211,7 +212,7 @@ def robustness(
     - "query is its own document": the first document has the id of the query, and is not relevant;
     - "queries missing": no document is retrieved, although one is relevant.
 
-    And "identical runs": a run has the documents and scores of another one.
+    And "identical runs": a run has the documents, scores and labels of another one.
 
     Choices with the same order of documents are evaluated in one pass over the log. There are up to
     three passes, one more for each judge, one for broken runs, and one for the sample of bounds.
@@ -275,7 +276,7 @@ class _Tried(NamedTuple):
 
     def result(self) -> pl.DataFrame:
         """Return the rows of all choices."""
-        lowest = _lowest(self.metric, self.evaluations[0].conventions)
+        lowest = lowest_of(self.metric, self.evaluations[0].conventions)
         known = contents(self.log.table, self.log.columns, lowest, cutoff(self.metric))
         for text in known.warnings:
             warn(text)
@@ -285,7 +286,7 @@ class _Tried(NamedTuple):
             with _silent(unless=choice == MADE):
                 compared = compare(table, **self.statistics)
             rows.append(_of_choice(compared, self.run, choice, value))
-        if known.unjudged and (bounds := self._bounds(known, values[MADE, None])) is not None:
+        if known.has_unjudged and (bounds := self._bounds(known, values[MADE, None])) is not None:
             rows.append(self._of_bounds(bounds, rows[0]))
         return self._with_headlines(pl.concat(rows), known)
 
@@ -400,7 +401,7 @@ class _Tried(NamedTuple):
         )
 
 
-def _lowest(metric: pl.Expr, conventions: Conventions) -> float:
+def lowest_of(metric: pl.Expr, conventions: Conventions) -> float:
     """Return the lowest relevant label of a metric."""
     leaves = leaves_of(metric)
     own = leaves[0].arguments.get("rel") if leaves else None
@@ -412,14 +413,14 @@ def _choices(metric: pl.Expr, own: Conventions, known: Contents) -> Iterator[Cho
     yield Choice(MADE, None, metric, own)
     for ties in ("best", "worst"):
         yield Choice("ties", ties, metric, own.but(ties=ties))
-    if known.unjudged:
+    if known.has_unjudged:
         yield Choice("unjudged", "removed", metric, own.but(unjudged="removed"))
     for gain in _GAINS:
         yield from _with_parameter("gain", gain, metric, own, gain=gain)
     for k in _CUTOFFS:
         if k <= known.longest:
             yield from _with_parameter("cutoff", str(k), metric, own, k=k)
-    lowest = _lowest(metric, own)
+    lowest = lowest_of(metric, own)
     below = [each for each in known.labels if each < lowest]
     relevant = [each for each in known.labels if each >= lowest]
     for rel in (*below[1:][-1:], *relevant[1:2]):

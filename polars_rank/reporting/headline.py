@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_rank.errors import number_of
 from polars_rank.metrics.names import direction_note, lower_is_better, output_name
 from polars_rank.reporting.estimates import ranked
+from polars_rank.reporting.formats import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,6 +79,22 @@ def headline(estimates: Estimates, question: Question) -> Headline:
     first = comparisons[0] if comparisons else None
     direction = direction_note(question.first)
     return Headline(metric, lower, direction, first, comparisons[1:], tests, means)
+
+
+def robustness_text(table: pl.DataFrame | None, first: Headline, question: Question) -> str | None:
+    """Return what becomes of the verdict of a headline under other choices, in words."""
+    if table is None or first.comparison is None:
+        return None
+    rows = table.filter(pl.col(str(question.run)) == first.comparison.run)
+    kind, _, reasons = rows.item(0, "headline").partition(": ")
+    others = number_of(rows.height - 1, "other choice")
+    kinds = rows.get_column("choice")[1:].unique(maintain_order=True).to_list()
+    return {
+        "broken": f"A run looks broken: {reasons}.",
+        "depends on": f"The verdict depends on {listed(reasons.split(', '))} ({others} tried).",
+        "holds": f"The verdict holds with {others} of {listed(kinds)}.",
+        "unclear": f"The verdict remains unclear with {others} of {listed(kinds)}.",
+    }[kind]
 
 
 def _comparisons(
