@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from polars_rank.columns import Columns
 
 _RUN, _LABEL, _DOC = OWN + "run", OWN + "label", OWN + "doc"
-#: A run is broken if most of its rankings are, or for some problems a tenth of them.
-_MOST, _SOME = 0.5, 0.1
+#: A run is broken if most of its rankings are, or for some problems a tenth of them; and the fewest
+#: rankings that show it.
+_MOST, _SOME, _FEWEST = 0.5, 0.1, 10
 #: Logs with more than twice as many rows are sampled.
 _ROWS = 1_000_000
 
@@ -197,34 +198,39 @@ def _scored_by_labels(by_label: pl.DataFrame, keys: Sequence[str]) -> pl.DataFra
 
 def _of_run(row: Mapping[str, Any], needed: int, alike: Sequence[Any]) -> Iterator[Problem]:
     """Yield the problems of a run."""
-    all_rankings = row["rankings"]
-    if row["empty"] > _MOST * all_rankings:
-        share = _share(row["empty"], all_rankings)
+    number = row["rankings"]
+    if _is_most(row["empty"], number):
+        share = _share(row["empty"], number)
         yield Problem("nothing retrieved", f"no document is retrieved in {share}")
         return
-    if row["constant"] > _MOST * row["several"]:
+    if _is_most(row["constant"], row["several"]):
         share = _share(row["constant"], row["several"])
         yield Problem("constant scores", f"all documents have the same score in {share}")
-    if row["copied"] > _MOST * row["telling"]:
+    if _is_most(row["copied"], row["telling"]):
         share = _share(row["copied"], row["telling"])
         yield Problem("scores equal to labels", f"the score follows from the label in {share}")
-    if row["own"] > max(_SOME * all_rankings, 1):
-        share = _share(row["own"], all_rankings)
+    if row["own"] >= max(_SOME * number, _FEWEST):
+        share = _share(row["own"], number)
         yield Problem(
             "query is its own document",
             f"the first document has the id of the query, and is not relevant, in {share}",
         )
-    if alike:
+    if alike and row["found"] >= _FEWEST:
         names = ", ".join(map(repr, alike))
         yield Problem("identical runs", f"documents, scores and labels are those of {names}")
-    if row["ends"] > _MOST * row["found"]:
+    if _is_most(row["ends"], row["found"]):
         share = _share(row["ends"], row["found"])
-        yield Problem("cut off", f"{share} end above the cutoff, after {row['longest']} documents")
+        length = number_of(row["longest"], "document")
+        yield Problem("cut off", f"{share} end above the cutoff, after {length}")
     missing = needed - (row["answered"] or 0)
-    if missing >= _SOME * needed and missing:
-        share = _share(missing, needed, "query", "queries")
+    if missing >= max(_SOME * needed, 2):
+        share = f"{missing:,} of {number_of(needed, 'query', 'queries')}"
         yield Problem("queries missing", f"no document is retrieved for {share}")
 
 
-def _share(some: int, number: int, noun: str = "ranking", plural: str = "rankings") -> str:
-    return f"{some:,} of {number_of(number, noun, plural)}"
+def _is_most(some: int, number: int) -> bool:
+    return some > _MOST * number and some >= _FEWEST
+
+
+def _share(some: int, number: int) -> str:
+    return f"{some:,} of {number_of(number, 'ranking')}"

@@ -198,7 +198,7 @@ def robustness(
     Bounds are computed for the metrics of `judgment_bounds`, from a random sample of up to 1,000
     queries, and only if 100 of them do not take long: usually not for metrics without a cutoff.
 
-    **Broken runs.** In most rankings,
+    **Broken runs.** In most rankings, and at least 10 of them,
 
     - "nothing retrieved";
     - "constant scores": all documents have the same score;
@@ -207,12 +207,14 @@ def robustness(
     - "cut off": the ranking ends above the cutoff, at the same rank in all of them, although more
       documents of the query are known.
 
-    In a tenth of the rankings or queries,
+    In a tenth of the rankings or queries, and at least 10 rankings or 2 queries,
 
     - "query is its own document": the first document has the id of the query, and is not relevant;
-    - "queries missing": no document is retrieved, although one is relevant.
+    - "queries missing": no document is retrieved, although one is relevant to the query.
 
     And "identical runs": a run has the documents, scores and labels of another one.
+
+    Of a log of more than two million rows, a random sample of a million rows is examined.
 
     Choices with the same order of documents are evaluated in one pass over the log. There are up to
     three passes, one more for each judge, one for broken runs, and one for the sample of bounds.

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from polars_rank.reporting.question import Question
 
 
+#: Kinds of choices in sentences.
+_WORDS = {"unjudged": "unjudged documents", "undefined": "undefined values"}
+
+
 @dataclass(frozen=True)
 class Comparison:
     """The comparison of two runs by the first metric."""
@@ -85,16 +89,24 @@ def robustness_text(table: pl.DataFrame | None, first: Headline, question: Quest
     """Return what becomes of the verdict of a headline under other choices, in words."""
     if table is None or first.comparison is None:
         return None
-    rows = table.filter(pl.col(str(question.run)) == first.comparison.run)
-    kind, _, reasons = rows.item(0, "headline").partition(": ")
+    rows = table.filter(pl.col(str(question.run)).eq_missing(pl.lit(first.comparison.run)))
+    word, _, reasons = rows.item(0, "headline").partition(": ")
+    changed, every = (
+        listed(
+            [
+                _WORDS.get(kind, kind)
+                for kind in part.get_column("choice").unique(maintain_order=True)
+            ]
+        )
+        for part in (rows.filter("changes"), rows[1:])
+    )
     others = number_of(rows.height - 1, "other choice")
-    kinds = rows.get_column("choice")[1:].unique(maintain_order=True).to_list()
     return {
         "broken": f"A run looks broken: {reasons}.",
-        "depends on": f"The verdict depends on {listed(reasons.split(', '))} ({others} tried).",
-        "holds": f"The verdict holds with {others} of {listed(kinds)}.",
-        "unclear": f"The verdict remains unclear with {others} of {listed(kinds)}.",
-    }[kind]
+        "depends on": f"The verdict depends on {changed} ({others} tried).",
+        "holds": f"The verdict holds with {others} of {every}.",
+        "unclear": f"The verdict remains unclear with {others} of {every}.",
+    }[word]
 
 
 def _comparisons(

@@ -186,6 +186,7 @@ def test_pages_that_cannot_be_written(log, tmp_path):
     assert device.is_char_device()
 
 
+@pytest.mark.filterwarnings("ignore:the run .* looks broken")
 @pytest.mark.filterwarnings("ignore:all values are equal")
 @without_charts
 def test_the_headline_names_the_better_run_and_how_sure_that_is(tmp_path):
@@ -301,6 +302,7 @@ def test_queries_of_several_groups_are_counted_once(log, tmp_path, baseline):
         read(users, tmp_path, "ap", baseline=baseline, by="day", cluster="session")
 
 
+@pytest.mark.filterwarnings("ignore:the run .* looks broken")
 @without_charts
 def test_unreliable_headlines_have_warnings(log, tmp_path):
     # The overall comparison, groups and slices have warnings of one kind.
@@ -738,6 +740,7 @@ def test_a_run_without_rankings_in_a_group_is_shown(log, tmp_path):
     assert rows
 
 
+@pytest.mark.filterwarnings("ignore:the run .* looks broken")
 @pytest.mark.filterwarnings("ignore:all values are equal")
 @without_charts
 @pytest.mark.parametrize("baseline", ["bm25", None])
@@ -970,6 +973,7 @@ def test_what_was_evaluated_and_how(page, log, tmp_path):
             assert re.search(rf"\b{name} \d+\.\d+", page.text)
 
 
+@pytest.mark.filterwarnings("ignore:the run .* looks broken")
 @pytest.mark.filterwarnings("ignore:more than 5% of the queries")
 @without_charts
 def test_cautions_say_what_matters(page, log, tmp_path):
@@ -1122,6 +1126,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:the run .* looks broken")
 @pytest.mark.filterwarnings(
     "ignore:most rankings have no", "ignore:all values are equal",
     "ignore:more than 5% of the queries", "ignore:.* which the report leaves out",
