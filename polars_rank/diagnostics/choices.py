@@ -44,7 +44,7 @@ _KINDS = pl.Enum(
 #: The cutoffs and gains that are tried.
 _CUTOFFS, _GAINS = (5, 10, 20), ("linear", "exp2")
 #: The share of queries without which the difference is computed.
-_TRIMMED = 0.01
+TRIMMED = 0.01
 #: The most queries, and labeled documents, from which bounds are computed; and the fewest queries.
 _MOST_QUERIES, _MOST_LABELED, _FEWEST_QUERIES = 1_000, 4_000_000, 100
 #: Smaller differences of values are rounding errors.
@@ -327,7 +327,7 @@ class _Tried(NamedTuple):
         joined = values.join(
             of_baseline, on=query, how="left", nulls_equal=True, maintain_order="left"
         ).with_columns((pl.col(name) - pl.col(base)).abs().alias(change))
-        most = (pl.col(change).count() * _TRIMMED).ceil().over(run)
+        most = (pl.col(change).count() * TRIMMED).ceil().over(run)
         place = pl.col(change).rank("ordinal", descending=True).over(run)
         is_outlier = (~is_baseline & (place <= most)).fill_null(value=False)
         kept = pl.when(~is_outlier).then(name).alias(name)
