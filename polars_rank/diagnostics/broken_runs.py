@@ -27,7 +27,7 @@ _RUN, _LABEL, _DOC = OWN + "run", OWN + "label", OWN + "doc"
 #: rankings that show it.
 _MOST, _SOME, _FEWEST = 0.5, 0.1, 10
 #: Logs with more than twice as many rows are sampled.
-_ROWS = 1_000_000
+_ROWS = 500_000
 
 
 class Problem(NamedTuple):

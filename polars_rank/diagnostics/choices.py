@@ -214,7 +214,8 @@ def robustness(
 
     And "identical runs": a run has the documents, scores and labels of another one.
 
-    Of a log of more than two million rows, a random sample of a million rows is examined.
+    Of a log of more than a million rows, a random sample of the queries is examined, which has
+    about 500,000 rows or more.
 
     Choices with the same order of documents are evaluated in one pass over the log. There are up to
     three passes, one more for each judge, one for broken runs, and one for the sample of bounds.
