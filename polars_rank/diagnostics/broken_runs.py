@@ -26,8 +26,8 @@ _RUN, _LABEL, _DOC = OWN + "run", OWN + "label", OWN + "doc"
 #: A run is broken if most of its rankings are, or for some problems a tenth of them; and the fewest
 #: rankings that show it.
 _MOST, _SOME, _FEWEST = 0.5, 0.1, 10
-#: Logs with more than twice as many rows are sampled.
-_ROWS = 500_000
+#: Logs with more than twice as many rows are sampled, unless the sample has fewer queries.
+_ROWS, _QUERIES = 500_000, 100
 
 
 class Problem(NamedTuple):
@@ -43,6 +43,8 @@ class Contents(NamedTuple):
     problems: Mapping[Any, Sequence[Problem]]
     #: The different labels, sorted.
     labels: Sequence[float]
+    #: Whether documents of a ranking have equal scores.
+    has_ties: bool
     #: Whether documents without a label may be relevant: not if all labels are, as for purchases.
     has_unjudged: bool
     #: The largest number of retrieved documents of a ranking.
@@ -65,13 +67,16 @@ def contents(log: pl.LazyFrame, columns: Columns, rel: float, k: int | None) -> 
     `rel` is the lowest relevant label, and `k` the cutoff above which rankings must not end.
     """
     queries = [name for name in columns.keys if name != columns.run]
-    log = sampled(log, queries, columns.schema, collected(log.select(pl.len())).item() // _ROWS)
     names = [f"{OWN}query {index}" for index in range(len(queries))]
-    by_label = collected(_by_label(log, columns, queries, names))
-    keys, label, rows = [_RUN, *names], pl.col(_LABEL), pl.col("rows")
+    keys, label, known_rows = [_RUN, *names], pl.col(_LABEL), pl.col("rows")
+    step = collected(log.select(pl.len())).item() // _ROWS
+    rows = _rows(sampled(log, queries, columns.schema, step), columns, queries, names)
+    if step > 1 and rows.select(pl.struct(names).n_unique()).item() < _QUERIES:
+        rows = _rows(log, columns, queries, names)
+    by_label = _by_label(rows, keys)
     relevant = (label >= rel).fill_null(value=False)
     rankings = by_label.group_by(keys).agg(
-        rows.sum(),
+        known_rows.sum(),
         pl.col("retrieved", "digest").sum(),
         pl.col("low").min(),
         pl.col("high").max(),
@@ -82,11 +87,14 @@ def contents(log: pl.LazyFrame, columns: Columns, rel: float, k: int | None) -> 
     unjudged: Any = by_label.filter(label.is_null()).get_column("retrieved").sum()
     number: Any = rankings.select(pl.struct(names).n_unique()).item()
     longest: Any = rankings.get_column("retrieved").max()
-    has_irrelevant = bool((known < rel).any())
+    # As 32-bit floats, scores have at least the ties that any conventions see.
+    scores = rows.select(*keys, pl.col("score").cast(pl.Float32)).drop_nulls("score")
     return Contents(
         _problems(rankings, by_label, names, k), known.to_list(),
-        has_irrelevant and unjudged > 0, longest or 0,
-        rankings.get_column("rows").sum() / max(number, 1),
+        has_ties=scores.n_unique() < scores.height,
+        has_unjudged=bool((known < rel).any()) and unjudged > 0,
+        longest=longest or 0,
+        rows_per_query=rankings.get_column("rows").sum() / max(number, 1),
     )  # fmt: skip
 
 
@@ -100,23 +108,29 @@ def sampled(
     return log.filter(key % step == 0)
 
 
-def _by_label(
+def _rows(
     log: pl.LazyFrame, columns: Columns, queries: Sequence[str], names: Sequence[str]
-) -> pl.LazyFrame:
+) -> pl.DataFrame:
+    """Return the documents of rankings, under the names of this module."""
+    return collected(
+        log.select(
+            (pl.lit(None) if columns.run is None else pl.col(columns.run)).alias(_RUN),
+            *(pl.col(query).alias(name) for query, name in zip(queries, names, strict=True)),
+            columns.number(columns.label).cast(pl.Float64).alias(_LABEL),
+            columns.number(columns.score).cast(pl.Float64).alias("score"),
+            _is_query(columns).alias("own"),
+            (pl.lit(None) if columns.doc is None else pl.col(columns.doc)).hash(1).alias("id"),
+        )
+    )
+
+
+def _by_label(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """Return a row for each ranking and label: counts and scores of documents."""
     score = pl.col("score")
     retrieved = score.is_not_null()
     # The sum over the documents does not depend on their order.
-    document = pl.col("id").hash(1) ^ score.hash(2) ^ pl.col(_LABEL).hash(3)
-    rows = log.select(
-        (pl.lit(None) if columns.run is None else pl.col(columns.run)).alias(_RUN),
-        *(pl.col(query).alias(name) for query, name in zip(queries, names, strict=True)),
-        columns.number(columns.label).cast(pl.Float64).alias(_LABEL),
-        columns.number(columns.score).cast(pl.Float64).alias("score"),
-        _is_query(columns).alias("own"),
-        (pl.lit(None) if columns.doc is None else pl.col(columns.doc)).alias("id"),
-    )
-    return rows.group_by([_RUN, *names, _LABEL]).agg(
+    document = pl.col("id") ^ score.hash(2) ^ pl.col(_LABEL).hash(3)
+    return rows.group_by([*keys, _LABEL]).agg(
         rows=(retrieved | pl.col(_LABEL).is_not_null()).sum().cast(pl.Int64),
         retrieved=retrieved.sum().cast(pl.Int64),
         low=score.min(),

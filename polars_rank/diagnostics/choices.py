@@ -414,7 +414,7 @@ def lowest_of(metric: pl.Expr, conventions: Conventions) -> float:
 def _choices(metric: pl.Expr, own: Conventions, known: Contents) -> Iterator[Choice]:
     """Yield the choices of definitions, the one that was made first."""
     yield Choice(MADE, None, metric, own)
-    for ties in ("best", "worst"):
+    for ties in ("best", "worst") if known.has_ties else ():
         yield Choice("ties", ties, metric, own.but(ties=ties))
     if known.has_unjudged:
         yield Choice("unjudged", "removed", metric, own.but(unjudged="removed"))

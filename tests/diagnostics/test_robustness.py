@@ -256,6 +256,7 @@ def test_long_logs_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     for rows, queries in ((10**9, 10**9), (10_000, 100)):
         monkeypatch.setattr(broken_runs, "_ROWS", rows)
         monkeypatch.setattr(choices, "_MOST_QUERIES", queries)
+        monkeypatch.setattr(broken_runs, "_QUERIES", 20)
         with warnings.catch_warnings(action="ignore"):
             tables.append(robustness(log))
     of_all, sampled = (each.filter(pl.col("value").ne_missing("bounds")) for each in tables)
