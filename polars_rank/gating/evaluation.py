@@ -59,7 +59,7 @@ class Evaluation:
         if golden.answerable.height < golden.queries.height:
             known = {*map(output_name, metrics)}
             more = [name for name in (ABSTAINED, ANSWERED) if name not in known]
-            metrics = [*metrics, *read_metrics(more, conventions)]
+            metrics = [*metrics, *(read_metrics(more, conventions) if more else ())]
         self.expressions = metrics
         self.definitions = definitions(metrics, conventions)
         self.repetitions = [

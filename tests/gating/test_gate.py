@@ -430,7 +430,7 @@ def test_a_result_that_the_order_of_ties_decides() -> None:
     rows = results({query: ["x", *docs, "z"] for query, docs in MANY.items()})
     tied = rows.with_columns(score=pl.col("doc").ne("z").cast(pl.Float64))
     floors = {"mrr@10": 0.75}
-    gate = gated(golden(MANY), tied, floors=floors)
+    gate = gated(golden({**MANY, "unanswerable": []}), tied, floors=floors, missing="zero")
     assert (gate.passed, gate.robustness) == (False, "depends on: ties")
     assert "FAILED: 1 of 1 rule (depends)" in str(gate)
     assert "the result depends on: ties" in gate.notes
@@ -446,6 +446,13 @@ def test_a_result_that_one_query_decides(tmp_path: Path) -> None:
     gate = gated(golden(MANY), one_lost, path, **options)
     assert (gate.passed, gate.robustness) == (False, "depends on: outliers")
     assert gated(golden(MANY), results(SECOND), path, **options).robustness == "holds"
+
+
+def test_metrics_of_answers_can_be_named() -> None:
+    judged = golden({**RELEVANT, "z": []})
+    metrics = ["abstained", "answered"]
+    gate = gated(judged, results({**FOUND, "z": []}), metrics=metrics)
+    assert gate.metrics == metrics
 
 
 def test_results_that_look_broken() -> None:
