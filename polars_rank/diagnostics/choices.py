@@ -49,7 +49,7 @@ TRIMMED = 0.01
 _MOST_QUERIES, _MOST_LABELED, _FEWEST_QUERIES = 1_000, 4_000_000, 100
 #: Smaller differences of values are rounding errors.
 _ROUNDING = 1e-9
-_RESULT = {
+RESULT = {
     "choice": pl.String(), "value": pl.String(), "difference": pl.Float64(), "low": pl.Float64(),
     "high": pl.Float64(), "verdict": pl.String(), "changes": pl.Boolean(),
     "headline": pl.String(),
@@ -220,34 +220,51 @@ def robustness(
     Choices with the same order of documents are evaluated in one pass over the log. There are up to
     three passes, one more for each judge, one for broken runs, and one for the sample of bounds.
     """
-    (metric,) = read_metrics(metric, options.get("conventions"), "metric")
-    share("confidence", confidence)
-    special()
-    statistics = {
-        "metrics": metric, "baseline": baseline, "run": run, "query": query, "weight": weight,
-        "cluster": cluster, "margin": margin, "confidence": confidence,
-    }  # fmt: skip
-    columns: dict[str, Any] = {
+    metrics = read_metrics(metric, options.get("conventions"), "metric")
+    columns = {
         "run": run, "query": query, "doc": doc, "score": score, "position": position, **options
     }  # fmt: skip
+    statistics = {
+        "baseline": baseline, "weight": weight, "cluster": cluster, "margin": margin,
+        "confidence": confidence,
+    }  # fmt: skip
+    return robustness_of(frame, metrics, label, columns, statistics)
+
+
+def robustness_of(
+    frame: pl.LazyFrame,
+    metrics: Sequence[pl.Expr],
+    label: Names,
+    columns: Mapping[str, Any],
+    statistics: Mapping[str, Any],
+) -> pl.LazyFrame:
+    """Return the result of `robustness` for the first metric.
+
+    Intervals and p-values are corrected for all metrics. `columns` are other parameters of
+    `per_query`, and `statistics` those of `compare`.
+    """
+    share("confidence", statistics["confidence"])
+    special()
+    margin = Margin.of(statistics["margin"])
+    run, schema = columns["run"], schema_of(frame)
     judges = several("label", label)
     labels = [label] if judges is None else [judges[:1], judges[1:]][: len(judges)]
-    parts = [Evaluation.of(schema_of(frame), metric, label=each, **columns) for each in labels]
+    parts = [Evaluation.of(schema, metrics, label=each, **columns) for each in labels]
     log = parts[0].of_labels[0].read(frame)
-    roles = {
-        "run": run, "query": query, "position": position, "weight": weight, "cluster": cluster
-    }  # fmt: skip
+    roles = {name: columns[name] for name in ("run", "query", "position")}
+    roles |= {name: statistics[name] for name in ("weight", "cluster")}
     found = Columns.find(log.columns.schema, roles, optional=("position",))
     dtype = found.schema[run]
-    check_run("baseline", baseline, run, dtype)
-    free(found.keys, _RESULT)
+    check_run("baseline", statistics["baseline"], run, dtype)
+    free([run], RESULT)
     units = dict.fromkeys([*found.roles["weight"], *found.roles["cluster"]])
     kept = tuple(name for name in units if name not in found.keys)
     tried = _Tried(
-        frame, log, [part._replace(keep=kept) for part in parts], {**columns, "weight": weight},
-        statistics, Margin.of(margin),
+        frame, log, metrics, [part._replace(keep=kept) for part in parts],
+        {**columns, "weight": statistics["weight"]},
+        {**statistics, "metrics": metrics, "run": run, "query": columns["query"]}, margin,
     )  # fmt: skip
-    return deferred(tried.result, {run: dtype, **_RESULT})
+    return deferred(tried.result, {run: dtype, **RESULT})
 
 
 class _Tried(NamedTuple):
@@ -255,6 +272,8 @@ class _Tried(NamedTuple):
 
     frame: pl.LazyFrame
     log: Log
+    #: The metric that is tried, and others for which its intervals are corrected.
+    metrics: Sequence[pl.Expr]
     #: The evaluation by the labels as made, and the one by other judges, if there are any.
     evaluations: Sequence[Evaluation]
     #: Parameters of `judgment_bounds`, and of `compare`.
@@ -264,9 +283,8 @@ class _Tried(NamedTuple):
 
     @property
     def metric(self) -> pl.Expr:
-        """The metric that is compared."""
-        metric: pl.Expr = self.statistics["metrics"]
-        return metric
+        """The metric that is tried."""
+        return self.metrics[0]
 
     @property
     def run(self) -> str:
@@ -283,11 +301,11 @@ class _Tried(NamedTuple):
         known = contents(self.log.table, self.log.columns, lowest, cutoff(self.metric))
         for text in known.warnings:
             warn(text)
-        values = self._values(known)
+        values, name = self._values(known), output_name(self.metric)
         rows = []
         for (choice, value), table in values.items():
             with _silent(unless=choice == MADE):
-                compared = compare(table, **self.statistics)
+                compared = compare(table, **self.statistics).filter(metric=name)
             rows.append(_of_choice(compared, self.run, choice, value))
         if known.has_unjudged and (bounds := self._bounds(known, values[MADE, None])) is not None:
             rows.append(self._of_bounds(bounds, rows[0]))
@@ -301,6 +319,7 @@ class _Tried(NamedTuple):
         ]
         own = [f"{OWN}choice {index}" for index in range(len(choices))]
         columns = [each.column(name) for each, name in zip(choices, own, strict=True)]
+        columns += made.metrics[1:]
         table = collected(per_query_table(self.frame, made._replace(metrics=columns)))
         name = output_name(self.metric)
         values = {
@@ -400,7 +419,7 @@ class _Tried(NamedTuple):
             {run: table.schema[run], "headline": pl.String},
         )
         return table.join(texts, on=run, nulls_equal=True, maintain_order="left").select(
-            run, *_RESULT
+            run, *RESULT
         )
 
 

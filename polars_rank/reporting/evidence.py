@@ -10,7 +10,7 @@ import polars as pl
 
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.diagnostics.broken_runs import contents as contents_of
-from polars_rank.diagnostics.choices import lowest_of, robustness
+from polars_rank.diagnostics.choices import RESULT, lowest_of, robustness_of
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
 from polars_rank.errors import DataError, warn
 from polars_rank.evaluation.evaluate import per_query
@@ -190,19 +190,20 @@ def _of_all_groups(frame: pl.LazyFrame, question: Question) -> tuple[pl.LazyFram
 def _robustness(frame: pl.LazyFrame, question: Question) -> pl.DataFrame | None:
     """Return the comparisons by the first metric under other choices, and warn of broken runs."""
     metric = question.first
-    if question.baseline is None or question.predicted_label is not None:
+    is_tried = question.baseline is not None and question.predicted_label is None
+    if not is_tried or question.run in RESULT:  # a column of the result has the name of the run's
         lowest = lowest_of(metric, question.conventions)
         columns = question.columns_of_all_queries
         for text in contents_of(question.log, columns, lowest, cutoff(metric)).warnings:
             warn(text)
         return None
     log, options = _of_all_groups(frame, question)
-    return collected(
-        robustness(
-            log, metric, baseline=question.baseline, cluster=question.cluster or None,
-            confidence=question.confidence, **options,
-        )
-    )  # fmt: skip
+    label, weight = options.pop("label"), options.pop("weight")
+    statistics = {
+        "baseline": question.baseline, "weight": weight, "cluster": question.cluster or None,
+        "margin": 0, "confidence": question.confidence,
+    }  # fmt: skip
+    return collected(robustness_of(log, question.metrics, label, options, statistics))
 
 
 def _curves(

@@ -133,6 +133,17 @@ def test_statistics_follow_their_options() -> None:
     assert_frame_equal(of_choice(table, "as made", None), expected.select(ESTIMATES), abs_tol=1e-9)
 
 
+def test_intervals_are_corrected_for_other_metrics() -> None:
+    metrics = [pr.metric(name) for name in ("ndcg@10", "ap", "rr")]
+    columns = {"query": "query", "doc": "doc", "score": "score", "position": None, "run": "run"}
+    statistics = {
+        "baseline": "bm25", "weight": None, "cluster": None, "margin": 0, "confidence": 0.95
+    }  # fmt: skip
+    table = choices.robustness_of(LOG.lazy(), metrics, "label", columns, statistics).collect()
+    expected = pr.compare(pr.per_query(LOG, metrics), baseline="bm25").filter(metric="ndcg@10")
+    assert_frame_equal(of_choice(table, "as made", None), expected.select(ESTIMATES), abs_tol=1e-9)
+
+
 def ranked(orders: dict[str, list[list[tuple[float, int | None]]]]) -> pl.DataFrame:
     """Return a log: for each run, the scores and labels of the documents of each query."""
     rows = [
