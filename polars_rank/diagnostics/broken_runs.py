@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.errors import number_of
+from polars_rank.errors import number_of, short
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import collected
 from polars_rank.stats.query_hash import mixed, query_key
@@ -57,7 +57,7 @@ class Contents(NamedTuple):
         """Yield a sentence about each problem."""
         for run, problems in self.problems.items():
             for each in problems:
-                subject = "the run" if run is None else f"the run {run!r}"
+                subject = "the run" if run is None else f"the run {short(run)}"
                 yield f"{subject} looks broken ({each.name}): {each.text}"
 
 
@@ -230,7 +230,7 @@ def _of_run(row: Mapping[str, Any], needed: int, alike: Sequence[Any]) -> Iterat
             f"the first document has the id of the query, and is not relevant, in {share}",
         )
     if alike and row["found"] >= _FEWEST:
-        names = ", ".join(map(repr, alike))
+        names = ", ".join(map(short, alike))
         yield Problem("identical runs", f"documents, scores and labels are those of {names}")
     if _is_most(row["ends"], row["found"]):
         share = _share(row["ends"], row["found"])

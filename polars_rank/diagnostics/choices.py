@@ -14,7 +14,7 @@ from polars_rank.columns import Columns
 from polars_rank.conventions import Conventions, read_metrics
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.diagnostics.broken_runs import Contents, contents, sampled
-from polars_rank.errors import RankWarning, warn
+from polars_rank.errors import RankWarning, short, warn
 from polars_rank.evaluation.evaluate import per_query_table
 from polars_rank.evaluation.parameters import JUDGE, Evaluation, MetricColumn, several
 from polars_rank.frames.tables import collected, framed, schema_of
@@ -411,7 +411,7 @@ class _Tried(NamedTuple):
         headlines = {}
         for (name,), part in table.group_by(run, maintain_order=True):
             broken = [each.name for each in known.problems.get(name, ())]
-            broken += [f"{each.name} ({baseline})" for each in known.problems.get(baseline, ())]
+            broken += [f"{each.name} ({short(baseline)})" for each in known.problems.get(baseline, ())]
             changed = part.filter("changes").get_column("choice").unique(maintain_order=True)
             headlines[name] = headline(part.item(0, "verdict"), [*changed], broken)
         texts = pl.DataFrame(

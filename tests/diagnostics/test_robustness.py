@@ -228,7 +228,7 @@ def test_a_broken_baseline_is_in_the_headline_of_each_run() -> None:
     )
     with pytest.warns(pr.errors.RankWarning, match="the run 'bm25' looks broken"):
         table = robustness(log)
-    assert {*table["headline"]} == {"broken: constant scores (bm25)"}
+    assert {*table["headline"]} == {"broken: constant scores ('bm25')"}
 
 
 CLEAN = {

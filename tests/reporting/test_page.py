@@ -311,7 +311,7 @@ def test_one_line_says_whether_the_verdict_holds(tmp_path):
         "The verdict depends on unjudged documents (9 other choices tried).": log,
         "The verdict holds with 7 other choices of ties, gain, cutoff, undefined values and "
         "outliers.": log.with_columns(pl.col("label").fill_null(0)),
-        "A run looks broken: constant scores (bm25).": log.with_columns(
+        "A run looks broken: constant scores ('bm25').": log.with_columns(
             pl.when(pl.col("run") == "bm25").then(1.0).otherwise(score).alias("score")
         ),
         "The verdict remains unclear with 9 other choices of ties, unjudged documents, gain, "
