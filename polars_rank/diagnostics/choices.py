@@ -411,7 +411,9 @@ class _Tried(NamedTuple):
         headlines = {}
         for (name,), part in table.group_by(run, maintain_order=True):
             broken = [each.name for each in known.problems.get(name, ())]
-            broken += [f"{each.name} ({short(baseline)})" for each in known.problems.get(baseline, ())]
+            broken += [
+                f"{each.name} ({short(baseline)})" for each in known.problems.get(baseline, ())
+            ]
             changed = part.filter("changes").get_column("choice").unique(maintain_order=True)
             headlines[name] = headline(part.item(0, "verdict"), [*changed], broken)
         texts = pl.DataFrame(
