@@ -79,7 +79,7 @@ def robustness(call: Call) -> None:
     given = call.given
     if "output" not in given and choose(given.get("format"), None) == "table":
         run, *_, headline = table.columns
-        for name, text in table.select(run, headline).unique(maintain_order=True).rows():
+        for name, text in table.select(run, headline).drop_nulls(headline).rows():
             show(fill(displayed(f"{name}: {text}"), _WIDTH, subsequent_indent="  "))
     call.put(table)
 

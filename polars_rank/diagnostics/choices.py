@@ -163,9 +163,10 @@ def robustness(
         - `difference`, `low`, `high`, `verdict`: the result of `compare` with this choice;
         - `changes`: whether the verdict differs from that of the choices as made, where "too few"
           is "unclear";
-        - `headline`: the same in all rows of a run: "holds" if no choice changes the verdict,
-          "depends on: ties, cutoff" with the choices that do, "unclear" if the verdict is unclear
-          with every choice, or "broken: constant scores" if the run or the baseline looks broken.
+        - `headline`: in the first row of a run, null in the others: "holds" if no choice changes
+          the verdict, "depends on: ties, cutoff" with the choices that do, "unclear" if the verdict
+          is unclear with every choice, or "broken: constant scores" if the run or the baseline
+          looks broken.
 
     Raises
     ------
@@ -360,7 +361,8 @@ class _Tried(NamedTuple):
         depth = min(cutoff(self.metric) or known.longest, known.longest)
         number: int = values.select(pl.struct(query).n_unique()).item()
         most = int(min(_MOST_QUERIES, _MOST_LABELED / (2 * (depth + 1) * known.rows_per_query)))
-        if most < min(_FEWEST_QUERIES, number):
+        is_mean = evaluation.conventions.but(counts="mean").aggregate(self.metric) == "mean"
+        if most < min(_FEWEST_QUERIES, number) or not is_mean:
             return None
         step = math.ceil(number / max(most, 1))
         sample = sampled(self.frame, query, schema_of(self.frame), step)
@@ -369,7 +371,8 @@ class _Tried(NamedTuple):
             sample = sample.join(judged, on=query, how="semi", nulls_equal=True)
         label = evaluation.label if labels is None else labels[0]
         with _silent():
-            return known_bounds(collected(sample).lazy(), self.metric, label=label, **self.columns)
+            options = {**self.columns, "label": label, "counts": "mean"}
+            return known_bounds(collected(sample).lazy(), self.metric, **options)
 
     def _of_bounds(self, bounds: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
         """Return the range of the difference over labels, and whether all of it has the verdict."""
@@ -420,9 +423,9 @@ class _Tried(NamedTuple):
             {run: [*headlines], "headline": [*headlines.values()]},
             {run: table.schema[run], "headline": pl.String},
         )
-        return table.join(texts, on=run, nulls_equal=True, maintain_order="left").select(
-            run, *RESULT
-        )
+        both = table.join(texts, on=run, nulls_equal=True, maintain_order="left")
+        first = pl.when(pl.col("choice") == MADE).then("headline").alias("headline")
+        return both.with_columns(first).select(run, *RESULT)
 
 
 def lowest_of(metric: pl.Expr, conventions: Conventions) -> float:

@@ -166,7 +166,7 @@ def test_headlines() -> None:
     same = [[(4.0 * s, label) for s, label in docs] for docs in bm25]
     log = ranked({"bm25": bm25, "sure": sure, "tied": tied, "same": same})
     table = robustness(log, "rr", ties="best")
-    headlines = dict(table.select("run", "headline").rows())
+    headlines = dict(table.drop_nulls("headline").select("run", "headline").rows())
     assert headlines == {"sure": "holds", "tied": "depends on: ties", "same": "unclear"}
     # Without ties in favor, the ranks of relevant documents are those of bm25.
     ties = table.filter(run="tied").select("choice", "value", "verdict", "changes").rows()
@@ -204,7 +204,7 @@ def test_each_kind_of_broken_run_is_found() -> None:
     with pytest.warns(pr.errors.RankWarning) as caught:
         table = robustness(broken_log())
     texts = [str(each.message) for each in caught if "looks broken" in str(each.message)]
-    headlines = dict(table.select("run", "headline").rows())
+    headlines = dict(table.drop_nulls("headline").select("run", "headline").rows())
     assert {run: text for run, text in headlines.items() if text.startswith("broken")} == {
         "nothing": "broken: nothing retrieved",
         "constant": "broken: constant scores",
@@ -228,7 +228,7 @@ def test_a_broken_baseline_is_in_the_headline_of_each_run() -> None:
     )
     with pytest.warns(pr.errors.RankWarning, match="the run 'bm25' looks broken"):
         table = robustness(log)
-    assert {*table["headline"]} == {"broken: constant scores ('bm25')"}
+    assert {*table["headline"].drop_nulls()} == {"broken: constant scores ('bm25')"}
 
 
 CLEAN = {
@@ -287,3 +287,17 @@ def test_metrics_without_a_cutoff_have_no_bounds_if_they_take_long() -> None:
 
 def test_empty_log() -> None:
     assert robustness(LOG.head(0)).is_empty()
+
+
+def test_bounds_of_counts_are_those_of_means() -> None:
+    bounds = pr.diagnostics.judgment_bounds(LOG, "num_rel_ret", counts="mean")
+    low, high = (dict(bounds.select("run", name).rows()) for name in ("low", "high"))
+    (row,) = (
+        robustness(LOG.filter(pl.col("run") != "hybrid"), "num_rel_ret")
+        .filter(value="bounds")
+        .to_dicts()
+    )
+    assert row["low"] == pytest.approx(low["dense"] - high["bm25"])
+    assert row["high"] == pytest.approx(high["dense"] - low["bm25"])
+    # A geometric mean is not the mean of the values that are compared.
+    assert "bounds" not in {*robustness(LOG, "log_average_precision")["value"]}
