@@ -66,7 +66,10 @@ def _others(
             other = evaluation.with_ties(ties)
             yield "ties", other, None if change is None else Change(other, change.baseline)
     if change is not None and not change.is_empty:
-        yield "outliers", evaluation, _without_outliers(change)
+        other_change = _without_outliers(change)
+        left = other_change.now["category"].n_unique()
+        if other_change.now.height and left == change.now["category"].n_unique():
+            yield "outliers", evaluation, other_change
 
 
 def _without_outliers(change: Change) -> Change:

@@ -448,6 +448,16 @@ def test_a_result_that_one_query_decides(tmp_path: Path) -> None:
     assert gated(golden(MANY), results(SECOND), path, **options).robustness == "holds"
 
 
+def test_no_category_loses_its_last_query(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.jsonl"
+    for judged in (golden({"a": ["d1"]}), golden(MANY, q00="hard")):
+        gated(judged, results(FIRST | {"a": ["d1"]}), metrics="rr").write_baseline(path)
+        lost = results(FIRST | {"a": ["x"], "q00": ["x"]})
+        drops = {"rr": 0.5} if judged.height == 1 else {"hard": {"rr": 0.5}}
+        gate = gated(judged, lost, path, metrics="rr", max_drop=drops)
+        assert (gate.passed, gate.robustness) == (False, "holds")
+
+
 def test_metrics_of_answers_can_be_named() -> None:
     judged = golden({**RELEVANT, "z": []})
     metrics = ["abstained", "answered"]
