@@ -16,6 +16,7 @@ from polars_rank.clicks.preference_pairs import preferences
 from polars_rank.clicks.rates import click_through_rates, coec
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.diagnostics.changes import headroom, movers
+from polars_rank.diagnostics.choices import robustness
 from polars_rank.diagnostics.similarity import overlap
 from polars_rank.errors import hint
 from polars_rank.evaluation.auc import grouped_auc
@@ -90,6 +91,7 @@ class Ranking(Generic[Frame]):
     movers: Final = _method(movers)
     overlap: Final = _method(overlap)
     power: Final = _method(power)
+    robustness: Final = _method(robustness)
     summarize: Final = _method(summarize)
 
     @public

@@ -143,6 +143,7 @@ ARGUMENTS: dict[str, Any] = {
     "clicks.labels.log": ONE.drop("label"),
     "clicks.preferences.log": ONE,
     "diagnostics.movers.frame": LOG,
+    "diagnostics.robustness.frame": LOG,
     "explain_difference.a": "trec_eval",
     "explain_difference.b": "sklearn",
     "from_dicts.judgments": {"q": {"d": 1}},
@@ -249,7 +250,7 @@ TABLES = (
     *("rankings", "result", "table", "tables", "values", "verdicts"),
 )
 #: Parameters that a function passes on under another name.
-PASSED_ON = {"diagnostics.movers.metric": "metrics"}
+PASSED_ON = {f"diagnostics.{name}.metric": "metrics" for name in ("movers", "robustness")}
 #: Functions that are called with invalid values only, because they take long.
 SLOW = ("plot.at_k", "plot.slices", "report")
 

@@ -225,6 +225,7 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "diagnostics.judgment_bounds": lambda: pr.diagnostics.judgment_bounds(LOG, "ap", by=BOTH),
     "diagnostics.movers": lambda: pr.diagnostics.movers(LOG, "ap", **GROUPED),
     "diagnostics.overlap": lambda: pr.diagnostics.overlap(LOG, **GROUPED),
+    "diagnostics.robustness": lambda: pr.diagnostics.robustness(LOG, "ap", baseline="bm25"),
     "diagnostics.tie_bands": lambda: pr.diagnostics.tie_bands(LOG, "ap", by=BOTH),
 }
 #: Results with another order of columns, and why.

@@ -186,6 +186,9 @@ STATISTICS: Mapping[str, Command] = {
     "movers": Command("diagnostics.movers", "log", (
         "log.parquet -m ndcg@10 --baseline bm25 --n 5",
     )),
+    "robustness": Command("diagnostics.robustness", "log", (
+        "log.parquet -m ndcg@10 --baseline bm25",
+    ), runs="special:robustness", minor=("headline",)),
     "overlap": Command("diagnostics.overlap", "runs", ("log.parquet --baseline bm25",)),
     "answerability": Command("diagnostics.answerability", "log", (
         "log.parquet -m ndcg@10 --max-false-answers 0.1",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shlex
 from contextlib import ExitStack
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
 import polars as pl
 
+from polars_rank._texts import displayed
 from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
 from polars_rank.cli.options import public
@@ -17,12 +19,15 @@ from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.cli.writing import choose, put_text
 from polars_rank.conventions import Definitions
 from polars_rank.errors import hint
-from polars_rank.frames.tables import schema_of
+from polars_rank.frames.tables import collected, schema_of
 from polars_rank.io.outputs import new_file
 
 if TYPE_CHECKING:
     from polars_rank.cli.calls import Call
     from polars_rank.stats.rules import Rule
+
+#: The width of lines of text.
+_WIDTH = 80
 
 
 def explain(call: Call) -> None:
@@ -65,6 +70,18 @@ def metrics(call: Call) -> None:
         others = pl.col("aliases").list.join("; ")
         table = table.select("metric", "parameters", range_.alias("range"), "definition", others)
     call.put(table, folded=True, paged=True)
+
+
+def robustness(call: Call) -> None:
+    """Show what becomes of the verdicts, and the choices."""
+    rows = call.scan()
+    table = collected(call.call(rows, **call.baseline(schema_of(rows))).lazy())
+    given = call.given
+    if "output" not in given and choose(given.get("format"), None) == "table":
+        run, *_, headline = table.columns
+        for name, text in table.select(run, headline).drop_nulls(headline).rows():
+            show(fill(displayed(f"{name}: {text}"), _WIDTH, subsequent_indent="  "))
+    call.put(table)
 
 
 def check(call: Call) -> None:

@@ -1,4 +1,4 @@
-"""Diagnostics: ties, unjudged documents, changes between runs, and queries without an answer."""
+"""Diagnostics: ties, unjudged documents, changes between runs, and robustness of verdicts."""
 
 from typing import TYPE_CHECKING
 
@@ -6,9 +6,18 @@ from polars_rank._moved import missing
 from polars_rank.diagnostics.answers import answerability
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.diagnostics.changes import headroom, movers
+from polars_rank.diagnostics.choices import robustness
 from polars_rank.diagnostics.similarity import overlap
 
-__all__ = ["answerability", "headroom", "judgment_bounds", "movers", "overlap", "tie_bands"]
+__all__ = [
+    "answerability",
+    "headroom",
+    "judgment_bounds",
+    "movers",
+    "overlap",
+    "robustness",
+    "tie_bands",
+]
 
 
 def __dir__() -> list[str]:

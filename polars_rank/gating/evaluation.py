@@ -55,12 +55,12 @@ class Evaluation:
         self, golden: Golden, runs: Sequence[Results], metrics: Sequence[pl.Expr],
         conventions: Conventions,
     ) -> None:  # fmt: skip
-        self.golden = golden
-        self.runs = runs
+        self.golden, self.runs, self.conventions = golden, runs, conventions
         if golden.answerable.height < golden.queries.height:
             known = {*map(output_name, metrics)}
             more = [name for name in (ABSTAINED, ANSWERED) if name not in known]
-            metrics = [*metrics, *read_metrics(more, conventions)]
+            metrics = [*metrics, *(read_metrics(more, conventions) if more else ())]
+        self.expressions: Sequence[pl.Expr] = metrics
         computed = definitions(metrics, conventions)
         self.repetitions: list[pl.DataFrame] = [
             self._values(each, metrics, conventions).with_columns(repetition=n)
@@ -70,6 +70,13 @@ class Evaluation:
             name for name in self.repetitions[0].columns if name not in ("query", "repetition")
         ]
         self.definitions: dict[str, str] = {name: computed[name] for name in self.metrics}
+
+    def with_ties(self, ties: str) -> Evaluation:
+        """Return the evaluation in another order of tied documents, as if it were defined so."""
+        conventions = self.conventions.but(ties=ties)
+        other = Evaluation(self.golden, self.runs, self.expressions, conventions)
+        other.definitions = self.definitions
+        return other
 
     def _values(
         self, run: Results, metrics: Sequence[pl.Expr], conventions: Conventions
@@ -127,6 +134,7 @@ class Change:
     """The difference of an evaluation from a baseline, on the queries with the same labels."""
 
     def __init__(self, evaluation: Evaluation, before: Baseline) -> None:
+        self.baseline: Baseline = before
         self.metrics: list[str] = before.compared(evaluation.definitions)
         common = before.common(evaluation.golden)
         self.now: pl.DataFrame = evaluation.values.join(common, on="query", how="semi")
@@ -173,6 +181,7 @@ class Outcome:
     metrics: list[str]
     warnings: list[str]
     notes: list[str]
+    robustness: str
 
     @property
     def passed(self) -> bool:

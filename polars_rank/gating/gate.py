@@ -10,7 +10,7 @@ from typing import Any, Literal, Unpack
 from polars_rank._params import one_of, public
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions, named
 from polars_rank.errors import ArgumentError, DataError, GateFailed, number_of, warn
-from polars_rank.gating import rules, texts
+from polars_rank.gating import texts
 from polars_rank.gating.baseline import Baseline
 from polars_rank.gating.evaluation import (
     Change,
@@ -30,6 +30,7 @@ from polars_rank.gating.inputs import (
     read_results,
     unknown_ids,
 )
+from polars_rank.gating.robustness import Bounds, problems_of, robustness
 from polars_rank.gating.rules import bounds_of
 from polars_rank.metrics.names import Metrics
 
@@ -51,6 +52,11 @@ class Gate(Outcome):
         What looks wrong in the golden file, the results and the baseline.
     notes
         What was evaluated, and what it can resolve.
+    robustness
+        What becomes of the result: "holds" if the gate passes or fails alike in the best and the
+        worst order of tied documents, and without the 1% of the queries that differ most from the
+        baseline; "depends on: ties, outliers" if not; "unclear" without rules; or "broken: ..." if
+        the results look broken, as in `diagnostics.robustness`. Its first word is in the headline.
     """
 
     _current: Baseline
@@ -170,7 +176,8 @@ def gate(
     -------
     Gate
         `passed`, `verdicts` (a row per rule, as in `check`), `table` (means by category),
-        `queries`, `warnings`, `notes`, and the method `write_baseline`. It prints as a report.
+        `queries`, `warnings`, `notes`, `robustness`, and the method `write_baseline`. It prints as
+        a report.
 
     Raises
     ------
@@ -209,9 +216,8 @@ def gate(
         )
     documents = None if corpus is None else read_corpus(corpus)
     before = None if baseline is None else Baseline.read(baseline)
-    result = Evaluation(
-        golden, runs, expressions(metrics, {"floors": lowest, "max_drop": drops}, chosen), chosen
-    )
+    measured = expressions(metrics, {"floors": lowest, "max_drop": drops}, chosen)
+    result = Evaluation(golden, runs, measured, chosen)
     for each in margins:
         if each.category is not None or each.metric not in {"", *result.metrics}:
             raise ArgumentError(
@@ -222,23 +228,23 @@ def gate(
     problems = [*golden.warnings, *dict.fromkeys(text for each in runs for text in each.warnings)]
     problems += low_grades(golden, chosen.rel)
     problems += [] if documents is None else unknown_ids(golden, documents, runs)
+    broken = problems_of(golden, runs, measured, chosen)
+    problems += [f"the results look broken ({each.name}): {each.text}" for each in broken]
     change = None
-    tables = [*rules.floors(result.means, lowest)]
-    if limits:
-        tables += rules.latencies([each.latency for each in runs], limits)
     if before is not None:
         problems += before.changes(golden, current.corpus, current.definitions)
         current = replace(current, accepted=before.accepted)
         change = Change(result, before)
-        if not change.is_empty:
-            tables += rules.drops(change.differences, drops)
-            tables += rules.guards(change.comparison, margins)
-            problems += change.stale
+        problems += [] if change.is_empty else change.stale
+    bounds = Bounds(lowest, limits, drops, margins)
+    verdicts = bounds.verdicts(result, change)
     for text in problems:
         warn(text)
+    survival = robustness(verdicts, bounds, result, change, broken)
+    more = [f"the result {survival}"] if survival.startswith("depends") else []
     found = Gate(
-        rules.sorted_verdicts(tables), table(result, change), queries(result, before),
-        result.metrics, problems, [*notes(result, before)],
+        verdicts, table(result, change), queries(result, before), result.metrics, problems,
+        [*notes(result, before), *more], survival,
     )  # fmt: skip
     found._current = current
     return found

@@ -30,7 +30,8 @@ def headline(gate: Outcome) -> str:
     if gate.verdicts.is_empty():
         needs = " with more common queries" if "docs" + BEFORE in gate.queries.columns else ""
         return f"No rule was checked: give floors or a baseline{needs}"
-    return f"FAILED: {failed} of {count}" if failed else f"PASSED: {count}"
+    result = f"FAILED: {failed} of {count}" if failed else f"PASSED: {count}"
+    return f"{result} ({gate.robustness.split()[0].rstrip(':')})"
 
 
 def plain(gate: Outcome) -> str:
@@ -215,7 +216,13 @@ def html(gate: Outcome) -> str:
 def as_json(gate: Outcome) -> str:
     """Return all tables as JSON."""
     tables = {name: getattr(gate, name).to_dicts() for name in ("verdicts", "table", "queries")}
-    found = {"passed": gate.passed, "notes": gate.notes, "warnings": gate.warnings, **tables}
+    found = {
+        "passed": gate.passed,
+        "robustness": gate.robustness,
+        "notes": gate.notes,
+        "warnings": gate.warnings,
+        **tables,
+    }
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN
 from polars_rank.diagnostics.bounds import known_bounds
+from polars_rank.diagnostics.broken_runs import contents as contents_of
+from polars_rank.diagnostics.choices import RESULT, lowest_of, robustness_of
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
-from polars_rank.errors import DataError
+from polars_rank.errors import DataError, warn
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.evaluation.means import NUM_RETRIEVED
-from polars_rank.frames.tables import collected
-from polars_rank.metrics.metric import Metric
+from polars_rank.frames.tables import collected, schema_of
+from polars_rank.metrics.metric import Metric, cutoff
 from polars_rank.metrics.names import output_name
 from polars_rank.reporting.estimates import (
     DEFINED,
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     from polars_rank.reporting.question import Question
     from polars_rank.reporting.units import Units
 
-_GROUPS = OWN + "groups"
 #: Cutoffs of curves, in addition to that of the metric.
 _CUTOFFS = (1, 3, 5, 10, 20)
 #: The columns of verdicts on nothing.
@@ -72,6 +73,8 @@ class Evidence:
     #: Bounds of the means of the first metric over labels of unjudged documents.
     bounds: pl.DataFrame | None
     labels: pl.DataFrame
+    #: The comparisons by the first metric under other choices.
+    robustness: pl.DataFrame | None
     #: Means of metrics with a cutoff by run, `metric` and `k`, with intervals.
     curves: pl.DataFrame | None
     moved: list[QueryChange]
@@ -117,6 +120,7 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         contents=contents,
         only_relevant=only_relevant,
         bounds=None if only_relevant else _bounds(frame, question, contents),
+        robustness=_robustness(frame, overall),
         curves=_curves(frame, values.table, contents, overall),
         labels=labels,
         moved=selected_queries(values.table, question, runs),
@@ -165,14 +169,41 @@ def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> 
         return None
     if question.predicted_label is not None:  # most queries have no labels of people
         return None
+    log, options = _of_all_groups(frame, question)
+    with no_warnings():
+        return known_bounds(log, question.first, **options)
+
+
+def _of_all_groups(frame: pl.LazyFrame, question: Question) -> tuple[pl.LazyFrame, dict[str, Any]]:
+    """Return a log whose groups are parts of the query, and its columns and conventions."""
     query = [*question.columns.query]
     if question.by:  # a struct, because groups may be null and queries may not
-        frame = frame.with_columns(pl.struct(question.by).alias(_GROUPS))
-        query = [_GROUPS, *query]
+        known = schema_of(frame)
+        groups = next(name for n in count() if (name := f"groups {n}") not in known)
+        frame = frame.with_columns(pl.struct(question.by).alias(groups))
+        query = [groups, *query]
     options = {**question.options, "query": query, "weight": question.weight}
     del options["progress"]
-    with no_warnings():
-        return known_bounds(frame, question.first, **options)
+    return frame, options
+
+
+def _robustness(frame: pl.LazyFrame, question: Question) -> pl.DataFrame | None:
+    """Return the comparisons by the first metric under other choices, and warn of broken runs."""
+    metric = question.first
+    is_tried = question.baseline is not None and question.predicted_label is None
+    if not is_tried or question.run in RESULT:  # a column of the result has the name of the run's
+        lowest = lowest_of(metric, question.conventions)
+        columns = question.columns_of_all_queries
+        for text in contents_of(question.log, columns, lowest, cutoff(metric)).warnings:
+            warn(text)
+        return None
+    log, options = _of_all_groups(frame, question)
+    label, weight = options.pop("label"), options.pop("weight")
+    statistics = {
+        "baseline": question.baseline, "weight": weight, "cluster": question.cluster or None,
+        "margin": 0, "confidence": question.confidence,
+    }  # fmt: skip
+    return collected(robustness_of(log, question.metrics, label, options, statistics))
 
 
 def _curves(

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_rank.errors import number_of
 from polars_rank.metrics.names import direction_note, lower_is_better, output_name
 from polars_rank.reporting.estimates import ranked
+from polars_rank.reporting.formats import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from polars_rank.reporting.estimates import Estimates
     from polars_rank.reporting.question import Question
+
+
+#: Kinds of choices in sentences.
+_WORDS = {"unjudged": "unjudged documents", "undefined": "undefined values"}
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,30 @@ def headline(estimates: Estimates, question: Question) -> Headline:
     first = comparisons[0] if comparisons else None
     direction = direction_note(question.first)
     return Headline(metric, lower, direction, first, comparisons[1:], tests, means)
+
+
+def robustness_text(table: pl.DataFrame | None, first: Headline, question: Question) -> str | None:
+    """Return what becomes of the verdict of a headline under other choices, in words."""
+    if table is None or first.comparison is None:
+        return None
+    rows = table.filter(pl.col(str(question.run)).eq_missing(pl.lit(first.comparison.run)))
+    word, _, reasons = rows.item(0, "headline").partition(": ")
+    changed, every = (
+        listed(
+            [
+                _WORDS.get(kind, kind)
+                for kind in part.get_column("choice").unique(maintain_order=True)
+            ]
+        )
+        for part in (rows.filter("changes"), rows[1:])
+    )
+    others = number_of(rows.height - 1, "other choice")
+    return {
+        "broken": f"A run looks broken: {reasons}.",
+        "depends on": f"The verdict depends on {changed} ({others} tried).",
+        "holds": f"The verdict holds with {others} of {every}.",
+        "unclear": f"The verdict remains unclear with {others} of {every}.",
+    }[word]
 
 
 def _comparisons(

@@ -179,9 +179,10 @@ def report(
     The log is read up to six times: for per-query values, which are stored in a temporary file,
     for metrics at several cutoffs, for statistics of the log, for its labels, for the documents of
     the queries that are shown, and for the effect of unjudged documents on the first metric or the
-    agreement with predicted labels. Memory is flat if that of `evaluate` is; agreement needs memory
-    in proportion to the labels of people. After an error, no file is written and an existing file
-    is unchanged.
+    agreement with predicted labels. One more time, broken runs are looked for, and with a baseline,
+    up to four times, the first verdict is tried under the choices of `diagnostics.robustness`.
+    Memory is flat if that of `evaluate` is; agreement needs memory in proportion to the labels of
+    people. After an error, no file is written and an existing file is unchanged.
 
     All intervals have the confidence level 95%. Differences have the verdicts of `compare`, whose
     intervals and p-values are corrected for the number of comparisons.

@@ -24,7 +24,7 @@ from polars_rank.reporting.cautions import alerts, cautions, contradictions
 from polars_rank.reporting.charts import colors_of
 from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.formats import percent, whole_text
-from polars_rank.reporting.headline import headline
+from polars_rank.reporting.headline import headline, robustness_text
 from polars_rank.reporting.judge import judge_context
 from polars_rank.reporting.leaderboard import boards
 from polars_rank.reporting.question import names_of
@@ -60,6 +60,7 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         "but": contradictions(evidence, question, first, failed),
         "only_relevant": evidence.only_relevant,
         "sample": _sample(evidence, question, first),
+        "robustness": robustness_text(evidence.robustness, first, question),
         "alerts": alerts(evidence, question, first),
         "level": percent(question.confidence).replace(".0", ""),
         **counts,

@@ -270,6 +270,9 @@ TASKS: dict[str, Task] = {
     "`diagnostics.movers`": Task(
         "queries", lambda f: pr.diagnostics.movers(runs_of(f), "ndcg@10", baseline="bm25", k=5)
     ),
+    "`diagnostics.robustness`": Task(
+        "queries", lambda f: pr.diagnostics.robustness(runs_of(f), "ndcg@10", baseline="bm25")
+    ),
     "`diagnostics.overlap` of runs": Task("queries", overlap_of_runs),
     "`diagnostics.overlap`, RBO": Task(
         "queries", lambda f: pr.diagnostics.overlap(f.scan(), reversed_scores(f), "rbo")

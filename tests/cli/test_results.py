@@ -245,6 +245,11 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
             d.log, "rr", rel=4, confidence=0.8
         ),
     },
+    "robustness": {
+        "log.parquet -m p@5 --baseline old --margin 1% --cluster user": lambda d: (
+            pr.diagnostics.robustness(d.log, "p@5", baseline="old", margin="1%", cluster="user")
+        ),
+    },
     "overlap": {
         'log.parquet --baseline old --measure "jaccard rbo" --k 5': lambda d: (
             pr.diagnostics.overlap(d.log, measure=["jaccard", "rbo"], baseline="old", k=5)

@@ -137,6 +137,7 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
     "answerability": lambda m, _: pr.diagnostics.answerability(m(ONE), "rr", rel=2),
     "headroom": lambda m, _: pr.diagnostics.headroom(m(ONE), METRICS),
     "movers": lambda m, _: pr.diagnostics.movers(m(LOG), "rr", baseline="a"),
+    "robustness": lambda m, _: pr.diagnostics.robustness(m(LOG), "rr", baseline="a"),
     "overlap of runs": lambda m, _: pr.diagnostics.overlap(m(LOG), baseline="a"),
     "pr_curve": lambda m, _: pr.pr_curve(m(ONE)),
     "collapse": lambda m, _: pr.collapse(m(ONE), doc="doc"),

@@ -15,6 +15,7 @@ def labels(**values):
     ).with_columns(doc=1, score=1.0)
 
 
+@pytest.mark.filterwarnings("ignore:the run .* looks broken")
 @pytest.mark.usefixtures("_no_charts")
 @pytest.mark.parametrize(
     ("values", "expected"),
@@ -70,6 +71,7 @@ def test_reports_of_more_than_two_runs_have_a_leaderboard(tmp_path, baseline):
     assert 'data-filter="compared"' not in two
 
 
+@pytest.mark.filterwarnings("ignore:the run .* looks broken")
 def test_runs_without_common_queries_have_a_report_without_a_leaderboard(tmp_path):
     log = pr.datasets.search_log(60, runs=["a", "b", "c"], seed=2).collect()
     part = pl.col("run").replace_strict({"a": 0, "b": 1, "c": 2}, return_dtype=pl.Int64)

@@ -186,6 +186,7 @@ def test_pages_that_cannot_be_written(log, tmp_path):
     assert device.is_char_device()
 
 
+@pytest.mark.filterwarnings("ignore:the run .* looks broken")
 @pytest.mark.filterwarnings("ignore:all values are equal")
 @without_charts
 def test_the_headline_names_the_better_run_and_how_sure_that_is(tmp_path):
@@ -301,6 +302,40 @@ def test_queries_of_several_groups_are_counted_once(log, tmp_path, baseline):
         read(users, tmp_path, "ap", baseline=baseline, by="day", cluster="session")
 
 
+@without_charts
+@pytest.mark.filterwarnings("ignore:the run .* looks broken")
+def test_one_line_says_whether_the_verdict_holds(tmp_path):
+    log, score = pr.datasets.search_log(120, runs=RUNS, seed=7).collect(), pl.col("score")
+    old = log.filter(run="bm25")
+    lines = {
+        "The verdict depends on unjudged documents (9 other choices tried).": log,
+        "The verdict holds with 7 other choices of ties, gain, cutoff, undefined values and "
+        "outliers.": log.with_columns(pl.col("label").fill_null(0)),
+        "A run looks broken: constant scores ('bm25').": log.with_columns(
+            pl.when(pl.col("run") == "bm25").then(1.0).otherwise(score).alias("score")
+        ),
+        "The verdict remains unclear with 9 other choices of ties, unjudged documents, gain, "
+        "cutoff, undefined values and outliers.": pl.concat(
+            [old, old.with_columns(score + 1, run=pl.lit("neural"))]
+        ),
+    }
+    for line, table in lines.items():
+        page = read(table, tmp_path, "ndcg@10", baseline="bm25")
+        assert line in page.text
+        expected = pr.diagnostics.robustness(table, "ndcg@10", baseline="bm25")["headline"][0]
+        word = expected.partition(" ")[0].rstrip(":")
+        assert word in line
+    # The groups of a query count as queries of their own, and may be null.
+    countries = log.with_columns(pl.col("country").replace("DE", None))
+    page = read(countries, tmp_path, "ndcg@10", baseline="bm25", by="country")
+    assert "The verdict depends on unjudged documents" in page.text
+    # Without a baseline, broken runs are found, too.
+    with pytest.warns(pr.errors.RankWarning, match="looks broken .constant scores"):
+        page = read(log.with_columns(score * 0), tmp_path, "ndcg@10")
+    assert "the run 'bm25' looks broken (constant scores)" in page.text
+
+
+@pytest.mark.filterwarnings("ignore:the run .* looks broken")
 @without_charts
 def test_unreliable_headlines_have_warnings(log, tmp_path):
     # The overall comparison, groups and slices have warnings of one kind.
@@ -738,6 +773,7 @@ def test_a_run_without_rankings_in_a_group_is_shown(log, tmp_path):
     assert rows
 
 
+@pytest.mark.filterwarnings("ignore:the run .* looks broken")
 @pytest.mark.filterwarnings("ignore:all values are equal")
 @without_charts
 @pytest.mark.parametrize("baseline", ["bm25", None])
@@ -970,6 +1006,7 @@ def test_what_was_evaluated_and_how(page, log, tmp_path):
             assert re.search(rf"\b{name} \d+\.\d+", page.text)
 
 
+@pytest.mark.filterwarnings("ignore:the run .* looks broken")
 @pytest.mark.filterwarnings("ignore:more than 5% of the queries")
 @without_charts
 def test_cautions_say_what_matters(page, log, tmp_path):
@@ -1122,6 +1159,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:the run .* looks broken")
 @pytest.mark.filterwarnings(
     "ignore:most rankings have no", "ignore:all values are equal",
     "ignore:more than 5% of the queries", "ignore:.* which the report leaves out",

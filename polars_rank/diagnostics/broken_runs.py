@@ -1,0 +1,250 @@
+"""Runs that look broken: what no retrieval system does, such as the same score for all documents.
+
+The rows of a log, or of a random sample of its queries, are grouped by ranking and label.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from polars_rank._params import OWN
+from polars_rank.errors import number_of, short
+from polars_rank.frames.ids import is_text
+from polars_rank.frames.tables import collected
+from polars_rank.stats.query_hash import mixed, query_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from polars_rank.columns import Columns
+
+_RUN, _LABEL, _DOC = OWN + "run", OWN + "label", OWN + "doc"
+#: A run is broken if most of its rankings are, or for some problems a tenth of them; and the fewest
+#: rankings that show it.
+_MOST, _SOME, _FEWEST = 0.5, 0.1, 10
+#: Logs with more than twice as many rows are sampled, unless the sample has fewer queries.
+_ROWS, _QUERIES = 500_000, 100
+
+
+class Problem(NamedTuple):
+    """Why a run looks broken, in a few words and with numbers."""
+
+    name: str
+    text: str
+
+
+class Contents(NamedTuple):
+    """What a log contains, as far as it decides about choices; and which runs look broken."""
+
+    problems: Mapping[Any, Sequence[Problem]]
+    #: The different labels, sorted.
+    labels: Sequence[float]
+    #: Whether documents of a ranking have equal scores.
+    has_ties: bool
+    #: Whether documents without a label may be relevant: not if all labels are, as for purchases.
+    has_unjudged: bool
+    #: The largest number of retrieved documents of a ranking.
+    longest: int
+    #: The mean number of rows of a query, of all runs.
+    rows_per_query: float
+
+    @property
+    def warnings(self) -> Iterator[str]:
+        """Yield a sentence about each problem."""
+        for run, problems in self.problems.items():
+            for each in problems:
+                subject = "the run" if run is None else f"the run {short(run)}"
+                yield f"{subject} looks broken ({each.name}): {each.text}"
+
+
+def contents(log: pl.LazyFrame, columns: Columns, rel: float, k: int | None) -> Contents:
+    """Return what a log contains, by a sample of its queries if it is long.
+
+    `rel` is the lowest relevant label, and `k` the cutoff above which rankings must not end.
+    """
+    queries = [name for name in columns.keys if name != columns.run]
+    names = [f"{OWN}query {index}" for index in range(len(queries))]
+    keys, label, known_rows = [_RUN, *names], pl.col(_LABEL), pl.col("rows")
+    step = collected(log.select(pl.len())).item() // _ROWS
+    rows = _rows(sampled(log, queries, columns.schema, step), columns, queries, names)
+    if step > 1 and rows.select(pl.struct(names).n_unique()).item() < _QUERIES:
+        rows = _rows(log, columns, queries, names)
+    by_label = _by_label(rows, keys)
+    relevant = (label >= rel).fill_null(value=False)
+    rankings = by_label.group_by(keys).agg(
+        known_rows.sum(),
+        pl.col("retrieved", "digest").sum(),
+        pl.col("low").min(),
+        pl.col("high").max(),
+        own=pl.col("own").filter(~relevant).max(),
+        relevant=relevant.any(),
+    )
+    known = by_label.get_column(_LABEL).drop_nulls().unique().sort()
+    unjudged: Any = by_label.filter(label.is_null()).get_column("retrieved").sum()
+    number: Any = rankings.select(pl.struct(names).n_unique()).item()
+    longest: Any = rankings.get_column("retrieved").max()
+    # As 32-bit floats, scores have at least the ties that any conventions see.
+    scores = rows.select(*keys, pl.col("score").cast(pl.Float32)).drop_nulls("score")
+    return Contents(
+        _problems(rankings, by_label, names, k), known.to_list(),
+        has_ties=scores.n_unique() < scores.height,
+        has_unjudged=bool((known < rel).any()) and unjudged > 0,
+        longest=longest or 0,
+        rows_per_query=rankings.get_column("rows").sum() / max(number, 1),
+    )  # fmt: skip
+
+
+def sampled(
+    log: pl.LazyFrame, queries: Sequence[str], schema: pl.Schema, step: int
+) -> pl.LazyFrame:
+    """Return the rows of a random sample of queries: of one in `step`."""
+    if step < 2:
+        return log
+    key = mixed(query_key(queries, [schema[name] for name in queries]))
+    return log.filter(key % step == 0)
+
+
+def _rows(
+    log: pl.LazyFrame, columns: Columns, queries: Sequence[str], names: Sequence[str]
+) -> pl.DataFrame:
+    """Return the documents of rankings, under the names of this module."""
+    return collected(
+        log.select(
+            (pl.lit(None) if columns.run is None else pl.col(columns.run)).alias(_RUN),
+            *(pl.col(query).alias(name) for query, name in zip(queries, names, strict=True)),
+            columns.number(columns.label).cast(pl.Float64).alias(_LABEL),
+            columns.number(columns.score).cast(pl.Float64).alias("score"),
+            _is_query(columns).alias("own"),
+            (pl.lit(None) if columns.doc is None else pl.col(columns.doc)).hash(1).alias("id"),
+        )
+    )
+
+
+def _by_label(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Return a row for each ranking and label: counts and scores of documents."""
+    score = pl.col("score")
+    retrieved = score.is_not_null()
+    # The sum over the documents does not depend on their order.
+    document = pl.col("id") ^ score.hash(2) ^ pl.col(_LABEL).hash(3)
+    return rows.group_by([*keys, _LABEL]).agg(
+        rows=(retrieved | pl.col(_LABEL).is_not_null()).sum().cast(pl.Int64),
+        retrieved=retrieved.sum().cast(pl.Int64),
+        low=score.min(),
+        high=score.max(),
+        own=score.filter("own").max(),
+        digest=document.filter(retrieved).sum(),
+    )
+
+
+def _is_query(columns: Columns) -> pl.Expr:
+    """Return whether a document has the id of the query; False for ids of different kinds."""
+    doc, schema = columns.doc, columns.schema
+    alike = [pl.lit(value=False)]
+    for query in columns.query if doc is not None else ():
+        types = schema[query], schema[str(doc)]
+        if all(each.is_integer() for each in types):
+            alike.append(pl.col(query) == pl.col(str(doc)))
+        elif all(map(is_text, types)):
+            alike.append(pl.col(query).cast(pl.String) == pl.col(str(doc)).cast(pl.String))
+    return reduce(or_, alike)
+
+
+def _problems(
+    rankings: pl.DataFrame, by_label: pl.DataFrame, names: Sequence[str], k: int | None
+) -> dict[Any, list[Problem]]:
+    """Return the problems of the runs that have some."""
+    retrieved, known = pl.col("retrieved"), pl.col("rows")
+    length = retrieved.max().over(_RUN)
+    ends = (length < (k or 0)) & (retrieved == length) & (known.max().over(names) > length)
+    rankings = rankings.join(
+        _scored_by_labels(by_label, [_RUN, *names]), on=[_RUN, *names], how="left", nulls_equal=True
+    ).with_columns(ends=ends)
+    some, several = retrieved > 0, retrieved > 1
+    of_query = pl.struct(names).hash(4)
+    counts = rankings.group_by(_RUN).agg(
+        rankings=pl.len(),
+        empty=(~some).sum(),
+        found=some.sum(),
+        several=several.sum(),
+        constant=(several & (pl.col("low") == pl.col("high"))).sum(),
+        telling=pl.col("copied").count(),
+        copied=pl.col("copied").sum(),
+        own=(pl.col("own") == pl.col("high")).sum(),
+        ends=pl.col("ends").sum(),
+        longest=retrieved.max(),
+        digest=(of_query ^ pl.col("digest").hash(5)).filter(some).sum(),
+    )
+    needed = rankings.filter("relevant" if rankings.get_column("relevant").any() else some)
+    needed = needed.select(names).unique()
+    answered = rankings.filter(some).join(needed, on=names, how="semi", nulls_equal=True)
+    counts = counts.join(
+        answered.group_by(_RUN).agg(answered=pl.len()), on=_RUN, how="left", nulls_equal=True
+    )
+    rows = counts.sort(_RUN).to_dicts()
+    found = {}
+    for row in rows:
+        content = row["digest"], row["found"]
+        alike = [
+            each[_RUN] for each in rows
+            if each is not row and content == (each["digest"], each["found"])
+        ]  # fmt: skip
+        if problems := [*_of_run(row, needed.height, alike)]:
+            found[row[_RUN]] = problems
+    return found
+
+
+def _scored_by_labels(by_label: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Return, for rankings that can show it, whether the judged documents are scored by labels.
+
+    Documents with the same label then have the same score, and a higher label has a higher score.
+    """
+    low, high = pl.col("low"), pl.col("high")
+    is_higher = (low > high.shift(1)).over(keys).fill_null(value=True)
+    judged = by_label.filter(pl.col(_LABEL).is_not_null() & (pl.col("retrieved") > 0))
+    table = judged.sort(*keys, _LABEL).with_columns(copied=(low == high) & is_higher)
+    can_show = (pl.len() > 1) & (pl.col("retrieved").max() > 1)
+    return table.group_by(keys).agg(copied=pl.when(can_show).then(pl.col("copied").all()))
+
+
+def _of_run(row: Mapping[str, Any], needed: int, alike: Sequence[Any]) -> Iterator[Problem]:
+    """Yield the problems of a run."""
+    number = row["rankings"]
+    if _is_most(row["empty"], number):
+        share = _share(row["empty"], number)
+        yield Problem("nothing retrieved", f"no document is retrieved in {share}")
+        return
+    if _is_most(row["constant"], row["several"]):
+        share = _share(row["constant"], row["several"])
+        yield Problem("constant scores", f"all documents have the same score in {share}")
+    if _is_most(row["copied"], row["telling"]):
+        share = _share(row["copied"], row["telling"])
+        yield Problem("scores equal to labels", f"the score follows from the label in {share}")
+    if row["own"] >= max(_SOME * number, _FEWEST):
+        share = _share(row["own"], number)
+        yield Problem(
+            "query is its own document",
+            f"the first document has the id of the query, and is not relevant, in {share}",
+        )
+    if alike and row["found"] >= _FEWEST:
+        names = ", ".join(map(short, alike))
+        yield Problem("identical runs", f"documents, scores and labels are those of {names}")
+    if _is_most(row["ends"], row["found"]):
+        share = _share(row["ends"], row["found"])
+        length = number_of(row["longest"], "document")
+        yield Problem("cut off", f"{share} end above the cutoff, after {length}")
+    missing = needed - (row["answered"] or 0)
+    if missing >= max(_SOME * needed, 2):
+        share = f"{missing:,} of {number_of(needed, 'query', 'queries')}"
+        yield Problem("queries missing", f"no document is retrieved for {share}")
+
+
+def _is_most(some: int, number: int) -> bool:
+    return some > _MOST * number and some >= _FEWEST
+
+
+def _share(some: int, number: int) -> str:
+    return f"{some:,} of {number_of(number, 'ranking')}"

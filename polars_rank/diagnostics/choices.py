@@ -1,0 +1,510 @@
+"""`robustness`: whether the verdict of a comparison depends on choices that nobody made."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from polars_rank._params import OWN, free, share
+from polars_rank.columns import Columns
+from polars_rank.conventions import Conventions, read_metrics
+from polars_rank.diagnostics.bounds import known_bounds
+from polars_rank.diagnostics.broken_runs import Contents, contents, sampled
+from polars_rank.errors import RankWarning, short, warn
+from polars_rank.evaluation.evaluate import per_query_table
+from polars_rank.evaluation.parameters import JUDGE, Evaluation, MetricColumn, several
+from polars_rank.frames.tables import collected, framed, schema_of
+from polars_rank.metrics.analyses import refusals
+from polars_rank.metrics.metric import Metric, cutoff, leaves_of, parameters_of, tree_of
+from polars_rank.metrics.names import lower_is_better, output_name
+from polars_rank.stats._arrays import special
+from polars_rank.stats.comparison import Margin, compare
+from polars_rank.stats.run_pairs import is_run
+from polars_rank.stats.value_columns import check_run
+from polars_rank.stats.values import deferred
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Unpack
+
+    from polars_rank._params import Names
+    from polars_rank.columns import Scores
+    from polars_rank.evaluation.log import Log
+    from polars_rank.evaluation.parameters import DefinitionOptions
+
+MADE = "as made"
+#: The kinds of choices, in the order of the result.
+_KINDS = pl.Enum(
+    [MADE, "ties", "unjudged", "gain", "cutoff", "threshold", "undefined", "outliers", "judge"]
+)
+#: The cutoffs and gains that are tried.
+_CUTOFFS, _GAINS = (5, 10, 20), ("linear", "exp2")
+#: The share of queries without which the difference is computed.
+TRIMMED = 0.01
+#: The most queries, and labeled documents, from which bounds are computed; and the fewest queries.
+_MOST_QUERIES, _MOST_LABELED, _FEWEST_QUERIES = 1_000, 4_000_000, 100
+#: Smaller differences of values are rounding errors.
+_ROUNDING = 1e-9
+RESULT = {
+    "choice": pl.String(), "value": pl.String(), "difference": pl.Float64(), "low": pl.Float64(),
+    "high": pl.Float64(), "verdict": pl.String(), "changes": pl.Boolean(),
+    "headline": pl.String(),
+}  # fmt: skip
+
+
+class Choice(NamedTuple):
+    """A choice, and the metric and conventions that make it."""
+
+    name: str
+    value: str | None
+    metric: pl.Expr
+    conventions: Conventions
+
+    def column(self, name: str) -> MetricColumn:
+        """Return the metric as a column of per-query values."""
+        column = MetricColumn.of(self.metric, self.conventions)
+        return column._replace(name=name, metric=column.metric.alias(name))
+
+
+@framed
+def robustness(
+    frame: pl.LazyFrame,
+    /,
+    metric: str | pl.Expr,
+    *,
+    baseline: Any,
+    run: str = "run",
+    query: Names = "query",
+    doc: str | None = "doc",
+    score: Scores = "score",
+    label: Names = "label",
+    position: str | None = None,
+    weight: str | None = None,
+    cluster: Names | None = None,
+    margin: float | str = 0,
+    confidence: float = 0.95,
+    **options: Unpack[DefinitionOptions],
+) -> pl.LazyFrame:
+    """Return the verdict on each run under other choices of definitions and of queries.
+
+    Runs that look broken are found first.
+
+    Examples
+    --------
+    >>> log = pr.datasets.search_log(300, runs=["bm25", "neural"], seed=1).collect()
+    >>> table = pr.diagnostics.robustness(log, "ndcg@10", baseline="bm25")
+    >>> table["headline"][0]
+    'depends on: unjudged'
+    >>> table.select("choice", "value", "difference", "verdict", "changes")
+    shape: (10, 5)
+    ┌───────────┬─────────┬────────────┬─────────┬─────────┐
+    │ choice    ┆ value   ┆ difference ┆ verdict ┆ changes │
+    │ ---       ┆ ---     ┆ ---        ┆ ---     ┆ ---     │
+    │ str       ┆ str     ┆ f64        ┆ str     ┆ bool    │
+    ╞═══════════╪═════════╪════════════╪═════════╪═════════╡
+    │ as made   ┆ null    ┆ 0.074101   ┆ better  ┆ false   │
+    │ ties      ┆ best    ┆ 0.073175   ┆ better  ┆ false   │
+    │ ties      ┆ worst   ┆ 0.074138   ┆ better  ┆ false   │
+    │ unjudged  ┆ removed ┆ 0.071214   ┆ better  ┆ false   │
+    │ unjudged  ┆ bounds  ┆ null       ┆ unclear ┆ true    │
+    │ gain      ┆ exp2    ┆ 0.0786     ┆ better  ┆ false   │
+    │ cutoff    ┆ 5       ┆ 0.087058   ┆ better  ┆ false   │
+    │ cutoff    ┆ 20      ┆ 0.060779   ┆ better  ┆ false   │
+    │ undefined ┆ skip    ┆ 0.082031   ┆ better  ┆ false   │
+    │ outliers  ┆ removed ┆ 0.071483   ┆ better  ┆ false   │
+    └───────────┴─────────┴────────────┴─────────┴─────────┘
+
+    Parameters
+    ----------
+    frame
+        The long table of several runs, one row per document.
+    metric
+        The metric that is compared.
+    baseline
+        Run that the others are compared with.
+    run
+        Column of the run.
+    query
+        Column or columns that identify the query.
+    doc
+        Column of the document. If it is None, or "doc" is missing, documents have no ids.
+    score
+        Column of the score, higher is better. "-distance" if lower is better, an expression, or
+        several columns, each of which is a run.
+    label
+        Column of the relevance label. Of several columns, the first one is as made, and each other
+        one is a judge.
+    position
+        Column of the position, 1 first; replaces `score`.
+    weight
+        Column of weights, 0 or more, such as the traffic of the query.
+    cluster
+        Columns that identify the sampling unit, such as the user.
+    margin
+        Size of a difference that does not matter: a number of 0 or above, or a percentage of the
+        baseline's mean, such as "2%". With it, a run can be "equivalent" or "not worse".
+    confidence
+        Confidence level.
+    **options
+        Options of `evaluate` other than columns: `conventions` and its fields, such as `ties` and
+        `rel`, `items` and `history`.
+
+    Returns
+    -------
+    LazyFrame or DataFrame
+        Same type as `frame`. One row per run and choice, the choice "as made" first, with
+
+        - the column of the run;
+        - `choice`, `value`: what is chosen, and how;
+        - `difference`, `low`, `high`, `verdict`: the result of `compare` with this choice;
+        - `changes`: whether the verdict differs from that of the choices as made, where "too few"
+          is "unclear";
+        - `headline`: in the first row of a run, null in the others: "holds" if no choice changes
+          the verdict, "depends on: ties, cutoff" with the choices that do, "unclear" if the verdict
+          is unclear with every choice, or "broken: constant scores" if the run or the baseline
+          looks broken.
+
+    Raises
+    ------
+    DataError
+        No row belongs to the baseline. Raised when the result is collected.
+    MissingExtraError
+        scipy is not installed (extra "stats").
+
+    Warns
+    -----
+    RankWarning
+        A run looks broken; and as in `compare`, about the choices as made.
+
+    Notes
+    -----
+    **Choices.** A choice that changes no value of a query is left out.
+
+    - "ties": the "best" or "worst" order of tied documents, in all runs;
+    - "unjudged": documents without a label "removed"; or their labels within "bounds", where
+      `low` and `high` are those of the difference over all labels, as in `judgment_bounds`. The
+      verdict is then unclear if some labels contradict it. Not if all labels are relevant, as for
+      purchases;
+    - "gain": "linear" or "exp2"; "cutoff": 5, 10 or 20, up to the length of rankings;
+      "threshold": the next lower and the next higher label as the lowest relevant one;
+    - "undefined": values count as "zero", or "skip" the query;
+    - "outliers": "removed", which are the 1% of the queries in which the run differs most from the
+      baseline;
+    - "judge": the labels of another column.
+
+    Bounds are computed for the metrics of `judgment_bounds`, from a random sample of up to 1,000
+    queries, and only if 100 of them do not take long: usually not for metrics without a cutoff.
+
+    **Broken runs.** In most rankings, and at least 10 of them,
+
+    - "nothing retrieved";
+    - "constant scores": all documents have the same score;
+    - "scores equal to labels": judged documents are scored by their labels: equal labels have the
+      same score, and a higher label has a higher score;
+    - "cut off": the ranking ends above the cutoff, at the same rank in all of them, although more
+      documents of the query are known.
+
+    In a tenth of the rankings or queries, and at least 10 rankings or 2 queries,
+
+    - "query is its own document": the first document has the id of the query, and is not relevant;
+    - "queries missing": no document is retrieved, although one is relevant to the query.
+
+    And "identical runs": a run has the documents, scores and labels of another one.
+
+    Of a log of more than a million rows, a random sample of the queries is examined, which has
+    about 500,000 rows or more.
+
+    Choices with the same order of documents are evaluated in one pass over the log. There are up to
+    three passes, one more for each judge, one for broken runs, and one for the sample of bounds.
+    """
+    metrics = read_metrics(metric, options.get("conventions"), "metric")
+    columns = {
+        "run": run, "query": query, "doc": doc, "score": score, "position": position, **options
+    }  # fmt: skip
+    statistics = {
+        "baseline": baseline, "weight": weight, "cluster": cluster, "margin": margin,
+        "confidence": confidence,
+    }  # fmt: skip
+    return robustness_of(frame, metrics, label, columns, statistics)
+
+
+def robustness_of(
+    frame: pl.LazyFrame,
+    metrics: Sequence[pl.Expr],
+    label: Names,
+    columns: Mapping[str, Any],
+    statistics: Mapping[str, Any],
+) -> pl.LazyFrame:
+    """Return the result of `robustness` for the first metric.
+
+    Intervals and p-values are corrected for all metrics. `columns` are other parameters of
+    `per_query`, and `statistics` those of `compare`.
+    """
+    share("confidence", statistics["confidence"])
+    special()
+    margin = Margin.of(statistics["margin"])
+    run, schema = columns["run"], schema_of(frame)
+    judges = several("label", label)
+    labels = [label] if judges is None else [judges[:1], judges[1:]][: len(judges)]
+    parts = [Evaluation.of(schema, metrics, label=each, **columns) for each in labels]
+    log = parts[0].of_labels[0].read(frame)
+    roles = {name: columns[name] for name in ("run", "query", "position")}
+    roles |= {name: statistics[name] for name in ("weight", "cluster")}
+    found = Columns.find(log.columns.schema, roles, optional=("position",))
+    dtype = found.schema[run]
+    check_run("baseline", statistics["baseline"], run, dtype)
+    free([run], RESULT)
+    units = dict.fromkeys([*found.roles["weight"], *found.roles["cluster"]])
+    kept = tuple(name for name in units if name not in found.keys)
+    tried = _Tried(
+        frame, log, metrics, [part._replace(keep=kept) for part in parts],
+        {**columns, "weight": statistics["weight"]},
+        {**statistics, "metrics": metrics, "run": run, "query": columns["query"]}, margin,
+    )  # fmt: skip
+    return deferred(tried.result, {run: dtype, **RESULT})
+
+
+class _Tried(NamedTuple):
+    """The parameters of `robustness`, checked."""
+
+    frame: pl.LazyFrame
+    log: Log
+    #: The metric that is tried, and others for which its intervals are corrected.
+    metrics: Sequence[pl.Expr]
+    #: The evaluation by the labels as made, and the one by other judges, if there are any.
+    evaluations: Sequence[Evaluation]
+    #: Parameters of `judgment_bounds`, and of `compare`.
+    columns: Mapping[str, Any]
+    statistics: Mapping[str, Any]
+    margin: Margin
+
+    @property
+    def metric(self) -> pl.Expr:
+        """The metric that is tried."""
+        return self.metrics[0]
+
+    @property
+    def run(self) -> str:
+        """The column of the run."""
+        return str(self.statistics["run"])
+
+    def is_baseline(self, table: pl.DataFrame) -> pl.Expr:
+        """Return whether a row of a table belongs to the baseline."""
+        return is_run(self.run, table.schema[self.run], self.statistics["baseline"])
+
+    def result(self) -> pl.DataFrame:
+        """Return the rows of all choices."""
+        lowest = lowest_of(self.metric, self.evaluations[0].conventions)
+        known = contents(self.log.table, self.log.columns, lowest, cutoff(self.metric))
+        for text in known.warnings:
+            warn(text)
+        values, name = self._values(known), output_name(self.metric)
+        rows = []
+        for (choice, value), table in values.items():
+            with _silent(unless=choice == MADE):
+                compared = compare(table, **self.statistics).filter(metric=name)
+            rows.append(_of_choice(compared, self.run, choice, value))
+        if known.has_unjudged and (bounds := self._bounds(known, values[MADE, None])) is not None:
+            rows.append(self._of_bounds(bounds, rows[0]))
+        return self._with_headlines(pl.concat(rows), known)
+
+    def _values(self, known: Contents) -> dict[tuple[str, str | None], pl.DataFrame]:
+        """Return the per-query values by choices that change them."""
+        made, *others = self.evaluations
+        choices = [
+            each for each in _choices(self.metric, made.conventions, known) if _fits(each, known)
+        ]
+        own = [f"{OWN}choice {index}" for index in range(len(choices))]
+        columns = [each.column(name) for each, name in zip(choices, own, strict=True)]
+        columns += made.metrics[1:]
+        table = collected(per_query_table(self.frame, made._replace(metrics=columns)))
+        name = output_name(self.metric)
+        values = {
+            (each.name, each.value): table.select(pl.exclude(own), pl.col(column).alias(name)).drop(
+                JUDGE, strict=False
+            )
+            for each, column in zip(choices, own, strict=True)
+            if column == own[0] or _differs(table.get_column(own[0]), table.get_column(column))
+        }
+        values["outliers", "removed"] = self._without_outliers(values[MADE, None])
+        for evaluation in others:
+            with _silent():
+                table = collected(per_query_table(self.frame, evaluation))
+            for judge in evaluation.labels or ():
+                is_judge = pl.col(JUDGE).cast(pl.String) == judge
+                values["judge", judge] = table.filter(is_judge).drop(JUDGE)
+        return values
+
+    def _without_outliers(self, values: pl.DataFrame) -> pl.DataFrame:
+        """Return the values, without those of a run that differ most from the baseline's."""
+        run, query, name = self.run, self.evaluations[0].query, output_name(self.metric)
+        change, base = OWN + "change", OWN + "baseline"
+        is_baseline = self.is_baseline(values)
+        of_baseline = values.filter(is_baseline).select(*query, pl.col(name).alias(base))
+        joined = values.join(
+            of_baseline, on=query, how="left", nulls_equal=True, maintain_order="left"
+        ).with_columns((pl.col(name) - pl.col(base)).abs().alias(change))
+        most = (pl.col(change).count() * TRIMMED).ceil().over(run)
+        place = pl.col(change).rank("ordinal", descending=True).over(run)
+        is_outlier = (~is_baseline & (place <= most)).fill_null(value=False)
+        kept = pl.when(~is_outlier).then(name).alias(name)
+        return joined.with_columns(kept).select(values.columns)
+
+    def _bounds(self, known: Contents, values: pl.DataFrame) -> pl.DataFrame | None:
+        """Return the bounds of the means of a sample of queries; None if they would take long."""
+        evaluation = self.evaluations[0]
+        query, labels = [*evaluation.query], evaluation.labels
+        depth = min(cutoff(self.metric) or known.longest, known.longest)
+        number: int = values.select(pl.struct(query).n_unique()).item()
+        most = int(min(_MOST_QUERIES, _MOST_LABELED / (2 * (depth + 1) * known.rows_per_query)))
+        is_mean = evaluation.conventions.but(counts="mean").aggregate(self.metric) == "mean"
+        if most < min(_FEWEST_QUERIES, number) or not is_mean:
+            return None
+        step = math.ceil(number / max(most, 1))
+        sample = sampled(self.frame, query, schema_of(self.frame), step)
+        if labels is not None:  # only queries that the judge labeled count
+            judged = values.lazy().select(query).unique()
+            sample = sample.join(judged, on=query, how="semi", nulls_equal=True)
+        label = evaluation.label if labels is None else labels[0]
+        with _silent():
+            options = {**self.columns, "label": label, "counts": "mean"}
+            return known_bounds(collected(sample).lazy(), self.metric, **options)
+
+    def _of_bounds(self, bounds: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
+        """Return the range of the difference over labels, and whether all of it has the verdict."""
+        run, margin = self.run, self.margin
+        of_baseline = bounds.filter(self.is_baseline(bounds)).select(
+            least_of_baseline="low", most_of_baseline="high"
+        )
+        ranges = bounds.join(of_baseline, how="cross").select(
+            run,
+            least=pl.col("low") - pl.col("most_of_baseline"),
+            most=pl.col("high") - pl.col("least_of_baseline"),
+        )
+        least, most, verdict = pl.col("least"), pl.col("most"), pl.col("verdict")
+        worst, best = (-most, -least) if lower_is_better(self.metric) else (least, most)
+        size = margin.size * (pl.col("baseline_mean").abs() if margin.is_relative else pl.lit(1.0))
+        contradicted = {
+            "better": worst <= 0,
+            "worse": best >= 0,
+            "equivalent": (worst <= -size) | (best >= size),
+            "not worse": worst <= -size,
+        }
+        is_contradicted = pl.any_horizontal(
+            (verdict == name) & condition for name, condition in contradicted.items()
+        )
+        table = made.join(ranges, on=run, how="left", nulls_equal=True, maintain_order="left")
+        compared = table.with_columns(
+            difference=pl.lit(None, pl.Float64), low=least, high=most,
+            verdict=pl.when(is_contradicted).then(pl.lit("unclear")).otherwise(verdict),
+        )  # fmt: skip
+        return _of_choice(compared, run, "unjudged", "bounds")
+
+    def _with_headlines(self, rows: pl.DataFrame, known: Contents) -> pl.DataFrame:
+        """Return the rows by run, with the changes of verdicts and the headlines."""
+        run, baseline = self.run, self.statistics["baseline"]
+        verdict = pl.col("verdict").replace("too few", "unclear")
+        table = rows.sort(run, pl.col("choice").cast(_KINDS), maintain_order=True).with_columns(
+            changes=verdict != verdict.first().over(run)
+        )
+        headlines = {}
+        for (name,), part in table.group_by(run, maintain_order=True):
+            broken = [each.name for each in known.problems.get(name, ())]
+            broken += [
+                f"{each.name} ({short(baseline)})" for each in known.problems.get(baseline, ())
+            ]
+            changed = part.filter("changes").get_column("choice").unique(maintain_order=True)
+            headlines[name] = headline(part.item(0, "verdict"), [*changed], broken)
+        texts = pl.DataFrame(
+            {run: [*headlines], "headline": [*headlines.values()]},
+            {run: table.schema[run], "headline": pl.String},
+        )
+        both = table.join(texts, on=run, nulls_equal=True, maintain_order="left")
+        first = pl.when(pl.col("choice") == MADE).then("headline").alias("headline")
+        return both.with_columns(first).select(run, *RESULT)
+
+
+def lowest_of(metric: pl.Expr, conventions: Conventions) -> float:
+    """Return the lowest relevant label of a metric."""
+    leaves = leaves_of(metric)
+    own = leaves[0].arguments.get("rel") if leaves else None
+    return conventions.of(metric).rel if own is None else own
+
+
+def _choices(metric: pl.Expr, own: Conventions, known: Contents) -> Iterator[Choice]:
+    """Yield the choices of definitions, the one that was made first."""
+    yield Choice(MADE, None, metric, own)
+    for ties in ("best", "worst") if known.has_ties else ():
+        yield Choice("ties", ties, metric, own.but(ties=ties))
+    if known.has_unjudged:
+        yield Choice("unjudged", "removed", metric, own.but(unjudged="removed"))
+    for gain in _GAINS:
+        yield from _with_parameter("gain", gain, metric, own, gain=gain)
+    for k in _CUTOFFS:
+        if k <= known.longest:
+            yield from _with_parameter("cutoff", str(k), metric, own, k=k)
+    lowest = lowest_of(metric, own)
+    below = [each for each in known.labels if each < lowest]
+    relevant = [each for each in known.labels if each >= lowest]
+    for rel in (*below[1:][-1:], *relevant[1:2]):
+        yield from _with_parameter("threshold", f"{rel:g}", metric, own, rel=rel)
+    for undefined in ("zero", "skip"):
+        yield Choice("undefined", undefined, metric, own.but(undefined=undefined))
+
+
+def _with_parameter(
+    name: str, value: str, metric: pl.Expr, own: Conventions, **parameter: Any
+) -> Iterator[Choice]:
+    """Yield the choice of a parameter of a metric; nothing if it does not have the parameter."""
+    key = next(iter(parameter))
+    if isinstance(metric, Metric) and any(key in parameters_of(leaf) for leaf in metric.leaves):
+
+        def changed(leaf: Metric) -> Metric:
+            return leaf.but(**parameter) if key in parameters_of(leaf) else leaf
+
+        yield Choice(name, value, metric.with_leaves(changed).alias(output_name(metric)), own)
+
+
+def _fits(choice: Choice, known: Contents) -> bool:
+    """Return whether the gains of a choice accept all labels, if those as made do."""
+    if choice.name != "gain":
+        return True
+    labels = pl.Series(known.labels, dtype=pl.Float64)
+    refused = refusals(tree_of(choice.column("").metric)).values()
+    return not any(pl.select(each(pl.lit(labels)).any()).item() for each in refused)
+
+
+def _differs(made: pl.Series, other: pl.Series) -> bool:
+    """Return whether the values of a choice differ in a query."""
+    changes: Any = (made - other).abs().max()
+    return (changes or 0) > _ROUNDING or bool((made.is_null() != other.is_null()).any())
+
+
+@contextmanager
+def _silent(*, unless: bool = False) -> Iterator[None]:
+    """Ignore the warnings of other choices, which are those about the choices as made."""
+    with warnings.catch_warnings():
+        if not unless:
+            warnings.simplefilter("ignore", RankWarning)
+        yield
+
+
+def _of_choice(compared: pl.DataFrame, run: str, choice: str, value: str | None) -> pl.DataFrame:
+    """Return the rows of a choice; the mean of the baseline is for relative margins."""
+    return compared.select(
+        run, pl.lit(choice).alias("choice"), pl.lit(value, pl.String).alias("value"),
+        "difference", "low", "high", "verdict", "baseline_mean",
+    )  # fmt: skip
+
+
+def headline(verdict: str, changed: Sequence[str], broken: Sequence[str] = ()) -> str:
+    """Return what becomes of a verdict, given the choices that change it."""
+    if broken:
+        return f"broken: {', '.join(broken)}"
+    if changed:
+        return f"depends on: {', '.join(changed)}"
+    return "unclear" if verdict in ("unclear", "too few") else "holds"

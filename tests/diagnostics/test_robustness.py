@@ -1,0 +1,303 @@
+"""`robustness`: choices against calls of public functions, and planted broken runs."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import polars as pl
+import polars_rank as pr
+import pytest
+from polars.testing import assert_frame_equal
+
+from polars_rank.diagnostics import broken_runs, choices
+
+ESTIMATES = ["run", "difference", "low", "high", "verdict"]
+LOG = pr.datasets.search_log(150, (5, 30), runs=["bm25", "dense", "hybrid"], seed=4).collect()
+
+
+def robustness(log: pl.DataFrame, metric: Any = "ndcg@10", **options: Any) -> pl.DataFrame:
+    return pr.diagnostics.robustness(log, metric, **{"baseline": "bm25", **options})
+
+
+def of_choice(table: pl.DataFrame, choice: str, value: str | None) -> pl.DataFrame:
+    rows = table.filter(pl.col("choice") == choice, pl.col("value").eq_missing(pl.lit(value)))
+    return rows.select(ESTIMATES)
+
+
+def compared(log: pl.DataFrame, metric: Any, **options: Any) -> pl.DataFrame:
+    return pr.compare(pr.per_query(log, metric, **options), baseline="bm25").select(ESTIMATES)
+
+
+@pytest.mark.parametrize(
+    ("metric", "choices"),
+    [
+        ("ndcg@10", {
+            ("as made", None): ("ndcg@10", {}),
+            ("ties", "best"): ("ndcg@10", {"ties": "best"}),
+            ("ties", "worst"): ("ndcg@10", {"ties": "worst"}),
+            ("unjudged", "removed"): ("ndcg@10", {"unjudged": "removed"}),
+            ("gain", "exp2"): ("ndcg(gain='exp2')@10", {}),
+            ("cutoff", "5"): ("ndcg@5", {}),
+            ("cutoff", "20"): ("ndcg@20", {}),
+            ("undefined", "skip"): ("ndcg@10", {"undefined": "skip"}),
+        }),
+        ("p(rel=2)@5", {
+            ("as made", None): ("p(rel=2)@5", {}),
+            ("ties", "best"): ("p(rel=2)@5", {"ties": "best"}),
+            ("ties", "worst"): ("p(rel=2)@5", {"ties": "worst"}),
+            ("unjudged", "removed"): ("p(rel=2)@5", {"unjudged": "removed"}),
+            ("cutoff", "10"): ("p(rel=2)@10", {}),
+            ("cutoff", "20"): ("p(rel=2)@20", {}),
+            ("threshold", "1"): ("p@5", {}),
+            ("threshold", "3"): ("p(rel=3)@5", {}),
+        }),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_a_choice_is_the_comparison_with_this_choice(
+    metric: str, choices: dict[Any, Any], engine: Any
+) -> None:
+    table = pr.diagnostics.robustness(LOG.lazy(), metric, baseline="bm25").collect(engine=engine)
+    for (choice, value), (name, options) in choices.items():
+        expected = compared(LOG, name, **options)
+        assert_frame_equal(of_choice(table, choice, value), expected, abs_tol=1e-9)
+    found = table.filter(run="dense").select("choice", "value").rows()
+    assert {*found} == {*choices, ("unjudged", "bounds"), ("outliers", "removed")}
+
+
+def test_outliers_are_the_queries_with_the_largest_differences() -> None:
+    values = pr.per_query(LOG, "ndcg@10").drop("num_retrieved")
+    base = dict(values.filter(run="bm25").select("query", "ndcg@10").rows())
+    kept = [values.filter(run="bm25")]
+    for run in ("dense", "hybrid"):
+        rows = values.filter(run=run).rows()
+        largest = sorted(rows, key=lambda row: -abs(row[2] - base[row[1]]))
+        removed = {row[1] for row in largest[: math.ceil(0.01 * len(rows))]}
+        assert len(removed) == 2  # 1% of 150, rounded up
+        kept.append(
+            values.filter(run=run).with_columns(
+                pl.when(~pl.col("query").is_in(removed)).then("ndcg@10").alias("ndcg@10")
+            )
+        )
+    expected = pr.compare(pl.concat(kept), baseline="bm25").select(ESTIMATES)
+    assert_frame_equal(of_choice(robustness(LOG), "outliers", "removed"), expected, abs_tol=1e-9)
+
+
+@pytest.mark.parametrize("unjudged", [1, 9])
+@pytest.mark.parametrize("metric", ["ndcg@10", "average_relevance_position"])
+def test_bounds_are_the_range_of_the_difference(metric: str, unjudged: int) -> None:
+    # Of every n-th query, documents remain unjudged.
+    remain = pl.col("query") % unjudged == 0
+    log = LOG.with_columns(
+        label=pl.when(remain).then("label").otherwise(pl.col("label").fill_null(0))
+    )
+    bounds = pr.diagnostics.judgment_bounds(log, metric)
+    low, high = (dict(bounds.select("run", name).rows()) for name in ("low", "high"))
+    table = robustness(log, metric)
+    assert {*of_choice(table, "as made", None)["verdict"]} == {"better"}
+    for row in table.filter(value="bounds").iter_rows(named=True):
+        least, most = low[row["run"]] - high["bm25"], high[row["run"]] - low["bm25"]
+        assert (row["low"], row["high"]) == pytest.approx((least, most))
+        is_sure = least > 0 if metric == "ndcg@10" else most < 0
+        assert (row["verdict"], row["changes"]) == (("unclear", True), ("better", False))[is_sure]
+    assert {*table.filter(value="bounds")["changes"]} == {unjudged == 1}
+
+
+def test_other_judges() -> None:
+    other = pl.when(pl.col("query") < 90).then(pl.col("doc").hash(1) % 3).cast(pl.Int8)
+    log = LOG.with_columns(other=other)
+    table = robustness(log, label=["label", "other"])
+    values = pr.per_query(log, "ndcg@10", label=["label", "other"])
+    for judge, choice in (("label", ("as made", None)), ("other", ("judge", "other"))):
+        of_judge = values.filter(pl.col("judge") == judge).drop("judge")
+        expected = pr.compare(of_judge, baseline="bm25").select(ESTIMATES)
+        assert_frame_equal(of_choice(table, *choice), expected, abs_tol=1e-9)
+
+
+def test_several_scores_are_runs() -> None:
+    wide = LOG.pivot("run", index=["query", "doc", "label"], values="score")
+    table = robustness(wide, score=["bm25", "dense"])
+    values = pr.per_query(wide, "ndcg@10", score=["bm25", "dense"])
+    expected = pr.compare(values, baseline="bm25").select(ESTIMATES)
+    assert_frame_equal(of_choice(table, "as made", None), expected, abs_tol=1e-9)
+
+
+def test_statistics_follow_their_options() -> None:
+    log = LOG.with_columns(traffic=pl.col("query") % 3 + 1, user=pl.col("query") // 2)
+    options: dict[str, Any] = {"weight": "traffic", "cluster": "user", "confidence": 0.8}
+    table = robustness(log, margin="60%", **options)
+    values = pr.per_query(log, "ndcg@10", keep=["traffic", "user"])
+    expected = pr.compare(values, "ndcg@10", baseline="bm25", margin="60%", **options)
+    assert_frame_equal(of_choice(table, "as made", None), expected.select(ESTIMATES), abs_tol=1e-9)
+
+
+def test_intervals_are_corrected_for_other_metrics() -> None:
+    metrics = [pr.metric(name) for name in ("ndcg@10", "ap", "rr")]
+    columns = {"query": "query", "doc": "doc", "score": "score", "position": None, "run": "run"}
+    statistics = {
+        "baseline": "bm25", "weight": None, "cluster": None, "margin": 0, "confidence": 0.95
+    }  # fmt: skip
+    table = choices.robustness_of(LOG.lazy(), metrics, "label", columns, statistics).collect()
+    expected = pr.compare(pr.per_query(LOG, metrics), baseline="bm25").filter(metric="ndcg@10")
+    assert_frame_equal(of_choice(table, "as made", None), expected.select(ESTIMATES), abs_tol=1e-9)
+
+
+def ranked(orders: dict[str, list[list[tuple[float, int | None]]]]) -> pl.DataFrame:
+    """Return a log: for each run, the scores and labels of the documents of each query."""
+    rows = [
+        (run, query, f"{query} {doc}", *each)
+        for run, rankings in orders.items()
+        for query, docs in enumerate(rankings)
+        for doc, each in enumerate(docs)
+    ]
+    return pl.DataFrame(rows, ["run", "query", "doc", "score", "label"], orient="row")
+
+
+def test_headlines() -> None:
+    """Of 40 queries: a run is better in all, or only if its ties are broken in its favor."""
+    bm25 = [[(3.0, 0), (2.0, 1), (1.0, 0)] if q % 4 else [(3.0, 1), (2.0, 0), (1.0, 0)]
+            for q in range(40)]  # fmt: skip
+    sure = [[(1.0, 0), (3.0, 1), (2.0, 0)] if q % 4 else [(3.0, 1), (2.0, 0), (1.0, 0)]
+            for q in range(40)]  # fmt: skip
+    tied = [[(2.0, 0), (2.0, 1), (1.0, 0)] if q % 4 else [(3.0, 1), (2.0, 0), (1.0, 0)]
+            for q in range(40)]  # fmt: skip
+    same = [[(4.0 * s, label) for s, label in docs] for docs in bm25]
+    log = ranked({"bm25": bm25, "sure": sure, "tied": tied, "same": same})
+    table = robustness(log, "rr", ties="best")
+    headlines = dict(table.drop_nulls("headline").select("run", "headline").rows())
+    assert headlines == {"sure": "holds", "tied": "depends on: ties", "same": "unclear"}
+    # Without ties in favor, the ranks of relevant documents are those of bm25.
+    ties = table.filter(run="tied").select("choice", "value", "verdict", "changes").rows()
+    assert ties == [
+        ("as made", None, "better", False),
+        ("ties", "worst", "unclear", True),
+        ("outliers", "removed", "better", False),
+    ]
+
+
+def broken_log() -> pl.DataFrame:
+    """Return a log with a run of each kind of problem, and two without."""
+    score, label, query = pl.col("score"), pl.col("label"), pl.col("query")
+    clean = LOG.filter(run="dense")
+    place = score.rank("ordinal", descending=True).over("query")
+    own = clean.group_by("query").first().with_columns(
+        doc="query", score=pl.lit(1e3), label=pl.lit(None, pl.Int8)
+    ).select(clean.columns)  # fmt: skip
+    runs = {
+        "nothing": clean.with_columns(score=pl.lit(None, pl.Float64)),
+        "constant": clean.with_columns(score=score * 0),
+        "labels": clean.with_columns(
+            score=pl.when(score.is_not_null()).then(label.cast(pl.Float64).exp().fill_null(0.5))
+        ),
+        "own": pl.concat([clean, own]),
+        "copy": LOG.filter(run="hybrid"),
+        "cut": clean.with_columns(score=pl.when(place <= 4).then(score)),
+        "missing": clean.filter(query % 9 != 0).with_columns(score + 1),
+    }
+    planted = [each.with_columns(run=pl.lit(name)) for name, each in runs.items()]
+    return pl.concat([LOG, *planted])
+
+
+def test_each_kind_of_broken_run_is_found() -> None:
+    with pytest.warns(pr.errors.RankWarning) as caught:
+        table = robustness(broken_log())
+    texts = [str(each.message) for each in caught if "looks broken" in str(each.message)]
+    headlines = dict(table.drop_nulls("headline").select("run", "headline").rows())
+    assert {run: text for run, text in headlines.items() if text.startswith("broken")} == {
+        "nothing": "broken: nothing retrieved",
+        "constant": "broken: constant scores",
+        "labels": "broken: scores equal to labels",
+        "own": "broken: query is its own document",
+        "hybrid": "broken: identical runs",
+        "copy": "broken: identical runs",
+        "cut": "broken: cut off",
+        "missing": "broken: queries missing",
+    }
+    assert len(texts) == 8
+    assert texts[0] == (
+        "the run 'constant' looks broken (constant scores): all documents have the same score in "
+        "150 of 150 rankings"
+    )
+
+
+def test_a_broken_baseline_is_in_the_headline_of_each_run() -> None:
+    log = LOG.with_columns(
+        pl.when(pl.col("run") != "bm25").then("score").otherwise(1.0).alias("score")
+    )
+    with pytest.warns(pr.errors.RankWarning, match="the run 'bm25' looks broken"):
+        table = robustness(log)
+    assert {*table["headline"].drop_nulls()} == {"broken: constant scores ('bm25')"}
+
+
+CLEAN = {
+    "a search log": LOG,
+    "text ids": LOG.with_columns(pl.format("q{}", "query").alias("query"), pl.col("doc").cast(pl.String)),
+    "few candidates, all of which are ranked": LOG.filter(pl.col("score").is_not_null()).filter(
+        pl.int_range(pl.len()).over("run", "query") < 4
+    ),
+    "the relevant document has the id of the query": pl.concat([
+        LOG,
+        LOG.group_by("run", "query").first().with_columns(
+            doc="query", score=pl.lit(1e3), label=pl.lit(1, pl.Int8)
+        ).select(LOG.columns),
+    ]),
+    "purchases": LOG.with_columns(label=pl.when(pl.col("label") > 0).then(1)),
+    "integers as scores": LOG.with_columns(score=pl.col("score").round()),
+    "a run that abstains from queries without a relevant document": LOG.with_columns(
+        score=pl.when(
+            (pl.col("run") != "dense") | (pl.col("label").max().over("query") > 0)
+        ).then("score")
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_no_run_of_a_clean_log_is_broken(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = robustness(CLEAN[name])
+    assert not table["headline"].str.contains("broken").any()
+
+
+def test_long_logs_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = broken_log()
+    tables = []
+    for rows, queries in ((10**9, 10**9), (10_000, 100)):
+        monkeypatch.setattr(broken_runs, "_ROWS", rows)
+        monkeypatch.setattr(choices, "_MOST_QUERIES", queries)
+        monkeypatch.setattr(broken_runs, "_QUERIES", 20)
+        with warnings.catch_warnings(action="ignore"):
+            tables.append(robustness(log))
+    of_all, sampled = (each.filter(pl.col("value").ne_missing("bounds")) for each in tables)
+    assert_frame_equal(of_all.drop("headline"), sampled.drop("headline"))
+    broken = [each.filter(pl.col("headline").str.contains("broken")) for each in (of_all, sampled)]
+    assert_frame_equal(*broken)
+    bounds = [each.filter(value="bounds") for each in tables]
+    assert bounds[0].height == bounds[1].height == 9
+    assert not bounds[0].equals(bounds[1])
+
+
+def test_metrics_without_a_cutoff_have_no_bounds_if_they_take_long() -> None:
+    log = pr.datasets.search_log(100, 400, seed=1).collect()
+    assert "bounds" not in {*robustness(log, "ap")["value"]}
+    assert "bounds" in {*robustness(log, "ap@10")["value"]}
+
+
+def test_empty_log() -> None:
+    assert robustness(LOG.head(0)).is_empty()
+
+
+def test_bounds_of_counts_are_those_of_means() -> None:
+    bounds = pr.diagnostics.judgment_bounds(LOG, "num_rel_ret", counts="mean")
+    low, high = (dict(bounds.select("run", name).rows()) for name in ("low", "high"))
+    (row,) = (
+        robustness(LOG.filter(pl.col("run") != "hybrid"), "num_rel_ret")
+        .filter(value="bounds")
+        .to_dicts()
+    )
+    assert row["low"] == pytest.approx(low["dense"] - high["bm25"])
+    assert row["high"] == pytest.approx(high["dense"] - low["bm25"])
+    # A geometric mean is not the mean of the values that are compared.
+    assert "bounds" not in {*robustness(LOG, "log_average_precision")["value"]}
