@@ -237,8 +237,8 @@ def _process_docstring(
         lines[:] = _preset(obj)
         return
     text = "\n".join(lines)
-    # numpydoc moves sections with examples to the end, and leaves text in place.
-    text = re.sub(r"^Examples\n-+$", ".. rubric:: Examples\n", text, flags=re.M)
+    # numpydoc moves a section of examples to the end, and text stays in place.
+    text = re.sub(r"(?m)^Examples\n-+$", ".. rubric:: Examples\n", text)
     text = re.sub(r"\$\$(.+?)\$\$", _display, text, flags=re.DOTALL)
     inline = r"(?<![\w`$\\])\$([^$`\n]+)\$(?![\w$])"
     text = re.sub(inline, r":math:`\1`", text)

@@ -255,6 +255,17 @@ def pairs() -> Iterator[Pair]:
         yield Pair(other, name, metric, str(pair), *TOLERANCES.get(other, ()))
 
 
+def names() -> dict[str, dict[str, dict[str, None]]]:
+    """Return the names of each metric in each tool that supports it."""
+    found: dict[str, dict[str, dict[str, None]]] = {name: {} for name in sorted(REGISTER)}
+    for pair in pairs():
+        digits = "" if pair.tolerance == 1e-9 else f" ({pair.tolerance:.0e})".replace("e-0", "e-")
+        (leaf,) = pair.metric.leaves
+        row = found[leaf.function.__name__].setdefault(pair.tool, {})
+        row[f"`{_general(pair.name)}`{digits}"] = None
+    return found
+
+
 def rows(tool: str) -> list[tuple[str, str, str, str]]:
     """Return the rows of the table of a tool: metric, names, whether accepted, tolerance."""
     found: dict[tuple[str, str, str], dict[str, None]] = {}
@@ -283,14 +294,13 @@ def page() -> str:
     for name, preset in PRESETS.items():
         head = [("metric", f"name in {name}", "accepted", "tolerance"), ("---",) * 4]
         parts += [f"### {name}\n\nPreset: `pr.conventions.{preset}`\n", table(head + rows(name))]
-    compared = {leaf.function.__name__ for pair in pairs() for leaf in pair.metric.leaves}
-    alone = ", ".join(f"`{name}`" for name in sorted(REGISTER.keys() - compared))
+    alone = ", ".join(f"`{name}`" for name, tools in names().items() if not tools)
     parts.append(
         "### Other metrics\n\nPlain Python functions, instead of these tools, compute the expected values "
         f"of the following metrics: {alone}.\n"
     )
-    differences = "".join(f"- {text}\n" for text in _differences())
-    return "\n".join([*parts, RAG, FUSION, DIFFERENCES, differences])
+    items = "".join(f"- {text}\n" for text in differences())
+    return "\n".join([*parts, RAG, FUSION, DIFFERENCES, items])
 
 
 def module() -> str:
@@ -320,7 +330,8 @@ def _general(name: str) -> str:
     )
 
 
-def _differences() -> list[str]:
+def differences() -> list[str]:
+    """Return a paragraph for each tested difference between a tool and polars_rank."""
     found = []
     for name, test in vars(test_differences).items():
         if not name.startswith("test_") or name.startswith(
