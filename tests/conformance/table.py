@@ -35,9 +35,9 @@ HEAD = """\
 # Metrics in other tools
 
 The names of metrics in each tool; "…" stands for a number. With the preset of the tool, functions accept
-its names, as in `pr.evaluate(log, "ndcg_cut_10", conventions="trec_eval")`. A name marked "no" is not
-accepted: use the expression in the first column. Values agree within the relative tolerance in the last
-column, which is larger if the tool uses 32-bit floats or prints few digits.
+its names, as in `pr.evaluate(log, "ndcg_cut_10", conventions="trec_eval")`. For a name
+marked with *, write the expression in the first column instead. Values agree within the relative tolerance in
+the last column, which is larger if the tool uses 32-bit floats or prints few digits.
 
 The conformance tests compare the value of every ranking in random and real logs with each tool, and
 the means that the tool reports. The tables are generated from them by
@@ -266,20 +266,17 @@ def names() -> dict[str, dict[str, dict[str, None]]]:
     return found
 
 
-def rows(tool: str) -> list[tuple[str, str, str, str]]:
-    """Return the rows of the table of a tool: metric, names, whether accepted, tolerance."""
-    found: dict[tuple[str, str, str], dict[str, None]] = {}
+def rows(tool: str) -> list[tuple[str, str, str]]:
+    """Return the rows of the table of a tool: metric, names, tolerance."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
     for pair in pairs():
         if pair.tool == tool:
             metric = pair.metric.leaves[0].function.__name__
-            accepted = pair.is_accepted
-            shown = metric if accepted else _general(pair.spelling)
+            shown, mark = (metric, "") if pair.is_accepted else (_general(pair.spelling), r" \*")
             tolerance = f"{pair.tolerance:.0e}".replace("e-0", "e-")
-            key = (shown, "yes" if accepted else "no", tolerance)
-            found.setdefault(key, {})[f"`{_general(pair.name)}`"] = None
+            found.setdefault((shown, tolerance), {})[f"`{_general(pair.name)}`{mark}"] = None
     return sorted(
-        (f"`{metric}`", ", ".join(names), accepted, tolerance)
-        for (metric, accepted, tolerance), names in found.items()
+        (f"`{metric}`", ", ".join(names), tolerance) for (metric, tolerance), names in found.items()
     )
 
 
@@ -292,7 +289,7 @@ def page() -> str:
     """Return the text of the page."""
     parts = [HEAD]
     for name, preset in PRESETS.items():
-        head = [("metric", f"name in {name}", "accepted", "tolerance"), ("---",) * 4]
+        head = [("metric", f"name in {name}", "tolerance"), ("---",) * 3]
         parts += [f"### {name}\n\nPreset: `pr.conventions.{preset}`\n", table(head + rows(name))]
     alone = ", ".join(f"`{name}`" for name, tools in names().items() if not tools)
     parts.append(
