@@ -287,7 +287,8 @@ def table(rows: Iterable[Iterable[str]]) -> str:
 
 def page() -> str:
     """Return the text of the page."""
-    parts = [HEAD]
+    index = " · ".join(f"[{name}](#{name.lower()})" for name in PRESETS)
+    parts = [HEAD, f"{index}\n"]
     for name, preset in PRESETS.items():
         head = [("metric", f"name in {name}", "tolerance"), ("---",) * 3]
         parts += [f"### {name}\n\nPreset: `pr.conventions.{preset}`\n", table(head + rows(name))]
