@@ -35,9 +35,9 @@ HEAD = """\
 # Metrics in other tools
 
 The names of metrics in each tool; "…" stands for a number. With the preset of the tool, functions accept
-its names, as in `pr.evaluate(log, "ndcg_cut_10", conventions="trec_eval")`. For a name
-marked with *, write the expression in the first column instead. Values agree within the relative tolerance in
-the last column, which is larger if the tool uses 32-bit floats or prints few digits.
+its names, as in `pr.evaluate(log, "ndcg_cut_10", conventions="trec_eval")`. For a name marked with \\*,
+write the expression in the first column instead. Values agree within the relative tolerance in the last
+column, which is larger if the tool uses 32-bit floats or prints few digits.
 
 The conformance tests compare the value of every ranking in random and real logs with each tool, and
 the means that the tool reports. The tables are generated from them by
