@@ -6,8 +6,6 @@ POLARS_RANK_SKIPPED names a file, the tests that were skipped are written there.
 
 from __future__ import annotations
 
-import atexit
-import gc
 import os
 import re
 from collections.abc import Generator
@@ -40,8 +38,6 @@ def keep_to_one_core(worker: int) -> None:
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 if WORKER:
     keep_to_one_core(int(WORKER.removeprefix("gw")))
-    # Freeing all objects at exit takes seconds.
-    atexit.register(os._exit, 0)
 
 # An example has many rankings, so a few examples suffice.
 settings.register_profile(
@@ -89,25 +85,6 @@ NOT_CORE = (
     *("frames/test_lengths.py", "frames/test_stores.py", "frames/test_streams.py"),
     *("io/test_dicts.py",),
 )
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Exclude imported modules and collected tests from garbage collection.
-
-    The threshold for the objects that tests create is 20,000 instead of Python's 700.
-    """
-    gc.disable()
-    result = yield
-    gc.freeze()
-    gc.enable()
-    gc.set_threshold(20_000)
-    return result
-
-
-def pytest_unconfigure() -> None:
-    if not WORKER:
-        gc.unfreeze()  # compiled modules warn if their objects are never freed
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

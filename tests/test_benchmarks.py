@@ -18,6 +18,7 @@ import polars_rank as pr
 import pytest
 
 needs.package("numpy", "test")
+import numpy as np
 from benchmarks import __main__ as command
 from benchmarks import contenders, memory
 from benchmarks.logs import Log, write
@@ -115,3 +116,47 @@ def test_the_table_of_memory(tmp_path: Path) -> None:
     lines = memory.table(tmp_path, [2_000], "`summarize`").splitlines()
     assert lines[0] == "| function | memory grows with | 0.002 million rows, MB |"
     assert lines[2].startswith("| `summarize` of `per_query` | queries | ")
+
+
+def cells(name: str, *starts: str) -> list[float]:
+    """Return the numbers of the first row that starts with these cells, on a page of results."""
+    text = (ROOT / "tests" / "benchmarks" / f"{name}.md").read_text(encoding="utf-8")
+    row = re.search(rf"^{re.escape('| ' + ' | '.join(starts) + ' |')}(.*)\|$", text, re.MULTILINE)
+    return [float(each) for each in re.findall(r"\d+(?:\.\d+)?", row[1])]
+
+
+def test_numbers_of_simulations_in_the_guide_are_those_of_the_results() -> None:
+    guide = ROOT / "examples" / "guide"
+    text = (guide / "statistics.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (100 of [\d,]+) \| (.*) \|$", text, re.MULTILINE)
+    assert len(rows) == 2
+    for sampled, shown in rows:
+        found = [cells("sampling", sampled, run, "hit_rate@10") for run in ("power", "bold")]
+        assert shown == " | ".join(f"{a:.3f} and {b:.3f}" for a, b in zip(*found, strict=True))
+    logs = [("noise", "40"), ("noise", "200"), ("similar runs", "40"), ("similar runs", "200")]
+    tuned, plain = zip(*(cells("fusion", *each, "5")[2:4] for each in logs), strict=True)
+    text = " ".join(text.split())
+    assert f"in {tuned[0]:.0f}% of logs" in text and round(tuned[0]) == round(tuned[1])
+    assert f"in {tuned[2]:.0f}% to {tuned[3]:.0f}% if the runs differed" in text
+    assert f"without the correction, in {plain[1]:.0f}% and {plain[3]:.0f}%" in text
+    five, ten = (cells("fusion", "independent values", "200", each)[2] for each in ("5", "10"))
+    assert f"{five:.0f}% of the intervals contained the mean, and {ten:.0f}% with 10" in text
+    nightly = " ".join((guide / "tasks" / "nightly.md").read_text(encoding="utf-8").split())
+    kinds = ("normal", "exponential", "2% lose 1")
+    most = max(cells("levels", kind, "0.00", "no cluster")[1] for kind in kinds)
+    assert f"at most {100 * most:g}% had a night after the eleventh" in nightly
+    (_, *_, median) = cells("levels", "normal, a loss of 0.1", "0.00", "no cluster")
+    assert f"shows after {median:g} nights (median)" in nightly
+    drifting = ("0.00", "0.16", "0.32")
+    rows = [(kind, "0.00") for kind in kinds] + [("normal", each) for each in drifting]
+    most = max(cells("levels", *row, "cluster='day'")[1] for row in rows)
+    assert f"with which at most {100 * most:g}% had such a night" in nightly
+
+
+def test_ordinary_intervals_of_every_night_miss_as_often_as_the_guide_says() -> None:
+    text = (ROOT / "examples" / "guide" / "tasks" / "nightly.md").read_text(encoding="utf-8")
+    low, high = re.search(r"in (\d+)% to (\d+)% of simulated\s+years", text).groups()
+    nights = np.arange(1, 366)
+    means = np.random.default_rng(0).normal(size=(2_000, 365)).cumsum(axis=1) / nights
+    missed = (np.abs(means) * np.sqrt(nights) > 1.96).any(axis=1).mean()
+    assert int(low) < 100 * missed < int(high)

@@ -19,9 +19,11 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
+from html import unescape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import needs
 import polars_rank as pr
@@ -179,6 +181,14 @@ def test_lines_of_code_are_not_cut_off() -> None:
     assert not long
 
 
+@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith(("start", "tasks/"))])
+def test_the_first_result_comes_after_one_screen_of_prose(name: str) -> None:
+    before, found, _ = PAGES[name].read_text(encoding="utf-8").partition("```text\n")
+    prose = re.sub(r"^```.*?^```$|^#.*?$", "", before, flags=re.MULTILINE | re.DOTALL)
+    assert found
+    assert len(prose.split()) <= 120
+
+
 def test_examples_show_more_than_a_flag_or_a_count() -> None:
     parser = doctest.DocTestParser()
     for name, text in described():
@@ -234,10 +244,50 @@ def test_axe_finds_no_violation(driver: Any, site: Path, page: str, width: int) 
     assert violations == [] and len(result["passes"]) > 20
 
 
-@pytest.mark.parametrize("page", ["coming_from", "gallery", "metrics", "tasks/ci"])
-def test_a_phone_scrolls_down_only(driver: Any, site: Path, page: str) -> None:
-    opened(driver, site / f"{page}.html", 390)
-    assert driver.execute_script("return document.documentElement.scrollWidth") <= 390
+def pages_of(site: Path) -> list[Path]:
+    """Return the pages that have the site's text, without sources and files of the theme."""
+    folders = {site, site / "tasks", site / "reference"}
+    return sorted(page for page in site.rglob("*.html") if page.parent in folders)
+
+
+def test_a_phone_scrolls_down_only(driver: Any, site: Path) -> None:
+    widths = {}
+    for page in pages_of(site):
+        opened(driver, page, 390)
+        widths[page.name] = driver.execute_script("return document.documentElement.scrollWidth")
+    assert len(widths) > 150
+    assert {name: width for name, width in widths.items() if width > 390} == {}
+
+
+def test_links_lead_to_pages_and_headings(site: Path) -> None:
+    pages = {page: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
+    anchors = {page: {*re.findall(r'\bid="([^"]+)"', text)} for page, text in pages.items()}
+    broken, links = [], 0
+    for page, text in pages.items():
+        for link in re.findall(r'<a\b[^>]*\bhref="([^"]+)"', text):
+            path, _, anchor = unescape(link).partition("#")
+            if re.match(r"\w+:", path):
+                continue
+            target = (page.parent / unquote(path)).resolve() if path else page
+            found = target in pages or (not anchor and target.is_file())
+            known = not anchor or unquote(anchor) in anchors.get(target, ())
+            broken += [] if found and known else [(page.name, link)]
+            links += 1
+    assert broken == []
+    assert links > 10_000
+
+
+def test_examples_are_within_the_first_40_lines_of_reference_pages(site: Path) -> None:
+    """Pages without an example, such as those of presets, are no longer than that."""
+    lengths = {}
+    for page in site.glob("reference/polars_rank.*.html"):
+        article = (
+            page.read_text(encoding="utf-8").partition("<article")[2].partition("</article")[0]
+        )
+        before = re.sub(r"<[^>]*>", "", article.partition("&gt;&gt;&gt;")[0])
+        lengths[page.name] = sum(not line.isspace() for line in before.splitlines(keepends=True))
+    assert len(lengths) > 150
+    assert {name: lines for name, lines in lengths.items() if lines > 40} == {}
 
 
 @pytest.mark.parametrize("words", ["mean reciprocal rank", "mrr", "reciprocal_rank"])
@@ -277,20 +327,6 @@ def test_charts_are_light_or_dark_as_the_page(driver: Any, site: Path) -> None:
                 assert name.endswith(f"{ending}.svg") and ("-dark" in name) is bool(ending)
                 assert background == "rgba(0, 0, 0, 0)"
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-
-
-@pytest.mark.parametrize("width", [390, 1440])
-def test_names_of_metrics_and_tools_stay_in_view(driver: Any, site: Path, width: int) -> None:
-    opened(driver, site / "peers.html", width)
-    edges = """const table = document.querySelector('.pst-scrollable-table-container');
-        table.scrollTo(600, 500);
-        const frame = table.getBoundingClientRect();
-        const head = table.querySelector('th').getBoundingClientRect();
-        const cell = table.querySelector('tr:nth-child(40) td').getBoundingClientRect();
-        return [head.top - frame.top, head.left - frame.left, cell.left - frame.left, cell.width];"""
-    top, left, of_cell, wide = driver.execute_script(edges)
-    assert max(abs(top), abs(left), abs(of_cell)) <= 2
-    assert wide < width / 2
 
 
 def test_code_has_a_button_that_copies_it(driver: Any, site: Path) -> None:

@@ -75,10 +75,7 @@ _PEERS = (HERE / "peers.md").read_text(encoding="utf-8")
 #: Counts in the text, written {{ presets }} and {{ tools }}.
 myst_substitutions = {
     "presets": len(PRESETS),
-    "tools": re.search(r"^\| metric \|(.*)\|$", _PEERS, re.MULTILINE)[1].count(
-        "|"
-    )
-    + 1,
+    "tools": len(re.findall(r"^Preset: ", _PEERS, re.MULTILINE)),
 }
 myst_heading_anchors = 3
 
@@ -113,8 +110,7 @@ html_theme_options = {
     "logo": {"text": "polars_rank"},
     "navbar_persistent": ["search-button"],
     "navbar_end": ["theme-switcher"],
-    # The table of peers is wide.
-    "secondary_sidebar_items": {"**": ["page-toc"], "peers": [], "index": []},
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": False,
@@ -250,6 +246,8 @@ def _process_docstring(
         lines[:] = _preset(obj)
         return
     text = "\n".join(lines)
+    # numpydoc moves a section of examples to the end, and text stays in place.
+    text = re.sub(r"(?m)^Examples\n-+$", ".. rubric:: Examples\n", text)
     text = re.sub(r"\$\$(.+?)\$\$", _display, text, flags=re.DOTALL)
     inline = r"(?<![\w`$\\])\$([^$`\n]+)\$(?![\w$])"
     text = re.sub(inline, r":math:`\1`", text)

@@ -47,7 +47,7 @@ DIFFERENT = {
 BEYOND_ACCURACY: dict[tuple[str, str], str | pr.Metric] = {
     ("RecTools", "MIUF@5"): "MIUF@5",
     ("RecTools", "AvgRecPopularity@5"): "AvgRecPopularity@5",
-    ("RecTools", "AvgRecPopularity(normalize)@5"): "ARP(interactions='interaction_share')@5",
+    ("RecTools", "AvgRecPopularity(normalize)@5"): "popularity(interactions='interaction_share')@5",
     ("RecTools", "Serendipity@5"): "Serendipity(num_items=30)@5",
     (
         "RecTools",

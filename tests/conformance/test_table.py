@@ -16,7 +16,7 @@ from polars_rank.metrics.names import read
 
 from strategies import ATTRIBUTES, ATTRIBUTES_SCHEMA
 
-from . import metrics_page, table
+from . import metrics_page, table, testing_page
 from .logs import GRADES, random_log
 
 #: Includes the columns that metrics of clicks, subtopics and attributes read.
@@ -68,9 +68,22 @@ def test_names_on_the_page_mean_their_metric_or_nothing() -> None:
             preset = getattr(pr.conventions, table.PRESETS[pair.tool]).name
             assert read(pair.name, preset).function is pair.metric.function, pair
     # Names with the syntax of another tool, and measures that are not one metric.
-    assert {tool for tool, _ in table.other_names()} == {
+    assert {pair.tool for pair in table.pairs() if not pair.is_accepted} == {
         *("scikit-learn", "CatBoost", "RecTools", "RePlay", "LensKit", "Elasticsearch"),
     }
+
+
+def test_page_on_tests_is_up_to_date() -> None:
+    """Rounded counts may lag behind; the number of cases takes a minute to count."""
+    page, numbers = testing_page.PAGE.read_text(encoding="utf-8"), testing_page.counts()
+    shown = re.findall(r"\| ([\d,]+)\+ \|", page)
+    functions, cases, properties = (int(each.replace(",", "")) for each in shown)
+    rounded = {"functions": functions, "cases": cases, "properties": properties}
+    assert page == testing_page.page({**numbers, **rounded}), (
+        "run `PYTHONPATH=tests python -m tests.conformance.testing_page`"
+    )
+    assert 0.8 * numbers["functions"] < functions <= numbers["functions"] < cases
+    assert 0.8 * numbers["properties"] - 10 < properties <= numbers["properties"]
 
 
 def test_metrics_page_is_up_to_date() -> None:
