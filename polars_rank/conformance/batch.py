@@ -1,0 +1,326 @@
+"""Metrics of all queries of a log under many choices at once: the reference as expressions.
+
+All orders of the documents have the same rows: position by position, ranking by ranking. A choice
+is a column of this table, which all definitions with this choice share: the labels in an order, the
+gains of labels, the discounts of ranks, and their sums.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank.conformance.reference import METRICS
+from polars_rank.discounts import DISCOUNTS
+from polars_rank.gains import GAINS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    Choices = Mapping[str, Any]
+
+#: Discounts of ranks, those that the library does not name as well.
+DISCOUNTS_OF_TOOLS = {**DISCOUNTS, "log2(rank + 2)": lambda rank: 1 / (rank + 2).log(2)}
+#: Metrics that are not linear in the gains or hits of tied documents.
+_NOT_LINEAR = ("average_precision", "hit_rate", "reciprocal_rank")
+
+_ORDER, _IDEAL, _GAIN, _RUNNING, _SUM = range(5)
+
+
+def computes(metric: str, choices: Choices) -> bool:
+    """Return whether `values` computes a metric under choices."""
+    expected = choices["ties"] == "expected"
+    return (
+        metric in METRICS
+        and choices.get("gain", "linear") in GAINS
+        and choices.get("discount", "log2") in DISCOUNTS_OF_TOOLS
+        and not (expected and (metric in _NOT_LINEAR or choices["duplicates"] == "uncredited"))
+        and not (expected and choices.get("ideal") == "cut")
+    )
+
+
+def documents(rankings: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per document, with keys of order as integers.
+
+    `rankings` has one row per ranking, with lists of scores, labels, and ids if there are any.
+    """
+    rows = rankings.with_row_index("ranking").explode(pl.exclude("ranking"), empty_as_null=True)
+    number, score, label = rows.height + 1, pl.col("score"), pl.col("label")
+    last = pl.col("ranking").cast(pl.Int64) * number + number - 1
+
+    def within(key: pl.Expr) -> pl.Expr:
+        """Return keys from 0 as keys of documents of a ranking; null comes last."""
+        return (pl.col("ranking").cast(pl.Int64) * number + key).fill_null(last)
+
+    def of_scores(scores: pl.Expr) -> pl.Expr:
+        return within(scores.rank("dense", descending=True).cast(pl.Int64) - 1)
+
+    ids = {}
+    if "doc" in rankings:
+        dense = {"doc": pl.col("doc"), "doc_text": pl.col("doc").cast(pl.String)}
+        ids = {name: each.rank("dense").cast(pl.Int64) for name, each in dense.items()}
+    rows = rows.select(
+        "ranking",
+        label.cast(pl.Float64),
+        **ids,
+        row=pl.int_range(pl.len()),
+        score=of_scores(score),
+        score32=of_scores(score.cast(pl.Float64).clip(-_LARGEST_32, _LARGEST_32).cast(pl.Float32)),
+        last=last,
+        retrieved=score.is_not_null(),
+        judged=label.is_not_null(),
+    )
+    if not ids:
+        return rows.with_columns(first=True, max=True, pool="label")
+    pair = within(pl.col("doc"))
+    first, judged = (
+        pl.when(name).then(pair).otherwise(-1 - pl.col("row")).is_first_distinct() & pl.col(name)
+        for name in ("retrieved", "judged")
+    )
+    highest = pair.gather(pl.arg_sort_by("score", "row"))
+    kept = highest.is_first_distinct().gather(pl.arg_sort_by("score", "row").arg_sort())
+    return rows.with_columns(
+        pair=pair, first=first, max=kept & pl.col("retrieved"), pool=pl.when(judged).then("label")
+    )
+
+
+def values(rows: pl.DataFrame, definitions: Sequence[tuple[str, Choices]]) -> pl.DataFrame:
+    """Return one row per ranking and one column per definition: "0", "1", ...
+
+    Definitions are names of metrics and their choices; `rows` are those of `documents`. Undefined
+    values are null, and choices about means have no effect.
+    """
+    plan = _Plan()
+    found = [plan.value(*each).alias(str(index)) for index, each in enumerate(definitions)]
+    rank = (pl.col("row") - pl.col("row").first().over("ranking") + 1).cast(pl.Float64)
+    table = rows.select("ranking", rank.alias("rank"), **plan.stages[_ORDER])
+    for stage in (_IDEAL, _GAIN, _RUNNING):
+        table = table.with_columns(**plan.stages[stage])
+    sums = table.group_by("ranking", maintain_order=True).agg(**plan.stages[_SUM])
+    return sums.select(found)
+
+
+#: The largest 32-bit float.
+_LARGEST_32 = (2 - 2**-23) * 2.0**127
+
+
+class _Plan:
+    """The columns that definitions need, by stage: each stage reads those of the stages before."""
+
+    def __init__(self) -> None:
+        self.stages: list[dict[str, pl.Expr]] = [{} for _ in range(5)]
+
+    def value(self, metric: str, choices: Choices) -> pl.Expr:
+        """Return the value of a metric."""
+        return getattr(self, f"_{metric}")({"k": None, **choices})  # type: ignore[no-any-return]
+
+    def _add(self, stage: int, name: str, column: Callable[[], pl.Expr]) -> str:
+        """Return the name of a column, which is added if it is new."""
+        if name not in self.stages[stage]:
+            self.stages[stage][name] = column()
+        return name
+
+    def _retrieved(self, c: Choices) -> pl.Expr:
+        """Return the number of retrieved documents."""
+        name = f"retrieved {c['unjudged']} {c['duplicates']}"
+        self._add(_ORDER, name, lambda: _is_retrieved(c))
+        return pl.col(self._add(_SUM, name, lambda: pl.col(name).sum()))
+
+    def _labels(self, c: Choices) -> str:
+        """Return the column of labels in rank order; that of ties has the same order."""
+        ids = "doc_text" if c.get("text_ids") else "doc"
+        by_id = ids if c["ties"] in ("doc", "doc_ascending") else ""
+        name = "labels " + " ".join(str(c[choice]) for choice in _OF_ORDER) + by_id
+        score = "score32" if c["float32_scores"] else "score"
+        key = pl.when(_is_retrieved(c)).then(score).otherwise("last")
+        order = pl.arg_sort_by(key, _tie_key(c["ties"], ids), maintain_order=True)
+
+        def column() -> pl.Expr:
+            labels = pl.when(_is_retrieved(c)).then("label").gather(order)
+            if c["duplicates"] != "uncredited":
+                return labels
+            return pl.when(pl.col("pair").gather(order).is_first_distinct()).then(labels)
+
+        if c["ties"] == "expected":
+            self._add(_ORDER, f"ties of {name}", lambda: key.gather(order))
+        return self._add(_ORDER, name, column)
+
+    def _pool(self, c: Choices, ideal: str) -> str:
+        """Return the column of labels from the highest to the lowest."""
+        if ideal in ("retrieved", "cut"):
+            labels = self._labels({**c, "ties": c["ties"] if ideal == "cut" else "input"})
+            cut = pl.col("rank") <= c["k"] if ideal == "cut" and c["k"] else pl.lit(value=True)
+            return self._add(
+                _IDEAL, f"{ideal} {c['k']} {labels}",
+                lambda: _descending(pl.when(cut).then(labels), "ranking"),
+            )  # fmt: skip
+        return self._add(_ORDER, "ideal labels", lambda: _descending(pl.col("pool"), "ranking"))
+
+    def _gains(self, c: Choices, labels: str) -> str:
+        """Return the column of gains of labels."""
+        gain, lowest = c["gain"], c.get("gain_from")
+
+        def column() -> pl.Expr:
+            gains = GAINS[gain](pl.col(labels))
+            gains = gains if lowest is None else pl.when(pl.col(labels) >= lowest).then(gains)
+            return _mean_of_ties(gains.fill_null(0.0), c, labels)
+
+        return self._add(_GAIN, f"gain {gain} {lowest} {labels}", column)
+
+    def _hits(self, c: Choices, labels: str) -> str:
+        """Return the column that is 1 for relevant documents, otherwise 0."""
+
+        def column() -> pl.Expr:
+            hits = (pl.col(labels) >= c["rel"]).fill_null(value=False).cast(pl.Float64)
+            return _mean_of_ties(hits, c, labels)
+
+        return self._add(_GAIN, f"hits {c['rel']} {labels}", column)
+
+    def _sum(self, values: str, k: int | None, discount: str = "") -> pl.Expr:
+        """Return the sum of values of the first k documents, with a discount."""
+
+        def weight() -> pl.Expr:
+            rank = pl.col("rank")
+            weights = DISCOUNTS_OF_TOOLS[discount](rank) if discount else pl.lit(1.0)
+            return weights if k is None else pl.when(rank <= k).then(weights).otherwise(0.0)
+
+        weights = self._add(_GAIN, f"weight {discount} {k}", weight)
+        name = f"sum {k} {discount} {values}"
+        return pl.col(
+            self._add(_SUM, name, lambda: (pl.col(values) * pl.col(weights)).sum())
+        )
+
+    def _has_gain(self, c: Choices) -> pl.Expr:
+        gains = self._gains({**c, "ties": "input"}, self._pool(c, "judged"))
+        return pl.col(self._add(_SUM, f"highest {gains}", lambda: pl.col(gains).max())) > 0
+
+    def _top(self, c: Choices) -> pl.Expr:
+        """Return the number of relevant documents among the first k."""
+        return self._sum(self._hits(c, self._labels(c)), c["k"])
+
+    def _relevant(self, c: Choices) -> pl.Expr:
+        """Return the number of relevant documents; null if there are none."""
+        number = self._sum(self._hits({**c, "ties": "input"}, self._pool(c, "judged")), None)
+        return pl.when(number > 0).then(number)
+
+    def _cg(self, c: Choices) -> pl.Expr:
+        return self._sum(self._gains(c, self._labels(c)), c["k"])
+
+    def _dcg(self, c: Choices) -> pl.Expr:
+        value = self._sum(self._gains(c, self._labels(c)), c["k"], c["discount"])
+        return pl.when(self._has_gain(c)).then(value) if c.get("irrelevant") else value
+
+    def _ndcg(self, c: Choices) -> pl.Expr:
+        whole = self._ideal(c)
+        value = self._sum(self._gains(c, self._labels(c)), c["k"], c["discount"]) / whole
+        some = whole > 0 if c["ideal"] != "full" else (whole > 0) & self._has_gain(c)
+        return pl.when(some).then(value)
+
+    def _ideal(self, c: Choices) -> pl.Expr:
+        """Return the DCG of the ideal ranking."""
+        k, ideal, depth = c["k"], c["ideal"], c.get("depth")
+        gains = self._gains({**c, "ties": "input"}, self._pool(c, ideal))
+        if ideal == "full":
+            if k is not None and depth is None:
+                ranks = pl.int_range(1, k + 1).cast(pl.Float64)
+                return pl.lit(pl.select(DISCOUNTS_OF_TOOLS[c["discount"]](ranks).sum()).item())
+            gains = self._add(_GAIN, "ones", lambda: pl.lit(1.0))
+        if depth == "retrieved" or ideal == "full":
+            flags = self._retrieved(c).meta.output_name()
+            inside = pl.col("rank") <= pl.col(flags).sum().over("ranking")
+            name, every = f"{gains} of {flags}", pl.col(gains)
+            gains = self._add(_RUNNING, name, lambda: pl.when(inside).then(every).otherwise(0.0))
+        return self._sum(gains, None if ideal == "all" else k, c["discount"])
+
+    def _average_precision(self, c: Choices) -> pl.Expr:
+        hits, k, norm = self._hits(c, self._labels(c)), c["k"], c.get("norm", "R")
+
+        def precision() -> pl.Expr:
+            return pl.col(hits) * pl.col(hits).cum_sum().over("ranking") / pl.col("rank")
+
+        parts = self._sum(self._add(_RUNNING, f"precision at {hits}", precision), k)
+        relevant, retrieved = self._relevant(c), self._retrieved(c)
+        top = retrieved if k is None else retrieved.clip(upper_bound=k)
+        divisor = {
+            "R": relevant, "min": relevant.clip(upper_bound=k),
+            "retrieved": pl.min_horizontal(top, relevant),
+            "hits": self._top(c).clip(1), "k": retrieved if k is None else pl.lit(k),
+        }[norm]  # fmt: skip
+        return pl.when(relevant.is_not_null() & (divisor > 0)).then(parts / divisor)
+
+    def _reciprocal_rank(self, c: Choices) -> pl.Expr:
+        hits, k = self._hits(c, self._labels(c)), c["k"]
+        some = (pl.col(hits) > 0) & (pl.lit(value=True) if k is None else pl.col("rank") <= k)
+        name = self._add(
+            _SUM, f"first {k} {hits}", lambda: (1 / pl.col("rank")).filter(some).max()
+        )
+        return pl.when(self._relevant(c).is_not_null()).then(pl.col(name).fill_null(0.0))
+
+    def _precision(self, c: Choices) -> pl.Expr:
+        k, retrieved = c["k"], self._retrieved(c)
+        length = retrieved if k is None else pl.lit(k)
+        if k is not None and c.get("depth") == "retrieved":
+            length = retrieved.clip(upper_bound=k)
+        defined = length > 0
+        if k is not None and c.get("short") == "null":
+            defined &= retrieved >= k
+        if c.get("irrelevant") == "null":
+            defined &= self._relevant(c).is_not_null()
+        return pl.when(defined).then(self._top(c) / length)
+
+    def _recall(self, c: Choices) -> pl.Expr:
+        return self._top(c) / self._relevant(c)
+
+    def _recall_capped(self, c: Choices) -> pl.Expr:
+        return self._top(c) / self._relevant(c).clip(upper_bound=c["k"])
+
+    def _hit_rate(self, c: Choices) -> pl.Expr:
+        hit = (self._top(c) > 0).cast(pl.Float64)
+        return pl.when(self._relevant(c).is_not_null()).then(hit)
+
+    def _f1(self, c: Choices) -> pl.Expr:
+        precision, recall = self._precision(c), self._recall(c)
+        value = 2 * precision * recall / (precision + recall)
+        some = pl.when((precision > 0) & (recall > 0)).then(value).otherwise(0.0)
+        return pl.when(recall.is_not_null()).then(some)
+
+    def _r_precision(self, c: Choices) -> pl.Expr:
+        hits = self._hits(c, self._labels(c))
+        judged = pl.col(self._hits({**c, "ties": "input"}, self._pool(c, "judged")))
+
+        def above() -> pl.Expr:
+            inside = pl.col("rank") <= judged.sum().over("ranking")
+            return pl.when(inside).then(hits).otherwise(0.0)
+
+        return self._sum(self._add(_RUNNING, f"above R {hits}", above), None) / self._relevant(c)
+
+
+#: The choices that order documents.
+_OF_ORDER = ("ties", "float32_scores", "unjudged", "duplicates")
+
+
+def _is_retrieved(c: Choices) -> pl.Expr:
+    """Return whether documents are retrieved, and not removed or dropped."""
+    kept = pl.col(c["duplicates"]) if c["duplicates"] in ("first", "max") else pl.col("retrieved")
+    return kept & pl.col("judged") if c["unjudged"] == "removed" else kept
+
+
+def _tie_key(ties: str, ids: str) -> pl.Expr:
+    """Return the key of documents with equal scores; the lowest comes first."""
+    label = pl.col("label").fill_null(0)
+    return {
+        "doc": -pl.col(ids), "doc_ascending": pl.col(ids), "best": -label, "worst": label,
+        "reversed": -pl.col("row"),
+    }.get(ties, pl.col("row"))  # fmt: skip
+
+
+def _descending(labels: pl.Expr, within: str) -> pl.Expr:
+    """Return labels from the highest to the lowest in each ranking, nulls last."""
+    order = pl.arg_sort_by(within, labels, descending=[False, True], nulls_last=True)
+    return labels.gather(order)
+
+
+def _mean_of_ties(values: pl.Expr, c: Choices, labels: str) -> pl.Expr:
+    """Return values, or the mean of those with the same score if all orders count."""
+    return values.mean().over(f"ties of {labels}") if c["ties"] == "expected" else values
