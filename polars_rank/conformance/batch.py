@@ -13,6 +13,7 @@ import polars as pl
 
 from polars_rank.conformance.reference import METRICS
 from polars_rank.discounts import DISCOUNTS
+from polars_rank.evaluation.log import LARGEST_32
 from polars_rank.gains import GAINS
 
 if TYPE_CHECKING:
@@ -41,48 +42,61 @@ def computes(metric: str, choices: Choices) -> bool:
 
 
 def documents(rankings: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per document, with keys of order as integers.
+    """Return one row per document, by ranking and score, with keys of order as integers.
 
     `rankings` has one row per ranking, with lists of scores, labels, and ids if there are any.
     """
-    rows = rankings.with_row_index("ranking").explode(pl.exclude("ranking"), empty_as_null=True)
-    number, score, label = rows.height + 1, pl.col("score"), pl.col("label")
-    last = pl.col("ranking").cast(pl.Int64) * number + number - 1
+    lists = rankings.select("score", "label", *({"doc"} & {*rankings.columns}))
+    rows = lists.with_row_index("ranking").explode(lists.columns)
+    # Keys of documents are below those of the next ranking, and can be multiplied with those of
+    # tied documents, which are from 1 - number to number - 1.
+    number = rows.height + 1
+    whole = pl.Int64 if 2 * number**3 < 2**63 else pl.Int128
+    first = pl.col("ranking").cast(whole) * number
 
-    def within(key: pl.Expr) -> pl.Expr:
-        """Return keys from 0 as keys of documents of a ranking; null comes last."""
-        return (pl.col("ranking").cast(pl.Int64) * number + key).fill_null(last)
+    def dense(column: pl.Expr, *, descending: bool = False) -> pl.Expr:
+        return column.rank("dense", descending=descending).cast(whole)
 
-    def of_scores(scores: pl.Expr) -> pl.Expr:
-        return within(scores.rank("dense", descending=True).cast(pl.Int64) - 1)
-
+    scores = {
+        "score": pl.col("score"),
+        "score32": pl.col("score").cast(pl.Float64).clip(-LARGEST_32, LARGEST_32).cast(pl.Float32),
+    }
+    scores = {name: dense(each, descending=True) for name, each in scores.items()}
     ids = {}
-    if "doc" in rankings:
-        dense = {"doc": pl.col("doc"), "doc_text": pl.col("doc").cast(pl.String)}
-        ids = {name: each.rank("dense").cast(pl.Int64) for name, each in dense.items()}
+    if "doc" in lists:
+        ids = {"doc": dense(pl.col("doc"))}
+        if lists.schema["doc"].inner != pl.String:  # type: ignore[attr-defined]
+            ids["doc_text"] = dense(pl.col("doc").cast(pl.String))
     rows = rows.select(
         "ranking",
-        label.cast(pl.Float64),
+        pl.col("label").cast(pl.Float64),
+        row=pl.int_range(pl.len(), dtype=whole),
+        grade=dense(pl.col("label").fill_null(0)),
+        retrieved=pl.col("score").is_not_null(),
+        judged=pl.col("label").is_not_null(),
+        last=first + number - 1,
+        **{name: (first + each).fill_null(first + number - 1) for name, each in scores.items()},
         **ids,
-        row=pl.int_range(pl.len()),
-        score=of_scores(score),
-        score32=of_scores(score.cast(pl.Float64).clip(-_LARGEST_32, _LARGEST_32).cast(pl.Float32)),
-        last=last,
-        retrieved=score.is_not_null(),
-        judged=label.is_not_null(),
     )
     if not ids:
-        return rows.with_columns(first=True, max=True, pool="label")
-    pair = within(pl.col("doc"))
-    first, judged = (
-        pl.when(name).then(pair).otherwise(-1 - pl.col("row")).is_first_distinct() & pl.col(name)
-        for name in ("retrieved", "judged")
+        return _by_score(rows.with_columns(pool="label", first="retrieved", max="retrieved"))
+    pair = first + pl.col("doc")
+    of_documents = [
+        pl.when(some).then(pair).otherwise(-1 - pl.col("row")).is_first_distinct() & pl.col(some)
+        for some in ("judged", "retrieved")
+    ]
+    rows = rows.with_columns(
+        pair=pair, pool=pl.when(of_documents[0]).then("label"), first=of_documents[1]
     )
-    highest = pair.gather(pl.arg_sort_by("score", "row"))
-    kept = highest.is_first_distinct().gather(pl.arg_sort_by("score", "row").arg_sort())
-    return rows.with_columns(
-        pair=pair, first=first, max=kept & pl.col("retrieved"), pool=pl.when(judged).then("label")
+    # The first row of a document in this order has its highest score.
+    return _by_score(rows).with_columns(
+        max=pl.col("pair").is_first_distinct() & pl.col("retrieved")
     )
+
+
+def _by_score(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows in an order that is near to all others, so that sorting takes less time."""
+    return rows.sort("score", "row")
 
 
 def values(rows: pl.DataFrame, definitions: Sequence[tuple[str, Choices]]) -> pl.DataFrame:
@@ -93,16 +107,12 @@ def values(rows: pl.DataFrame, definitions: Sequence[tuple[str, Choices]]) -> pl
     """
     plan = _Plan()
     found = [plan.value(*each).alias(str(index)) for index, each in enumerate(definitions)]
-    rank = (pl.col("row") - pl.col("row").first().over("ranking") + 1).cast(pl.Float64)
+    rank = pl.int_range(1, pl.len() + 1).over("ranking").cast(pl.Float64)
     table = rows.select("ranking", rank.alias("rank"), **plan.stages[_ORDER])
     for stage in (_IDEAL, _GAIN, _RUNNING):
         table = table.with_columns(**plan.stages[stage])
     sums = table.group_by("ranking", maintain_order=True).agg(**plan.stages[_SUM])
     return sums.select(found)
-
-
-#: The largest 32-bit float.
-_LARGEST_32 = (2 - 2**-23) * 2.0**127
 
 
 class _Plan:
@@ -134,7 +144,7 @@ class _Plan:
         name = "labels " + " ".join(str(c[choice]) for choice in _OF_ORDER) + by_id
         score = "score32" if c["float32_scores"] else "score"
         key = pl.when(_is_retrieved(c)).then(score).otherwise("last")
-        order = pl.arg_sort_by(key, _tie_key(c["ties"], ids), maintain_order=True)
+        order = (key * (2 * pl.len()) + _tie_key(c["ties"], ids)).arg_sort()
 
         def column() -> pl.Expr:
             labels = pl.when(_is_retrieved(c)).then("label").gather(order)
@@ -187,9 +197,7 @@ class _Plan:
 
         weights = self._add(_GAIN, f"weight {discount} {k}", weight)
         name = f"sum {k} {discount} {values}"
-        return pl.col(
-            self._add(_SUM, name, lambda: (pl.col(values) * pl.col(weights)).sum())
-        )
+        return pl.col(self._add(_SUM, name, lambda: (pl.col(values) * pl.col(weights)).sum()))
 
     def _has_gain(self, c: Choices) -> pl.Expr:
         gains = self._gains({**c, "ties": "input"}, self._pool(c, "judged"))
@@ -252,9 +260,7 @@ class _Plan:
     def _reciprocal_rank(self, c: Choices) -> pl.Expr:
         hits, k = self._hits(c, self._labels(c)), c["k"]
         some = (pl.col(hits) > 0) & (pl.lit(value=True) if k is None else pl.col("rank") <= k)
-        name = self._add(
-            _SUM, f"first {k} {hits}", lambda: (1 / pl.col("rank")).filter(some).max()
-        )
+        name = self._add(_SUM, f"first {k} {hits}", lambda: (1 / pl.col("rank")).filter(some).max())
         return pl.when(self._relevant(c).is_not_null()).then(pl.col(name).fill_null(0.0))
 
     def _precision(self, c: Choices) -> pl.Expr:
@@ -308,11 +314,11 @@ def _is_retrieved(c: Choices) -> pl.Expr:
 
 def _tie_key(ties: str, ids: str) -> pl.Expr:
     """Return the key of documents with equal scores; the lowest comes first."""
-    label = pl.col("label").fill_null(0)
-    return {
-        "doc": -pl.col(ids), "doc_ascending": pl.col(ids), "best": -label, "worst": label,
-        "reversed": -pl.col("row"),
-    }.get(ties, pl.col("row"))  # fmt: skip
+    keys = {
+        "doc": -pl.col(ids), "doc_ascending": pl.col(ids), "best": -pl.col("grade"),
+        "worst": pl.col("grade"), "reversed": -pl.col("row"),
+    }  # fmt: skip
+    return keys.get(ties, pl.col("row"))
 
 
 def _descending(labels: pl.Expr, within: str) -> pl.Expr:
