@@ -196,8 +196,8 @@ class _Plan:
             return weights if k is None else pl.when(rank <= k).then(weights).otherwise(0.0)
 
         weights = self._add(_GAIN, f"weight {discount} {k}", weight)
-        name = f"sum {k} {discount} {values}"
-        return pl.col(self._add(_SUM, name, lambda: (pl.col(values) * pl.col(weights)).sum()))
+        name, weighted = f"sum {k} {discount} {values}", pl.col(values) * pl.col(weights)
+        return pl.col(self._add(_SUM, name, weighted.sum))
 
     def _has_gain(self, c: Choices) -> pl.Expr:
         gains = self._gains({**c, "ties": "input"}, self._pool(c, "judged"))

@@ -10,7 +10,9 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.conventions import Conventions
+from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.evaluate import per_query
+from polars_rank.metrics.expectations import has_expectation
 from polars_rank.metrics.metric import Metric, parameters_of
 from polars_rank.metrics.names import output_name
 
@@ -60,4 +62,11 @@ def definition_of(metric: Metric, choices: Mapping[str, Any]) -> tuple[Metric, C
     parameters = {key: value for key, value in choices.items() if key in accepted}
     general = {key: value for key, value in choices.items() if key in known}
     arguments = {key: value for key, value in metric.arguments.items() if key != "rel"}
-    return Metric(metric.function, arguments).but(**parameters), Conventions(**general)
+    defined, conventions = (
+        Metric(metric.function, arguments).but(**parameters),
+        Conventions(**general),
+    )
+    if conventions.ties == "expected" and not has_expectation(defined):
+        raise ArgumentError(f"no closed form is known for {defined} with ties='expected'")
+    _ = defined.tree  # checks the parameters
+    return defined, conventions

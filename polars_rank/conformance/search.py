@@ -1,0 +1,432 @@
+"""The values of definitions on a log, and their differences from given numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from polars_rank._params import OWN
+from polars_rank.conformance.batch import computes, documents, values
+from polars_rank.conformance.changes import ALTERNATIVES
+from polars_rank.conformance.choices import change_text
+from polars_rank.conformance.library import VALUE, definition_of, values_under
+from polars_rank.errors import ArgumentError, DataError, number_of, short
+from polars_rank.evaluation.evaluate import evaluate
+from polars_rank.evaluation.means import COUNTED
+from polars_rank.evaluation.parameters import Evaluation
+from polars_rank.evaluation.stages import JUDGED, RETRIEVED
+from polars_rank.frames.tables import lazy, schema_of
+from polars_rank.gains import GAINS, LARGEST_EXP2_LABEL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from polars_rank.metrics.metric import Metric
+
+#: The lowest tolerance, for values that were computed with 32 bits.
+_TOLERANCE = 5e-7
+#: Choices about means, which have no effect on the metric of a query.
+_OF_MEANS = {"undefined": "null", "query_set": "all", "decimals": None}
+#: What undefined values count as.
+_NUMBERS = {"zero": 0.0, "one": 1.0}
+#: The treatments of copies.
+_TREATMENTS = tuple(each for each in ALTERNATIVES["duplicates"] if each != "error")
+#: More distinct labels than this are not grades, each of which could be the lowest relevant label.
+_GRADES = 10
+
+_OTHER, _GROUP = OWN + "other", OWN + "group"
+#: The number of queries of a definition that are shown.
+_QUERIES = 3
+
+
+class Definition(NamedTuple):
+    """A metric with the choices that define its mean."""
+
+    metric: Metric
+    choices: Mapping[str, Any]
+    #: The choices that differ from the presets.
+    changes: Mapping[str, Any]
+    presets: tuple[str, ...]
+    #: The conventions and choices of the caller, or a preset.
+    given: Mapping[str, Any]
+
+    def but(self, changes: Mapping[str, Any]) -> Definition:
+        """Return the definition with other choices."""
+        return self._replace(
+            choices={**self.choices, **changes}, changes={**self.changes, **changes}
+        )
+
+    def agreeing(self, other: Definition) -> Definition:
+        """Return the definition with the names of another one that has the same values."""
+        return self._replace(presets=(*self.presets, *other.presets))
+
+    @property
+    def is_preset(self) -> bool:
+        """Whether nothing is changed but the treatment of copies."""
+        return {*self.changes} <= {"duplicates"}
+
+    @property
+    def text(self) -> str:
+        """The presets, or what differs from them, in words."""
+        changed = [change_text(*change) for change in self.changes.items()]
+        return "; ".join([f"as {', '.join(self.presets)}"] * self.is_preset + changed)
+
+
+class Given(NamedTuple):
+    """The numbers of another tool, by query, by run, or one number."""
+
+    #: The keys of numbers, and the column `_OTHER`.
+    numbers: pl.DataFrame
+    keys: list[str]
+    evaluation: Evaluation
+    tolerance: float
+
+    @classmethod
+    def of(cls, value: Any, evaluation: Evaluation) -> Given:
+        """Return the numbers of the parameter `value`."""
+        if isinstance(value, Mapping):
+            if not evaluation.runs:
+                raise ArgumentError(
+                    "`value` has numbers of runs, but there is no column of runs; name it with "
+                    "`run`, such as run='model'"
+                )
+            texts = [str(each) for each in value.values()]
+            table = pl.DataFrame({evaluation.runs[0]: [*value], _OTHER: texts})
+        elif isinstance(value, (str, Real)):
+            table = pl.DataFrame({_OTHER: [str(value)]})
+        else:
+            table = lazy(value, "value").collect()
+        keys = [each for each in (*evaluation.by, *evaluation.query) if each in table.columns]
+        names = [each for each in table.columns if each not in keys]
+        if len(names) != 1:
+            raise ArgumentError(
+                "`value` must have one column of numbers besides runs and queries; found "
+                f"{', '.join(map(repr, names)) or 'none'}"
+            )
+        column = table.get_column(names[0]).cast(pl.String)
+        try:
+            digits = [-int(Decimal(text).as_tuple().exponent) for text in {*column.drop_nulls()}]
+        except (InvalidOperation, ValueError):
+            raise ArgumentError(
+                f"`value` must be a finite number, or have finite numbers; found {short(value)}"
+            ) from None
+        tolerance = max(10.0 ** -max(digits, default=0) / 2, _TOLERANCE) * (1 + 1e-9)
+        numbers = table.select(*keys, column.cast(pl.Float64).alias(_OTHER))
+        return cls(numbers, keys, evaluation, tolerance)
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether the numbers are values of queries."""
+        return {*self.evaluation.query} <= {*self.keys}
+
+    def joined(self, rankings: pl.DataFrame) -> pl.DataFrame:
+        """Return rankings with their numbers, and with the row of the number."""
+        needed = [name for name in self.evaluation.by if rankings.get_column(name).n_unique() > 1]
+        needed += [*self.evaluation.query] if {*self.evaluation.query} & {*self.keys} else []
+        for name in needed:
+            if name not in self.keys:
+                raise ArgumentError(
+                    f"`value` has no column {name!r}, in which the rankings differ; pass a mapping "
+                    "from runs to numbers, a table with this column, or the log of one run"
+                )
+        types = [pl.col(key).cast(rankings.schema[key], strict=False) for key in self.keys]
+        numbers = self.numbers.with_columns(types).with_row_index(_GROUP)
+        if not self.keys:
+            return rankings.join(numbers, how="cross")
+        unknown = numbers.join(rankings, on=self.keys, how="anti", nulls_equal=True)
+        if unknown.height:
+            row = self.numbers.row(unknown.item(0, _GROUP), named=True)
+            raise DataError(
+                f"{number_of(unknown.height, 'number')} of `value` not found in the log, such as "
+                f"{short({key: row[key] for key in self.keys})}; add their judged documents to the "
+                "log, or drop them"
+            )
+        if numbers.select(self.keys).is_duplicated().any():
+            raise DataError("`value` has several numbers for a query or a run; keep one of them")
+        return rankings.join(
+            numbers, on=self.keys, how="left", nulls_equal=True, maintain_order="left"
+        )
+
+
+class _Found(NamedTuple):
+    """A definition with its largest difference from a given number."""
+
+    definition: Definition
+    column: str
+    deviation: float | None
+    fits: bool
+
+
+class Search:
+    """A log, the numbers of another tool, and the definitions whose values were compared."""
+
+    def __init__(
+        self,
+        log: pl.LazyFrame,
+        rankings: pl.DataFrame,
+        given: Given,
+        ids: pl.DataType | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.ids, self._log, self._given, self._options = ids, log, given, options
+        self._keys = [name for name in rankings.columns if name not in ("score", "label", "doc")]
+        counts = [
+            (pl.col("label").list.drop_nulls().list.len() > 0).alias(JUDGED),
+            pl.col("score").list.drop_nulls().list.len().alias(RETRIEVED),
+        ]
+        self._rankings = given.joined(rankings.select(*self._keys, *counts))
+        self._rows = rows = documents(rankings)
+        #: The columns of values, by metric and choices.
+        self._columns: dict[Any, str | None] = {}
+        self._seen: set[Any] = set()
+        self._found: list[_Found] = []
+        # What has no effect in this log.
+        retrieved = rows.filter("retrieved")
+        self._tied = {
+            narrow: retrieved.get_column(name).n_unique() < retrieved.height
+            for narrow, name in ((False, "score"), (True, "score32"))
+        }
+        self._narrowed = (
+            retrieved.get_column("score").n_unique() > retrieved.get_column("score32").n_unique()
+        )
+        self._unjudged = not retrieved.get_column("judged").all()
+        self._unretrieved = rows.filter("judged").height > retrieved.filter("judged").height
+        self._labels = sorted(rows.get_column("label").drop_nulls().unique())
+        pairs = rows.get_column("pair").drop_nulls() if "pair" in rows else pl.Series([0])
+        self._copies = pairs.n_unique() < pairs.len()
+
+    @classmethod
+    def of(cls, frame: Any, value: Any, options: Mapping[str, Any]) -> Search:
+        """Return the search on a log for the numbers of the parameter `value`."""
+        log = lazy(frame, collects=True)
+        schema = schema_of(log)
+        evaluation = Evaluation.of(schema, None, **options)
+        given = Given.of(value, evaluation)
+        read = replace(evaluation.read(log), repeated=pl.lit(value=False))
+        lists = ["score", "label", *([] if read.columns.doc is None else ["doc"])]
+        checked = read.checked(read.rankings(read.rows(), [pl.col(lists)]))
+        rankings = checked.select(*read.keys.named, *lists).collect()
+        ids = None if read.columns.doc is None else schema[read.columns.doc]
+        keys = [*evaluation.by, *evaluation.query]
+        search = cls(
+            read.table.select(*schema), rankings, given, ids,
+            {**options, "by": None, "run": None, "query": keys},
+        )  # fmt: skip
+        if search._copies:  # scores and labels in different copies are an error
+            evaluate(search._log, "num_retrieved", duplicates="max", **search._options).collect()
+        return search
+
+    @property
+    def grades(self) -> Sequence[float]:
+        """The labels that may be the lowest relevant one."""
+        return self._labels[1:] if len(self._labels) <= _GRADES else ALTERNATIVES["rel"]
+
+    @property
+    def fits(self) -> bool:
+        """Whether a definition fits."""
+        return any(each.fits for each in self._found)
+
+    def treatments(self, base: Definition) -> Sequence[str]:
+        """Return other treatments of copies than that of a definition."""
+        return _TREATMENTS if self._copies and base.choices["duplicates"] != "error" else ()
+
+    def treated(self, definition: Definition) -> Iterator[Definition]:
+        """Yield a definition; if it refuses the copies of the log, with each treatment of them."""
+        if not self._copies or definition.choices["duplicates"] != "error":
+            yield definition
+            return
+        yield from (definition.but({"duplicates": each}) for each in _TREATMENTS)
+
+    def add(self, definitions: Iterable[Definition]) -> None:
+        """Compare the values of definitions with the given numbers."""
+        new = []
+        for each in definitions:
+            choices = self._plain(each.choices)
+            of_values = _key(each.metric, {**choices, **_OF_MEANS})
+            key = (of_values, *(choices[name] for name in _OF_MEANS))
+            if self._is_possible(each) and (each.is_preset or key not in self._seen):
+                self._seen.add(key)
+                new.append((each, of_values))
+        self._evaluate(new)
+        known = [(each, self._columns[key]) for each, key in new if self._columns[key]]
+        table = self._rankings
+        means = [_counted(pl.col(str(column)), each) for each, column in known]
+        names = [*map(str, range(len(known)))]
+        if self._given.has_queries:
+            other = pl.col(_OTHER)
+            deviations = table.select(
+                pl.when((mean.is_null() == other.is_null()).all())
+                .then((mean - other).abs().max().fill_null(0.0))
+                .alias(name)
+                for name, mean in zip(names, means, strict=True)
+            )
+        else:
+            deviations = (
+                table.filter(pl.col(_GROUP).is_not_null())
+                .group_by(_GROUP)
+                .agg(
+                    pl.col(_OTHER).first(),
+                    *(
+                        _mean(mean, each).alias(name)
+                        for name, mean, (each, _) in zip(names, means, known, strict=True)
+                    ),
+                )
+                .select(
+                    pl.when(pl.col(name).is_not_null().all())
+                    .then((pl.col(name) - pl.col(_OTHER)).abs().max())
+                    .alias(name)
+                    for name in names
+                )
+            )
+        found = zip(known, deviations.row(0) if known else (), strict=True)
+        for (each, column), deviation in found:
+            fits = deviation is not None and deviation <= self._given.tolerance
+            self._found.append(_Found(each, str(column), deviation, fits))
+
+    def _evaluate(self, definitions: Sequence[tuple[Definition, Any]]) -> None:
+        """Add a column for each new metric and its choices without those about means."""
+        new = {key: each for each, key in definitions if key not in self._columns}
+        batch = {key: each for key, each in new.items() if _computes(each)}
+        in_library = {}
+        for key, each in new.items():
+            if key not in batch:
+                try:
+                    in_library[key] = definition_of(each.metric, {**each.choices, **_OF_MEANS})
+                except ArgumentError:  # only other tools have the choice
+                    self._columns[key] = None
+        for key in (*batch, *in_library):
+            self._columns[key] = f"{OWN}{len(self._columns)}"
+        columns = values(
+            self._rows, [(each.metric.function.__name__, each.choices) for each in batch.values()]
+        ).rename({str(index): str(self._columns[key]) for index, key in enumerate(batch)})
+        tables = values_under(self._log, in_library.values(), self._options)
+        keys = self._rankings.select(self._keys)
+        own = [
+            keys.join(table, on=self._keys, how="left", nulls_equal=True, maintain_order="left")
+            .get_column(VALUE)
+            .cast(pl.Float64)
+            .alias(str(self._columns[key]))
+            for key, table in zip(in_library, tables, strict=True)
+        ]
+        self._rankings = self._rankings.hstack(columns).hstack(own)
+
+    def _is_possible(self, definition: Definition) -> bool:
+        """Return whether the library or the reference has values of a definition for this log."""
+        choices, highest = definition.choices, self._labels[-1] if self._labels else 0
+        exponential = choices.get("gain") == "exp2" and highest > LARGEST_EXP2_LABEL
+        full = choices.get("ideal") == "full" and choices["gain"] != "binary" and highest > 1
+        return not exponential and not full
+
+    def _plain(self, choices: Mapping[str, Any]) -> dict[str, Any]:
+        """Return choices without those that have no effect on this log."""
+        plain = {**choices}
+        plain["float32_scores"] &= self._narrowed
+        if not self._tied[plain["float32_scores"]]:
+            plain["ties"] = "input"
+        if plain["ties"] not in ("doc", "doc_ascending"):
+            plain["text_ids"] = False
+        if not self._unjudged:
+            plain["unjudged"] = "nonrelevant"
+        if not self._copies:
+            plain["duplicates"] = "error"
+            if not self._unretrieved and plain.get("ideal") == "retrieved":
+                plain["ideal"] = "judged"
+        if plain.get("gain") in GAINS and {*self._labels} <= {0, 1}:
+            plain["gain"] = "linear"
+        lowest = plain.get("gain_from")
+        if lowest is not None and not any(0 != each < lowest for each in self._labels):
+            plain["gain_from"] = None
+        if plain.get("rel") is not None:
+            plain["rel"] = next((each for each in self._labels if each >= plain["rel"]), None)
+        return plain
+
+    def table(self, n: int, code: Callable[[Definition], str | None]) -> pl.DataFrame:
+        """Return the definitions that fit, or else the nearest ones, one row for equal values."""
+        found = [each for each in self._found if each.fits]
+        if not found:
+            near = [each for each in self._found if each.deviation is not None]
+            found = sorted(near, key=lambda each: each.deviation or 0.0)[: 10 * n]
+        counted = self._rankings.select(
+            _counted(pl.col(each.column), each.definition).alias(str(index))
+            for index, each in enumerate(found)
+        )
+        distinct: dict[Any, tuple[_Found, pl.Series]] = {}
+        for each, column in zip(found, counted, strict=True):
+            same, _ = distinct.setdefault((*column.round(10),), (each, column))
+            if each.definition.is_preset and same is not each:
+                agreeing = same.definition.agreeing(each.definition)
+                distinct[(*column.round(10),)] = same._replace(definition=agreeing), column
+        rows = []
+        shown = [*distinct.values()][:n]
+        for each, column in shown:
+            other = self._rankings.get_column(_OTHER) if self._given.has_queries else shown[0][1]
+            rows.append(
+                {
+                    "changes": each.definition.text,
+                    "value": column.mean(),
+                    "deviation": each.deviation,
+                    "fits": each.fits,
+                    "others": len(distinct) - 1 if each.fits else 0,
+                    "code": code(each.definition),
+                    "queries": self._differences(column, other),
+                }
+            )
+        keys = {name: self._rankings.schema[name] for name in self._keys}
+        queries = pl.Struct({**keys, "value": pl.Float64, "other": pl.Float64})
+        return pl.DataFrame(rows, {**_COLUMNS, "queries": pl.List(queries)}, orient="row")
+
+    def _differences(self, column: pl.Series, other: pl.Series) -> list[dict[str, Any]]:
+        """Return the queries with the largest differences between two columns of values."""
+        size = (pl.col("value") - pl.col("other")).abs()
+        apart = pl.col("value").is_null() != pl.col("other").is_null()
+        differences = self._rankings.select(
+            *self._keys, column.alias("value"), other.alias("other")
+        ).with_columns(pl.when(apart).then(float("inf")).otherwise(size).alias(_OTHER))
+        return (
+            differences.filter(pl.col(_OTHER) > self._given.tolerance * self._given.has_queries)
+            .sort(_OTHER, *self._keys, descending=[True, *[False] * len(self._keys)])
+            .head(_QUERIES)
+            .drop(_OTHER)
+            .to_dicts()
+        )
+
+
+_COLUMNS = {
+    "changes": pl.String, "value": pl.Float64, "deviation": pl.Float64, "fits": pl.Boolean,
+    "others": pl.UInt32, "code": pl.String,
+}  # fmt: skip
+
+
+def _key(metric: Metric, choices: Mapping[str, Any]) -> Any:
+    """Return what is equal for definitions with equal values."""
+    texts = sorted((choice, repr(value)) for choice, value in choices.items())
+    return metric.function.__name__, *texts
+
+
+def _computes(definition: Definition) -> bool:
+    return computes(definition.metric.function.__name__, definition.choices)
+
+
+def _counted(value: pl.Expr, definition: Definition) -> pl.Expr:
+    """Return the values of queries as they enter a mean; null does not count."""
+    choices = definition.choices
+    if (number := _NUMBERS.get(choices["undefined"])) is not None:
+        value = value.fill_null(number)
+    if choices["decimals"] is not None:
+        value = value.round(choices["decimals"])
+    if choices["query_set"] in COUNTED:
+        value = pl.when(COUNTED[choices["query_set"]]).then(value)
+    return value
+
+
+def _mean(counted: pl.Expr, definition: Definition) -> pl.Expr:
+    """Return the mean of values; null if undefined values make it null."""
+    if definition.choices["undefined"] != "null":
+        return counted.mean()
+    included = COUNTED.get(definition.choices["query_set"], pl.lit(value=True))
+    return pl.when(~(counted.is_null() & included).any()).then(counted.mean())
