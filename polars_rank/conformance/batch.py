@@ -26,7 +26,7 @@ DISCOUNTS_OF_TOOLS = {**DISCOUNTS, "log2(rank + 2)": lambda rank: 1 / (rank + 2)
 #: Metrics that are not linear in the gains or hits of tied documents.
 _NOT_LINEAR = ("average_precision", "hit_rate", "reciprocal_rank")
 
-_ORDER, _IDEAL, _GAIN, _RUNNING, _SUM = range(5)
+_ORDER, _IDEAL, _GAIN, _RUNNING, _SUM, _IDEAL_SUM = range(6)
 
 
 def computes(metric: str, choices: Choices) -> bool:
@@ -112,14 +112,14 @@ def values(rows: pl.DataFrame, definitions: Sequence[tuple[str, Choices]]) -> pl
     for stage in (_IDEAL, _GAIN, _RUNNING):
         table = table.with_columns(**plan.stages[stage])
     sums = table.group_by("ranking", maintain_order=True).agg(**plan.stages[_SUM])
-    return sums.select(found)
+    return sums.with_columns(**plan.stages[_IDEAL_SUM]).select(found)
 
 
 class _Plan:
     """The columns that definitions need, by stage: each stage reads those of the stages before."""
 
     def __init__(self) -> None:
-        self.stages: list[dict[str, pl.Expr]] = [{} for _ in range(5)]
+        self.stages: list[dict[str, pl.Expr]] = [{} for _ in range(6)]
 
     def value(self, metric: str, choices: Choices) -> pl.Expr:
         """Return the value of a metric."""
@@ -220,26 +220,29 @@ class _Plan:
         return pl.when(self._has_gain(c)).then(value) if c.get("irrelevant") else value
 
     def _ndcg(self, c: Choices) -> pl.Expr:
-        whole = self._ideal(c)
-        value = self._sum(self._gains(c, self._labels(c)), c["k"], c["discount"]) / whole
-        some = whole > 0 if c["ideal"] != "full" else (whole > 0) & self._has_gain(c)
-        return pl.when(some).then(value)
+        gains = self._gains(c, self._labels(c))
+        return self._sum(gains, c["k"], c["discount"]) / self._ideal(c)
 
     def _ideal(self, c: Choices) -> pl.Expr:
-        """Return the DCG of the ideal ranking."""
-        k, ideal, depth = c["k"], c["ideal"], c.get("depth")
+        """Return the DCG of the ideal ranking, null if it is not above 0."""
+        k, ideal, depth, discount = c["k"], c["ideal"], c.get("depth"), c["discount"]
         gains = self._gains({**c, "ties": "input"}, self._pool(c, ideal))
         if ideal == "full":
+            has_gain = self._has_gain(c)
             if k is not None and depth is None:
                 ranks = pl.int_range(1, k + 1).cast(pl.Float64)
-                return pl.lit(pl.select(DISCOUNTS_OF_TOOLS[c["discount"]](ranks).sum()).item())
+                whole = pl.select(DISCOUNTS_OF_TOOLS[discount](ranks).sum()).item()
+                return pl.when(has_gain).then(whole)
             gains = self._add(_GAIN, "ones", lambda: pl.lit(1.0))
         if depth == "retrieved" or ideal == "full":
             flags = self._retrieved(c).meta.output_name()
             inside = pl.col("rank") <= pl.col(flags).sum().over("ranking")
             name, every = f"{gains} of {flags}", pl.col(gains)
             gains = self._add(_RUNNING, name, lambda: pl.when(inside).then(every).otherwise(0.0))
-        return self._sum(gains, None if ideal == "all" else k, c["discount"])
+        whole = self._sum(gains, None if ideal == "all" else k, discount)
+        some = whole > 0 if ideal != "full" else (whole > 0) & has_gain
+        name = f"ideal {ideal} {c['gain']} {c.get('gain_from')} {whole.meta.output_name()}"
+        return pl.col(self._add(_IDEAL_SUM, name, lambda: pl.when(some).then(whole)))
 
     def _average_precision(self, c: Choices) -> pl.Expr:
         hits, k, norm = self._hits(c, self._labels(c)), c["k"], c.get("norm", "R")

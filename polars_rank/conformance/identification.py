@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from polars_rank.metrics.metric import Metric, parameters_of
 from polars_rank.metrics.names import naming, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from typing import Unpack
 
     from polars_rank.evaluation.parameters import RankingOptions
@@ -114,6 +115,8 @@ def identify(
     conventions = named(of_base.get("conventions", POLARS_RANK)).but(**choices)
     search = Search.of(frame, value, others)
     base = _defined(metric, conventions, search, of_base)
+    if choices or isinstance(of_base.get("conventions"), Mapping):
+        base = base._replace(presets=("given",))
     if base.metric.aggregate != "mean":
         raise ArgumentError(f"`metric` must be averaged over queries; {metric} is not")
     for level in (_presets(metric, base, search), _singles(base, search), _pairs(base, search)):
@@ -168,6 +171,7 @@ def _changes(base: Definition, search: Search) -> list[dict[str, Any]]:
     }
     possible = {
         "undefined": ("zero", "one", "skip"),
+        "decimals": search.decimals,
         "duplicates": search.treatments(base),
         "ties": [each for each in alternatives["ties"] if search.ids or each not in _BY_ID],
     }

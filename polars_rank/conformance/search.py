@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from numbers import Real
+from operator import sub
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
@@ -63,7 +64,7 @@ class Definition(NamedTuple):
 
     def agreeing(self, other: Definition) -> Definition:
         """Return the definition with the names of another one that has the same values."""
-        return self._replace(presets=(*self.presets, *other.presets))
+        return self._replace(presets=(*dict.fromkeys(self.presets + other.presets),))
 
     @property
     def is_preset(self) -> bool:
@@ -74,7 +75,8 @@ class Definition(NamedTuple):
     def text(self) -> str:
         """The presets, or what differs from them, in words."""
         changed = [change_text(*change) for change in self.changes.items()]
-        return "; ".join([f"as {', '.join(self.presets)}"] * self.is_preset + changed)
+        named = self.is_preset or bool(self.given)
+        return "; ".join([f"as {', '.join(self.presets)}"] * named + changed)
 
 
 class Given(NamedTuple):
@@ -197,6 +199,12 @@ class Search:
         self._unjudged = not retrieved.get_column("judged").all()
         self._unretrieved = rows.filter("judged").height > retrieved.filter("judged").height
         self._labels = sorted(rows.get_column("label").drop_nulls().unique())
+        sets = self._rankings.select(all=pl.col(JUDGED).is_not_null(), **COUNTED)
+        #: The first of the query sets with the same queries.
+        self._same_sets = {
+            name: next(each for each in sets.columns if sets[each].equals(sets[name]))
+            for name in sets.columns
+        }
         pairs = rows.get_column("pair").drop_nulls() if "pair" in rows else pl.Series([0])
         self._copies = pairs.n_unique() < pairs.len()
 
@@ -227,6 +235,15 @@ class Search:
         return self._labels[1:] if len(self._labels) <= _GRADES else ALTERNATIVES["rel"]
 
     @property
+    def decimals(self) -> Sequence[int | None]:
+        """The numbers of decimals to which values of queries may be rounded before the mean.
+
+        More decimals than those of the given numbers have no effect above the tolerance.
+        """
+        known = [each for each in ALTERNATIVES["decimals"] if each is not None]
+        return [each for each in known if 10.0**-each / 2 > self._given.tolerance]
+
+    @property
     def fits(self) -> bool:
         """Whether a definition fits."""
         return any(each.fits for each in self._found)
@@ -245,52 +262,53 @@ class Search:
     def add(self, definitions: Iterable[Definition]) -> None:
         """Compare the values of definitions with the given numbers."""
         new = []
-        for each in definitions:
-            choices = self._plain(each.choices)
-            of_values = _key(each.metric, {**choices, **_OF_MEANS})
-            key = (of_values, *(choices[name] for name in _OF_MEANS))
-            if self._is_possible(each) and (each.is_preset or key not in self._seen):
+        columns = self._evaluate([each for each in definitions if self._is_possible(each)])
+        for each, column in columns:
+            key = (column, *self._of_means(each.choices, column))
+            if each.is_preset or key not in self._seen:
                 self._seen.add(key)
-                new.append((each, of_values))
-        self._evaluate(new)
-        known = [(each, self._columns[key]) for each, key in new if self._columns[key]]
-        table = self._rankings
-        means = [_counted(pl.col(str(column)), each) for each, column in known]
-        names = [*map(str, range(len(known)))]
-        if self._given.has_queries:
-            other = pl.col(_OTHER)
-            deviations = table.select(
-                pl.when((mean.is_null() == other.is_null()).all())
-                .then((mean - other).abs().max().fill_null(0.0))
-                .alias(name)
-                for name, mean in zip(names, means, strict=True)
-            )
-        else:
-            deviations = (
-                table.filter(pl.col(_GROUP).is_not_null())
-                .group_by(_GROUP)
-                .agg(
-                    pl.col(_OTHER).first(),
-                    *(
-                        _mean(mean, each).alias(name)
-                        for name, mean, (each, _) in zip(names, means, known, strict=True)
-                    ),
-                )
-                .select(
-                    pl.when(pl.col(name).is_not_null().all())
-                    .then((pl.col(name) - pl.col(_OTHER)).abs().max())
-                    .alias(name)
-                    for name in names
-                )
-            )
-        found = zip(known, deviations.row(0) if known else (), strict=True)
-        for (each, column), deviation in found:
+                new.append((each, column))
+        for (each, column), deviation in zip(new, self._deviations(new), strict=True):
             fits = deviation is not None and deviation <= self._given.tolerance
-            self._found.append(_Found(each, str(column), deviation, fits))
+            self._found.append(_Found(each, column, deviation, fits))
 
-    def _evaluate(self, definitions: Sequence[tuple[Definition, Any]]) -> None:
-        """Add a column for each new metric and its choices without those about means."""
-        new = {key: each for each, key in definitions if key not in self._columns}
+    def _deviations(self, definitions: Sequence[tuple[Definition, str]]) -> Sequence[float | None]:
+        """Return the largest difference of each definition from the given numbers.
+
+        It is null if a value is missing.
+        """
+        counted = [_counted(pl.col(column), each) for each, column in definitions]
+        names = [*map(str, range(len(counted)))]
+        if self._given.has_queries:
+            given = pl.col(_OTHER)
+            differences = [(value - given).abs().max().fill_null(0.0) for value in counted]
+            same = [(value.is_null() == given.is_null()).all() for value in counted]
+            return self._rankings.select(
+                pl.when(both).then(difference).alias(name)
+                for name, both, difference in zip(names, same, differences, strict=True)
+            ).rows()[0]
+        means = [
+            _mean(value, each).alias(name)
+            for name, value, (each, _) in zip(names, counted, definitions, strict=True)
+        ]
+        rankings = self._rankings.drop_nulls(_GROUP)
+        groups = rankings.group_by(_GROUP).agg(pl.col(_OTHER).first(), *means)
+        other, *columns = (each.to_list() for each in groups.drop(_GROUP))
+        return [
+            None if None in column else max(map(abs, map(sub, column, other)), default=None)
+            for column in columns
+        ]
+
+    def _evaluate(self, definitions: Sequence[Definition]) -> list[tuple[Definition, str]]:
+        """Return definitions with the columns of their values, undefined ones as null.
+
+        Definitions that neither the library nor the reference has are left out.
+        """
+        keys = [
+            _key(each.metric, {**self._plain(each.choices), **_OF_MEANS}) for each in definitions
+        ]
+        pairs = [*zip(keys, definitions, strict=True)]
+        new = {key: each for key, each in pairs if key not in self._columns}
         batch = {key: each for key, each in new.items() if _computes(each)}
         in_library = {}
         for key, each in new.items():
@@ -301,19 +319,27 @@ class Search:
                     self._columns[key] = None
         for key in (*batch, *in_library):
             self._columns[key] = f"{OWN}{len(self._columns)}"
-        columns = values(
-            self._rows, [(each.metric.function.__name__, each.choices) for each in batch.values()]
-        ).rename({str(index): str(self._columns[key]) for index, key in enumerate(batch)})
+        named = [(each.metric.function.__name__, each.choices) for each in batch.values()]
+        columns = values(self._rows, named)
+        columns.columns = [str(self._columns[key]) for key in batch]
         tables = values_under(self._log, in_library.values(), self._options)
-        keys = self._rankings.select(self._keys)
+        rankings = self._rankings.select(self._keys)
         own = [
-            keys.join(table, on=self._keys, how="left", nulls_equal=True, maintain_order="left")
+            rankings.join(table, on=self._keys, how="left", nulls_equal=True, maintain_order="left")
             .get_column(VALUE)
             .cast(pl.Float64)
             .alias(str(self._columns[key]))
             for key, table in zip(in_library, tables, strict=True)
         ]
         self._rankings = self._rankings.hstack(columns).hstack(own)
+        found = [(each, self._columns[key]) for key, each in pairs]
+        return [(each, column) for each, column in found if column is not None]
+
+    def _of_means(self, choices: Mapping[str, Any], column: str) -> tuple[Any, ...]:
+        """Return the choices about means that have an effect on a column."""
+        query_set = self._same_sets[choices["query_set"]]
+        defined = not self._rankings.get_column(column).null_count()
+        return "null" if defined else choices["undefined"], query_set, choices["decimals"]
 
     def _is_possible(self, definition: Definition) -> bool:
         """Return whether the library or the reference has values of a definition for this log."""
@@ -357,10 +383,11 @@ class Search:
         )
         distinct: dict[Any, tuple[_Found, pl.Series]] = {}
         for each, column in zip(found, counted, strict=True):
-            same, _ = distinct.setdefault((*column.round(10),), (each, column))
+            key = (*column.round(10).to_list(),)
+            same, _ = distinct.setdefault(key, (each, column))
             if each.definition.is_preset and same is not each:
                 agreeing = same.definition.agreeing(each.definition)
-                distinct[(*column.round(10),)] = same._replace(definition=agreeing), column
+                distinct[key] = same._replace(definition=agreeing), column
         rows = []
         shown = [*distinct.values()][:n]
         for each, column in shown:
