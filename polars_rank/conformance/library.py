@@ -11,10 +11,12 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.evaluate import per_query
+from polars_rank.evaluation import plan
+from polars_rank.evaluation.means import COUNTED
+from polars_rank.evaluation.parameters import Evaluation, MetricColumn
+from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.expectations import has_expectation
 from polars_rank.metrics.metric import Metric, parameters_of
-from polars_rank.metrics.names import output_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,20 +30,30 @@ def values_under(
     definitions: Iterable[tuple[Metric, Conventions]],
     options: Mapping[str, Any],
 ) -> list[pl.DataFrame]:
-    """Return the values of the queries that count, under each definition."""
-    return pl.collect_all(
-        [
-            per_query(log, metric, conventions=conventions, **options).rename(
-                {output_name(metric): VALUE}
-            )
-            for metric, conventions in definitions
-        ]
-    )
+    """Return the keys and values of the queries that count, under each definition.
+
+    The log is ranked once for all definitions with the same order of documents.
+    """
+    definitions = [*definitions]
+    columns = [
+        MetricColumn.of(*each)._replace(name=f"{OWN}value {index}")
+        for index, each in enumerate(definitions)
+    ]
+    evaluation = Evaluation.of(schema_of(log), None, **options)._replace(metrics=columns)
+    table = plan.per_query(log, evaluation).collect() if columns else pl.DataFrame()
+    keys = [*evaluation.by, *evaluation.query]
+    return [
+        table.lazy()
+        .filter(COUNTED.get(conventions.query_set, pl.lit(value=True)))
+        .select(*keys, column.counted.cast(pl.Float64).alias(VALUE))
+        .collect()
+        for column, (_, conventions) in zip(columns, definitions, strict=True)
+    ]
 
 
 def mean_of(values: pl.DataFrame, metric: Metric, conventions: Conventions) -> float | None:
     """Return the mean that `evaluate` has of values: a sum of counts, or a geometric mean."""
-    column = values.get_column(VALUE).cast(pl.Float64)
+    column = values.get_column(VALUE)
     if conventions.counts_as(metric) == "null" and column.null_count():
         return None
     how = conventions.aggregate(metric)

@@ -327,7 +327,6 @@ class Search:
         own = [
             rankings.join(table, on=self._keys, how="left", nulls_equal=True, maintain_order="left")
             .get_column(VALUE)
-            .cast(pl.Float64)
             .alias(str(self._columns[key]))
             for key, table in zip(in_library, tables, strict=True)
         ]
