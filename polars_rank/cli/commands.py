@@ -130,6 +130,11 @@ EVALUATION: Mapping[str, Command] = {
     ), about="Explain how a metric is computed, or why conventions differ.",
         also=("explain_difference",), without=("metric", "a", "b"),
         own=(click.Argument(["metric"]), "versus"), runs="special:explain"),
+    "identify": Command("identify", "log", (
+        "log.parquet --metric ndcg@10 --value 0.5772",
+        'log.parquet --metric ap --value "bm25=0.31 dense=0.35"',
+    ), without=("value",), own=("value", "per_query"), runs="special:identify",
+        minor=("queries",)),
     "metrics": Command("list_metrics", "", ("precision", "--format csv"),
         about="List the metrics that contain a text: parameters, range, definition, other names.",
         own=(click.Argument(["texts"], nargs=-1, metavar="[TEXT]..."),), runs="special:metrics"),

@@ -14,7 +14,7 @@ from polars_rank.conformance.changes import ALTERNATIVES
 from polars_rank.conformance.choices import reference_choices
 from polars_rank.conformance.library import definition_of
 from polars_rank.conformance.search import Definition, Search
-from polars_rank.conventions import POLARS_RANK, PRESETS, Conventions, Definitions, named
+from polars_rank.conventions import POLARS_RANK, PRESETS, Conventions, Definitions, named, preset_of
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.parameters import check_single
 from polars_rank.metrics.compared import COMPARED
@@ -215,7 +215,7 @@ def _code(definition: Definition, metric: str | Metric, others: Mapping[str, Any
     arguments = {**parsed.arguments, **parameters}
     text = json.dumps(str(Metric(parsed.function, arguments)) if parameters else str(metric))
     if discount == "log2(rank + 2)":
-        arguments["discount"] = _Text("lambda rank: 1 / (rank + 2).log(2)")
+        arguments["discount"] = _Code("lambda rank: 1 / (rank + 2).log(2)")
         text = f"pr.{parsed.function.__name__}({_written(arguments)})"
     options = _written({**others, **definition.given, **changes})
     call = f"({log}, {text}{options and ', '}{options})"
@@ -224,7 +224,7 @@ def _code(definition: Definition, metric: str | Metric, others: Mapping[str, Any
     return f"pr.per_query{call}.select(pl.last().round({decimals}).mean())"
 
 
-class _Text(str):
+class _Code(str):
     """Text that is code."""
 
     __slots__ = ()
@@ -235,6 +235,9 @@ def _written(options: Mapping[str, Any]) -> str:
     texts = []
     for key, each in options.items():
         text = json.dumps(each) if isinstance(each, str) else repr(each)
-        variable = key in ("items", "history") or isinstance(each, Conventions)
-        texts.append(f"{key}={key if variable else each if isinstance(each, _Text) else text}")
+        if isinstance(each, Conventions) and preset_of(each.name) == each:
+            text = json.dumps(each.name)
+        elif isinstance(each, (Conventions, pl.DataFrame, pl.LazyFrame)):
+            text = key
+        texts.append(f"{key}={each if isinstance(each, _Code) else text}")
     return ", ".join(texts)
