@@ -137,6 +137,7 @@ ARGUMENTS: dict[str, Any] = {
     "slices": "country",
     "table": VALUES_OF_QUERIES,
     "time": "time",
+    "value": 0.5,
     "values": VALUES_OF_QUERIES,
     "catalog.sampled.metrics": "ndcg@2",
     "clicks.estimate.metrics": "dcg@2",

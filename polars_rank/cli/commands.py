@@ -131,8 +131,8 @@ EVALUATION: Mapping[str, Command] = {
         also=("explain_difference",), without=("metric", "a", "b"),
         own=(click.Argument(["metric"]), "versus"), runs="special:explain"),
     "identify": Command("identify", "log", (
-        "log.parquet --metric ndcg@10 --value 0.5772",
-        'log.parquet --metric ap --value "bm25=0.31 dense=0.35"',
+        "run.txt --judgments qrels.txt --metric ndcg@10 --value 0.5772",
+        "log.parquet --metric ndcg@10 --value bm25=0.5772",
     ), without=("value",), own=("value", "per_query"), runs="special:identify",
         minor=("queries",)),
     "metrics": Command("list_metrics", "", ("precision", "--format csv"),

@@ -50,7 +50,9 @@ def identify(call: Call) -> None:
     """Find the definitions that reproduce the numbers of another tool."""
     given = call.given
     if ("value" in given) == ("per_query" in given):
-        misused("give the number of the other tool (--value), or its values of queries (--per-query)")
+        misused(
+            "give the number of the other tool (--value), or its values of queries (--per-query)"
+        )
     value = call.table("per_query") if "per_query" in given else _numbers(given["value"])
     found = call.call(call.scan(), value=value)
     if not found.get_column("fits").any():

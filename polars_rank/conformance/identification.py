@@ -47,9 +47,18 @@ def identify(
     >>> df = pl.DataFrame({
     ...     "query": ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [1, 3, 0]
     ... })
-    >>> found = pr.identify(df, "ndcg@10", "0.7098")
-    >>> found.select("changes", "value", "fits", "others")
-    shape: (1, 4)
+    >>> found = pr.identify(df, "ndcg@10", "0.8549")
+    >>> found.select("changes", "fits", "others")
+    shape: (1, 3)
+    ┌──────────────────────┬──────┬────────┐
+    │ changes              ┆ fits ┆ others │
+    │ ---                  ┆ ---  ┆ ---    │
+    │ str                  ┆ bool ┆ u32    │
+    ╞══════════════════════╪══════╪════════╡
+    │ as LightGBM, XGBoost ┆ true ┆ 0      │
+    └──────────────────────┴──────┴────────┘
+    >>> print(found["code"].item())
+    pr.evaluate(log, "ndcg@10", conventions="LightGBM")
 
     Parameters
     ----------
@@ -59,9 +68,8 @@ def identify(
         Name of a metric, or a metric, whose mean over queries is `value`.
     value
         What the other tool returned: a number, also as text, such as "0.5770"; a mapping from
-        runs to numbers; or a table with a column of numbers, and columns of runs, queries or both,
-        as `per_query` returns it. In a table with queries, null means that a query does not count,
-        as does a query that is missing.
+        runs to numbers; or a table of numbers of runs or queries, as `per_query` returns it. In a
+        table of queries, null means that a query does not count, as does a missing query.
     n
         Maximum number of rows of the result.
     **options
@@ -113,7 +121,7 @@ def identify(
     others = {key: each for key, each in options.items() if key not in _OF_CONVENTIONS}
     choices = {key: each for key, each in of_base.items() if key != "conventions"}
     conventions = named(of_base.get("conventions", POLARS_RANK)).but(**choices)
-    search = Search.of(frame, value, others)
+    search = Search.of(frame, value, str(metric), others)
     base = _defined(metric, conventions, search, of_base)
     if choices or isinstance(of_base.get("conventions"), Mapping):
         base = base._replace(presets=("given",))
@@ -237,6 +245,8 @@ def _written(options: Mapping[str, Any]) -> str:
         text = json.dumps(each) if isinstance(each, str) else repr(each)
         if isinstance(each, Conventions) and preset_of(each.name) == each:
             text = json.dumps(each.name)
+        elif isinstance(each, float) and each.is_integer():
+            text = str(int(each))
         elif isinstance(each, (Conventions, pl.DataFrame, pl.LazyFrame)):
             text = key
         texts.append(f"{key}={each if isinstance(each, _Code) else text}")

@@ -89,8 +89,8 @@ class Given(NamedTuple):
     tolerance: float
 
     @classmethod
-    def of(cls, value: Any, evaluation: Evaluation) -> Given:
-        """Return the numbers of the parameter `value`."""
+    def of(cls, value: Any, evaluation: Evaluation, metric: str) -> Given:
+        """Return the numbers of the parameter `value`, in the column of the metric or another."""
         if isinstance(value, Mapping):
             if not evaluation.runs:
                 raise ArgumentError(
@@ -105,10 +105,11 @@ class Given(NamedTuple):
             table = lazy(value, "value").collect()
         keys = [each for each in (*evaluation.by, *evaluation.query) if each in table.columns]
         names = [each for each in table.columns if each not in keys]
+        names = [metric] if metric in names else names
         if len(names) != 1:
             raise ArgumentError(
-                "`value` must have one column of numbers besides runs and queries; found "
-                f"{', '.join(map(repr, names)) or 'none'}"
+                f"`value` must have a column {metric!r}, or one column besides runs and queries; "
+                f"found {', '.join(map(repr, names)) or 'none'}"
             )
         column = table.get_column(names[0]).cast(pl.String)
         try:
@@ -198,7 +199,8 @@ class Search:
         )
         self._unjudged = not retrieved.get_column("judged").all()
         self._unretrieved = rows.filter("judged").height > retrieved.filter("judged").height
-        self._labels = sorted(rows.get_column("label").drop_nulls().unique())
+        labels = sorted(rows.get_column("label").drop_nulls().unique())
+        self._labels = [int(each) if each.is_integer() else each for each in labels]
         sets = self._rankings.select(all=pl.col(JUDGED).is_not_null(), **COUNTED)
         #: The first of the query sets with the same queries.
         self._same_sets = {
@@ -209,12 +211,12 @@ class Search:
         self._copies = pairs.n_unique() < pairs.len()
 
     @classmethod
-    def of(cls, frame: Any, value: Any, options: Mapping[str, Any]) -> Search:
+    def of(cls, frame: Any, value: Any, metric: str, options: Mapping[str, Any]) -> Search:
         """Return the search on a log for the numbers of the parameter `value`."""
         log = lazy(frame, collects=True)
         schema = schema_of(log)
         evaluation = Evaluation.of(schema, None, **options)
-        given = Given.of(value, evaluation)
+        given = Given.of(value, evaluation, metric)
         read = replace(evaluation.read(log), repeated=pl.lit(value=False))
         lists = ["score", "label", *([] if read.columns.doc is None else ["doc"])]
         checked = read.checked(read.rankings(read.rows(), [pl.col(lists)]))

@@ -98,7 +98,7 @@ def test_single_changes(text: str) -> None:
 def test_thresholds() -> None:
     expected = number(LOG, "p@4", rel=3)
     found = pr.identify(LOG, "p@4", expected)
-    assert found["changes"].to_list() == ["relevant: label of 3.0 or more"]
+    assert found["changes"].to_list() == ["relevant: label of 3 or more"]
     check(found, LOG, expected)
 
 
