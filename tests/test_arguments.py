@@ -220,6 +220,7 @@ MORE = {
     "colors": "{}",
     "from_dicts.judgments": "{}",
     "fuse.name": "'' text",
+    "identify.value": "-1 huge",
     **{f"define_metric.{name}": "-1" for name in ("low", "high", "perfect")},
     **{"report.title": "'' text", "report.columns": "{}"},
     # A part of a log may have no ranking of the baseline.

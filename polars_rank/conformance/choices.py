@@ -170,10 +170,11 @@ def reference_choices(
 ) -> dict[str, Any]:
     """Return the choices of conventions, as `reference.value` takes them."""
     choices = {**choices_of(metric, conventions.of(metric), ids), **metric.arguments}
-    return {
-        key: value_text(key, value) if key in ("gain", "discount") else value
-        for key, value in choices.items()
-    }
+    for key in choices.keys() & {"gain", "discount"}:
+        name = value_text(key, choices[key])
+        if name in TEXTS[key]:  # other functions remain
+            choices[key] = name
+    return choices
 
 
 def conventions_of(metric: Metric, choices: Mapping[str, Any]) -> Conventions:

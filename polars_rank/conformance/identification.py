@@ -222,6 +222,8 @@ def _code(definition: Definition, metric: str | Metric, others: Mapping[str, Any
     parameters = {key: changes.pop(key) for key in [*changes] if key in of_metric}
     arguments = {**parsed.arguments, **parameters}
     text = json.dumps(str(Metric(parsed.function, arguments)) if parameters else str(metric))
+    if any(map(callable, arguments.values())) and not isinstance(metric, str):
+        return None
     if discount == "log2(rank + 2)":
         arguments["discount"] = _Code("lambda rank: 1 / (rank + 2).log(2)")
         text = f"pr.{parsed.function.__name__}({_written(arguments)})"

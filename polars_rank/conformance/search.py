@@ -376,7 +376,11 @@ class Search:
         """Return the definitions that fit, or else the nearest ones, one row for equal values."""
         found = [each for each in self._found if each.fits]
         if not found:
-            near = [each for each in self._found if each.deviation is not None]
+            near = [
+                each
+                for each in self._found
+                if each.deviation is not None and each.definition.choices["decimals"] is None
+            ]
             found = sorted(near, key=lambda each: each.deviation or 0.0)[: 10 * n]
         counted = self._rankings.select(
             _counted(pl.col(each.column), each.definition).alias(str(index))
