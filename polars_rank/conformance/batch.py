@@ -108,27 +108,43 @@ def values(rows: pl.DataFrame, definitions: Sequence[tuple[str, Choices]]) -> pl
     plan = _Plan()
     found = [plan.value(*each).alias(str(index)) for index, each in enumerate(definitions)]
     rank = pl.int_range(1, pl.len() + 1).over("ranking").cast(pl.Float64)
-    table = rows.select("ranking", rank.alias("rank"), **plan.stages[_ORDER])
-    for stage in (_IDEAL, _GAIN, _RUNNING):
-        table = table.with_columns(**plan.stages[stage])
-    sums = table.group_by("ranking", maintain_order=True).agg(**plan.stages[_SUM])
-    return sums.with_columns(**plan.stages[_IDEAL_SUM]).select(found)
+    table = rows.select("ranking", rank.alias("rank"), **plan.whole[_ORDER])
+    table = table.with_columns(**plan.whole[_IDEAL])
+    deepest = max((choices.get("k") or 0 for _, choices in definitions), default=0)
+    top = table.filter(pl.col("rank") <= max(deepest, 1))
+    sums = _sums(table, plan.whole).hstack(_sums(top, plan.top).drop("ranking"))
+    return sums.with_columns(**plan.whole[_IDEAL_SUM]).select(found)
+
+
+def _sums(table: pl.DataFrame, stages: Sequence[Mapping[str, pl.Expr]]) -> pl.DataFrame:
+    """Return the sums of each ranking."""
+    first = pl.int_range(pl.len()) - pl.col("rank").cast(pl.Int64) + 1
+    table = table.with_columns(first.alias("row of rank 1"), **stages[_GAIN])
+    table = table.with_columns(**stages[_RUNNING])
+    return table.group_by("ranking", maintain_order=True).agg(**stages[_SUM])
 
 
 class _Plan:
-    """The columns that definitions need, by stage: each stage reads those of the stages before."""
+    """The columns that definitions need, by stage: each stage reads those of the stages before.
+
+    After the stage `_IDEAL`, columns of metrics with a cutoff have the first documents only.
+    """
 
     def __init__(self) -> None:
-        self.stages: list[dict[str, pl.Expr]] = [{} for _ in range(6)]
+        self.whole: list[dict[str, pl.Expr]] = [{} for _ in range(6)]
+        self.top: list[dict[str, pl.Expr]] = [{} for _ in range(6)]
 
     def value(self, metric: str, choices: Choices) -> pl.Expr:
         """Return the value of a metric."""
         return getattr(self, f"_{metric}")({"k": None, **choices})  # type: ignore[no-any-return]
 
-    def _add(self, stage: int, name: str, column: Callable[[], pl.Expr]) -> str:
+    def _add(
+        self, stage: int, name: str, column: Callable[[], pl.Expr], k: int | None = None
+    ) -> str:
         """Return the name of a column, which is added if it is new."""
-        if name not in self.stages[stage]:
-            self.stages[stage][name] = column()
+        stages, name = (self.whole, name) if k is None else (self.top, f"top {name}")
+        if name not in stages[stage]:
+            stages[stage][name] = column()
         return name
 
     def _retrieved(self, c: Choices) -> pl.Expr:
@@ -167,25 +183,32 @@ class _Plan:
             )  # fmt: skip
         return self._add(_ORDER, "ideal labels", lambda: _descending(pl.col("pool"), "ranking"))
 
-    def _gains(self, c: Choices, labels: str) -> str:
+    def _gains(self, c: Choices, labels: str, k: int | None) -> str:
         """Return the column of gains of labels."""
         gain, lowest = c["gain"], c.get("gain_from")
 
         def column() -> pl.Expr:
             gains = GAINS[gain](pl.col(labels))
             gains = gains if lowest is None else pl.when(pl.col(labels) >= lowest).then(gains)
-            return _mean_of_ties(gains.fill_null(0.0), c, labels)
+            return gains.fill_null(0.0)
 
-        return self._add(_GAIN, f"gain {gain} {lowest} {labels}", column)
+        return self._of_labels(c, f"gain {gain} {lowest} {labels}", labels, column, k)
 
-    def _hits(self, c: Choices, labels: str) -> str:
+    def _hits(self, c: Choices, labels: str, k: int | None) -> str:
         """Return the column that is 1 for relevant documents, otherwise 0."""
 
         def column() -> pl.Expr:
-            hits = (pl.col(labels) >= c["rel"]).fill_null(value=False).cast(pl.Float64)
-            return _mean_of_ties(hits, c, labels)
+            return (pl.col(labels) >= c["rel"]).fill_null(value=False).cast(pl.Float64)
 
-        return self._add(_GAIN, f"hits {c['rel']} {labels}", column)
+        return self._of_labels(c, f"hits {c['rel']} {labels}", labels, column, k)
+
+    def _of_labels(
+        self, c: Choices, name: str, labels: str, column: Callable[[], pl.Expr], k: int | None
+    ) -> str:
+        """Return a column, or its means over documents with the same score if all orders count."""
+        if c["ties"] != "expected":
+            return self._add(_GAIN, name, column, k)
+        return self._add(_IDEAL, name, lambda: column().mean().over(f"ties of {labels}"))
 
     def _sum(self, values: str, k: int | None, discount: str = "") -> pl.Expr:
         """Return the sum of values of the first k documents, with a discount."""
@@ -195,62 +218,68 @@ class _Plan:
             weights = DISCOUNTS_OF_TOOLS[discount](rank) if discount else pl.lit(1.0)
             return weights if k is None else pl.when(rank <= k).then(weights).otherwise(0.0)
 
-        weights = self._add(_GAIN, f"weight {discount} {k}", weight)
-        name, weighted = f"sum {k} {discount} {values}", pl.col(values) * pl.col(weights)
-        return pl.col(self._add(_SUM, name, weighted.sum))
+        weights = self._add(_GAIN, f"weight {discount} {k}", weight, k)
+        weighted = pl.col(values) * pl.col(weights)
+        return pl.col(self._add(_SUM, f"sum {k} {discount} {values}", weighted.sum, k))
 
     def _has_gain(self, c: Choices) -> pl.Expr:
-        gains = self._gains({**c, "ties": "input"}, self._pool(c, "judged"))
+        gains = self._gains({**c, "ties": "input"}, self._pool(c, "judged"), None)
         return pl.col(self._add(_SUM, f"highest {gains}", lambda: pl.col(gains).max())) > 0
 
     def _top(self, c: Choices) -> pl.Expr:
         """Return the number of relevant documents among the first k."""
-        return self._sum(self._hits(c, self._labels(c)), c["k"])
+        return self._sum(self._hits(c, self._labels(c), c["k"]), c["k"])
 
     def _relevant(self, c: Choices) -> pl.Expr:
         """Return the number of relevant documents; null if there are none."""
-        number = self._sum(self._hits({**c, "ties": "input"}, self._pool(c, "judged")), None)
+        number = self._sum(self._hits({**c, "ties": "input"}, self._pool(c, "judged"), None), None)
         return pl.when(number > 0).then(number)
 
     def _cg(self, c: Choices) -> pl.Expr:
-        return self._sum(self._gains(c, self._labels(c)), c["k"])
+        return self._sum(self._gains(c, self._labels(c), c["k"]), c["k"])
 
     def _dcg(self, c: Choices) -> pl.Expr:
-        value = self._sum(self._gains(c, self._labels(c)), c["k"], c["discount"])
+        value = self._sum(self._gains(c, self._labels(c), c["k"]), c["k"], c["discount"])
         return pl.when(self._has_gain(c)).then(value) if c.get("irrelevant") else value
 
     def _ndcg(self, c: Choices) -> pl.Expr:
-        gains = self._gains(c, self._labels(c))
+        gains = self._gains(c, self._labels(c), c["k"])
         return self._sum(gains, c["k"], c["discount"]) / self._ideal(c)
 
     def _ideal(self, c: Choices) -> pl.Expr:
         """Return the DCG of the ideal ranking, null if it is not above 0."""
-        k, ideal, depth, discount = c["k"], c["ideal"], c.get("depth"), c["discount"]
-        gains = self._gains({**c, "ties": "input"}, self._pool(c, ideal))
+        ideal, depth, discount = c["ideal"], c.get("depth"), c["discount"]
+        k = None if ideal == "all" else c["k"]
+        has_gain = self._has_gain(c) if ideal == "full" else pl.lit(value=True)
+        if ideal == "full" and k is not None and depth is None:
+            ranks = pl.int_range(1, k + 1).cast(pl.Float64)
+            every = pl.select(DISCOUNTS_OF_TOOLS[discount](ranks).sum()).item()
+            return pl.when(has_gain).then(every)
         if ideal == "full":
-            has_gain = self._has_gain(c)
-            if k is not None and depth is None:
-                ranks = pl.int_range(1, k + 1).cast(pl.Float64)
-                whole = pl.select(DISCOUNTS_OF_TOOLS[discount](ranks).sum()).item()
-                return pl.when(has_gain).then(whole)
-            gains = self._add(_GAIN, "ones", lambda: pl.lit(1.0))
+            gains = self._add(_GAIN, "ones", lambda: pl.lit(1.0), k)
+        else:
+            gains = self._gains({**c, "ties": "input"}, self._pool(c, ideal), k)
         if depth == "retrieved" or ideal == "full":
             flags = self._retrieved(c).meta.output_name()
-            inside = pl.col("rank") <= pl.col(flags).sum().over("ranking")
-            name, every = f"{gains} of {flags}", pl.col(gains)
-            gains = self._add(_RUNNING, name, lambda: pl.when(inside).then(every).otherwise(0.0))
-        whole = self._sum(gains, None if ideal == "all" else k, discount)
-        some = whole > 0 if ideal != "full" else (whole > 0) & has_gain
+            total = pl.col(flags).sum().over("ranking")
+            number = self._add(_IDEAL, f"number {flags}", lambda: total)
+            inside = pl.when(pl.col("rank") <= pl.col(number)).then(gains).otherwise(0.0)
+            gains = self._add(_RUNNING, f"{gains} of {flags}", lambda: inside, k)
+        whole = self._sum(gains, k, discount)
         name = f"ideal {ideal} {c['gain']} {c.get('gain_from')} {whole.meta.output_name()}"
+        some = (whole > 0) & has_gain
         return pl.col(self._add(_IDEAL_SUM, name, lambda: pl.when(some).then(whole)))
 
     def _average_precision(self, c: Choices) -> pl.Expr:
-        hits, k, norm = self._hits(c, self._labels(c)), c["k"], c.get("norm", "R")
+        k, norm = c["k"], c.get("norm", "R")
+        hits = self._hits(c, self._labels(c), k)
 
         def precision() -> pl.Expr:
-            return pl.col(hits) * pl.col(hits).cum_sum().over("ranking") / pl.col("rank")
+            running = pl.col(hits).cum_sum()
+            above = running - (running - pl.col(hits)).gather("row of rank 1")
+            return pl.col(hits) * above / pl.col("rank")
 
-        parts = self._sum(self._add(_RUNNING, f"precision at {hits}", precision), k)
+        parts = self._sum(self._add(_RUNNING, f"precision at {hits}", precision, k), k)
         relevant, retrieved = self._relevant(c), self._retrieved(c)
         top = retrieved if k is None else retrieved.clip(upper_bound=k)
         divisor = {
@@ -261,9 +290,11 @@ class _Plan:
         return pl.when(relevant.is_not_null() & (divisor > 0)).then(parts / divisor)
 
     def _reciprocal_rank(self, c: Choices) -> pl.Expr:
-        hits, k = self._hits(c, self._labels(c)), c["k"]
+        k = c["k"]
+        hits = self._hits(c, self._labels(c), k)
         some = (pl.col(hits) > 0) & (pl.lit(value=True) if k is None else pl.col("rank") <= k)
-        name = self._add(_SUM, f"first {k} {hits}", lambda: (1 / pl.col("rank")).filter(some).max())
+        first = (1 / pl.col("rank")).filter(some).max()
+        name = self._add(_SUM, f"first {k} {hits}", lambda: first, k)
         return pl.when(self._relevant(c).is_not_null()).then(pl.col(name).fill_null(0.0))
 
     def _precision(self, c: Choices) -> pl.Expr:
@@ -295,8 +326,8 @@ class _Plan:
         return pl.when(recall.is_not_null()).then(some)
 
     def _r_precision(self, c: Choices) -> pl.Expr:
-        hits = self._hits(c, self._labels(c))
-        judged = pl.col(self._hits({**c, "ties": "input"}, self._pool(c, "judged")))
+        hits = self._hits(c, self._labels(c), None)
+        judged = pl.col(self._hits({**c, "ties": "input"}, self._pool(c, "judged"), None))
 
         def above() -> pl.Expr:
             inside = pl.col("rank") <= judged.sum().over("ranking")
@@ -328,8 +359,3 @@ def _descending(labels: pl.Expr, within: str) -> pl.Expr:
     """Return labels from the highest to the lowest in each ranking, nulls last."""
     order = pl.arg_sort_by(within, labels, descending=[False, True], nulls_last=True)
     return labels.gather(order)
-
-
-def _mean_of_ties(values: pl.Expr, c: Choices, labels: str) -> pl.Expr:
-    """Return values, or the mean of those with the same score if all orders count."""
-    return values.mean().over(f"ties of {labels}") if c["ties"] == "expected" else values
