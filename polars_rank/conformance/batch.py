@@ -7,6 +7,7 @@ gains of labels, the discounts of ranks, and their sums.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -111,7 +112,7 @@ def values(rows: pl.DataFrame, definitions: Sequence[tuple[str, Choices]]) -> pl
     table = rows.select("ranking", rank.alias("rank"), **plan.whole[_ORDER])
     table = table.with_columns(**plan.whole[_IDEAL])
     deepest = max((choices.get("k") or 0 for _, choices in definitions), default=0)
-    top = table.filter(pl.col("rank") <= max(deepest, 1))
+    top = table.filter(pl.col("rank") <= max(deepest, 1)).with_columns(**plan.top[_IDEAL])
     sums = _sums(table, plan.whole).hstack(_sums(top, plan.top).drop("ranking"))
     return sums.with_columns(**plan.whole[_IDEAL_SUM]).select(found)
 
@@ -174,14 +175,15 @@ class _Plan:
 
     def _pool(self, c: Choices, ideal: str) -> str:
         """Return the column of labels from the highest to the lowest."""
-        if ideal in ("retrieved", "cut"):
-            labels = self._labels({**c, "ties": c["ties"] if ideal == "cut" else "input"})
-            cut = pl.col("rank") <= c["k"] if ideal == "cut" and c["k"] else pl.lit(value=True)
-            return self._add(
-                _IDEAL, f"{ideal} {c['k']} {labels}",
-                lambda: _descending(pl.when(cut).then(labels), "ranking"),
-            )  # fmt: skip
-        return self._add(_ORDER, "ideal labels", lambda: _descending(pl.col("pool"), "ranking"))
+        k = c["k"]
+        if ideal == "cut" and k is not None:
+            labels = self._labels(c)
+            cut = _descending(pl.when(pl.col("rank") <= k).then(labels))
+            return self._add(_IDEAL, f"first {k} of {labels}", lambda: cut, k)
+        if ideal in ("cut", "retrieved"):
+            labels = self._labels({**c, "ties": "input"})
+            return self._add(_IDEAL, f"ideal {labels}", lambda: _descending(pl.col(labels)))
+        return self._add(_ORDER, "ideal labels", lambda: _descending(pl.col("pool")))
 
     def _gains(self, c: Choices, labels: str, k: int | None) -> str:
         """Return the column of gains of labels."""
@@ -189,8 +191,8 @@ class _Plan:
 
         def column() -> pl.Expr:
             gains = GAINS[gain](pl.col(labels))
-            gains = gains if lowest is None else pl.when(pl.col(labels) >= lowest).then(gains)
-            return gains.fill_null(0.0)
+            some = pl.col(labels) >= (-math.inf if lowest is None else lowest)
+            return pl.when(some).then(gains).otherwise(0.0)
 
         return self._of_labels(c, f"gain {gain} {lowest} {labels}", labels, column, k)
 
@@ -219,8 +221,8 @@ class _Plan:
             return weights if k is None else pl.when(rank <= k).then(weights).otherwise(0.0)
 
         weights = self._add(_GAIN, f"weight {discount} {k}", weight, k)
-        weighted = pl.col(values) * pl.col(weights)
-        return pl.col(self._add(_SUM, f"sum {k} {discount} {values}", weighted.sum, k))
+        weighted = (pl.col(values) * pl.col(weights)).sum()
+        return pl.col(self._add(_SUM, f"sum {k} {discount} {values}", lambda: weighted, k))
 
     def _has_gain(self, c: Choices) -> pl.Expr:
         gains = self._gains({**c, "ties": "input"}, self._pool(c, "judged"), None)
@@ -355,7 +357,7 @@ def _tie_key(ties: str, ids: str) -> pl.Expr:
     return keys.get(ties, pl.col("row"))
 
 
-def _descending(labels: pl.Expr, within: str) -> pl.Expr:
+def _descending(labels: pl.Expr) -> pl.Expr:
     """Return labels from the highest to the lowest in each ranking, nulls last."""
-    order = pl.arg_sort_by(within, labels, descending=[False, True], nulls_last=True)
+    order = pl.arg_sort_by("ranking", labels, descending=[False, True], nulls_last=True)
     return labels.gather(order)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from numbers import Real
@@ -16,6 +17,7 @@ from polars_rank.conformance.batch import computes, documents, values
 from polars_rank.conformance.changes import ALTERNATIVES
 from polars_rank.conformance.choices import change_text
 from polars_rank.conformance.library import VALUE, definition_of, values_under
+from polars_rank.conformance.reference import METRICS
 from polars_rank.errors import ArgumentError, DataError, number_of, short
 from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.evaluation.means import COUNTED
@@ -315,12 +317,14 @@ class Search:
         in_library = {}
         for key, each in new.items():
             if key not in batch:
-                try:
+                self._columns[key] = None
+                # No tool is known to have the mean over all orders of ties with other changes.
+                if each.metric.function.__name__ in METRICS and len(each.changes) > 1:
+                    continue
+                with suppress(ArgumentError):  # only other tools have the choice
                     in_library[key] = definition_of(each.metric, {**each.choices, **_OF_MEANS})
-                except ArgumentError:  # only other tools have the choice
-                    self._columns[key] = None
-        for key in (*batch, *in_library):
-            self._columns[key] = f"{OWN}{len(self._columns)}"
+        for index, key in enumerate([*batch, *in_library], self._rankings.width):
+            self._columns[key] = f"{OWN}{index}"
         named = [(each.metric.function.__name__, each.choices) for each in batch.values()]
         columns = values(self._rows, named)
         columns.columns = [str(self._columns[key]) for key in batch]
