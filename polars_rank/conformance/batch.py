@@ -192,7 +192,8 @@ class _Plan:
         def column() -> pl.Expr:
             gains = GAINS[gain](pl.col(labels))
             some = pl.col(labels) >= (-math.inf if lowest is None else lowest)
-            return pl.when(some).then(gains).otherwise(0.0)
+            worth: pl.Expr = pl.when(some).then(gains).otherwise(0.0)
+            return worth
 
         return self._of_labels(c, f"gain {gain} {lowest} {labels}", labels, column, k)
 
@@ -200,7 +201,8 @@ class _Plan:
         """Return the column that is 1 for relevant documents, otherwise 0."""
 
         def column() -> pl.Expr:
-            return (pl.col(labels) >= c["rel"]).fill_null(value=False).cast(pl.Float64)
+            relevant: pl.Expr = pl.col(labels) >= c["rel"]
+            return relevant.fill_null(value=False).cast(pl.Float64)
 
         return self._of_labels(c, f"hits {c['rel']} {labels}", labels, column, k)
 

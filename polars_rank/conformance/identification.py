@@ -12,6 +12,7 @@ import polars as pl
 from polars_rank._params import public, whole_number
 from polars_rank.conformance.changes import ALTERNATIVES
 from polars_rank.conformance.choices import reference_choices
+from polars_rank.conformance.effects import TREATMENTS
 from polars_rank.conformance.library import definition_of
 from polars_rank.conformance.search import Definition, Search
 from polars_rank.conventions import POLARS_RANK, PRESETS, Conventions, Definitions, named, preset_of
@@ -172,15 +173,15 @@ def _changes(base: Definition, search: Search) -> list[dict[str, Any]]:
     k = base.choices.get("k")
     alternatives = {
         **ALTERNATIVES,
-        "rel": search.grades,
-        "k": () if k is None else (k - 1, k + 1),
+        "rel": search.effects.grades,
+        "k": [] if k is None else [each for each in (k - 1, k + 1) if each > 0],
         "text_ids": (False, True),
         "query_set": ("all", "judged", "retrieved", "both"),
     }
     possible = {
         "undefined": ("zero", "one", "skip"),
         "decimals": search.decimals,
-        "duplicates": search.treatments(base),
+        "duplicates": TREATMENTS if search.effects.copies else (),
         "ties": [each for each in alternatives["ties"] if search.ids or each not in _BY_ID],
     }
     return [
@@ -188,7 +189,7 @@ def _changes(base: Definition, search: Search) -> list[dict[str, Any]]:
         for choice, values in {**alternatives, **possible}.items()
         if choice in base.choices
         for each in values
-        if each != base.choices[choice] and each != 0
+        if each != base.choices[choice]
     ]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from decimal import Decimal, InvalidOperation
-from numbers import Real
 from operator import sub
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,33 +14,26 @@ from polars_rank._params import OWN
 from polars_rank.conformance.batch import computes, documents, values
 from polars_rank.conformance.changes import ALTERNATIVES
 from polars_rank.conformance.choices import change_text
+from polars_rank.conformance.effects import TREATMENTS, Effects
+from polars_rank.conformance.given import GROUP, OTHER, Given
 from polars_rank.conformance.library import VALUE, definition_of, values_under
 from polars_rank.conformance.reference import METRICS
-from polars_rank.errors import ArgumentError, DataError, number_of, short
+from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.evaluate import evaluate
 from polars_rank.evaluation.means import COUNTED
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.stages import JUDGED, RETRIEVED
 from polars_rank.frames.tables import lazy, schema_of
-from polars_rank.gains import GAINS, LARGEST_EXP2_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from polars_rank.metrics.metric import Metric
 
-#: The lowest tolerance, for values that were computed with 32 bits.
-_TOLERANCE = 5e-7
 #: Choices about means, which have no effect on the metric of a query.
 _OF_MEANS = {"undefined": "null", "query_set": "all", "decimals": None}
 #: What undefined values count as.
 _NUMBERS = {"zero": 0.0, "one": 1.0}
-#: The treatments of copies.
-_TREATMENTS = tuple(each for each in ALTERNATIVES["duplicates"] if each != "error")
-#: More distinct labels than this are not grades, each of which could be the lowest relevant label.
-_GRADES = 10
-
-_OTHER, _GROUP = OWN + "other", OWN + "group"
 #: The number of queries of a definition that are shown.
 _QUERIES = 3
 
@@ -81,83 +72,6 @@ class Definition(NamedTuple):
         return "; ".join([f"as {', '.join(self.presets)}"] * named + changed)
 
 
-class Given(NamedTuple):
-    """The numbers of another tool, by query, by run, or one number."""
-
-    #: The keys of numbers, and the column `_OTHER`.
-    numbers: pl.DataFrame
-    keys: list[str]
-    evaluation: Evaluation
-    tolerance: float
-
-    @classmethod
-    def of(cls, value: Any, evaluation: Evaluation, metric: str) -> Given:
-        """Return the numbers of the parameter `value`, in the column of the metric or another."""
-        if isinstance(value, Mapping):
-            if not evaluation.runs:
-                raise ArgumentError(
-                    "`value` has numbers of runs, but there is no column of runs; name it with "
-                    "`run`, such as run='model'"
-                )
-            texts = [str(each) for each in value.values()]
-            table = pl.DataFrame({evaluation.runs[0]: [*value], _OTHER: texts})
-        elif isinstance(value, (str, Real)):
-            table = pl.DataFrame({_OTHER: [str(value)]})
-        else:
-            table = lazy(value, "value").collect()
-        keys = [each for each in (*evaluation.by, *evaluation.query) if each in table.columns]
-        names = [each for each in table.columns if each not in keys]
-        names = [metric] if metric in names else names
-        if len(names) != 1:
-            raise ArgumentError(
-                f"`value` must have a column {metric!r}, or one column besides runs and queries; "
-                f"found {', '.join(map(repr, names)) or 'none'}"
-            )
-        column = table.get_column(names[0]).cast(pl.String)
-        try:
-            digits = [-int(Decimal(text).as_tuple().exponent) for text in {*column.drop_nulls()}]
-        except (InvalidOperation, ValueError):
-            raise ArgumentError(
-                f"`value` must be a finite number, or have finite numbers; found {short(value)}"
-            ) from None
-        tolerance = max(10.0 ** -max(digits, default=0) / 2, _TOLERANCE) * (1 + 1e-9)
-        numbers = table.select(*keys, column.cast(pl.Float64).alias(_OTHER))
-        return cls(numbers, keys, evaluation, tolerance)
-
-    @property
-    def has_queries(self) -> bool:
-        """Whether the numbers are values of queries."""
-        return {*self.evaluation.query} <= {*self.keys}
-
-    def joined(self, rankings: pl.DataFrame) -> pl.DataFrame:
-        """Return rankings with their numbers, and with the row of the number."""
-        needed = [name for name in self.evaluation.by if rankings.get_column(name).n_unique() > 1]
-        needed += [*self.evaluation.query] if {*self.evaluation.query} & {*self.keys} else []
-        for name in needed:
-            if name not in self.keys:
-                raise ArgumentError(
-                    f"`value` has no column {name!r}, in which the rankings differ; pass a mapping "
-                    "from runs to numbers, a table with this column, or the log of one run"
-                )
-        types = [pl.col(key).cast(rankings.schema[key], strict=False) for key in self.keys]
-        numbers = self.numbers.with_columns(types).with_row_index(_GROUP)
-        if not self.keys:
-            return rankings.join(numbers, how="cross")
-        unknown = numbers.join(rankings, on=self.keys, how="anti", nulls_equal=True)
-        if unknown.height:
-            row = self.numbers.row(unknown.item(0, _GROUP), named=True)
-            raise DataError(
-                f"{number_of(unknown.height, 'number')} of `value` not found in the log, such as "
-                f"{short({key: row[key] for key in self.keys})}; add their judged documents to the "
-                "log, or drop them"
-            )
-        if numbers.select(self.keys).is_duplicated().any():
-            raise DataError("`value` has several numbers for a query or a run; keep one of them")
-        return rankings.join(
-            numbers, on=self.keys, how="left", nulls_equal=True, maintain_order="left"
-        )
-
-
 class _Found(NamedTuple):
     """A definition with its largest difference from a given number."""
 
@@ -190,27 +104,13 @@ class Search:
         self._columns: dict[Any, str | None] = {}
         self._seen: set[Any] = set()
         self._found: list[_Found] = []
-        # What has no effect in this log.
-        retrieved = rows.filter("retrieved")
-        self._tied = {
-            narrow: retrieved.get_column(name).n_unique() < retrieved.height
-            for narrow, name in ((False, "score"), (True, "score32"))
-        }
-        self._narrowed = (
-            retrieved.get_column("score").n_unique() > retrieved.get_column("score32").n_unique()
-        )
-        self._unjudged = not retrieved.get_column("judged").all()
-        self._unretrieved = rows.filter("judged").height > retrieved.filter("judged").height
-        labels = sorted(rows.get_column("label").drop_nulls().unique())
-        self._labels = [int(each) if each.is_integer() else each for each in labels]
+        self.effects = Effects.of(rows)
         sets = self._rankings.select(all=pl.col(JUDGED).is_not_null(), **COUNTED)
         #: The first of the query sets with the same queries.
         self._same_sets = {
             name: next(each for each in sets.columns if sets[each].equals(sets[name]))
             for name in sets.columns
         }
-        pairs = rows.get_column("pair").drop_nulls() if "pair" in rows else pl.Series([0])
-        self._copies = pairs.n_unique() < pairs.len()
 
     @classmethod
     def of(cls, frame: Any, value: Any, metric: str, options: Mapping[str, Any]) -> Search:
@@ -229,14 +129,9 @@ class Search:
             read.table.select(*schema), rankings, given, ids,
             {**options, "by": None, "run": None, "query": keys},
         )  # fmt: skip
-        if search._copies:  # scores and labels in different copies are an error
+        if search.effects.copies:  # scores and labels in different copies are an error
             evaluate(search._log, "num_retrieved", duplicates="max", **search._options).collect()
         return search
-
-    @property
-    def grades(self) -> Sequence[float]:
-        """The labels that may be the lowest relevant one."""
-        return self._labels[1:] if len(self._labels) <= _GRADES else ALTERNATIVES["rel"]
 
     @property
     def decimals(self) -> Sequence[int | None]:
@@ -252,21 +147,17 @@ class Search:
         """Whether a definition fits."""
         return any(each.fits for each in self._found)
 
-    def treatments(self, base: Definition) -> Sequence[str]:
-        """Return other treatments of copies than that of a definition."""
-        return _TREATMENTS if self._copies and base.choices["duplicates"] != "error" else ()
-
     def treated(self, definition: Definition) -> Iterator[Definition]:
         """Yield a definition; if it refuses the copies of the log, with each treatment of them."""
-        if not self._copies or definition.choices["duplicates"] != "error":
+        if not self.effects.copies or definition.choices["duplicates"] != "error":
             yield definition
             return
-        yield from (definition.but({"duplicates": each}) for each in _TREATMENTS)
+        yield from (definition.but({"duplicates": each}) for each in TREATMENTS)
 
     def add(self, definitions: Iterable[Definition]) -> None:
         """Compare the values of definitions with the given numbers."""
         new = []
-        columns = self._evaluate([each for each in definitions if self._is_possible(each)])
+        columns = self._evaluate([each for each in definitions if self.effects.allow(each.choices)])
         for each, column in columns:
             key = (column, *self._of_means(each.choices, column))
             if each.is_preset or key not in self._seen:
@@ -284,7 +175,7 @@ class Search:
         counted = [_counted(pl.col(column), each) for each, column in definitions]
         names = [*map(str, range(len(counted)))]
         if self._given.has_queries:
-            given = pl.col(_OTHER)
+            given = pl.col(OTHER)
             differences = [(value - given).abs().max().fill_null(0.0) for value in counted]
             same = [(value.is_null() == given.is_null()).all() for value in counted]
             return self._rankings.select(
@@ -295,9 +186,9 @@ class Search:
             _mean(value, each).alias(name)
             for name, value, (each, _) in zip(names, counted, definitions, strict=True)
         ]
-        rankings = self._rankings.drop_nulls(_GROUP)
-        groups = rankings.group_by(_GROUP).agg(pl.col(_OTHER).first(), *means)
-        other, *columns = (each.to_list() for each in groups.drop(_GROUP))
+        rankings = self._rankings.drop_nulls(GROUP)
+        groups = rankings.group_by(GROUP).agg(pl.col(OTHER).first(), *means)
+        other, *columns = (each.to_list() for each in groups.drop(GROUP))
         return [
             None if None in column else max(map(abs, map(sub, column, other)), default=None)
             for column in columns
@@ -308,10 +199,10 @@ class Search:
 
         Definitions that neither the library nor the reference has are left out.
         """
-        keys = [
-            _key(each.metric, {**self._plain(each.choices), **_OF_MEANS}) for each in definitions
+        pairs = [
+            (_key(each.metric, {**self.effects.plain(each.choices), **_OF_MEANS}), each)
+            for each in definitions
         ]
-        pairs = [*zip(keys, definitions, strict=True)]
         new = {key: each for key, each in pairs if key not in self._columns}
         batch = {key: each for key, each in new.items() if _computes(each)}
         in_library = {}
@@ -346,36 +237,6 @@ class Search:
         defined = not self._rankings.get_column(column).null_count()
         return "null" if defined else choices["undefined"], query_set, choices["decimals"]
 
-    def _is_possible(self, definition: Definition) -> bool:
-        """Return whether the library or the reference has values of a definition for this log."""
-        choices, highest = definition.choices, self._labels[-1] if self._labels else 0
-        exponential = choices.get("gain") == "exp2" and highest > LARGEST_EXP2_LABEL
-        full = choices.get("ideal") == "full" and choices["gain"] != "binary" and highest > 1
-        return not exponential and not full
-
-    def _plain(self, choices: Mapping[str, Any]) -> dict[str, Any]:
-        """Return choices without those that have no effect on this log."""
-        plain = {**choices}
-        plain["float32_scores"] &= self._narrowed
-        if not self._tied[plain["float32_scores"]]:
-            plain["ties"] = "input"
-        if plain["ties"] not in ("doc", "doc_ascending"):
-            plain["text_ids"] = False
-        if not self._unjudged:
-            plain["unjudged"] = "nonrelevant"
-        if not self._copies:
-            plain["duplicates"] = "error"
-            if not self._unretrieved and plain.get("ideal") == "retrieved":
-                plain["ideal"] = "judged"
-        if plain.get("gain") in GAINS and {*self._labels} <= {0, 1}:
-            plain["gain"] = "linear"
-        lowest = plain.get("gain_from")
-        if lowest is not None and not any(0 != each < lowest for each in self._labels):
-            plain["gain_from"] = None
-        if plain.get("rel") is not None:
-            plain["rel"] = next((each for each in self._labels if each >= plain["rel"]), None)
-        return plain
-
     def table(self, n: int, code: Callable[[Definition], str | None]) -> pl.DataFrame:
         """Return the definitions that fit, or else the nearest ones, one row for equal values."""
         found = [each for each in self._found if each.fits]
@@ -400,7 +261,7 @@ class Search:
         rows = []
         shown = [*distinct.values()][:n]
         for each, column in shown:
-            other = self._rankings.get_column(_OTHER) if self._given.has_queries else shown[0][1]
+            other = self._rankings.get_column(OTHER) if self._given.has_queries else shown[0][1]
             rows.append(
                 {
                     "changes": each.definition.text,
@@ -422,12 +283,12 @@ class Search:
         apart = pl.col("value").is_null() != pl.col("other").is_null()
         differences = self._rankings.select(
             *self._keys, column.alias("value"), other.alias("other")
-        ).with_columns(pl.when(apart).then(float("inf")).otherwise(size).alias(_OTHER))
+        ).with_columns(pl.when(apart).then(float("inf")).otherwise(size).alias(OTHER))
         return (
-            differences.filter(pl.col(_OTHER) > self._given.tolerance * self._given.has_queries)
-            .sort(_OTHER, *self._keys, descending=[True, *[False] * len(self._keys)])
+            differences.filter(pl.col(OTHER) > self._given.tolerance * self._given.has_queries)
+            .sort(OTHER, *self._keys, descending=[True, *[False] * len(self._keys)])
             .head(_QUERIES)
-            .drop(_OTHER)
+            .drop(OTHER)
             .to_dicts()
         )
 

@@ -128,6 +128,13 @@ def test_the_conventions_that_change() -> None:
     check(found, LOG, expected)
 
 
+def test_choices_without_the_value_true() -> None:
+    expected = number(LOG, "ndcg@4", conventions="trec_eval_9", float32_scores=False)
+    found = pr.identify(LOG, "ndcg@4", expected, conventions="trec_eval_9")
+    assert "as trec_eval 9; scores: compared as 64-bit floats" in found["changes"].to_list()
+    check(found, LOG, expected)
+
+
 def test_rounded_numbers() -> None:
     expected = number(LOG, "ndcg@4", conventions="lightgbm")
     few, many = (pr.identify(LOG, "ndcg@4", round(expected, digits), n=50) for digits in (1, 6))
