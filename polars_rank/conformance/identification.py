@@ -85,9 +85,8 @@ def identify(
         - `changes`: presets with this definition, such as "as LightGBM, XGBoost", or changes of the
           conventions in words;
         - `value`: mean over all queries that count;
-        - `deviation`: the largest difference from a number of `value`; null if a query
-          counts for one of them only;
-        - `fits`: whether no difference is larger than the tolerance;
+        - `deviation`: the largest difference from a number of `value`;
+        - `fits`: whether no difference is larger than the tolerance, and the same queries count;
         - `others`: number of other definitions that fit with as many changes;
         - `code`: call that returns the value, where the library can compute it;
         - `queries`: the queries with the largest differences, at most 3, as structs of the

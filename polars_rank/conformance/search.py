@@ -163,36 +163,40 @@ class Search:
             if each.is_preset or key not in self._seen:
                 self._seen.add(key)
                 new.append((each, column))
-        for (each, column), deviation in zip(new, self._deviations(new), strict=True):
-            fits = deviation is not None and deviation <= self._given.tolerance
+        deviations = zip(new, *self._deviations(new), strict=True)
+        for (each, column), deviation, same in deviations:
+            fits = same and deviation is not None and deviation <= self._given.tolerance
             self._found.append(_Found(each, column, deviation, fits))
 
-    def _deviations(self, definitions: Sequence[tuple[Definition, str]]) -> Sequence[float | None]:
-        """Return the largest difference of each definition from the given numbers.
+    def _deviations(
+        self, definitions: Sequence[tuple[Definition, str]]
+    ) -> tuple[Sequence[float | None], Sequence[bool]]:
+        """Return the largest differences from the given numbers, and whether the same values count.
 
-        It is null if a value is missing.
+        A difference is None if a mean is null, or if no value counts.
         """
         counted = [_counted(pl.col(column), each) for each, column in definitions]
         names = [*map(str, range(len(counted)))]
         if self._given.has_queries:
-            given = pl.col(OTHER)
-            differences = [(value - given).abs().max().fill_null(0.0) for value in counted]
+            given, rankings = pl.col(OTHER), self._rankings
+            largest = [(value - given).abs().max() for value in counted]
             same = [(value.is_null() == given.is_null()).all() for value in counted]
-            return self._rankings.select(
-                pl.when(both).then(difference).alias(name)
-                for name, both, difference in zip(names, same, differences, strict=True)
-            ).rows()[0]
+            tables = [
+                rankings.select(each.alias(name) for name, each in zip(names, values, strict=True))
+                for values in (largest, same)
+            ]
+            return tables[0].rows()[0], tables[1].rows()[0]
         means = [
             _mean(value, each).alias(name)
             for name, value, (each, _) in zip(names, counted, definitions, strict=True)
         ]
-        rankings = self._rankings.drop_nulls(GROUP)
-        groups = rankings.group_by(GROUP).agg(pl.col(OTHER).first(), *means)
+        groups = self._rankings.drop_nulls(GROUP).group_by(GROUP).agg(pl.col(OTHER).first(), *means)
         other, *columns = (each.to_list() for each in groups.drop(GROUP))
-        return [
+        differences = [
             None if None in column else max(map(abs, map(sub, column, other)), default=None)
             for column in columns
         ]
+        return differences, [True] * len(differences)
 
     def _evaluate(self, definitions: Sequence[Definition]) -> list[tuple[Definition, str]]:
         """Return definitions with the columns of their values, undefined ones as null.

@@ -159,6 +159,11 @@ def test_values_of_queries() -> None:
     found = pr.identify(LOG, "ndcg@4", values)
     assert found["changes"][0].startswith("as trec_eval 9") and found["deviation"][0] < 1e-12
     assert found["queries"].to_list() == [[]] * found.height
+    # The values of some queries do not fit: a missing query does not count.
+    some = pr.identify(LOG, "ndcg@4", values.head(-1))
+    assert not some["fits"].any()
+    query, last = values.row(-1)
+    assert some["queries"][0][0] == {"query": query, "value": last, "other": None}
     # One query of another definition: what fits best, and where it does not.
     one = pl.col("query") == values["query"][0]
     other = values.with_columns(pl.when(one).then(0.123456).otherwise("ndcg@4").alias("ndcg@4"))
