@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN
+from polars_rank._params import OWN, free
 from polars_rank.conformance.batch import computes, documents, values
 from polars_rank.conformance.changes import ALTERNATIVES
 from polars_rank.conformance.choices import change_text
@@ -88,29 +88,29 @@ class Search:
         self,
         log: pl.LazyFrame,
         rankings: pl.DataFrame,
-        given: Given,
+        lists: pl.DataFrame,
         ids: pl.DataType | None,
         options: Mapping[str, Any],
+        given: Given,
     ) -> None:
-        self.ids, self._log, self._given, self._options = ids, log, given, options
-        self._keys = [name for name in rankings.columns if name not in ("score", "label", "doc")]
-        counts = [
+        self.ids, self._log, self._options, self._given = ids, log, options, given
+        self._keys, self._rows = rankings.columns, documents(lists)
+        self.effects = Effects.of(self._rows)
+        facts = [
             (pl.col("label").list.drop_nulls().list.len() > 0).alias(JUDGED),
             pl.col("score").list.drop_nulls().list.len().alias(RETRIEVED),
         ]
-        self._rankings = given.joined(rankings.select(*self._keys, *counts))
-        self._rows = rows = documents(rankings)
-        #: The columns of values, by metric and choices.
-        self._columns: dict[Any, str | None] = {}
-        self._seen: set[Any] = set()
-        self._found: list[_Found] = []
-        self.effects = Effects.of(rows)
+        self._rankings = given.joined(rankings).hstack(lists.select(facts))
         sets = self._rankings.select(all=pl.col(JUDGED).is_not_null(), **COUNTED)
         #: The first of the query sets with the same queries.
         self._same_sets = {
             name: next(each for each in sets.columns if sets[each].equals(sets[name]))
             for name in sets.columns
         }
+        #: The columns of values, by metric and choices.
+        self._columns: dict[Any, str | None] = {}
+        self._seen: set[Any] = set()
+        self._found: list[_Found] = []
 
     @classmethod
     def of(cls, frame: Any, value: Any, metric: str, options: Mapping[str, Any]) -> Search:
@@ -118,16 +118,16 @@ class Search:
         log = lazy(frame, collects=True)
         schema = schema_of(log)
         evaluation = Evaluation.of(schema, None, **options)
+        keys = [*evaluation.by, *evaluation.query]
+        free(keys, ("value", "other"))
         given = Given.of(value, evaluation, metric)
         read = replace(evaluation.read(log), repeated=pl.lit(value=False))
-        lists = ["score", "label", *([] if read.columns.doc is None else ["doc"])]
-        checked = read.checked(read.rankings(read.rows(), [pl.col(lists)]))
-        rankings = checked.select(*read.keys.named, *lists).collect()
+        roles = ["score", "label", *([] if read.columns.doc is None else ["doc"])]
+        table = read.checked(read.rankings(read.rows(), [pl.col(roles)])).collect()
         ids = None if read.columns.doc is None else schema[read.columns.doc]
-        keys = [*evaluation.by, *evaluation.query]
         search = cls(
-            read.table.select(*schema), rankings, given, ids,
-            {**options, "by": None, "run": None, "query": keys},
+            read.table.select(*schema), table.select(read.keys.named), table.select(roles), ids,
+            {**options, "by": None, "run": None, "query": keys}, given,
         )  # fmt: skip
         if search.effects.copies:  # scores and labels in different copies are an error
             evaluate(search._log, "num_retrieved", duplicates="max", **search._options).collect()
@@ -208,30 +208,31 @@ class Search:
             for each in definitions
         ]
         new = {key: each for key, each in pairs if key not in self._columns}
-        batch = {key: each for key, each in new.items() if _computes(each)}
-        in_library = {}
+        names = {key: f"{OWN}{index}" for index, key in enumerate(new, len(self._columns))}
+        batch, in_library = {}, {}
         for key, each in new.items():
-            if key not in batch:
-                self._columns[key] = None
-                # No tool is known to have the mean over all orders of ties with other changes.
-                if each.metric.function.__name__ in METRICS and len(each.changes) > 1:
-                    continue
+            self._columns[key], name = None, each.metric.function.__name__
+            if computes(name, each.choices):
+                batch[key] = name, each.choices
+            # No tool is known to have the mean over all orders of ties with other changes.
+            elif name not in METRICS or len(each.changes) < 2:
                 with suppress(ArgumentError):  # only other tools have the choice
                     in_library[key] = definition_of(each.metric, {**each.choices, **_OF_MEANS})
-        for index, key in enumerate([*batch, *in_library], self._rankings.width):
-            self._columns[key] = f"{OWN}{index}"
-        named = [(each.metric.function.__name__, each.choices) for each in batch.values()]
-        columns = values(self._rows, named)
-        columns.columns = [str(self._columns[key]) for key in batch]
-        tables = values_under(self._log, in_library.values(), self._options)
-        rankings = self._rankings.select(self._keys)
-        own = [
-            rankings.join(table, on=self._keys, how="left", nulls_equal=True, maintain_order="left")
+        self._columns |= {key: names[key] for key in (*batch, *in_library)}
+        columns = values(self._rows, [*batch.values()])
+        columns.columns = [names[key] for key in batch]
+        keys = self._rankings.select(self._keys)
+        of_library = [
+            keys.join(table, on=self._keys, how="left", nulls_equal=True, maintain_order="left")
             .get_column(VALUE)
-            .alias(str(self._columns[key]))
-            for key, table in zip(in_library, tables, strict=True)
+            .alias(names[key])
+            for key, table in zip(
+                in_library,
+                values_under(self._log, in_library.values(), self._options),
+                strict=True,
+            )
         ]
-        self._rankings = self._rankings.hstack(columns).hstack(own)
+        self._rankings = self._rankings.hstack(columns).hstack(of_library)
         found = [(each, self._columns[key]) for key, each in pairs]
         return [(each, column) for each, column in found if column is not None]
 
@@ -242,44 +243,50 @@ class Search:
         return "null" if defined else choices["undefined"], query_set, choices["decimals"]
 
     def table(self, n: int, code: Callable[[Definition], str | None]) -> pl.DataFrame:
-        """Return the definitions that fit, or else the nearest ones, one row for equal values."""
+        """Return the definitions that fit, or else the nearest ones."""
+        distinct = self._distinct(n)
+        given = self._rankings.get_column(OTHER)
+        rows = [
+            {
+                "changes": each.definition.text,
+                "value": column.mean(),
+                "deviation": each.deviation,
+                "fits": each.fits,
+                "others": len(distinct) - 1 if each.fits else 0,
+                "code": code(each.definition),
+                "queries": self._differences(
+                    column, given if self._given.has_queries else distinct[0][1]
+                ),
+            }
+            for each, column in distinct[:n]
+        ]
+        keys = {name: self._rankings.schema[name] for name in self._keys}
+        queries = pl.Struct({**keys, "value": pl.Float64, "other": pl.Float64})
+        return pl.DataFrame(rows, {**_COLUMNS, "queries": pl.List(queries)}, orient="row")
+
+    def _distinct(self, n: int) -> list[tuple[_Found, pl.Series]]:
+        """Return the definitions of the result with their values, one for equal values."""
         found = [each for each in self._found if each.fits]
         if not found:
+            # Rounded values are near to those that are not rounded.
             near = [
-                each
-                for each in self._found
+                (each.deviation, index, each)
+                for index, each in enumerate(self._found)
                 if each.deviation is not None and each.definition.choices["decimals"] is None
             ]
-            found = sorted(near, key=lambda each: each.deviation or 0.0)[: 10 * n]
-        counted = self._rankings.select(
+            found = [each for *_, each in sorted(near)[: 10 * n]]
+        columns = self._rankings.select(
             _counted(pl.col(each.column), each.definition).alias(str(index))
             for index, each in enumerate(found)
         )
         distinct: dict[Any, tuple[_Found, pl.Series]] = {}
-        for each, column in zip(found, counted, strict=True):
+        for each, column in zip(found, columns, strict=True):
             key = (*column.round(10).to_list(),)
             same, _ = distinct.setdefault(key, (each, column))
             if each.definition.is_preset and same is not each:
                 agreeing = same.definition.agreeing(each.definition)
                 distinct[key] = same._replace(definition=agreeing), column
-        rows = []
-        shown = [*distinct.values()][:n]
-        for each, column in shown:
-            other = self._rankings.get_column(OTHER) if self._given.has_queries else shown[0][1]
-            rows.append(
-                {
-                    "changes": each.definition.text,
-                    "value": column.mean(),
-                    "deviation": each.deviation,
-                    "fits": each.fits,
-                    "others": len(distinct) - 1 if each.fits else 0,
-                    "code": code(each.definition),
-                    "queries": self._differences(column, other),
-                }
-            )
-        keys = {name: self._rankings.schema[name] for name in self._keys}
-        queries = pl.Struct({**keys, "value": pl.Float64, "other": pl.Float64})
-        return pl.DataFrame(rows, {**_COLUMNS, "queries": pl.List(queries)}, orient="row")
+        return [*distinct.values()]
 
     def _differences(self, column: pl.Series, other: pl.Series) -> list[dict[str, Any]]:
         """Return the queries with the largest differences between two columns of values."""
@@ -307,10 +314,6 @@ def _key(metric: Metric, choices: Mapping[str, Any]) -> Any:
     """Return what is equal for definitions with equal values."""
     texts = sorted((choice, repr(value)) for choice, value in choices.items())
     return metric.function.__name__, *texts
-
-
-def _computes(definition: Definition) -> bool:
-    return computes(definition.metric.function.__name__, definition.choices)
 
 
 def _counted(value: pl.Expr, definition: Definition) -> pl.Expr:
