@@ -108,6 +108,7 @@ def identify(
     definitions than "0.5800". The mean of a few queries fits several definitions by chance:
     `others` counts them, and more digits, runs or the values of queries tell them apart. Changes
     without an effect on this log are not shown; definitions with the same values are one row.
+    Presets are those of tools that have the metric. The log is held in memory.
 
     Besides the choices of `evaluate`, there are some that only other tools have: copies that count
     again, an ideal ranking of the first k retrieved documents, and values of queries that are

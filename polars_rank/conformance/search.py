@@ -274,7 +274,7 @@ class Search:
                 for index, each in enumerate(self._found)
                 if each.deviation is not None and each.definition.choices["decimals"] is None
             ]
-            found = [each for *_, each in sorted(near)[: 10 * n]]
+            found = [each for *_, each in sorted(near)[: 4 * n]]
         columns = self._rankings.select(
             _counted(pl.col(each.column), each.definition).alias(str(index))
             for index, each in enumerate(found)

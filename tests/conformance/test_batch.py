@@ -22,7 +22,7 @@ def queries() -> list[Query]:
     """Return documents, scores and labels with ties, gaps and copies."""
     draw = random.Random(3)
     found = []
-    for _ in range(60):
+    for _ in range(30):
         labels = {f"d{doc}": draw.choice([None, -1, 0, 0, 1, 2, 3]) for doc in range(6)}
         docs = draw.choices([*labels], k=draw.randint(1, 5))
         scores = [0.1, 0.1 + 1e-9, 0.5, 2.0]
