@@ -15,6 +15,7 @@ import polars as pl
 from polars_rank.conformance.reference import METRICS
 from polars_rank.discounts import DISCOUNTS
 from polars_rank.evaluation.log import LARGEST_32
+from polars_rank.frames.ids import as_text
 from polars_rank.gains import GAINS
 
 if TYPE_CHECKING:
@@ -65,9 +66,13 @@ def documents(rankings: pl.DataFrame) -> pl.DataFrame:
     scores = {name: dense(each, descending=True) for name, each in scores.items()}
     ids = {}
     if "doc" in lists:
-        ids = {"doc": dense(pl.col("doc"))}
-        if lists.schema["doc"].inner != pl.String:  # type: ignore[attr-defined]
-            ids["doc_text"] = dense(pl.col("doc").cast(pl.String))
+        dtype = rows.schema["doc"]
+        text = as_text("doc", dtype)
+        # Categoricals are compared as text, as in the library.
+        by_text = dtype == pl.Categorical or dtype.is_nested()
+        ids = {"doc": dense(text if by_text else pl.col("doc"))}
+        if dtype != pl.String:
+            ids["doc_text"] = dense(text)
     rows = rows.select(
         "ranking",
         pl.col("label").cast(pl.Float64),

@@ -277,6 +277,18 @@ def test_only_means() -> None:
         pr.identify(LOG, "num_retrieved", 3)
 
 
+@pytest.mark.parametrize("dtype", [pl.Int64, pl.Categorical, pl.Enum([f"d{i}" for i in range(30)])])
+def test_ids_of_any_type(dtype: Any) -> None:
+    ids = pl.col("doc").str.strip_prefix("d") if dtype == pl.Int64 else pl.col("doc")
+    log = LOG.with_columns(ids.cast(dtype))
+    for text_ids in (False, True):
+        expected = number(log, "ndcg@4", text_ids=text_ids)
+        found = pr.identify(log, "ndcg@4", expected, n=20)
+        is_default = found["changes"][0].startswith("as polars_rank")
+        assert is_default == (not text_ids or dtype == pl.Categorical)
+        check(found, log, expected)
+
+
 def test_logs_without_ids() -> None:
     log = LOG.drop("doc")
     expected = number(log, "ndcg@4", ties="best")
