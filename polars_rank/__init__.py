@@ -38,6 +38,7 @@ Definitions:
 
 - `Conventions`, `conventions`: definitional choices of a tool; presets.
 - `explain`, `explain_difference`: definition of a metric; difference between two conventions.
+- `identify`: definitions that reproduce a number of another tool.
 - `gains`, `discounts`: gain and discount functions.
 - `define_metric`, `terms`: metrics of your own; what they are made of.
 - `referee`: definition and defects of a metric function that you wrote.
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
         training,
         trec,
     )
+    from polars_rank.conformance.identification import identify
     from polars_rank.conformance.referee import referee
     from polars_rank.conventions import Conventions
     from polars_rank.evaluation.auc import grouped_auc
@@ -169,6 +171,7 @@ __all__ = [
     "gains",
     "gate",
     "grouped_auc",
+    "identify",
     "join_judgments",
     "join_spans",
     "judges",
@@ -249,6 +252,7 @@ _MODULES = {
     "fuse": "fusion.fuse",
     "gate": "gating.gate",
     "grouped_auc": "evaluation.auc",
+    "identify": "conformance.identification",
     "join_judgments": "io.judgments",
     "join_spans": "io.spans",
     "leaderboard": "stats.leaderboards",

@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from html import escape
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import OWN, public, whole_number
+from polars_rank._params import public, whole_number
 from polars_rank.conformance.choices import (
     TEXTS,
+    TITLES,
     choices_of,
     conventions_of,
     threshold_text,
     value_text,
 )
+from polars_rank.conformance.library import VALUE, mean_of, values_under
 from polars_rank.conventions import (
     POLARS_RANK,
     Conventions,
@@ -26,36 +29,19 @@ from polars_rank.conventions import (
     named,
 )
 from polars_rank.errors import ArgumentError, number_of
-from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.parameters import Evaluation, check_single
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.metrics.aliases import OTHER_MEANINGS
 from polars_rank.metrics.documentation import described
 from polars_rank.metrics.metric import REGISTER, Metric, parameters_of, written
-from polars_rank.metrics.names import function_of, naming, output_name, read
+from polars_rank.metrics.names import function_of, naming, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from typing import Unpack
 
     from polars_rank.conventions import Duplicates
     from polars_rank.evaluation.parameters import ColumnOptions
-
-_VALUE = OWN + "value"
-_TITLES = {
-    "norm": "divisor",
-    "depth": "divisor",
-    "ideal": "ideal ranking",
-    "rounding": "recall level",
-    "click": "column of clicks",
-    "dwell": "column of dwell times in seconds",
-    "time": "column of times of clicks in seconds",
-    "good": "column of queries that the result page itself answers",
-    "seconds": "satisfied from dwell time (seconds)",
-    "subtopics": "column of subtopics",
-    "grades": "column of grades of subtopics",
-    "weights": "column of weights of subtopics",
-}
 
 
 @public
@@ -147,7 +133,7 @@ def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]
             without_gain = "" if lowest is None else f"; 0 for labels below {lowest}"
             text = TEXTS.get(key, {}).get(word.strip("'"), word)
             text += without_gain if key == "gain" else ""
-            yield _TITLES.get(key, key), text
+            yield TITLES.get(key, key), text
     if "rel" in values:
         rel = conventions.rel if values["rel"] is None else values["rel"]
         yield "relevant", f"label {threshold_text(rel)}"
@@ -278,45 +264,36 @@ def explain_difference(
     if "error" in (choices["duplicates"], target["duplicates"]):
         # Without duplicates, treatments have the same value; with some, one of the two has none.
         choices["duplicates"] = target["duplicates"] = "error"
-    start = last = _evaluated(log, parsed, choices, options)
-    rows = []
-    for choice in [choice for choice in target if choices.get(choice) != target[choice]]:
-        before, choices = choices[choice], {**choices, choice: target[choice]}
-        result = _evaluated(log, parsed, choices, options)
-        rows.append(
-            {
-                "choice": choice,
-                "a": value_text(choice, before),
-                "b": value_text(choice, target[choice]),
-                "mean": result[0],
-                "change": _difference(result[0], last[0]),
-                "changes": _largest_changes(last, result, keys, n),
-            }
-        )
-        last = result
-    whole = _difference(last[0], start[0])
+    switched = [choice for choice in target if choices.get(choice) != target[choice]]
+    steps = [
+        {**choices, **{choice: target[choice] for choice in switched[:number]}}
+        for number in range(len(switched) + 1)
+    ]
+    definitions = [(parsed, conventions_of(parsed, each)) for each in steps]
+    tables = values_under(log, definitions, options)
+    means = [
+        mean_of(table, *definition) for table, definition in zip(tables, definitions, strict=True)
+    ]
+    results = [*zip(means, tables, strict=True)]
+    rows = [
+        {
+            "choice": choice,
+            "a": value_text(choice, choices[choice]),
+            "b": value_text(choice, target[choice]),
+            "mean": after[0],
+            "change": _difference(after[0], before[0]),
+            "changes": _largest_changes(before, after, keys, n),
+        }
+        for choice, (before, after) in zip(switched, pairwise(results), strict=True)
+    ]
+    whole = _difference(means[-1], means[0])
     numbers = dict.fromkeys(("mean", "change"), pl.Float64)
-    keyed = {key: dtype for key, dtype in start[1].schema.items() if key in keys}
+    keyed = {key: dtype for key, dtype in tables[0].schema.items() if key in keys}
     listed = pl.List(pl.Struct({**keyed, "change": pl.Float64}))
     texts = dict.fromkeys(("choice", "a", "b"), pl.String)
     share = pl.col("change") / pl.lit(whole or None, pl.Float64)
     table = pl.DataFrame(rows, {**texts, **numbers, "changes": listed}, orient="row")
     return table.select(*texts, *numbers, share.alias("share"), "changes")
-
-
-def _evaluated(
-    log: pl.LazyFrame, metric: Metric, choices: Mapping[str, Any], options: Mapping[str, Any]
-) -> tuple[float | None, pl.DataFrame]:
-    """Return the mean under the choices, and the values of the queries it includes."""
-    conventions = conventions_of(metric, choices)
-    name = output_name(metric)
-    mean, values = pl.collect_all(
-        [
-            evaluate(log, metric, conventions=conventions, **options).select(name),
-            per_query(log, metric, conventions=conventions, **options),
-        ]
-    )
-    return mean.item(), values.rename({name: _VALUE})
 
 
 def _largest_changes(
@@ -327,7 +304,7 @@ def _largest_changes(
 ) -> list[dict[str, Any]]:
     """Return the queries that changed most; queries without a value have the mean."""
     both = before[1].join(after[1], on=keys, how="full", coalesce=True, nulls_equal=True)
-    values = _filled(_VALUE, before[0]), _filled(_VALUE + "_right", after[0])
+    values = _filled(VALUE, before[0]), _filled(VALUE + "_right", after[0])
     changes = both.select(*keys, (values[1] - values[0]).alias("change"))
     size = pl.col("change").abs()
     return (

@@ -137,6 +137,7 @@ ARGUMENTS: dict[str, Any] = {
     "slices": "country",
     "table": VALUES_OF_QUERIES,
     "time": "time",
+    "value": 0.5,
     "values": VALUES_OF_QUERIES,
     "catalog.sampled.metrics": "ndcg@2",
     "clicks.estimate.metrics": "dcg@2",
@@ -221,6 +222,7 @@ MORE = {
     "colors": "{}",
     "from_dicts.judgments": "{}",
     "fuse.name": "'' text",
+    "identify.value": "-1 huge",
     **{f"define_metric.{name}": "-1" for name in ("low", "high", "perfect")},
     **{"report.title": "'' text", "report.columns": "{}"},
     # A part of a log may have no ranking of the baseline.

@@ -73,6 +73,7 @@ INVALID: list[tuple[str, Callable[[], Any]]] = [
     ("correction", lambda: pr.compare(VALUES, "rr", baseline="a", correction="no")),
     ("margin", lambda: pr.compare(VALUES, "rr", baseline="a", margin="2")),
     ("undecided", lambda: pr.check(pr.summarize(VALUES), ["rr > 0"], undecided="")),
+    ("n", lambda: pr.identify(ONE, "rr", 0.5, n=-1)),
     ("n", lambda: pr.explain_difference(ONE, "rr", "ranx", "trec_eval", n=-1)),
     # Clicks
     ("position", lambda: pr.clicks.team_draft(ONE, ONE, position="")),

@@ -179,6 +179,7 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "join_judgments": lambda: pr.join_judgments(LOG.drop("label"), JUDGMENTS, by="country"),
     "list_metrics": pr.list_metrics,
     "explain_difference": lambda: pr.explain_difference(LEFT, "ap", "polars_rank", "lightgbm"),
+    "identify": lambda: pr.identify(LEFT, "ap", 0.5),
     "summarize": lambda: pr.summarize(VALUES, by="country"),
     "compare": lambda: pr.compare(VALUES, **GROUPED),
     "check": lambda: pr.check(pr.summarize(VALUES, by="country"), ["ap >= 0"], on_fail="return"),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 #: Options that name input files.
 _FILES = (
     *("logs", "run_file", "values", "judgments", "items", "history", "predictions", "b", "gold"),
+    "per_query",
 )
 #: Roles of columns that are also the default names of the columns.
 _ROLES = ("query", "doc", "score", "label")

@@ -130,6 +130,11 @@ EVALUATION: Mapping[str, Command] = {
     ), about="Explain how a metric is computed, or why conventions differ.",
         also=("explain_difference",), without=("metric", "a", "b"),
         own=(click.Argument(["metric"]), "versus"), runs="special:explain"),
+    "identify": Command("identify", "log", (
+        "run.txt --judgments qrels.txt --metric ndcg@10 --value 0.5772",
+        "log.parquet --metric ndcg@10 --value bm25=0.5772",
+    ), without=("value",), own=("value", "per_query"), runs="special:identify",
+        minor=("queries",)),
     "metrics": Command("list_metrics", "", ("precision", "--format csv"),
         about="List the metrics that contain a text: parameters, range, definition, other names.",
         own=(click.Argument(["texts"], nargs=-1, metavar="[TEXT]..."),), runs="special:metrics"),

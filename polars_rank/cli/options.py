@@ -345,6 +345,10 @@ def _choice(*choices: str) -> Kind:
 #: Options that are not parameters of a function: panel, kind, help, and default that is shown.
 _OWN: dict[str, tuple[Any, ...]] = {
     "versus": (None, _CONVENTIONS, "Conventions to compare with."),
+    "value": (
+        None, Kind("[RUN=]NUMBER", several=True), "Number of another tool, or one per run.",
+    ),
+    "per_query": (INPUT, _TABLE, "Values of queries by another tool, instead of --value."),
     "rule": (
         None, Kind("RULE", several=True), 'Rule to check, e.g. "ndcg@10 >= 0.4" (repeatable).',
     ),

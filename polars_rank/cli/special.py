@@ -14,7 +14,7 @@ import polars as pl
 from polars_rank._texts import displayed
 from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
-from polars_rank.cli.options import public
+from polars_rank.cli.options import public, split_names
 from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.cli.writing import choose, put_text
 from polars_rank.conventions import Definitions
@@ -23,6 +23,8 @@ from polars_rank.frames.tables import collected, schema_of
 from polars_rank.io.outputs import new_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from polars_rank.cli.calls import Call
     from polars_rank.stats.rules import Rule
 
@@ -47,6 +49,30 @@ def explain(call: Call) -> None:
     options = call.arguments("explain_difference")
     options |= dict(zip("ab", conventions, strict=True))
     call.put(public("explain_difference")(call.scan(), **{**options, "metric": metric}))
+
+
+def identify(call: Call) -> None:
+    """Find the definitions that reproduce the numbers of another tool."""
+    given = call.given
+    if ("value" in given) == ("per_query" in given):
+        misused(
+            "give the number of the other tool (--value), or its values of queries (--per-query)"
+        )
+    value = call.table("per_query") if "per_query" in given else _numbers(given["value"])
+    found = call.call(call.scan(), value=value)
+    if not found.get_column("fits").any():
+        say("none: nearest are")
+    call.put(found, folded=True)
+
+
+def _numbers(texts: Iterable[str]) -> str | dict[str, str]:
+    """Return a number as text, or the numbers of runs."""
+    numbers = [text.rpartition("=") for text in split_names(texts)]
+    if len(numbers) == 1 and not numbers[0][1]:
+        return numbers[0][2]
+    if not all(equals for _, equals, _ in numbers):
+        misused("--value must be a number, or a number for each run: bm25=0.31 dense=0.35")
+    return {run: number for run, _, number in numbers}
 
 
 def metrics(call: Call) -> None:

@@ -96,6 +96,38 @@ TEXTS: dict[str, dict[str | None, str]] = {
     },
 }
 
+_TEXT = pl.String()
+
+#: Choices in words, where their names are not.
+TITLES = {
+    "norm": "divisor",
+    "depth": "divisor",
+    "ideal": "ideal ranking",
+    "rounding": "recall level",
+    "click": "column of clicks",
+    "dwell": "column of dwell times in seconds",
+    "time": "column of times of clicks in seconds",
+    "good": "column of queries that the result page itself answers",
+    "seconds": "satisfied from dwell time (seconds)",
+    "subtopics": "column of subtopics",
+    "grades": "column of grades of subtopics",
+    "weights": "column of weights of subtopics",
+}
+#: Choices and values in words, in explanations of a number.
+_CHANGES = {
+    "ties": "tied scores: {}",
+    "rel": "relevant: label {}",
+    "k": "cutoff: {}",
+    "unjudged": "unjudged documents: {}",
+    "duplicates": "duplicate documents: {}",
+    "undefined": "undefined: {}",
+    "query_set": "queries: {}",
+    "float32_scores": "scores: compared as {}-bit floats",
+    "text_ids": "document ids: compared {}",
+    "decimals": "values of queries: {}",
+    "gain_from": "gain: {}",
+}
+
 
 def choices_of(metric: Metric, conventions: Conventions, ids: pl.DataType | None) -> dict[str, Any]:
     """Return the choices of conventions for a metric, in the order in which they are switched.
@@ -133,14 +165,16 @@ def choices_of(metric: Metric, conventions: Conventions, ids: pl.DataType | None
     }
 
 
-def reference_choices(metric: Metric, conventions: Conventions) -> dict[str, Any]:
-    """Return the choices of conventions, as `reference.value` takes them, for ids that are text."""
-    choices = choices_of(metric, conventions.of(metric), pl.String())
-    named = {
-        key: value_text(key, value) if key in ("gain", "discount") else value
-        for key, value in choices.items()
-    }
-    return {**named, **metric.arguments}
+def reference_choices(
+    metric: Metric, conventions: Conventions, ids: pl.DataType | None = _TEXT
+) -> dict[str, Any]:
+    """Return the choices of conventions, as `reference.value` takes them."""
+    choices = {**choices_of(metric, conventions.of(metric), ids), **metric.arguments}
+    for key in choices.keys() & {"gain", "discount"}:
+        name = value_text(key, choices[key])
+        if name in TEXTS[key]:  # other functions remain
+            choices[key] = name
+    return choices
 
 
 def conventions_of(metric: Metric, choices: Mapping[str, Any]) -> Conventions:
@@ -150,6 +184,22 @@ def conventions_of(metric: Metric, choices: Mapping[str, Any]) -> Conventions:
     function = metric.function.__name__
     parameters = {f"{function}.{key}": value for key, value in choices.items() if key not in known}
     return Conventions(**general, parameters=parameters)
+
+
+def change_text(choice: str, value: Any) -> str:
+    """Return a choice and its value in words."""
+    text = TEXTS.get(choice, {}).get(value) or str(value)
+    if choice == "rel":
+        text = threshold_text(value)
+    elif choice == "float32_scores":
+        text = "32" if value else "64"
+    elif choice == "text_ids":
+        text = "as text" if value else "by their type"
+    elif choice == "decimals":
+        text = "not rounded" if value is None else f"rounded to {value} decimals"
+    elif choice == "gain_from":
+        text = "of all labels" if value is None else f"0 for labels below {value}"
+    return _CHANGES.get(choice, TITLES.get(choice, choice) + ": {}").format(text)
 
 
 def value_text(choice: str, value: Any) -> str:

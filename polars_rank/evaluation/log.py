@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from polars_rank.conventions import Conventions, Duplicates, Ties, Unjudged
 
 #: The largest 32-bit float.
-_LARGEST_32 = (2 - 2**-23) * 2.0**127
+LARGEST_32 = (2 - 2**-23) * 2.0**127
 
 _ROW = OWN + "row"
 #: Columns of the number of a ranking, and of a row in its ranking, in the order of the log.
@@ -71,7 +71,7 @@ class Rules(NamedTuple):
         score = columns.number(columns.score)
         if self.float32_scores:
             # A score must not become infinite: -inf is the score of documents not retrieved.
-            score = score.cast(pl.Float64).clip(-_LARGEST_32, _LARGEST_32).cast(pl.Float32)
+            score = score.cast(pl.Float64).clip(-LARGEST_32, LARGEST_32).cast(pl.Float32)
         if self.unjudged == "removed":
             # The row remains, so that a ranking that loses all its documents counts.
             score = pl.when(pl.col(columns.label).is_not_null()).then(score)

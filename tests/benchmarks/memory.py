@@ -222,6 +222,7 @@ TASKS: dict[str, Task] = {
     "`explain_difference`": Task(
         "queries", lambda f: pr.explain_difference(f.scan(), "ndcg@10", "polars_rank", "lightgbm")
     ),
+    "`identify`": Task("rows", lambda f: pr.identify(f.scan(), "ndcg@10", "0.5772")),
     "`report`": Task("queries", report, 10),
     "`trec.write_run`": Task("nothing", lambda f: run_file(f.scan(), f)),
     "`trec.write_run` of one run, filtered from a log of several": Task(

@@ -135,6 +135,15 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
             d.log, "ndcg@10", "polars_rank", "lightgbm", n=2
         ),
     },
+    "identify": {
+        'log.parquet -m ndcg@3 --value "old=0.70 new=0.5" --n 2 --rel 2': lambda d: pr.identify(
+            d.log, "ndcg@3", {"old": "0.70", "new": "0.5"}, n=2, rel=2
+        ),
+        "one.parquet -m ndcg@3 --value 0.70": lambda d: pr.identify(d.one, "ndcg@3", "0.70"),
+        "log.parquet -m ndcg@10 --per-query values.parquet": lambda d: pr.identify(
+            d.log, "ndcg@10", d.values
+        ),
+    },
     "summarize": {
         'log.parquet -m "ndcg@10 ap"': lambda d: pr.summarize(d.values, BOTH),
         "values.parquet": lambda d: pr.summarize(d.values),

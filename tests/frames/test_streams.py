@@ -150,6 +150,7 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
     "explain_difference": lambda m, _: pr.explain_difference(
         m(ONE), "ndcg@5", "polars_rank", "lightgbm"
     ),
+    "identify": lambda m, _: pr.identify(m(ONE), "ndcg@5", "0.5"),
     "join_judgments": lambda m, _: pr.join_judgments(
         m(ONE.drop_nulls("score").drop("label")), m(PLAIN.drop_nulls("label").drop("score"))
     ).sort("query", "doc"),

@@ -1,0 +1,256 @@
+"""The definitions that reproduce a number of another tool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_rank._params import public, whole_number
+from polars_rank.conformance.changes import ALTERNATIVES
+from polars_rank.conformance.choices import reference_choices
+from polars_rank.conformance.effects import TREATMENTS
+from polars_rank.conformance.library import definition_of
+from polars_rank.conformance.search import Definition, Search
+from polars_rank.conventions import POLARS_RANK, PRESETS, Conventions, Definitions, named, preset_of
+from polars_rank.errors import ArgumentError
+from polars_rank.evaluation.parameters import check_single
+from polars_rank.metrics.compared import COMPARED
+from polars_rank.metrics.metric import Metric, parameters_of
+from polars_rank.metrics.names import naming, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Unpack
+
+    from polars_rank.evaluation.parameters import RankingOptions
+
+
+@public
+def identify(
+    frame: Any,
+    metric: str | Metric,
+    value: Any,
+    *,
+    n: int = 5,
+    **options: Unpack[RankingOptions],
+) -> pl.DataFrame:
+    """Return the definitions under which a metric has the value of another tool.
+
+    Presets are tried first, then single changes of the conventions, then pairs of changes. The
+    search ends at the first of these levels at which a definition fits.
+
+    Examples
+    --------
+    >>> df = pl.DataFrame({
+    ...     "query": ["a", "a", "b"], "score": [0.9, 0.1, 0.5], "label": [1, 3, 0]
+    ... })
+    >>> found = pr.identify(df, "ndcg@10", "0.8549")
+    >>> found.select("changes", "fits", "others")
+    shape: (1, 3)
+    ┌──────────────────────┬──────┬────────┐
+    │ changes              ┆ fits ┆ others │
+    │ ---                  ┆ ---  ┆ ---    │
+    │ str                  ┆ bool ┆ u32    │
+    ╞══════════════════════╪══════╪════════╡
+    │ as LightGBM, XGBoost ┆ true ┆ 0      │
+    └──────────────────────┴──────┴────────┘
+    >>> print(found["code"].item())
+    pr.evaluate(log, "ndcg@10", conventions="LightGBM")
+
+    Parameters
+    ----------
+    frame
+        The long table, with the rankings that the other tool evaluated.
+    metric
+        Name of a metric, or a metric, whose mean over queries is `value`.
+    value
+        What the other tool returned: a number, also as text, such as "0.5770"; a mapping from
+        runs to numbers; or a table of numbers of runs or queries, as `per_query` returns it. In a
+        table of queries, null means that a query does not count, as does a missing query.
+    n
+        Maximum number of rows of the result.
+    **options
+        Options of `evaluate`: columns, `conventions`, and fields of `Conventions`. Changes are
+        changes of these conventions. `score` and `label` are single columns.
+
+    Returns
+    -------
+    DataFrame
+        One row per definition, the simplest first. If none fits, the nearest ones.
+
+        - `changes`: presets with this definition, such as "as LightGBM, XGBoost", or changes of the
+          conventions in words;
+        - `value`: mean over all queries that count;
+        - `deviation`: the largest difference from a number of `value`;
+        - `fits`: whether no difference is larger than the tolerance, and the same queries count;
+        - `others`: number of other definitions that fit with as many changes;
+        - `code`: call that returns the value, where the library can compute it;
+        - `queries`: the queries with the largest differences, at most 3, as structs of the
+          query, its `value` and the `other` value: that of `value`, or if it has no queries,
+          that of the first row.
+
+    Raises
+    ------
+    ArgumentError
+        If the metric is unknown or not averaged over queries, or if `value` has no numbers, or one
+        number for several runs.
+    DataError
+        If a query or a run of `value` is not in the log, and the errors of `evaluate`, except for
+        duplicates, whose treatment is a choice.
+
+    Notes
+    -----
+    The tolerance is half a unit of the last digit of `value`, at least 5e-7. So 0.58 accepts more
+    definitions than "0.5800". The mean of a few queries fits several definitions by chance:
+    `others` counts them, and more digits, runs or the values of queries tell them apart. Changes
+    without an effect on this log are not shown; definitions with the same values are one row.
+    Presets are those of tools that have the metric. The log is held in memory.
+
+    Besides the choices of `evaluate`, there are some that only other tools have: copies that count
+    again, an ideal ranking of the first k retrieved documents, and values of queries that are
+    rounded before the mean. Metrics other than CG, DCG, NDCG, AP, reciprocal rank, precision,
+    recall, F1, hit rate and R-precision have the choices of the library only.
+    """
+    whole_number("n", n)
+    for parameter in ("score", "label"):
+        check_single(options, parameter, "the value is of one ranking per query")
+    of_base: dict[str, Any] = {key: each for key, each in options.items() if key in _OF_CONVENTIONS}
+    others = {key: each for key, each in options.items() if key not in _OF_CONVENTIONS}
+    choices = {key: each for key, each in of_base.items() if key != "conventions"}
+    conventions = named(of_base.get("conventions", POLARS_RANK)).but(**choices)
+    search = Search.of(frame, value, str(metric), others)
+    base = _defined(metric, conventions, search, of_base)
+    if choices or isinstance(of_base.get("conventions"), Mapping):
+        base = base._replace(presets=("given",))
+    if base.metric.aggregate != "mean":
+        raise ArgumentError(f"`metric` must be averaged over queries; {metric} is not")
+    for level in (_presets(metric, base, search), _singles(base, search), _pairs(base, search)):
+        search.add(level)
+        if search.fits:
+            break
+    return search.table(n, lambda definition: _code(definition, metric, others))
+
+
+#: Options that choose definitions.
+_OF_CONVENTIONS = ("conventions", *Definitions.__annotations__)
+
+
+def _defined(
+    metric: str | Metric, conventions: Conventions, search: Search, given: Mapping[str, Any]
+) -> Definition:
+    """Return the definition of a metric under conventions."""
+    with naming("metric"):
+        parsed = read(metric, conventions.name) if isinstance(metric, str) else metric
+    if not isinstance(parsed, Metric) or parsed.parts:
+        raise ArgumentError(f"`metric` must be the name of a metric, or one metric; found {metric}")
+    choices = reference_choices(parsed, conventions, search.ids)
+    return Definition(parsed, {**choices, "decimals": None}, {}, (conventions.name,), given)
+
+
+def _presets(metric: str | Metric, base: Definition, search: Search) -> Iterator[Definition]:
+    """Yield the given conventions, and the presets of tools that have the metric."""
+    yield from search.treated(base)
+    for preset in (POLARS_RANK, *PRESETS):
+        if preset.name in base.presets or (
+            search.ids is None and preset.of(base.metric).ties in _BY_ID
+        ):
+            continue
+        found = _defined(metric, preset, search, {"conventions": preset.name})
+        name = found.metric.function.__name__
+        if preset is POLARS_RANK or name in COMPARED.get(preset.name, "").split():
+            yield from search.treated(found)
+
+
+_BY_ID = ("doc", "doc_ascending")
+
+
+def _changes(base: Definition, search: Search) -> list[dict[str, Any]]:
+    """Return the single changes of a definition that can have an effect."""
+    k = base.choices.get("k")
+    alternatives = {
+        **ALTERNATIVES,
+        "rel": search.effects.grades,
+        "k": [] if k is None else [each for each in (k - 1, k + 1) if each > 0],
+        "text_ids": (False, True),
+        "query_set": ("all", "judged", "retrieved", "both"),
+    }
+    possible = {
+        "undefined": ("zero", "one", "skip"),
+        "decimals": search.decimals,
+        "duplicates": TREATMENTS if search.effects.copies else (),
+        "ties": [each for each in alternatives["ties"] if search.ids or each not in _BY_ID],
+    }
+    return [
+        {choice: each}
+        for choice, values in {**alternatives, **possible}.items()
+        if choice in base.choices
+        for each in values
+        if each != base.choices[choice]
+    ]
+
+
+def _singles(base: Definition, search: Search) -> Iterator[Definition]:
+    for change in _changes(base, search):
+        yield from search.treated(base.but(change))
+
+
+def _pairs(base: Definition, search: Search) -> Iterator[Definition]:
+    for one, other in combinations(_changes(base, search), 2):
+        if one.keys() != other.keys():
+            yield from search.treated(base.but({**one, **other}))
+
+
+def _code(definition: Definition, metric: str | Metric, others: Mapping[str, Any]) -> str | None:
+    """Return the call that computes the value, or None if the library cannot."""
+    changes, parsed = dict(definition.changes), definition.metric
+    decimals, log = changes.pop("decimals", None), "log"
+    if changes.get("ties") == "reversed":
+        changes["ties"], log = "input", "log.reverse()"
+    discount = changes.get("discount")
+    if discount == "log2(rank + 2)":
+        changes["discount"] = "log2"
+    try:
+        definition_of(parsed, {**definition.choices, **changes})
+    except ArgumentError:
+        return None
+    if None in changes.values() or (log != "log" and "duplicates" in changes):
+        return None
+    of_metric = {*parameters_of(parsed)} - ({"rel"} - {*parsed.arguments})
+    parameters = {key: changes.pop(key) for key in [*changes] if key in of_metric}
+    arguments = {**parsed.arguments, **parameters}
+    text = json.dumps(str(Metric(parsed.function, arguments)) if parameters else str(metric))
+    if any(map(callable, arguments.values())) and not isinstance(metric, str):
+        return None
+    if discount == "log2(rank + 2)":
+        arguments["discount"] = _Code("lambda rank: 1 / (rank + 2).log(2)")
+        text = f"pr.{parsed.function.__name__}({_written(arguments)})"
+    options = _written({**others, **definition.given, **changes})
+    call = f"({log}, {text}{options and ', '}{options})"
+    if decimals is None:
+        return f"pr.evaluate{call}"
+    return f"pr.per_query{call}.select(pl.last().round({decimals}).mean())"
+
+
+class _Code(str):
+    """Text that is code."""
+
+    __slots__ = ()
+
+
+def _written(options: Mapping[str, Any]) -> str:
+    """Return options as they are written in a call; tables and conventions are variables."""
+    texts = []
+    for key, each in options.items():
+        text = json.dumps(each) if isinstance(each, str) else repr(each)
+        if isinstance(each, Conventions) and preset_of(each.name) == each:
+            text = json.dumps(each.name)
+        elif isinstance(each, float) and each.is_integer():
+            text = str(int(each))
+        elif isinstance(each, (Conventions, pl.DataFrame, pl.LazyFrame)):
+            text = key
+        texts.append(f"{key}={each if isinstance(each, _Code) else text}")
+    return ", ".join(texts)

@@ -1,0 +1,336 @@
+"""The values of definitions on a log, and their differences from given numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from operator import sub
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from polars_rank._params import OWN, free
+from polars_rank.conformance.batch import computes, documents, values
+from polars_rank.conformance.changes import ALTERNATIVES
+from polars_rank.conformance.choices import change_text
+from polars_rank.conformance.effects import TREATMENTS, Effects
+from polars_rank.conformance.given import GROUP, OTHER, Given
+from polars_rank.conformance.library import VALUE, definition_of, values_under
+from polars_rank.conformance.reference import METRICS
+from polars_rank.errors import ArgumentError
+from polars_rank.evaluation.evaluate import evaluate
+from polars_rank.evaluation.means import COUNTED
+from polars_rank.evaluation.parameters import Evaluation
+from polars_rank.evaluation.stages import JUDGED, RETRIEVED
+from polars_rank.frames.tables import lazy, schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from polars_rank.metrics.metric import Metric
+
+#: Choices about means, which have no effect on the metric of a query.
+_OF_MEANS = {"undefined": "null", "query_set": "all", "decimals": None}
+#: What undefined values count as.
+_NUMBERS = {"zero": 0.0, "one": 1.0}
+#: The number of queries of a definition that are shown.
+_QUERIES = 3
+
+
+class Definition(NamedTuple):
+    """A metric with the choices that define its mean."""
+
+    metric: Metric
+    choices: Mapping[str, Any]
+    #: The choices that differ from the presets.
+    changes: Mapping[str, Any]
+    presets: tuple[str, ...]
+    #: The conventions and choices of the caller, or a preset.
+    given: Mapping[str, Any]
+
+    def but(self, changes: Mapping[str, Any]) -> Definition:
+        """Return the definition with other choices."""
+        return self._replace(
+            choices={**self.choices, **changes}, changes={**self.changes, **changes}
+        )
+
+    def agreeing(self, other: Definition) -> Definition:
+        """Return the definition with the names of another one that has the same values."""
+        return self._replace(presets=(*dict.fromkeys(self.presets + other.presets),))
+
+    @property
+    def is_preset(self) -> bool:
+        """Whether nothing is changed but the treatment of copies."""
+        return {*self.changes} <= {"duplicates"}
+
+    @property
+    def text(self) -> str:
+        """The presets, or what differs from them, in words."""
+        changed = [change_text(*change) for change in self.changes.items()]
+        named = self.is_preset or bool(self.given)
+        return "; ".join([f"as {', '.join(self.presets)}"] * named + changed)
+
+
+class _Found(NamedTuple):
+    """A definition with its largest difference from a given number."""
+
+    definition: Definition
+    column: str
+    deviation: float | None
+    fits: bool
+
+
+class Search:
+    """A log, the numbers of another tool, and the definitions whose values were compared."""
+
+    def __init__(
+        self,
+        log: pl.LazyFrame,
+        rankings: pl.DataFrame,
+        lists: pl.DataFrame,
+        ids: pl.DataType | None,
+        options: Mapping[str, Any],
+        given: Given,
+    ) -> None:
+        self.ids, self._log, self._options, self._given = ids, log, options, given
+        self._keys, self._rows = rankings.columns, documents(lists)
+        self.effects = Effects.of(self._rows)
+        facts = [
+            (pl.col("label").list.drop_nulls().list.len() > 0).alias(JUDGED),
+            pl.col("score").list.drop_nulls().list.len().alias(RETRIEVED),
+        ]
+        self._rankings = given.joined(rankings).hstack(lists.select(facts))
+        sets = self._rankings.select(all=pl.col(JUDGED).is_not_null(), **COUNTED)
+        #: The first of the query sets with the same queries.
+        self._same_sets = {
+            name: next(each for each in sets.columns if sets[each].equals(sets[name]))
+            for name in sets.columns
+        }
+        #: The columns of values, by metric and choices.
+        self._columns: dict[Any, str | None] = {}
+        self._seen: set[Any] = set()
+        self._found: list[_Found] = []
+
+    @classmethod
+    def of(cls, frame: Any, value: Any, metric: str, options: Mapping[str, Any]) -> Search:
+        """Return the search on a log for the numbers of the parameter `value`."""
+        log = lazy(frame, collects=True)
+        schema = schema_of(log)
+        evaluation = Evaluation.of(schema, None, **options)
+        keys = [*evaluation.by, *evaluation.query]
+        free(keys, ("value", "other"))
+        given = Given.of(value, evaluation, metric)
+        read = replace(evaluation.read(log), repeated=pl.lit(value=False))
+        roles = ["score", "label", *([] if read.columns.doc is None else ["doc"])]
+        table = read.checked(read.rankings(read.rows(), [pl.col(roles)])).collect()
+        ids = None if read.columns.doc is None else schema[read.columns.doc]
+        search = cls(
+            read.table.select(*schema), table.select(read.keys.named), table.select(roles), ids,
+            {**options, "by": None, "run": None, "query": keys}, given,
+        )  # fmt: skip
+        if search.effects.copies:  # scores and labels in different copies are an error
+            evaluate(search._log, "num_retrieved", duplicates="max", **search._options).collect()
+        return search
+
+    @property
+    def decimals(self) -> Sequence[int | None]:
+        """The numbers of decimals to which values of queries may be rounded before the mean.
+
+        More decimals than those of the given numbers have no effect above the tolerance.
+        """
+        known = [each for each in ALTERNATIVES["decimals"] if each is not None]
+        return [each for each in known if 10.0**-each / 2 > self._given.tolerance]
+
+    @property
+    def fits(self) -> bool:
+        """Whether a definition fits."""
+        return any(each.fits for each in self._found)
+
+    def treated(self, definition: Definition) -> Iterator[Definition]:
+        """Yield a definition; if it refuses the copies of the log, with each treatment of them."""
+        if not self.effects.copies or definition.choices["duplicates"] != "error":
+            yield definition
+            return
+        yield from (definition.but({"duplicates": each}) for each in TREATMENTS)
+
+    def add(self, definitions: Iterable[Definition]) -> None:
+        """Compare the values of definitions with the given numbers."""
+        new = []
+        columns = self._evaluate([each for each in definitions if self.effects.allow(each.choices)])
+        for each, column in columns:
+            key = (column, *self._of_means(each.choices, column))
+            if each.is_preset or key not in self._seen:
+                self._seen.add(key)
+                new.append((each, column))
+        deviations = zip(new, *self._deviations(new), strict=True)
+        for (each, column), deviation, same in deviations:
+            fits = same and deviation is not None and deviation <= self._given.tolerance
+            self._found.append(_Found(each, column, deviation, fits))
+
+    def _deviations(
+        self, definitions: Sequence[tuple[Definition, str]]
+    ) -> tuple[Sequence[float | None], Sequence[bool]]:
+        """Return the largest differences from the given numbers, and whether the same values count.
+
+        A difference is None if a mean is null, or if no value counts.
+        """
+        counted = [_counted(pl.col(column), each) for each, column in definitions]
+        names = [*map(str, range(len(counted)))]
+        if self._given.has_queries:
+            given, rankings = pl.col(OTHER), self._rankings
+            largest = [(value - given).abs().max() for value in counted]
+            same = [(value.is_null() == given.is_null()).all() for value in counted]
+            tables = [
+                rankings.select(each.alias(name) for name, each in zip(names, values, strict=True))
+                for values in (largest, same)
+            ]
+            return tables[0].rows()[0], tables[1].rows()[0]
+        means = [
+            _mean(value, each).alias(name)
+            for name, value, (each, _) in zip(names, counted, definitions, strict=True)
+        ]
+        groups = self._rankings.drop_nulls(GROUP).group_by(GROUP).agg(pl.col(OTHER).first(), *means)
+        other, *columns = (each.to_list() for each in groups.drop(GROUP))
+        differences = [
+            None if None in column else max(map(abs, map(sub, column, other)), default=None)
+            for column in columns
+        ]
+        return differences, [True] * len(differences)
+
+    def _evaluate(self, definitions: Sequence[Definition]) -> list[tuple[Definition, str]]:
+        """Return definitions with the columns of their values, undefined ones as null.
+
+        Definitions that neither the library nor the reference has are left out.
+        """
+        pairs = [
+            (_key(each.metric, {**self.effects.plain(each.choices), **_OF_MEANS}), each)
+            for each in definitions
+        ]
+        new = {key: each for key, each in pairs if key not in self._columns}
+        names = {key: f"{OWN}{index}" for index, key in enumerate(new, len(self._columns))}
+        batch, in_library = {}, {}
+        for key, each in new.items():
+            self._columns[key], name = None, each.metric.function.__name__
+            if computes(name, each.choices):
+                batch[key] = name, each.choices
+            # No tool is known to have the mean over all orders of ties with other changes.
+            elif name not in METRICS or len(each.changes) < 2:
+                with suppress(ArgumentError):  # only other tools have the choice
+                    in_library[key] = definition_of(each.metric, {**each.choices, **_OF_MEANS})
+        self._columns |= {key: names[key] for key in (*batch, *in_library)}
+        columns = values(self._rows, [*batch.values()])
+        columns.columns = [names[key] for key in batch]
+        keys = self._rankings.select(self._keys)
+        of_library = [
+            keys.join(table, on=self._keys, how="left", nulls_equal=True, maintain_order="left")
+            .get_column(VALUE)
+            .alias(names[key])
+            for key, table in zip(
+                in_library,
+                values_under(self._log, in_library.values(), self._options),
+                strict=True,
+            )
+        ]
+        self._rankings = self._rankings.hstack(columns).hstack(of_library)
+        found = [(each, self._columns[key]) for key, each in pairs]
+        return [(each, column) for each, column in found if column is not None]
+
+    def _of_means(self, choices: Mapping[str, Any], column: str) -> tuple[Any, ...]:
+        """Return the choices about means that have an effect on a column."""
+        query_set = self._same_sets[choices["query_set"]]
+        defined = not self._rankings.get_column(column).null_count()
+        return "null" if defined else choices["undefined"], query_set, choices["decimals"]
+
+    def table(self, n: int, code: Callable[[Definition], str | None]) -> pl.DataFrame:
+        """Return the definitions that fit, or else the nearest ones."""
+        distinct = self._distinct(n)
+        given = self._rankings.get_column(OTHER)
+        rows = [
+            {
+                "changes": each.definition.text,
+                "value": column.mean(),
+                "deviation": each.deviation,
+                "fits": each.fits,
+                "others": len(distinct) - 1 if each.fits else 0,
+                "code": code(each.definition),
+                "queries": self._differences(
+                    column, given if self._given.has_queries else distinct[0][1]
+                ),
+            }
+            for each, column in distinct[:n]
+        ]
+        keys = {name: self._rankings.schema[name] for name in self._keys}
+        queries = pl.Struct({**keys, "value": pl.Float64, "other": pl.Float64})
+        return pl.DataFrame(rows, {**_COLUMNS, "queries": pl.List(queries)}, orient="row")
+
+    def _distinct(self, n: int) -> list[tuple[_Found, pl.Series]]:
+        """Return the definitions of the result with their values, one for equal values."""
+        found = [each for each in self._found if each.fits]
+        if not found:
+            # Rounded values are near to those that are not rounded.
+            near = [
+                (each.deviation, index, each)
+                for index, each in enumerate(self._found)
+                if each.deviation is not None and each.definition.choices["decimals"] is None
+            ]
+            found = [each for *_, each in sorted(near)[: 4 * n]]
+        columns = self._rankings.select(
+            _counted(pl.col(each.column), each.definition).alias(str(index))
+            for index, each in enumerate(found)
+        )
+        distinct: dict[Any, tuple[_Found, pl.Series]] = {}
+        for each, column in zip(found, columns, strict=True):
+            key = (*column.round(10).to_list(),)
+            same, _ = distinct.setdefault(key, (each, column))
+            if each.definition.is_preset and same is not each:
+                agreeing = same.definition.agreeing(each.definition)
+                distinct[key] = same._replace(definition=agreeing), column
+        return [*distinct.values()]
+
+    def _differences(self, column: pl.Series, other: pl.Series) -> list[dict[str, Any]]:
+        """Return the queries with the largest differences between two columns of values."""
+        size = (pl.col("value") - pl.col("other")).abs()
+        apart = pl.col("value").is_null() != pl.col("other").is_null()
+        differences = self._rankings.select(
+            *self._keys, column.alias("value"), other.alias("other")
+        ).with_columns(pl.when(apart).then(float("inf")).otherwise(size).alias(OTHER))
+        return (
+            differences.filter(pl.col(OTHER) > self._given.tolerance * self._given.has_queries)
+            .sort(OTHER, *self._keys, descending=[True, *[False] * len(self._keys)])
+            .head(_QUERIES)
+            .drop(OTHER)
+            .to_dicts()
+        )
+
+
+_COLUMNS = {
+    "changes": pl.String, "value": pl.Float64, "deviation": pl.Float64, "fits": pl.Boolean,
+    "others": pl.UInt32, "code": pl.String,
+}  # fmt: skip
+
+
+def _key(metric: Metric, choices: Mapping[str, Any]) -> Any:
+    """Return what is equal for definitions with equal values."""
+    texts = sorted((choice, repr(value)) for choice, value in choices.items())
+    return metric.function.__name__, *texts
+
+
+def _counted(value: pl.Expr, definition: Definition) -> pl.Expr:
+    """Return the values of queries as they enter a mean; null does not count."""
+    choices = definition.choices
+    if (number := _NUMBERS.get(choices["undefined"])) is not None:
+        value = value.fill_null(number)
+    if choices["decimals"] is not None:
+        value = value.round(choices["decimals"])
+    if choices["query_set"] in COUNTED:
+        value = pl.when(COUNTED[choices["query_set"]]).then(value)
+    return value
+
+
+def _mean(counted: pl.Expr, definition: Definition) -> pl.Expr:
+    """Return the mean of values; null if undefined values make it null."""
+    if definition.choices["undefined"] != "null":
+        return counted.mean()
+    included = COUNTED.get(definition.choices["query_set"], pl.lit(value=True))
+    return pl.when(~(counted.is_null() & included).any()).then(counted.mean())
