@@ -23,7 +23,7 @@ SNAPSHOT = Path(__file__).parent / "public_names.txt"
 #: The parts of the package, lowest first. A part imports from lower parts, and its strings name no
 #: modules of higher ones; parts of one line may import from each other, but not in a cycle.
 LAYERS = (
-    ("errors", "_moved"),
+    ("errors",),
     ("_params", "_polars", "_progress", "_texts"),
     ("checks", "gains", "discounts"),
     ("frames",),

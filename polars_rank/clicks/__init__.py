@@ -1,8 +1,5 @@
 """Clicks: labels, position bias, counterfactual estimates, and interleaving."""
 
-from typing import TYPE_CHECKING
-
-from polars_rank._moved import missing
 from polars_rank.clicks.bias import position_bias
 from polars_rank.clicks.click_labels import labels
 from polars_rank.clicks.estimates import estimate
@@ -30,7 +27,3 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
-
-
-if not TYPE_CHECKING:
-    __getattr__ = missing("clicks")
