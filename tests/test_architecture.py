@@ -24,7 +24,7 @@ SNAPSHOT = Path(__file__).parent / "public_names.txt"
 #: modules of higher ones; parts of one line may import from each other, but not in a cycle.
 LAYERS = (
     ("errors",),
-    ("_params", "_polars", "_progress", "_texts"),
+    ("_formats", "_params", "_polars", "_progress", "_texts"),
     ("checks", "gains", "discounts"),
     ("frames",),
     ("columns",),

@@ -71,7 +71,6 @@ def test_a_gate_fails_in_a_process_pool() -> None:
     ("name", "remedy"),
     [
         ("movers", "use pr.diagnostics.movers"),
-        ("fusion_curve", r"use pr.tune_fusion\(..., curve=True\)"),
         ("exclude_seen", "use pr.catalog.exclude_seen"),
         ("SchemaError", "use pr.errors.SchemaError"),
         ("TREC_EVAL", "use pr.conventions.TREC_EVAL"),

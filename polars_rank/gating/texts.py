@@ -12,6 +12,7 @@ import polars as pl
 from polars import col
 
 from polars_rank import _texts
+from polars_rank._formats import FORMAT_VERSION, GATE_JSON
 from polars_rank.errors import number_of
 from polars_rank.gating.evaluation import ALL, BEFORE, Outcome, main_metric
 from polars_rank.metrics.names import lower_is_better
@@ -215,7 +216,13 @@ def html(gate: Outcome) -> str:
 def as_json(gate: Outcome) -> str:
     """Return all tables as JSON."""
     tables = {name: getattr(gate, name).to_dicts() for name in ("verdicts", "table", "queries")}
-    found = {"passed": gate.passed, "notes": gate.notes, "warnings": gate.warnings, **tables}
+    found = {
+        FORMAT_VERSION: GATE_JSON,
+        "passed": gate.passed,
+        "notes": gate.notes,
+        "warnings": gate.warnings,
+        **tables,
+    }
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 
