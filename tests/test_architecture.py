@@ -39,7 +39,7 @@ LAYERS = (
     ("reporting",),
     ("spark",),
     ("namespace", "cli", "_startup"),
-    ("__init__", "conftest"),
+    ("__init__", "__main__", "conftest"),
 )
 HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
 PUBLIC = (
