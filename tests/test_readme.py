@@ -124,7 +124,9 @@ def test_a_package_index_shows_no_broken_links_and_pictures(hook, repository):
     assert "](examples" in README and not re.search(r"\]\((?!https:|#)", text)
     assert "the tests of each metric" in text and "## Recipes" in text
     assert len(text) > 0.8 * len(README)
-    assert (f"[performance]({repository}/blob/v1.2.3/examples/guide/perf" in text) == bool(repository)
+    assert (f"[performance]({repository}/blob/v1.2.3/examples/guide/perf" in text) == bool(
+        repository
+    )
     assert text.count(f"]({repository}/raw/v1.2.3/examples/") == (2 if repository else 0)
     assert text.count("![") == (2 if repository else 0)
 
