@@ -1,4 +1,4 @@
-"""Check that the files of a release have all files of the repository that they should, and no others.
+"""Check that the files of a release have the files that they should, and no others.
 
 The source distribution has all files of the repository, tests included. The wheel has the package,
 without what only its tests need.
@@ -16,8 +16,8 @@ from pathlib import Path
 
 def main(folder: Path) -> None:
     """Compare the files in a folder with those of the repository."""
-    listed = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, check=True)
-    files = {*listed.stdout.split("\0")} - {""}
+    listed = subprocess.check_output(["git", "ls-files", "-z"], text=True)
+    files = {*listed.split("\0")} - {""}
     (source,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
     with tarfile.open(source) as archive:
         names = {each.name.partition("/")[2] for each in archive if each.isfile()}
