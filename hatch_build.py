@@ -6,6 +6,7 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
+_SECTION = re.compile(r"\[([^\]]+)\]\(#[^)]*\)")
 _PICTURE = re.compile(r"!\[([^\]]*)\]\((?!https:)([^)]*)\)")
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https:)([^)]*)\)")
 
@@ -31,13 +32,15 @@ class AddressesHook(MetadataHookInterface):
 
 
 def readme(text: str, repository: str, tag: str) -> str:
-    """Return README with absolute addresses of files at a tag, or without links to files."""
+    """Return README with absolute addresses of files at a tag, or without pictures and links.
+
+    Links to sections become text in any case: the headings of an index have no anchors.
+    """
+    text = _SECTION.sub(r"\1", text)
     if repository:
         text = _PICTURE.sub(rf"![\1]({repository}/raw/{tag}/\2)", text)
-        file, section = rf"[\1]({repository}/blob/{tag}/\2)", r"[\1](\2)"
-        return _LINK.sub(lambda link: link.expand(section if link[2][:1] == "#" else file), text)
-    text = re.sub(_PICTURE.pattern + r"\n\n", "", text)
-    return _LINK.sub(lambda link: link[0] if link[2][:1] == "#" else link[1], text)
+        return _LINK.sub(rf"[\1]({repository}/blob/{tag}/\2)", text)
+    return _LINK.sub(r"\1", re.sub(_PICTURE.pattern + r"\n\n", "", text))
 
 
 def urls(repository: str, documentation: str) -> dict[str, str]:
