@@ -293,9 +293,12 @@ class Runs:
 
     def checked(self, runs: pl.LazyFrame) -> pl.LazyFrame:
         """Return no rows, after the check of the runs."""
-        # Polars 2.0 would also apply the limit of `runs.clear()` to the runs that are checked.
-        nothing = pl.LazyFrame(schema=runs.collect_schema())
-        return with_check(nothing, runs, self)
+
+        def check(table: pl.DataFrame) -> pl.DataFrame:
+            self(table)
+            return table.clear()
+
+        return runs.map_batches(check)  # all runs at once
 
     def __call__(self, table: pl.DataFrame) -> None:
         """Raise `DataError` if there are fewer than two runs, or they do not fit the parameters."""
