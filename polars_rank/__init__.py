@@ -296,9 +296,8 @@ def _advice(name: str) -> str:
         return f"use pr.metrics.{name}"
     if instead := import_module("polars_rank.metrics.names").instead(name):
         return str(instead)
-    moved = import_module("polars_rank._moved").MOVED[""].get(name)
     modules = [each for each in _SUBMODULES if name in dir(import_module(f"polars_rank.{each}"))]
-    found = moved or " or ".join(f"pr.{each}.{name}" for each in modules)
+    found = " or ".join(f"pr.{each}.{name}" for each in modules)
     return f"use {found}" if found else ""
 
 

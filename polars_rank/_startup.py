@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 def is_command() -> bool:
     """Return whether the process is the command `polars-rank`, not a program of the user."""
     program = next(iter(getattr(sys, "argv", [])), "")  # empty if a program embeds Python
-    if program == "-m":  # Python still looks for the module
-        return "polars_rank.cli" in sys.orig_argv
+    if program == "-m":  # Python still looks for the module, whose name is before the arguments
+        return sys.orig_argv[-len(sys.argv)].removeprefix("-m") == "polars_rank"
     return Path(program).stem == "polars-rank"
 
 

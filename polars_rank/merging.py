@@ -118,7 +118,8 @@ def _state(schemas: Sequence[pl.Schema]) -> Mergeable:
             found = ", ".join(dict.fromkeys(repr(name) for name, _ in differ))
             raise DataError(
                 "the tables (`tables`) have different columns, such as groups, metrics, weights or "
-                f"clusters: {found or 'another order'}; compute all with the same parameters"
+                f"clusters: {found or 'another order'}; compute all with the same parameters and "
+                "version of polars_rank"
             )
     return state
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 from polars import col
 
-from polars_rank._moved import missing
 from polars_rank._params import OWN, public
 from polars_rank.checks import FAILED, Check, failed, raise_failed, refuse_failed
 from polars_rank.columns import RUN, Columns
@@ -277,7 +276,3 @@ def _write(
 
 def __dir__() -> list[str]:
     return __all__
-
-
-if not TYPE_CHECKING:
-    __getattr__ = missing("trec")

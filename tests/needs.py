@@ -9,13 +9,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 
-def package(module: str, extra: str) -> Any:
-    """Return a module; without it, skip the test, or the whole file that is being imported."""
+#: The extras of the package; what else has packages is a group of dependencies.
+_EXTRAS = ("cli", "plot", "report", "spark", "stats")
+
+
+def package(module: str, owner: str) -> Any:
+    """Return a module of an extra or group; without it, skip the test or the file."""
     __tracebackhide__ = True
-    return pytest.importorskip(module, reason=_without(module, extra))
+    return pytest.importorskip(module, reason=_without(module, owner))
 
 
 def program(*names: str, package: str) -> str:
@@ -25,6 +30,12 @@ def program(*names: str, package: str) -> str:
         if path := shutil.which(name):
             return path
     pytest.skip(f"needs {names[0]}: apt-get install {package}")
+
+
+def polars_2_1(problem: str) -> None:
+    """Skip the test if Polars is older and has a problem that the library cannot avoid."""
+    if tuple(map(int, pl.__version__.split(".")[:2])) < (2, 1):
+        pytest.skip(f"needs Polars 2.1: {problem}")
 
 
 def full_device(folder: Path) -> Path:
@@ -60,5 +71,6 @@ def new_jvm() -> None:
         SparkContext._gateway = SparkContext._jvm = None
 
 
-def _without(module: str, extra: str) -> str:
-    return f"needs {module.partition('.')[0]}: pip install 'polars_rank[{extra}]'"
+def _without(module: str, owner: str) -> str:
+    what = f"'polars_rank[{owner}]'" if owner in _EXTRAS else f"--group {owner}"
+    return f"needs {module.partition('.')[0]}: pip install {what}"

@@ -23,7 +23,7 @@ CELL = r"<td>\n\n```python\n(.*?)```\n\n</td>"
 PAIR = re.compile(CELL + CELL, re.DOTALL)
 
 #: What each section needs, and how many pairs have a value at the least. The heavy ones come with
-#: the extra "conformance"; without it they are left out.
+#: the group "conformance"; without it they are left out.
 NEEDED = {
     "ranx": "ranx",
     "ir_measures": "ir_measures",
@@ -39,7 +39,7 @@ NEEDED = {
 }
 #: Their newest versions exclude those of other packages here, which they work with all the same.
 NO_DEPENDENCIES = ("rectools", "beir")
-#: It needs gigabytes, so that it is not in the extra "conformance".
+#: It needs gigabytes, so that it is not in the group "conformance".
 ALONE = ("lenskit",)
 EXACT = {"rel": 1e-9, "abs": 1e-12}
 #: As the page says: computed in 32 bits; rounded to five digits.

@@ -13,7 +13,6 @@ import polars as pl
 import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
-from polars_rank._moved import MOVED
 
 VALUES = pl.DataFrame(
     {"run": ["a", "a", "b", "b"], "query": [1, 2, 1, 2], "rr": [0.5, 1.0, 0.3, 0.4]}
@@ -72,7 +71,6 @@ def test_a_gate_fails_in_a_process_pool() -> None:
     ("name", "remedy"),
     [
         ("movers", "use pr.diagnostics.movers"),
-        ("fusion_curve", r"use pr.tune_fusion\(..., curve=True\)"),
         ("exclude_seen", "use pr.catalog.exclude_seen"),
         ("SchemaError", "use pr.errors.SchemaError"),
         ("TREC_EVAL", "use pr.conventions.TREC_EVAL"),
@@ -129,12 +127,3 @@ def test_messages_say_what_to_do(name: str) -> None:
     call, error, message = CALLS[name]
     with pytest.raises(error, match=message):
         call()
-
-
-@pytest.mark.parametrize(
-    ("module", "name"), [(module, name) for module, names in MOVED.items() for name in names]
-)
-def test_names_that_moved(module: str, name: str) -> None:
-    owner = getattr(pr, module) if module else pr
-    with pytest.raises(AttributeError, match=re.escape(MOVED[module][name])):
-        getattr(owner, name)

@@ -45,7 +45,7 @@ def evaluated(log: pl.LazyFrame) -> pl.DataFrame:
 def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
     needs.package("click", "cli")
     return subprocess.Popen(
-        [sys.executable, "-m", "polars_rank.cli", *map(str, arguments)],
+        [sys.executable, "-m", "polars_rank", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",

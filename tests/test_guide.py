@@ -45,7 +45,7 @@ PAGES = {
     for path in sorted(GUIDE.rglob("*.md"))
     if "```python" in path.read_text(encoding="utf-8") and path.name not in ELSEWHERE
 }
-#: Packages that are not in the extra "test".
+#: Packages that are not in the group "test".
 PACKAGES = {
     "tasks/lightgbm": ["lightgbm"],
     "tasks/spark": ["pyspark"],

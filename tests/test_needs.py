@@ -13,9 +13,12 @@ def test_a_program_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_package_that_is_missing() -> None:
-    said = r"^needs no_such_peer: pip install 'polars_rank\[conformance\]'$"
+    said = "^needs no_such_peer: pip install --group conformance$"
     with pytest.raises(pytest.skip.Exception, match=said):
         needs.package("no_such_peer.metrics", "conformance")
+    said = r"^needs no_such_chart: pip install 'polars_rank\[plot\]'$"
+    with pytest.raises(pytest.skip.Exception, match=said):
+        needs.package("no_such_chart", "plot")
 
 
 def test_spark_needs_a_package_and_java(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,9 @@ import sys
 import tomllib
 from pathlib import Path
 
+import needs
 import polars_rank as pr
+import pytest
 from commands import run
 from frames.test_engines import FUNCTIONS
 from strategies import make_fewer_queries
@@ -49,12 +51,13 @@ def test_code_runs(tmp_path, monkeypatch):
         assert (program, code) == ("polars-rank", 0), errors
 
 
-def test_commands_name_extras_that_exist():
-    named = {each for found in re.findall(r"\.\[([\w,]+)\]'", README) for each in found.split(",")}
-    assert {"cli", "report", "test"} <= named
-    pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    for extra in named:
-        assert re.search(rf"^{extra} = \[", pyproject, re.MULTILINE)
+def test_commands_name_extras_and_groups_that_exist():
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    lists = re.findall(r"[.k]\[([\w,]+)\]'", README)
+    extras = {each for found in lists for each in found.split(",")}
+    groups = {*re.findall(r"--group (\w+)", README)}
+    assert {"all"} <= extras <= {*pyproject["project"]["optional-dependencies"]}
+    assert {"test", "docs"} <= groups <= {*pyproject["dependency-groups"]}
 
 
 def test_commands_print_what_is_shown(tmp_path, monkeypatch):
@@ -108,13 +111,29 @@ def test_links_and_pictures_are_there():
         assert (ROOT / picture).read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_package_index_shows_no_broken_links_and_pictures():
-    """The index has no files beside the README; pyproject.toml substitutes links to files."""
-    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    hook = pyproject["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
-    text = README
-    for each in hook["substitutions"]:
-        text = re.sub(each["pattern"], each["replacement"], text)
+@pytest.fixture(scope="module")
+def hook():
+    needs.package("hatchling", "test")
+    return runpy.run_path(str(ROOT / ".ci" / "hatch_build.py"))
+
+
+@pytest.mark.parametrize("repository", ["", "https://forge.example/owner/polars_rank"])
+def test_a_package_index_shows_no_broken_links_and_pictures(hook, repository):
+    """The index has no files beside the README."""
+    text = hook["readme"](README, repository, "v1.2.3")
     assert "](examples" in README and not re.search(r"\]\((?!https:)", text)
     assert "the tests of each metric" in text and "## Recipes" in text
     assert len(text) > 0.8 * len(README)
+    assert (f"[performance]({repository}/blob/v1.2.3/examples/guide/perf" in text) == bool(
+        repository
+    )
+    assert text.count(f"]({repository}/raw/v1.2.3/examples/") == (2 if repository else 0)
+    assert text.count("![") == (2 if repository else 0)
+
+
+def test_an_index_links_to_known_addresses_only(hook):
+    assert hook["urls"]("", "") == {}
+    assert hook["urls"]("", "https://docs.example") == {"Documentation": "https://docs.example"}
+    links = hook["urls"]("https://forge.example/a", "")
+    assert links["Changelog"] == "https://forge.example/a/blob/main/CHANGELOG.md"
+    assert [*links] == ["Repository", "Changelog", "Issues"]

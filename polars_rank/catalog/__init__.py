@@ -3,9 +3,6 @@
 Experimental: names and results may change in a minor version without a deprecation.
 """
 
-from typing import TYPE_CHECKING
-
-from polars_rank._moved import missing
 from polars_rank.catalog.exposures import exposure
 from polars_rank.catalog.fairness import awrf, group_exposure
 from polars_rank.catalog.sampling import sampled
@@ -29,7 +26,3 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
-
-
-if not TYPE_CHECKING:
-    __getattr__ = missing("catalog")

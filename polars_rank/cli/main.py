@@ -117,7 +117,3 @@ def _end_now(received: list[int]) -> NoReturn:
         progress.close()
         discard_all()
         end(received[0] if received else signal.SIGINT)
-
-
-if __name__ == "__main__":
-    main()

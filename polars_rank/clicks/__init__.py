@@ -3,9 +3,6 @@
 Experimental: names and results may change in a minor version without a deprecation.
 """
 
-from typing import TYPE_CHECKING
-
-from polars_rank._moved import missing
 from polars_rank.clicks.bias import position_bias
 from polars_rank.clicks.click_labels import labels
 from polars_rank.clicks.estimates import estimate
@@ -33,7 +30,3 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
-
-
-if not TYPE_CHECKING:
-    __getattr__ = missing("clicks")

@@ -1,8 +1,5 @@
 """Diagnostics: ties, unjudged documents, changes between runs, and robustness of verdicts."""
 
-from typing import TYPE_CHECKING
-
-from polars_rank._moved import missing
 from polars_rank.diagnostics.answers import answerability
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.diagnostics.changes import headroom, movers
@@ -22,7 +19,3 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
-
-
-if not TYPE_CHECKING:
-    __getattr__ = missing("diagnostics")

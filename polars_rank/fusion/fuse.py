@@ -293,7 +293,12 @@ class Runs:
 
     def checked(self, runs: pl.LazyFrame) -> pl.LazyFrame:
         """Return no rows, after the check of the runs."""
-        return with_check(runs.clear(), runs, self)
+
+        def check(table: pl.DataFrame) -> pl.DataFrame:
+            self(table)
+            return table.clear()
+
+        return runs.map_batches(check)  # all runs at once
 
     def __call__(self, table: pl.DataFrame) -> None:
         """Raise `DataError` if there are fewer than two runs, or they do not fit the parameters."""

@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 from polars import col
 
+from polars_rank._formats import BASELINE, FORMAT_VERSION, check_version
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError, SourceError, number_of, short
 from polars_rank.gating.inputs import Golden, listed
@@ -24,8 +25,9 @@ from polars_rank.metrics.names import output_name
 
 #: Days after which a baseline is old.
 _OLD = 90
-#: The first key of a file.
-_VERSION = "polars_rank"
+#: The first key of a file, with the version of the package that wrote it.
+_WRITER = "polars_rank"
+_HEAD = ("metrics", "golden", "date")
 _KEYS = ("query", "judged", "values", "docs")
 
 
@@ -72,7 +74,12 @@ class Baseline:
             lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise SourceError(f"cannot read the baseline '{fspath(path)}': {error}") from error
-        head = _parsed(path, 1, lines[0] if lines else "", (_VERSION, "metrics", "golden", "date"))
+        head = _parsed(path, 1, lines[0] if lines else "", (_WRITER, FORMAT_VERSION))
+        check_version(
+            head[FORMAT_VERSION], BASELINE, f"the baseline '{fspath(path)}'",
+            "write a new baseline with --update-baseline",
+        )  # fmt: skip
+        _check_keys(path, 1, head, _HEAD)
         rows = [_parsed(path, n, line, _KEYS) for n, line in enumerate(lines[1:], 2) if line]
         try:
             names = [*head["metrics"].keys()]
@@ -122,7 +129,8 @@ class Baseline:
         """Write a file: a line about all queries, and a line for each."""
         names = [*self.definitions]
         head = {
-            _VERSION: sys.modules["polars_rank"].__version__,
+            _WRITER: sys.modules["polars_rank"].__version__,
+            FORMAT_VERSION: BASELINE,
             "date": self.date,
             "queries": self.rows.height,
             "repetitions": self.repetitions,
@@ -184,12 +192,16 @@ def _parsed(path: Any, number: int, line: str, keys: Iterable[str]) -> dict[str,
         found = json.loads(line)
         if not isinstance(found, dict):
             raise TypeError(f"found {short(found)}")  # noqa: TRY301
-        lacking = [key for key in keys if key not in found]
     except (ValueError, TypeError, RecursionError) as error:
         raise _invalid(path, f"line {number} is not a JSON object: {error}") from error
+    _check_keys(path, number, found, keys)
+    return dict(found)
+
+
+def _check_keys(path: Any, number: int, found: Mapping[str, Any], keys: Iterable[str]) -> None:
+    lacking = [key for key in keys if key not in found]
     if lacking:
         raise _invalid(path, f"line {number} has no {lacking[0]!r}")
-    return dict(found)
 
 
 def _invalid(path: Any, problem: str) -> DataError:

@@ -12,6 +12,7 @@ import polars as pl
 from polars import col
 
 from polars_rank import _texts
+from polars_rank._formats import FORMAT_VERSION, GATE_JSON
 from polars_rank.errors import number_of
 from polars_rank.gating.evaluation import ALL, BEFORE, Outcome, main_metric
 from polars_rank.metrics.names import lower_is_better
@@ -217,6 +218,7 @@ def as_json(gate: Outcome) -> str:
     """Return all tables as JSON."""
     tables = {name: getattr(gate, name).to_dicts() for name in ("verdicts", "table", "queries")}
     found = {
+        FORMAT_VERSION: GATE_JSON,
         "passed": gate.passed,
         "robustness": gate.robustness,
         "notes": gate.notes,

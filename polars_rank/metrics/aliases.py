@@ -183,6 +183,7 @@ FUNCTIONS_OF = {
     "ee-l": f"'ee_l' of {_EXPECTED}",
     "ee-d": f"'ee_d' of {_EXPECTED}",
     "ee-r": f"'ee_r' of {_EXPECTED}",
+    "rbo": "pr.diagnostics.overlap(a, b, 'rbo')",
 }
 
 #: What to use instead of metrics of ragas and LlamaIndex, by their names without underscores. The

@@ -10,9 +10,6 @@ The color, dash pattern and shape of a run depend on its position among the sort
 the baseline is gray and comes first. Use `colors={"bm25": "#0072B2"}` to choose other colors.
 """
 
-from typing import TYPE_CHECKING
-
-from polars_rank._moved import missing
 from polars_rank.plot.answers import answerability
 from polars_rank.plot.click_rates import click_through
 from polars_rank.plot.confusions import confusion
@@ -46,7 +43,3 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
-
-
-if not TYPE_CHECKING:
-    __getattr__ = missing("plot")

@@ -17,7 +17,7 @@ from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.families import Bonferroni, Family, root
 from polars_rank.stats.groups import Facts, coded
 from polars_rank.stats.kernel import ONE_UNIT, PAIR, Moments
-from polars_rank.stats.moment_tables import COUNTS, FACTS, Shape, check_fields
+from polars_rank.stats.moment_tables import COUNTS, FACTS, Shape
 from polars_rank.stats.rows import Key, Rows, rows_of_pairs, rows_of_runs
 from polars_rank.stats.value_columns import Variable, check_run, unknown_run, with_judge
 from polars_rank.stats.values import Values
@@ -64,7 +64,6 @@ class _Source:
     def tables(self) -> tuple[pl.DataFrame, pl.DataFrame, dict[str, Facts]]:
         """Return the rows of runs and of pairs in the groups of `by`, and the facts of metrics."""
         table = collected(self.table)
-        check_fields(table, self.metrics)
         table = self.shape.added(table, self.by, pooled={*self.by} < {*self.shape.by})
         is_pair = pl.lit(value=False) if self.run is None else pl.col("baseline").is_not_null()
         facts = {name: _facts(table, name) for name in self.metrics}

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from polars_rank._formats import FORMAT_VERSION, MOMENTS, check_version
 from polars_rank._params import OWN
 from polars_rank.errors import DataError, SchemaError, warn
 from polars_rank.stats._arrays import Array, numpy, special
@@ -48,6 +49,7 @@ def struct_type(run: pl.DataType) -> pl.Struct:
         {
             **dict.fromkeys((*PAIR.fields, *FACTS), pl.Float64),
             **dict.fromkeys(COUNTS, pl.Int64),
+            FORMAT_VERSION: pl.Int64(),
             "lower_is_better": pl.Boolean(),
             "cross": cross,
         }
@@ -89,6 +91,7 @@ class Shape:
     def added(self, table: pl.DataFrame, by: Sequence[str], *, pooled: bool) -> pl.DataFrame:
         """Return the moments of the groups of `by`; warn if pooled groups cannot be pooled."""
         np = numpy()
+        self._check_fields(table)
         runs = [] if self.run is None else [self.run, "baseline"]
         texts = [name for name in UNITS if name in self.schema]
         for name in texts:
@@ -123,6 +126,25 @@ class Shape:
         kept = [n for n in self.schema if n in columns]
         result = pl.DataFrame([pl.Series(n, [*columns[n]], self.schema[n]) for n in kept])
         return in_order(result, by, self.run)
+
+    def _check_fields(self, table: pl.DataFrame) -> None:
+        """Raise an error if the moments of a metric have a later version, or lack a field."""
+        fields = (FORMAT_VERSION, *PAIR.fields, *FACTS, *COUNTS, "cross")
+        for name in self.metrics:
+            moments = table.get_column(name)
+            found = {each.name for each in self.schema[name].fields}  # type: ignore[attr-defined]
+            if FORMAT_VERSION in found:
+                for version in moments.struct.field(FORMAT_VERSION).drop_nulls().unique().sort():
+                    check_version(
+                        version, MOMENTS, f"the table of moments (column {name!r})",
+                        "compute the moments again with `moments`",
+                    )  # fmt: skip
+            missing = [each for each in fields if each not in found]
+            if missing:
+                raise SchemaError(
+                    f"column {name!r} has no moments: the field {missing[0]!r} is missing; pass "
+                    "the result of `moments` or `merge`"
+                )
 
     def _check_parts(
         self, table: pl.DataFrame, codes: Array, groups: Any, by: Sequence[str], *, pooled: bool
@@ -177,7 +199,7 @@ class Shape:
             row: dict[str, Any] = {field: float(each[place]) for field, each in sums.items()}
             row |= {field: int(counts[field][place]) for field in COUNTS}
             row |= {"low": low, "high": high, "between": float(counts["between"][place])}
-            row |= {"lower_is_better": lower, "cross": crosses[place]}
+            row |= {FORMAT_VERSION: MOMENTS, "lower_is_better": lower, "cross": crosses[place]}
             rows.append(row)
         return rows
 
@@ -236,16 +258,4 @@ class Shape:
                 f"the groups that are pooled (by {apart}) vary more than the errors of {name!r} in "
                 "each of them allow, so that intervals are too narrow; compute `moments` with "
                 f"by=[{apart}] and cluster=[{apart}]: a group is then the sampling unit"
-            )
-
-
-def check_fields(table: pl.DataFrame, metrics: Sequence[str]) -> None:
-    """Raise `SchemaError` if the moments of a metric lack a field."""
-    for name in metrics:
-        fields = {each.name: each.dtype for each in table.schema[name].fields}  # type: ignore[attr-defined]
-        missing = [each for each in (*PAIR.fields, *FACTS, *COUNTS, "cross") if each not in fields]
-        if missing:
-            raise SchemaError(
-                f"column {name!r} has no moments: the field {missing[0]!r} is missing; pass the "
-                "result of `moments` or `merge`"
             )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_rank._formats import FORMAT_VERSION, MOMENTS
 from polars_rank._params import OWN, Names, free
 from polars_rank.errors import SchemaError
 from polars_rank.frames.engines import Mergeable
@@ -214,7 +215,7 @@ def _own_rows(group: Group) -> list[dict[str, Any]]:
             row[variable.name] = {
                 **sums, **dict(zip(FACTS, facts, strict=True)), **dict.fromkeys(COUNTS, 0),
                 "undefined": 0 if undefined is None else int(undefined[of_run].sum()),
-                "lower_is_better": variable.lower_is_better, "cross": [],
+                FORMAT_VERSION: MOMENTS, "lower_is_better": variable.lower_is_better, "cross": [],
             }  # fmt: skip
             if source.run is not None and source.query:
                 letters[variable.name, run] = _dense(group, variable.name, of_run, of_units, number)
@@ -265,7 +266,7 @@ def _pair_table(pairs: Rows, source: Values) -> list[dict[str, Any]]:
         )  # fmt: skip
         row[key.metric] = {
             **sums, "low": None, "high": None, "between": 0.0,
-            **{name: counts[name] for name in COUNTS},
+            **{name: counts[name] for name in COUNTS}, FORMAT_VERSION: MOMENTS,
             "lower_is_better": source.lower_is_better[key.metric], "cross": [],
         }  # fmt: skip
     return [*rows.values()]

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from polars_rank import _texts
+from polars_rank._formats import FORMAT_VERSION, JUNIT
 from polars_rank._params import one_of, public
 from polars_rank._texts import displayed, visible
 from polars_rank.columns import Columns
@@ -41,6 +42,9 @@ def write_junit(
     <?xml version='1.0' encoding='utf-8'?>
     <testsuites>
       <testsuite name="polars_rank" tests="1" failures="0" skipped="0">
+        <properties>
+          <property name="format_version" value="1" />
+        </properties>
         <testcase classname="all" name="mean(rr) &gt;= 0.5" />
       </testsuite>
     </testsuites>
@@ -84,6 +88,8 @@ def junit(verdicts: pl.DataFrame, undecided: str) -> str:
     root = ET.Element("testsuites")
     attributes = {name: str(count) for name, count in counts.items()}
     suite = ET.SubElement(root, "testsuite", {"name": "polars_rank", **attributes})
+    properties = ET.SubElement(suite, "properties")
+    ET.SubElement(properties, "property", name=FORMAT_VERSION, value=str(JUNIT))
     for row in rows:
         rule, where = visible(row["rule"]), visible(row["where"])
         name = f"{rule} ({where})" if where else rule

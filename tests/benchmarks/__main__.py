@@ -100,7 +100,7 @@ def arguments() -> argparse.Namespace:
                     f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(available)}"
                 )
     if importlib.util.find_spec("numpy") is None:
-        parser.error("numpy is not installed: pip install 'polars_rank[bench]'")
+        parser.error("numpy is not installed: pip install --group bench")
     return options
 
 

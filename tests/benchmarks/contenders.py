@@ -377,7 +377,7 @@ def main(name: str, log: str, warm_log: str, *metrics: str) -> dict[str, Any]:
             timed(Log(**json.loads(warm_log)))
         return timed(Log(**json.loads(log))) | {"version": importlib.metadata.version(package)}
     except ImportError as error:
-        return {"problem": f"not installed: {error}; pip install 'polars_rank[bench]' {package}"}
+        return {"problem": f"not installed: {error}; pip install --group bench {package}"}
 
 
 if __name__ == "__main__":

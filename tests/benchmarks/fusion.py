@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.fusion [--logs 4000] [--output FILE]
 
-It needs the packages of the extra "bench", ranx included. The tables are in fusion.md.
+It needs the packages of the group "bench", ranx included. The tables are in fusion.md.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ The log is shuffled, with 100 documents per ranking and 20 metrics. Each task ru
 process with `local[2]`, after a small log, so the start of Spark is not included. Most of the
 difference from a second run is Java compilation. Memory is the peak of the largest Python worker,
 or of the process if there is none. The second table has the time by step, where each step includes
-the steps before it, in a warm session. Requires Java and `pip install '.[spark,bench]'`. The tables
+the steps before it, in a warm session. Requires Java and `pip install -e '.[spark]' --group bench`. The tables
 are in spark.md.
 """
 

@@ -37,7 +37,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "polars_rank.cli", *map(str, arguments)],
+        [sys.executable, "-m", "polars_rank", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",

@@ -153,7 +153,7 @@ def test_pipes_of_processes(tmp_path: Path) -> None:
     """A pipe of standard input, and those that a shell gives for <(...)."""
     (tmp_path / "qrels").write_text(QRELS, "utf-8")
     (tmp_path / "run").write_text(RUN, "utf-8")
-    command = f"{sys.executable} -m polars_rank.cli evaluate -m rr --format json"
+    command = f"{sys.executable} -m polars_rank evaluate -m rr --format json"
     script = f"head -2 run | {command} - <(tail -n +3 run) --judgments <(cat qrels)"
     done = subprocess.run(
         ["bash", "-c", script], cwd=tmp_path, capture_output=True, encoding="utf-8", check=True

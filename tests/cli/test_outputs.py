@@ -41,7 +41,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def process(*arguments: object, **options: object) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [sys.executable, "-m", "polars_rank.cli", *map(str, arguments)],
+        [sys.executable, "-m", "polars_rank", *map(str, arguments)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, timeout=120, **options,
     )  # fmt: skip
 
@@ -203,7 +203,7 @@ def test_a_terminal_of_a_process(here: Path, encoding: str) -> None:
     fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 60, 0, 0))
     env = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     started = subprocess.Popen(
-        [sys.executable, "-m", "polars_rank.cli", *LISTS], stdout=there,
+        [sys.executable, "-m", "polars_rank", *LISTS], stdout=there,
         stderr=subprocess.DEVNULL, stdin=there,
         env={**env, "TERM": "xterm", "NO_COLOR": "1", "PYTHONIOENCODING": encoding},
     )  # fmt: skip
@@ -307,7 +307,7 @@ def test_a_pipe_that_is_closed_early(here: Path, form: str) -> None:
     many = pl.DataFrame({"query": query}).with_columns(doc=1, score=1.0, label=1)
     many.write_parquet("many.parquet")
     started = subprocess.Popen(
-        [sys.executable, "-m", "polars_rank.cli", "per-query", "many.parquet", "-m", "rr",
+        [sys.executable, "-m", "polars_rank", "per-query", "many.parquet", "-m", "rr",
          "--format", form],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL),
@@ -325,7 +325,7 @@ def test_help_into_a_pipe_that_is_closed() -> None:
     reads, writes = os.pipe()
     os.close(reads)
     done = subprocess.run(
-        [sys.executable, "-m", "polars_rank.cli", "evaluate", "--help"],
+        [sys.executable, "-m", "polars_rank", "evaluate", "--help"],
         stdout=writes, stderr=subprocess.PIPE,
     )  # fmt: skip
     os.close(writes)
@@ -440,7 +440,7 @@ def test_exit_codes_are_those_of_the_help() -> None:
 @pytest.mark.skipif(os.name != "posix", reason="descriptors of POSIX")
 def test_standard_streams_that_are_closed(here: Path) -> None:
     """Nothing is lost without an error, and no file of the command takes their numbers."""
-    program = f"{sys.executable} -m polars_rank.cli"
+    program = f"{sys.executable} -m polars_rank"
     evaluate = f"{program} evaluate log.parquet -m rr"
     written = "Error: cannot write to standard output"
     endings = {
@@ -463,7 +463,7 @@ def test_standard_streams_that_are_closed(here: Path) -> None:
 def test_a_full_disk_behind_standard_output(here: Path) -> None:
     with needs.full_device(here).open("wb") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "polars_rank.cli", *LISTS],
+            [sys.executable, "-m", "polars_rank", *LISTS],
             stdout=full, stderr=subprocess.PIPE, encoding="utf-8", check=False,
         )  # fmt: skip
     error = "Error: cannot write to standard output: No space left on device\n"
@@ -488,7 +488,7 @@ def test_ctrl_c_while_the_command_starts(tmp_path: Path, how: str) -> None:
         (tmp_path / names[how]).write_text(
             "from polars_rank.cli.main import main\nmain()\n", "utf-8"
         )
-    started = ["-m", "polars_rank.cli"] if how == "module" else [str(tmp_path / names[how])]
+    started = ["-m", "polars_rank"] if how == "module" else [str(tmp_path / names[how])]
     done = subprocess.run(
         [sys.executable, *started, "--version"], capture_output=True, encoding="utf-8", check=False,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},

@@ -34,8 +34,8 @@ class Peer:
     pairs
         Metrics by their names in the tool: the name in polars_rank, or None if `pr.metric`
         accepts the tool's name.
-    module, extra
-        Module to import, and the extra that installs it.
+    module, group
+        Module to import, and the group of dependencies that has it.
     tolerance
         Largest difference allowed: 1e-9, or more if the tool computes in 32 bits or prints few
         digits.
@@ -57,7 +57,7 @@ class Peer:
     logs: tuple[str, ...]
     pairs: dict[str, str | None]
     module: str
-    extra: str = "conformance"
+    group: str = "conformance"
     tolerance: float = 1e-9
     only: dict[str, tuple[str, ...]] = field(default_factory=dict)
     means: Callable[..., peers.Means] | None = None
@@ -91,7 +91,7 @@ PEERS = [
         ("grades", "negative", "untied", "trec", "search"),
         named(*SETS["all_trec"]),
         module="pytrec_eval",
-        extra="test",
+        group="test",
         means=peers.pytrec_eval_means,
         part=peers.of_trec_eval,
     ),
@@ -110,7 +110,7 @@ PEERS = [
             "Compat(p=0.8)", "Compat(normalize=False)",
         ),
         module="ir_measures",
-        extra="test",
+        group="test",
         only={"Compat": ("positive scores", "untied")},
         means=peers.ir_measures_means,
         part=peers.of_trec_eval,
@@ -123,7 +123,7 @@ PEERS = [
         ("grades", "negative", "untied"),
         named("Accuracy", "Accuracy@3", "Accuracy(rel=2)@5"),
         module="ir_measures",
-        extra="test",
+        group="test",
         means=peers.ir_measures_means,
         part=peers.of_ir_accuracy,
     ),
@@ -134,7 +134,7 @@ PEERS = [
         ("grades", "negative", "untied"),
         named("ERR@3", "ERR@20", "nDCG(dcg='exp-log2')@3", "nDCG(dcg='exp-log2')@20"),
         module="ir_measures",
-        extra="test",
+        group="test",
         tolerance=6e-6,
         only={"nDCG": ("untied",)},
         means=peers.ir_measures_means,
@@ -215,7 +215,7 @@ PEERS = [
         ("scored", "scored, fractional", "search"),
         named("average_precision_score()"),
         module="sklearn",
-        extra="test",
+        group="test",
         means=peers.scikit_learn_means,
         part=peers.of_scikit_learn_average_precision,
     ),
@@ -237,7 +237,7 @@ PEERS = [
             "recall_score(k=3)": "recall@3",
         },
         module="sklearn",
-        extra="test",
+        group="test",
         only={
             name: ("scored, untied",)
             for name in ("accuracy_score", "matthews_corrcoef", "precision_score", "recall_score")

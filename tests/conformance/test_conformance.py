@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # from the peers
 
 def check(peer: Peer, log: str) -> None:
     """Skip the test if the peer or a real log is missing."""
-    needs.package(peer.module, peer.extra)
+    needs.package(peer.module, peer.group)
     if log in REAL and not SHARED.is_dir():
         pytest.skip("needs the real data of the developers")
 

@@ -3,7 +3,7 @@
 Run the script in an environment with some of the tools; it replaces the values of those that are
 there:
 
-    pip install -e '.[conformance]' && python -m tests.conformance.write_tools
+    pip install -e '.[all]' --group conformance && python -m tests.conformance.write_tools
     pip install sentence-transformers mteb pyvespa && python -m tests.conformance.write_tools
     pip install mlflow-skinny llama-index-core haystack-ai && python -m tests.conformance.write_tools
     pip install rectools 'pandas<3' && python -m tests.conformance.write_tools

@@ -49,6 +49,14 @@ def test_values_that_gate_does_not_write(
         pr.gate(GOLDEN, RESULTS, baseline)
 
 
+@pytest.mark.parametrize("version", [2, 0, "1", None])
+def test_a_later_version_of_the_format(baseline: Path, version: object) -> None:
+    change(baseline, 0, format_version=version, metrics=None)
+    message = f"has the format_version {version!r}, .* up to 1; .*--upgrade.* --update-baseline"
+    with pytest.raises(pr.errors.DataError, match=message):
+        pr.gate(GOLDEN, RESULTS, baseline)
+
+
 @pytest.mark.parametrize("line", ['"query judged values docs"', "3", "[" * 100_000])
 def test_lines_that_are_no_objects(baseline: Path, line: str) -> None:
     baseline.write_text(baseline.read_text("utf-8") + line, "utf-8")

@@ -95,7 +95,7 @@ def test_reports_for_pull_requests_and_build_servers(folder: Path) -> None:
     suite = ET.parse(folder / "gate.xml").getroot()[0]
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     found = json.loads((folder / "gate.json").read_text("utf-8"))
-    assert not found["passed"]
+    assert (found["format_version"], found["passed"]) == (1, False)
     assert [row["verdict"] for row in found["verdicts"]] == ["fail", "pass"]
     assert run(*GATE, "--markdown", "gate.md")[0] == 2
     assert run(*GATE, "--markdown", "gate.md", "--overwrite")[0] == 1

@@ -164,7 +164,8 @@ def test_the_baseline_is_sorted_lines_of_json(baseline: Path) -> None:
     head, *lines = map(json.loads, baseline.read_text("utf-8").splitlines())
     assert head["queries"] == 60
     assert head["metrics"]["mrr@10"] == "reciprocal_rank@10"
-    assert {"polars_rank", "date", "golden", "corpus", "repetitions"} < {*head}
+    assert (head["polars_rank"], head["format_version"]) == (pr.__version__, 1)
+    assert {"date", "golden", "corpus", "repetitions"} < {*head}
     assert [line["query"] for line in lines] == sorted(MANY)
     assert lines[0]["docs"] == ["d0", "x"]
     assert lines[0]["values"]["mrr@10"] == 1.0

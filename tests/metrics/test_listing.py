@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import needs
 import oracles
 import polars as pl
 import polars_rank as pr
@@ -116,6 +117,7 @@ def test_equals_its_oracle(labels: str) -> None:
 
 
 def test_polars_may_share_subexpressions_of_any_metrics() -> None:
+    needs.polars_2_1("a number that two expressions share becomes a column of all rows")
     lists = {0: [Doc(i, float(i % 3) if i % 4 else None, (i * 7) % 5 or None) for i in range(11)]}
     metrics = [pr.metrics.inst(max_grade=3, depth=3), *METRICS, *WITH_REL]
     ranked, expected = pr.rank(log_of(lists)), truth(metrics, lists).drop("query")

@@ -155,7 +155,7 @@ def test_the_command_by_a_connect_url(server: str, tmp_path: Path) -> None:
     import polars_rank as pr
 
     pr.datasets.search_log(50, runs=["a", "b"]).sink_parquet(tmp_path / "log.parquet")
-    command = [sys.executable, "-W", "ignore", "-m", "polars_rank.cli", "evaluate"]
+    command = [sys.executable, "-W", "ignore", "-m", "polars_rank", "evaluate"]
     command += [str(tmp_path / "log.parquet"), "-m", "ndcg@10 ap", "--by", "run", "--format", "csv"]
     done = subprocess.run(
         [*command, "--engine", "spark", "--remote", server], capture_output=True, encoding="utf-8",

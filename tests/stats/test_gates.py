@@ -385,12 +385,14 @@ def test_junit(tmp_path):
     pr.stats.write_junit(found, tmp_path / "a.xml")
     suite = ElementTree.parse(tmp_path / "a.xml").getroot()[0]
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", "2", "0")
-    assert [case.get("name") for case in suite if len(case)] == [
+    properties, *cases = suite
+    assert [each.attrib for each in properties] == [{"name": "format_version", "value": "1"}]
+    assert [case.get("name") for case in cases if len(case)] == [
         "ndcg@10 >= 0.45 (country=FR)",
         "queries >= 100 (country=FR)",
     ]
-    assert len({case.get("name") for case in suite}) == 4
-    assert "interval [0.3, 0.5]" in suite[1][0].get("message")
+    assert len({case.get("name") for case in cases}) == 4
+    assert "interval [0.3, 0.5]" in cases[1][0].get("message")
     pr.stats.write_junit(found, tmp_path / "b.xml", undecided="pass")
     suite = ElementTree.parse(tmp_path / "b.xml").getroot()[0]
     assert (suite.get("failures"), suite.get("skipped")) == ("1", "1")
@@ -403,7 +405,7 @@ def test_junit_of_control_characters(tmp_path):
     pr.stats.write_junit(found.with_columns(where=pl.lit(where)), tmp_path / "a.xml")
     suite = ElementTree.parse(tmp_path / "a.xml").getroot()[0]
     escapes = "".join(ascii(each).strip("'") for each in where)
-    assert suite[0].get("classname") == escapes
+    assert suite.find("testcase").get("classname") == escapes
 
 
 def test_rules_of_invalid_bytes_are_refused():

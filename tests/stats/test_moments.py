@@ -158,6 +158,18 @@ def test_moments_with_a_baseline_have_its_pairs_only() -> None:
     assert with_a.select("run", "baseline").unique().rows() == [("a", "b")]
 
 
+def with_version(moments: pl.DataFrame, version: int) -> pl.DataFrame:
+    """Return moments as a later version of the library might write them."""
+    changed = pl.col("x").struct.with_fields(format_version=pl.lit(version, pl.Int64))
+    return moments.with_columns(changed)
+
+
+def without_version(moments: pl.DataFrame) -> pl.DataFrame:
+    names = [each.name for each in moments.schema["x"].fields if each.name != "format_version"]
+    fields = pl.struct(pl.col("x").struct.field(*names))
+    return moments.with_columns(fields.alias("x"))
+
+
 @pytest.mark.parametrize(
     ("use", "error", "message"),
     [
@@ -171,6 +183,9 @@ def test_moments_with_a_baseline_have_its_pairs_only() -> None:
         (lambda m: pr.merge([]), ArgumentError, "`tables` is empty"),
         (lambda m: pr.merge("file"), ArgumentError, "`tables` must be a table"),
         (lambda m: pr.merge([table()]), SchemaError, "must be results of `moments`, `cat"),
+        (lambda m: pr.merge(with_version(m, 2)), DataError, "'x'.* has the format_version 2, .* 1"),
+        (lambda m: pr.summarize(with_version(m, 2)), DataError, "pip install --upgrade polars_ra"),
+        (lambda m: pr.merge(without_version(m)), SchemaError, "'format_version' is missing"),
     ],
 )
 def test_bad_input(use: object, error: type, message: str) -> None:

@@ -1,0 +1,5 @@
+"""Runs the command as `python -m polars_rank`."""
+
+from polars_rank.cli.main import main
+
+main()
