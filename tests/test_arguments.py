@@ -223,6 +223,7 @@ MORE = {
     "from_dicts.judgments": "{}",
     "fuse.name": "'' text",
     "identify.value": "-1 huge",
+    "referee.function": "lambda",
     **{f"define_metric.{name}": "-1" for name in ("low", "high", "perfect")},
     **{"report.title": "'' text", "report.columns": "{}"},
     # A part of a log may have no ranking of the baseline.

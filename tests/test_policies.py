@@ -48,7 +48,7 @@ def test_contributing_has_its_lists() -> None:
 def test_the_citation_is_of_this_version() -> None:
     citation = read_yaml(GITHUB / "CITATION.cff")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert (citation["version"], citation["license"]) == (project["version"], project["license"])
+    assert (citation["version"], citation["license"]) == (pr.__version__, project["license"])
     assert {"cff-version", "message", "title", "authors"} <= citation.keys()
 
 
