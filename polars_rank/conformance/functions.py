@@ -44,11 +44,11 @@ _JUDGED = re.compile(
     r"|relevance|^rels?$|gt"
 )
 _RETRIEVED = re.compile(
-    r"pred|retriev|rank|score|recommend|^recs?|run|result|response|hits|output|docs|ids|items|top"
+    r"pred|retrieve|retrieval|rank|score|recommend|^recs?|run|result|response|hits|output|docs|ids|items|top"
 )
 
 #: Names of parameters that say what they have: ids, or scores by id.
-_IDS, _RUN = re.compile(r"ids|docs|items|retriev|recommend"), re.compile(r"runs?")
+_IDS, _RUN = re.compile(r"ids|docs|items|retrieve|retrieval|recommend"), re.compile(r"runs?")
 
 #: Ways to call a function with judgments and retrieved documents, the first that fits best counts.
 _PAIRS = (
