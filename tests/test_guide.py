@@ -314,6 +314,7 @@ def test_pages_load_nothing_and_metrics_are_no_addresses(site: Path) -> None:
 
 
 def test_charts_are_light_or_dark_as_the_page(driver: Any, site: Path) -> None:
+    ui = needs.package("selenium.webdriver.support.ui", "browser")
     dark = {"name": "prefers-color-scheme", "value": "dark"}
     visible = """return [...document.querySelectorAll('article img')]
         .filter((each) => each.offsetWidth)
@@ -321,8 +322,9 @@ def test_charts_are_light_or_dark_as_the_page(driver: Any, site: Path) -> None:
     for page in ("gallery", "reference/polars_rank.plot.differences"):
         for features, ending in (([], ""), ([dark], "-dark")):
             driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-            images = opened(driver, site / f"{page}.html", 1440).execute_script(visible)
-            assert images
+            opened(driver, site / f"{page}.html", 1440)
+            # The page has neither kind until its script has read the color scheme.
+            images = ui.WebDriverWait(driver, 20).until(lambda page: page.execute_script(visible))
             for name, background in images:
                 assert name.endswith(f"{ending}.svg") and ("-dark" in name) is bool(ending)
                 assert background == "rgba(0, 0, 0, 0)"

@@ -44,7 +44,8 @@ _JUDGED = re.compile(
     r"|relevance|^rels?$|gt"
 )
 _RETRIEVED = re.compile(
-    r"pred|retrieve|retrieval|rank|score|recommend|^recs?|run|result|response|hits|output|docs|ids|items|top"
+    r"pred|retrieve|retrieval|rank|score|recommend|^recs?|run|result|response|hits|output|docs|ids"
+    r"|items|top"
 )
 
 #: Names of parameters that say what they have: ids, or scores by id.
