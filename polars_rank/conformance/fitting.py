@@ -23,6 +23,12 @@ _KNOWN = (TREC_EVAL, RANX, SKLEARN, POLARS_RANK, *PRESETS)
 #: Choices of functions that the reference does not have: each copy is one more judged document, and
 #: 1 only where nothing was retrieved either.
 SEPARATE, EMPTY = "separate", "empty"
+#: The lowest label above 0.
+ABOVE_0 = math.ulp(0.0)
+#: Changes that only functions written by hand are known to have.
+_OWN = (
+    {"duplicates": SEPARATE}, {"undefined": EMPTY}, {"rel": ABOVE_0}, {"gain": "positive"},
+)  # fmt: skip
 #: Choices that change means over queries, not values of one query.
 _OF_MEANS = ("query_set", "counts")
 
@@ -156,11 +162,13 @@ class Fit:
         hidden = [("undefined", "null")]  # as "skip"
         if not self.signature.has_ids:
             hidden += [("ties", "doc"), ("ties", "doc_ascending")]
+        if not self.signature.has("grades", "labels"):
+            hidden += [("rel", ABOVE_0), ("gain", "positive")]  # the labels are 1
         if self.function == "ndcg":
             hidden.append(("discount", "log"))  # the base of the logarithm cancels out
-        for each in chain(changes(choices), ({"duplicates": SEPARATE}, {"undefined": EMPTY})):
+        for each in chain(changes(choices), _OWN):
             (change,) = each.items()
-            if change not in hidden and choices.get(change[0]) != change[1]:
+            if change not in hidden and choices.get(change[0], change[1]) != change[1]:
                 yield each
 
     @staticmethod

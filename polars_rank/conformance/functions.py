@@ -207,7 +207,8 @@ class Description(NamedTuple):
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Description:
         """Describe a function; built-in ones may not say what they need."""
-        name = getattr(function, "__name__", type(function).__name__)
+        named = getattr(function, "func", function)  # of a partial function
+        name = getattr(named, "__name__", type(function).__name__)
         with suppress(ValueError, TypeError):
             every = inspect.signature(function).parameters.values()
             own = [each for each in every if each.kind != each.VAR_KEYWORD]
@@ -315,6 +316,8 @@ def read_value(result: Any) -> Outcome:
     """Return the outcome for a result: a number, or a mapping or list with one number."""
     while isinstance(result, (Mapping, list, tuple)) and len(result) == 1:
         result = next(iter(result.values() if isinstance(result, Mapping) else result))
+    if getattr(result, "shape", None) == (1,):  # an array
+        result = result[0]
     is_left_out = isinstance(result, Mapping) and not result  # of a mapping of queries
     if result is None or is_left_out:
         return Outcome("none")
@@ -340,7 +343,7 @@ def read_answer(line: bytes, number: int) -> Outcome:
         answers = False
     if not answers or not {"value", *ANSWERS} & {*found}:
         text = line.decode("utf-8", "replace").strip()
-        return Outcome("noise", text=_line(f"printed {text!r}, which is not an answer"))
+        return Outcome("noise", text=f"not an answer: '{_line(text)}'")
     for key, kind in ANSWERS.items():
         if key in found:
             return Outcome(kind, text=_line(str(found[key])))

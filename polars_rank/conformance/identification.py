@@ -19,7 +19,7 @@ from polars_rank.conventions import POLARS_RANK, PRESETS, Conventions, Definitio
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.parameters import check_single
 from polars_rank.metrics.compared import COMPARED
-from polars_rank.metrics.metric import Metric, parameters_of
+from polars_rank.metrics.metric import REGISTER, Metric, parameters_of
 from polars_rank.metrics.names import naming, read
 
 if TYPE_CHECKING:
@@ -128,6 +128,12 @@ def identify(
         base = base._replace(presets=("given",))
     if base.metric.aggregate != "mean":
         raise ArgumentError(f"`metric` must be averaged over queries; {metric} is not")
+    high = REGISTER[base.metric.function.__name__].high
+    if high is not None and (search.highest or 0) > high:
+        raise ArgumentError(
+            f"`value` is above {high:g}, which is the highest value of {base.metric}; divide "
+            "percentages by 100"
+        )
     for level in (_presets(metric, base, search), _singles(base, search), _pairs(base, search)):
         search.add(level)
         if search.fits:

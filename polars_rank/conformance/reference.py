@@ -25,6 +25,7 @@ GAINS: dict[str, Callable[[float], float]] = {
     "linear": lambda label: label,
     "exp2": lambda label: 2.0**label - 1,
     "binary": lambda label: float(label >= 1),
+    "positive": lambda label: float(label > 0),
 }
 DISCOUNTS: dict[str, Callable[[int], float]] = {
     "log2": lambda rank: 1 / math.log2(rank + 1),

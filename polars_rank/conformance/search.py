@@ -143,6 +143,14 @@ class Search:
         return [each for each in known if 10.0**-each / 2 > self._given.tolerance]
 
     @property
+    def highest(self) -> float | None:
+        """The highest given number; None if values may exceed the range of a metric."""
+        if self.effects.copies or min(self.effects.labels, default=0) < 0:
+            return None
+        highest: Any = self._rankings.get_column(OTHER).max()
+        return None if highest is None else highest - self._given.tolerance
+
+    @property
     def fits(self) -> bool:
         """Whether a definition fits."""
         return any(each.fits for each in self._found)
