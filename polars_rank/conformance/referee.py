@@ -48,7 +48,7 @@ _NOTES = {
     ("discount", "log2(rank + 2)"): "It is off by one.",
 }
 #: What differs between texts of the same problem.
-_VARIABLE = re.compile(r"'.*'|\".*\"|-?[\d.]+")
+_VARIABLE = re.compile(r"'.*'|\".*\"|[\[({].*[\])}]|-?[\d.]+|float ")
 #: Kinds of outcomes without an answer, and of those that are defects.
 _LOST = ("hang", "exit")
 _OUTCOMES = {"crash": ("crash", "exit"), "hang": ("hang",), "number": ("other", "noise")}
@@ -406,10 +406,11 @@ class _Run:
             yield from self._found(name, problems)
         if self.untried:
             is_hang = any(outcome.kind == "hang" for _, outcome in self.asked)
-            yield Finding(
-                "defect", "hang" if is_hang else "crash", f"{number_of(self.untried, 'case')} not tried after "
-                f"{_MAX_LOST} calls without an answer", None, self.untried,
-            )  # fmt: skip
+            text = (
+                f"{number_of(self.untried, 'case')} not tried after {_MAX_LOST} calls without an "
+                "answer"
+            )
+            yield Finding("defect", "hang" if is_hang else "crash", text, None, self.untried)
         missing = {
             place: "no value, where the metric has one"
             for place, (_, outcome) in enumerate(self.asked)
@@ -452,8 +453,8 @@ class _Run:
     ) -> Iterator[Finding]:  # fmt: skip
         """Yield a finding for each problem, with its first case.
 
-        Problems are the same if they differ in numbers and quoted text only. `text` returns the
-        text of a finding from the first problem and the topics of the cases.
+        Problems are the same if they differ in numbers, quoted text and brackets only. `text`
+        returns the text of a finding from the first problem and the topics of the cases.
         """
         alike: dict[str, list[int]] = {}
         for place, problem in problems.items():
