@@ -229,6 +229,11 @@ class Case:
     k: int | None = None
 
     @property
+    def subject(self) -> str:
+        """What tools decide differently: negative labels, or the topic."""
+        return "negative labels" if min(self.judgments.values(), default=0) < 0 else self.topic
+
+    @property
     def unlabeled(self) -> Case:
         """The case with the label 0 for all judged documents."""
         return replace(self, judgments=dict.fromkeys(self.judgments, 0.0))

@@ -421,7 +421,7 @@ class _Run:
         is_explained = 2 * len(self.explained) > len(self.asked)
         text = "the cases of {} follow another definition than the others"
         left = {
-            place: text.format(case.topic) if is_explained else "no definition explains the value"
+            place: text.format(case.subject) if is_explained else "no definition explains the value"
             for place, (case, outcome) in enumerate(self.asked)
             if outcome.kind == "value" and place not in {*self.explained, *wrong}
         }
@@ -461,7 +461,7 @@ class _Run:
             alike.setdefault(_VARIABLE.sub("", problem), []).append(place)
         for places in alike.values():
             problem = problems[places[0]]
-            topics = dict.fromkeys(self.asked[place].case.topic for place in places)
+            topics = dict.fromkeys(self.asked[place].case.subject for place in places)
             case, outcome = self.asked[places[0]]
             has_value = outcome.kind == "value" and kind != "range"
             yield Finding(

@@ -2,8 +2,9 @@
 
 It has the choices of the library, and choices of tools that the library does not have: copies of a
 document that count again ("credited") or count as not relevant ("uncredited"), ties in the reverse
-of their order ("reversed"), an ideal ranking of the first k retrieved documents ("cut"), a discount
-that is off by one ("log2(rank + 2)"), and rounded values ("decimals").
+of their order ("reversed"), an ideal ranking of the first k retrieved documents ("cut"), a gain of
+1 for all labels above 0 ("positive"), a discount that is off by one ("log2(rank + 2)"), and rounded
+values ("decimals").
 """
 
 from __future__ import annotations

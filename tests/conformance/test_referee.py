@@ -279,6 +279,22 @@ def test_the_same_problem_is_one_finding() -> None:
     assert texts["crash"] == ["KeyError: 'u'"] and texts["number"] == ["[1, 0, 3]"]
 
 
+def test_negative_labels_are_named() -> None:
+    def ndcg(retrieved: list[str], qrels: dict[str, float], k: int) -> float:
+        ideal = tools.discounted(sorted(qrels.values(), reverse=True)[:k])
+        docs = [*dict.fromkeys(retrieved)]
+        return tools.discounted([qrels.get(doc, 0) for doc in docs[:k]]) / ideal if ideal else 0.0
+
+    texts = found(pr.referee(ndcg), "defect")
+    assert texts["range"] == ["value above 1 for negative labels"]
+    assert texts["mixture"][0].startswith("the cases of negative labels follow another definition")
+
+
+def test_a_program_that_ends_does_not_hang() -> None:
+    texts = found(pr.referee(command=[sys.executable, "-c", "exit(3)"]), "defect")
+    assert {*texts} == {"crash"} and "not tried after 5 calls" in texts["crash"][1]
+
+
 def test_a_function_without_a_definition() -> None:
     def evaluate(retrieved: list[str], relevant: set[str]) -> float:
         return 0.123 + len(retrieved) / 1_000
