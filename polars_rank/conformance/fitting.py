@@ -165,7 +165,7 @@ class Fit:
         if not self.signature.has_ids:
             hidden += [("ties", "doc"), ("ties", "doc_ascending")]
         if not self.signature.has("grades", "labels"):
-            hidden += [("rel", ABOVE_0), ("gain", "positive")]  # the labels are 1
+            hidden += [("rel", ABOVE_0), ("rel", 2), ("gain", "positive")]  # the labels are 1
         if self.function == "ndcg":
             hidden.append(("discount", "log"))  # the base of the logarithm cancels out
         for each in changes(choices, _ALTERNATIVES):

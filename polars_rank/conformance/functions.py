@@ -25,8 +25,9 @@ from polars_rank.errors import ArgumentError, short
 #: What a metric can be called with, for one query.
 ROLES = {
     "ids": "list of retrieved ids; the best first, if there are no scores",
-    "scores": "list of the scores of `ids` or `labels`",
+    "scores": "list of the scores of `ids`, `labels` or `hits`",
     "labels": "list of the labels of retrieved documents; the best first, if there are no scores",
+    "hits": "as `labels`, with 1 for relevant documents and 0 for others",
     "run": "mapping from retrieved ids to scores",
     "relevant": "set of the relevant ids",
     "grades": "mapping from judged ids to labels",
@@ -53,7 +54,7 @@ _IDS, _RUN = re.compile(r"ids|docs|items|retriev|recommend"), re.compile(r"runs?
 #: Ways to call a function with judgments and retrieved documents, the first that fits best counts.
 _PAIRS = (
     ("grades", "ids"), ("relevant", "ids"), ("grades", "run"), ("labels", "scores"),
-    ("relevant", "run"),
+    ("relevant", "run"), ("hits", "scores"),
 )  # fmt: skip
 #: How an argument has the queries: it is of one query, a list of queries, or a mapping of queries.
 _BRACKETS = {"": "", "[": "]", "{": "}"}
@@ -110,10 +111,10 @@ class Signature:
             found.append(Argument(role, bracket, name))
         signature = cls(tuple(found))
         is_whole = signature.has("ids", "run") and signature.has("relevant", "grades")
-        if not is_whole and not signature.has("labels"):
+        if not is_whole and not signature.has("labels", "hits"):
             raise ArgumentError(
                 "`signature` needs retrieved documents (ids or run) and judgments (relevant or "
-                f"grades), or labels; found {short(text)}"
+                f"grades), or labels or hits; found {short(text)}"
             )
         return signature
 
@@ -152,6 +153,8 @@ class Signature:
             rows = tuple((doc, float(-rank)) for rank, (doc, _) in enumerate(ranked))
         if self.has("labels"):
             judgments = {doc: judgments.get(doc, 0.0) for doc in docs}
+        elif self.has("hits"):
+            judgments = {doc: float(judgments.get(doc, 0.0) >= 1) for doc in docs}
         elif not self.has("grades"):
             judgments = {doc: 1.0 for doc, label in judgments.items() if label >= 1}
         k = (case.k or cutoff or _CUTOFF) if self.has("k") else cutoff
@@ -165,6 +168,7 @@ class Signature:
             "ids": docs,
             "scores": [score for _, score in case.rows],
             "labels": [grades.get(doc, 0) for doc in docs],
+            "hits": [int(grades.get(doc, 0) >= 1) for doc in docs],
             "run": dict(case.rows),
             "relevant": [doc for doc, label in grades.items() if label >= 1],
             "grades": grades,
@@ -186,7 +190,7 @@ class Signature:
             value = {*value}
         if argument.bracket:
             value = [value] if argument.bracket == "[" else {_QUERY: value}
-        if argument.role in ("labels", "scores") and self.arrays:
+        if argument.role in ("labels", "hits", "scores") and self.arrays:
             value = import_module("numpy").array(value)
         return value
 
@@ -227,7 +231,7 @@ class Description(NamedTuple):
         needed = [each for each in self.required if each != cutoff] or others[:1]
         last = () if cutoff is None else (Argument("k", name=cutoff),)
         first, second = map(str.lower, [*others, "", ""][:2])
-        pairs = [("labels",)] if len(needed) == 1 else _pairs(first, second)
+        pairs = [("labels",), ("hits",)] if len(needed) == 1 else _pairs(first, second)
         names = [each if each in self.keywords else "" for each in [*others, "", ""]]
         for bracket, pair, arrays in product(_BRACKETS, pairs, (False, True)):
             if arrays and {*pair} <= {"ids", "grades", "run"}:
@@ -368,7 +372,7 @@ def reordered(fields: Mapping[str, Any], signature: Signature) -> dict[str, Any]
     own = (
         "grades",
         "relevant",
-        *(("ids", "scores", "labels", "run") if signature.has_order else ()),
+        *(("ids", "scores", "labels", "hits", "run") if signature.has_order else ()),
     )
     return {
         role: (dict([*value.items()][::-1]) if isinstance(value, dict) else value[::-1])

@@ -24,7 +24,7 @@ from polars_rank.conformance.functions import (
     reordered,
 )
 from polars_rank.conformance.processes import Imported, Local, Process
-from polars_rank.conformance.reference import METRICS, RefusedError
+from polars_rank.conformance.reference import GRADED, METRICS, RefusedError
 from polars_rank.conventions import TREC_EVAL, Conventions, ConventionsLike, named
 from polars_rank.errors import ArgumentError, number_of, short
 from polars_rank.metrics.metric import REGISTER
@@ -238,7 +238,9 @@ def _judged(
     """Return the result for a function of Python."""
     description = function.description
     stated = stated or guessed(description.name)
-    candidates = description.signatures() if arguments is None else _containers(arguments)
+    has_grades = stated is not None and stated.name in GRADED
+    usual = (each for each in description.signatures() if not (has_grades and each.has("hits")))
+    candidates = usual if arguments is None else _containers(arguments)
     found = _fitting(function, candidates, stated, base)
     if isinstance(found, str):
         call = f"{description.name}({', '.join(description.parameters)})"
@@ -262,25 +264,25 @@ def _fitting(
 ) -> _Run | str:  # fmt: skip
     """Return the run with the signature for which a definition explains most of a few cases.
 
-    If no signature returns numbers, return what the first one returns, or the run of one without
-    answers.
+    If no signature has different values, return the run of one that has the same value for all
+    cases, or no answers; or else what the first one returns.
     """
     most, lost, problem = 0.0, 0, ""
     best: Signature | None = None
-    silent: Signature | None = None
+    other: Signature | None = None
     for signature in candidates:
         if most >= _FITS or lost >= _MAX_LOST or (signature.is_of_queries and most > _MAY_FIT):
             break
         run = _Run(function, signature, stated, base, most=_TRIED)
         lost += run.lost
-        silent = silent or (signature if run.lost else None)
-        has_values = any(each.outcome.kind == "value" for each in run.asked)
-        has_values &= not run.ignores_labels()
-        if has_values and (best is None or run.share > most + _MARGIN):
+        values = {each.outcome.value for each in run.asked if each.outcome.kind == "value"}
+        other = other or (signature if run.lost or values else None)
+        is_read = len(values) > 1 and not run.ignores_labels()
+        if is_read and (best is None or run.share > most + _MARGIN):
             best, most = signature, run.share
         if run.asked:
             problem = problem or f"{run.asked[0].outcome.text or 'None'} (called with {signature})"
-    best = best or silent
+    best = best or other
     return problem if best is None else _Run(function, best, stated, base)
 
 

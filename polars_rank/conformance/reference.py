@@ -200,3 +200,5 @@ _RANKED = (_average_precision, _reciprocal_rank)
 _COUNTED = (_precision, _recall, _recall_capped, _hit_rate, _f1, _r_precision)
 _METRICS = {each.__name__.removeprefix("_"): each for each in (*_GRADED, *_RANKED, *_COUNTED)}
 METRICS = (*_METRICS,)
+#: Metrics that read grades, not only which documents are relevant.
+GRADED = tuple(each.__name__.removeprefix("_") for each in _GRADED)

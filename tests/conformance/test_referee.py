@@ -279,6 +279,34 @@ def test_the_same_problem_is_one_finding() -> None:
     assert texts["crash"] == ["KeyError: 'u'"] and texts["number"] == ["[1, 0, 3]"]
 
 
+def test_labels_of_0_and_1() -> None:
+    def precision_at_k(labels: list[int], k: int) -> float:
+        return sum(labels[:k]) / k
+
+    result = pr.referee(precision_at_k)
+    assert (result.signature, result.findings.height) == ("hits, k=k", 0)
+
+    def average_precision(y_true: Any, y_score: Any) -> float:
+        hits = np.array(y_true)[np.argsort(-np.array(y_score), kind="stable")]
+        precision = np.cumsum(hits) / np.arange(1, hits.size + 1)
+        return float((precision * hits).sum() / max(hits.sum(), 1))
+
+    result = pr.referee(average_precision)
+    assert (result.signature, result.passed) == ("hits, scores", True)
+
+
+def test_a_function_without_a_hit_has_no_definition() -> None:
+    """A function that expects one relevant id finds none in a set."""
+
+    def hit_ratio(ranklist: list[str], item: str) -> float:
+        return float(item in ranklist)
+
+    result = pr.referee(hit_ratio)
+    assert not result.passed
+    result = pr.referee(hit_ratio, signature="ids, relevant")
+    assert found(result, "defect")["mixture"] == ["no definition explains the value"]
+
+
 def test_negative_labels_are_named() -> None:
     def ndcg(retrieved: list[str], qrels: dict[str, float], k: int) -> float:
         ideal = tools.discounted(sorted(qrels.values(), reverse=True)[:k])
