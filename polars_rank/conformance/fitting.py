@@ -162,7 +162,7 @@ class Fit:
     def _changes(self, choices: Choices) -> Iterator[dict[str, Any]]:
         """Yield the single changes that can show in the values of one query."""
         hidden: list[tuple[str, Any]] = [("undefined", "null")]  # as "skip"
-        if not self.signature.has_ids:
+        if not self.signature.has("ids", "run"):
             hidden += [("ties", "doc"), ("ties", "doc_ascending")]
         if not self.signature.has("grades", "labels"):
             hidden += [("rel", ABOVE_0), ("rel", 2), ("gain", "positive")]  # the labels are 1

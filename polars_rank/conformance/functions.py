@@ -131,11 +131,6 @@ class Signature:
         return ", ".join(map(str, self.arguments))
 
     @property
-    def has_ids(self) -> bool:
-        """Whether the function sees the ids of documents, by which it could break ties."""
-        return self.has("ids", "run")
-
-    @property
     def has_order(self) -> bool:
         """Whether the function ranks the documents itself."""
         return self.has("scores", "run")

@@ -55,10 +55,6 @@ class Definition(NamedTuple):
             choices={**self.choices, **changes}, changes={**self.changes, **changes}
         )
 
-    def agreeing(self, other: Definition) -> Definition:
-        """Return the definition with the names of another one that has the same values."""
-        return self._replace(presets=(*dict.fromkeys(self.presets + other.presets),))
-
     @property
     def is_preset(self) -> bool:
         """Whether nothing is changed but the treatment of copies."""
@@ -292,7 +288,8 @@ class Search:
             key = (*column.round(10).to_list(),)
             same, _ = distinct.setdefault(key, (each, column))
             if each.definition.is_preset and same is not each:
-                agreeing = same.definition.agreeing(each.definition)
+                names = (*dict.fromkeys(same.definition.presets + each.definition.presets),)
+                agreeing = same.definition._replace(presets=names)
                 distinct[key] = same._replace(definition=agreeing), column
         return [*distinct.values()]
 
