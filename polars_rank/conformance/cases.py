@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 #: What tools decide differently, by the first part of the names of cases.
 TOPICS = {
@@ -227,6 +227,16 @@ class Case:
     rows: tuple[tuple[str, float], ...]
     judgments: dict[str, float]
     k: int | None = None
+
+    @property
+    def subject(self) -> str:
+        """What tools decide differently: negative labels, or the topic."""
+        return "negative labels" if min(self.judgments.values(), default=0) < 0 else self.topic
+
+    @property
+    def unlabeled(self) -> Case:
+        """The case with the label 0 for all judged documents."""
+        return replace(self, judgments=dict.fromkeys(self.judgments, 0.0))
 
 
 def _case(text: str) -> Case:

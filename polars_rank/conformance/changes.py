@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 #: Values of choices that tools are known to have.
 ALTERNATIVES: dict[str, tuple[Any, ...]] = {
@@ -25,8 +25,10 @@ ALTERNATIVES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def changes(choices: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def changes(
+    choices: Mapping[str, Any], alternatives: Mapping[str, Sequence[Any]] = ALTERNATIVES
+) -> Iterator[dict[str, Any]]:
     """Yield each single change of choices, as the choice and its new value."""
-    for choice, values in ALTERNATIVES.items():
+    for choice, values in alternatives.items():
         if choice in choices:
             yield from ({choice: each} for each in values if each != choices[choice])

@@ -62,6 +62,7 @@ TEXTS: dict[str, dict[str | None, str]] = {
         "linear": "the label",
         "exp2": "2^label - 1",
         "binary": "1 for labels of 1 or more, otherwise 0",
+        "positive": "1 for labels above 0, otherwise 0",
     },
     "discount": {
         "log2": "1 / log2(rank + 1)",
@@ -212,5 +213,6 @@ def value_text(choice: str, value: Any) -> str:
 def threshold_text(lowest: float) -> str:
     """Return a threshold in words: "of 1 or more", or "above 0.5" for the next float after 0.5."""
     below = math.nextafter(lowest, -math.inf)
-    short = len(repr(below)) + 5 < len(repr(lowest))
-    return f"above {below}" if short else f"of {lowest} or more"
+    if len(repr(below)) < len(repr(lowest)):
+        return f"above {int(below) if below.is_integer() else below}"
+    return f"of {lowest} or more"

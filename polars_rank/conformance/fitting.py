@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, combinations
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from polars_rank.conformance.cases import Case
-from polars_rank.conformance.changes import changes
+from polars_rank.conformance.changes import ALTERNATIVES, changes
 from polars_rank.conformance.choices import reference_choices
 from polars_rank.conformance.functions import Outcome, Signature
 from polars_rank.conformance.reference import RefusedError, value
@@ -23,6 +23,14 @@ _KNOWN = (TREC_EVAL, RANX, SKLEARN, POLARS_RANK, *PRESETS)
 #: Choices of functions that the reference does not have: each copy is one more judged document, and
 #: 1 only where nothing was retrieved either.
 SEPARATE, EMPTY = "separate", "empty"
+#: The lowest label above 0.
+ABOVE_0 = math.ulp(0.0)
+#: Values of choices, with those that only functions written by hand are known to have.
+_OWN = {"duplicates": SEPARATE, "undefined": EMPTY, "rel": ABOVE_0, "gain": "positive"}
+_ALTERNATIVES = {
+    choice: (*values, _OWN[choice]) if choice in _OWN else values
+    for choice, values in ALTERNATIVES.items()
+}
 #: Choices that change means over queries, not values of one query.
 _OF_MEANS = ("query_set", "counts")
 
@@ -153,14 +161,16 @@ class Fit:
 
     def _changes(self, choices: Choices) -> Iterator[dict[str, Any]]:
         """Yield the single changes that can show in the values of one query."""
-        hidden = [("undefined", "null")]  # as "skip"
-        if not self.signature.has_ids:
+        hidden: list[tuple[str, Any]] = [("undefined", "null")]  # as "skip"
+        if not self.signature.has("ids", "run"):
             hidden += [("ties", "doc"), ("ties", "doc_ascending")]
+        if not self.signature.has("grades", "labels"):
+            hidden += [("rel", ABOVE_0), ("rel", 2), ("gain", "positive")]  # the labels are 1
         if self.function == "ndcg":
             hidden.append(("discount", "log"))  # the base of the logarithm cancels out
-        for each in chain(changes(choices), ({"duplicates": SEPARATE}, {"undefined": EMPTY})):
+        for each in changes(choices, _ALTERNATIVES):
             (change,) = each.items()
-            if change not in hidden and choices.get(change[0]) != change[1]:
+            if change not in hidden:
                 yield each
 
     @staticmethod

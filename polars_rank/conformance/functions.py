@@ -25,8 +25,9 @@ from polars_rank.errors import ArgumentError, short
 #: What a metric can be called with, for one query.
 ROLES = {
     "ids": "list of retrieved ids; the best first, if there are no scores",
-    "scores": "list of the scores of `ids` or `labels`",
+    "scores": "list of the scores of `ids`, `labels` or `hits`",
     "labels": "list of the labels of retrieved documents; the best first, if there are no scores",
+    "hits": "as `labels`, with 1 for relevant documents and 0 for others",
     "run": "mapping from retrieved ids to scores",
     "relevant": "set of the relevant ids",
     "grades": "mapping from judged ids to labels",
@@ -54,7 +55,7 @@ _IDS, _RUN = re.compile(r"ids|docs|items|retrieve|retrieval|recommend"), re.comp
 #: Ways to call a function with judgments and retrieved documents, the first that fits best counts.
 _PAIRS = (
     ("grades", "ids"), ("relevant", "ids"), ("grades", "run"), ("labels", "scores"),
-    ("relevant", "run"),
+    ("relevant", "run"), ("hits", "scores"),
 )  # fmt: skip
 #: How an argument has the queries: it is of one query, a list of queries, or a mapping of queries.
 _BRACKETS = {"": "", "[": "]", "{": "}"}
@@ -111,10 +112,10 @@ class Signature:
             found.append(Argument(role, bracket, name))
         signature = cls(tuple(found))
         is_whole = signature.has("ids", "run") and signature.has("relevant", "grades")
-        if not is_whole and not signature.has("labels"):
+        if not is_whole and not signature.has("labels", "hits"):
             raise ArgumentError(
                 "`signature` needs retrieved documents (ids or run) and judgments (relevant or "
-                f"grades), or labels; found {short(text)}"
+                f"grades), or labels or hits; found {short(text)}"
             )
         return signature
 
@@ -129,11 +130,6 @@ class Signature:
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.arguments))
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether the function sees the ids of documents, by which it could break ties."""
-        return self.has("ids", "run")
 
     @property
     def has_order(self) -> bool:
@@ -153,6 +149,8 @@ class Signature:
             rows = tuple((doc, float(-rank)) for rank, (doc, _) in enumerate(ranked))
         if self.has("labels"):
             judgments = {doc: judgments.get(doc, 0.0) for doc in docs}
+        elif self.has("hits"):
+            judgments = {doc: float(judgments.get(doc, 0.0) >= 1) for doc in docs}
         elif not self.has("grades"):
             judgments = {doc: 1.0 for doc, label in judgments.items() if label >= 1}
         k = (case.k or cutoff or _CUTOFF) if self.has("k") else cutoff
@@ -166,6 +164,7 @@ class Signature:
             "ids": docs,
             "scores": [score for _, score in case.rows],
             "labels": [grades.get(doc, 0) for doc in docs],
+            "hits": [int(grades.get(doc, 0) >= 1) for doc in docs],
             "run": dict(case.rows),
             "relevant": [doc for doc, label in grades.items() if label >= 1],
             "grades": grades,
@@ -187,7 +186,7 @@ class Signature:
             value = {*value}
         if argument.bracket:
             value = [value] if argument.bracket == "[" else {_QUERY: value}
-        if argument.role in ("labels", "scores") and self.arrays:
+        if argument.role in ("labels", "hits", "scores") and self.arrays:
             value = import_module("numpy").array(value)
         return value
 
@@ -208,7 +207,8 @@ class Description(NamedTuple):
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Description:
         """Describe a function; built-in ones may not say what they need."""
-        name = getattr(function, "__name__", type(function).__name__)
+        named = getattr(function, "func", function)  # of a partial function
+        name = getattr(named, "__name__", type(function).__name__)
         with suppress(ValueError, TypeError):
             every = inspect.signature(function).parameters.values()
             own = [each for each in every if each.kind != each.VAR_KEYWORD]
@@ -227,7 +227,7 @@ class Description(NamedTuple):
         needed = [each for each in self.required if each != cutoff] or others[:1]
         last = () if cutoff is None else (Argument("k", name=cutoff),)
         first, second = map(str.lower, [*others, "", ""][:2])
-        pairs = [("labels",)] if len(needed) == 1 else _pairs(first, second)
+        pairs = [("labels",), ("hits",)] if len(needed) == 1 else _pairs(first, second)
         names = [each if each in self.keywords else "" for each in [*others, "", ""]]
         for bracket, pair, arrays in product(_BRACKETS, pairs, (False, True)):
             if arrays and {*pair} <= {"ids", "grades", "run"}:
@@ -316,6 +316,8 @@ def read_value(result: Any) -> Outcome:
     """Return the outcome for a result: a number, or a mapping or list with one number."""
     while isinstance(result, (Mapping, list, tuple)) and len(result) == 1:
         result = next(iter(result.values() if isinstance(result, Mapping) else result))
+    if getattr(result, "shape", None) == (1,):  # an array
+        result = result[0]
     is_left_out = isinstance(result, Mapping) and not result  # of a mapping of queries
     if result is None or is_left_out:
         return Outcome("none")
@@ -341,7 +343,7 @@ def read_answer(line: bytes, number: int) -> Outcome:
         answers = False
     if not answers or not {"value", *ANSWERS} & {*found}:
         text = line.decode("utf-8", "replace").strip()
-        return Outcome("noise", text=_line(f"printed {text!r}, which is not an answer"))
+        return Outcome("noise", text=f"not an answer: '{_line(text)}'")
     for key, kind in ANSWERS.items():
         if key in found:
             return Outcome(kind, text=_line(str(found[key])))
@@ -366,7 +368,7 @@ def reordered(fields: Mapping[str, Any], signature: Signature) -> dict[str, Any]
     own = (
         "grades",
         "relevant",
-        *(("ids", "scores", "labels", "run") if signature.has_order else ()),
+        *(("ids", "scores", "labels", "hits", "run") if signature.has_order else ()),
     )
     return {
         role: (dict([*value.items()][::-1]) if isinstance(value, dict) else value[::-1])

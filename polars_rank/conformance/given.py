@@ -83,6 +83,11 @@ class Given(NamedTuple):
                 )
         types = [pl.col(key).cast(rankings.schema[key], strict=False) for key in self.keys]
         numbers = self.numbers.with_columns(types).with_row_index(GROUP)
+        if not self.keys and numbers.height != 1:
+            names = " and ".join(map(repr, [*self.evaluation.by, *self.evaluation.query]))
+            raise ArgumentError(
+                f"`value` has {numbers.height:,} rows, but no column {names}; rename its columns"
+            )
         if not self.keys:
             return rankings.join(numbers, how="cross")
         unknown = numbers.join(rankings, on=self.keys, how="anti", nulls_equal=True)

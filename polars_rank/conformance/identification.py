@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import public, whole_number
-from polars_rank.conformance.changes import ALTERNATIVES
+from polars_rank.conformance.changes import ALTERNATIVES, changes
 from polars_rank.conformance.choices import reference_choices
 from polars_rank.conformance.effects import TREATMENTS
 from polars_rank.conformance.library import definition_of
@@ -19,7 +19,7 @@ from polars_rank.conventions import POLARS_RANK, PRESETS, Conventions, Definitio
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.parameters import check_single
 from polars_rank.metrics.compared import COMPARED
-from polars_rank.metrics.metric import Metric, parameters_of
+from polars_rank.metrics.metric import REGISTER, Metric, parameters_of
 from polars_rank.metrics.names import naming, read
 
 if TYPE_CHECKING:
@@ -128,6 +128,12 @@ def identify(
         base = base._replace(presets=("given",))
     if base.metric.aggregate != "mean":
         raise ArgumentError(f"`metric` must be averaged over queries; {metric} is not")
+    high = REGISTER[base.metric.function.__name__].high
+    if high is not None and (search.highest or 0) > high:
+        raise ArgumentError(
+            f"`value` is above {high:g}, which is the highest value of {base.metric}; divide "
+            "percentages by 100"
+        )
     for level in (_presets(metric, base, search), _singles(base, search), _pairs(base, search)):
         search.add(level)
         if search.fits:
@@ -177,20 +183,12 @@ def _changes(base: Definition, search: Search) -> list[dict[str, Any]]:
         "k": [] if k is None else [each for each in (k - 1, k + 1) if each > 0],
         "text_ids": (False, True),
         "query_set": ("all", "judged", "retrieved", "both"),
-    }
-    possible = {
         "undefined": ("zero", "one", "skip"),
         "decimals": search.decimals,
         "duplicates": TREATMENTS if search.effects.copies else (),
-        "ties": [each for each in alternatives["ties"] if search.ids or each not in _BY_ID],
+        "ties": [each for each in ALTERNATIVES["ties"] if search.ids or each not in _BY_ID],
     }
-    return [
-        {choice: each}
-        for choice, values in {**alternatives, **possible}.items()
-        if choice in base.choices
-        for each in values
-        if each != base.choices[choice]
-    ]
+    return [*changes(base.choices, alternatives)]
 
 
 def _singles(base: Definition, search: Search) -> Iterator[Definition]:

@@ -198,7 +198,8 @@ class Imported(Process):
     def _described(self) -> Description:
         line, problem = self.exchange({"describe": True}, max(self.timeout, _IMPORT))
         if problem is not None:
-            raise SourceError(f"cannot import `function`: {problem.text}")
+            text = problem.text.removeprefix("the process ended with code 1: ")
+            raise SourceError(f"cannot import `function`: {text}")
         return Description(*json.loads(line)["description"])
 
 

@@ -24,7 +24,7 @@ from polars_rank.conformance.functions import (
     reordered,
 )
 from polars_rank.conformance.processes import Imported, Local, Process
-from polars_rank.conformance.reference import METRICS, RefusedError
+from polars_rank.conformance.reference import GRADED, METRICS, RefusedError
 from polars_rank.conventions import TREC_EVAL, Conventions, ConventionsLike, named
 from polars_rank.errors import ArgumentError, number_of, short
 from polars_rank.metrics.metric import REGISTER
@@ -37,7 +37,7 @@ _FIELDS = "ids, scores, grades, k"
 _MAX_LOST = 5
 #: Shares of cases that a definition must explain: for no other signature to be tried, and for none
 #: of several queries; and by how much a less usual signature must be better.
-_FITS, _MAY_FIT, _MARGIN = 0.9, 0.5, 0.1
+_FITS, _MAY_FIT, _MARGIN = 0.9, 0.75, 0.1
 #: Cases with which the signature is guessed.
 _TRIED = 12
 #: Definitions that are off by one, or the other definition that they are.
@@ -47,6 +47,8 @@ _NOTES = {
     ),
     ("discount", "log2(rank + 2)"): "It is off by one.",
 }
+#: What differs between texts of the same problem.
+_VARIABLE = re.compile(r"'.*'|\".*\"|[\[({].*[\])}]|-?[\d.]+|float ")
 #: Kinds of outcomes without an answer, and of those that are defects.
 _LOST = ("hang", "exit")
 _OUTCOMES = {"crash": ("crash", "exit"), "hang": ("hang",), "number": ("other", "noise")}
@@ -236,12 +238,17 @@ def _judged(
     """Return the result for a function of Python."""
     description = function.description
     stated = stated or guessed(description.name)
-    candidates = description.signatures() if arguments is None else _containers(arguments)
+    has_grades = stated is not None and stated.name in GRADED
+    usual = (each for each in description.signatures() if not (has_grades and each.has("hits")))
+    candidates = usual if arguments is None else _containers(arguments)
     found = _fitting(function, candidates, stated, base)
     if isinstance(found, str):
         call = f"{description.name}({', '.join(description.parameters)})"
-        advice = "; state `signature`" if arguments is None else ""
-        raise ArgumentError(f"`function` {call} returns no numbers: {found}{advice}")
+        advice = "state `signature`, or " if arguments is None else ""
+        raise ArgumentError(
+            f"`function` {call} returns no numbers: {found}; {advice}pass a function that calls it "
+            "and returns one number"
+        )
     return found.result(description.name, is_strict=is_strict)
 
 
@@ -257,24 +264,25 @@ def _fitting(
 ) -> _Run | str:  # fmt: skip
     """Return the run with the signature for which a definition explains most of a few cases.
 
-    If no signature returns numbers, return what the first one returns, or the run of one without
-    answers.
+    If no signature has different values, return the run of one that has the same value for all
+    cases, or no answers; or else what the first one returns.
     """
     most, lost, problem = 0.0, 0, ""
     best: Signature | None = None
-    silent: Signature | None = None
+    other: Signature | None = None
     for signature in candidates:
         if most >= _FITS or lost >= _MAX_LOST or (signature.is_of_queries and most > _MAY_FIT):
             break
         run = _Run(function, signature, stated, base, most=_TRIED)
         lost += run.lost
-        silent = silent or (signature if run.lost else None)
-        has_values = any(each.outcome.kind == "value" for each in run.asked)
-        if has_values and (best is None or run.share > most + _MARGIN):
+        values = {each.outcome.value for each in run.asked if each.outcome.kind == "value"}
+        other = other or (signature if run.lost or values else None)
+        is_read = len(values) > 1 and not run.ignores_labels()
+        if is_read and (best is None or run.share > most + _MARGIN):
             best, most = signature, run.share
         if run.asked:
             problem = problem or f"{run.asked[0].outcome.text or 'None'} (called with {signature})"
-    best = best or silent
+    best = best or other
     return problem if best is None else _Run(function, best, stated, base)
 
 
@@ -302,6 +310,13 @@ class _Run:
             self.asked.append(Asked(case, outcome))
         names = METRICS if stated is None else (stated.name,)
         self.fits = [Fit(name, self.asked, base, signature) for name in names]
+
+    def ignores_labels(self) -> bool:
+        """Return whether a mapping of judgments is read as the set of its ids."""
+        return self.signature.has("grades") and all(
+            self.function.ask(self.signature.fields(case.unlabeled), self.signature) == outcome
+            for case, outcome in self.asked
+        )
 
     def _cases(self) -> list[Case]:
         """Return the cases that the signature can express, without repetitions."""
@@ -360,12 +375,14 @@ class _Run:
 
     @property
     def _metric(self) -> str:
+        if len(self.fits) > 1 and not self.explained:
+            return "unknown metric"
         k = "k" if self.signature.has("k") else self.k
         return self.fit.metric if k is None else f"{self.fit.metric}@{k}"
 
     def _expected(self, place: int, choices: Mapping[str, Any] | None = None) -> float | None:
         found = self.fit.expected(place, choices or self.choices)
-        return None if isinstance(found, RefusedError) else found
+        return None if isinstance(found, RefusedError) or not self.explained else found
 
     def _table(self) -> pl.DataFrame:
         rows = [
@@ -390,10 +407,12 @@ class _Run:
             }  # fmt: skip
             yield from self._found(name, problems)
         if self.untried:
-            yield Finding(
-                "defect", "hang", f"{number_of(self.untried, 'case')} not tried after "
-                f"{_MAX_LOST} calls without an answer", None, self.untried,
-            )  # fmt: skip
+            is_hang = any(outcome.kind == "hang" for _, outcome in self.asked)
+            text = (
+                f"{number_of(self.untried, 'case')} not tried after {_MAX_LOST} calls without an "
+                "answer"
+            )
+            yield Finding("defect", "hang" if is_hang else "crash", text, None, self.untried)
         missing = {
             place: "no value, where the metric has one"
             for place, (_, outcome) in enumerate(self.asked)
@@ -401,9 +420,10 @@ class _Run:
         }
         yield from self._found("number", missing)
         yield from self._order()
+        is_explained = 2 * len(self.explained) > len(self.asked)
         text = "the cases of {} follow another definition than the others"
         left = {
-            place: text.format(case.topic) if self.explained else "no definition explains a value"
+            place: text.format(case.subject) if is_explained else "no definition explains the value"
             for place, (case, outcome) in enumerate(self.asked)
             if outcome.kind == "value" and place not in {*self.explained, *wrong}
         }
@@ -435,11 +455,15 @@ class _Run:
     ) -> Iterator[Finding]:  # fmt: skip
         """Yield a finding for each problem, with its first case.
 
-        `text` returns its text from the problem and the topics of its cases.
+        Problems are the same if they differ in numbers, quoted text and brackets only. `text`
+        returns the text of a finding from the first problem and the topics of the cases.
         """
-        for problem in dict.fromkeys(problems.values()):
-            places = [place for place, each in problems.items() if each == problem]
-            topics = dict.fromkeys(self.asked[place].case.topic for place in places)
+        alike: dict[str, list[int]] = {}
+        for place, problem in problems.items():
+            alike.setdefault(_VARIABLE.sub("", problem), []).append(place)
+        for places in alike.values():
+            problem = problems[places[0]]
+            topics = dict.fromkeys(self.asked[place].case.subject for place in places)
             case, outcome = self.asked[places[0]]
             has_value = outcome.kind == "value" and kind != "range"
             yield Finding(

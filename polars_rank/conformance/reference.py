@@ -2,8 +2,9 @@
 
 It has the choices of the library, and choices of tools that the library does not have: copies of a
 document that count again ("credited") or count as not relevant ("uncredited"), ties in the reverse
-of their order ("reversed"), an ideal ranking of the first k retrieved documents ("cut"), a discount
-that is off by one ("log2(rank + 2)"), and rounded values ("decimals").
+of their order ("reversed"), an ideal ranking of the first k retrieved documents ("cut"), a gain of
+1 for all labels above 0 ("positive"), a discount that is off by one ("log2(rank + 2)"), and rounded
+values ("decimals").
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ GAINS: dict[str, Callable[[float], float]] = {
     "linear": lambda label: label,
     "exp2": lambda label: 2.0**label - 1,
     "binary": lambda label: float(label >= 1),
+    "positive": lambda label: float(label > 0),
 }
 DISCOUNTS: dict[str, Callable[[int], float]] = {
     "log2": lambda rank: 1 / math.log2(rank + 1),
@@ -198,3 +200,5 @@ _RANKED = (_average_precision, _reciprocal_rank)
 _COUNTED = (_precision, _recall, _recall_capped, _hit_rate, _f1, _r_precision)
 _METRICS = {each.__name__.removeprefix("_"): each for each in (*_GRADED, *_RANKED, *_COUNTED)}
 METRICS = (*_METRICS,)
+#: Metrics that read grades, not only which documents are relevant.
+GRADED = tuple(each.__name__.removeprefix("_") for each in _GRADED)

@@ -55,10 +55,6 @@ class Definition(NamedTuple):
             choices={**self.choices, **changes}, changes={**self.changes, **changes}
         )
 
-    def agreeing(self, other: Definition) -> Definition:
-        """Return the definition with the names of another one that has the same values."""
-        return self._replace(presets=(*dict.fromkeys(self.presets + other.presets),))
-
     @property
     def is_preset(self) -> bool:
         """Whether nothing is changed but the treatment of copies."""
@@ -141,6 +137,14 @@ class Search:
         """
         known = [each for each in ALTERNATIVES["decimals"] if each is not None]
         return [each for each in known if 10.0**-each / 2 > self._given.tolerance]
+
+    @property
+    def highest(self) -> float | None:
+        """The highest given number; None if values may exceed the range of a metric."""
+        if self.effects.copies or min(self.effects.labels, default=0) < 0:
+            return None
+        highest: Any = self._rankings.get_column(OTHER).max()
+        return None if highest is None else highest - self._given.tolerance
 
     @property
     def fits(self) -> bool:
@@ -284,7 +288,8 @@ class Search:
             key = (*column.round(10).to_list(),)
             same, _ = distinct.setdefault(key, (each, column))
             if each.definition.is_preset and same is not each:
-                agreeing = same.definition.agreeing(each.definition)
+                names = (*dict.fromkeys(same.definition.presets + each.definition.presets),)
+                agreeing = same.definition._replace(presets=names)
                 distinct[key] = same._replace(definition=agreeing), column
         return [*distinct.values()]
 

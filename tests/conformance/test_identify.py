@@ -272,6 +272,17 @@ def test_only_numbers(value: Any) -> None:
         pr.identify(LOG, "ndcg@4", value)
 
 
+def test_percentages_are_not_searched() -> None:
+    with pytest.raises(pr.errors.ArgumentError, match=r"above 1, .*; divide percentages by 100"):
+        pr.identify(LOG, "ndcg@4", "57.72")
+
+
+def test_numbers_of_queries_need_the_column_of_queries() -> None:
+    values = pr.per_query(LOG, "ndcg@4").rename({"query": "qid"})
+    with pytest.raises(pr.errors.ArgumentError, match=r"rows, but no column 'query'; rename"):
+        pr.identify(LOG, "ndcg@4", values)
+
+
 def test_only_means() -> None:
     with pytest.raises(pr.errors.ArgumentError, match="must be averaged over queries"):
         pr.identify(LOG, "num_retrieved", 3)

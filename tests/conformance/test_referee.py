@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -229,6 +230,118 @@ def test_a_metric_is_found_by_its_values() -> None:
     assert (result.metric, result.signature) == ("precision@k", "ids, relevant, k=k")
 
 
+def test_a_function_that_reads_ids_only_gets_a_set() -> None:
+    """A mapping of judgments would work, and its documents with the label 0 would be relevant."""
+
+    def hit_rate(recommended: list[str], actual: set[str], k: int = 10) -> bool:
+        return any(doc in actual for doc in recommended[:k])
+
+    result = pr.referee(hit_rate)
+    assert (result.signature, result.passed) == ("ids, relevant, k=k", True)
+
+    def ndcg(retrieved: list[str], relevant: Any, k: int) -> float:
+        grades = relevant if isinstance(relevant, dict) else dict.fromkeys(relevant, 1)
+        return tools.trec_eval_ndcg(grades, {doc: -n for n, doc in enumerate(retrieved)}, k)
+
+    assert pr.referee(ndcg).signature == "ids, grades, k=k"
+
+
+def test_means_over_queries_of_lists() -> None:
+    def mapk(actual: list[list[str]], predicted: list[list[str]], k: int = 10) -> float:
+        values = [tools.ml_metrics_apk(*each, k) for each in zip(actual, predicted, strict=True)]
+        return float(np.mean(values))
+
+    result = pr.referee(mapk)
+    assert (result.signature, result.passed) == ("[relevant], [ids], k=k", True)
+
+
+def test_labels_above_0_are_relevant_or_have_a_gain() -> None:
+    def reciprocal_rank(retrieved: list[str], qrels: dict[str, float]) -> float:
+        return next((1 / n for n, d in enumerate(retrieved, 1) if qrels.get(d, 0) > 0), 0.0)
+
+    result = pr.referee(reciprocal_rank)
+    assert "relevant: above 0" in conventions(result) and result.passed
+
+    def ndcg(retrieved: list[str], qrels: dict[str, float], k: int) -> float:
+        hits = [float(qrels.get(doc, 0) > 0) for doc in [*dict.fromkeys(retrieved)]]
+        ideal = tools.discounted(sorted((x > 0 for x in qrels.values()), reverse=True)[:k])
+        return tools.discounted(hits[:k]) / ideal if ideal else 0.0
+
+    result = pr.referee(ndcg)
+    assert "gain: 1 for labels above 0, otherwise 0" in conventions(result) and result.passed
+
+
+def test_the_same_problem_is_one_finding() -> None:
+    def ndcg(retrieved: list[str], qrels: dict[str, float], k: int) -> Any:
+        return [qrels[doc] for doc in retrieved[:k]] if len(retrieved) > 3 else 0.5
+
+    texts = found(pr.referee(ndcg, signature="ids, grades, k"), "defect")
+    assert texts["crash"] == ["KeyError: 'u'"] and texts["number"] == ["[1, 0, 3]"]
+
+
+def test_labels_of_0_and_1() -> None:
+    def precision_at_k(labels: list[int], k: int) -> float:
+        return sum(labels[:k]) / k
+
+    result = pr.referee(precision_at_k)
+    assert (result.signature, result.findings.height) == ("hits, k=k", 0)
+
+    def average_precision(y_true: Any, y_score: Any) -> float:
+        hits = np.array(y_true)[np.argsort(-np.array(y_score), kind="stable")]
+        precision = np.cumsum(hits) / np.arange(1, hits.size + 1)
+        return float((precision * hits).sum() / max(hits.sum(), 1))
+
+    result = pr.referee(average_precision)
+    assert (result.signature, result.passed) == ("hits, scores", True)
+
+
+def test_a_function_without_a_hit_has_no_definition() -> None:
+    """A function that expects one relevant id finds none in a set."""
+
+    def hit_ratio(ranklist: list[str], item: str) -> float:
+        return float(item in ranklist)
+
+    result = pr.referee(hit_ratio)
+    assert not result.passed
+    result = pr.referee(hit_ratio, signature="ids, relevant")
+    assert found(result, "defect")["mixture"] == ["no definition explains the value"]
+
+
+def test_negative_labels_are_named() -> None:
+    def ndcg(retrieved: list[str], qrels: dict[str, float], k: int) -> float:
+        ideal = tools.discounted(sorted(qrels.values(), reverse=True)[:k])
+        docs = [*dict.fromkeys(retrieved)]
+        return tools.discounted([qrels.get(doc, 0) for doc in docs[:k]]) / ideal if ideal else 0.0
+
+    texts = found(pr.referee(ndcg), "defect")
+    assert texts["range"] == ["value above 1 for negative labels"]
+    assert texts["mixture"][0].startswith("the cases of negative labels follow another definition")
+
+
+def test_a_program_that_ends_does_not_hang() -> None:
+    texts = found(pr.referee(command=[sys.executable, "-c", "exit(3)"]), "defect")
+    assert {*texts} == {"crash"} and "not tried after 5 calls" in texts["crash"][1]
+
+
+def test_a_function_without_a_definition() -> None:
+    def evaluate(retrieved: list[str], relevant: set[str]) -> float:
+        return 0.123 + len(retrieved) / 1_000
+
+    result = pr.referee(evaluate)
+    assert result.metric == "unknown metric" and not result.passed
+    assert found(result, "defect") == {"mixture": ["no definition explains the value"]}
+    assert result.findings["expected"].to_list() == [None]
+
+
+def test_partial_functions_and_arrays_of_one_number() -> None:
+    def recall(k: int, retrieved: list[str], relevant: set[str]) -> Any:
+        hits = {*retrieved[:k]} & {*relevant}
+        return np.array([len(hits) / len(relevant) if relevant else 0.0])
+
+    result = pr.referee(partial(recall, 3), signature="ids, relevant", metric="recall@3")
+    assert (result.name, result.passed) == ("recall", True)
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     {
@@ -341,12 +454,12 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
         ("sys.exit('no documents')", "crash", "ended with code 1: no documents"),
         ("os._exit(3)", "crash", "the process ended with code 3"),
         ("time.sleep(60)", "hang", "no answer within 2 seconds"),
-        ("print('warning: empty')", "number", "'warning: empty', which is not an answ"),
+        ("print('warning: empty')", "number", "not an answer: 'warning: empty'"),
         ("answer = {'value': float('nan')}", "number", "nan"),
         ("answer = {'value': '__import__(\"os\")'}", "number", "__import__"),
         ("answer = {'value': 10**400}", "number", "0000"),
         ("answer = {'value': True}", "number", "True"),
-        ("print('[' * 100_000)", "number", "printed '[["),
+        ("print('[' * 100_000)", "number", "not an answer: '[["),
     ],
 )
 def test_answers_of_programs(tmp_path: Path, body: str, kind: str | None, message: str) -> None:
@@ -445,7 +558,7 @@ def test_a_function_without_defects_ends_with_0(
     ("arguments", "message"),
     [
         (["my_eval:ndcg", "--command", "node"], "pass either FUNCTION"),
-        (["my_eval:ndcg"], "cannot import `function`: the process ended with code 1: No module"),
+        (["my_eval:ndcg"], "cannot import `function`: No module"),
         (["my_eval"], "must be written like 'my_eval:ndcg'"),
         (["json:ndcg"], "'json' (`function`) has no function 'ndcg'"),
         (["no.py:ndcg"], "the file 'no.py' (`function`) does not exist"),
