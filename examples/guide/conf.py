@@ -51,7 +51,7 @@ _SHARED = dict(
 )
 
 project = "polars_rank"
-author = "the polars_rank developers"
+author = "polars_rank contributors"
 project_copyright = author
 version = release = pr.__version__
 
