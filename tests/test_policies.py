@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ GITHUB = ROOT / ".github"
 PAGES = ("AGENTS.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")
 FORMS = sorted(GITHUB.glob("ISSUE_TEMPLATE/[0-9]*.yml"))
 GUIDE = ROOT / "examples" / "guide"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
 def read_yaml(path: Path) -> Any:
@@ -41,15 +43,40 @@ def test_files_tests_and_lists_exist(page: str) -> None:
 def test_contributing_has_its_lists() -> None:
     text = (GITHUB / "CONTRIBUTING.md").read_text("utf-8")
     sections = re.findall(r"^## Add an? (.*)", text, re.MULTILINE)
-    assert sections == ["metric", "preset", "chart", "reader", "result column"]
+    assert sections == [
+        "metric", "preset", "conformance case", "chart", "reader", "result column",
+    ]  # fmt: skip
     assert text.count("| missing | fails |") == len(sections)
 
 
 def test_the_citation_is_of_this_version() -> None:
     citation = read_yaml(GITHUB / "CITATION.cff")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert (citation["version"], citation["license"]) == (pr.__version__, project["license"])
-    assert {"cff-version", "message", "title", "authors"} <= citation.keys()
+    assert (citation["version"], citation["license"]) == (pr.__version__, PROJECT["license"])
+    assert citation["authors"] == PROJECT["authors"]
+    assert {"cff-version", "message", "title"} <= citation.keys()
+
+
+def test_a_script_fills_in_the_citation() -> None:
+    script = runpy.run_path(str(ROOT / ".ci" / "citation.py"))
+    text = (GITHUB / "CITATION.cff").read_text("utf-8")
+    assert script["filled"](text, script["addresses"]()) == text, "run `python .ci/citation.py`"
+    fields = {
+        "version": "1.2.3",
+        "doi": "10.1/a",
+        "repository-code": "",
+        "url": "https://b.example",
+    }
+    new = script["filled"](text, fields)
+    assert 'in Polars"\nversion: 1.2.3\ndoi: 10.1/a\nurl: https://b.example\nlicense' in new
+    assert script["filled"](new, script["addresses"]()) == text
+
+
+def test_the_page_on_stability_has_the_supported_versions() -> None:
+    page = " ".join((GUIDE / "stability.md").read_text("utf-8").split())
+    (polars,) = (each for each in PROJECT["dependencies"] if each.startswith("polars>"))
+    lowest, below = re.findall(r"[\d.]+", polars)
+    assert f"Python {PROJECT['requires-python'].removeprefix('>=')} and later" in page
+    assert f"Polars from {lowest} up to, but without, {below}.0" in page
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.stem)

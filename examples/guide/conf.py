@@ -51,7 +51,7 @@ _SHARED = dict(
 )
 
 project = "polars_rank"
-author = "the polars_rank developers"
+author = "polars_rank contributors"
 project_copyright = author
 version = release = pr.__version__
 
@@ -115,7 +115,7 @@ html_theme_options = {
     "footer_end": [],
     "show_prev_next": False,
     "navigation_depth": 2,
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 7,
     # Both pass axe's color contrast.
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     Choices = Mapping[str, Any]
 
 #: Discounts of ranks, those that the library does not name as well.
-DISCOUNTS_OF_TOOLS = {**DISCOUNTS, "log2(rank + 2)": lambda rank: 1 / (rank + 2).log(2)}
+DISCOUNTS_OF_TOOLS: dict[str, Callable[[pl.Expr], pl.Expr]] = {
+    **DISCOUNTS,
+    "log2(rank + 2)": lambda rank: 1 / (rank + 2).log(2),
+}
 #: Metrics that are not linear in the gains or hits of tied documents.
 _NOT_LINEAR = ("average_precision", "hit_rate", "reciprocal_rank")
 

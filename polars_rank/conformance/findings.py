@@ -36,7 +36,7 @@ class Finding(NamedTuple):
 
 
 #: Types of the columns of findings.
-SCHEMA = {
+SCHEMA: dict[str, type[pl.DataType]] = {
     **dict.fromkeys(("severity", "kind", "text", "case"), pl.String),
     "cases": pl.UInt32, "given": pl.Float64, "expected": pl.Float64,
 }  # fmt: skip

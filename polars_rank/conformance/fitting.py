@@ -72,9 +72,12 @@ class Fit:
     def __init__(
         self, metric: str, asked: Sequence[Asked], base: Conventions, signature: Signature
     ) -> None:
-        self.metric, self.asked, self.base, self.signature = metric, asked, base, signature
+        self.metric: str = metric
+        self.asked: Sequence[Asked] = asked
+        self.base: Conventions = base
+        self.signature: Signature = signature
         #: The name of the metric without parameters, as the reference has it.
-        self.function = read(metric, base.name).function.__name__
+        self.function: str = read(metric, base.name).function.__name__
         self._known: dict[tuple[Any, ...], float | RefusedError | None] = {}
 
     def choices(self, conventions: Conventions) -> dict[str, Any]:

@@ -40,8 +40,9 @@ class Local:
     """A function in this process. Its calls are interrupted where Python can interrupt them."""
 
     def __init__(self, function: Callable[..., Any], timeout: float) -> None:
-        self.function, self.timeout = function, timeout
-        self.description = Description.of(function)
+        self.function: Callable[..., Any] = function
+        self.timeout: float = timeout
+        self.description: Description = Description.of(function)
 
     def ask(self, fields: Mapping[str, Any], signature: Signature) -> Outcome:
         """Call the function."""
@@ -76,7 +77,8 @@ class Process:
     """A program that answers requests; it is started again after a crash or a hang."""
 
     def __init__(self, command: Sequence[str], timeout: float) -> None:
-        self.command, self.timeout = [*command], timeout
+        self.command: list[str] = [*command]
+        self.timeout: float = timeout
         self._number = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: Any = None
@@ -186,7 +188,7 @@ class Imported(Process):
     def __init__(self, target: str, timeout: float) -> None:
         program = "from polars_rank.conformance.processes import serve; serve()"
         super().__init__([sys.executable, "-c", program, target], timeout)
-        self.description = self._described()
+        self.description: Description = self._described()
 
     def ask(self, fields: Mapping[str, Any], signature: Signature) -> Outcome:
         """Call the function; its module is imported first, which may take longer than a call."""

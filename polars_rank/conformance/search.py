@@ -89,9 +89,10 @@ class Search:
         options: Mapping[str, Any],
         given: Given,
     ) -> None:
-        self.ids, self._log, self._options, self._given = ids, log, options, given
+        self.ids: pl.DataType | None = ids
+        self._log, self._options, self._given = log, options, given
         self._keys, self._rows = rankings.columns, documents(lists)
-        self.effects = Effects.of(self._rows)
+        self.effects: Effects = Effects.of(self._rows)
         facts = [
             (pl.col("label").list.drop_nulls().list.len() > 0).alias(JUDGED),
             pl.col("score").list.drop_nulls().list.len().alias(RETRIEVED),

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from polars_rank import _texts
+from polars_rank._formats import FORMAT_VERSION, JUNIT
 from polars_rank.conformance.choices import TEXTS, value_text
 from polars_rank.conformance.findings import KINDS, Result
 from polars_rank.conformance.fitting import EMPTY, SEPARATE
@@ -143,7 +144,7 @@ def html(result: Result) -> str:
 
 
 def junit(result: Result) -> str:
-    """Return JUnit XML: a test for each case, and one for each kind of defect without a case."""
+    """Return JUnit XML: a test case for each kind of finding."""
     from xml.etree import ElementTree as ET  # noqa: PLC0415  (slow to import, rarely needed)
 
     rows = [*result.findings.iter_rows(named=True)]
@@ -152,6 +153,8 @@ def junit(result: Result) -> str:
     root = ET.Element("testsuites")
     counts = {"tests": str(len(tests)), "failures": str(len(failed))}
     suite = ET.SubElement(root, "testsuite", {"name": _texts.visible(result.name), **counts})
+    properties = ET.SubElement(suite, "properties")
+    ET.SubElement(properties, "property", name=FORMAT_VERSION, value=str(JUNIT))
     for kind, own in tests.items():
         case = ET.SubElement(suite, "testcase", classname=result.metric, name=KINDS[kind])
         text = "\n".join(f"{sentence(row)}; {_example(row)}" for row in own)

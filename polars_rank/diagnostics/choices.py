@@ -49,7 +49,7 @@ TRIMMED = 0.01
 _MOST_QUERIES, _MOST_LABELED, _FEWEST_QUERIES = 1_000, 4_000_000, 100
 #: Smaller differences of values are rounding errors.
 _ROUNDING = 1e-9
-RESULT = {
+RESULT: dict[str, pl.DataType] = {
     "choice": pl.String(), "value": pl.String(), "difference": pl.Float64(), "low": pl.Float64(),
     "high": pl.Float64(), "verdict": pl.String(), "changes": pl.Boolean(),
     "headline": pl.String(),

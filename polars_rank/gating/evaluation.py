@@ -55,7 +55,9 @@ class Evaluation:
         self, golden: Golden, runs: Sequence[Results], metrics: Sequence[pl.Expr],
         conventions: Conventions,
     ) -> None:  # fmt: skip
-        self.golden, self.runs, self.conventions = golden, runs, conventions
+        self.golden: Golden = golden
+        self.runs: Sequence[Results] = runs
+        self.conventions: Conventions = conventions
         if golden.answerable.height < golden.queries.height:
             known = {*map(output_name, metrics)}
             more = [name for name in (ABSTAINED, ANSWERED) if name not in known]

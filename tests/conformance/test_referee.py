@@ -533,6 +533,7 @@ def test_the_command_runs_a_function_in_a_process(
     assert "DEFECT  crash: the process ended with code 3" in output
     assert "DEFECT  crash: ZeroDivisionError: division by zero" in output
     suite = ET.parse("a.xml").getroot()[0]
+    assert suite[0][0].attrib == {"name": "format_version", "value": "1"}
     assert (suite.get("tests"), suite.get("failures")) == ("8", "1")
     assert "| defect | crash: ZeroDivisionError" in Path("a.md").read_text()
     assert json.loads(Path("a.json").read_text()) == {

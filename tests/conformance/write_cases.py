@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from polars_rank._formats import FORMAT_VERSION
 from polars_rank.conformance.cases import CASES, TOPICS, Case
 from polars_rank.conformance.reference import METRICS
 from polars_rank.conventions import PRESETS, Conventions
@@ -33,6 +34,7 @@ from .write_tools import PEERS, full_name
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "conformance"
 RUN = "PYTHONPATH=tests python -m tests.conformance.write_cases"
+#: `examples/guide/formats.md` is the promise.
 FORMAT = 1
 NAMES = [DEFAULT.name, *(preset.name for preset in PRESETS)]
 
@@ -88,7 +90,7 @@ def topic_file(topic: str) -> dict[str, Any]:
     choices = [choices_for(metric) for metric in METRICS]
     changes = {change_name(each): each for own in choices for each in changes_of(topic, own)}
     return {
-        "format": FORMAT,
+        FORMAT_VERSION: FORMAT,
         "topic": topic,
         "text": TOPICS[topic],
         "changes": {
@@ -140,7 +142,7 @@ def conventions_file() -> dict[str, Any]:
             for metric in METRICS
             if metric in known
         }
-    return {"format": FORMAT, "conventions": found}
+    return {FORMAT_VERSION: FORMAT, "conventions": found}
 
 
 def _with_cutoff(metric: str, preset: Conventions) -> dict[str, Any]:
