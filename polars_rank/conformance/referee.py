@@ -152,7 +152,8 @@ def referee(
     explains. Conventions are choices that differ from those of trec_eval, or of `expect`.
 
     An error that the function raises with a message is a refusal, which is a convention. Other
-    errors, such as a division by zero, are crashes.
+    errors, such as a division by zero, are crashes. What gains of negative labels lead to is a
+    convention, too: tools have no common definition of it.
 
     A function that is passed as an object is interrupted after `timeout` seconds in the main thread
     on Unix. Elsewhere, and in compiled code, it is not: pass its import path.
@@ -426,22 +427,27 @@ class _Run:
             place: text.format(case.subject) if is_explained else "no definition explains the value"
             for place, (case, outcome) in enumerate(self.asked)
             if outcome.kind == "value" and place not in {*self.explained, *wrong}
-        }
+            and not self._has_penalty(case)
+        }  # fmt: skip
         yield from self._found("mixture", left)
 
     def _out_of_range(self) -> dict[int, str]:
-        """Return the cases with a value outside the range, which negative labels may explain."""
+        """Return the cases with a value outside the range, which holds for labels of 0 or more."""
         definition = REGISTER[self.fit.function]
         found = {}
         for place, (case, outcome) in enumerate(self.asked):
             if outcome.value is None or same(outcome.value, self._bounded(outcome.value)):
                 continue
-            if place in self.explained and min(case.judgments.values(), default=0) < 0:
+            if self._has_penalty(case):
                 continue
             is_high = outcome.value > (definition.low or 0)
             bound = f"above {definition.high:g}" if is_high else f"below {definition.low:g}"
             found[place] = f"value {bound}"
         return found
+
+    def _has_penalty(self, case: Case) -> bool:
+        """Return whether a label is a negative gain, for which tools have no common definition."""
+        return "gain" in self.choices and min(case.judgments.values(), default=0) < 0
 
     def _bounded(self, value: float) -> float:
         definition = REGISTER[self.fit.function]
@@ -500,6 +506,12 @@ class _Run:
         yield from self._found(
             "refusal", refused, "convention", lambda text, topics: f"refuses {topics}: {text}"
         )
+        penalties = {
+            place: "negative labels: not by the definition of the other labels"
+            for place, (case, outcome) in enumerate(self.asked)
+            if outcome.kind == "value" and place not in self.explained and self._has_penalty(case)
+        }
+        yield from self._found("convention", penalties if self.explained else {}, severity)
         base = self.fit.choices(self.base)
         for key, own in self.choices.items():
             other = base.get(key)

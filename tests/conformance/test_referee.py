@@ -307,15 +307,17 @@ def test_a_function_without_a_hit_has_no_definition() -> None:
     assert found(result, "defect")["mixture"] == ["no definition explains the value"]
 
 
-def test_negative_labels_are_named() -> None:
+def test_negative_labels_are_a_convention() -> None:
     def ndcg(retrieved: list[str], qrels: dict[str, float], k: int) -> float:
         ideal = tools.discounted(sorted(qrels.values(), reverse=True)[:k])
         docs = [*dict.fromkeys(retrieved)]
         return tools.discounted([qrels.get(doc, 0) for doc in docs[:k]]) / ideal if ideal else 0.0
 
-    texts = found(pr.referee(ndcg), "defect")
-    assert texts["range"] == ["value above 1 for negative labels"]
-    assert texts["mixture"][0].startswith("the cases of negative labels follow another definition")
+    result = pr.referee(ndcg)
+    assert result.passed
+    texts = found(result, "convention")["convention"]
+    assert texts[0] == "negative labels: not by the definition of the other labels"
+    assert not pr.referee(ndcg, expect="trec_eval").passed
 
 
 def test_a_program_that_ends_does_not_hang() -> None:
