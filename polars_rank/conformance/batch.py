@@ -360,9 +360,9 @@ def _is_retrieved(c: Choices) -> pl.Expr:
 
 def _tie_key(ties: str, ids: str) -> pl.Expr:
     """Return the key of documents with equal scores; the lowest comes first."""
-    keys = {
-        "doc": -pl.col(ids), "doc_ascending": pl.col(ids), "best": -pl.col("grade"),
-        "worst": pl.col("grade"), "reversed": -pl.col("row"),
+    keys = {  # Polars negates no Int128
+        "doc": 0 - pl.col(ids), "doc_ascending": pl.col(ids), "best": 0 - pl.col("grade"),
+        "worst": pl.col("grade"), "reversed": 0 - pl.col("row"),
     }  # fmt: skip
     return keys.get(ties, pl.col("row"))
 

@@ -110,6 +110,8 @@ def identify(
     without an effect on this log are not shown; definitions with the same values are one row.
     Presets are those of tools that have the metric. The log is held in memory.
 
+    The rows are kept in memory, with about 400 bytes each.
+
     Besides the choices of `evaluate`, there are some that only other tools have: copies that count
     again, an ideal ranking of the first k retrieved documents, and values of queries that are
     rounded before the mean. Metrics other than CG, DCG, NDCG, AP, reciprocal rank, precision,

@@ -305,3 +305,18 @@ def test_logs_without_ids() -> None:
     expected = number(log, "ndcg@4", ties="best")
     found = pr.identify(log, "ndcg@4", expected)
     assert found["changes"].to_list() == ["tied scores: highest label first"]
+
+
+def test_keys_of_long_logs_have_128_bits() -> None:
+    row = pl.int_range(1_700_000, eager=True)
+    log = pl.DataFrame(
+        {
+            "query": row // 20,
+            "doc": row % 20,
+            "score": row * 7919 % 13,
+            "label": row * 104729 % 5 % 3,
+        }
+    )
+    mean = pr.evaluate(log, "ndcg@10", conventions="trec_eval")["ndcg@10"].item()
+    found = pr.identify(log, "ndcg@10", mean)
+    assert found["fits"].all() and found["changes"][0].startswith("as trec_eval 10")
