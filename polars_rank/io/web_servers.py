@@ -65,6 +65,7 @@ def download(url: str, options: Mapping[str, Any] | None = None) -> Copy:
                 return copy
             problem = "the connection was closed before the end of the file"
         except HTTPError as error:
+            error.close()  # the connection
             if error.code not in _BUSY:
                 raise _refused(url, error.code) from error
             problem = f"the server answered {_status(error.code)}"

@@ -191,7 +191,8 @@ class TestValues:
             f"{run} (area {auc:.3f})": f1
             for run, auc, f1 in table.group_by("run").agg(pl.col("auc", "best_f1").first()).rows()
         }
-        assert datasets(pr.plot.pr_curve(table)) == datasets(chart)
+        for one, other in zip(datasets(pr.plot.pr_curve(table)), datasets(chart), strict=True):
+            assert_frame_equal(pl.DataFrame(one), pl.DataFrame(other))  # sums of threads differ
 
     def test_pr_curve_by_hand(self) -> None:
         log = pl.DataFrame({"score": [0.6, 0.5, 0.1, 0.1, 0.1], "label": [1, 1, 0, 0, 1]})
