@@ -13,13 +13,12 @@ import polars as pl
 from polars_rank._params import public, whole_number
 from polars_rank.conformance.choices import (
     TEXTS,
-    TITLES,
     choices_of,
-    conventions_of,
     threshold_text,
+    title,
     value_text,
 )
-from polars_rank.conformance.library import VALUE, mean_of, values_under
+from polars_rank.conformance.library import VALUE, definition_of, mean_of, values_under
 from polars_rank.conventions import (
     POLARS_RANK,
     Conventions,
@@ -133,7 +132,7 @@ def _lines(metric: Metric, conventions: Conventions) -> Iterator[tuple[str, str]
             without_gain = "" if lowest is None else f"; 0 for labels below {lowest}"
             text = TEXTS.get(key, {}).get(word.strip("'"), word)
             text += without_gain if key == "gain" else ""
-            yield TITLES.get(key, key), text
+            yield title(key), text
     if "rel" in values:
         rel = conventions.rel if values["rel"] is None else values["rel"]
         yield "relevant", f"label {threshold_text(rel)}"
@@ -269,7 +268,7 @@ def explain_difference(
         {**choices, **{choice: target[choice] for choice in switched[:number]}}
         for number in range(len(switched) + 1)
     ]
-    definitions = [(parsed, conventions_of(parsed, each)) for each in steps]
+    definitions = [definition_of(parsed, {**parsed.arguments, **each}) for each in steps]
     tables = values_under(log, definitions, options)
     means = [
         mean_of(table, *definition) for table, definition in zip(tables, definitions, strict=True)

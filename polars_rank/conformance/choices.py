@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.conventions import Conventions
 from polars_rank.metrics.metric import parameters_of, written
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from polars_rank.conventions import Conventions
     from polars_rank.metrics.metric import Metric
 
+_TEXT_IDS = pl.String()
+
 #: Values of choices in words. Other values are shown as written. Choices that only the reference
-#: in plain Python has are at the end of their list.
-TEXTS: dict[str, dict[str | None, str]] = {
+#: in plain Python, or only functions of users have are at the end of their list.
+TEXTS: dict[str, dict[Any, str]] = {
     "ties": {
         None: "by document id, descending; without ids, lowest label first",
         "doc": "by document id, descending",
@@ -46,12 +45,14 @@ TEXTS: dict[str, dict[str | None, str]] = {
         "first": "the first row is kept",
         "credited": "each copy counts again",
         "uncredited": "copies keep their rank and are not relevant",
+        "separate": "each copy counts as another document with the same label",
     },
     "undefined": {
         "skip": "excluded from the mean",
         "null": "makes the mean null",
         "zero": "counts as 0",
         "one": "counts as 1",
+        "empty": "counts as 1 if nothing was retrieved either, otherwise as 0",
     },
     "aggregate": {
         "mean": "mean over queries",
@@ -90,17 +91,36 @@ TEXTS: dict[str, dict[str | None, str]] = {
         ),
         "k": "k",
     },
-    "depth": {"k": "k", "retrieved": "the smaller of k and the number of retrieved documents"},
+    "depth": {
+        None: "k",
+        "k": "k",
+        "retrieved": "the smaller of k and the number of retrieved documents",
+    },
+    "float32_scores": {False: "compared as 64-bit floats", True: "compared as 32-bit floats"},
+    "text_ids": {False: "compared by their type", True: "compared as text"},
+    "gain_from": {None: "any"},
+    "decimals": {None: "not rounded"},
     "rounding": {
         "up": "number of hits is recall x R + 0.9, truncated",
         "nearest": "number of hits is recall x R, rounded",
     },
 }
 
-_TEXT = pl.String()
-
 #: Choices in words, where their names are not.
 TITLES = {
+    "ties": "tied scores",
+    "rel": "relevant",
+    "k": "cutoff",
+    "unjudged": "unjudged documents",
+    "duplicates": "duplicate documents",
+    "undefined": "undefined values",
+    "query_set": "queries",
+    "float32_scores": "scores",
+    "text_ids": "document ids",
+    "decimals": "values of queries",
+    "gain_from": "lowest label with a gain",
+    "irrelevant": "without relevant documents",
+    "short": "rankings shorter than k",
     "norm": "divisor",
     "depth": "divisor",
     "ideal": "ideal ranking",
@@ -113,20 +133,6 @@ TITLES = {
     "subtopics": "column of subtopics",
     "grades": "column of grades of subtopics",
     "weights": "column of weights of subtopics",
-}
-#: Choices and values in words, in explanations of a number.
-_CHANGES = {
-    "ties": "tied scores: {}",
-    "rel": "relevant: label {}",
-    "k": "cutoff: {}",
-    "unjudged": "unjudged documents: {}",
-    "duplicates": "duplicate documents: {}",
-    "undefined": "undefined: {}",
-    "query_set": "queries: {}",
-    "float32_scores": "scores: compared as {}-bit floats",
-    "text_ids": "document ids: compared {}",
-    "decimals": "values of queries: {}",
-    "gain_from": "gain: {}",
 }
 
 
@@ -167,7 +173,7 @@ def choices_of(metric: Metric, conventions: Conventions, ids: pl.DataType | None
 
 
 def reference_choices(
-    metric: Metric, conventions: Conventions, ids: pl.DataType | None = _TEXT
+    metric: Metric, conventions: Conventions, ids: pl.DataType | None = _TEXT_IDS
 ) -> dict[str, Any]:
     """Return the choices of conventions, as `reference.value` takes them."""
     choices = {**choices_of(metric, conventions.of(metric), ids), **metric.arguments}
@@ -178,29 +184,23 @@ def reference_choices(
     return choices
 
 
-def conventions_of(metric: Metric, choices: Mapping[str, Any]) -> Conventions:
-    """Return the conventions with these choices, as `choices_of` returns them."""
-    known = {each.name for each in fields(Conventions)}
-    general = {key: value for key, value in choices.items() if key in known}
-    function = metric.function.__name__
-    parameters = {f"{function}.{key}": value for key, value in choices.items() if key not in known}
-    return Conventions(**general, parameters=parameters)
+def title(choice: str) -> str:
+    """Return the name of a choice in words."""
+    return TITLES.get(choice, choice)
+
+
+def words(choice: str, value: Any) -> str:
+    """Return the value of a choice in words."""
+    if choice == "rel":
+        return f"label {threshold_text(value)}"
+    if choice == "decimals" and value is not None:
+        return f"rounded to {value} decimals"
+    return TEXTS.get(choice, {}).get(value) or value_text(choice, value)
 
 
 def change_text(choice: str, value: Any) -> str:
     """Return a choice and its value in words."""
-    text = TEXTS.get(choice, {}).get(value) or str(value)
-    if choice == "rel":
-        text = threshold_text(value)
-    elif choice == "float32_scores":
-        text = "32" if value else "64"
-    elif choice == "text_ids":
-        text = "as text" if value else "by their type"
-    elif choice == "decimals":
-        text = "not rounded" if value is None else f"rounded to {value} decimals"
-    elif choice == "gain_from":
-        text = "of all labels" if value is None else f"0 for labels below {value}"
-    return _CHANGES.get(choice, TITLES.get(choice, choice) + ": {}").format(text)
+    return f"{title(choice)}: {words(choice, value)}"
 
 
 def value_text(choice: str, value: Any) -> str:

@@ -74,10 +74,8 @@ def definition_of(metric: Metric, choices: Mapping[str, Any]) -> tuple[Metric, C
     parameters = {key: value for key, value in choices.items() if key in accepted}
     general = {key: value for key, value in choices.items() if key in known}
     arguments = {key: value for key, value in metric.arguments.items() if key != "rel"}
-    defined, conventions = (
-        Metric(metric.function, arguments).but(**parameters),
-        Conventions(**general),
-    )
+    defined = Metric(metric.function, arguments).but(**parameters)
+    conventions = Conventions(**general)
     if conventions.ties == "expected" and not has_expectation(defined):
         raise ArgumentError(f"no closed form is known for {defined} with ties='expected'")
     _ = defined.tree  # checks the parameters

@@ -15,6 +15,7 @@ import polars as pl
 from polars_rank._params import positive, public
 from polars_rank.conformance import verdict_texts as texts
 from polars_rank.conformance.cases import CASES, Case
+from polars_rank.conformance.choices import change_text, words
 from polars_rank.conformance.findings import KINDS, SCHEMA, Finding, Result
 from polars_rank.conformance.fitting import Asked, Fit, copied, same
 from polars_rank.conformance.functions import (
@@ -362,7 +363,7 @@ class _Run:
         findings.sort(key=lambda each: (each.severity != "defect", [*KINDS].index(each.kind)))
         presets, explained = self.fit.closest()
         own = {
-            key: ", or ".join(texts.value(key, value) for value in values)
+            key: ", or ".join(words(key, value) for value in values)
             for key, each in self.choices.items()
             if each is not None
             and each is not False
@@ -520,10 +521,7 @@ class _Run:
             changed = {**self.choices, key: other}
             places = [place for place in self.explained if not self.fit.explains(place, changed)]
             place = min(places)
-            text = (
-                f"{texts.TITLES.get(key, key)}: {texts.value(key, own)}; in {self.base.name}: "
-                f"{texts.value(key, other)}"
-            )
+            text = f"{change_text(key, own)}; in {self.base.name}: {words(key, other)}"
             note = _NOTES.get((key, own), "")
             yield Finding(
                 severity, "convention", f"{text}. {note}" if note else text,

@@ -12,47 +12,13 @@ import polars as pl
 
 from polars_rank import _texts
 from polars_rank._formats import FORMAT_VERSION, JUNIT
-from polars_rank.conformance.choices import TEXTS, value_text
+from polars_rank.conformance.choices import title
 from polars_rank.conformance.findings import KINDS, Result
-from polars_rank.conformance.fitting import EMPTY, SEPARATE
 from polars_rank.errors import number_of
 
 _WIDTH = 80
 #: The number of presets that are named.
 _NAMED = 3
-#: Choices in words.
-TITLES = {
-    "decimals": "rounding",
-    "depth": "length",
-    "duplicates": "copies of a document",
-    "float32_scores": "precision of scores",
-    "gain_from": "lowest label with a gain",
-    "ideal": "ideal ranking",
-    "irrelevant": "without relevant documents",
-    "norm": "divisor",
-    "rel": "relevant",
-    "short": "rankings shorter than k",
-    "undefined": "undefined values",
-    "unjudged": "unjudged documents",
-}
-_VALUES: dict[str, dict[Any, str]] = {
-    "duplicates": {SEPARATE: "each copy counts as another document with the same label"},
-    "undefined": {EMPTY: "counts as 1 if nothing was retrieved either, otherwise as 0"},
-    "float32_scores": {False: "64 bits", True: "32 bits"},
-    "gain_from": {None: "any"},
-    "depth": {None: "k"},
-    "decimals": {None: "none"},
-}
-
-
-def value(choice: str, given: Any) -> str:
-    """Return the value of a choice in words."""
-    known = {**TEXTS.get(choice, {}), **_VALUES.get(choice, {})}
-    if given in known:
-        return known[given]
-    if choice == "decimals":
-        return f"to {given} decimals"
-    return value_text(choice, given)
 
 
 def headline(result: Result) -> str:
@@ -83,7 +49,7 @@ def definition(result: Result) -> str:
 
 def details(result: Result) -> Iterator[str]:
     """Yield the choices that the cases show, and how the function was called."""
-    yield from (f"{TITLES.get(key, key)}: {text}" for key, text in result.definition.items())
+    yield from (f"{title(key)}: {text}" for key, text in result.definition.items())
     left = f"; {number_of(result.left_out, 'case')} left out" if result.left_out else ""
     yield f"called with: {result.signature}{left}"
 

@@ -80,8 +80,8 @@ SINGLE = {
     "tied scores: in the order of the rows": {"ties": "input"},
     "scores: compared as 32-bit floats": {"float32_scores": True},
     "unjudged documents: removed before documents are ranked": {"unjudged": "removed"},
-    "undefined: counts as 1": {"undefined": "one"},
-    "undefined: excluded from the mean": {"undefined": "skip"},
+    "undefined values: counts as 1": {"undefined": "one"},
+    "undefined values: excluded from the mean": {"undefined": "skip"},
     "queries: with at least one judged and at least one retrieved document": {"query_set": "both"},
 }
 

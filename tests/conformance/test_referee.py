@@ -43,18 +43,18 @@ def conventions(result: Any) -> set[str]:
 
 
 MIN = "divisor: the smaller of k and the number of relevant documents"
-CREDITED = "copies of a document: each copy counts again"
-UNCREDITED = "copies of a document: copies keep their rank and are not relevant"
+CREDITED = "duplicate documents: each copy counts again"
+UNCREDITED = "duplicate documents: copies keep their rank and are not relevant"
 
 #: Functions, with how they are called, a preset that fits best, their conventions, and their
 #: defects.
 TOOLS: dict[Callable[..., Any], tuple[str, str, set[str], set[str]]] = {
     tools.ranx_ndcg: (
         "{grades}, {run}, k=k", "ranx",
-        {"ties: in the order of the rows", "lowest label with a gain: 1"}, set(),
+        {"tied scores: in the order of the rows", "lowest label with a gain: 1"}, set(),
     ),
     tools.sklearn_ndcg_score: (
-        "[labels], [scores], k=k", "scikit-learn", {"ties: exact mean over all orders"}, set(),
+        "[labels], [scores], k=k", "scikit-learn", {"tied scores: exact mean over all orders"}, set(),
     ),
     tools.sentence_transformers_ndcg: (
         "ids, relevant, k=k", "sentence-transformers",
@@ -67,8 +67,8 @@ TOOLS: dict[Callable[..., Any], tuple[str, str, set[str], set[str]]] = {
     tools.mlflow_ndcg_at_k: (
         "ids, relevant, k=k", "Elasticsearch",
         {
-            "copies of a document: each copy counts as another document with the same label",
-            "length: the smaller of k and the number of retrieved documents",
+            "duplicate documents: each copy counts as another document with the same label",
+            "divisor: the smaller of k and the number of retrieved documents",
             "undefined values: counts as 1 if nothing was retrieved either, otherwise as 0",
         },
         set(),
@@ -260,7 +260,7 @@ def test_labels_above_0_are_relevant_or_have_a_gain() -> None:
         return next((1 / n for n, d in enumerate(retrieved, 1) if qrels.get(d, 0) > 0), 0.0)
 
     result = pr.referee(reciprocal_rank)
-    assert "relevant: above 0" in conventions(result) and result.passed
+    assert "relevant: label above 0" in conventions(result) and result.passed
 
     def ndcg(retrieved: list[str], qrels: dict[str, float], k: int) -> float:
         hits = [float(qrels.get(doc, 0) > 0) for doc in [*dict.fromkeys(retrieved)]]
