@@ -41,7 +41,7 @@ def file(tmp_path: Path) -> Path:
 
 # --- reading --------------------------------------------------------------------------------
 
-LOOSE = "\ufeff1 Q0 a 7 2.5 bm25\n\n  # a comment\n1\t0\t b\t 1  -1e-3\tbm25  \r\n   \n2 Q0 #c 1 +3 bm25"
+LOOSE = "\ufeff1 Q0 a 0 2.5 bm25\n\n  # a comment\n1\t0\t b\t 1  -1e-3\tbm25  \r\n   \n2 Q0 #c 1 +3 bm25"
 
 
 def test_a_run_is_split_at_spaces_and_tabs(file: Path) -> None:
@@ -82,10 +82,12 @@ def test_several_files_patterns_and_gzip(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_has_no_documents(file: Path) -> None:
-    file.write_text("# nothing yet\n", "utf-8")
-    assert rows(scan_run(file)) == []
-    file.write_text("", "utf-8")
-    assert rows(scan_judgments(file)) == []
+    for text in ("# nothing yet\n", ""):
+        file.write_text(text, "utf-8")
+        with pytest.warns(pr.errors.RankWarning, match=f"{file}: the file has no results"):
+            assert rows(scan_run(file)) == []
+        with pytest.raises(DataError, match=f"{file} has no judgments"):
+            scan_judgments(file)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -152,7 +154,7 @@ def test_swapped_run_and_qrels_files(file: Path) -> None:
     with pytest.raises(SourceError, match=r"looks like a run file, which pr\.scan_run reads"):
         scan_judgments(file)
     file.write_text("1 0 a 1\n", "utf-8")
-    with pytest.raises(SourceError, match=r"looks like a qrels file, .*pr\.scan_judgments"):
+    with pytest.raises(SourceError, match=r"of a qrels file .*pr\.scan_judgments"):
         scan_run(file)
 
 

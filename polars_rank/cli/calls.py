@@ -6,18 +6,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from inspect import Parameter
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_rank import _progress as bars
 from polars_rank.cli import sources, writing
-from polars_rank.cli.messages import misused
+from polars_rank.cli.messages import misused, say
 from polars_rank.cli.options import kind_of, parameters_of, public
 from polars_rank.columns import RUN, Columns, without_run
 from polars_rank.conventions import POLARS_RANK, Definitions
 from polars_rank.frames.ids import is_text
 from polars_rank.frames.tables import collected, schema_of
+from polars_rank.io.fields import Kind as FileKind
+from polars_rank.io.fields import check_found, checked_fields, fields_of
+from polars_rank.io.formats import Reading, read_judgment_files, read_run_files
 from polars_rank.io.parquet import scanned_log
 
 if TYPE_CHECKING:
@@ -59,10 +63,41 @@ class Call:
                 empty = text == "" and each.name in ("doc", "run")
                 value = text if read is None else None if empty else read.read(each.name, text)
                 self.given[each.name] = value
+        #: The names of runs in --run-file NAME=FILE, by file.
+        self.names_of_runs: dict[str, str] = {}
+        if "run_file" in self.given:
+            pairs = [_named(text) for text in self.given["run_file"]]
+            self.given["run_file"] = [file for _, file in pairs]
+            self.names_of_runs = {file: name for name, file in pairs if name}
+        if {"run_file", "judgments"} & {*self.given}:
+            self._name_fields()
         output: Any = self.given.get("output")
         if command.writes == "parquet":
             writing.require_parquet(output)
         sources.refuse_to_replace(output, self.files)
+
+    def _name_fields(self) -> None:
+        """Take options of columns as fields of judgments and of results."""
+        fields = dict(self.given.get("fields", {}))
+        is_log = not self.given.get("run_file")
+        options = {role: role for role in (*_ROLES, RUN)} | {"position": "rank"}
+        for option, role in options.items():
+            if not self.is_given(option):
+                continue
+            value = self.given[option]
+            if isinstance(value, list):
+                if not is_log:
+                    misused(f"--{option} must name one field of --run-file and --judgments")
+                continue
+            name = value.removeprefix("-") if value and option == "score" else value
+            if fields.get(role, name) != name:
+                misused(f"--{option} {value} differs from --fields {role}={fields[role] or ''}")
+            fields[role] = name
+            if not is_log:
+                self.given.pop(option)
+                if option == "score" and value != name:
+                    self.given[option] = "-score"
+        self.given["fields"] = fields
 
     def is_given(self, name: str) -> bool:
         """Return whether an option is on the command line."""
@@ -188,9 +223,8 @@ class Call:
         return self.scan() if self.given.get("judgments") else self._as_is(kind)
 
     def _as_is(self, kind: sources.Kind) -> pl.LazyFrame:
-        if results := self.copies["run_file"]:
-            scanned: pl.LazyFrame = public("scan_run")(results)
-            return scanned
+        if self.given.get("run_file"):
+            return self.files_read["run"].table
         return sources.scan_table(self.copies["logs"], kind, self.schema_options, self.ids)
 
     @property
@@ -218,12 +252,39 @@ class Call:
             misused(f"{file} {what} without judgments; add --judgments")
         return kind
 
-    def judgments(self) -> pl.LazyFrame:
-        """Scan the judgments."""
-        names = ("fractional", "negative")  # --format is of the output
-        options = {name: self.given[name] for name in names if name in self.given}
-        scanned: pl.LazyFrame = public("scan_judgments")(self.copies["judgments"], **options)
-        return scanned
+    @cached_property
+    def files_read(self) -> Mapping[FileKind, Reading]:
+        """The results and the judgments that options name, with their warnings."""
+        given = checked_fields(self.given.get("fields"), "judgments", "run")
+        found: dict[FileKind, Reading] = {}
+        results = [
+            (self.names_of_runs.get(file, ""), copy)
+            for file, copy in zip(
+                self.given.get("run_file", ()), self.copies["run_file"], strict=True
+            )
+        ]  # fmt: skip
+        if self.command.converts:
+            results = [*(("", file) for file in self.copies["logs"]), *results]
+        if results:
+            found["run"] = read_run_files(results, fields_of(given, "run"))
+        if "judgments" in self.given:
+            names = ("fractional", "negative")  # --format is of the output
+            options = {name: self.given[name] for name in names if name in self.given}
+            found["judgments"] = read_judgment_files(
+                self.copies["judgments"], fields_of(given, "judgments"), **options
+            )
+        roles = {kind: each.found for kind, each in found.items()}
+        columns = [name for each in found.values() for name in each.names]
+        if "run" not in found and not self.command.converts:  # the log may have these columns
+            log = schema_of(self._as_is(self._checked()))
+            columns += log
+            roles["run"] = {role for role, name in given.items() if name in log}
+        check_found(given, roles, columns)
+        for each in found.values():
+            each.warned()
+            for sentence in each.sentences() if self.given.get("verbose") else ():
+                say(sentence)
+        return found
 
     def _judged(self, log: pl.LazyFrame, by: Iterable[str]) -> pl.LazyFrame:
         """Join judgments, with the column names of the log and ids as text."""
@@ -247,7 +308,7 @@ class Call:
                     f"column {name!r} has the type {schema[name]}, but ids in --judgments are "
                     "text; write the ids of the log as integers or text"
                 )
-        judgments = self.judgments().rename(names)
+        judgments = self.files_read["judgments"].table.rename(names)
         if self.given.get("run_file"):  # both files may have the same columns, such as a category
             shared = {*schema_of(judgments)} - {*names.values()}
             log = log.drop(shared, strict=False)
@@ -420,6 +481,13 @@ class Call:
             options["format"] = "parquet"
             frame = bars.watch(frame) if self.given.get("progress", True) else frame
         writing.put(frame, minor=self.command.minor, **{**options, **how})
+
+
+def _named(text: str) -> tuple[str, str]:
+    """Return the name of a run and its file, from NAME=FILE or only the file."""
+    name, equals, file = text.partition("=")
+    is_named = bool(equals and name and file) and not {*name} & {*"/\\*?["}
+    return (name, file) if is_named and not Path(text).exists() else ("", text)
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:

@@ -49,6 +49,11 @@ class Command(NamedTuple):
         return self.about or re.sub(r"^Return ", "Show ", line)
 
     @property
+    def converts(self) -> bool:
+        """Whether LOG has results, as --run-file has."""
+        return self.function == "scan_judgments"
+
+    @property
     def needs_labels(self) -> bool:
         """Whether rankings without judgments are not enough."""
         parameters = parameters_of(self.function)
@@ -83,9 +88,17 @@ class Command(NamedTuple):
                 yield from (each for each in _of("report") if each.name == "predicted_label")
         if is_log:
             yield from map(
-                own, ("judgments", "run_file", "input_format", "missing_columns", "extra_columns")
+                own,
+                (
+                    "judgments",
+                    "run_file",
+                    "verbose",
+                    "input_format",
+                    "missing_columns",
+                    "extra_columns",
+                ),
             )
-            files = {"layout", "memory", "fractional", "negative"}
+            files = {"layout", "memory", "fields", "fractional", "negative"}
             readers = (*_of("scan_log"), *_of("scan_judgments"))
             yield from (each for each in readers if each.name in files)
         yield from map(own, _OUTPUTS[self.writes])

@@ -73,7 +73,9 @@ def inspect(call: Call) -> None:
     assumed = _assumed(call, schema)
     call.given |= assumed
     roles = _roles(call, schema)
-    rows = [*_columns(call, schema, roles, assumed)]
+    read = call.files_read.values() if {"run_file", "judgments"} & {*call.given} else ()
+    rows = [Row("files", "read", text) for each in read for text in each.sentences()]
+    rows += _columns(call, schema, roles, assumed)
     if not any(row.state == "error" for row in rows):
         try:
             rows += _contents(call, roles)

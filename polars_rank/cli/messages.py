@@ -96,6 +96,8 @@ def in_options(problem: object, ctx: click.Context) -> str:
     options = {str(each.name): max(each.opts, key=len) for each in ctx.command.params}
 
     def written(match: re.Match[str]) -> str:
+        if match["role"]:
+            return f"--fields {match['role']}={'' if match['field'] == 'None' else match['field']}"
         name = match["name"] or match["passed"]
         if name is None:  # values of rows
             return match[0]
@@ -110,7 +112,10 @@ def in_options(problem: object, ctx: click.Context) -> str:
 
 
 #: Parameters in a message, and values of rows, which may look like parameters.
-_PARAMETERS_AND_ROWS = r"\{.*?\}|`(?P<name>\w+)`|\bpass (?P<passed>\w+)='(?P<value>[^']*)'"
+_PARAMETERS_AND_ROWS = (
+    r"fields=\{'(?P<role>\w+)': '?(?P<field>[^'}]*)'?\}"
+    r"|\{.*?\}|`(?P<name>\w+)`|\bpass (?P<passed>\w+)='(?P<value>[^']*)'"
+)
 
 
 def say(message: str) -> None:

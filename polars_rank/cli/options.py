@@ -37,6 +37,7 @@ PANELS = INPUT, COLUMNS, DEFINITIONS, ENGINE, OUTPUT = (
 #: Parameters in panels; other parameters are in none.
 _PANEL_OF = {
     **dict.fromkeys(("items", "history", "predictions", "fractional", "negative"), INPUT),
+    "fields": INPUT,
     **dict.fromkeys(("layout", "memory"), INPUT),
     **dict.fromkeys(("query", "doc", "score", "position", "label", "run", "weight"), COLUMNS),
     **dict.fromkeys(("predicted_label", "click", "time", "subtopic"), COLUMNS),
@@ -124,6 +125,19 @@ def _metric(name: str, text: str) -> str:
     return metrics[0]
 
 
+def _fields(name: str, texts: Sequence[str]) -> dict[str, str | None]:
+    """Return fields by role, from ROLE=FIELD; without a field there is none."""
+    pairs = [text.partition("=") for text in split_names(texts)]
+    for role, equals, _ in pairs:
+        if not equals or not role:
+            raise ArgumentError(
+                f"`{name}` must be ROLE=FIELD, e.g. label=relevancy; found {role!r}"
+            )
+    if len({role for role, _, _ in pairs}) < len(pairs):
+        raise ArgumentError(f"`{name}` has a role twice: {', '.join(map(''.join, pairs))}")
+    return {role: field or None for role, _, field in pairs}
+
+
 def _undefined(name: str, texts: Sequence[str]) -> str | Mapping[str, str]:
     """Return the treatment of undefined values: one for all metrics, or one per metric."""
     values = {}
@@ -206,6 +220,7 @@ _BY_NAME = {
     **dict.fromkeys(("predictions", "b"), _TABLE),
     "baseline": Kind("RUN", complete=completion.runs),
     "metrics": _METRICS,
+    "fields": Kind("ROLE=FIELD,...", _fields, several=True),
     "metric": Kind("METRIC", _metric, complete=completion.metrics),
     "undefined": Kind("[METRIC=]VALUE", _undefined, several=True),
 }
@@ -360,7 +375,11 @@ _OWN: dict[str, tuple[Any, ...]] = {
     "accept_loss": (OUTPUT, _TEXT, "Reason for writing the baseline although a rule fails."),
     "values": (INPUT, _TABLE, "Per-query values, instead of LOG."),
     "judgments": (INPUT, _TABLE, "Judgments: TREC, BEIR, JSON, CSV, Parquet and others."),
-    "run_file": (INPUT, _TABLE, "Results, instead of LOG: TREC, JSON, CSV, Parquet and others."),
+    "run_file": (
+        INPUT, Kind("[NAME=]FILE", lambda _, texts: [*texts], several=True),
+        "Results, instead of LOG: TREC, JSON, CSV, Parquet and others. NAME is of the run.",
+    ),
+    "verbose": (INPUT, _FLAG, "Show what was read from which field of judgments and results."),
     "input_format": (
         INPUT, _choice(*get_args(InputFormat)), "Input format (default: by file name or content).",
     ),

@@ -253,10 +253,9 @@ def convert(call: Call) -> None:
     """Convert TREC runs and judgments to one Parquet file."""
     if not call.files:
         misused("give results (LOG or --run-file), --judgments, or both")
-    results = [*call.copies["logs"], *call.copies["run_file"]]
-    frames = [public("scan_run")(results)] if results else []
-    if "judgments" in call.given:
-        frames.append(call.judgments())
+    call.given["verbose"] = True
+    found = call.files_read
+    frames = [found[kind].table for kind in ("run", "judgments") if kind in found]
     table = frames[0] if len(frames) == 1 else public("join_judgments")(*frames)
     keys = [name for name in ("run", "query") if name in table.collect_schema()]
     call.put(table.sort(keys, maintain_order=True))

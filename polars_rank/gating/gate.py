@@ -32,6 +32,7 @@ from polars_rank.gating.inputs import (
 )
 from polars_rank.gating.robustness import Bounds, problems_of, robustness
 from polars_rank.gating.rules import bounds_of
+from polars_rank.io.fields import FieldNames, Kind, check_found, checked_fields, fields_of
 from polars_rank.metrics.names import Metrics
 
 METRICS = ("recall@5", "recall@10", "full_recall@10", "mrr@10", "ndcg@10", "hit_rate@5")
@@ -107,6 +108,7 @@ def gate(
     category: str | None = None,
     corpus: Any = None,
     missing: Literal["raise", "zero"] = "raise",
+    fields: FieldNames | None = None,
     conventions: ConventionsLike = POLARS_RANK,
     **definitions: Unpack[Definitions],
 ) -> Gate:
@@ -167,6 +169,10 @@ def gate(
     missing
         Treatment of queries without a result, or whose result has an error: "raise" an error, or
         count them as 0 ("zero").
+    fields
+        Fields by role, if their names are not known. For example, ``{"label": "relevancy"}``; see
+        `scan_judgments` and `scan_run`. They apply to each file that has the field, unless they are
+        named for one, like ``"judgments.query"`` and ``"results.query"``.
     conventions
         Metric definitions to use. A preset, a `Conventions`, or a dictionary of its fields.
     **definitions
@@ -206,8 +212,13 @@ def gate(
     limits = bounds_of("latency", {} if latency is None else latency)
     drops = bounds_of("max_drop", {} if max_drop is None else max_drop, is_loss=True)
     margins = bounds_of("margin", margin, is_loss=True)
-    golden = read_golden(judgments, category)
-    runs = read_results(run, golden)
+    given = checked_fields(fields, "judgments", "run")
+    golden = read_golden(judgments, category, fields_of(given, "judgments"))
+    runs = read_results(run, golden, fields_of(given, "run"))
+    sources = [golden.source, *(each.source for each in runs)]
+    of_runs = {role for each in runs for role in each.source.found}
+    found_fields: dict[Kind, set[str]] = {"judgments": golden.source.found, "run": of_runs}
+    check_found(given, found_fields, [name for each in sources for name in each.names])
     failed = sorted({query for each in runs for query in each.failed})
     if failed and missing == "raise":
         raise DataError(
@@ -244,7 +255,8 @@ def gate(
     more = [f"the result {survival}"] if survival.startswith("depends") else []
     found = Gate(
         verdicts, table(result, change), queries(result, before), result.metrics, problems,
-        [*notes(result, before), *more], survival,
+        [*notes(result, before), *more, *(text for each in sources for text in each.sentences())],
+        survival,
     )  # fmt: skip
     found._current = current
     return found

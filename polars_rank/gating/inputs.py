@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -11,11 +11,15 @@ from typing import Any, NamedTuple
 import polars as pl
 from polars import col
 
+from polars_rank._params import missing_column
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, SourceError, number_of
 from polars_rank.frames.tables import lazy
-from polars_rank.io.formats import scan_judgments, scan_run
+from polars_rank.io.fields import FieldNames, Kind
+from polars_rank.io.formats import Reading, read_judgment_files, read_run_files
 from polars_rank.io.inputs import check_path
+from polars_rank.io.judgments import with_ids
+from polars_rank.io.records import ReadFile
 
 #: The category of the queries without a relevant document.
 UNANSWERABLE = "unanswerable"
@@ -37,6 +41,7 @@ class Golden(NamedTuple):
     #: `query` (sorted), `category`, `relevant` (sorted ids), `judged` (a fingerprint), and `text`.
     queries: pl.DataFrame
     warnings: list[str]
+    source: Reading
 
     @property
     def answerable(self) -> pl.DataFrame:
@@ -67,27 +72,53 @@ def _hash(text: str, length: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
-def _scanned(given: Any, parameter: str, scan: Callable[[Any], pl.LazyFrame]) -> pl.LazyFrame:
-    """Return a table that is given, or is in a file."""
-    if not isinstance(given, (str, PathLike)):
-        return lazy(given, parameter)
-    check_path(fspath(given), parameter)
-    return scan(given)
-
-
-def _table(given: Any, parameter: str, scan: Callable[[Any], pl.LazyFrame]) -> pl.DataFrame:
-    """Return a table with ids as text; paths are scanned."""
-    frame = _scanned(given, parameter, scan).collect()
+def _table(
+    given: Any, parameter: str, kind: Kind, fields: FieldNames
+) -> tuple[pl.DataFrame, Reading]:
+    """Return a table, or the table of a file, with ids as text; and what was read."""
+    if isinstance(given, (str, PathLike)):
+        check_path(fspath(given), parameter)
+        is_golden = kind == "judgments"
+        found = (
+            read_judgment_files(given, fields) if is_golden
+            else read_run_files([("", given)], fields)
+        )  # fmt: skip
+    else:
+        found = _named(lazy(given, parameter), parameter, kind, fields)
+    frame = found.table.collect()
     Columns.find(frame.schema, {"query": "query", "doc": "doc"})
     frame = frame.cast({"query": pl.String, "doc": pl.String})
     if count := frame["query"].null_count():
         raise DataError(f"column 'query' (`{parameter}`) is null in {number_of(count, 'row')}")
-    return frame
+    return frame, found
 
 
-def read_golden(given: Any, category: str | None) -> Golden:
+def _named(table: pl.LazyFrame, parameter: str, kind: Kind, fields: FieldNames) -> Reading:
+    """Return a table whose columns are named by role."""
+    schema = table.collect_schema()
+    known = {name: role for role, name in fields.items() if name is not None and name in schema}
+    table = table.drop(role for role in known.values() if role in schema and role not in known)
+    table = table.rename(known)
+    names = table.collect_schema()
+    if kind == "judgments" and "label" not in names and "label" not in fields:
+        numbers = [
+            name for name, dtype in names.items()
+            if name not in ("query", "doc", "start", "end")
+            and (dtype.is_numeric() or dtype == pl.Boolean)
+        ]  # fmt: skip
+        if numbers:
+            raise missing_column(
+                "`label`", "label", names, f"`{parameter}`",
+                f" Name it, as in fields={{'label': {numbers[0]!r}}}, or write "
+                "fields={'label': None} if every document is relevant",
+            )  # fmt: skip
+    file = ReadFile(parameter, kind, table, {}, frozenset(known.values()), [*schema])
+    return Reading(table, [file])
+
+
+def read_golden(given: Any, category: str | None, fields: FieldNames) -> Golden:
     """Read and check a golden file."""
-    table = _table(given, "judgments", scan_judgments)
+    table, source = _table(given, "judgments", "judgments", fields)
     if table.is_empty():
         raise DataError("`judgments` has no queries")
     if category is not None:
@@ -132,7 +163,8 @@ def read_golden(given: Any, category: str | None) -> Golden:
         category=pl.when(is_answerable).then("category").otherwise(pl.lit(UNANSWERABLE)),
         judged=pl.Series([_hash(each, 8) for each in queries["judged"]]),
     )
-    return Golden(judgments, queries, [*_doubts(found, judgments, queries)])
+    warnings = [*source.warnings, *_doubts(found, judgments, queries)]
+    return Golden(judgments, queries, warnings, source)
 
 
 def _numbers(table: pl.DataFrame) -> pl.Series:
@@ -193,22 +225,24 @@ class Results(NamedTuple):
     latency: pl.Series | None
     failed: list[str]
     warnings: list[str]
+    source: Reading
 
     def tops(self, k: int = 10) -> pl.DataFrame:
         """Return the first documents of each query."""
         return self.run.group_by("query", maintain_order=True).agg(col("doc").head(k).alias("docs"))
 
 
-def read_results(given: Any, golden: Golden) -> list[Results]:
+def read_results(given: Any, golden: Golden, fields: FieldNames) -> list[Results]:
     """Read and check result files; several of them are repetitions."""
     every = given if isinstance(given, (list, tuple)) else [given]
     if not every:
         raise ArgumentError("`run` is empty; pass at least one table or file of results")
-    return [_read_results(each, golden) for each in every]
+    return [_read_results(each, golden, fields) for each in every]
 
 
-def _read_results(given: Any, golden: Golden) -> Results:
-    table = _table(given, "run", scan_run)
+def _read_results(given: Any, golden: Golden, fields: FieldNames) -> Results:
+    table, source = _table(given, "run", "run", fields)
+    table = with_ids(table.lazy(), golden.queries.lazy(), ["query"]).collect()
     Columns.find(table.schema, {"score": "score"})
     names = [*table["run"].unique().sort()] if "run" in table.columns else []
     if len(names) > 1:
@@ -225,7 +259,7 @@ def _read_results(given: Any, golden: Golden) -> Results:
             "no query of the golden file is in the results; its queries are "
             f"{listed(failed, 2)}, those of the results {listed(others, 2)}: use the same ids"
         )
-    warnings = []
+    warnings = [*source.warnings]
     if len(others):
         warnings.append(
             f"{number_of(len(others), 'query', 'queries')} of the results are not in the golden "
@@ -249,7 +283,7 @@ def _read_results(given: Any, golden: Golden) -> Results:
             raise ArgumentError(
                 f"column 'latency' (`run`) must have numbers; found {latency.dtype}"
             )
-    return Results(run, latency, [*failed], [*warnings, *_suspicions(golden, run)])
+    return Results(run, latency, [*failed], [*warnings, *_suspicions(golden, run)], source)
 
 
 def _suspicions(golden: Golden, run: pl.DataFrame) -> Iterable[str]:
@@ -279,7 +313,11 @@ def unknown_ids(golden: Golden, corpus: pl.DataFrame, runs: Sequence[Results]) -
 def read_corpus(given: Any) -> pl.DataFrame:
     """Return the documents of a corpus, with the column `doc`; paths are read by their endings."""
     try:
-        table = _scanned(given, "corpus", _scan).collect()
+        if isinstance(given, (str, PathLike)):
+            check_path(fspath(given), "corpus")
+        table = (
+            _scan(given) if isinstance(given, (str, PathLike)) else lazy(given, "corpus")
+        ).collect()
     except (OSError, pl.exceptions.PolarsError) as error:
         if not isinstance(given, (str, PathLike)):
             raise

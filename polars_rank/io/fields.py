@@ -1,20 +1,122 @@
-"""Names of the fields of judgments and results in files, and the roles that they have."""
+"""The fields of files of judgments and results: which field has which role.
+
+A role is named by the user (`fields`), or known by the table of names. A field with an unknown name
+that could have a role which is still free is an error that lists the fields, never a guess.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
 
-from polars_rank.columns import IDS, POSITIONS, RUNS
+from polars_rank.columns import RUNS
+from polars_rank.errors import ArgumentError, SchemaError, hint, short
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable
 
 Kind: TypeAlias = Literal["judgments", "run"]
+#: Fields by role, as the user names them; None if there is no such field.
+FieldNames: TypeAlias = "Mapping[str, str | None]"
 
-#: The column of labels or scores that a kind of file has.
+NO_FIELDS: FieldNames = {}
+#: The column of labels or scores, and the role of the list of documents, by kind of file.
 VALUE: dict[Kind, str] = {"judgments": "label", "run": "score"}
+LISTS: dict[Kind, str] = {"judgments": "relevant", "run": "results"}
+#: What stands before a role in `fields` if it is meant for one of two files.
+_PREFIX: dict[Kind, str] = {"judgments": "judgments.", "run": "results."}
+#: The names of columns of text files without a header: "column 1" and so on.
+UNNAMED = "column "
+#: Fields of an element of a list that hold the document.
+WRAPPERS = ("hit", "document", "doc", "node")
+
+#: Types of values. A "column" of text may have numbers, which reading it shows.
+_ID = frozenset({"text", "numeric", "whole", "huge", "column"})
+_NUMBER = frozenset({"whole", "huge", "number", "numeric", "flag", "column"})
+_LIST = frozenset({"list", "object"})
+_NEEDS = {
+    _ID: "but ids are text or whole numbers",
+    _NUMBER: "which must be a number",
+    _LIST: "which must be a list of ids, such as ['d1', 'd2']",
+}
+
+
+class Role(NamedTuple):
+    """The meaning of a field, the types of its values, and patterns of its names.
+
+    The names that match the first pattern which a field matches count. Two are an error.
+    """
+
+    meaning: str
+    types: frozenset[str]
+    patterns: tuple[str, ...]
+
+
+_DOC = (
+    "doc(id|no)|documentid|(corpus|chunk|node|passage|item|product|object)id|pid|sku|asin",
+    "doc",
+    "document|item|product|url",
+)
+_LABEL = "label|relevance|rating|grade|rel|judge?ment|gain", "relevant", "score"  # as in BEIR
+_SCORE = "score|similarity|relevancescore"
+_RANK = "rank|position|docposition", "pos|place"
+_PART = "(doc|document|chunk|passage|source)?s?(id)?s?"
+_RELEVANT = (
+    f"(relevant|expected|gold|golden|positive){_PART}|(reference|relevant)contextids"
+    "|groundtruth(doc|document|chunk)?ids|ratings|qrels|grades|judgments"
+)
+_RESULTS = (
+    f"(retrieved|predicted|returned|ranked){_PART}|(retrieved)?contextids|(doc|document)(s|s?ids)"
+    "|(chunk|result|hit|prediction)s?(ids)?|ranking|matches"
+)
+_SHARED = {
+    "query": Role("the query", _ID, ("queryid|qid|topicid|questionid|searchtext",)),
+    "text": Role(
+        "the text of the query", _ID, ("query|question|querytext|(user)?input|userquery",)
+    ),
+    "doc": Role("the document", _ID, _DOC),
+    "start": Role("the start of a passage", _NUMBER, ("start(char)?",)),
+    "end": Role("the end of a passage", _NUMBER, ("end(char)?",)),
+    "category": Role("the category of the query", _ID, ("category", "class")),
+}
+ROLES: dict[Kind, dict[str, Role]] = {
+    "judgments": {
+        **_SHARED,
+        "relevant": Role(
+            "the list of relevant documents", _LIST, (f"(?=.*ids$)({_RELEVANT})", _RELEVANT)
+        ),
+        "label": Role("the label", _NUMBER, _LABEL),
+        "answerable": Role("whether there is an answer", frozenset({"flag"}), ("(is)?answerable",)),
+    },
+    "run": {
+        **_SHARED,
+        "results": Role(
+            "the list of retrieved documents", _LIST, (f"(?=.*ids$)({_RESULTS})", _RESULTS)
+        ),
+        "score": Role("the score", _NUMBER, (_SCORE,)),
+        "rank": Role("the rank", _NUMBER, _RANK),
+        "run": Role("the run", _ID, ("run(id)?", f"searchconfigurationid|{'|'.join(RUNS)}")),
+        "latency": Role("the latency", _NUMBER, ("latency(ms)?",)),
+        "error": Role("the error", _ID | _NUMBER | _LIST, ("error",)),
+    },
+}
+#: The patterns of fields of documents in a list, where they differ: "id" is of the document, next
+#: to which others describe it, and pairs and mappings have "id" and "value".
+_INSIDE = {
+    "doc": (_DOC[0], "id|key", *_DOC[1:]),
+    "label": (*_LABEL, "value"),
+    "score": (_SCORE, "value"),
+}
+#: Roles that `fields` cannot name.
+_UNNAMED_ROLES = ("text", "answerable")
+#: Names of numbers that are neither labels nor scores, and of users, who are queries in logs.
+_NEUTRAL = "page(number)?|chunkindex|index|timestamp|(created|updated)at|latency(ms)?"
+_USER = "user(id)?|session(id)?"
+#: Fields with a meaning in one of the two kinds of files, which are no columns of the other.
+_KNOWN = "|".join(["query|id|doc|text", *_LABEL, _SCORE, *_RANK])
 
 
 @lru_cache(4096)
@@ -23,90 +125,373 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-_QUERY_ID = ("queryid", "qid", "topicid")
-_TEXT = ("query", "question", "querytext", "searchtext", "userinput", "input")
-_ID = ("id",)
-_DOC = (
-    *("doc", "docid", "corpusid", "chunkid", "nodeid"),
-    *(name for name in sorted(map(plain, IDS)) if name != "docid"),
-)
-_RUN = (*(name for name in sorted(map(plain, RUNS))), "searchconfigurationid")
-_RANK = (*POSITIONS, "docposition")
-_VALUE: dict[Kind, tuple[str, ...]] = {
-    "judgments": (
-        *("label", "relevance", "rating", "grade", "rel", "judgment", "judgement", "gain"),
-        *("relevant", "score"),  # the label in the files of BEIR
-    ),
-    "run": ("score", "similarity", "relevancescore"),
-}
-#: Lists of documents of a query.
-_PART = r"(doc|document|chunk|passage|source)?s?(id)?s?"
-_LIST: dict[Kind, re.Pattern[str]] = {
-    "judgments": re.compile(
-        rf"(relevant|expected|gold|golden|positive){_PART}|(reference|relevant)contextids"
-        "|groundtruth(doc|document|chunk)?ids|ratings|qrels|grades|judgments"
-    ),
-    "run": re.compile(
-        rf"(retrieved|predicted|returned|ranked){_PART}|(retrieved)?contextids|documents?(ids)?"
-        "|docs?(ids)?|(result|hit|prediction)s?(ids)?|ranking|matches"
-    ),
-}
+@lru_cache(4096)
+def place(name: str, role: str, kind: Kind, *, inside: bool = False) -> int | None:
+    """Return the number of the pattern of a role that a name matches, or None."""
+    about = ROLES[kind].get(role)
+    patterns = _INSIDE.get(role) if inside else None
+    patterns = patterns or (() if about is None else about.patterns)
+    found = (n for n, pattern in enumerate(patterns) if re.fullmatch(pattern, plain(name)))
+    return next(found, None)
 
 
-class Roles:
-    """The fields of a record or the columns of a table, by role; None if there is none."""
-
-    def __init__(self, names: Iterable[str], kind: Kind) -> None:
-        known: dict[str, str] = {}
-        for name in names:
-            known.setdefault(plain(name), name)
-
-        def first(candidates: Iterable[str]) -> str | None:
-            return next((known[each] for each in candidates if each in known), None)
-
-        self.query_id: str | None = first(_QUERY_ID)
-        self.text: str | None = first(_TEXT)
-        self.id: str | None = first(_ID)
-        self.run: str | None = first(_RUN)
-        self.rank: str | None = first(_RANK)
-        self.doc: str | None = first(_DOC)
-        self.value: str | None = first(_VALUE[kind])
-        self.lists: list[str] = [known[each] for each in known if _LIST[kind].fullmatch(each)]
-        self.lists.sort(key=lambda name: not plain(name).endswith("ids"))
-        #: Fields that are not kept: they have a role, also in files of the other kind.
-        values = {*_VALUE["judgments"], *_VALUE["run"], *_RANK, "query", "doc", "text"}
-        self.known: set[str | None] = {
-            *(self.query_id, self.text, self.id),
-            *([self.run] if kind == "run" else []),
-            *(known[each] for each in values & known.keys()),
-        }
+def is_list(name: str, kind: Kind, given: FieldNames) -> bool:
+    """Return whether a field may be the list of documents: it is named or known so."""
+    return name == given.get(LISTS[kind]) or place(name, LISTS[kind], kind) is not None
 
 
-@lru_cache(64)
-def _roles(names: tuple[str, ...], kind: Kind) -> Roles:
-    return Roles(names, kind)
+def is_query(name: str, given: FieldNames) -> bool:
+    """Return whether a field may be the query or its text. An "id" may be of something else."""
+    known = (place(name, role, "run") is not None for role in ("query", "text"))
+    return name == given.get("query") or any(known)
 
 
-def roles_of(record: Mapping[str, Any], kind: Kind) -> Roles:
-    """Return the roles of the fields of a record; records mostly have the same fields."""
-    return _roles(tuple(record), kind)
+def is_known(name: str, kind: Kind, given: FieldNames) -> bool:
+    """Return whether a field has a role that the user named or that its name tells."""
+    is_named = name in given.values() or re.fullmatch(f"id|{_USER}", plain(name))
+    return bool(is_named) or any(place(name, role, kind) is not None for role in ROLES[kind])
 
 
-def is_id(name: str, kind: Kind) -> bool:
-    """Return whether a column has ids, texts of queries, or lists of ids, which are all text."""
-    key = plain(name)
-    return key in {*_QUERY_ID, *_TEXT, *_ID, *_DOC, *_RUN} or bool(_LIST[kind].fullmatch(key))
-
-
-def expected(kind: Kind) -> str:
-    """Return what a record needs, for messages."""
-    lists = "relevant" if kind == "judgments" else "results"
+def is_text(name: str, kind: Kind, given: FieldNames) -> bool:
+    """Return whether a column of a text file has ids, texts or lists of them, and no numbers."""
+    roles = ("query", "text", "doc", "run", LISTS[kind])
     return (
-        "a record needs a query (query_id, id, query or question) and documents: a list or "
-        f"mapping such as {lists!r}, or one document (doc_id)"
+        name in {given.get(role) for role in roles}
+        or bool(re.fullmatch(f"id|{_USER}", plain(name)))
+        or (plain(name) != "relevant" and any(place(name, r, kind) is not None for r in roles))
     )
 
 
-def listed(names: Collection[str]) -> str:
+def is_number(text: str) -> bool:
+    """Return whether a text is a finite number."""
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def listed(names: Iterable[str]) -> str:
     """Return names for messages."""
     return ", ".join(map(repr, names)) or "none"
+
+
+def checked_fields(given: Any, *kinds: Kind) -> dict[str, str | None]:
+    """Return `fields` for these kinds of files; raise `ArgumentError` if it is invalid."""
+    if not isinstance(given, (Mapping, type(None))):
+        raise ArgumentError(
+            "`fields` must be a mapping from roles to fields, e.g. {'label': 'relevancy'}; "
+            f"found {short(given)}"
+        )
+    pairs = [(kind, role) for kind in kinds for role in ROLES[kind] if role not in _UNNAMED_ROLES]
+    roles = [*dict.fromkeys(role for _, role in pairs)]
+    known = {*roles, *(_PREFIX[kind] + role for kind, role in pairs if len(kinds) > 1)}
+    for role, name in (given or {}).items():
+        if role not in known:
+            raise ArgumentError(
+                f"`fields` has the unknown role {short(role)}.{hint(str(role), roles)} "
+                f"Roles: {', '.join(roles)}"
+            )
+        if name is not None and (not isinstance(name, str) or not name):
+            raise ArgumentError(
+                f"`fields` must map {role!r} to the name of a field, or to None if there is none; "
+                f"found {short(name)}"
+            )
+    return dict(given or {})
+
+
+def fields_of(given: FieldNames, kind: Kind) -> dict[str, str | None]:
+    """Return the fields of one kind of file from those of both."""
+    own = {role.removeprefix(_PREFIX[kind]): name for role, name in given.items()
+           if role.startswith(_PREFIX[kind])}  # fmt: skip
+    return {role: name for role, name in given.items() if role in ROLES[kind]} | own
+
+
+def check_found(
+    given: FieldNames, found: Mapping[Kind, Iterable[str]], names: Iterable[str]
+) -> None:
+    """Raise `SchemaError` if no file has a field that the user named.
+
+    `found` has the roles whose fields files of each kind have; `names` are all fields of the files.
+    """
+    roles = {part + role for kind, each in found.items() for role in each
+             for part in ("", _PREFIX[kind])}  # fmt: skip
+    for role, name in given.items():
+        if name is not None and role not in roles:
+            known = [*dict.fromkeys(names)]
+            raise SchemaError(
+                f"no file has the field {name!r}, which `fields` names as {role!r}."
+                f"{hint(name, known)} Fields: {listed(known)}"
+            )
+
+
+class Field:
+    """The number of values of a field, and the first value of each type with its place."""
+
+    __slots__ = ("count", "places", "settled")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.places: dict[str, tuple[str, Any]] = {}
+        #: Types of Python of which further values change nothing.
+        self.settled: set[type] = set()
+
+    def add(self, where: str, value: Any) -> None:
+        """Take a value into account; null and empty text are no values."""
+        if value is None or value == "":
+            return
+        self.count += 1
+        kind = type(value)
+        if kind in self.settled:
+            return
+        name = _TYPES.get(kind, kind.__name__)
+        if kind is int:
+            name = "whole" if -(2**63) <= value < 2**63 else "huge"
+        elif kind is not str or not is_number(value):
+            self.settled.add(kind)
+        if kind is str:  # text of numbers is "numeric" until another text is found
+            name = "text" if str in self.settled else "numeric"
+            if name == "text":
+                self.places.pop("numeric", None)
+        self.places.setdefault(name, (where, value))
+
+    @property
+    def types(self) -> set[str]:
+        """The types of the values."""
+        return {*self.places}
+
+
+_TYPES: dict[type, str] = {bool: "flag", float: "number", dict: "object", list: "list"}
+
+
+class Fields:
+    """The fields of a file, and the roles that were found for them.
+
+    Fields of documents in the list of a query have its name as prefix, as in "relevant.id".
+    """
+
+    def __init__(self, kind: Kind, fields: Mapping[str, Field], given: FieldNames) -> None:
+        self.kind: Kind = kind
+        self.fields = fields
+        #: The fields that the user names and that the file has.
+        self.given: FieldNames = {
+            role: name for role, name in given.items()
+            if name is None or any(each == name or each.endswith(f".{name}") for each in fields)
+        }  # fmt: skip
+        self.absent = [repr(name) for role, name in given.items() if role not in self.given]
+        self.roles: dict[str, str] = {}
+        #: The prefix of the fields of documents, if they are in a list.
+        self.inside = ""
+
+    @classmethod
+    def resolved(cls, kind: Kind, fields: Mapping[str, Field], given: FieldNames) -> Fields:
+        """Return the fields with their roles; raise `SchemaError` if one is missing or unclear."""
+        found = cls(kind, fields, given)
+        found._find(LISTS[kind])
+        is_listed = found.documents is not None
+        found.inside = f"{found.documents}." if is_listed else ""
+        found._find_query()
+        for role in ROLES[kind]:
+            if role not in ("query", "text", LISTS[kind]):
+                of_document = role in ("doc", "label", "score", "rank", "start", "end")
+                found._find(role, inside=is_listed and of_document)
+        if is_listed:
+            found._check_beside()
+        if "query" not in found.roles:
+            found._fail_missing("query")
+        if "doc" not in found.roles and not is_listed and "error" not in found.roles:
+            found._fail_missing(LISTS[kind], "doc")
+        if "doc" not in found.roles and found.names(inside=True):
+            found._fail_missing("doc", inside=True)
+        if "doc" in found.roles and not {VALUE[kind], "rank"} & found.roles.keys():
+            found._refuse_unknown()
+            if kind == "run" and not is_listed:
+                found._fail_missing("score")
+        return found
+
+    @property
+    def documents(self) -> str | None:
+        """The list of documents, if there is one."""
+        return self.roles.get(LISTS[self.kind])
+
+    @property
+    def found(self) -> frozenset[str]:
+        """The roles whose fields the user named and the file has."""
+        return frozenset(self.roles.keys() & self.given.keys())
+
+    def of_document(self, role: str) -> str | None:
+        """Return the field of a role of documents, as in the elements of a list; None if none."""
+        name = self.roles.get(role, "")
+        return name.removeprefix(self.inside) or None if name.startswith(self.inside) else None
+
+    def names(self, *, inside: bool = False) -> list[str]:
+        """Return the fields of records, or those of documents in a list."""
+        prefix = self.inside or "\0"
+        return [name for name in self.fields if name.startswith(prefix) == inside]
+
+    def columns(self) -> dict[str, str]:
+        """Return the fields of records that are further columns, by the name of the column."""
+        names, used = self.names(), {*self.roles.values()}
+        by_role = ["run", "start", "end", "category", "latency", "error", "answerable"]
+        found = {role: self.roles[role] for role in by_role if self.roles.get(role) in names}
+        for name in names:
+            if name in used or re.fullmatch(_KNOWN, plain(name)):
+                continue
+            if name in found:
+                self.fail(f"{found[name]!r} and {name!r} would both be the column {name!r}")
+            found[name] = name
+        return found
+
+    def _find(self, role: str, *, inside: bool = False) -> None:
+        """Find the field of a role: the one that the user names, or that the table knows."""
+        names = self.names(inside=inside)
+        if role in self.given:
+            wanted = self.given[role]
+            fits = [n for n in names if wanted in (n, n.removeprefix(self.inside))]
+            fits = fits or [n for n in names if wanted == n.rpartition(".")[2]]
+        else:
+            types = ROLES[self.kind][role].types
+            taken = {*self.roles.values(), *self.given.values()}
+            places = {
+                name: known for name in names
+                if name not in taken and (not self.fields[name].types
+                                          or self.fields[name].types & types)
+                and (known := self._place(name, role, inside=inside)) is not None
+            }  # fmt: skip
+            fits = [name for name in places if places[name] == min(places.values())]
+        self._take(role, fits)
+
+    def _take(self, role: str, fits: list[str]) -> None:
+        """Give the only field that fits a role."""
+        if len(fits) > 1:
+            self.fail(
+                f"{fits[0]!r} and {fits[1]!r} can both be {ROLES[self.kind][role].meaning}; write "
+                f"{self.line(role, self._last(fits[0]))}"
+            )
+        for name in fits:
+            self._require(name, role)
+            self.roles[role] = name
+
+    def _find_query(self) -> None:
+        """Find the query: its id, otherwise its text.
+
+        Next to a text, "id" is of the query. Otherwise it may be of the query if nothing else is.
+        """
+        self._find("query")
+        self._find("text")
+        if "query" in self.roles or "query" in self.given:
+            return
+        names = [name for name in self.names() if name not in self.given.values()]
+        fits = [name for name in names if plain(name) == "id"]
+        if "text" in self.roles:
+            fits = fits or [self.roles["text"]]
+        else:
+            fits += [name for name in names if re.fullmatch(_USER, plain(name))]
+        self._take("query", fits)
+        if self.roles.get("text") in fits:
+            self.roles.pop("text")
+
+    def _check_beside(self) -> None:
+        """Find labels or scores in a list of their own, and refuse a document beside a list."""
+        role, documents = VALUE[self.kind], LISTS[self.kind]
+        for name in self.names():
+            is_named = name == self.given.get(role)
+            known = self._place(name.removesuffix("s"), role) == 0 and role not in self.given
+            if self.fields[name].types == {"list"} and (is_named or known):
+                self.roles.setdefault(role, name)
+            if self._place(name, "doc") == 0 and not {documents, "doc"} & self.given.keys():
+                self._take(documents, [str(self.documents), name])
+
+    def _require(self, name: str, role: str) -> None:
+        """Raise an error for the first value of a field that cannot have a role."""
+        about = ROLES[self.kind][role]
+        for type_, (where, value) in self.fields[name].places.items():
+            if type_ not in about.types:
+                problem = _NEEDS.get(about.types, f"which cannot be {about.meaning}")
+                found = f"{where} has {short(value)} in {name!r}"
+                self.fail(f"{found if where else f'{name!r} has the type {value}'}, {problem}")
+
+    def _require_known(self, names: Iterable[str], role: str, *, inside: bool) -> None:
+        """Raise an error for a field whose name is of a role, and whose values cannot have it."""
+        for name in names:
+            if (
+                name not in self.roles.values()
+                and self._place(name, role, inside=inside) is not None
+            ):
+                self._require(name, role)
+
+    def _refuse_unknown(self) -> None:
+        """Raise an error for a field of numbers that may be the label or the score."""
+        role, inside = VALUE[self.kind], self.documents is not None
+        if role in self.given:
+            return
+        names = self.names(inside=inside)
+        self._require_known(names, role, inside=inside)
+        used = {*self.roles.values(), *self.given.values()}
+        for name in names:
+            is_number = bool(self.fields[name].types & (_NUMBER - {"column"}))
+            if (
+                is_number
+                and name not in used
+                and not re.fullmatch(_NEUTRAL, plain(self._last(name)))
+            ):
+                self.fail_unknown(self._last(name))
+
+    def fail_unknown(self, name: str) -> NoReturn:
+        """Raise the error for a field that may be the label or the score."""
+        role = VALUE[self.kind]
+        self.fail(
+            f"the field {name!r} is not known; if it is {ROLES[self.kind][role].meaning}, write "
+            f"{self.line(role, name)}; if there is no {role}, write {self.line(role, None)}"
+        )
+
+    def _fail_missing(self, *roles: str, inside: bool = False) -> NoReturn:
+        """Raise the error for a role without a field, or for two of which one is needed."""
+        names = [n for n in self.names(inside=inside) if n not in self.roles.values()]
+        if "text" in self.roles and "doc" in roles:  # an "id" may be of the document
+            names += [self.roles["query"]] if plain(self.roles["query"]) == "id" else []
+        example = self.line(roles[-1], "...")
+        for role in reversed(roles):
+            self._require_known(names, role, inside=inside)
+            types = ROLES[self.kind][role].types
+            fits = [self._last(name) for name in names if self.fields[name].types & types]
+            close = [name for name in fits if hint(plain(name), _USUAL[role])]
+            if fits:
+                example = self.line(role, [*close, *reversed(fits)][0])
+        meanings = " or ".join(ROLES[self.kind][role].meaning for role in roles)
+        self.fail(f"no field is known as {meanings}; name it, as in {example}")
+
+    def line(self, role: str, name: str | None) -> str:
+        """Return the parameter that names the field of a role."""
+        return f"fields={{{role!r}: {name!r}}}"
+
+    def fail(self, problem: str) -> NoReturn:
+        """Raise an error with all fields, their roles, and those that hold lists."""
+        roles = {name: role for role, name in self.roles.items()}
+        lists = [name for name, field in self.fields.items() if field.types & _LIST]
+        hidden = {f"{name}.{key}" for name in lists for key in ("id", "value")}
+        texts = []
+        for name, field in self.fields.items():
+            role = roles.get(name, "a list" if "list" in field.types else "")
+            texts += [repr(name) + f" ({role})" * bool(role)] if name not in hidden else []
+        if self.absent:
+            problem += f", and there is no field {self.absent[0]} (`fields`)"
+        raise SchemaError(f"{problem}. Fields: {', '.join(texts) or 'none'}")
+
+    def _place(self, name: str, role: str, *, inside: bool = False) -> int | None:
+        return place(self._last(name), role, self.kind, inside=inside)
+
+    def _last(self, name: str) -> str:
+        """Return the name of a field without its list, and without a wrapper such as "hit"."""
+        name = name.removeprefix(self.inside)
+        holder, _, last = name.rpartition(".")
+        return last if holder in WRAPPERS else name
+
+
+#: Usual names, for hints.
+_USUAL = {
+    "query": ("queryid", "question"),
+    "doc": ("docid", "documentid", "id"),
+    "score": ("score", "similarity"),
+    "relevant": ("relevantids", "relevantdocs", "expectedids", "goldids"),
+    "results": ("results", "retrievedids", "retrieveddocs", "hits"),
+}

@@ -242,11 +242,11 @@ def _schema(file: str) -> pl.Schema:
         raise damaged(file, error) from error
 
 
-def damaged(file: str, error: BaseException) -> SourceError:
+def damaged(file: str, error: BaseException, form: str = "Parquet") -> SourceError:
     """Return the error for a file that Polars cannot read."""
     schema = isinstance(error, pl.exceptions.SchemaError)
-    remedy = "" if schema else "; check that it is Parquet and complete"
-    return SourceError(f"cannot read '{origin(file)}' as Parquet: {error}{remedy}")
+    remedy = "" if schema else f"; check that it is {form} and complete"
+    return SourceError(f"cannot read '{origin(file)}' as {form}: {error}{remedy}")
 
 
 def _common_schema(runs: list[tuple[pl.Schema, list[str]]]) -> pl.Schema:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
+from contextlib import contextmanager
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -12,27 +14,48 @@ import polars as pl
 from polars import col
 
 from polars_rank._params import one_of, public
-from polars_rank.errors import ArgumentError, SourceError, short
+from polars_rank._polars import scan_of_files
+from polars_rank.errors import (
+    ArgumentError,
+    DataError,
+    RankError,
+    SchemaError,
+    SourceError,
+    short,
+    warn,
+)
+from polars_rank.frames.stores import store_error
 from polars_rank.io.copies import origin
-from polars_rank.io.fields import Kind, Roles, is_id
-from polars_rank.io.files import find_files, scan_files
+from polars_rank.io.fields import (
+    NO_FIELDS,
+    FieldNames,
+    Kind,
+    check_found,
+    checked_fields,
+    is_known,
+    is_text,
+)
+from polars_rank.io.files import DAMAGE, damaged, find_files, scan_files
 from polars_rank.io.inputs import check_path
 from polars_rank.io.json_files import json_records
 from polars_rank.io.lines import Paths, reading, text_files
-from polars_rank.io.records import scan_records
-from polars_rank.io.tables import ARROW_STREAM, scan_csv, scan_ipc, scan_rows
+from polars_rank.io.records import ReadFile, read_records
+from polars_rank.io.tables import ARROW_STREAM, read_table, scan_csv, scan_ipc
 from polars_rank.io.trec import (
     Negative,
     is_svmlight,
     layout_of,
+    malformed_layout,
+    malformed_line,
     other_kind,
-    scan_qrels,
-    scan_svmlight,
-    scan_trec_run,
+    read_qrels,
+    read_run,
+    read_svmlight,
+    stem,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Format: TypeAlias = Literal["trec", "json", "csv", "tsv", "parquet", "ipc", "svmlight"]
 
@@ -46,29 +69,53 @@ class Start(NamedTuple):
     file: str
     kind: Kind
     content: bytes
-    #: The first line that is neither empty nor a comment, and its number.
-    line: str
+    #: The complete lines that are neither empty nor comments.
+    lines: Sequence[str]
+    #: The number of the first of them.
     number: int
+    given: FieldNames
 
     @classmethod
-    def of(cls, file: str, kind: Kind) -> Start:
+    def of(cls, file: str, kind: Kind, given: FieldNames = NO_FIELDS) -> Start:
         """Return the beginning of a local file."""
         with reading(file) as stream:
             content = stream.read(_START_BYTES)
-        lines = content.decode("utf-8", "replace").removeprefix("\ufeff").splitlines()
-        found = ((i, line.strip()) for i, line in enumerate(lines, 1))
-        number, line = next(((i, x) for i, x in found if x and not x.startswith("#")), (1, ""))
-        return cls(file, kind, content, line, number)
+        text = content.decode("utf-8", "replace").removeprefix("\ufeff")
+        lines = re.split(r"\r\n|\r|\n", text)
+        lines = lines[:-1] if len(content) == _START_BYTES and len(lines) > 1 else lines
+        known = [
+            (number, line.strip()) for number, line in enumerate(lines, 1)
+            if (start := line.strip())
+            and not (start.startswith("#") and layout_of(start, kind, given) is None)
+        ]  # fmt: skip
+        number = next((number for number, _ in known), 1)
+        return cls(file, kind, content, [line for _, line in known], number, given)
+
+    @property
+    def line(self) -> str:
+        """The first line; empty if there is none."""
+        return next(iter(self.lines), "")
+
+    @property
+    def layout(self) -> tuple[str, ...] | None:
+        """The roles of the fields of a TREC file, or None for another format."""
+        return layout_of(self.line, self.kind, self.given)
 
     def format(self) -> Format | None:
         """Return the format, or None if it is unknown."""
         return next((name for name, form in _FORMATS.items() if form.is_known(self)), None)
 
-    def is_table(self, separator: str) -> bool:
-        """Return whether the first line is a header with a column of the query."""
-        names = [name.strip().strip('"') for name in self.line.split(separator)]
-        roles = Roles(names, self.kind)
-        return len(names) > 1 and (roles.query_id or roles.text or roles.id) is not None
+    def is_table(self, *separators: str) -> bool:
+        """Return whether the first line is a header with a known name."""
+        return self.separator(*separators) is not None
+
+    def separator(self, *separators: str) -> str | None:
+        """Return the separator with which the first line is a header that has a known name."""
+        for separator in separators:
+            names = [name.strip().strip('"') for name in self.line.split(separator)]
+            if len(names) > 1 and any(is_known(name, self.kind, self.given) for name in names):
+                return separator
+        return None
 
 
 class _Format(NamedTuple):
@@ -78,33 +125,39 @@ class _Format(NamedTuple):
     #: Endings of files in an object store, whose content is not read to recognize the format.
     endings: tuple[str, ...]
     is_known: Callable[[Start], bool]
-    #: Returns the long table of files of one kind with these options.
-    scan: Callable[[list[str], Kind, dict[str, Any]], pl.LazyFrame]
+    #: Returns a file of one kind, with these fields and options.
+    read: Callable[[str, Kind, FieldNames, Mapping[str, Any]], ReadFile]
 
 
-def _each(
-    scan: Callable[[str, Kind], pl.LazyFrame],
-) -> Callable[[list[str], Kind, dict[str, Any]], pl.LazyFrame]:
-    def scanned(files: list[str], kind: Kind, _: dict[str, Any]) -> pl.LazyFrame:
-        return pl.concat([scan(file, kind) for file in files], how="diagonal_relaxed")
-
-    return scanned
-
-
-def _scan_trec(files: list[str], kind: Kind, options: dict[str, Any]) -> pl.LazyFrame:
-    def layout(file: str) -> tuple[str, ...]:
-        line = "" if "://" in file else Start.of(file, kind).line
-        found = layout_of(line, kind)
-        return found or _TREC[kind]
-
-    scan: Any = scan_trec_run if kind == "run" else partial(scan_qrels, **options)
-    scans: list[pl.LazyFrame] = [scan([*part], each) for each, part in groupby(files, key=layout)]
-    return scans[0] if len(scans) == 1 else pl.concat(scans, how="diagonal")
+def _read_trec(file: str, kind: Kind, given: FieldNames, options: Mapping[str, Any]) -> ReadFile:
+    start = None if "://" in file else Start.of(file, kind, given)
+    layout = None if start is None or not start.line else start.layout
+    if layout is None and start is not None and start.line:
+        columns = malformed_layout(start.line, kind) or _TREC[kind]
+        where = f"line {start.number} of {origin(file)}"
+        is_whole = kind == "judgments" and not options["fractional"]
+        raise malformed_line(start.line, where, kind, columns, is_whole=is_whole)
+    layout = layout or _TREC[kind]
+    lines = [] if start is None else start.lines
+    found = (
+        read_run(file, layout, lines) if kind == "run"
+        else read_qrels(file, layout, lines, **options)
+    )  # fmt: skip
+    named = {role for role, name in given.items() if name is None or name in found.roles.values()}
+    return found._replace(found=frozenset(named), names=[*found.roles.values()])
 
 
-def _text(file: str, kind: Kind, separator: str) -> pl.LazyFrame:
-    table = scan_csv([file], partial(is_id, kind=kind), separator, alone=True)
-    return scan_rows(table, kind, file, is_text=True)
+def _read_csv(file: str, kind: Kind, given: FieldNames, separators: Sequence[str]) -> ReadFile:
+    start = None if "://" in file else Start.of(file, kind, given)
+    found = None if start is None else start.separator(*separators)
+    is_id = partial(is_text, kind=kind, given=given)
+    table = scan_csv([file], is_id, found or separators[0], alone=True)
+    return read_table(table, kind, origin(file), given, is_text=True)
+
+
+def _read_parquet(file: str, kind: Kind, given: FieldNames, _: Mapping[str, Any]) -> ReadFile:
+    table = scan_files(find_files([file]), {})
+    return read_table(table, kind, origin(file), given, is_text=False)
 
 
 #: The layouts of TREC, for files without lines and for lines that are malformed.
@@ -116,42 +169,47 @@ _TREC: dict[Kind, tuple[str, ...]] = {
 _FORMATS: dict[Format, _Format] = {
     "parquet": _Format(
         "Parquet", (".parquet", ".pq"), lambda start: start.content.startswith(b"PAR1"),
-        _each(lambda file, kind: scan_rows(
-            scan_files(find_files([file]), {}), kind, file, is_text=False)),
+        _read_parquet,
     ),
     "ipc": _Format(
         "Arrow", (".arrow", ".feather", ".ipc"),
         lambda start: start.content.startswith((b"ARROW1", ARROW_STREAM)),
-        _each(lambda file, kind: scan_rows(scan_ipc([file]), kind, file, is_text=False)),
+        lambda file, kind, given, _: read_table(
+            scan_ipc([file]), kind, origin(file), given, is_text=False),
     ),
     "json": _Format(
         "JSON or JSON lines: records, or mappings from queries to documents",
         (".json", ".jsonl", ".ndjson"), lambda start: start.line.startswith(("{", "[")),
-        _each(lambda file, kind: scan_records(json_records(file, kind), kind, file)),
+        lambda file, kind, given, _: read_records(
+            json_records(file, kind, given), kind, origin(file), given),
     ),
     "svmlight": _Format(
         "SVMlight with qid, or with a file NAME.query", (".svm", ".svmlight"),
         lambda start: start.kind == "judgments" and is_svmlight(start.line, start.file),
-        _each(lambda file, _: scan_svmlight(file)),
+        lambda file, _, given, __: read_svmlight(file, given),
     ),
     "trec": _Format(
         "TREC or MS MARCO: fields separated by spaces or tabs", (),
-        lambda start: not start.line or layout_of(start.line, start.kind) is not None,
-        _scan_trec,
+        lambda start: not start.line or start.layout is not None, _read_trec,
     ),
     "tsv": _Format(
         "TSV with a header", (".tsv",), lambda start: start.is_table("\t"),
-        _each(partial(_text, separator="\t")),
+        lambda file, kind, given, _: _read_csv(file, kind, given, "\t"),
     ),
     "csv": _Format(
-        "CSV with a header", (".csv",), lambda start: start.is_table(","),
-        _each(partial(_text, separator=",")),
+        "CSV with a header", (".csv",), lambda start: start.is_table(",", ";"),
+        lambda file, kind, given, _: _read_csv(file, kind, given, ",;"),
     ),
 }  # fmt: skip
 
 
 @public
-def scan_run(path: Paths, format: Format | None = None) -> pl.LazyFrame:  # noqa: A002
+def scan_run(
+    path: Paths | Mapping[str, Paths],
+    format: Format | None = None,  # noqa: A002
+    *,
+    fields: FieldNames | None = None,
+) -> pl.LazyFrame:
     r"""Return a LazyFrame of the retrieved documents in files of results.
 
     The format is recognized by content:
@@ -188,20 +246,29 @@ def scan_run(path: Paths, format: Format | None = None) -> pl.LazyFrame:  # noqa
     Parameters
     ----------
     path
-        A file, a pattern such as ``"runs/*.txt"``, a URL, or several of them. Text files may be
-        compressed (gzip, bzip2, xz, zstd). Pipes and files of web servers (http, https) are copied
-        to temporary files first.
+        A file, a pattern such as ``"runs/*.txt"``, a URL, several of them, or a mapping from names
+        of runs to them. A folder of Parquet files is one run. Text files may be compressed (gzip,
+        bzip2, xz, zstd). Pipes and files of web servers (http, https) are copied to temporary files
+        first.
     format
         Format of the files. Default: the content decides, or for files in an object store the
         ending of the name.
+    fields
+        Fields by role, if their names are not known. For example, ``{"doc": "path", "score":
+        "sim"}``. Roles are query, doc, score, rank, run, results (a list), start, end, category,
+        latency and error. None means that there is no such field: ``{"score": None}`` ranks by the
+        rank, or by the order of a list. By default, common names are known, and a field with
+        another name that could have a role is an error.
+        Fields of objects in a list may be named like ``"metadata.source"``; columns of text files
+        without a header are ``"column 1"`` and so on.
 
     Returns
     -------
     LazyFrame
         Columns ``query`` and ``doc``, which are strings, and ``score`` (Float64); ``run`` if the
-        files name it; and other fields, such as ``latency`` and ``error``. Without scores, the
-        score is minus the rank. A query without retrieved documents has one row, in which ``doc``
-        and ``score`` are null.
+        files or `path` name it, or if there are several files; and other fields, such as
+        ``latency`` and ``error``. Without scores, the score is minus the rank. A query without
+        retrieved documents has one row, in which ``doc`` and ``score`` are null.
 
     Raises
     ------
@@ -209,10 +276,16 @@ def scan_run(path: Paths, format: Format | None = None) -> pl.LazyFrame:  # noqa
         If a file does not exist, is damaged, is not UTF-8, or has an unknown format.
     DataError
         If a line or record is invalid, such as a score that is not a number. The message has the
-        file and the line or key. For TREC files, CSV and Parquet, collecting the LazyFrame raises
-        it.
+        file and the line or key. For TREC files, CSV and Parquet, collecting the LazyFrame may
+        raise it.
     SchemaError
-        If a table lacks the columns of queries and documents, or ids are floats.
+        If no field, or more than one, is known to have a role, or no file has a field of `fields`.
+
+    Warns
+    -----
+    RankWarning
+        If queries have an error, the scores of all queries ascend or contradict the ranks, or a
+        file is empty.
 
     See Also
     --------
@@ -221,15 +294,23 @@ def scan_run(path: Paths, format: Format | None = None) -> pl.LazyFrame:  # noqa
 
     Notes
     -----
-    The query is identified by ``query_id``, otherwise by ``id`` if it is unique, otherwise by its
-    text (``query``, ``question``). Judgments must have the same. The text is not kept, because the
-    judgments have it.
+    The query is identified by ``query_id``, otherwise by ``id``, otherwise by its text (``query``,
+    ``question``). Judgments may have both. The text is not kept, because the judgments have it.
 
     The name of the run is the tag of a TREC file. If a file has several tags and no document of a
-    query has two of them, they do not name runs: the run is then the name of the file, with a
-    `RankWarning`.
+    query has two of them, they do not name runs: the run is then their first word, or the name of
+    the file with a `RankWarning`. Of several files, those that name no run, or that have the run
+    and a query of another file, are runs with the names of the files.
+
+    Three columns without a header are ``query doc rank`` if the ranks are whole numbers and include
+    1 or 0 in each query. Null scores are of documents that were judged, not retrieved, unless the
+    file has ranks, or a list of documents.
     """
-    return _scan(path, "run", format, {})
+    given = checked_fields(fields, "run")
+    named = path.items() if isinstance(path, Mapping) else [("", path)]
+    found = read_run_files(named, given, format)
+    check_found(given, {"run": found.found}, found.names)
+    return found.warned()
 
 
 @public
@@ -237,6 +318,7 @@ def scan_judgments(
     path: Paths,
     format: Format | None = None,  # noqa: A002
     *,
+    fields: FieldNames | None = None,
     diversity: bool = False,
     fractional: bool = False,
     negative: Negative = "unjudged",
@@ -296,6 +378,13 @@ def scan_judgments(
     format
         Format of the files. Default: the content decides, or for files in an object store the
         ending of the name.
+    fields
+        Fields by role, if their names are not known. For example, ``{"label": "relevancy"}``. Roles
+        are query, doc, label, relevant (a list), start, end and category. None means that there is
+        no such field: with ``{"label": None}``, each document is relevant. By default, common names
+        are known, and a field with another name that could have a role is an error.
+        Fields of objects in a list may be named like ``"metadata.source"``; columns of text files
+        without a header are ``"column 1"`` and so on.
     diversity
         Whether TREC judgments are of diversity: the second field is then the subtopic, and becomes
         the column ``subtopic``. A document has one row for each subtopic it was judged for;
@@ -320,11 +409,11 @@ def scan_judgments(
         If a file does not exist, is damaged, is not UTF-8, or has an unknown format.
     DataError
         If a line or record is invalid, such as a label that is not a number. The message has the
-        file and the line or key. Also if a query occurs twice in JSON, or if a document has several
-        labels for one query (and subtopic, if `diversity`) in TREC files. For TREC files, CSV and
-        Parquet, collecting the LazyFrame raises it.
+        file and the line or key. Also if the files are empty, if a query occurs twice in JSON, or
+        if a document has several labels for one query (and subtopic, if `diversity`) in TREC files.
+        For TREC files, CSV and Parquet, collecting the LazyFrame may raise it.
     SchemaError
-        If a table lacks the columns of queries and documents, or ids are floats.
+        If no field, or more than one, is known to have a role, or no file has a field of `fields`.
 
     See Also
     --------
@@ -333,33 +422,200 @@ def scan_judgments(
 
     Notes
     -----
-    The query is identified by ``query_id``, otherwise by ``id`` if it is unique, otherwise by its
-    text (``query``, ``question``). Results must have the same.
+    The query is identified by ``query_id``, otherwise by ``id``, otherwise by its text (``query``,
+    ``question``). Results must have the id or the text. A null label means unjudged. If all
+    documents are relevant, there is no label, and no other field of numbers or flags.
 
     With ``negative="unjudged"``, NDCG, bpref, and numbers of judged documents equal those of
     trec_eval. Two measures need ``negative="keep"``, because they distinguish unjudged documents
     in the pool from documents outside it: inferred AP, and ``Judged`` of ir_measures. Then also
     evaluate with ``conventions="trec_eval"``; otherwise negative labels are negative gains.
     """
+    given = checked_fields(fields, "judgments")
+    found = read_judgment_files(
+        path, given, format, diversity=diversity, fractional=fractional, negative=negative
+    )
+    check_found(given, {"judgments": found.found}, found.names)
+    return found.warned()
+
+
+class Reading(NamedTuple):
+    """The long table of files, and the files."""
+
+    table: pl.LazyFrame
+    files: Sequence[ReadFile]
+
+    @property
+    def found(self) -> set[str]:
+        """The roles whose fields the user named, and that a file has."""
+        return {role for file in self.files for role in file.found}
+
+    @property
+    def names(self) -> list[str]:
+        """The fields of all files."""
+        return [name for file in self.files for name in file.names]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What looks wrong in the files."""
+        return [f"{file.file}: {each}" for file in self.files for each in file.warnings]
+
+    def sentences(self) -> list[str]:
+        """Return what was read from each file, and which field has which role."""
+        return [file.sentence() for file in self.files if file.roles]
+
+    def warned(self) -> pl.LazyFrame:
+        """Warn of what looks wrong, and return the table."""
+        for text in self.warnings:
+            warn(text)
+        return self.table
+
+
+def read_judgment_files(
+    path: Paths,
+    given: FieldNames,
+    format: Format | None = None,  # noqa: A002
+    *,
+    diversity: bool = False,
+    fractional: bool = False,
+    negative: Negative = "unjudged",
+) -> Reading:
+    """Return the judgments in files. Fields that the user names may be missing."""
     one_of("negative", negative, get_args(Negative))
-    rows = _scan(path, "judgments", format, {"diversity": diversity, "fractional": fractional})
-    if negative == "keep":
-        return rows
-    return rows.with_columns(pl.when(col("label") >= 0).then("label").alias("label"))
+    options = {"diversity": diversity, "fractional": fractional}
+    files = [file for _, file in _read(path, "judgments", format, given, options)]
+    if all(file.is_empty for file in files):
+        raise DataError(f"{', '.join(file.file for file in files)} has no judgments")
+    table = pl.concat([file.table for file in files], how="diagonal_relaxed")
+    if negative == "unjudged":
+        table = table.with_columns(pl.when(col("label") >= 0).then("label").alias("label"))
+    return Reading(table, files)
 
 
-def _scan(path: Paths, kind: Kind, named: Format | None, options: dict[str, Any]) -> pl.LazyFrame:
-    """Return the long table of files, each in the format that is named or recognized."""
-    if named is not None:
-        one_of("format", named, tuple(_FORMATS))
-    names = [path] if isinstance(path, (str, os.PathLike)) else [*path]
-    files = [file for name in names for file in _files(os.fspath(name), kind)] or text_files([])
-    scans = []
-    for form, part in groupby(files, key=lambda file: named or _recognized(file, kind)):
+def read_run_files(
+    paths: Iterable[tuple[str, Paths]],
+    given: FieldNames,
+    format: Format | None = None,  # noqa: A002
+) -> Reading:
+    """Return the results in files, whose runs may have names; see `read_judgment_files`."""
+    files = [pair for name, each in paths for pair in _read(each, "run", format, given, {}, name)]
+    if not files:
+        text_files([])  # raises the error for no path
+    tables = _with_runs(files)
+    return Reading(pl.concat(tables, how="diagonal_relaxed"), [file for _, file in files])
+
+
+def _with_runs(files: Sequence[tuple[str, ReadFile]]) -> list[pl.LazyFrame]:
+    """Return the tables of files, each of which is at least one run.
+
+    A file is a run with the name that the user gives, or otherwise with the name of the file if it
+    has no runs, or if a run and a query of it are in another file. For a file without rows, nothing
+    was retrieved for the queries of the other files.
+    """
+    full = [n for n, (_, file) in enumerate(files) if not file.is_empty]
+    names = {n: name for n, (name, _) in enumerate(files) if name}
+    if len(files) > 1:
+        known = {n: runs for n in full if n not in names and (runs := files[n][1].runs())}
+        shared = {
+            n for n, runs in known.items() for other in known
+            if n != other and runs & known[other] and _overlap(files[n][1], files[other][1])
+        }  # fmt: skip
+        for n, (_, file) in enumerate(files):
+            if n in shared and len(known[n]) > 1:
+                raise DataError(
+                    f"{file.file} has several runs, of which others of these files have queries, "
+                    "too; pass files with different runs"
+                )
+            if n not in names and (n in shared or n not in known):
+                names[n] = stem(file.file)
+        taken = [*names.values(), *(run for n in known if n not in names for run in known[n])]
+        for n, name in names.items():
+            if taken.count(name) > 1:
+                raise ArgumentError(
+                    f"several runs have the name {name!r}, which is that of {files[n][1].file}; "
+                    "name each with a mapping of names to files, e.g. "
+                    f"{{{name + '-1'!r}: {files[n][1].file!r}, ...}}"
+                )
+    tables = [
+        file.table.with_columns(pl.lit(names[n]).alias("run")) if n in names else file.table
+        for n, (_, file) in enumerate(files)
+    ]
+    queries = [tables[n].select("query") for n in full]
+    for n in {*range(len(files))} - {*full}:
+        every = pl.concat(queries).unique(maintain_order=True) if full else pl.LazyFrame(
+            schema={"query": pl.String}
+        )  # fmt: skip
+        nothing = every.with_columns(doc=pl.lit(None, pl.String), score=pl.lit(None, pl.Float64))
+        tables[n] = nothing.with_columns(run=pl.lit(names[n])) if full else nothing
+    return tables
+
+
+def _overlap(one: ReadFile, other: ReadFile) -> bool:
+    """Return whether two files have the same query of the same run."""
+    keys = ["run", "query"]
+    both = one.table.select(keys).join(other.table.select(keys).unique(), on=keys, how="semi")
+    try:
+        return both.head(1).collect(engine="streaming").height > 0
+    except RankError:  # reading the rows raises it, too
+        return False
+
+
+def _read(
+    path: Paths, kind: Kind, format_: Format | None, given: FieldNames,
+    options: Mapping[str, Any], name: str = "",
+) -> Iterator[tuple[str, ReadFile]]:  # fmt: skip
+    """Yield the files of paths, each read in its format, with the name of its run."""
+    if format_ is not None:
+        one_of("format", format_, tuple(_FORMATS))
+    paths = [path] if isinstance(path, (str, os.PathLike)) else [*path]
+    files = [file for each in paths for file in _files(os.fspath(each), kind)] or text_files([])
+    if name and len(files) > 1:
+        raise ArgumentError(f"the run {name!r} has {len(files)} files; name each of them")
+    for file in files:
+        form = format_ or _recognized(file, kind, given)
         if options.get("diversity") and form != "trec":
             raise ArgumentError(f"`diversity` needs TREC judgments; found {form}")
-        scans.append(_FORMATS[form].scan([*part], kind, options))
-    return scans[0] if len(scans) == 1 else pl.concat(scans, how="diagonal_relaxed")
+        try:
+            with _naming(file, form):
+                found = _FORMATS[form].read(file, kind, given, options)
+        except (DataError, SchemaError) as error:
+            if form in ("trec", "svmlight"):  # these have lines with the name of the file
+                raise
+            raise type(error)(f"{origin(file)}: {str(error).lstrip()}") from None
+        if form in ("parquet", "ipc", "csv", "tsv"):
+            found = found._replace(table=_guarded(found.table, file, form))
+        if kind == "run" and found.is_empty:
+            found = found._replace(warnings=["the file has no results: nothing was retrieved"])
+        yield name, found
+
+
+@contextmanager
+def _naming(file: str, form: Format) -> Iterator[None]:
+    """Raise `SourceError` with the name of the file if Polars cannot read it."""
+    try:
+        yield
+    except RankError:
+        raise
+    except DAMAGE as error:
+        raise store_error(error, [file]) or damaged(file, error, _FORMATS[form].about) from error
+
+
+def _guarded(table: pl.LazyFrame, file: str, form: Format) -> pl.LazyFrame:
+    """Return a table whose errors name the file."""
+
+    def read(
+        with_columns: list[str] | None,
+        predicate: pl.Expr | None,
+        n_rows: int | None,
+        batch_size: int | None,  # noqa: ARG001  (only a suggestion)
+    ) -> Iterator[pl.DataFrame]:
+        plan = table if with_columns is None else table.select(with_columns)
+        plan = plan if predicate is None else plan.filter(predicate)
+        plan = plan if n_rows is None else plan.head(n_rows)
+        with _naming(file, form):
+            yield from plan.collect_batches(maintain_order=True, engine="streaming")
+
+    return scan_of_files(read, [file], schema=table.collect_schema(), explain_name="FILE")
 
 
 def _files(name: str, kind: Kind) -> list[str]:
@@ -385,26 +641,31 @@ def _files(name: str, kind: Kind) -> list[str]:
             )
         return splits[chosen]
     if any(folder.rglob("*.parquet")):
-        return find_files([name]).names
+        return [str(folder)]
     return text_files(name)
 
 
-def _recognized(file: str, kind: Kind) -> Format:
+def _recognized(file: str, kind: Kind, given: FieldNames) -> Format:
     """Return the format of a file; raise `SourceError` if it is unknown."""
     if "://" in file:
         name = file.lower().removesuffix(".gz").removesuffix(".zst")
         return next(
             (each for each, form in _FORMATS.items() if name.endswith(form.endings)), "trec"
         )
-    start = Start.of(file, kind)
+    if Path(file).is_dir():
+        return "parquet"
+    start = Start.of(file, kind, given)
     if (found := start.format()) is not None:
         return found
-    advice = other_kind(start.line, kind)
-    if not advice:
-        known = "; ".join(f"{name} ({form.about})" for name, form in _FORMATS.items())
-        advice = f"Name the format with `format`. Known are {known}"
+    where = f"line {start.number} of {origin(file)}"
+    if (layout := malformed_layout(start.line, kind)) is not None:
+        raise malformed_line(start.line, where, kind, layout, is_whole=kind == "judgments")
+    if advice := other_kind(start.line, kind):
+        raise SourceError(f"{where} is {short(start.line)}. {advice}")
+    known = "; ".join(f"{name} ({form.about})" for name, form in _FORMATS.items())
     what = "judgments" if kind == "judgments" else "results"
     raise SourceError(
         f"{origin(file)} has an unknown format of {what}: line {start.number} is "
-        f"{short(start.line)}. {advice}"
+        f"{short(start.line)}. "
+        f"Known formats are {known}. If it has a header with other names, name them with `fields`"
     )

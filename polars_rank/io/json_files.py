@@ -5,42 +5,48 @@ from __future__ import annotations
 import json
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polars_rank.errors import DataError, SourceError, short
 from polars_rank.io.copies import origin
-from polars_rank.io.fields import Kind, expected, listed, plain, roles_of
+from polars_rank.io.fields import LISTS, Kind, is_known, is_list, is_query, listed, plain
 from polars_rank.io.lines import numbered_lines
 from polars_rank.io.traces import is_spans, retrievals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from polars_rank.io.fields import FieldNames
     from polars_rank.io.records import Records
 
 #: Names of lists of records that may be empty.
 _CONTAINERS = ("queries", "data", "records", "items", "results", "judgments", "requests", "spans")
+#: Fields of queries, which are no ids of documents.
+_OF_QUERY = {"answerable", "isanswerable", "error"}
+#: Texts that describe a document.
+_OF_DOCUMENT = {"text", "title", "content", "body", "snippet", "pagecontent", "index", "type"}
 
 
-def json_records(file: str, kind: Kind) -> Records:
+def json_records(file: str, kind: Kind, given: FieldNames) -> Records:
     """Return the records of a JSON document, or of JSON lines."""
+    form = _Form(kind, given)
     lines = (line for _, line in numbered_lines(file) if line.strip())
     first, second = next(lines, None), next(lines, None)
     if first is None:
         return lambda: iter(())
     if second is not None and _is_json(first):
-        return partial(_in_lines, file, kind)
+        return partial(_in_lines, file, form)
     text = "\n".join(line for _, line in numbered_lines(file))
-    document = _parsed(text, file, 1, origin(file))
-    return lambda: _unpacked(document, "", kind)
+    document = _parsed(text, file, 1, "the document")
+    return lambda: form.records(document, "")
 
 
-def _in_lines(file: str, kind: Kind) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _in_lines(file: str, form: _Form) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for number, line in numbered_lines(file):
         if not line.strip() or line.lstrip().startswith(("#", "//")):
             continue
         where = f"line {number}"
-        yield from _unpacked(_parsed(line, file, number, where), where, kind, is_record=True)
+        yield from form.records(_parsed(line, file, number, where), where, is_record=True)
 
 
 def _is_json(line: str) -> bool:
@@ -65,9 +71,13 @@ def _parsed(text: str, file: str, line: int, where: str) -> Any:
             f"(column {error.colno}); check that the file is complete"
         ) from error
     except (RecursionError, UnicodeEncodeError) as error:
-        raise SourceError(f"{where} {problem}; check how the file was written") from error
+        raise SourceError(f"{origin(file)}: {where} {problem}; check how it was written") from error
     except DataError as error:
         raise DataError(f"{where}: {error}") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise SourceError(
+            f"{origin(file)}: {where} has a number that is too long: {error}"
+        ) from None
     return found
 
 
@@ -80,95 +90,163 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _unpacked(
-    value: Any, where: str, kind: Kind, *, is_record: bool = False
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the records of a JSON value: a list, a record, or a mapping of one of several forms."""
-    if isinstance(value, list) and not is_record:
-        for index, each in enumerate(value):
-            yield from _unpacked(each, f"{where}[{index}]", kind, is_record=True)
-    elif not isinstance(value, dict):
-        raise DataError(f"{where or 'the file'}: {expected(kind)}; found {short(value)}")
-    elif kind == "run" and is_spans(value):
-        yield from ((where, each) for each in retrievals(value, where))
-    elif _is_record(value, kind):
-        yield where or "line 1", value
-    elif isinstance(value.get("_source"), dict):  # a document of a search engine
-        yield from _unpacked(value["_source"], f"{where}._source", kind)
-    elif is_record:
-        raise DataError(f"{where}: {expected(kind)}; found the fields {listed(value)}")
-    else:
-        yield from _in_mapping(value, where, kind)
+class _Form(NamedTuple):
+    """Finds the records in a JSON value, given the kind of file and the fields that users name."""
 
+    kind: Kind
+    given: FieldNames
 
-def _is_record(value: Mapping[str, Any], kind: Kind) -> bool:
-    roles = roles_of(value, kind)
-    names = (roles.query_id, roles.text, roles.id)
-    has_id = any(isinstance(value[name], (str, int)) for name in names[:2] if name)
-    documents = [name for name in roles.lists if not isinstance(value[name], (bool, int, float))]
-    return has_id or (roles.id is not None and (bool(documents) or "error" in value))
-
-
-def _in_mapping(
-    value: Mapping[str, Any], where: str, kind: Kind
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the records of a mapping that is not a record itself."""
-    at = f"{where}." if where else ""
-    if (records := _known_form(value, at, kind)) is not None:
-        yield from records
-    elif containers := [name for name, each in value.items() if _has_records(name, each, kind)]:
-        for name in containers:
-            yield from _unpacked(value[name], f"{at}{name}", kind)
-    elif wrapped := [name for name, each in value.items() if _is_wrapped(name, each)]:
-        yield from _in_mapping(value[wrapped[0]], f"{at}{wrapped[0]}", kind)
-    else:
-        # The name of the model is in a prediction file of MTEB.
-        nested = {name: each for name, each in value.items() if name != "mteb_model_meta"}
-        deep = [name for name, each in nested.items() if _is_nested(each)]
-        if deep and len(nested) > 1:
+    def records(
+        self, value: Any, where: str, *, is_record: bool = False
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the records of a list, a record, or a mapping of one of several forms."""
+        if isinstance(value, list) and not is_record:
+            for index, each in enumerate(value):
+                yield from self.records(each, f"{where}[{index}]", is_record=True)
+        elif not isinstance(value, dict):
             raise DataError(
-                f"{where or 'the file'} has several subsets or splits: {listed(nested)}; write "
-                "each to a file of its own"
+                f"{where or 'the file'} must be an object with a query and its documents; found "
+                f"{short(value)}"
             )
-        if deep:
-            yield from _in_mapping(nested[deep[0]], f"{at}{deep[0]}", kind)
+        elif self.kind == "run" and is_spans(value):
+            yield from ((where, each) for each in retrievals(value, where))
+        elif self._is_record(value):
+            yield where or "line 1", value
+        elif isinstance(value.get("_source"), dict):  # a document of a search engine
+            yield from self.records(value["_source"], f"{where}._source")
+        elif is_record:  # without a known query, which is an error that lists the fields
+            yield where, value
         else:
-            yield from _by_query(nested, where, kind)
+            yield from self._in_mapping(value, where)
 
-
-def _known_form(
-    value: Mapping[str, Any], at: str, kind: Kind
-) -> Iterator[tuple[str, Mapping[str, Any]]] | None:
-    """Return the records of a mapping whose parts belong together, or None."""
-    lists = [name for name in roles_of(value, kind).lists if isinstance(value[name], dict)]
-    queries, hits, details = (value.get(name) for name in ("queries", "hits", "details"))
-    if isinstance(queries, dict) and lists:  # texts and documents by query
-        documents = value[lists[0]]
-        return (
-            (f"{at}{lists[0]}[{key!r}]",
-             {"query_id": key, "query": text, lists[0]: documents.get(key)})
-            for key, text in queries.items()
-        )  # fmt: skip
-    if isinstance(hits, dict) and isinstance(hits.get("hits"), list):  # a search response
-        return chain.from_iterable(
-            _unpacked(hit, f"{at}hits.hits[{index}]", kind)
-            for index, hit in enumerate(hits["hits"])
+    def _is_record(self, value: Mapping[str, Any]) -> bool:
+        """Return whether an object has a query, or an id and documents."""
+        if any(
+            is_query(name, self.given) and isinstance(each, (str, int))
+            for name, each in value.items()
+        ):
+            return True
+        return any(plain(name) == "id" for name in value) and (
+            "error" in value or self._has_documents(value)
         )
-    if isinstance(details, dict):  # a response of _rank_eval
-        failures = (
-            (f"{at}failures[{key!r}]", {"query_id": key, "error": json.dumps(error)})
-            for key, error in (value.get("failures") or {}).items()
+
+    def _has_documents(self, value: Mapping[str, Any]) -> bool:
+        return any(
+            is_list(name, self.kind, self.given) and isinstance(each, (str, list, dict))
+            for name, each in value.items()
         )
-        return chain(_by_query(details, f"{at}details", kind), failures)
-    return None
 
+    def _in_mapping(
+        self, value: Mapping[str, Any], where: str
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the records of a mapping that is not a record itself."""
+        at = f"{where}." if where else ""
+        if (records := self._known_form(value, at)) is not None:
+            yield from records
+        elif containers := [name for name, each in value.items() if self._is_container(name, each)]:
+            for name in containers:
+                yield from self.records(value[name], f"{at}{name}")
+        elif wrapped := [name for name, each in value.items() if _is_wrapped(name, each)]:
+            yield from self._in_mapping(value[wrapped[0]], f"{at}{wrapped[0]}")
+        elif any(isinstance(each, (str, int, float)) for each in value.values()):
+            yield where or "line 1", value  # without a known query, which is an error
+        else:
+            # The name of the model is in a prediction file of MTEB.
+            nested = {name: each for name, each in value.items() if name != "mteb_model_meta"}
+            deep = [name for name, each in nested.items() if _is_nested(each)]
+            if deep and len(nested) > 1:
+                raise DataError(
+                    f"{where or 'the file'} has several subsets or splits: {listed(nested)}; write "
+                    "each to a file of its own"
+                )
+            if deep:
+                yield from self._in_mapping(nested[deep[0]], f"{at}{deep[0]}")
+            else:
+                yield from self._by_query(nested, where)
 
-def _has_records(name: str, value: Any, kind: Kind) -> bool:
-    if not isinstance(value, list) or not value:
-        return value == [] and plain(name) in _CONTAINERS
-    return isinstance(value[0], dict) and (
-        _is_record(value[0], kind) or (kind == "run" and is_spans(value[0]))
-    )
+    def _known_form(
+        self, value: Mapping[str, Any], at: str
+    ) -> Iterator[tuple[str, Mapping[str, Any]]] | None:
+        """Return the records of a mapping whose parts belong together, or None."""
+        queries, hits, details = (value.get(name) for name in ("queries", "hits", "details"))
+        lists = [
+            name for name, each in value.items()
+            if isinstance(each, dict) and is_list(name, self.kind, self.given)
+        ]  # fmt: skip
+        if isinstance(queries, dict) and lists:  # texts and documents by query
+            documents = value[lists[0]]
+            return (
+                (f"{at}{lists[0]}[{key!r}]",
+                 {"query_id": key, "query": text, lists[0]: documents.get(key, [])})
+                for key, text in queries.items()
+            )  # fmt: skip
+        if isinstance(hits, dict) and isinstance(hits.get("hits"), list):  # a search response
+            return chain.from_iterable(
+                self.records(hit, f"{at}hits.hits[{index}]")
+                for index, hit in enumerate(hits["hits"])
+            )
+        if isinstance(details, dict):  # a response of _rank_eval
+            failures = (
+                (f"{at}failures[{key!r}]", {"query_id": key, "error": json.dumps(error)})
+                for key, error in (value.get("failures") or {}).items()
+            )
+            return chain(self._by_query(details, f"{at}details"), failures)
+        return None
+
+    def _is_container(self, name: str, value: Any) -> bool:
+        """Return whether a value is a list of records."""
+        if not isinstance(value, list) or not value:
+            return value == [] and plain(name) in _CONTAINERS
+        first = value[0]
+        return isinstance(first, dict) and (
+            self._is_record(first)
+            or self._has_documents(first)
+            or (self.kind == "run" and is_spans(first))
+        )
+
+    def _by_query(
+        self, value: Mapping[str, Any], where: str
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the records of a mapping from queries to lists, mappings or records."""
+        name = LISTS[self.kind]
+        self._refuse_records(value)
+        for key, each in value.items():
+            place = f"{where}[{key!r}]"
+            if isinstance(each, dict) and self._is_of_query(each):
+                yield place, {"query_id": key, **each}
+            elif each is None or isinstance(each, (list, dict)):
+                yield place, {"query_id": key, name: each}
+            else:
+                raise DataError(
+                    f"{place} must be a list of ids, or a mapping of ids to numbers; found "
+                    f"{short(each)}"
+                )
+
+    def _refuse_records(self, value: Mapping[str, Any]) -> None:
+        """Raise `DataError` for one list of objects that may be records, not documents."""
+        [(key, first), *more] = [*value.items()] or [("", None)]
+        first = first[0] if isinstance(first, list) and first else None
+        if more or not isinstance(first, dict):
+            return
+        unknown = [
+            name for name, each in first.items()
+            if isinstance(each, str) and not is_known(name, self.kind, self.given)
+            and plain(name) not in _OF_DOCUMENT
+        ]  # fmt: skip
+        if unknown:
+            raise DataError(
+                f"[{key!r}] may be a list of records whose query is not known by name, or the "
+                f"documents of the query {key!r}. For records, name the query, as in "
+                f"fields={{'query': {unknown[0]!r}}}; otherwise write JSON lines. Fields: "
+                f"{listed(first)}"
+            )
+
+    def _is_of_query(self, value: Mapping[str, Any]) -> bool:
+        """Return whether an object has the fields of a query, and does not map ids to numbers."""
+        return self._has_documents(value) or ("hits" not in value and any(
+            isinstance(each, list) or is_query(name, self.given) or plain(name) in _OF_QUERY
+            for name, each in value.items()
+        ))  # fmt: skip
 
 
 def _is_wrapped(name: str, value: Any) -> bool:
@@ -190,22 +268,4 @@ def _is_nested(value: Any) -> bool:
 
 def _has_values(value: Mapping[str, Any]) -> bool:
     """Return whether a mapping has documents with numbers, or queries with such mappings."""
-    return all(isinstance(each, (int, float, dict)) for each in value.values())
-
-
-def _by_query(
-    value: Mapping[str, Any], where: str, kind: Kind
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the records of a mapping from queries to lists, mappings or records of documents."""
-    name = "relevant" if kind == "judgments" else "results"
-    for key, each in value.items():
-        place = f"{where}[{key!r}]"
-        if isinstance(each, dict) and roles_of(each, kind).lists:
-            yield place, {"query_id": key, **each}
-        elif each is None or isinstance(each, (str, list, dict)):
-            yield place, {"query_id": key, name: each}
-        else:
-            raise DataError(
-                f"{place} must be a list of ids, or a mapping of ids to numbers; found "
-                f"{short(each)}"
-            )
+    return all(each is None or isinstance(each, (int, float, dict)) for each in value.values())

@@ -37,6 +37,8 @@ _FULL_JOIN: Any = {"how": "full", "coalesce": True, "nulls_equal": True}
 
 #: Columns with the places of the rows of both tables in the result, rankings first.
 _PLACE, _PLACE_BELOW = OWN + "place", OWN + "place below"
+#: The id of a query with the text in a row.
+_ID = OWN + "id"
 #: A number of rows that no table of rankings has.
 _BELOW = 2**31
 
@@ -255,6 +257,7 @@ def join_judgments(
     roles = {**both, "label": label, "subtopic": subtopic}
     Columns.find(schema_of(right), roles, table="`judgments`")
     right_schema = schema_of(right)
+    left = with_ids(left, right, queries)
     facets = [
         name for name in dict.fromkeys([subtopic or "subtopic", "judge"]) if name in right_schema
     ]
@@ -293,6 +296,21 @@ def join_judgments(
         return ids.checked(joined.collect(engine="streaming"), retrieved, right)
     checked = ids.checked(joined, retrieved, right)
     return checked if in_batches is None else checked.set_sorted([*groups, *queries])
+
+
+def with_ids(rankings: pl.LazyFrame, judgments: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
+    """Return rankings with the id of a query where they have its text, which judgments may have."""
+    schema, other = schema_of(rankings), schema_of(judgments)
+    name, *more = query
+    if more or other.get("text") != pl.String or {schema[name], other[name]} != {pl.String}:
+        return rankings
+    texts = judgments.group_by(name).agg(col("text").first(), n=col("text").n_unique())
+    once = texts.filter(
+        col("n") == 1, col("text").is_unique(), ~col("text").is_in(col(name).implode())
+    )
+    ids = once.select(col("text").alias(name), col(name).alias(_ID))
+    found = rankings.join(ids, on=name, how="left", maintain_order="left")
+    return found.with_columns(pl.coalesce(_ID, name).alias(name)).drop(_ID)
 
 
 def _of_queries(

@@ -1,332 +1,470 @@
-"""Records with the documents of a query, from JSON, spans and list columns, as the long table."""
+"""Records with the documents of a query, from JSON, spans and text tables, as the long table."""
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import polars as pl
+from polars import col
 
-from polars_rank._polars import scan_of_files
-from polars_rank.errors import DataError, short, warn
-from polars_rank.frames.batches import requested
-from polars_rank.io.copies import origin
-from polars_rank.io.fields import VALUE, Kind, Roles, expected, listed, plain, roles_of
+from polars_rank.errors import DataError, RankError, hint, number_of, short
+from polars_rank.io.fields import VALUE, Field, Fields, is_list, listed, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from polars_rank.io.fields import FieldNames, Kind
 
 #: Records with their places in a file, such as "line 3"; each call reads the file again.
 Records: TypeAlias = Callable[[], Iterator[tuple[str, "Mapping[str, Any]"]]]
 
 #: Number of queries in a batch.
 _BATCH = 10_000
-#: Fields of an element of a list that hold the document.
-_WRAPPERS = ("hit", "document", "doc", "node")
+#: The roles that decide numbers, in the order in which they are shown.
+_SHOWN = ["query", "relevant", "results", "doc", "label", "score", "rank", "start", "end", "run"]
+#: Types of values that a column of text keeps.
+_SCALARS = {"flag", "whole", "number", "numeric", "text"}
 #: Number of elements of a pair (id, value).
 _PAIR = 2
 
 
+class ReadFile(NamedTuple):
+    """The long table of a file, which field has which role, and what looks wrong."""
+
+    file: str
+    kind: Kind
+    table: pl.LazyFrame
+    #: The fields by role.
+    roles: Mapping[str, str]
+    #: The roles whose fields the user named, and all fields.
+    found: frozenset[str] = frozenset()
+    names: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    is_empty: bool = False
+    #: The run of all rows, if it is known without reading them.
+    run: str | None = None
+
+    def runs(self) -> set[str]:
+        """Return the runs; none if the file does not name them."""
+        if self.run is not None or "run" not in self.table.collect_schema():
+            return {self.run} if self.run is not None else set()
+        try:
+            found = self.table.select(col("run").drop_nulls().unique()).collect(engine="streaming")
+        except RankError:  # reading the rows raises it, too
+            return {""}
+        return {*found["run"]}
+
+    def sentence(self) -> str:
+        """Return what was read, and which field has which role; this counts the queries."""
+        number = self.table.select(col("query").n_unique()).collect(engine="streaming").item()
+        what = number_of(number, "ranking")
+        if self.kind == "judgments":
+            is_golden = bool({"relevant", "text"} & self.roles.keys())
+            what = number_of(number, *(("question",) if is_golden else ("query", "queries")))
+        shown = [
+            f"{role} {self.roles[role]!r}" for role in _SHOWN
+            if role in self.roles and not self.roles[role].endswith((".id", ".key", ".value"))
+        ]  # fmt: skip
+        return f"{what} from {Path(self.file).name}: {', '.join(shown)}"
+
+
 class _Query(NamedTuple):
-    """A query of a file, or one of its documents if each record has one."""
+    """The key of a query, and its documents by role: "doc", "label" or "score", "start", "end"."""
 
-    where: str
-    #: The text of each key that it has: query_id, id, text.
-    keys: Mapping[str, str]
-    docs: list[str]
-    values: list[float]
-    others: Mapping[str, Any]
-    #: Whether the file has one record per query.
-    is_whole: bool
+    key: str
+    documents: dict[str, list[Any]]
+    record: Mapping[str, Any]
 
 
-def scan_records(records: Records, kind: Kind, file: str) -> pl.LazyFrame:
-    """Return the long table of records. They are read twice: first, to find the columns."""
-    columns = _Columns(kind, origin(file))
-    for query in columns.queries(records):
-        columns.add(query)
-    schema = columns.schema()
+def read_records(records: Records, kind: Kind, file: str, given: FieldNames) -> ReadFile:
+    """Return the long table of records.
 
-    def read(
-        with_columns: list[str] | None,
-        predicate: pl.Expr | None,
-        n_rows: int | None,
-        batch_size: int | None,  # noqa: ARG001  (only a suggestion)
-    ) -> Iterator[pl.DataFrame]:
-        yield from requested(columns.frames(records), with_columns, predicate, n_rows)
-
-    return scan_of_files(read, [file], schema=schema, explain_name="RECORDS")
+    The records are read twice: first, to find out which fields they have.
+    """
+    fields, size = _survey(records, kind, given)
+    if not size:
+        columns = {"query": pl.String(), "doc": pl.String(), VALUE[kind]: pl.Float64()}
+        return ReadFile(file, kind, pl.LazyFrame(schema=columns), {}, is_empty=True)
+    found = Fields.resolved(kind, fields, given)
+    table, warnings = _Reader(found).read(records)
+    return ReadFile(file, kind, table.lazy(), found.roles, found.found, [*fields], warnings)
 
 
-def _query(record: Mapping[str, Any], where: str, kind: Kind) -> _Query:
-    """Return a query from a record; `where` is its place."""
-    roles = roles_of(record, kind)
-    names = {"query_id": roles.query_id, "id": roles.id, "text": roles.text}
-    if plain(roles.text or "") == "searchtext":  # the id is of a result of OpenSearch
-        names["id"] = None
-    # A scalar such as "doc" or "relevant" is of one document.
-    lists = [
-        name for name in roles.lists
-        if not isinstance(record[name], (bool, int, float))
-        and (name != roles.doc or isinstance(record[name], (list, dict)))
-    ]  # fmt: skip
-    known = {*roles.known, *lists[:1]}
-    docs: list[str] = []
-    values: list[float] = []
-    if lists:
-        docs, values = _documents(record[lists[0]], where, kind)
-    elif record.get("error") is not None and roles.doc is None:
-        pass  # nothing was retrieved
-    elif doc := roles.doc or (roles.id if roles.text or roles.query_id else None):
-        if roles.text or roles.query_id:
-            names["id"] = None
-        known.add(doc)
-        if record[doc] is not None:
-            value = _value(record, roles, where, kind)
-            if value is None and kind == "run":
-                raise DataError(f"{where}: a document needs a score or a rank")
-            docs, values = [_id(record[doc], where, doc)], [1 if value is None else value]
-    else:
-        names = {}
-    keys = {
-        role: _id(record[name], where, name) for role, name in names.items()
-        if name is not None and (role != "text" or isinstance(record[name], (str, int)))
-    }  # fmt: skip
-    if not keys:
-        raise DataError(f"{where}: {expected(kind)}; found the fields {listed(record)}")
-    others = {name: _kept(name, each) for name, each in record.items() if name not in known}
-    if kind == "run" and roles.run is not None and isinstance(record[roles.run], (str, int)):
-        others = {"run": str(record[roles.run]), **others}
-    is_whole = "trace" not in record and (bool(lists) or "error" in record)
-    return _Query(where, keys, docs, values, others, is_whole)
+def _survey(records: Records, kind: Kind, given: FieldNames) -> tuple[dict[str, Field], int]:
+    """Return the fields of records and of documents in lists, and the number of records."""
+    fields: dict[str, Field] = {}
+    lists: set[str] = set()
+    size = 0
+    for where, record in records():
+        size += 1
+        for name, value in record.items():
+            if name not in fields:
+                fields[name] = Field()
+                lists |= {name} if is_list(name, kind, given) else set()
+            fields[name].add(where, value)
+            if name not in lists or not isinstance(value, (list, dict)):
+                continue
+            for each in elements(value, where, name):
+                for key, part in each.items() if isinstance(each, dict) else [("id", each)]:
+                    inner = f"{name}.{key}"
+                    if inner not in fields:
+                        fields[inner] = Field()
+                    fields[inner].add(where, part)
+    return fields, size
 
 
-def _documents(value: Any, where: str, kind: Kind) -> tuple[list[str], list[float]]:
-    """Return the ids and the labels or scores of documents."""
-    if isinstance(value, str):
-        text = value.strip()
-        is_json = text.startswith(("[", "{"))
-        value = (_in_text(text, where) if is_json else [text]) if text else None
-    if isinstance(value, dict) and isinstance(value.get("hits"), (list, dict)):
-        return _documents(value["hits"], where, kind)
+def elements(value: Any, where: str, name: str) -> list[Any]:
+    """Return the documents in a list or mapping: ids, or dictionaries of their fields."""
     if isinstance(value, dict):
-        return (
-            [_id(doc, where, "id") for doc in value],
-            [_number(each, where, VALUE[kind]) for each in value.values()],
+        if isinstance(value.get("hits"), (list, dict)):
+            return elements(value["hits"], where, name)
+        return [
+            {"id": doc, **(_flat(each) if isinstance(each, dict) else {"value": each})}
+            for doc, each in value.items()
+        ]
+    if all(type(each) is str and each for each in value):  # the most frequent case
+        return list(value)
+    return [_element(each, where, name) for each in value]
+
+
+def _element(value: Any, where: str, name: str) -> Any:
+    if isinstance(value, dict):
+        return _flat(value)
+    if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "":
+        return value
+    if isinstance(value, (list, tuple)) and len(value) == _PAIR and isinstance(value[0], str):
+        is_number = isinstance(value[1], (int, float)) and not isinstance(value[1], bool)
+        if is_number or value[1] is None:
+            return {"id": value[0], "value": value[1]}
+    raise DataError(
+        f"{where}: {name!r} has {'null' if value is None else short(value)}, which is neither an "
+        "id (text or a whole number), nor a pair of text and number, nor an object"
+    )
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the fields of nested objects with names such as "metadata.source"."""
+    if not prefix and dict not in map(type, value.values()):
+        return dict(value)
+    found: dict[str, Any] = {}
+    for name, each in value.items():
+        found |= (
+            _flat(each, f"{prefix}{name}.") if isinstance(each, dict) else {prefix + name: each}
         )
-    docs: list[str]
-    values: list[float | None]
-    if value and all(type(each) is str and each for each in value):  # the most frequent case
-        docs, values = [*value], [None] * len(value)
-    else:
-        pairs = [_document(each, where, kind) for each in value or ()]
-        docs, values = [doc for doc, _ in pairs], [number for _, number in pairs]
-    missing = values.count(None)
-    if kind == "judgments":
-        return docs, [1 if number is None else number for number in values]
-    if missing == len(values):
-        return docs, [float(-position) for position in range(1, len(docs) + 1)]
-    if missing:
-        doc = docs[values.index(None)]
-        raise DataError(f"{where}: the document {doc!r} has no score, but others have one")
-    return docs, values  # type: ignore[return-value]
+    return found
 
 
-def _in_text(text: str, where: str) -> Any:
-    """Return a list in the text of a column, in JSON or as Python writes it."""
-    import ast  # noqa: PLC0415  (rarely needed)
-
+def list_in(text: str, where: str, name: str) -> Any:
+    """Return the list in a text, in JSON or as Python writes it."""
+    found = None
     for read in (json.loads, ast.literal_eval):
         try:
-            return read(text)
-        except (ValueError, SyntaxError):
-            continue
-    raise DataError(f"{where}: {short(text)} is not a list of ids")
+            found = read(text)
+            json.dumps(found, ensure_ascii=False, default=str).encode()  # half of a character
+            break
+        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+            found = None
+    if not isinstance(found, (list, tuple, dict)):
+        order = ", whose order is random" if isinstance(found, set) else ""
+        raise DataError(f"{where}: {name!r} has {short(text)}{order}, which is no list of ids")
+    return found
 
 
-def _document(value: Any, where: str, kind: Kind) -> tuple[str, float | None]:
-    """Return the id and the label or score of an element of a list."""
-    if isinstance(value, (list, tuple)) and len(value) == _PAIR:
-        return _id(value[0], where, "id"), _number(value[1], where, VALUE[kind])
-    if not isinstance(value, dict):
-        return _id(value, where, "id"), None
-    fields = value
-    if any(type(each) is dict for each in value.values()):
-        inner = [value[name] for name in _WRAPPERS if isinstance(value.get(name), dict)]
-        fields = {name: each for name, each in value.items() if not isinstance(each, dict)}
-        fields |= inner[0] if inner else {}
-    roles = roles_of(fields, kind)
-    # Next to "id", a field such as "document" or "url" describes the document.
-    is_id = roles.doc is not None and plain(roles.doc).endswith("id")
-    name = roles.doc if is_id or roles.id is None else roles.id
-    if name is None:
-        raise DataError(
-            f"{where}: a document needs an id (id, doc_id or corpus_id); found the fields "
-            f"{listed(value)}"
+class _Reader:
+    """Reads records whose fields have known roles."""
+
+    def __init__(self, fields: Fields) -> None:
+        self.fields, self.kind, self.roles = fields, fields.kind, fields.roles
+        self.list: str | None = fields.documents
+        self.doc: str = fields.of_document("doc") or "id"
+        #: Whether the values are labels, scores or ranks, and their field.
+        self.role: str = value_role(fields)
+        self.value: str | None = fields.of_document(self.role)
+        self.passage: dict[str, str] = {
+            role: name for role in ("start", "end") if (name := fields.of_document(role))
+        }
+        self.columns: dict[str, str] = fields.columns()
+        self.types: dict[str, pl.DataType] = {
+            name: type_ for name, field in self.columns.items()
+            if (type_ := _type(name, fields.fields[field], self.kind))
+        }  # fmt: skip
+        #: Lists of numbers that are as long as those of documents: they may be labels or scores.
+        self.beside: set[str] = set()
+        if self.list and self.role not in self.roles and VALUE[self.kind] not in fields.given:
+            known = {name: fields.fields[name].types for name in fields.names()}
+            self.beside = {name for name in known if known[name] == {"list"}} - {self.list}
+        self.lengths = self.ascending = self.ordered = 0
+        self.errors: list[str] = []
+
+    def read(self, records: Records) -> tuple[pl.DataFrame, list[str]]:
+        """Return the long table, and what looks wrong."""
+        frames: list[pl.DataFrame] = []
+        first: dict[tuple[Any, str], tuple[str, Any]] = {}
+        queries = self._queries(records, first)
+        while part := [*islice(queries, _BATCH)]:
+            frames.append(self._frame(part))
+        if self.beside and self.lengths:
+            self.fields.fail_unknown(min(self.beside))
+        table = pl.concat(frames)
+        texts = {text for _, text in first.values()}
+        if not self.list and plain(self.roles["query"]) == "id" and "text" in self.roles:
+            check_row_ids(self.fields, table.height, len(first), len(texts))
+        return table, [*self._warnings()]
+
+    def _queries(
+        self, records: Records, first: dict[tuple[Any, str], tuple[str, Any]]
+    ) -> Iterator[_Query]:
+        """Yield the queries; `first` is filled with their first places and texts."""
+        run, text, error = (self.roles.get(role, "") for role in ("run", "text", "error"))
+        name = self.roles["query"]
+        for where, record in records():
+            if record.get(name) in (None, ""):
+                raise DataError(
+                    f"{where} has no query in {name!r}. Fields: {listed(record)}; if another field "
+                    f"identifies queries, write {self.fields.line('query', '...')}"
+                )
+            key = _id(record[name], where, name)
+            before, known = first.setdefault((record.get(run), key), (where, record.get(text)))
+            is_repeated = before != where and "trace" not in record
+            if is_repeated and (self.list or record.get(text) != known):
+                raise DataError(
+                    f"{where} repeats the query {short(key)} of {before}; keep one of them, or "
+                    "give each an id of its own"
+                )
+            if is_error(record.get(error)):
+                self.errors.append(key)
+            yield _Query(key, self._documents(where, record), record)
+
+    def _documents(self, where: str, record: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """Return the ids, values and passages of the documents of a record."""
+        found = self._elements(where, record)
+        docs: list[Any] = found
+        values: list[Any] = [None] * len(found)
+        if not all(type(each) is str for each in found):
+            docs = [
+                _id(each.get(self.doc) if isinstance(each, dict) else each, where, self.doc)
+                for each in found
+            ]
+        for name in [*self.beside] if docs else ():
+            numbers = record.get(name) or []
+            if len(numbers) != len(docs) or not all(map(_is_number, numbers)):
+                self.beside.discard(name)
+            self.lengths += 1
+        if self.value is not None and any(isinstance(each, dict) for each in found):
+            values = [self._value(each, where) for each in found]
+        elif self.role in self.roles and self.value is None:
+            values = self._values_beside(where, record, docs)
+        elif self.kind == "judgments":
+            values = [1] * len(docs)
+        if self.list and self.kind == "run":
+            values = self._scores(where, docs, values)
+        elif self.role == "rank":
+            values = [-rank for rank in values]
+        passages = {
+            role: [_number(each.get(name), where, name) for each in found]
+            for role, name in self.passage.items()
+        }
+        return {"doc": docs, VALUE[self.kind]: values, **passages}
+
+    def _value(self, document: Any, where: str) -> float | None:
+        """Return the label, score or rank of a document; null is none."""
+        name = self.role if self.value == "value" else str(self.value)
+        if not isinstance(document, dict):
+            raise DataError(
+                f"{where}: the document {document!r} has no {name!r}, but others have one"
+            )
+        return _number(document.get(str(self.value)), where, name)
+
+    def _elements(self, where: str, record: Mapping[str, Any]) -> list[Any]:
+        """Return the documents of a record: ids, or dictionaries."""
+        name = str(self.list or self.doc)
+        is_unanswerable = record.get(self.roles.get("answerable", "")) is False
+        is_excused = is_unanswerable or is_error(record.get(self.roles.get("error", "")))
+        value = record.get(name)
+        if value is None or (value == "" and not self.list):
+            if not is_excused and (self.list or name not in record):
+                advice = "If nothing was retrieved, write []"
+                if self.kind == "judgments":
+                    advice = (
+                        'If the query has no relevant document, write [] or "answerable": false'
+                    )
+                lists = [each for each, value in record.items() if isinstance(value, list)]
+                problem = "null as" if name in record else "no"
+                raise DataError(
+                    f"{where} has {problem} {name!r}, which other records have."
+                    f"{hint(name, [each for each in record if each != name])} Fields: "
+                    f"{listed(record)}; lists: {listed(lists)}. {advice}"
+                )
+            return []
+        found = elements(value, where, name) if self.list else [record]
+        if found and is_unanswerable:
+            raise DataError(
+                f"{where} has documents in {name!r}, although {self.roles['answerable']!r} is false"
+            )
+        return found
+
+    def _values_beside(
+        self, where: str, record: Mapping[str, Any], docs: Sequence[str]
+    ) -> list[Any]:
+        """Return the labels or scores in a list of their own."""
+        name = self.roles[self.role]
+        numbers = record.get(name) or []
+        if not isinstance(numbers, list) or len(numbers) != len(docs):
+            raise DataError(
+                f"{where}: {name!r} has {len(numbers)} values, and {self.list!r} has {len(docs)}"
+            )
+        return [_number(each, where, name) for each in numbers]
+
+    def _scores(self, where: str, docs: Sequence[str], values: list[Any]) -> list[Any]:
+        """Return the scores of documents in a list; without scores, they are in order."""
+        missing = values.count(None)
+        if missing == len(values):
+            return [float(-rank) for rank in range(1, len(docs) + 1)]
+        if missing:
+            doc = docs[values.index(None)]
+            raise DataError(
+                f"{where}: the document {doc!r} has no {self.role}, but others have one"
+            )
+        if self.role == "rank":
+            return [-each for each in values]
+        if len(values) > 1:
+            self.ordered += 1
+            is_rising = all(a <= b for a, b in pairwise(values))
+            self.ascending += is_rising and values[0] < values[-1]
+        return values
+
+    def _warnings(self) -> Iterator[str]:
+        if self.ordered and self.ascending == self.ordered:
+            yield (
+                "the scores of every query ascend, as distances do, but documents rank by score, "
+                "highest first; negate them if lower is better"
+            )
+        if self.errors:
+            yield failures(len(self.errors), self.errors[0])
+
+    def _frame(self, part: Sequence[_Query]) -> pl.DataFrame:
+        """Return queries as the long table."""
+        value, known = VALUE[self.kind], self.fields.fields
+        labels = known[self.roles["label"]].types if "label" in self.roles else set()
+        is_whole = self.kind == "judgments" and labels <= {"whole", "flag"}
+        types: dict[str, pl.DataType] = {
+            "doc": pl.String(), value: pl.Int64() if is_whole else pl.Float64(),
+            **dict.fromkeys(self.passage, pl.Float64()),
+        }  # fmt: skip
+        # An empty list would have no row.
+        columns: dict[str, pl.Series] = {"query": pl.Series([each.key for each in part])}
+        for name, dtype in types.items():
+            lists = [each.documents[name] or [None] for each in part]
+            columns[name] = pl.Series(lists, dtype=pl.List(dtype), strict=False)
+        if self.kind == "judgments" and "text" in self.roles:
+            texts = [each.record.get(self.roles["text"]) for each in part]
+            columns["text"] = pl.Series(
+                [None if x is None else str(x) for x in texts], dtype=pl.String
+            )
+        for name, dtype in self.types.items():
+            values = [_as(dtype, each.record.get(self.columns[name])) for each in part]
+            columns[name] = pl.Series(values, dtype=dtype, strict=False)
+        return pl.DataFrame(columns).explode(*types, empty_as_null=True, keep_nulls=True)
+
+
+def value_role(fields: Fields) -> str:
+    """Return whether the values of documents are labels, scores or ranks."""
+    value, rank = VALUE[fields.kind], fields.roles.get("rank")
+    if rank is None:
+        return value
+    counts = {role: fields.fields[fields.roles[role]].count for role in (value, "rank", "doc")
+              if role in fields.roles}  # fmt: skip
+    scores, ranks = counts.get(value, 0), counts["rank"]
+    if ranks and max(scores, ranks if not scores else 0) < counts.get("doc", 0):
+        fields.fail(
+            f"{scores:,} of {counts['doc']:,} documents have a score, and {ranks:,} have a rank; "
+            f"for the order of ranks, write {fields.line(value, None)}"
         )
-    return _id(fields[name], where, name), _value(fields, roles, where, kind)
+    return value if scores or not ranks else "rank"
 
 
-def _value(fields: Mapping[str, Any], roles: Roles, where: str, kind: Kind) -> float | None:
-    """Return the label or score in a record of one document, or None."""
-    if roles.value is not None and fields[roles.value] is not None:
-        return _number(fields[roles.value], where, roles.value)
-    if kind == "run" and roles.rank is not None and fields[roles.rank] is not None:
-        return -_number(fields[roles.rank], where, roles.rank)
-    return None
+def check_row_ids(fields: Fields, rows: int, ids: int, texts: int) -> None:
+    """Raise an error if the field "id" differs in each row, although queries have several rows."""
+    if ids == rows > texts:
+        id_, text = fields.roles["query"], fields.roles["text"]
+        fields.fail(
+            f"{id_!r} differs in each of {rows:,} rows, but {text!r} has "
+            f"{number_of(texts, 'text')}, so {id_!r} may identify rows; write "
+            f"{fields.line('query', text)} or {fields.line('query', id_)}"
+        )
+
+
+def is_error(value: Any) -> bool:
+    """Return whether a field of errors has one."""
+    return value is not None and value not in ("", "false", False, [], {})
+
+
+def failures(number: int, query: str) -> str:
+    """Return the warning about queries with an error."""
+    return (
+        f"{number_of(number, 'query has', 'queries have')} an error, such as {query!r}; a query "
+        "for which nothing was retrieved counts as 0"
+    )
 
 
 def _id(value: Any, where: str, name: str) -> str:
     if isinstance(value, str) and value:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    raise DataError(f"{where}: {name!r} must be text or a whole number; found {short(value)}")
-
-
-def _number(value: Any, where: str, name: str) -> float:
-    number = value
-    if isinstance(value, str):
         try:
-            number = float(value)
-        except ValueError:
-            number = None
-    elif isinstance(value, bool):
-        number = int(value)
-    if isinstance(number, (int, float)) and math.isfinite(number):
-        return number
-    raise DataError(f"{where}: {name!r} must be a number; found {short(value)}")
+            return str(value)
+        except ValueError:  # thousands of digits
+            pass
+    raise DataError(
+        f"{where}: {name!r} must be text or a whole number; found "
+        f"{'no value' if value is None else short(value)}"
+    )
 
 
-class _Columns:
-    """The columns of the long table of a file, found from its queries."""
-
-    def __init__(self, kind: Kind, name: str) -> None:
-        self.kind, self.name = kind, name
-        #: First places of the queries, by key.
-        self._places: dict[str, dict[tuple[Any, str], str]] = {}
-        self._missing: dict[str, str] = {}
-        self._repeated: dict[str, str] = {}
-        self._types: dict[str, pl.DataType] = {}
-        self._is_whole_number = kind == "judgments"
-        self._ascending, self._ordered = 0, 0
-
-    def queries(self, records: Records) -> Iterator[_Query]:
-        """Yield the queries of records; errors name the file."""
-        try:
-            for where, record in records():
-                yield _query(record, where, self.kind)
-        except DataError as error:
-            raise DataError(f"{self.name}: {str(error).lstrip()}") from None
-
-    def add(self, query: _Query) -> None:
-        """Take a query into account."""
-        run = query.others.get("run")
-        for key in ("query_id", "id", "text"):
-            text = query.keys.get(key)
-            if text is None:
-                self._missing.setdefault(key, query.where)
-                continue
-            places = self._places.setdefault(key, {})
-            first = places.setdefault((run, text), query.where)
-            if query.is_whole and first != query.where:
-                self._repeated.setdefault(
-                    key, f"{query.where} repeats the query {short(text)} of {first}"
-                )
-        for name, value in query.others.items():
-            dtype = _type(value, self.kind)
-            if dtype is not None and plain(name) != "text":
-                known = self._types.setdefault(name, dtype)
-                if dtype != known:
-                    numbers = {known, dtype} == {pl.Int64(), pl.Float64()}
-                    self._types[name] = pl.Float64() if numbers else pl.String()
-        if self._is_whole_number:
-            self._is_whole_number = all(isinstance(each, int) for each in query.values)
-        if self.kind == "run" and query.is_whole and len(query.values) > 1:
-            pairs = zip(query.values, query.values[1:], strict=False)
-            self._ordered += 1
-            self._ascending += query.values[0] >= 0 and all(a < b for a, b in pairs)
-
-    @property
-    def _key(self) -> str:
-        """The key that identifies queries: query_id, else id if it is unique, else the text."""
-        found = [
-            key for key in ("query_id", "id", "text")
-            if key in self._places and key not in self._missing
-            and (key != "id" or key not in self._repeated or "text" in self._missing)
-        ]  # fmt: skip
-        if not found:
-            key = next(iter(self._places))
-            raise DataError(
-                f"{self.name}: {self._missing[key]} has no {key}, which other queries have"
-            )
-        return found[0]
-
-    def schema(self) -> pl.Schema:
-        """Return the columns; raise `DataError` if queries are repeated or have no key."""
-        if not self._places:
-            self.key = "text"
-        else:
-            self.key = self._key
-            if self.key in self._repeated:
-                raise DataError(
-                    f"{self.name}: {self._repeated[self.key]}; keep one of them, or give each a "
-                    "query_id"
-                )
-        if self._ordered and self._ascending == self._ordered:
-            warn(
-                f"{self.name}: the scores of every query ascend, as distances do, but documents "
-                "rank by score, highest first; negate them if lower is better"
-            )
-        value = pl.Int64() if self._is_whole_number else pl.Float64()
-        columns: dict[str, Any] = {"query": pl.String(), "doc": pl.String()}
-        columns |= {VALUE[self.kind]: value}
-        if self.kind == "judgments" and self.key != "text" and "text" in self._places:
-            columns["text"] = pl.String()
-        self.found = pl.Schema(columns | self._types)
-        return self.found
-
-    def frames(self, records: Records) -> Iterator[pl.DataFrame]:
-        """Yield the long table in batches."""
-        schema, value = self.found, VALUE[self.kind]
-        lists = {name: pl.List(schema[name]) for name in ("doc", value)}
-        queries = self.queries(records)
-        while part := [*islice(queries, _BATCH)]:
-            columns: dict[str, Sequence[Any]] = {
-                "query": [each.keys[self.key] for each in part],
-                "text": [each.keys.get("text") for each in part],
-                # An empty list would have no row.
-                "doc": [each.docs or [None] for each in part],
-                value: [each.values or [None] for each in part],
-            }
-            for name, dtype in self._types.items():
-                columns[name] = [_as(dtype, each.others.get(name)) for each in part]
-            rows = {name: columns[name] for name in schema}
-            yield pl.DataFrame(rows, {**schema, **lists}, strict=False).explode("doc", value)
+def _number(value: Any, where: str, name: str) -> float | None:
+    """Return a number, also if it is text or a flag; null and empty text are no values."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool):
+        return int(value)
+    try:
+        number = value if isinstance(value, int) and abs(value) < 2**63 else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise DataError(f"{where}: {name!r} must be a finite number; found {short(value)}")
+    return number
 
 
-def _kept(name: str, value: Any) -> Any:
-    """Return the value of a column; an error that is an object is text, which a column keeps."""
-    if name != "error" or not isinstance(value, (dict, list)):
-        return value
-    return json.dumps(value) if value else None
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _type(value: Any, kind: Kind) -> pl.DataType | None:
-    """Return the type of a column with a value; None if the column is not kept."""
-    if isinstance(value, (bool, int, float, str)):
-        return {bool: pl.Boolean(), int: pl.Int64(), float: pl.Float64()}.get(
-            type(value), pl.String()
-        )
-    is_tags = kind == "judgments" and isinstance(value, list) and value
-    return pl.List(pl.String()) if is_tags and all(isinstance(x, str) for x in value) else None
+def _type(name: str, field: Field, kind: Kind) -> pl.DataType | None:
+    """Return the type of a further column; None if it is not kept."""
+    if name in ("run", "error"):
+        return pl.String() if field.count else None
+    scalars = field.types - {"list", "object"}
+    if scalars == {"flag"}:
+        return pl.Boolean()
+    if scalars and scalars <= {"whole", "number"}:
+        return pl.Int64() if scalars == {"whole"} else pl.Float64()
+    if scalars and scalars <= _SCALARS:
+        return pl.String()
+    if field.types == {"list"} and kind == "judgments":
+        _, tags = field.places["list"]
+        return pl.List(pl.String()) if all(isinstance(each, str) for each in tags) else None
+    return None
 
 
-def _as(dtype: pl.DataType, value: Any) -> Any:
-    """Return a value as a type, which is text if types differ."""
-    if value is None or dtype != pl.String():
-        return None if isinstance(value, dict) else value
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _as(dtype: pl.DataType | None, value: Any) -> Any:
+    """Return a value as the type of a column, which is text if types differ."""
+    if dtype == pl.String() and value is not None and not isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False, default=str) if value not in ({}, []) else None
+    return None if isinstance(value, (dict, list)) != isinstance(dtype, pl.List) else value

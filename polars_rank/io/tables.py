@@ -13,22 +13,34 @@ from polars import col
 
 from polars_rank.checks import refuse
 from polars_rank.columns import IDS, RUNS
-from polars_rank.errors import SchemaError, SourceError, number_of
+from polars_rank.errors import SourceError, number_of, short
 from polars_rank.io.copies import held, origin
-from polars_rank.io.fields import VALUE, Kind, Roles, listed
-from polars_rank.io.lines import check_utf8, plain_text, reading
-from polars_rank.io.records import Records, scan_records
+from polars_rank.io.fields import VALUE, Field, Fields, Kind, is_list, place, plain
+from polars_rank.io.lines import check_utf8, numbered_lines, plain_text, reading
+from polars_rank.io.records import (
+    ReadFile,
+    Records,
+    check_row_ids,
+    failures,
+    list_in,
+    read_records,
+    value_role,
+)
 from polars_rank.io.traces import is_spans, retrievals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from polars_rank.io.fields import FieldNames
 
 #: First bytes of Arrow streams.
 ARROW_STREAM = b"\xff\xff\xff\xff"
 #: Polars replaces bytes in names of columns that are not UTF-8 with this character.
 _NOT_UTF8 = "\ufffd"
 #: Separators of ids in a column of text.
-_SEPARATORS = re.compile(r"\s*[;|,]\s*|\s+")
+_SEPARATORS = re.compile(r"\s*[;|,]\s*")
+#: Flags in a column of text that also has numbers.
+_FLAGS = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
 
 
 def scan_csv(
@@ -51,11 +63,12 @@ def scan_csv(
         # With a schema, Polars does not infer types again each time that it reads the files.
         log = scan(infer_schema=False, schema_overrides=schema)
         # Polars reads the missing fields of a short row as nulls, so the last column has nulls.
-        last = log.select(pl.last().null_count()).collect(engine="streaming").item()
-    except pl.exceptions.PolarsError:
+        # All columns are read, because rows with too many fields are errors only then.
+        nulls = log.select(pl.all().null_count()).collect(engine="streaming")
+    except pl.exceptions.PolarsError as error:
         _check_fields(files, separator, alone=alone)
-        raise
-    if last:
+        raise _unreadable(files, separator, error) from error
+    if nulls.item(0, -1):
         _check_fields(files, separator, alone=alone)
     log = held(log, files)
     inferred_text = [
@@ -113,6 +126,20 @@ def _check_fields(files: list[str], separator: str, *, alone: bool) -> None:
             )
 
 
+def _unreadable(files: list[str], separator: str, error: Exception) -> SourceError:
+    """Return the error for text files that are not CSV, with a line that has a stray quote."""
+    problem, _, _ = str(error).partition("\n")
+    stray = re.compile(rf'[^{separator}"]"[^{separator}"]|"[^{separator}"]*$')
+    for file in files:
+        for number, line in numbered_lines(file) if "://" not in file else ():
+            if line.count('"') % 2 or stray.search(line):
+                return SourceError(
+                    f"cannot read {origin(file)} as CSV: line {number} has a stray quote: "
+                    f"{short(line)}; put fields with quotes in quotes, and double these"
+                )
+    return SourceError(f"cannot read {', '.join(map(origin, files))} as CSV: {problem}")
+
+
 def scan_ipc(files: list[str]) -> pl.LazyFrame:
     """Scan Arrow files, or read Arrow streams."""
     if all("://" not in file and _begins_with(file, ARROW_STREAM) for file in files):
@@ -125,75 +152,111 @@ def _begins_with(file: str, magic: bytes) -> bool:
         return stream.read(len(magic)) == magic
 
 
-def scan_rows(table: pl.LazyFrame, kind: Kind, file: str, *, is_text: bool) -> pl.LazyFrame:
-    """Return the long table of a table with one row per document, or with lists of documents.
+def read_table(
+    table: pl.LazyFrame, kind: Kind, file: str, given: FieldNames, *, is_text: bool
+) -> ReadFile:
+    """Return the long table of a table with a document, or a list of documents, in each row.
 
-    `is_text` says whether lists are text, as in CSV.
+    `is_text` says whether the table is from a text file, where ids may be separated in a column.
     """
     schema = table.collect_schema()
-    roles = Roles(schema, kind)
-    lists = [
-        name for name in roles.lists
-        if schema[name].is_nested() or (schema[name] == pl.String and name != roles.doc)
-    ]  # fmt: skip
-    if (kind == "run" and is_spans(schema)) or (roles.doc is None and lists):
-        return scan_records(_records(table, kind, lists if is_text else []), kind, file)
-    query, text = roles.query_id or roles.text or roles.id, roles.text
-    doc = roles.doc or (roles.id if roles.id != query else None)
-    if query is None or doc is None:
-        raise SchemaError(
-            f"{origin(file)}: a table needs a query (query_id, query or question), and a document "
-            f"(doc_id) or a list of documents; found the columns {listed([*schema])}"
-        )
-    for name in (query, doc):
-        if schema[name].is_float() or schema[name].is_nested():
-            raise SchemaError(
-                f"column {name!r} of {origin(file)} has the type {schema[name]}, but ids are text "
-                "or whole numbers"
-            )
-    value = VALUE[kind]
+    lists = [name for name in schema if is_list(name, kind, given)]
+    texts = [name for name in lists if schema[name] == pl.String]
+    has_docs = "doc" in given or any(place(name, "doc", kind) in (0, 1) for name in schema)
+    if (
+        (kind == "run" and is_spans(schema))
+        or any(schema[name].is_nested() for name in lists)
+        or (texts and not has_docs)
+    ):
+        return read_records(_records(table, kind, texts, is_text=is_text), kind, file, given)
+    fields = {name: _field(dtype) for name, dtype in schema.items()}
+    found = Fields.resolved(kind, fields, given)
+    roles, value = found.roles, VALUE[kind]
+    warnings = _checked_rows(table, found)
+    role = value_role(found)
+    doc = col(roles["doc"]).cast(pl.String).replace("", None)
+    number = pl.lit(1, pl.Int64)
+    if role in roles:
+        dtype = schema[roles[role]]
+        is_whole = kind == "judgments" and (dtype.is_integer() or dtype == pl.Boolean)
+        raw = col(roles[role])
+        if dtype == pl.String:
+            raw = raw.str.strip_chars().replace(_FLAGS)
+            check = partial(_refuse_text, raw=roles[role], name=file)
+            table = table.map_batches(check, streamable=True)
+        number = raw.cast(pl.Int64 if is_whole else pl.Float64, strict=False)
+        number = -number if role == "rank" else number
     columns = {
-        "query": col(query).cast(pl.String),
-        "doc": col(doc).cast(pl.String).replace("", None),
-        value: _number(roles, schema, kind, file),
+        "query": col(roles["query"]).cast(pl.String),
+        "doc": doc,
+        value: pl.when(doc.is_not_null()).then(number),
     }
-    if kind == "judgments" and text not in (None, query):
-        columns["text"] = col(str(text)).cast(pl.String)
-    if kind == "run" and roles.run is not None:
-        columns["run"] = col(roles.run).cast(pl.String)
-    others = [name for name in schema if name not in {*roles.known, query, doc, *columns}]
-    raw = roles.value or roles.rank
-    if raw is not None and schema[raw] == pl.String:
-        check = partial(_refuse_text, raw=raw, name=origin(file))
-        table = table.map_batches(check, streamable=True)
-    rows = table.select(*(each.alias(name) for name, each in columns.items()), *others)
-    return rows.with_columns(pl.when(col("doc").is_not_null()).then(value).alias(value))
+    if kind == "judgments" and "text" in roles:
+        columns["text"] = col(roles["text"]).cast(pl.String)
+    for name, field in found.columns().items():
+        columns[name] = col(field).cast(pl.String) if name == "run" else col(field)
+    rows = table.select(each.alias(name) for name, each in columns.items())
+    is_empty = table.head(1).collect(engine="streaming").is_empty()
+    return ReadFile(file, kind, rows, roles, found.found, [*schema], warnings, is_empty)
 
 
-def _number(roles: Roles, schema: pl.Schema, kind: Kind, file: str) -> pl.Expr:
-    """Return the label or score of a row."""
-    name = roles.value
-    if name is not None:
-        is_whole = schema[name].is_integer() or schema[name] == pl.Boolean
-        whole = kind == "judgments" and is_whole
-        return col(name).cast(pl.Int64 if whole else pl.Float64, strict=False)
-    if kind == "judgments":
-        return pl.lit(1, pl.Int64)
-    if roles.rank is None:
-        raise SchemaError(
-            f"{origin(file)} has neither scores nor ranks; found the columns {listed([*schema])}"
-        )
-    return -col(roles.rank).cast(pl.Float64, strict=False)
+def _field(dtype: pl.DataType) -> Field:
+    """Return a column as a field with values of its type."""
+    field = Field()
+    types = {
+        "whole": dtype.is_integer(),
+        "number": dtype.is_float() or dtype.is_decimal(),
+        "flag": dtype == pl.Boolean,
+        "column": dtype in (pl.String, pl.Categorical, pl.Enum),
+        "list": dtype.is_nested() and dtype != pl.Struct,
+        "object": dtype == pl.Struct,
+    }
+    field.count = int(dtype != pl.Null)
+    if field.count:
+        type_ = next((each for each, fits in types.items() if fits), str(dtype))
+        field.places = {type_: ("", dtype)}
+    return field
+
+
+def _checked_rows(table: pl.LazyFrame, found: Fields) -> list[str]:
+    """Count what decides between fields, and return what looks wrong.
+
+    These columns are read only if a table has scores and ranks, an "id" and a text, or errors.
+    """
+    roles = found.roles
+    counts: dict[str, pl.Expr] = {}
+    if {"score", "rank"} <= roles.keys():
+        is_document = col(roles["doc"]).is_not_null()
+        counts |= {
+            role: (col(roles[role]).is_not_null() & is_document).sum()
+            for role in ("score", "rank", "doc")
+        }
+    is_row_id = plain(roles["query"]) == "id" and "text" in roles
+    if is_row_id:
+        counts |= {"ids": col(roles["query"]).n_unique(), "texts": col(roles["text"]).n_unique()}
+    if "error" in roles:
+        error = col(roles["error"]).cast(pl.String)
+        is_failed = ~error.fill_null("").is_in(["", "false"])
+        failed = col(roles["query"]).filter(is_failed).cast(pl.String)
+        counts |= {"failed": failed.n_unique(), "example": failed.first()}
+    if not counts:
+        return []
+    row = table.select(pl.len(), **counts).collect(engine="streaming").row(0, named=True)
+    for role in {"score", "rank", "doc"} & row.keys():
+        found.fields[roles[role]].count = row[role]
+    if is_row_id:
+        check_row_ids(found, row["len"], row["ids"], row["texts"])
+    return [failures(row["failed"], row["example"])] if row.get("failed") else []
 
 
 def _refuse_text(rows: pl.DataFrame, raw: str, name: str) -> pl.DataFrame:
-    text = col(raw).str.strip_chars()
+    text = col(raw).str.strip_chars().replace(_FLAGS)
     invalid = (text != "") & ~text.cast(pl.Float64, strict=False).is_finite().fill_null(value=False)
     refuse(rows, invalid, f"column {raw!r} of {name} must have numbers", "correct the file")
     return rows
 
 
-def _records(table: pl.LazyFrame, kind: Kind, texts: Collection[str]) -> Records:
+def _records(table: pl.LazyFrame, kind: Kind, texts: Collection[str], *, is_text: bool) -> Records:
     """Return the rows of a table with lists or spans as records; `texts` are lists as text."""
 
     def read() -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -206,8 +269,19 @@ def _records(table: pl.LazyFrame, kind: Kind, texts: Collection[str]) -> Records
                     yield from ((where, each) for each in retrievals(row, where))
                     continue
                 for name in texts:
-                    if row[name] is not None and not row[name].lstrip().startswith(("[", "{")):
-                        row[name] = [each for each in _SEPARATORS.split(row[name]) if each]
+                    row[name] = _cell(row[name], where, name, is_text=is_text)
                 yield where, row
 
     return read
+
+
+def _cell(text: str | None, where: str, name: str, *, is_text: bool) -> Any:
+    """Return the list in a cell: in JSON or Python, or separated ids in a column of ids."""
+    text = (text or "").strip()
+    if text.startswith(("[", "{", "(")):
+        return list_in(text, where, name)
+    if not text:  # text files have no other empty list
+        return [] if is_text else None
+    if is_text and plain(name).endswith("ids"):
+        return [each for each in _SEPARATORS.split(text) if each]
+    return text

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -12,14 +12,17 @@ import polars as pl
 from polars import col
 
 from polars_rank._params import OWN
-from polars_rank.errors import DataError, RankError, warn
+from polars_rank.errors import DataError, RankError
 from polars_rank.io.copies import origin
-from polars_rank.io.fields import VALUE, Kind
+from polars_rank.io.fields import NO_FIELDS, UNNAMED, VALUE, Kind, is_number
 from polars_rank.io.judgments import judged_once
 from polars_rank.io.lines import LINE, NUMBER, PATH, numbered_lines, scan_lines, tagged
+from polars_rank.io.records import ReadFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from polars_rank.io.fields import FieldNames
 
 Negative: TypeAlias = Literal["unjudged", "keep"]
 
@@ -38,15 +41,31 @@ _NUMBERS = ("rank", "score", "label")
 _SVMLIGHT = re.compile(r"[-+.\deE]+\s+(qid:\S+|\d+:\S+)")
 
 
-def layout_of(line: str, kind: Kind) -> tuple[str, ...] | None:
-    """Return the names of the fields of a line, or None if it is not of this kind."""
+def layout_of(line: str, kind: Kind, given: FieldNames = NO_FIELDS) -> tuple[str, ...] | None:
+    """Return the roles of the fields of a line, or None if it is not of this kind.
+
+    Fields that the user names as "column 1", "column 2", ... have the role that the user gives.
+    """
     fields = line.split()
+    found = None
     for layout in _LAYOUTS[kind]:
         fits = len(fields) == len(layout) or (layout[-1] == "run" and len(fields) > len(layout))
         numbers = (fields[layout.index(name)] for name in _NUMBERS if fits and name in layout)
-        if fits and all(map(_is_number, numbers)):
-            return layout
-    return None
+        if fits and all(map(is_number, numbers)):
+            found = layout
+            break
+    if not given:
+        return found
+    names = [*(found or [""] * len(fields))]
+    places = {role: int(name[len(UNNAMED):]) - 1 for role, name in given.items()
+              if name is not None and re.fullmatch(rf"{UNNAMED}\d+", name)}  # fmt: skip
+    names = ["" if name in places or given.get(name, name) is None else name for name in names]
+    for role, place in places.items():
+        if place >= len(names):
+            return None
+        names[place] = role
+    is_whole = {"query", "doc"} <= {*names} and bool({"label", "score", "rank"} & {*names})
+    return tuple(names) if is_whole else None
 
 
 def is_svmlight(line: str, file: str) -> bool:
@@ -55,72 +74,158 @@ def is_svmlight(line: str, file: str) -> bool:
     return found is not None and (found[1].startswith("qid:") or _sizes_file(file) is not None)
 
 
-def scan_trec_run(files: Sequence[str], layout: tuple[str, ...]) -> pl.LazyFrame:
-    """Return the retrieved documents in TREC run files."""
-    if "score" not in layout:
-        lines = _scan(files, layout, "rank", pl.Float64())
-        return lines.select("query", "doc", -col("rank").alias("score"))
-    if "run" not in layout:
-        return _scan(files, layout, "score", pl.Float64()).select("query", "doc", "score")
-    tags = {origin(file): _tag(file) for file in files}
-    first, *others = {*tags.values()}
-    if first is not None and not others:
-        lines = _scan(files, layout, "score", pl.Float64(), first)
-        return lines.select("query", "doc", "score", pl.lit(first).alias("run"))
-    known = col(PATH).replace_strict(tags, return_dtype=pl.String, default=None)
-    lines = _scan(files, layout, "score", pl.Float64())
-    return lines.select("query", "doc", "score", pl.coalesce(known, "run").alias("run"))
+def read_run(file: str, layout: tuple[str, ...], lines: Sequence[str]) -> ReadFile:
+    """Return the retrieved documents in a TREC run; `lines` are the first ones."""
+    name = origin(file)
+    value = "score" if "score" in layout else "rank"
+    found = _lines(file, layout, value, pl.Float64() if value == "score" else pl.Int64())
+    number = col(value) if value == "score" else -col(value).cast(pl.Float64)
+    columns = ["query", "doc", number.alias("score")]
+    warnings = []
+    if value == "rank":
+        _check_ranks(found, layout, lines, name)
+    elif "rank" in layout and _contradict(layout, lines):
+        warnings.append(
+            "the ranks contradict the scores in every query; documents rank by score, highest first"
+        )
+    run = None
+    if layout[-1] == "run":
+        tag = _tag(file)
+        if tag is not None:
+            found = _lines(file, layout, value, pl.Float64(), tag)
+        run, problem = (tag, "") if tag is not None else _run_of_tags(file, layout)
+        warnings += [problem] if problem else []
+        columns.append(col("run") if run is None else pl.lit(run).alias("run"))
+    return ReadFile(
+        name, "run", found.select(columns), _roles(layout, value), warnings=warnings,
+        is_empty=not lines and "://" not in file, run=run,
+    )  # fmt: skip
+
+
+def _roles(layout: Sequence[str], value: str) -> dict[str, str]:
+    """Return the fields of TREC files by role."""
+    known = {role: f"{UNNAMED}{place}" for place, role in enumerate(layout, 1)}
+    return {role: known[role] for role in ("query", "doc", value)}
+
+
+def _check_ranks(
+    found: pl.LazyFrame, layout: tuple[str, ...], lines: Sequence[str], name: str
+) -> None:
+    """Raise `DataError` if the third column of a run cannot have ranks.
+
+    Ranks are whole numbers, and include 1 or 0 in each query. The whole file is read only if the
+    first lines leave it open.
+    """
+    place = layout.index("rank")
+    parts = [line.split() for line in lines]
+    rows = [
+        (each[layout.index("query")], float(each[place]))
+        for each in parts if len(each) == len(layout) and is_number(each[place])
+    ]  # fmt: skip
+    start = pl.DataFrame(rows, {"query": pl.String, "rank": pl.Float64}, orient="row").lazy()
+    is_whole, has_first = (
+        col("rank") == col("rank").round(),
+        (col("rank") == 0) | (col("rank") == 1),
+    )
+
+    def first_invalid(table: pl.LazyFrame, *conditions: pl.Expr) -> pl.DataFrame:
+        ranks = table.group_by("query", maintain_order=True).agg(
+            col("rank").head(3), pl.all_horizontal(*conditions).alias("is_rank")
+        )
+        return ranks.filter(~col("is_rank")).head(1).collect(engine="streaming")
+
+    invalid = first_invalid(start, is_whole.all())
+    if invalid.is_empty() and first_invalid(start, has_first.any()).height:
+        invalid = first_invalid(found.select("query", "rank"), has_first.any())
+    if invalid.is_empty():
+        return
+    query, numbers, _ = invalid.row(0)
+    raise DataError(
+        f"{name} has {len(layout)} columns without a header, and column {place + 1} does not have "
+        f"the ranks 1, 2, ...: query {query!r} has {', '.join(f'{each:g}' for each in numbers)}. "
+        f"For scores, write fields={{'score': '{UNNAMED}{place + 1}'}}, add a header, or write the "
+        f"six columns '{' '.join(_LAYOUTS['run'][0])}'"
+    )
+
+
+def _contradict(layout: tuple[str, ...], lines: Sequence[str]) -> bool:
+    """Return whether a better rank has a lower score in every query of these lines."""
+    query, rank, score = (layout.index(role) for role in ("query", "rank", "score"))
+    queries: dict[str, list[tuple[float, float]]] = {}
+    for parts in map(str.split, lines):
+        if len(parts) > score and is_number(parts[rank]) and is_number(parts[score]):
+            queries.setdefault(parts[query], []).append((float(parts[rank]), -float(parts[score])))
+    several = [sorted(each) for each in queries.values() if len({rank for rank, _ in each}) > 1]
+    return bool(several) and all(
+        any(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(each)) for each in several
+    )
 
 
 def _tag(file: str) -> str | None:
-    """Return the tag of a file, or None if it is read from the lines."""
+    """Return the tag with which all lines of a file end; None if there is none."""
     try:
-        return None if "://" in file else tagged(file) or _run_of_tags(file)
+        return None if "://" in file else tagged(file)
     except RankError:  # the scan raises it, too
         return None
 
 
-def _run_of_tags(file: str) -> str | None:
-    """Return the only tag of a file, None if tags are of several runs, else the name of the file.
+def _run_of_tags(file: str, layout: tuple[str, ...]) -> tuple[str | None, str]:
+    """Return the run of a file whose lines end differently, and a warning.
 
-    Tags are of several runs if a document of a query has two of them.
+    The run is None if tags are of several runs, because a document of a query has two of them. It
+    is the first word of the tags if that is the same in all lines, otherwise the name of the file.
     """
-    lines = _scan([file], _LAYOUTS["run"][0], "score", pl.Float64()).select("query", "doc", "run")
-    rows = lines.collect(engine="streaming")
+    if "://" in file:
+        return None, ""
+    try:
+        lines = _lines(file, layout, "score", pl.Float64()).select("query", "doc", "run")
+        rows = lines.collect(engine="streaming")
+    except RankError:  # the scan raises it, too
+        return None, ""
     tags = rows["run"].unique().sort()
-    if len(tags) == 1 or rows[["query", "doc"]].is_duplicated().any():
-        return None
-    name = Path(origin(file)).name.split(".")[0] or origin(file)
-    if len(tags):
-        warn(
-            f"{origin(file)} has {len(tags):,} different tags, such as {tags[0]!r} and "
-            f"{tags[1]!r}, and no document of a query has two of them; the run is {name!r}, the "
-            "name of the file"
-        )
-    return name
-
-
-def scan_qrels(
-    files: Sequence[str], layout: tuple[str, ...], *, diversity: bool, fractional: bool
-) -> pl.LazyFrame:
-    """Return the judged documents in TREC judgment files."""
-    lines = _scan(files, layout, "label", pl.Float64() if fractional else pl.Int64())
-    keys = ["query", *(["subtopic"] if diversity else []), "doc"]
-    remedy = "" if diversity else "; for judgments of subtopics, set `diversity`"
-    return lines.select(*keys, "label").map_batches(
-        partial(judged_once, keys=keys, label="label", table="the judgments", remedy=remedy)
+    words = tags.str.extract(r"^(\S+)").unique()
+    if len(tags) < 2 or rows[["query", "doc"]].is_duplicated().any():
+        return None, ""
+    if len(words) == 1:
+        return str(words[0]), ""
+    name = stem(file)
+    return name, (
+        f"the lines have {len(tags):,} different tags, such as {tags[0]!r} and {tags[1]!r}, and no "
+        f"document of a query has two of them; the run is {name!r}, the name of the file"
     )
 
 
-def scan_svmlight(file: str) -> pl.LazyFrame:
+def stem(file: str) -> str:
+    """Return the name of a file without folders and endings."""
+    name = Path(origin(file)).name
+    return name.split(".")[0] or name
+
+
+def read_qrels(
+    file: str, layout: tuple[str, ...], lines: Sequence[str], *, diversity: bool, fractional: bool
+) -> ReadFile:
+    """Return the judged documents in a TREC judgment file."""
+    rows = _lines(file, layout, "label", pl.Float64() if fractional else pl.Int64())
+    keys = ["query", *(["subtopic"] if diversity else []), "doc"]
+    remedy = "" if diversity else "; for judgments of subtopics, set `diversity`"
+    table = rows.select(*keys, "label").map_batches(
+        partial(judged_once, keys=keys, label="label", table="the judgments", remedy=remedy)
+    )
+    is_empty = not lines and "://" not in file
+    return ReadFile(origin(file), "judgments", table, _roles(layout, "label"), is_empty=is_empty)
+
+
+def read_svmlight(file: str, given: FieldNames) -> ReadFile:
     """Return the labels of an SVMlight file; its comments may have ids of documents.
 
     Without ids, the document is the number of the line. Without queries in its lines, a file
     "NAME.query" has the number of documents of each query, as LightGBM reads it.
     """
+    without_ids = "doc" in given and given["doc"] is None
     line = col(LINE).str.strip_chars()
     comment = line.str.extract(r"#\s*(.*)$")
-    doc = comment.str.extract(r"doc_?id\s*=\s*(\S+)").fill_null(comment.str.extract(r"^(\S+)"))
+    named, first = comment.str.extract(r"doc_?id\s*=\s*(\S+)"), comment.str.extract(r"^(\S+)")
+    doc = pl.lit(None, pl.String) if without_ids else named.fill_null(first)
     rows = (
         scan_lines([file])
         .filter(line != "", ~line.str.starts_with("#"))
@@ -136,7 +241,23 @@ def scan_svmlight(file: str) -> pl.LazyFrame:
         checked = rows.map_batches(_refuse_without_query, streamable=True)
     else:
         checked = rows.map_batches(partial(_with_queries, sizes=sizes))
-    return checked.select("query", "doc", "label")
+    ids = checked.group_by("query", "doc", maintain_order=True).agg(col(NUMBER).head(2), pl.len())
+    repeated = ids.filter(col("len") > 1).head(1).collect(engine="streaming")
+    if repeated.height:
+        _, each, numbers, _ = repeated.row(0)
+        raise DataError(
+            f"{origin(file)}: the comments of lines {numbers[0]} and {numbers[1]}, which are of "
+            f"one query, both begin with {each!r}; write them as '# docid = ID', or write "
+            "fields={'doc': None} to number documents by line"
+        )
+    roles = {
+        "query": "qid",
+        "doc": "the line" if without_ids else "the comment",
+        "label": "column 1",
+    }
+    found = frozenset({"doc"} if without_ids else ())
+    table = checked.select("query", "doc", "label")
+    return ReadFile(origin(file), "judgments", table, roles, found)
 
 
 def _sizes_file(file: str) -> str | None:
@@ -168,20 +289,19 @@ def _with_queries(rows: pl.DataFrame, sizes: str) -> pl.DataFrame:
     return _refuse_without_query(rows.with_columns(query))
 
 
-def _scan(
-    files: Sequence[str],
-    layout: tuple[str, ...],
-    number: str,
-    dtype: pl.DataType,
-    tag: str | None = None,
+def _lines(
+    file: str, layout: tuple[str, ...], number: str, dtype: pl.DataType, tag: str | None = None
 ) -> pl.LazyFrame:
     """Return the fields of lines as columns: `number` as a number, all others as strings.
 
-    `tag` is the tag of all lines of runs if it is known; it may have blanks.
+    `tag` is the tag of all lines of runs if it is known; it may have blanks. A line that begins
+    with "#" is a comment, unless it has all fields.
     """
     parts = col(LINE).str.replace_all("\t", " ", literal=True).str.split(" ")
     fields = parts.list.eval(pl.element().filter(pl.element() != ""))
-    field = {name: col(_FIELDS).list.get(i, null_on_oob=True) for i, name in enumerate(layout)}
+    places = {name: place for place, name in enumerate(layout) if name}
+    field = {name: col(_FIELDS).list.get(i, null_on_oob=True) for name, i in places.items()}
+    is_comment = field["query"].str.starts_with("#") & ~_is_whole(layout, field)
     if layout[-1] == "run" and tag is None:
         field["run"] = col(_FIELDS).list.slice(len(layout) - 1).list.join(" ")
     elif layout[-1] == "run":  # only these are needed
@@ -189,12 +309,23 @@ def _scan(
     value = field.pop(number).cast(dtype, strict=False).alias(number)
     check = partial(_refuse_malformed, layout=layout, number=number, tag=tag)
     return (
-        scan_lines(files)
+        scan_lines([file])
         .with_columns(fields.alias(_FIELDS))
-        .filter(~field["query"].str.starts_with("#"))  # also drops empty lines: null
+        .filter(col(_FIELDS).list.len() > 0, ~is_comment)
         .select(LINE, NUMBER, PATH, value, col(_FIELDS).list.len(), **field)
         .map_batches(check, streamable=True)
     )
+
+
+def _is_whole(layout: tuple[str, ...], field: Mapping[str, pl.Expr]) -> pl.Expr:
+    """Return whether a line has all fields of a layout, and numbers where they must be."""
+    numbers = [
+        field[name].cast(pl.Float64, strict=False).is_finite().fill_null(value=False)
+        for name in _NUMBERS if name in field
+    ]  # fmt: skip
+    size = col(_FIELDS).list.len()
+    length = size >= len(layout) if layout[-1] == "run" else size == len(layout)
+    return pl.all_horizontal(length, *numbers)
 
 
 def _refuse_malformed(
@@ -206,42 +337,52 @@ def _refuse_malformed(
         has_rank = col("rank").cast(pl.Float64, strict=False).is_not_null()
         is_invalid &= (col(_FIELDS) < length) | ~has_rank
     malformed = lines.filter(is_invalid | ~col(number).is_finite().fill_null(value=False))
-    if malformed.is_empty():
-        return lines
-    row = malformed.row(0, named=True)
-    whole = lines.schema[number].is_integer()
+    if not malformed.is_empty():
+        row = malformed.row(0, named=True)
+        kind: Kind = "judgments" if number == VALUE["judgments"] else "run"
+        raise malformed_line(
+            row[LINE], f"line {row[NUMBER]} of {row[PATH]}", kind, layout,
+            is_whole=lines.schema[number].is_integer(),
+        )  # fmt: skip
+    return lines
+
+
+def malformed_line(
+    line: str, where: str, kind: Kind, layout: Sequence[str], *, is_whole: bool
+) -> DataError:
+    """Return the error for a line that does not have the fields of its file."""
+    number = next(name for name in ("label", "score", "rank") if name in layout)
+    fields, length = line.split(), len(layout)
     message = (
-        f"line {row[NUMBER]} of {row[PATH]} must be {' '.join(layout)!r}, where the {number} is a "
-        f"{'whole' if whole else 'finite'} number; found {row[LINE]!r}"
+        f"{where} must be {' '.join(name or '-' for name in layout)!r}, where the {number} is a "
+        f"{'whole' if is_whole else 'finite'} number; found {line!r}"
     )
-    kind: Kind = "judgments" if number == VALUE["judgments"] else "run"
-    if advice := other_kind(row[LINE], kind):
+    if advice := other_kind(line, kind):
         message += f". {advice}"
-    elif number == "score" and row[_FIELDS] > length:
+    elif number == "score" and len(fields) > length:
         message += "; ids must not contain spaces"
-    elif whole and row[_FIELDS] == length and _is_number(row[LINE].split()[-1]):
+    elif is_whole and len(fields) == length and number == "label" and is_number(fields[-1]):
         message += "; set `fractional` for labels such as 0.5"
-    raise DataError(message)
+    return DataError(message)
+
+
+def malformed_layout(line: str, kind: Kind) -> tuple[str, ...] | None:
+    """Return the layout that a line has the number of fields of, although a number is invalid."""
+    return next((each for each in _LAYOUTS[kind] if len(each) == len(line.split())), None)
 
 
 def other_kind(line: str, kind: Kind) -> str:
     """Return advice if a line looks like a file of the other kind, else an empty string."""
     fields = line.split()
-    if kind == "run" and len(fields) == len(_LAYOUTS["judgments"][0]) and _is_number(fields[3]):
-        found, reader = "qrels file", "scan_judgments"
-    elif (
-        kind == "judgments"
-        and len(fields) > len(_LAYOUTS["judgments"][0])
-        and (layout_of(line, "run"))
-    ):
-        found, reader = "run file", "scan_run"
-    else:
-        return ""
-    return f"The file looks like a {found}, which pr.{reader} reads; were run and qrels swapped?"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+    _, of_judgments = len(_LAYOUTS["run"][0]), len(_LAYOUTS["judgments"][0])
+    if kind == "run" and len(fields) == of_judgments and is_number(fields[3]):
+        return (
+            "A line of four fields is of a qrels file ('query subtopic doc label'), which "
+            "pr.scan_judgments reads; if it is of a run, name its fields, as in fields={'query': "
+            "'column 1', 'doc': 'column 2', 'rank': 'column 3', 'score': 'column 4'}"
+        )
+    if kind == "judgments" and len(fields) > of_judgments and layout_of(line, "run"):
+        return (
+            "The file looks like a run file, which pr.scan_run reads; were run and qrels swapped?"
+        )
+    return ""

@@ -98,7 +98,7 @@ def test_judgments_can_be_joined_to_any_log(tmp_path: Path) -> None:
     assert rr(trec, "--judgments", "-", stdin=QRELS.encode()) == RR
     renamed = LOG.drop("label").rename({"query": "q", "doc": "d", "score": "s"})
     renamed.write_csv(tmp_path / "other.csv")
-    names = ["--query", "q", "--doc", "d", "--score", "s", "--label", "grade"]
+    names = ["--query", "q", "--doc", "d", "--score", "s"]
     assert rr(tmp_path / "other.csv", *with_qrels, *names) == RR
     both = pl.concat([LOG.with_columns(model=pl.lit(name)) for name in "AB"]).drop("label")
     both.write_csv(tmp_path / "both.csv")
@@ -578,7 +578,9 @@ def test_ids_that_never_match_are_an_error(
     Path("bm25").write_text("1 Q0 10 1 2 a\n1 Q0 11 2 1 a\n", "utf-8")
     Path("qrels").write_text(qrels, "utf-8")
     code, out, err = run(*command.split(), "bm25", "--judgments", "qrels")
-    assert (code, out, err) == (2, "", f"Error: run 'a': {message}\n")
+    *read, error = err.splitlines()  # convert says what was read
+    assert (code, out, error) == (2, "", f"Error: run 'a': {message}")
+    assert len(read) == 2 * command.startswith("convert")
     assert {path.name for path in tmp_path.iterdir()} == {"bm25", "qrels"}
 
 
@@ -630,3 +632,123 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     assert run("evaluate", log, "-m", "rr", "-o", folder / "out\udcff.csv")[0] == 0
     code, _, err = run("evaluate", folder / "not there\udcff.csv", "-m", "rr")
     assert (code, "not found" in err) == (2, True)
+
+
+# --- fields of judgments and results ----------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """Judgments and results in which no name but "doc" is known; the RR is 1/2."""
+    judgments, results = tmp_path / "judgments.csv", tmp_path / "results.jsonl"
+    judgments.write_text("prompt,doc,relevancy\nq,a,0\nq,b,2\n", "utf-8")
+    results.write_text('{"number": "q", "found": ["a", "b"]}\n' * 1, "utf-8")
+    return judgments, results
+
+
+def mrr(*arguments: object) -> Any:
+    code, out, err = run("evaluate", *arguments, "-m", "mrr", "--format", "json")
+    return (json.loads(out), err) if code == 0 else (code, err)
+
+
+def test_fields_name_what_judgments_and_results_have(files: tuple[Path, Path]) -> None:
+    read = ["--judgments", files[0], "--run-file", files[1]]
+    fields = "judgments.query=prompt,results.query=number,label=relevancy,results=found"
+    rows = [{"queries": 1, "mrr": 0.5}]
+    assert mrr(*read, "--fields", fields) == (rows, "")
+    found = (
+        "1 ranking from results.jsonl: query 'number', results 'found'\n"
+        "1 query from judgments.csv: query 'prompt', doc 'doc', label 'relevancy'\n"
+    )
+    assert mrr(*read, "--fields", fields, "--verbose") == (rows, found)
+    code, out, _ = run("inspect", *read, "--fields", fields, "--format", "json")
+    notes = [each["value"] for each in json.loads(out) if each["part"] == "files"]
+    assert (code, notes) == (0, found.splitlines())
+    converted = files[0].with_name("log.parquet")
+    code, _, err = run("convert", *read, "--fields", fields, "-o", converted)
+    assert (code, err) == (0, f"{found}Wrote {converted}\n")
+    code, out, _ = run("gate", *files, "--fields", fields)
+    assert "1 query from judgments.csv: query 'prompt', doc 'doc', label 'relevancy'" in out
+
+
+def test_options_of_columns_name_fields(files: tuple[Path, Path]) -> None:
+    read = ["--judgments", files[0], "--run-file", files[1], "--fields", "results=found"]
+    # Each file has a field of the query; the option is of the file that has it.
+    code, err = mrr(*read, "--query", "prompt")
+    assert (code, "no field is known as the query; name it, as in --fields query=number" in err) == (
+        2, True,
+    )  # fmt: skip
+    judgments = files[0].read_text("utf-8").replace("prompt", "number")
+    files[0].write_text(judgments, "utf-8")
+    code, err = mrr(*read, "--query", "number")
+    assert (code, "write --fields label=relevancy; if there is no label" in err) == (2, True)
+    assert mrr(*read, "--query", "number", "--label", "relevancy")[0] == [
+        {"queries": 1, "mrr": 0.5}
+    ]
+    assert mrr(*read, "--query", "number", "--fields", "label=")[0] == [{"queries": 1, "mrr": 1.0}]
+    code, err = mrr(*read, "--query", "number", "--label", "relevanc")
+    assert (code, "Did you mean 'relevancy'" in err or "no field 'relevanc'" in err) == (2, True)
+    code, err = mrr(*read, "--query", "number", "--label", "relevancy", "--fields", "label=x")
+    assert (code, err) == (2, "Error: --label relevancy differs from --fields label=x\n")
+    code, err = mrr(*read, "--fields", "labels=x")
+    assert (code, "unknown role 'labels'. Did you mean 'label'" in err) == (2, True)
+    code, err = mrr(*read, "--fields", "relevancy")
+    assert (code, "`--fields` must be ROLE=FIELD" in err) == (2, True)
+
+
+def test_options_name_columns_of_a_log_and_fields_of_judgments(tmp_path: Path) -> None:
+    log, judgments = tmp_path / "log.csv", tmp_path / "judgments.csv"
+    log.write_text("q,item,points\n1,a,2\n1,b,1\n", "utf-8")
+    judgments.write_text("q,item,stars\n1,b,1\n", "utf-8")
+    names = ["--query", "q", "--doc", "item", "--score", "points"]
+    found = mrr(log, "--judgments", judgments, *names, "--label", "stars")
+    assert found == ([{"queries": 1, "mrr": 0.5}], "")
+    code, err = mrr(log, "--judgments", judgments, *names, "--label", "start")
+    assert (code, "no field 'start'" in err) == (2, True)
+
+
+def test_scores_that_descend_in_results(tmp_path: Path) -> None:
+    results, qrels = tmp_path / "results.csv", tmp_path / "qrels"
+    results.write_text("query,doc,distance\n1,a,2\n1,b,1\n", "utf-8")
+    qrels.write_text("1 0 b 1\n", "utf-8")
+    read = ["--run-file", results, "--judgments", qrels]
+    assert mrr(*read, "--score=-distance")[0] == [{"queries": 1, "mrr": 1.0}]
+    assert mrr(*read, "--score", "distance")[0] == [{"queries": 1, "mrr": 0.5}]
+
+
+def test_runs_of_several_files_have_names(tmp_path: Path) -> None:
+    qrels, one, other = tmp_path / "qrels", tmp_path / "one.txt", tmp_path / "other.txt"
+    qrels.write_text("q 0 a 1\n", "utf-8")
+    one.write_text("q Q0 a 1 2 tag\nq Q0 b 2 1 tag\n", "utf-8")
+    other.write_text("q Q0 b 1 2 tag\nq Q0 a 2 1 tag\n", "utf-8")
+    read = ["--judgments", qrels, "--run-file"]
+    rows = [{"run": "one", "queries": 1, "mrr": 1.0}, {"run": "other", "queries": 1, "mrr": 0.5}]
+    assert mrr(*read, one, "--run-file", other) == (rows, "")
+    named = [{**rows[1], "run": "new"}, {**rows[0], "run": "prod"}]
+    assert mrr(*read, f"prod={one}", "--run-file", f"new={other}") == (named, "")
+    code, err = mrr(*read, f"x={one}", "--run-file", f"x={other}")
+    assert (code, "several runs have the name 'x'" in err) == (2, True)
+    code, err = mrr(*read, f"x={tmp_path / 'nowhere'}")
+    assert (code, "nowhere' not found" in err) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "per-query", "report", "summarize"])
+def test_empty_files_of_judgments_and_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in {"qrels": "q 0 a 1\n", "run": "q Q0 a 1 2 x\n", "empty": ""}.items():
+        Path(name).write_text(text, "utf-8")
+    output = {"per-query": ["-o", "values.parquet"], "report": ["-o", "report.html"]}.get(
+        command, []
+    )
+    code, _, err = run(
+        command, "--run-file", "run", "--judgments", "empty", "-m", "ap", *output
+    )  # fmt: skip
+    assert (code, err) == (2, "Error: empty has no judgments\n")
+    code, out, err = run(
+        command, "--run-file", "empty", "--judgments", "qrels", "-m", "ap", *output
+    )
+    assert (code, "Warning: empty: the file has no results" in err) == (0, True)
+    if command == "evaluate":
+        assert out.split() == ["queries", "ap", "1", "0.0000"]
