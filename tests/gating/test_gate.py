@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import warnings
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,7 @@ def test_the_baseline_is_sorted_lines_of_json(baseline: Path) -> None:
     head, *lines = map(json.loads, baseline.read_text("utf-8").splitlines())
     assert head["queries"] == 60
     assert head["metrics"]["mrr@10"] == "reciprocal_rank@10"
-    assert (head["polars_rank"], head["format_version"]) == (pr.__version__, 1)
+    assert (head["polars_rank"], head["format_version"]) == (pr.__version__, 2)
     assert {"date", "golden", "corpus", "repetitions"} < {*head}
     assert [line["query"] for line in lines] == sorted(MANY)
     assert lines[0]["docs"] == ["d0", "x"]
@@ -191,11 +192,13 @@ def test_a_run_that_is_clearly_better_shows_that_the_baseline_is_stale(tmp_path:
         assert pr.gate(golden(MANY), results(FIRST), path).passed
 
 
-def test_an_old_baseline_leads_to_a_warning(baseline: Path) -> None:
-    head, rows = baseline.read_text("utf-8").split("\n", 1)
-    baseline.write_text(
-        json.dumps({**json.loads(head), "date": "2020-01-01"}) + "\n" + rows, "utf-8"
-    )
+def test_an_old_baseline_leads_to_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    baseline = tmp_path / "baseline.jsonl"
+    with monkeypatch.context() as then:
+        then.setattr("polars_rank.gating.evaluation.today", lambda: date(2020, 1, 1))
+        gated(golden(MANY), results(FIRST)).write_baseline(baseline)
     with pytest.warns(pr.errors.RankWarning, match="days old"):
         pr.gate(golden(MANY), results(FIRST), baseline)
 
