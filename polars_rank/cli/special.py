@@ -180,7 +180,9 @@ def _rules(call: Call) -> tuple[list[Rule], Any]:
 
 def report_file(path: Path, call: Call) -> Any:
     """Return a new file for a report. Empty files, which build servers create, are overwritten."""
-    refuse_to_replace(path, call.files)
+    options = {**call.ctx.find_root().params, **call.ctx.params}
+    others = [options.get(name) for name in ("config", "conventions", "corpus")]
+    refuse_to_replace(path, [*call.files, *map(str, filter(None, others))])
     is_empty = path.is_file() and not path.stat().st_size
     return new_file(path, overwrite=call.given.get("overwrite", False) or is_empty)
 

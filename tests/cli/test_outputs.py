@@ -498,6 +498,28 @@ def test_ctrl_c_while_the_command_starts(tmp_path: Path, how: str) -> None:
         assert (done.returncode, done.stderr) == (130, "Interrupted; nothing was written.\n")
 
 
+@pytest.mark.parametrize(
+    "outputs", [("--junit", "--markdown"), ("--junit", "-o"), ("--markdown", "-o")]
+)
+def test_reports_of_check_need_different_files(here: Path, outputs: tuple[str, str]) -> None:
+    files = [word for option in outputs for word in (option, "out.md")]
+    code, _, err = run(
+        "check", "log.parquet", "-m", "rr", "--rule", "rr >= 2", *files, "--overwrite"
+    )
+    assert code == 2
+    assert "'out.md' is written twice; name different files" in err
+    assert not Path("out.md").exists()
+
+
+def test_reports_of_check_replace_no_conventions(here: Path) -> None:
+    Path("mine.toml").write_text('base = "trec_eval"', "utf-8")
+    check = ["check", "log.parquet", "-m", "rr", "--rule", "rr >= 2", "--conventions", "mine.toml"]
+    code, _, err = run(*check, "--junit", "mine.toml", "--overwrite")
+    assert code == 2
+    assert "'mine.toml' is an input" in err
+    assert Path("mine.toml").read_text("utf-8") == 'base = "trec_eval"'
+
+
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
 def test_reports_of_a_gate_in_pipes(here: Path) -> None:
     os.mkfifo("pipe")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -169,6 +172,57 @@ def test_reports_replace_neither_inputs_nor_each_other(folder: Path) -> None:
     assert code == 2
     assert "need different files" in errors
     assert not (folder / "report").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "output"),
+    [
+        ((), "results.jsonl"),
+        ((), "polars-rank.toml"),
+        (("--rules", "other.toml"), "other.toml"),
+        (("--rules", "other.toml"), "in-rules.jsonl"),
+        (("--rules", "other.toml"), "in-rules.toml"),
+        (("--corpus", "corpus.jsonl"), "corpus.jsonl"),
+        (("--corpus", "corpus.jsonl"), "link.jsonl"),
+        (("--corpus", "link.jsonl"), "corpus.jsonl"),
+        (("--conventions", "in-rules.toml"), "in-rules.toml"),
+        ((), "baseline.jsonl"),
+    ],
+)
+def test_no_input_is_replaced(folder: Path, options: tuple[str, ...], output: str) -> None:
+    ids = "".join(json.dumps({"id": name}) + "\n" for name in ("password", "address"))
+    for name in ("corpus.jsonl", "in-rules.jsonl"):
+        (folder / name).write_text(ids, "utf-8")
+    (folder / "link.jsonl").symlink_to("corpus.jsonl")
+    (folder / "in-rules.toml").write_text('base = "trec_eval"\n', "utf-8")
+    rules = '[gate]\ncorpus = "in-rules.jsonl"\nconventions = "in-rules.toml"\n'
+    (folder / "other.toml").write_text(rules, "utf-8")
+    assert run(*GATE, "--update-baseline")[0] == 0
+    before = (folder / output).read_bytes()
+    for report in ("--json", "--junit", "--markdown"):
+        code, _, errors = run(*GATE, *options, report, output, "--overwrite")
+        assert code == 2
+        assert f"'{output}' is an input; write to another file" in errors
+    assert (folder / output).read_bytes() == before
+
+
+def test_a_report_does_not_replace_the_baseline_that_is_written(folder: Path) -> None:
+    code, _, errors = run(*GATE, "--update-baseline", "--json", "./baseline.jsonl", "--overwrite")
+    assert code == 2
+    assert "--json, --baseline need different files" in errors
+    assert not (folder / "baseline.jsonl").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+@pytest.mark.parametrize("baseline", ["pipe", "/dev/stdout"])
+def test_a_pipe_as_the_baseline_ends(folder: Path, baseline: str) -> None:
+    os.mkfifo(folder / "pipe")
+    done = subprocess.run(
+        [sys.executable, "-m", "polars_rank", *GATE, "--baseline", baseline, "--update-baseline"],
+        capture_output=True, encoding="utf-8", timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert f"the baseline '{baseline}' is not a regular file" in done.stderr
 
 
 def test_paths_in_rules_must_be_text(folder: Path) -> None:
