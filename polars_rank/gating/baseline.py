@@ -16,6 +16,7 @@ import polars as pl
 from polars import col
 
 from polars_rank._formats import BASELINE, FORMAT_VERSION, check_version
+from polars_rank._params import OWN
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError, SourceError, number_of, short
 from polars_rank.gating.inputs import Golden, digest, listed
@@ -30,6 +31,8 @@ _OLD = 90
 _WRITER = "polars_rank"
 _HEAD = ("metrics", "golden", "date", "checksum")
 _KEYS = ("query", "judged", "values", "docs")
+#: The column of the fingerprints of labels, because `judged` is a metric.
+JUDGED = f"{OWN}judged"
 
 
 def today() -> date:
@@ -55,7 +58,7 @@ def definitions(metrics: Sequence[pl.Expr], conventions: Conventions) -> dict[st
 class Baseline:
     """Per-query values with their first documents, and what they were computed from."""
 
-    #: Columns `query`, `judged` (a fingerprint of the labels), one per metric, and `docs`.
+    #: Columns `query`, `JUDGED` (a fingerprint of the labels), one per metric, and `docs`.
     rows: pl.DataFrame
     definitions: Mapping[str, str]
     golden: str
@@ -93,7 +96,7 @@ class Baseline:
                     for row in rows
                 ],
                 schema={
-                    "query": pl.String, "judged": pl.String, "docs": pl.List(pl.String),
+                    "query": pl.String, JUDGED: pl.String, "docs": pl.List(pl.String),
                     **dict.fromkeys(names, pl.Float64),
                 },
                 orient="row",
@@ -115,7 +118,7 @@ class Baseline:
             pl.all_horizontal(col(names).is_finite().fill_null(value=True).all())
         ).item():
             raise _invalid(path, "a value is NaN or infinite")
-        if head["golden"] != digest(table.select("query", "judged").sort("query")):
+        if head["golden"] != digest(table.select("query", JUDGED).sort("query")):
             raise _invalid(path, "a 'query' or 'judged' was edited, as 'golden' in line 1 shows")
         if head.pop("checksum") != _checksum([head, *rows]):
             raise _invalid(path, "it was edited, as the 'checksum' in line 1 shows")
@@ -151,7 +154,7 @@ class Baseline:
         rows = [
             {
                 "query": row["query"],
-                "judged": row["judged"],
+                "judged": row[JUDGED],
                 "values": {name: row[name] for name in names},
                 "docs": row["docs"],
             }
@@ -169,7 +172,9 @@ class Baseline:
 
     def common(self, golden: Golden) -> pl.DataFrame:
         """Return the rows of the queries whose labels are the same."""
-        return self.rows.join(golden.queries, on=["query", "judged"], how="semi")
+        return self.rows.join(
+            golden.queries, left_on=["query", JUDGED], right_on=["query", "judged"], how="semi"
+        )
 
     def changes(
         self, golden: Golden, corpus: str | None, meanings: Mapping[str, str]
@@ -186,10 +191,11 @@ class Baseline:
             new = golden.queries.join(self.rows, on="query", how="anti")["query"]
             missing = self.rows.join(golden.queries, on="query", how="anti")["query"]
             both = golden.queries.join(self.rows, on="query", how="semi")
-            changed = both.join(self.rows, on=["query", "judged"], how="anti")["query"]
+            same = self.common(golden)
+            changed = both.join(same, on="query", how="anti")["query"]
             parts = {"new": new, "missing": missing, "with other labels": changed}
             texts = [f"{len(p):,} {name} ({listed(p, 5)})" for name, p in parts.items() if len(p)]
-            common = number_of(self.common(golden).height, "common query", "common queries")
+            common = number_of(same.height, "common query", "common queries")
             if texts:
                 yield (
                     "the golden file has changed since the baseline was written: queries "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -239,6 +240,39 @@ def test_a_file_that_is_no_baseline(tmp_path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
     with pytest.raises(pr.errors.DataError, match="is not a baseline: line 1"):
         gated(golden(RELEVANT), results(FOUND), path)
+
+
+@pytest.mark.parametrize("name", ["judged", "doc", "label", "rank", "value", "slice", "all", "a b"])
+def test_a_metric_may_have_the_name_of_an_internal_column(tmp_path: Path, name: str) -> None:
+    metrics = [pr.reciprocal_rank(10).alias(name), "recall@1"]
+    path = tmp_path / "baseline.jsonl"
+    gated(golden(RELEVANT), results(FOUND), metrics=metrics).write_baseline(path)
+    found = {**FOUND, "a": ["x", "d1"]}
+    gate = gated(golden(RELEVANT), results(found), path, metrics=metrics, floors={name: 0.5}, max_drop={name: 0.1})  # fmt: skip
+    assert gate.queries[name].to_list() == pytest.approx([1 / 2, 1 / 2, 1 / 3])
+    assert gate.queries[f"{name}_before"].to_list() == pytest.approx([1, 1 / 2, 1 / 3])
+    # The mean was 11/18 and is 8/18.
+    assert gate.failed == [f"{name} >= 0.5", f"difference({name}) >= -0.1"]
+    for text in (str(gate), gate._repr_html_(), *(write(gate) for write in (texts.markdown, texts.as_json, texts.junit))):  # fmt: skip
+        assert name in text
+
+
+def test_the_share_of_judged_documents_without_a_cutoff() -> None:
+    gate = gated(golden(RELEVANT), results(FOUND), metrics=["judged"])
+    assert gate.queries["judged"].to_list() == pytest.approx([1 / 2, 1 / 2, 1 / 3])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("query", "queries", "category", "relevant", "text", "docs", "docs_before", "mrr@10_before"),
+        *("run", "metric", "repetition", "mean", "low", "high", "difference", "p_value", "std"),
+        *("difference(x)", "not x", "low(x)", "x where(a=b)", "*", "^x.*$", "polars_rank:x"),
+    ],
+)  # fmt: skip
+def test_a_metric_with_the_name_of_another_column_is_an_error(name: str) -> None:
+    with pytest.raises(pr.errors.RankError, match=re.escape(repr(name)) + ".*; rename it"):
+        gated(golden(RELEVANT), results(FOUND), metrics=[pr.reciprocal_rank(10).alias(name)])
 
 
 def test_repetitions_are_averaged_and_their_noise_is_stated() -> None:
