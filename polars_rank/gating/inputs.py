@@ -12,7 +12,7 @@ import polars as pl
 from polars import col
 
 from polars_rank.columns import Columns
-from polars_rank.errors import ArgumentError, DataError, SourceError, number_of
+from polars_rank.errors import ArgumentError, DataError, SourceError, hint, number_of
 from polars_rank.frames.tables import lazy
 from polars_rank.io.formats import scan_judgments, scan_run
 from polars_rank.io.inputs import check_path
@@ -101,6 +101,7 @@ def read_golden(given: Any, category: str | None) -> Golden:
             raise ArgumentError(
                 f"column {name!r} (`{role}`) must have text; found {table.schema[name]}"
             )
+    misspelled = [*_misspelled(table, texts["category"] or _CATEGORIES[0])]
     table = table.with_columns(
         _numbers(table) if "label" in table.columns else pl.lit(1.0).alias("label"),
         **{
@@ -132,7 +133,27 @@ def read_golden(given: Any, category: str | None) -> Golden:
         category=pl.when(is_answerable).then("category").otherwise(pl.lit(UNANSWERABLE)),
         judged=pl.Series([_hash(each, 8) for each in queries["judged"]]),
     )
-    return Golden(judgments, queries, [*_doubts(found, judgments, queries)])
+    return Golden(judgments, queries, [*_doubts(found, judgments, queries), *misspelled])
+
+
+def _misspelled(table: pl.DataFrame, category: str) -> Iterable[str]:
+    """Yield fields with a name like that of the category, which only queries without one have."""
+    names = [
+        name
+        for name in {*table.columns} - {category, "query", "doc", "label", "text"}
+        if (name in _CATEGORIES or hint(name, [category])) and not table.schema[name].is_nested()
+    ]
+    values = table.select("query", *names, *({category} & {*table.columns}))
+    of_query = values.group_by("query", maintain_order=True).agg(pl.all().drop_nulls().first())
+    for name in sorted(names):
+        queries = of_query.filter(col(name).is_not_null())
+        has_category = category in queries.columns and queries[category].count()
+        if queries.height and not has_category:
+            yield (
+                f"the golden file has the field {name!r} instead of {category!r} in "
+                f"{number_of(queries.height, 'query', 'queries')}, which count in no category: "
+                f"{listed(queries['query'])}; rename the field"
+            )
 
 
 def _numbers(table: pl.DataFrame) -> pl.Series:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import warnings
 from pathlib import Path
 
 import needs
@@ -29,6 +31,52 @@ def test_the_latency_of_other_queries_does_not_count() -> None:
     found = pl.DataFrame(rows, schema=["query", "doc", "score", "latency"], orient="row")
     with pytest.warns(pr.errors.RankWarning, match="not in the golden file"):
         assert pr.gate(GOLDEN, found, latency={"max": 1}).verdicts["value"].to_list() == [0.2]
+
+
+CATEGORIES = {"a": {"catgory": "x"}, "b": {"category": "x"}, "c": {"category": "y"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        (CATEGORIES, "'catgory' instead of 'category' in 1 query, .*: 'a'; rename"),
+        ({**CATEGORIES, "b": {"catgory": "y"}}, "'catgory' .* in 2 queries, .*: 'a', 'b'; rename"),
+        (
+            dict.fromkeys("abc", {"catgory": "x"}),
+            "'catgory' .* in 3 queries, .*: 'a', 'b', 'c'; rename",
+        ),
+        ({**CATEGORIES, "a": {"Category": "x"}}, "'Category' instead of 'category' in 1 query"),
+        ({**CATEGORIES, "a": {"class": "x"}}, "'class' instead of 'category' in 1 query"),
+        (dict.fromkeys("abc", {"class": "x"}), None),
+        (dict.fromkeys("abc", {"category": "x", "subcategory": "y"}), None),
+        (dict.fromkeys("abc", {"category": "x"}) | {"a": {"note": "y"}}, None),
+    ],
+)
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_a_misspelled_category_is_named(
+    tmp_path: Path, ending: str, fields: dict[str, dict[str, str]], text: str | None
+) -> None:
+    path = tmp_path / f"golden.{ending}"
+    rows = [
+        {"query": query, "doc": f"d{query}", "label": 1, **each} for query, each in fields.items()
+    ]
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    if ending == "csv":
+        table.write_csv(path)
+    else:
+        path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    found = table.select("query", doc=pl.lit("x"), score=1.0)
+    with warnings.catch_warnings(action="ignore"):
+        gate = pr.gate(path, found, metrics="rr")
+    texts = [each for each in gate.warnings if "instead of" in each]
+    assert len(texts) == (text is not None)
+    assert text is None or re.search(text, texts[0])
+
+
+def test_a_misspelled_name_of_the_column_of_categories() -> None:
+    judged = GOLDEN.with_columns(topic=pl.Series(["x", None]), topics=pl.Series([None, "x"]))
+    with pytest.warns(pr.errors.RankWarning, match="'topics' instead of 'topic'.*: 'b'"):
+        pr.gate(judged, RESULTS, category="topic")
 
 
 def test_columns_that_must_have_numbers() -> None:
