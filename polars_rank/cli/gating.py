@@ -14,7 +14,7 @@ from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
 from polars_rank.cli.options import conventions_of, parameters_of, public
 from polars_rank.cli.sources import refuse_to_replace
-from polars_rank.cli.special import report_file
+from polars_rank.cli.special import make_folder, report_file
 from polars_rank.errors import hint, short
 from polars_rank.io.files import read_toml
 from polars_rank.io.outputs import new_file
@@ -106,7 +106,7 @@ def _config(path: Path | None) -> tuple[dict[str, Any], list[object]]:
                 f"Known keys: {', '.join(sorted(known))}"
             )
     for name in {"baseline", "corpus"} & {*table}:
-        if not isinstance(table[name], str):
+        if not isinstance(table[name], str) or not table[name]:
             misused(f"{name!r} in '{path}' must be a path; found {short(table[name])}")
         table[name] = path.parent / table[name]
     read = [path, *(table[name] for name in ("corpus", "conventions") if name in table)]
@@ -120,10 +120,10 @@ def init(call: Call) -> None:
     folder: Path = call.given.get("folder", Path())
     for template, name in _FILES.items():
         path = folder / name
-        if path.exists():
+        if path.exists() and not path.is_dir():
             show(f"Kept   {path}")
             continue
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         text = files("polars_rank.cli").joinpath("templates", template).read_text("utf-8")
         with new_file(path) as part:
             part.write_text(text, encoding="utf-8", newline="\n")

@@ -17,7 +17,7 @@ from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.gating import rules
 from polars_rank.gating.baseline import JUDGED, Baseline, definitions, today
-from polars_rank.gating.inputs import Golden, Results
+from polars_rank.gating.inputs import ALL, Golden, Results
 from polars_rank.metrics.names import lower_is_better, output_name
 from polars_rank.stats.designs import smallest_effect
 from polars_rank.stats.rules import Rule
@@ -31,8 +31,6 @@ MAIN = "ndcg@10"
 BEFORE = "_before"
 #: Columns of the tables of a gate.
 _COLUMNS = {"query", "category", "relevant", "text", "docs", "run", "repetition", "metric"}
-#: The category of all queries in tables.
-ALL = "all"
 
 
 def expressions(

@@ -17,8 +17,8 @@ from polars_rank.frames.tables import lazy
 from polars_rank.io.formats import scan_judgments, scan_run
 from polars_rank.io.inputs import check_path
 
-#: The category of the queries without a relevant document.
-UNANSWERABLE = "unanswerable"
+#: The category of all queries in tables, and that of the queries without a relevant document.
+ALL, UNANSWERABLE = "all", "unanswerable"
 #: Names of the column of documents in a corpus.
 _IDS = ("doc", "id", "_id", "doc_id", "docid", "corpus_id", "document_id", "chunk_id")
 #: Names of the column of the category.
@@ -129,11 +129,26 @@ def read_golden(given: Any, category: str | None) -> Golden:
         .sort("query")
     )
     is_answerable = queries["relevant"].list.len() > 0
+    _check_categories(queries.filter(is_answerable))
     queries = queries.with_columns(
         category=pl.when(is_answerable).then("category").otherwise(pl.lit(UNANSWERABLE)),
         judged=pl.Series([_hash(each, 8) for each in queries["judged"]]),
     )
     return Golden(judgments, queries, [*_doubts(found, judgments, queries), *misspelled])
+
+
+def _check_categories(answerable: pl.DataFrame) -> None:
+    """Raise `DataError` for categories with names that mean other queries."""
+    for name, meaning in {
+        ALL: "the name of all queries", UNANSWERABLE: "that of queries without a relevant document"
+    }.items():  # fmt: skip
+        queries = answerable.filter(category=name)["query"]
+        if len(queries):
+            raise DataError(
+                f"the category {name!r} (`judgments`) of "
+                f"{number_of(len(queries), 'query', 'queries')} with a relevant document is "
+                f"{meaning}: {listed(queries)}; rename it"
+            )
 
 
 def _misspelled(table: pl.DataFrame, category: str) -> Iterable[str]:
@@ -297,8 +312,15 @@ def unknown_ids(golden: Golden, corpus: pl.DataFrame, runs: Sequence[Results]) -
         )
 
 
+def check_file(given: Any, parameter: str) -> None:
+    """Raise `ArgumentError` for an empty path."""
+    if isinstance(given, (str, PathLike)) and not fspath(given):
+        raise ArgumentError(f"`{parameter}` is an empty path; name a file, or omit it")
+
+
 def read_corpus(given: Any) -> pl.DataFrame:
     """Return the documents of a corpus, with the column `doc`; paths are read by their endings."""
+    check_file(given, "corpus")
     try:
         table = _scanned(given, "corpus", _scan).collect()
     except (OSError, pl.exceptions.PolarsError) as error:

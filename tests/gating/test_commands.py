@@ -62,6 +62,27 @@ def test_init_keeps_existing_files(folder: Path) -> None:
     assert (folder / ".github/workflows/retrieval.yml").exists()
 
 
+@pytest.mark.parametrize(
+    ("command", "folder", "text"),
+    [
+        ("init", "file", "cannot create the folder 'file': 'file' is a file; name another folder"),
+        ("init", "file/in", "cannot create the folder 'file/in': 'file' is a file; name another"),
+        ("init", "made", "'made/golden.jsonl' is a directory"),
+        ("demo", "file", "cannot create the folder 'file': 'file' is a file; name another folder"),
+    ],
+)
+def test_files_and_folders_where_init_and_demo_write_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, folder: str, text: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("mine", "utf-8")
+    Path("made/golden.jsonl").mkdir(parents=True)
+    code, _, errors = run(command, folder)
+    assert code == 2
+    assert text in errors.replace("\\", "/")
+    assert Path("file").read_text("utf-8") == "mine"
+
+
 def test_a_baseline_is_written_on_request_and_then_compared(folder: Path) -> None:
     assert "No baseline 'baseline.jsonl'" in run(*GATE)[2]
     assert not (folder / "baseline.jsonl").exists()
@@ -225,8 +246,10 @@ def test_a_pipe_as_the_baseline_ends(folder: Path, baseline: str) -> None:
     assert f"the baseline '{baseline}' is not a regular file" in done.stderr
 
 
-def test_paths_in_rules_must_be_text(folder: Path) -> None:
-    (folder / "polars-rank.toml").write_text("[gate]\nbaseline = 3\n", "utf-8")
+@pytest.mark.parametrize("name", ["baseline", "corpus"])
+@pytest.mark.parametrize("value", ["3", "''"])
+def test_paths_in_rules_must_be_text(folder: Path, name: str, value: str) -> None:
+    (folder / "polars-rank.toml").write_text(f"[gate]\n{name} = {value}\n", "utf-8")
     code, _, errors = run(*GATE)
     assert code == 2
-    assert "'baseline' in 'polars-rank.toml' must be a path" in errors
+    assert f"'{name}' in 'polars-rank.toml' must be a path; found {value}" in errors

@@ -426,6 +426,19 @@ def test_the_text_has_80_columns_for_any_names_and_metrics(baseline: Path) -> No
     assert all(name.partition("@")[0] in str(gate) for name in metrics)
 
 
+def test_ids_mention_nobody_in_a_comment() -> None:
+    judged = golden({"@ann how?": ["@bob/x"]}, **{"@ann how?": "@team"})
+    metrics = [pr.reciprocal_rank().alias("@rr"), "ndcg(gain='exp2')@10", "recall@5"]
+    gate = gated(
+        judged, results({"@ann how?": ["x", "@bob/x"]}), metrics=metrics, floors={"@rr": 0.9}
+    )
+    text = texts.markdown(gate)
+    assert re.findall(r"(?<!\w)@\w", text) == []
+    for name in ("@&#8203;ann how?", "@&#8203;bob/x", "@&#8203;team", "@&#8203;rr", ")@&#8203;10"):
+        assert name in text
+    assert "recall@5" in text
+
+
 def test_a_gate_without_rules_says_so() -> None:
     gate = gated(golden(RELEVANT), results(FOUND))
     assert gate.passed

@@ -94,6 +94,26 @@ def test_a_corpus_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> Non
         pr.gate(GOLDEN, RESULTS, corpus=path)
 
 
+@pytest.mark.parametrize("parameter", ["corpus", "baseline"])
+def test_an_empty_path_is_no_folder(parameter: str) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match=f"`{parameter}` is an empty path; name a"):
+        pr.gate(GOLDEN, RESULTS, **{parameter: ""})
+
+
+@pytest.mark.parametrize("name", ["all", "unanswerable"])
+def test_categories_with_names_of_other_queries(name: str) -> None:
+    """Otherwise, two rows have one name, or numbers are of both kinds of queries."""
+    judged = pl.DataFrame(
+        {"query": ["a", "b", "c"], "doc": ["d1", "d2", None], "label": [1, 1, None]}
+    )
+    with pytest.raises(pr.errors.DataError, match=f"category '{name}' .* of 1 query .*: 'b'"):
+        pr.gate(judged.with_columns(category=pl.Series(["x", name, "y"])), RESULTS)
+    # A query without a relevant document has no category of its own.
+    judged = judged.with_columns(category=pl.Series(["x", "y", name]))
+    gate = pr.gate(judged, RESULTS, missing="zero", metrics="rr")
+    assert gate.table["category"].to_list() == ["all", "unanswerable", "x", "y"]
+
+
 def test_errors_of_rules_name_their_parameter() -> None:
     for rules in ({"floors": {"ndgc@10": 0.5}}, {"max_drop": {"ndgc@10": 0.5}}):
         with pytest.raises(pr.errors.ArgumentError, match=f"`{[*rules][0]}`: unknown metric"):
