@@ -165,7 +165,8 @@ class Baseline:
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [head, *rows])
         _check_regular(path)
         with new_file(path, overwrite=True) as part:
-            part.write_text(text, encoding="utf-8", newline="\n")
+            # Reasons of a command line may have bytes that are not UTF-8; JSON escapes them so.
+            part.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
     def compared(self, meanings: Mapping[str, str]) -> list[str]:
         """Return the metrics with the same definition."""

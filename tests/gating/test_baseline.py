@@ -198,6 +198,16 @@ def test_a_blank_reason_accepts_no_loss(tmp_path: Path) -> None:
     assert not [*tmp_path.iterdir()]
 
 
+def test_a_reason_may_have_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.jsonl"
+    rules: dict[str, Any] = {"floors": {"mrr@10": 1}}
+    pr.gate(GOLDEN, RESULTS, **rules).write_baseline(path, accept_loss="caf\udce9")
+    assert (
+        json.loads(path.read_text("utf-8").split("\n")[0])["accepted"][0]["reason"] == "caf\udce9"
+    )
+    assert pr.gate(GOLDEN, RESULTS, path).passed
+
+
 @pytest.mark.parametrize("margin", [{"ndgc@10": 0.1}, {"low": {"ndcg@10": 0.1}}])
 def test_margins_are_numbers_by_metric(margin: dict[str, Any]) -> None:
     with pytest.raises(pr.errors.ArgumentError, match="`margin` has numbers by metric"):
