@@ -11,7 +11,7 @@ from polars_rank.errors import DataError
 FORMAT_VERSION = "format_version"
 
 MOMENTS = 1
-BASELINE = 1
+BASELINE = 2
 GATE_JSON = 1
 JUNIT = 1
 

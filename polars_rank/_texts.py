@@ -15,12 +15,14 @@ _INVISIBLE = (
 #: Length at which text for readers is cut off.
 _LONGEST = 500
 
-#: Markup of Markdown, and beginnings of links, whose last character is escaped.
+#: Markup of Markdown, and beginnings of links and mentions, whose last character is escaped.
 _MARKUP = re.compile(
-    r"[\\`*|~<&]|\](?=[(\[])|(?<![^\W_])_|_(?![^\W_])|\b(?:https?|ftp|mailto|xmpp):|\bwww\.",
+    r"[\\`*|~<&]|\](?=[(\[])|(?<![^\W_])_|_(?![^\W_])|\b(?:https?|ftp|mailto|xmpp):"
+    r"|\bwww\.|(?<![0-9a-z])@(?=\w)",
     re.IGNORECASE,
 )
-_ENTITIES = {"<": "&lt;", "&": "&amp;"}
+#: A mention notifies people, also after a backslash, but not with an invisible space in it.
+_ENTITIES = {"<": "&lt;", "&": "&amp;", "@": "@&#8203;"}
 
 _LATEX = str.maketrans(
     {
@@ -66,7 +68,7 @@ def displayed(text: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """Return text without markup and links of Markdown."""
+    """Return text without markup, links and mentions of Markdown."""
 
     def escaped(found: re.Match[str]) -> str:
         last = found[0][-1]

@@ -705,6 +705,16 @@ def test_columns_of_any_name(name: str) -> None:
         assert pr.evaluate(log, "rr", query=name)["rr"].item() == 0.75
 
 
+@pytest.mark.parametrize("name", ["*", "^x$"])
+@pytest.mark.parametrize("function", [pr.evaluate, pr.per_query])
+def test_no_metric_has_a_pattern_as_its_name(function: Any, name: str) -> None:
+    log = pl.DataFrame({"query": ["a", "a"], "score": [0.9, 0.1], "label": [0, 1]})
+    metrics = [pr.reciprocal_rank().alias(name), "ndcg"]
+    for table in (log, log.lazy()):
+        with pytest.raises(pr.errors.SchemaError, match="pattern"):
+            function(table, metrics)
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -26,6 +26,7 @@ NAMES = {
     "line breaks": "f\r\ng\x85\x1b[31m",
     "direction": "h\u200fi\u202ej\u2067",
     "markup": "<img src=x onerror=1></script>|[k](http://l.org) `m` *n* <!--",
+    "mentions": "by @octocat, @org/team, (@me)",
     "latex": r"\input{o} $p_q^2$ & 5% #",
     "10,000 characters": "r" * 10_000,
 }
@@ -142,6 +143,7 @@ def check_markdown(text: str, rows: int) -> None:
     assert "<img" not in text
     assert "[k](" not in text
     assert "http:" not in text
+    assert re.search(r"(?<!\w)@\w", text) is None
 
 
 def command(form: str) -> Callable[[Path], str]:

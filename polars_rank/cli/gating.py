@@ -14,7 +14,7 @@ from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
 from polars_rank.cli.options import conventions_of, parameters_of, public
 from polars_rank.cli.sources import refuse_to_replace
-from polars_rank.cli.special import report_file
+from polars_rank.cli.special import make_folder, report_file
 from polars_rank.errors import hint, short
 from polars_rank.io.files import read_toml
 from polars_rank.io.outputs import new_file
@@ -40,7 +40,8 @@ def gate(call: Call) -> None:
     from polars_rank.gating import texts  # noqa: PLC0415  (slow to import)
 
     given = call.given
-    options = {**_config(given.get("rules")), **call.arguments("gate")}
+    rules, read = _config(given.get("rules"))
+    options = {**rules, **call.arguments("gate")}
     results, updates = given["results"], given.get("update_baseline", False)
     if "accept_loss" in given and not updates:
         misused("--accept-loss needs --update-baseline")
@@ -50,13 +51,14 @@ def gate(call: Call) -> None:
     if not path.exists() and call.is_given("baseline") and not updates:
         misused(f"the baseline '{path}' does not exist; write it with --update-baseline")
     writers = {"junit": texts.junit, "markdown": texts.markdown, "json": texts.as_json}
-    check_outputs(
-        {name: given[name] for name in writers if name in given}, [given["golden"], *results, path]
-    )
+    outputs = {name: given[name] for name in writers if name in given}
+    check_outputs(outputs, [given["golden"], *results, path, *read])
+    if updates:
+        check_outputs({**outputs, "baseline": path}, [])
     with ExitStack() as stack:
         reports = {
-            name: stack.enter_context(report_file(given[name], call))
-            for name in writers if name in given
+            name: stack.enter_context(report_file(output, call))
+            for name, output in outputs.items()
         }  # fmt: skip
         result = public("gate")(
             given["golden"], results[0] if len(results) == 1 else [*results],
@@ -85,10 +87,13 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Sequence[object]) -> None
         refuse_to_replace(output, map(str, inputs))
 
 
-def _config(path: Path | None) -> dict[str, Any]:
-    """Return the table [gate] of a file of rules; its paths are relative to the file."""
+def _config(path: Path | None) -> tuple[dict[str, Any], list[object]]:
+    """Return the table [gate] of a file of rules, and the files that are read.
+
+    Paths in the table are relative to the file.
+    """
     if path is None and not Path(_RULES).exists():
-        return {}
+        return {}, []
     path = path or Path(_RULES)
     table = read_toml(path, "rules").get("gate")
     if not isinstance(table, dict):
@@ -101,12 +106,13 @@ def _config(path: Path | None) -> dict[str, Any]:
                 f"Known keys: {', '.join(sorted(known))}"
             )
     for name in {"baseline", "corpus"} & {*table}:
-        if not isinstance(table[name], str):
+        if not isinstance(table[name], str) or not table[name]:
             misused(f"{name!r} in '{path}' must be a path; found {short(table[name])}")
         table[name] = path.parent / table[name]
+    read = [path, *(table[name] for name in ("corpus", "conventions") if name in table)]
     if isinstance(table.get("conventions"), str):
         table["conventions"] = conventions_of("conventions", table["conventions"])
-    return table
+    return table, read
 
 
 def init(call: Call) -> None:
@@ -114,10 +120,10 @@ def init(call: Call) -> None:
     folder: Path = call.given.get("folder", Path())
     for template, name in _FILES.items():
         path = folder / name
-        if path.exists():
+        if path.exists() and not path.is_dir():
             show(f"Kept   {path}")
             continue
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         text = files("polars_rank.cli").joinpath("templates", template).read_text("utf-8")
         with new_file(path) as part:
             part.write_text(text, encoding="utf-8", newline="\n")

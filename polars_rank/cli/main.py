@@ -8,6 +8,7 @@ import socket
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from threading import Lock, Thread
@@ -16,7 +17,7 @@ from typing import Any, NoReturn
 from polars_rank import _progress as progress
 from polars_rank._startup import end
 from polars_rank.cli import INTERRUPTED, MISUSED
-from polars_rank.errors import SourceError, missing_extra
+from polars_rank.errors import missing_extra
 from polars_rank.io.temporary import discard_all, new_folder
 
 #: Seconds from a signal to the end of the process, even if Polars is still running.
@@ -33,14 +34,12 @@ _ENDING = Lock()
 def main() -> NoReturn:
     """Run the command line and remove temporary files, also after a signal.
 
-    The exit code is 0 for success, 2 for invalid usage or input, and 128 plus the number of the
-    signal: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP.
+    The exit code is 0 for success, 1 if a rule fails, 2 for any other error, and 128 plus the
+    number of the signal: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP.
     """
     received: list[int] = []
-    _handle_signals(received)
-    _prepare_streams()
     try:
-        code = _run()
+        code = _run(received)
         if code == INTERRUPTED:
             _end_now(received)
     finally:
@@ -48,24 +47,31 @@ def main() -> NoReturn:
     sys.exit(code)
 
 
-def _run() -> int | str | None:
+def _run(received: list[int]) -> str | int | None:
     """Run the command and return its exit code."""
     try:
+        _handle_signals(received)
+        _prepare_streams()
         tempfile.tempdir = str(new_folder())  # also removed after a signal
         from polars_rank.cli.program import app  # noqa: PLC0415  (an extra)
 
         app(prog_name="polars-rank")
-    except SourceError as error:
-        print(f"Error: {error}", file=sys.stderr)  # noqa: T201
-        return MISUSED
-    except ImportError as error:
-        print(f"Error: {missing_extra(extra='cli', cause=error)}", file=sys.stderr)  # noqa: T201
-        return MISUSED
     except KeyboardInterrupt:
         return INTERRUPTED
     except SystemExit as ended:
         return ended.code
+    except ImportError as error:
+        return _failed(missing_extra(extra="cli", cause=error))
+    except BaseException as error:  # noqa: BLE001  (before the program handles its errors itself)
+        return _failed(error)
     return 0
+
+
+def _failed(error: BaseException) -> int:
+    """Print an error and return the exit code."""
+    with suppress(OSError):  # the terminal may be closed
+        print(f"Error: {str(error) or type(error).__name__}", file=sys.stderr)  # noqa: T201
+    return MISUSED
 
 
 def _prepare_streams() -> None:

@@ -15,7 +15,7 @@ import click
 import polars as pl
 
 from polars_rank import _progress as bars
-from polars_rank.cli import BROKEN_PIPE, BUG, INTERRUPTED, MISUSED
+from polars_rank.cli import BROKEN_PIPE, INTERRUPTED, MISUSED
 from polars_rank.errors import (
     ArgumentError,
     DataError,
@@ -26,7 +26,7 @@ from polars_rank.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 
 @contextmanager
@@ -50,48 +50,70 @@ def one_message(ctx: click.Context) -> Iterator[None]:
             yield
             with printing():
                 sys.stdout.flush()
-    except BrokenPipeError:  # the reader of standard output has closed it
-        discard_output()
-        raise click.exceptions.Exit(BROKEN_PIPE) from None
-    except KeyboardInterrupt:
-        raise click.exceptions.Exit(INTERRUPTED) from None
     except (click.exceptions.Exit, click.ClickException):
         raise
-    except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001  (internal errors, too)
-        if isinstance(error.__cause__, BrokenPipeError):  # the reader of --output has closed it
-            raise click.exceptions.Exit(BROKEN_PIPE) from None
-        if ctx.find_root().params.get("debug"):
-            bars.close()
-            traceback.print_exc()
-        read = [ctx.params.get(name) or () for name in ("logs", "run_file", "values", "judgments")]
-        message, code = _message(error, ctx, [str(file) for files in read for file in files])
-        say(f"Error: {message}")
-        raise click.exceptions.Exit(code) from None
+    except BaseException as error:  # noqa: BLE001  (also internal errors, panics of Polars, Ctrl-C)
+        raise click.exceptions.Exit(exit_code(error, ctx)) from None
     finally:
         bars.close()
 
 
-def _message(error: BaseException, ctx: click.Context, files: Iterable[str]) -> tuple[str, int]:
-    """Return the message of an error, and the exit code."""
+def exit_code(error: BaseException, ctx: click.Context | None = None) -> int:
+    """Print one message about the error that ends a command, and return the exit code.
+
+    It is not 1, which means that a rule failed.
+    """
+    if isinstance(error, click.Abort):
+        error = error.__cause__ or error
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):  # the reader of standard output has closed it
+        discard_output()
+        return BROKEN_PIPE
+    if isinstance(error.__cause__, BrokenPipeError):  # the reader of --output has closed it
+        return BROKEN_PIPE
+    options = {"debug": "--debug" in sys.argv} if ctx is None else ctx.find_root().params
+    if options.get("debug"):
+        bars.close()
+        traceback.print_exception(error)
+    say(f"Error: {_message(error, ctx)}")
+    return MISUSED
+
+
+def _message(error: BaseException, ctx: click.Context | None) -> str:
+    """Return the message of an error."""
     if isinstance(error, DataError):
-        return in_options(_explained(error), ctx), MISUSED
+        return in_options(_explained(error), ctx)
     if isinstance(error, SourceError):  # a server may have answered with an HTML page
-        return " ".join(in_options(error, ctx).split()), MISUSED
+        return " ".join(in_options(error, ctx).split())
     if isinstance(error, (RankError, UnmatchedIds)):
-        return in_options(error, ctx), MISUSED
+        return in_options(error, ctx)
     if isinstance(error, (pl.exceptions.PolarsError, OSError)):
         message = " ".join(str(error).partition("\n\n")[0].split())  # without the query plan
-        read = ", ".join(file for file in files if file not in message)
-        return f"{message}; reading {read}" if read else message, MISUSED
-    if isinstance(error, pl.exceptions.PanicException):  # not an Exception
-        return f"Polars failed ({error}); check that the files are complete", MISUSED
-    fault = f"{type(error).__name__}: {error}"
-    return f"internal error: {fault}; please report it with the output of --debug", BUG
+    elif isinstance(error, pl.exceptions.PanicException):  # not an Exception
+        return f"Polars failed ({error}); check that the files are complete"
+    elif isinstance(error, RecursionError):
+        message = "the input is nested too deeply"
+    elif isinstance(error, MemoryError):
+        message = "not enough memory"
+    else:
+        fault = f"{type(error).__name__}: {error}"
+        return f"internal error: {fault}; please report it with the output of --debug"
+    read = ", ".join(file for file in _files(ctx) if file not in message)
+    return f"{message}; reading {read}" if read else message
 
 
-def in_options(problem: object, ctx: click.Context) -> str:
+def _files(ctx: click.Context | None) -> list[str]:
+    """Return the input files of a command."""
+    given = {} if ctx is None else ctx.params
+    names = ("logs", "run_file", "values", "judgments", "results")
+    several = [str(file) for name in names for file in given.get(name) or ()]
+    return several + [str(given[name]) for name in ("golden", "rules") if given.get(name)]
+
+
+def in_options(problem: object, ctx: click.Context | None) -> str:
     """Return the message of an error or a warning with options in place of parameters."""
-    if not isinstance(problem, (RankError, RankWarning)):
+    if ctx is None or not isinstance(problem, (RankError, RankWarning)):
         return str(problem)
     options = {str(each.name): max(each.opts, key=len) for each in ctx.command.params}
 

@@ -16,15 +16,15 @@ from polars_rank.cli import BROKEN_PIPE, MISUSED
 from polars_rank.cli.calls import Call
 from polars_rank.cli.commands import EVALUATION, FILES, PLOTS, REPORTS, STATISTICS, Command
 from polars_rank.cli.config import options_for
-from polars_rank.cli.messages import discard_output, one_message, printing, say
+from polars_rank.cli.messages import discard_output, exit_code, one_message, printing, say
 from polars_rank.cli.options import MAY_BE_EMPTY, OUTPUT, PANELS, Option
-from polars_rank.errors import RankError, hint
+from polars_rank.errors import hint
 from polars_rank.frames.tables import schema_of
 
 #: The last lines of the help.
 _EXIT_CODES = (
-    "Exit codes: 0 success; 1 a rule of check or gate failed, or referee found a defect; 2 "
-    "invalid usage or input; 70 internal error; 130 Ctrl-C; 141 closed pipe; 143 SIGTERM."
+    "Exit codes: 0 success; 1 a rule of check or gate failed, or referee found a defect; 2 any "
+    "other error; 130 Ctrl-C; 141 closed pipe; 143 SIGTERM."
 )
 
 
@@ -166,17 +166,17 @@ class Program(Group):
         options["standalone_mode"] = False
         if not standalone:
             return super().main(*args, **options)
+        stdout = sys.stdout
         try:
             with printing():  # the help, or the version
                 code = super().main(*args, **options)
-        except SystemExit as end:  # Click exits with 1 if a pipe is closed
+        except SystemExit as end:  # Click wraps standard output if a pipe is closed
             code = end.code
-            if code == 1:
+            if code and sys.stdout is not stdout:
                 discard_output()
                 code = BROKEN_PIPE
-        except RankError as error:  # invalid options in a file, or standard output is closed
-            say(f"Error: {error}")
-            code = MISUSED
+            elif code:  # an unknown kind of completion
+                code = MISUSED
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             code = MISUSED
@@ -187,6 +187,8 @@ class Program(Group):
             stop = "" if message.endswith((".", "?")) else "."
             say(f"Error: {message}{stop} Try: {path} --help")
             code = MISUSED
+        except BaseException as error:  # noqa: BLE001  (e.g. invalid options in a file)
+            code = exit_code(error)
         sys.exit(code)
 
 

@@ -180,9 +180,22 @@ def _rules(call: Call) -> tuple[list[Rule], Any]:
 
 def report_file(path: Path, call: Call) -> Any:
     """Return a new file for a report. Empty files, which build servers create, are overwritten."""
-    refuse_to_replace(path, call.files)
+    options = {**call.ctx.find_root().params, **call.ctx.params}
+    others = [options.get(name) for name in ("config", "conventions", "corpus")]
+    refuse_to_replace(path, [*call.files, *map(str, filter(None, others))])
     is_empty = path.is_file() and not path.stat().st_size
     return new_file(path, overwrite=call.given.get("overwrite", False) or is_empty)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder, unless it exists."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        others = (each for each in (folder, *folder.parents) if each.exists() and not each.is_dir())
+        file = next(others, None)
+        problem = error.strerror if file is None else f"'{file}' is a file"
+        misused(f"cannot create the folder '{folder}': {problem}; name another folder")
 
 
 def report(call: Call) -> None:
@@ -228,10 +241,7 @@ def demo(call: Call) -> None:
     is_own = "folder" not in call.given
     folder: Path = call.given.get("folder", Path(_DEMO_FOLDER))
     overwrite = is_own or call.given.get("overwrite", False)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        misused(f"cannot create the folder '{folder}': {error.strerror}")
+    make_folder(folder)
     page = folder / "report.html"
     names = {
         "log": folder / "log.parquet", "page": page, "queries": call.given.get("queries", 1_000)

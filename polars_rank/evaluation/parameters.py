@@ -11,6 +11,7 @@ from polars_rank._params import (
     OPTIONS,
     OWN,
     Names,
+    check_name,
     free,
     names,
     one_of,
@@ -299,6 +300,7 @@ class Evaluation(NamedTuple):
         free(weight, metrics, "weight")
         others = {*keys, *self.keep, *added}
         for name in metrics:
+            check_name(name)
             if name in others:
                 raise ArgumentError(
                     f"metric {name!r} has the name of another column of the result; rename it with "

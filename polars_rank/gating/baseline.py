@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from os import PathLike, fspath
@@ -15,9 +16,10 @@ import polars as pl
 from polars import col
 
 from polars_rank._formats import BASELINE, FORMAT_VERSION, check_version
+from polars_rank._params import OWN
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError, SourceError, number_of, short
-from polars_rank.gating.inputs import Golden, listed
+from polars_rank.gating.inputs import Golden, check_file, digest, listed
 from polars_rank.io.inputs import check_path
 from polars_rank.io.outputs import new_file
 from polars_rank.metrics.metric import Metric
@@ -27,8 +29,10 @@ from polars_rank.metrics.names import output_name
 _OLD = 90
 #: The first key of a file, with the version of the package that wrote it.
 _WRITER = "polars_rank"
-_HEAD = ("metrics", "golden", "date")
+_HEAD = ("metrics", "golden", "date", "checksum")
 _KEYS = ("query", "judged", "values", "docs")
+#: The column of the fingerprints of labels, because `judged` is a metric.
+JUDGED = f"{OWN}judged"
 
 
 def today() -> date:
@@ -54,7 +58,7 @@ def definitions(metrics: Sequence[pl.Expr], conventions: Conventions) -> dict[st
 class Baseline:
     """Per-query values with their first documents, and what they were computed from."""
 
-    #: Columns `query`, `judged` (a fingerprint of the labels), one per metric, and `docs`.
+    #: Columns `query`, `JUDGED` (a fingerprint of the labels), one per metric, and `docs`.
     rows: pl.DataFrame
     definitions: Mapping[str, str]
     golden: str
@@ -69,18 +73,21 @@ class Baseline:
         """Read a file."""
         if not isinstance(path, (str, PathLike)):
             raise ArgumentError(f"`baseline` must be a path; found {short(path)}")
+        check_file(path, "baseline")
         check_path(fspath(path), "baseline")
+        _check_regular(path)
         try:
-            lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+            # Not `splitlines`, because ids may contain U+2028.
+            lines = Path(path).read_text(encoding="utf-8-sig").rstrip("\n").split("\n")
         except (OSError, UnicodeDecodeError) as error:
             raise SourceError(f"cannot read the baseline '{fspath(path)}': {error}") from error
-        head = _parsed(path, 1, lines[0] if lines else "", (_WRITER, FORMAT_VERSION))
+        head = _parsed(path, 1, lines[0], (_WRITER, FORMAT_VERSION))
         check_version(
             head[FORMAT_VERSION], BASELINE, f"the baseline '{fspath(path)}'",
             "write a new baseline with --update-baseline",
         )  # fmt: skip
         _check_keys(path, 1, head, _HEAD)
-        rows = [_parsed(path, n, line, _KEYS) for n, line in enumerate(lines[1:], 2) if line]
+        rows = [_parsed(path, n, line, _KEYS) for n, line in enumerate(lines[1:], 2)]
         try:
             names = [*head["metrics"].keys()]
             accepted = [*(head.get("accepted") or ())]
@@ -90,7 +97,7 @@ class Baseline:
                     for row in rows
                 ],
                 schema={
-                    "query": pl.String, "judged": pl.String, "docs": pl.List(pl.String),
+                    "query": pl.String, JUDGED: pl.String, "docs": pl.List(pl.String),
                     **dict.fromkeys(names, pl.Float64),
                 },
                 orient="row",
@@ -98,6 +105,8 @@ class Baseline:
             date.fromisoformat(head["date"])
         except (TypeError, ValueError, AttributeError, pl.exceptions.PolarsError) as error:
             raise _invalid(path, str(error)) from error
+        for number, row in enumerate(rows, 2):
+            _check_keys(path, number, row["values"], names)
         if table["query"].is_duplicated().any():
             raise _invalid(
                 path, f"query {table.filter(col('query').is_duplicated())[0, 0]!r} is repeated"
@@ -110,6 +119,10 @@ class Baseline:
             pl.all_horizontal(col(names).is_finite().fill_null(value=True).all())
         ).item():
             raise _invalid(path, "a value is NaN or infinite")
+        if head["golden"] != digest(table.select("query", JUDGED).sort("query")):
+            raise _invalid(path, "a 'query' or 'judged' was edited, as 'golden' in line 1 shows")
+        if head.pop("checksum") != _checksum([head, *rows]):
+            raise _invalid(path, "it was edited, as the 'checksum' in line 1 shows")
         return cls(
             table, head["metrics"], head["golden"], head.get("corpus"), head.get("repetitions", 1),
             head["date"], accepted,
@@ -139,18 +152,21 @@ class Baseline:
             "corpus": self.corpus,
             "accepted": [*self.accepted],
         }
-        lines = [head] + [
+        rows = [
             {
                 "query": row["query"],
-                "judged": row["judged"],
-                "values": {name: row[name] for name in names if row[name] is not None},
+                "judged": row[JUDGED],
+                "values": {name: row[name] for name in names},
                 "docs": row["docs"],
             }
             for row in self.rows.sort("query").iter_rows(named=True)
         ]
-        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        head["checksum"] = _checksum([head, *rows])
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [head, *rows])
+        _check_regular(path)
         with new_file(path, overwrite=True) as part:
-            part.write_text(text, encoding="utf-8", newline="\n")
+            # Reasons of a command line may have bytes that are not UTF-8; JSON escapes them so.
+            part.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
     def compared(self, meanings: Mapping[str, str]) -> list[str]:
         """Return the metrics with the same definition."""
@@ -158,7 +174,9 @@ class Baseline:
 
     def common(self, golden: Golden) -> pl.DataFrame:
         """Return the rows of the queries whose labels are the same."""
-        return self.rows.join(golden.queries, on=["query", "judged"], how="semi")
+        return self.rows.join(
+            golden.queries, left_on=["query", JUDGED], right_on=["query", "judged"], how="semi"
+        )
 
     def changes(
         self, golden: Golden, corpus: str | None, meanings: Mapping[str, str]
@@ -175,15 +193,28 @@ class Baseline:
             new = golden.queries.join(self.rows, on="query", how="anti")["query"]
             missing = self.rows.join(golden.queries, on="query", how="anti")["query"]
             both = golden.queries.join(self.rows, on="query", how="semi")
-            changed = both.join(self.rows, on=["query", "judged"], how="anti")["query"]
+            same = self.common(golden)
+            changed = both.join(same, on="query", how="anti")["query"]
             parts = {"new": new, "missing": missing, "with other labels": changed}
             texts = [f"{len(p):,} {name} ({listed(p, 5)})" for name, p in parts.items() if len(p)]
-            common = number_of(self.common(golden).height, "common query", "common queries")
+            common = number_of(same.height, "common query", "common queries")
             if texts:
                 yield (
                     "the golden file has changed since the baseline was written: queries "
                     f"{', '.join(texts)}; {common} are compared"
                 )
+
+
+def _checksum(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Return a fingerprint of the lines of a file, of which the first lacks its checksum."""
+    return digest(pl.DataFrame({"line": [json.dumps(line) for line in lines]}))
+
+
+def _check_regular(path: str | PathLike[str]) -> None:
+    """Raise `SourceError` for a pipe, which may never end, or a device."""
+    with suppress(OSError):  # reading or writing raises the error
+        if Path(path).exists() and not Path(path).is_file():
+            raise SourceError(f"the baseline '{fspath(path)}' is not a regular file; name a file")
 
 
 def _parsed(path: Any, number: int, line: str, keys: Iterable[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,14 +11,16 @@ from typing import Any
 import polars as pl
 from polars import col
 
+from polars_rank._params import OWN
 from polars_rank.conventions import Conventions, read_metrics
-from polars_rank.errors import number_of
+from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.gating import rules
-from polars_rank.gating.baseline import Baseline, definitions, today
-from polars_rank.gating.inputs import Golden, Results
+from polars_rank.gating.baseline import JUDGED, Baseline, definitions, today
+from polars_rank.gating.inputs import ALL, Golden, Results
 from polars_rank.metrics.names import lower_is_better, output_name
 from polars_rank.stats.designs import smallest_effect
+from polars_rank.stats.rules import Rule
 
 #: Whether nothing was retrieved, for queries without a relevant document; and whether something
 #: was retrieved, for the others.
@@ -26,8 +29,8 @@ ABSTAINED, ANSWERED = "abstained", "answered"
 MAIN = "ndcg@10"
 #: The end of the names of the values of a baseline.
 BEFORE = "_before"
-#: The category of all queries in tables.
-ALL = "all"
+#: Columns of the tables of a gate.
+_COLUMNS = {"query", "category", "relevant", "text", "docs", "run", "repetition", "metric"}
 
 
 def expressions(
@@ -35,12 +38,26 @@ def expressions(
 ) -> list[pl.Expr]:
     """Return the metrics, and those of rules that are not among them."""
     chosen = read_metrics(metrics, conventions)
+    for name in map(output_name, chosen):
+        _check_name(name)
     known = {*map(output_name, chosen), ABSTAINED, ANSWERED}
     for parameter, each in bounds.items():
         others = dict.fromkeys(bound.metric for bound in each if bound.metric not in {"", *known})
         chosen += read_metrics([*others], conventions, parameter) if others else []
         known |= others.keys()
     return chosen
+
+
+def _check_name(metric: str) -> None:
+    """Raise `ArgumentError` for the name of another column, or one that rules misread."""
+    is_taken = metric in _COLUMNS or metric.endswith(BEFORE) or metric.startswith(OWN)
+    with suppress(ArgumentError):
+        if not is_taken and Rule.read(f"{metric} >= 0").metric == metric:
+            return
+    raise ArgumentError(
+        f"metric {metric!r} has the name of another column of the result, or of a part of a rule; "
+        "rename it with .alias()"
+    )
 
 
 def _is_of_answers(metric: pl.Expr) -> bool:
@@ -114,7 +131,7 @@ class Evaluation:
             pl.concat(self.repetitions).group_by("query").agg(col(self.metrics).mean())
             if len(self.repetitions) > 1 else self.repetitions[0].drop("repetition")
         )  # fmt: skip
-        return self.golden.queries.select("query", "judged", "category").join(
+        return self.golden.queries.select("query", "category").join(
             means.with_columns(col(self.metrics).round(rules.DECIMALS)), on="query"
         ).sort("query")  # fmt: skip
 
@@ -125,7 +142,9 @@ class Evaluation:
 
     def as_baseline(self, corpus: str | None) -> Baseline:
         """Return the values as a baseline."""
-        rows = self.values.drop("category").join(self.runs[0].tops(), on="query", how="left")
+        judged = self.golden.queries.select("query", pl.col("judged").alias(JUDGED))
+        rows = self.values.drop("category").join(judged, on="query")
+        rows = rows.join(self.runs[0].tops(), on="query", how="left")
         return Baseline(
             rows.with_columns(col("docs").fill_null([])), self.definitions,
             self.golden.fingerprint, corpus, len(self.runs), today().isoformat(),
@@ -258,7 +277,7 @@ def queries(evaluation: Evaluation, before: Baseline | None) -> pl.DataFrame:
     """Return the values of each query with its first documents, and those of the baseline."""
     found = (
         evaluation.golden.queries.drop("judged")
-        .join(evaluation.values.drop("judged", "category"), on="query", how="left")
+        .join(evaluation.values.drop("category"), on="query", how="left")
         .join(evaluation.runs[0].tops(), on="query", how="left")
         .with_columns(col("docs").fill_null([]))
     )

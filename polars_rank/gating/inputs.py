@@ -13,7 +13,7 @@ from polars import col
 
 from polars_rank._params import missing_column
 from polars_rank.columns import Columns
-from polars_rank.errors import ArgumentError, DataError, SourceError, number_of
+from polars_rank.errors import ArgumentError, DataError, SourceError, hint, number_of
 from polars_rank.frames.tables import lazy
 from polars_rank.io.fields import FieldNames, Kind
 from polars_rank.io.formats import Reading, read_judgment_files, read_run_files
@@ -21,8 +21,8 @@ from polars_rank.io.inputs import check_path
 from polars_rank.io.judgments import with_ids
 from polars_rank.io.records import ReadFile
 
-#: The category of the queries without a relevant document.
-UNANSWERABLE = "unanswerable"
+#: The category of all queries in tables, and that of the queries without a relevant document.
+ALL, UNANSWERABLE = "all", "unanswerable"
 #: Names of the column of documents in a corpus.
 _IDS = ("doc", "id", "_id", "doc_id", "docid", "corpus_id", "document_id", "chunk_id")
 #: Names of the column of the category.
@@ -132,6 +132,7 @@ def read_golden(given: Any, category: str | None, fields: FieldNames) -> Golden:
             raise ArgumentError(
                 f"column {name!r} (`{role}`) must have text; found {table.schema[name]}"
             )
+    misspelled = [*_misspelled(table, texts["category"] or _CATEGORIES[0])]
     table = table.with_columns(
         _numbers(table) if "label" in table.columns else pl.lit(1.0).alias("label"),
         **{
@@ -159,12 +160,47 @@ def read_golden(given: Any, category: str | None, fields: FieldNames) -> Golden:
         .sort("query")
     )
     is_answerable = queries["relevant"].list.len() > 0
+    _check_categories(queries.filter(is_answerable))
     queries = queries.with_columns(
         category=pl.when(is_answerable).then("category").otherwise(pl.lit(UNANSWERABLE)),
         judged=pl.Series([_hash(each, 8) for each in queries["judged"]]),
     )
-    warnings = [*source.warnings, *_doubts(found, judgments, queries)]
+    warnings = [*source.warnings, *_doubts(found, judgments, queries), *misspelled]
     return Golden(judgments, queries, warnings, source)
+
+
+def _check_categories(answerable: pl.DataFrame) -> None:
+    """Raise `DataError` for categories with names that mean other queries."""
+    for name, meaning in {
+        ALL: "the name of all queries", UNANSWERABLE: "that of queries without a relevant document"
+    }.items():  # fmt: skip
+        queries = answerable.filter(category=name)["query"]
+        if len(queries):
+            raise DataError(
+                f"the category {name!r} (`judgments`) of "
+                f"{number_of(len(queries), 'query', 'queries')} with a relevant document is "
+                f"{meaning}: {listed(queries)}; rename it"
+            )
+
+
+def _misspelled(table: pl.DataFrame, category: str) -> Iterable[str]:
+    """Yield fields with a name like that of the category, which only queries without one have."""
+    names = [
+        name
+        for name in {*table.columns} - {category, "query", "doc", "label", "text"}
+        if (name in _CATEGORIES or hint(name, [category])) and not table.schema[name].is_nested()
+    ]
+    values = table.select("query", *names, *({category} & {*table.columns}))
+    of_query = values.group_by("query", maintain_order=True).agg(pl.all().drop_nulls().first())
+    for name in sorted(names):
+        queries = of_query.filter(col(name).is_not_null())
+        has_category = category in queries.columns and queries[category].count()
+        if queries.height and not has_category:
+            yield (
+                f"the golden file has the field {name!r} instead of {category!r} in "
+                f"{number_of(queries.height, 'query', 'queries')}, which count in no category: "
+                f"{listed(queries['query'])}; rename the field"
+            )
 
 
 def _numbers(table: pl.DataFrame) -> pl.Series:
@@ -310,14 +346,18 @@ def unknown_ids(golden: Golden, corpus: pl.DataFrame, runs: Sequence[Results]) -
         )
 
 
+def check_file(given: Any, parameter: str) -> None:
+    """Raise `ArgumentError` for an empty path."""
+    if isinstance(given, (str, PathLike)) and not fspath(given):
+        raise ArgumentError(f"`{parameter}` is an empty path; name a file, or omit it")
+
+
 def read_corpus(given: Any) -> pl.DataFrame:
     """Return the documents of a corpus, with the column `doc`; paths are read by their endings."""
+    check_file(given, "corpus")
     try:
-        if isinstance(given, (str, PathLike)):
-            check_path(fspath(given), "corpus")
-        table = (
-            _scan(given) if isinstance(given, (str, PathLike)) else lazy(given, "corpus")
-        ).collect()
+        is_path = isinstance(given, (str, PathLike))
+        table = (_scan(given) if is_path else lazy(given, "corpus")).collect()
     except (OSError, pl.exceptions.PolarsError) as error:
         if not isinstance(given, (str, PathLike)):
             raise

@@ -14,7 +14,8 @@ from polars import col
 from polars_rank import _texts
 from polars_rank._formats import FORMAT_VERSION, GATE_JSON
 from polars_rank.errors import number_of
-from polars_rank.gating.evaluation import ALL, BEFORE, Outcome, main_metric
+from polars_rank.gating.evaluation import BEFORE, Outcome, main_metric
+from polars_rank.gating.inputs import ALL
 from polars_rank.metrics.names import lower_is_better
 from polars_rank.stats import verdicts
 
@@ -177,7 +178,7 @@ def markdown(gate: Outcome) -> str:
     lines += ["", verdicts.markdown(failed)] if failed.height else []
     lines += ["", _markdown_table(gate.table)]
     if (changes := Changes.of(gate)) is not None:
-        lines += ["", f"{changes.title}:", ""]
+        lines += ["", f"{_texts.markdown(changes.title)}:", ""]
         for row in changes.rows:
             docs = (
                 f"{name} {_texts.markdown(text)}" for name, text in changes.documents(row).items()
@@ -193,7 +194,7 @@ def markdown(gate: Outcome) -> str:
 def _markdown_table(table: pl.DataFrame) -> str:
     names = [name for name in table.columns[2:] if not name.startswith("difference(")]
     lines = [
-        "| category | queries | " + " | ".join(names) + " |",
+        "| category | queries | " + " | ".join(map(_texts.markdown, names)) + " |",
         "| --- |" + " ---: |" * (len(names) + 1),
     ]
     for row in table.iter_rows(named=True):

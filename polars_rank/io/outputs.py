@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
+#: Files that are being written.
+_TARGETS: set[Path] = set()
+
+
 @contextmanager
 def new_file(
     path: str | os.PathLike[str], *, overwrite: bool = False, inputs: Iterable[object] = ()
@@ -59,8 +63,8 @@ def new_file(
     Raises
     ------
     SourceError
-        If the file exists, or appears while the block runs; if it is an input; or if it cannot be
-        written.
+        If the file exists, or appears while the block runs; if it is an input, or another output
+        that is being written; or if it cannot be written.
     """
     name = os.fspath(path)
     check_path(name)
@@ -76,11 +80,14 @@ def new_file(
     with _written(name):
         target = _target(name)
     refuse_to_replace(name, inputs)
+    if target in _TARGETS:
+        raise SourceError(f"'{name}' is written twice; name different files")
     exists = SourceError(f"'{name}' already exists; use `overwrite` to replace it")
     if target.exists() and not overwrite:
         raise exists
     part = target.with_name(f".{target.name[:50]}.{os.urandom(4).hex()}.part")
     register(part)
+    _TARGETS.add(target)
     try:
         with _written(name):
             # Nobody else may read the content of a file that replaces a private one.
@@ -92,6 +99,7 @@ def new_file(
         if not published:
             raise exists
     finally:
+        _TARGETS.remove(target)
         discard(part)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -128,3 +130,71 @@ def test_an_error_is_one_message_and_exit_code_2(
     assert ERRORS[line] in err
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert {path.name for path in folder.iterdir()} == {*files.values()}
+
+
+#: Exceptions that end a command, with the exit code and a part of the message.
+ENDS = [
+    (MemoryError(), 2, "not enough memory; reading LOG.parquet"),
+    (RecursionError(), 2, "the input is nested too deeply; reading LOG.parquet"),
+    (pl.exceptions.PanicException("index out of bounds"), 2, "Polars failed (index out of bounds)"),
+    (ZeroDivisionError("division by zero"), 2, "internal error: ZeroDivisionError"),
+    (SystemExit(1), 2, "internal error: SystemExit: 1"),
+    (EOFError("no line"), 2, "internal error: EOFError: no line"),
+    (KeyboardInterrupt(), 130, ""),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "text"), ENDS)
+@pytest.mark.parametrize("place", ["calls.public", "program.options_for"])
+def test_only_a_rule_that_fails_exits_with_1(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, place: str, error: BaseException, code: int,
+    text: str,
+) -> None:  # fmt: skip
+    """Whether a command fails while it runs or while its options are read."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(f"polars_rank.cli.{place}", fail)
+    found = run("evaluate", "LOG.parquet", "-m", "ap")
+    if place == "program.options_for":  # no file is read yet
+        text = text.partition("; reading")[0]
+    if place == "program.options_for" and isinstance(error, SystemExit):
+        text = ""  # as Click ends the program after a completion
+    assert (found[0], found[1]) == (code, "")
+    assert text in found[2]
+
+
+@pytest.mark.parametrize(
+    "line", ["evaluate LOG.parquet -m ap --conventions deep.toml", "check LOG.parquet --rules deep.toml",
+             "--config deep.toml evaluate LOG.parquet -m ap", "gate LOG.parquet LOG.parquet --rules deep.toml"],
+)  # fmt: skip
+def test_a_file_that_is_nested_too_deeply(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.chdir(folder)
+    deep = tmp_path / "deep.toml"
+    deep.write_text("gate = " + "[" * 5_000 + "]" * 5_000, "utf-8")
+    code, out, err = run(*line.replace("deep.toml", str(deep)).split())
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "nested too deeply" in err
+
+
+@pytest.mark.parametrize("error", ["MemoryError", "SystemError('x')", "SystemExit(2)"])
+def test_a_program_that_cannot_start(error: str) -> None:
+    program = f"""if True:
+    import sys, types
+    def app(**_): raise {error}
+    sys.modules["polars_rank.cli.program"] = types.SimpleNamespace(app=app)
+    from polars_rank.cli.main import main
+    main()
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, encoding="utf-8")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_kind_of_completion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_POLARS_RANK_COMPLETE", "unknown")
+    assert run("evaluate")[0] == 2

@@ -21,7 +21,7 @@ from commands import invoke, on_terminal, run
 from polars.testing import assert_frame_equal
 
 import polars_rank as pr
-from polars_rank.cli import messages, printing
+from polars_rank.cli import printing
 from polars_rank.cli.writing import put
 
 LONG = "https://example.org/" + "path/" * 30 + "end"
@@ -348,7 +348,7 @@ def test_internal_errors_are_reported_as_such(here: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("polars_rank.cli.calls.public", lambda _: fail)
     code, out, err = run("evaluate", "log.parquet", "-m", "rr")
-    assert (code, out) == (70, "")
+    assert (code, out) == (2, "")
     assert err == (
         "Error: internal error: ZeroDivisionError: division by zero; please report it with the "
         "output of --debug\n"
@@ -432,9 +432,8 @@ def test_exit_codes_are_those_of_the_help() -> None:
 
     _, shown, _ = run("--help")
     text = " ".join(shown.split())
-    for code in (cli.FAILED, cli.MISUSED, cli.BUG, cli.INTERRUPTED, cli.BROKEN_PIPE, 143):
+    for code in (cli.FAILED, cli.MISUSED, cli.INTERRUPTED, cli.BROKEN_PIPE, 143):
         assert f" {code} " in text
-    assert messages.BUG == 70
 
 
 @pytest.mark.skipif(os.name != "posix", reason="descriptors of POSIX")
@@ -497,6 +496,28 @@ def test_ctrl_c_while_the_command_starts(tmp_path: Path, how: str) -> None:
         assert (done.returncode, "KeyboardInterrupt" in done.stderr) == (-signal.SIGINT, True)
     else:
         assert (done.returncode, done.stderr) == (130, "Interrupted; nothing was written.\n")
+
+
+@pytest.mark.parametrize(
+    "outputs", [("--junit", "--markdown"), ("--junit", "-o"), ("--markdown", "-o")]
+)
+def test_reports_of_check_need_different_files(here: Path, outputs: tuple[str, str]) -> None:
+    files = [word for option in outputs for word in (option, "out.md")]
+    code, _, err = run(
+        "check", "log.parquet", "-m", "rr", "--rule", "rr >= 2", *files, "--overwrite"
+    )
+    assert code == 2
+    assert "'out.md' is written twice; name different files" in err
+    assert not Path("out.md").exists()
+
+
+def test_reports_of_check_replace_no_conventions(here: Path) -> None:
+    Path("mine.toml").write_text('base = "trec_eval"', "utf-8")
+    check = ["check", "log.parquet", "-m", "rr", "--rule", "rr >= 2", "--conventions", "mine.toml"]
+    code, _, err = run(*check, "--junit", "mine.toml", "--overwrite")
+    assert code == 2
+    assert "'mine.toml' is an input" in err
+    assert Path("mine.toml").read_text("utf-8") == 'base = "trec_eval"'
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -57,6 +60,27 @@ def test_init_keeps_existing_files(folder: Path) -> None:
     assert "Wrote  polars-rank.toml" in shown
     assert (folder / "results.jsonl").read_text("utf-8") == "mine"
     assert (folder / ".github/workflows/retrieval.yml").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "folder", "text"),
+    [
+        ("init", "file", "cannot create the folder 'file': 'file' is a file; name another folder"),
+        ("init", "file/in", "cannot create the folder 'file/in': 'file' is a file; name another"),
+        ("init", "made", "'made/golden.jsonl' is a directory"),
+        ("demo", "file", "cannot create the folder 'file': 'file' is a file; name another folder"),
+    ],
+)
+def test_files_and_folders_where_init_and_demo_write_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, folder: str, text: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("mine", "utf-8")
+    Path("made/golden.jsonl").mkdir(parents=True)
+    code, _, errors = run(command, folder)
+    assert code == 2
+    assert text in errors.replace("\\", "/")
+    assert Path("file").read_text("utf-8") == "mine"
 
 
 def test_a_baseline_is_written_on_request_and_then_compared(folder: Path) -> None:
@@ -171,8 +195,61 @@ def test_reports_replace_neither_inputs_nor_each_other(folder: Path) -> None:
     assert not (folder / "report").exists()
 
 
-def test_paths_in_rules_must_be_text(folder: Path) -> None:
-    (folder / "polars-rank.toml").write_text("[gate]\nbaseline = 3\n", "utf-8")
+@pytest.mark.parametrize(
+    ("options", "output"),
+    [
+        ((), "results.jsonl"),
+        ((), "polars-rank.toml"),
+        (("--rules", "other.toml"), "other.toml"),
+        (("--rules", "other.toml"), "in-rules.jsonl"),
+        (("--rules", "other.toml"), "in-rules.toml"),
+        (("--corpus", "corpus.jsonl"), "corpus.jsonl"),
+        (("--corpus", "corpus.jsonl"), "link.jsonl"),
+        (("--corpus", "link.jsonl"), "corpus.jsonl"),
+        (("--conventions", "in-rules.toml"), "in-rules.toml"),
+        ((), "baseline.jsonl"),
+    ],
+)
+def test_no_input_is_replaced(folder: Path, options: tuple[str, ...], output: str) -> None:
+    ids = "".join(json.dumps({"id": name}) + "\n" for name in ("password", "address"))
+    for name in ("corpus.jsonl", "in-rules.jsonl"):
+        (folder / name).write_text(ids, "utf-8")
+    (folder / "link.jsonl").symlink_to("corpus.jsonl")
+    (folder / "in-rules.toml").write_text('base = "trec_eval"\n', "utf-8")
+    rules = '[gate]\ncorpus = "in-rules.jsonl"\nconventions = "in-rules.toml"\n'
+    (folder / "other.toml").write_text(rules, "utf-8")
+    assert run(*GATE, "--update-baseline")[0] == 0
+    before = (folder / output).read_bytes()
+    for report in ("--json", "--junit", "--markdown"):
+        code, _, errors = run(*GATE, *options, report, output, "--overwrite")
+        assert code == 2
+        assert f"'{output}' is an input; write to another file" in errors
+    assert (folder / output).read_bytes() == before
+
+
+def test_a_report_does_not_replace_the_baseline_that_is_written(folder: Path) -> None:
+    code, _, errors = run(*GATE, "--update-baseline", "--json", "./baseline.jsonl", "--overwrite")
+    assert code == 2
+    assert "--json, --baseline need different files" in errors
+    assert not (folder / "baseline.jsonl").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+@pytest.mark.parametrize("baseline", ["pipe", "/dev/stdout"])
+def test_a_pipe_as_the_baseline_ends(folder: Path, baseline: str) -> None:
+    os.mkfifo(folder / "pipe")
+    done = subprocess.run(
+        [sys.executable, "-m", "polars_rank", *GATE, "--baseline", baseline, "--update-baseline"],
+        capture_output=True, encoding="utf-8", timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert f"the baseline '{baseline}' is not a regular file" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["baseline", "corpus"])
+@pytest.mark.parametrize("value", ["3", "''"])
+def test_paths_in_rules_must_be_text(folder: Path, name: str, value: str) -> None:
+    (folder / "polars-rank.toml").write_text(f"[gate]\n{name} = {value}\n", "utf-8")
     code, _, errors = run(*GATE)
     assert code == 2
-    assert "'baseline' in 'polars-rank.toml' must be a path" in errors
+    assert f"'{name}' in 'polars-rank.toml' must be a path; found {value}" in errors

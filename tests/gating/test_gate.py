@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import warnings
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +166,7 @@ def test_the_baseline_is_sorted_lines_of_json(baseline: Path) -> None:
     head, *lines = map(json.loads, baseline.read_text("utf-8").splitlines())
     assert head["queries"] == 60
     assert head["metrics"]["mrr@10"] == "reciprocal_rank@10"
-    assert (head["polars_rank"], head["format_version"]) == (pr.__version__, 1)
+    assert (head["polars_rank"], head["format_version"]) == (pr.__version__, 2)
     assert {"date", "golden", "corpus", "repetitions"} < {*head}
     assert [line["query"] for line in lines] == sorted(MANY)
     assert lines[0]["docs"] == ["d0", "x"]
@@ -191,11 +193,13 @@ def test_a_run_that_is_clearly_better_shows_that_the_baseline_is_stale(tmp_path:
         assert pr.gate(golden(MANY), results(FIRST), path).passed
 
 
-def test_an_old_baseline_leads_to_a_warning(baseline: Path) -> None:
-    head, rows = baseline.read_text("utf-8").split("\n", 1)
-    baseline.write_text(
-        json.dumps({**json.loads(head), "date": "2020-01-01"}) + "\n" + rows, "utf-8"
-    )
+def test_an_old_baseline_leads_to_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    baseline = tmp_path / "baseline.jsonl"
+    with monkeypatch.context() as then:
+        then.setattr("polars_rank.gating.evaluation.today", lambda: date(2020, 1, 1))
+        gated(golden(MANY), results(FIRST)).write_baseline(baseline)
     with pytest.warns(pr.errors.RankWarning, match="days old"):
         pr.gate(golden(MANY), results(FIRST), baseline)
 
@@ -236,6 +240,39 @@ def test_a_file_that_is_no_baseline(tmp_path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
     with pytest.raises(pr.errors.DataError, match="is not a baseline: line 1"):
         gated(golden(RELEVANT), results(FOUND), path)
+
+
+@pytest.mark.parametrize("name", ["judged", "doc", "label", "rank", "value", "slice", "all", "a b"])
+def test_a_metric_may_have_the_name_of_an_internal_column(tmp_path: Path, name: str) -> None:
+    metrics = [pr.reciprocal_rank(10).alias(name), "recall@1"]
+    path = tmp_path / "baseline.jsonl"
+    gated(golden(RELEVANT), results(FOUND), metrics=metrics).write_baseline(path)
+    found = {**FOUND, "a": ["x", "d1"]}
+    gate = gated(golden(RELEVANT), results(found), path, metrics=metrics, floors={name: 0.5}, max_drop={name: 0.1})  # fmt: skip
+    assert gate.queries[name].to_list() == pytest.approx([1 / 2, 1 / 2, 1 / 3])
+    assert gate.queries[f"{name}_before"].to_list() == pytest.approx([1, 1 / 2, 1 / 3])
+    # The mean was 11/18 and is 8/18.
+    assert gate.failed == [f"{name} >= 0.5", f"difference({name}) >= -0.1"]
+    for text in (str(gate), gate._repr_html_(), *(write(gate) for write in (texts.markdown, texts.as_json, texts.junit))):  # fmt: skip
+        assert name in text
+
+
+def test_the_share_of_judged_documents_without_a_cutoff() -> None:
+    gate = gated(golden(RELEVANT), results(FOUND), metrics=["judged"])
+    assert gate.queries["judged"].to_list() == pytest.approx([1 / 2, 1 / 2, 1 / 3])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("query", "queries", "category", "relevant", "text", "docs", "docs_before", "mrr@10_before"),
+        *("run", "metric", "repetition", "mean", "low", "high", "difference", "p_value", "std"),
+        *("difference(x)", "not x", "low(x)", "x where(a=b)", "*", "^x.*$", "polars_rank:x"),
+    ],
+)  # fmt: skip
+def test_a_metric_with_the_name_of_another_column_is_an_error(name: str) -> None:
+    with pytest.raises(pr.errors.RankError, match=re.escape(repr(name)) + ".*; rename it"):
+        gated(golden(RELEVANT), results(FOUND), metrics=[pr.reciprocal_rank(10).alias(name)])
 
 
 def test_repetitions_are_averaged_and_their_noise_is_stated() -> None:
@@ -387,6 +424,19 @@ def test_the_text_has_80_columns_for_any_names_and_metrics(baseline: Path) -> No
     )
     assert max(map(len, str(gate).splitlines())) <= 80
     assert all(name.partition("@")[0] in str(gate) for name in metrics)
+
+
+def test_ids_mention_nobody_in_a_comment() -> None:
+    judged = golden({"@ann how?": ["@bob/x"]}, **{"@ann how?": "@team"})
+    metrics = [pr.reciprocal_rank().alias("@rr"), "ndcg(gain='exp2')@10", "recall@5"]
+    gate = gated(
+        judged, results({"@ann how?": ["x", "@bob/x"]}), metrics=metrics, floors={"@rr": 0.9}
+    )
+    text = texts.markdown(gate)
+    assert re.findall(r"(?<!\w)@\w", text) == []
+    for name in ("@&#8203;ann how?", "@&#8203;bob/x", "@&#8203;team", "@&#8203;rr", ")@&#8203;10"):
+        assert name in text
+    assert "recall@5" in text
 
 
 def test_a_gate_without_rules_says_so() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import warnings
 from pathlib import Path
 
 import needs
@@ -31,6 +33,59 @@ def test_the_latency_of_other_queries_does_not_count() -> None:
         assert pr.gate(GOLDEN, found, latency={"max": 1}).verdicts["value"].to_list() == [0.2]
 
 
+CATEGORIES = {"a": {"catgory": "x"}, "b": {"category": "x"}, "c": {"category": "y"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        (CATEGORIES, "'catgory' instead of 'category' in 1 query, .*: 'a'; rename"),
+        ({**CATEGORIES, "b": {"catgory": "y"}}, "'catgory' .* in 2 queries, .*: 'a', 'b'; rename"),
+        (
+            dict.fromkeys("abc", {"catgory": "x"}),
+            "'catgory' .* in 3 queries, .*: 'a', 'b', 'c'; rename",
+        ),
+        ({**CATEGORIES, "a": {"class": "x"}}, "'class' instead of 'category' in 1 query"),
+        (dict.fromkeys("abc", {"class": "x"}), None),
+        (dict.fromkeys("abc", {"category": "x", "subcategory": "y"}), None),
+        (dict.fromkeys("abc", {"category": "x"}) | {"a": {"note": "y"}}, None),
+    ],
+)
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_a_misspelled_category_is_named(
+    tmp_path: Path, ending: str, fields: dict[str, dict[str, str]], text: str | None
+) -> None:
+    path = tmp_path / f"golden.{ending}"
+    rows = [
+        {"query": query, "doc": f"d{query}", "label": 1, **each} for query, each in fields.items()
+    ]
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    if ending == "csv":
+        table.write_csv(path)
+    else:
+        path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    found = table.select("query", doc=pl.lit("x"), score=1.0)
+    with warnings.catch_warnings(action="ignore"):
+        gate = pr.gate(path, found, metrics="rr")
+    texts = [each for each in gate.warnings if "instead of" in each]
+    assert len(texts) == (text is not None)
+    assert text is None or re.search(text, texts[0])
+
+
+def test_two_fields_that_may_be_the_category(tmp_path: Path) -> None:
+    path = tmp_path / "golden.jsonl"
+    rows = [{"query": name, "doc": "d", name: "x"} for name in ("Category", "category")]
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    with pytest.raises(pr.errors.SchemaError, match="'Category' and 'category' can both be"):
+        pr.gate(path, RESULTS)
+
+
+def test_a_misspelled_name_of_the_column_of_categories() -> None:
+    judged = GOLDEN.with_columns(topic=pl.Series(["x", None]), topics=pl.Series([None, "x"]))
+    with pytest.warns(pr.errors.RankWarning, match="'topics' instead of 'topic'.*: 'b'"):
+        pr.gate(judged, RESULTS, category="topic")
+
+
 def test_columns_that_must_have_numbers() -> None:
     with pytest.raises(pr.errors.ArgumentError, match="'latency' .* must have numbers"):
         pr.gate(GOLDEN, RESULTS.with_columns(latency=pl.lit("fast")), latency={"max": 1})
@@ -44,6 +99,26 @@ def test_a_corpus_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> Non
     path.write_text(text, "utf-8")
     with pytest.raises(pr.errors.SourceError, match="cannot read the corpus"):
         pr.gate(GOLDEN, RESULTS, corpus=path)
+
+
+@pytest.mark.parametrize("parameter", ["corpus", "baseline"])
+def test_an_empty_path_is_no_folder(parameter: str) -> None:
+    with pytest.raises(pr.errors.ArgumentError, match=f"`{parameter}` is an empty path; name a"):
+        pr.gate(GOLDEN, RESULTS, **{parameter: ""})
+
+
+@pytest.mark.parametrize("name", ["all", "unanswerable"])
+def test_categories_with_names_of_other_queries(name: str) -> None:
+    """Otherwise, two rows have one name, or numbers are of both kinds of queries."""
+    judged = pl.DataFrame(
+        {"query": ["a", "b", "c"], "doc": ["d1", "d2", None], "label": [1, 1, None]}
+    )
+    with pytest.raises(pr.errors.DataError, match=f"category '{name}' .* of 1 query .*: 'b'"):
+        pr.gate(judged.with_columns(category=pl.Series(["x", name, "y"])), RESULTS)
+    # A query without a relevant document has no category of its own.
+    judged = judged.with_columns(category=pl.Series(["x", "y", name]))
+    gate = pr.gate(judged, RESULTS, missing="zero", metrics="rr")
+    assert gate.table["category"].to_list() == ["all", "unanswerable", "x", "y"]
 
 
 def test_errors_of_rules_name_their_parameter() -> None:
