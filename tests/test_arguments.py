@@ -204,6 +204,7 @@ ALLOWED = {
     "Names": "[]",
     "Sequence": "[]",
     "Mapping": "{}",
+    "FieldNames": "{}",
     "ConventionsLike": "{}",
 }
 #: Other values that a parameter, or one of a function, may allow. A string names a column of a

@@ -357,6 +357,8 @@ def read_corpus(given: Any) -> pl.DataFrame:
     check_file(given, "corpus")
     try:
         is_path = isinstance(given, (str, PathLike))
+        if is_path:
+            check_path(fspath(given), "corpus")
         table = (_scan(given) if is_path else lazy(given, "corpus")).collect()
     except (OSError, pl.exceptions.PolarsError) as error:
         if not isinstance(given, (str, PathLike)):

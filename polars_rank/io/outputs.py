@@ -7,6 +7,7 @@ import shutil
 import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-#: Files that are being written.
-_TARGETS: set[Path] = set()
+#: Files that are being written, with the threads that write them.
+_TARGETS: set[tuple[int, Path]] = set()
 
 
 @contextmanager
@@ -80,14 +81,15 @@ def new_file(
     with _written(name):
         target = _target(name)
     refuse_to_replace(name, inputs)
-    if target in _TARGETS:
+    written = get_ident(), target
+    if written in _TARGETS:
         raise SourceError(f"'{name}' is written twice; name different files")
     exists = SourceError(f"'{name}' already exists; use `overwrite` to replace it")
     if target.exists() and not overwrite:
         raise exists
     part = target.with_name(f".{target.name[:50]}.{os.urandom(4).hex()}.part")
     register(part)
-    _TARGETS.add(target)
+    _TARGETS.add(written)
     try:
         with _written(name):
             # Nobody else may read the content of a file that replaces a private one.
@@ -99,7 +101,7 @@ def new_file(
         if not published:
             raise exists
     finally:
-        _TARGETS.remove(target)
+        _TARGETS.remove(written)
         discard(part)
 
 
