@@ -472,13 +472,16 @@ def test_a_full_disk_behind_standard_output(here: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("how", ["module", "script", "program"])
-def test_ctrl_c_while_the_command_starts(tmp_path: Path, how: str) -> None:
-    """The import of Polars is interrupted; a program of the user gets its exception."""
+@pytest.mark.parametrize(
+    "when", ["name == 'polars'", "{'polars_rank'} & {*sys.modules} and 'startup' not in name"]
+)
+def test_ctrl_c_while_the_command_starts(tmp_path: Path, how: str, when: str) -> None:
+    """The import of Polars, or the first one, is interrupted; a user's program gets its exception."""
     (tmp_path / "sitecustomize.py").write_text(
         "import os, signal, sys\n"
         "class Finder:\n"
         "    def find_spec(self, name, *_):\n"
-        "        if name == 'polars':\n"
+        f"        if {when}:\n"
         "            os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Finder())\n",
         "utf-8",
