@@ -460,6 +460,23 @@ def test_standard_streams_that_are_closed(here: Path) -> None:
     assert pl.read_csv("rr.csv").rows() == [("bm25", 6, 5 / 6)]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows keeps working folders")
+def test_a_working_folder_that_was_deleted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "folder").mkdir()
+    monkeypatch.chdir(here / "folder")
+    (here / "folder").rmdir()
+    evaluate = ["evaluate", here / "log.parquet", "-m", "rr", "--format", "csv"]
+    assert run(*evaluate) == (0, f"run,queries,rr\nbm25,6,{5 / 6}\n", "")
+    assert run(*evaluate, "-o", here / "rr.csv")[0] == 0
+    code, out, err = run(*evaluate, "-o", "rr.csv")
+    problem = "Error: cannot write 'rr.csv': No such file or directory; write to another folder\n"
+    assert (code, out, err) == (2, "", problem)
+    assert (
+        run("evaluate", "log.parquet", "-m", "rr")[2]
+        == "Error: file or directory 'log.parquet' not found\n"
+    )
+
+
 def test_a_full_disk_behind_standard_output(here: Path) -> None:
     with needs.full_device(here).open("wb") as full:
         done = subprocess.run(

@@ -554,6 +554,10 @@ def test_a_function_without_defects_ends_with_0(
     assert code == 0
     assert "trec_eval_ndcg: 0 defects, 0 conventions\nndcg@k as trec_eval 10 in all" in output
     assert json.loads(Path("a.json").read_text())["message"] == "as trec_eval 10"
+    code, output, errors = run("referee", target, "--badge", "a.json")
+    message = "Error: 'a.json' already exists; use `--overwrite` to replace it\n"
+    assert (code, output, errors) == (2, "", message)
+    assert run("referee", target, "--badge", "a.json", "--overwrite")[0] == 0
     assert run("referee", target, "--expect", "ranx")[0] == 1
 
 
