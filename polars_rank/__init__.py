@@ -53,12 +53,12 @@ Importing the package adds the namespace `.ranking` (class `Ranking`) to DataFra
 with functions and metrics as methods.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
-
 from polars_rank import _startup  # noqa: F401
 
 # isort: split
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
 import polars as pl
 
 from polars_rank.frames.engines import ENGINES, Engine

@@ -203,7 +203,8 @@ class Columns(NamedTuple):
         _check_distinct({parameter_of[role]: named for role, named in roles.items()})
         for role, named in roles.items():
             for name in named:
-                _check_column(role, parameter_of[role], name, schema, table)
+                of_runs = parameter_of.get(RUN, parameter_of[role])
+                _check_column(role, parameter_of[role], name, schema, table, of_runs)
         others = [name for name in schema if name not in chain(*roles.values())]
         if "score" in given:  # other tables may be internal
             for name in others:
@@ -256,12 +257,18 @@ def without_run(by: Sequence[str], run: str | None) -> tuple[str, ...]:
     return tuple(name for name in by if name != run)
 
 
-def _check_column(role: str, parameter: str, column: str, schema: pl.Schema, table: str) -> None:
-    """Raise `SchemaError` unless the column of a role exists and is suitable."""
+def _check_column(
+    role: str, parameter: str, column: str, schema: pl.Schema, table: str, of_runs: str = RUN
+) -> None:
+    """Raise `SchemaError` unless the column of a role exists and is suitable.
+
+    `of_runs` is the parameter that names the column of runs.
+    """
     if column not in schema:
         advice = ""
-        if role == RUN and (other := next((n for n in schema if n.lower() in RUNS), None)):
-            remedy = "omit `run`" if other == RUN else f"pass run={other!r}"
+        is_of_runs = role == RUN or (role == "by" and column == RUN)
+        if is_of_runs and (other := next((n for n in schema if n.lower() in RUNS), None)):
+            remedy = "omit `run`" if other == RUN else f"pass {of_runs}={other!r}"
             advice = f" If {other!r} identifies the runs, {remedy}"
         numbers = [name for name, dtype in schema.items() if dtype.is_numeric()]
         if role == "score" and (place := next((n for n in numbers if n.lower() in POSITIONS), "")):

@@ -7,7 +7,8 @@ document ids: tied documents are in the worst order unless `ties` is given.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
@@ -17,7 +18,7 @@ from polars_rank._params import OPTIONS, public
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions, named
 from polars_rank.errors import ArgumentError, number_of
 from polars_rank.evaluation.evaluate import evaluate
-from polars_rank.io.arrays import from_arrays, series_of
+from polars_rank.io.arrays import from_arrays, series_of, sizes_of
 from polars_rank.metrics.metric import direction
 from polars_rank.metrics.names import output_name, resolve
 
@@ -69,23 +70,34 @@ class _Mean(NamedTuple):
         evaluate(_SMALL, metric, **options)
         return cls(metric, options, output_name(one), direction(one) >= 0)
 
+    def of_sizes(self, scores: Any, labels: Any, groups: Any) -> float:
+        """Return the mean, from the number of documents of each group."""
+        sizes = sizes_of(groups)
+        _check_number(sizes.sum(), scores, labels)  # before a column of this length is made
+        return self(scores, labels, _queries(sizes))
+
     def __call__(self, scores: Any, labels: Any, queries: pl.Series) -> float:
-        """Return the mean; NaN if it is undefined."""
-        if not len(scores) == len(labels) == len(queries):
-            raise ArgumentError(
-                f"the groups have {number_of(len(queries), 'document')}, but there are "
-                f"{number_of(len(scores), 'prediction')} and {number_of(len(labels), 'label')}; "
-                "pass the groups of this dataset"
-            )
+        """Return the mean, from the query of each document; NaN if it is undefined."""
+        _check_number(len(queries), scores, labels)
         log = pl.DataFrame({"query": queries, "score": scores, "label": labels})
         return _evaluated(log, self.metric, self.options)[self.name]
+
+
+def _check_number(documents: Any, scores: Any, labels: Any) -> None:
+    """Raise `ArgumentError` unless groups have as many documents as there are predictions."""
+    if not len(scores) == len(labels) == documents:
+        raise ArgumentError(
+            f"the groups have {number_of(documents, 'document')}, but there are "
+            f"{number_of(len(scores), 'prediction')} and {number_of(len(labels), 'label')}; "
+            "pass the groups of this dataset"
+        )
 
 
 @public
 def lightgbm(
     metric: str | pl.Expr, **options: Unpack[TrainingOptions]
-) -> Callable[[Any, Any], tuple[str, float, bool]]:
-    """Return a metric for the parameter `feval` of `lightgbm.train` and `lightgbm.cv`.
+) -> Callable[..., tuple[str, float, bool]]:
+    """Return a metric for `lightgbm.train` and `lightgbm.cv` (`feval`), and for `LGBMRanker`.
 
     Examples
     --------
@@ -108,29 +120,57 @@ def lightgbm(
     Returns
     -------
     Callable
-        A function of the predictions and the dataset, which must have groups. It returns the name
-        of the metric, its mean over the groups, and whether a higher value is better. The mean is
-        NaN if the metric is undefined for all groups that count. Weights are not used.
+        A function of the predictions and the dataset, which must have groups; or, as `eval_metric`
+        of `LGBMRanker.fit`, of labels, predictions, weights and groups. It returns the name of the
+        metric, its mean over the groups, and whether a higher value is better. The mean is NaN if
+        the metric is undefined for all groups that count. Weights are not used.
 
     Raises
     ------
     ArgumentError
-        For an unknown metric or an invalid parameter.
+        For an unknown metric or an invalid parameter, and during training for a dataset without
+        groups.
 
     Notes
     -----
     Set `metric` of LightGBM to "None" to stop early by this metric only. Pass several metrics as a
     list of functions.
+
+    A name that LightGBM has for a metric of its own, such as "ndcg@10", becomes
+    "polars_rank.ndcg@10", because LightGBM would add the values of both to one history.
+    `lightgbm.train` with `metric` "None" has no metrics of its own, and keeps the name.
     """
     return partial(_of_lightgbm, _Mean.of(metric, options))
 
 
-def _of_lightgbm(mean: _Mean, predictions: Any, dataset: Any) -> tuple[str, float, bool]:
-    sizes = dataset.get_group()
-    if sizes is None:
-        raise ArgumentError("the dataset has no groups; pass `group` to lightgbm.Dataset")
-    value = mean(predictions, dataset.get_label(), _queries(pl.Series(sizes)))
-    return mean.name, value, mean.rises
+#: Names that LightGBM gives to metrics of its own.
+_OF_LIGHTGBM = re.compile(r"(ndcg|map)@\d+|auc|average_precision")
+#: The parameter of LightGBM's own metrics, with its aliases, and its values for none.
+_METRIC, _NONE = ("metric", "metrics", "metric_types"), {"none", "null", "na", "custom"}
+
+
+def _of_lightgbm(
+    mean: _Mean, first: Any, second: Any, _weight: Any = None, group: Any = None
+) -> tuple[str, float, bool]:
+    """Return the name, the value, and whether a higher one is better.
+
+    LightGBM passes predictions and a dataset to `feval`; and to an `eval_metric` of four parameters
+    labels, predictions, weights and the numbers of documents of groups.
+    """
+    labels, predictions = first, second
+    params: Mapping[str, Any] = {}
+    if hasattr(second, "get_label"):
+        labels, predictions, group = second.get_label(), first, second.get_group()
+        params = getattr(second, "params", {"metric": "none"}) or {}
+    if group is None:
+        raise ArgumentError(
+            "the dataset has no groups; pass `group` to lightgbm.Dataset, or `eval_group` to "
+            "LGBMRanker.fit"
+        )
+    own = next((params[key] for key in _METRIC if key in params), "")
+    is_alone = {str(each).lower() for each in ([own] if isinstance(own, str) else own)} <= _NONE
+    prefix = "polars_rank." if _OF_LIGHTGBM.fullmatch(mean.name) and not is_alone else ""
+    return prefix + mean.name, mean.of_sizes(predictions, labels, group), mean.rises
 
 
 @public
@@ -173,15 +213,21 @@ def xgboost(
     -----
     XGBoost does not know whether a higher value is better. To stop early, pass
     `xgboost.callback.EarlyStopping(rounds, metric_name="ndcg@10", maximize=True)`.
+
+    XGBoost adds the values of this metric and those of a metric of its own with the same name to
+    one history. If `eval_metric` has the name, give this metric another one:
+    `pr.ndcg(10).alias("ours")`. `XGBRanker` passes no groups to metrics; use `xgboost.train`.
     """
     return partial(_of_xgboost, _Mean.of(metric, options))
 
 
 def _of_xgboost(mean: _Mean, predictions: Any, dmatrix: Any) -> tuple[str, float]:
+    if not hasattr(dmatrix, "get_uint_info"):
+        raise ArgumentError("XGBRanker passes no groups to metrics; use xgboost.train")
     sizes = pl.Series(dmatrix.get_uint_info("group_ptr")).diff().drop_nulls()
     if sizes.is_empty():
         raise ArgumentError("the DMatrix has no groups; pass `qid` or `group` to xgboost.DMatrix")
-    return mean.name, mean(predictions, dmatrix.get_label(), _queries(sizes))
+    return mean.name, mean.of_sizes(predictions, dmatrix.get_label(), sizes)
 
 
 @public
@@ -227,8 +273,13 @@ def catboost(metric: str | pl.Expr, groups: Any, **options: Unpack[TrainingOptio
     """
     mean = _Mean.of(metric, options)
     several = isinstance(groups, (list, tuple)) and any(map(_is_dataset, groups))
-    known = [_Groups.of(each) for each in (groups if several else [groups])]
-    return type(mean.name, (_CatBoostMetric,), {})(mean, known)
+    return _catboost_metric(mean, [_Groups.of(each) for each in (groups if several else [groups])])
+
+
+def _catboost_metric(mean: _Mean, known: Sequence[_Groups]) -> _CatBoostMetric:
+    """Return the metric, of a class with its name, which CatBoost shows."""
+    metric: _CatBoostMetric = type(mean.name, (_CatBoostMetric,), {})(mean, known)
+    return metric
 
 
 def _is_dataset(value: Any) -> bool:
@@ -259,17 +310,23 @@ class _Groups(NamedTuple):
             return self.queries if self.labels.equals(labels.cast(pl.Float32)) else None
         if len(self.queries) == len(labels):
             return self.queries
-        is_size = self.queries.dtype.is_integer() and self.queries.sum() == len(labels)
-        return _queries(self.queries) if is_size else None
+        sizes = self.queries
+        if not sizes.dtype.is_integer() or sizes.has_nulls() or (sizes < 0).any():
+            return None
+        return _queries(sizes) if sizes.cast(pl.Int128).sum() == len(labels) else None
 
 
 class _CatBoostMetric:
-    """A metric as CatBoost calls it. CatBoost shows the name of the class."""
+    """A metric as CatBoost calls it."""
 
     no_jit = True  # CatBoost would compile the methods
 
     def __init__(self, mean: _Mean, known: Sequence[_Groups]) -> None:
         self.mean, self.known = mean, known
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to unpickle the metric: no module has its class."""
+        return _catboost_metric, (self.mean, self.known)
 
     def is_max_optimal(self) -> bool:
         """Return whether a higher value is better."""
@@ -339,8 +396,8 @@ class Accumulator:
 
     def reset(self) -> None:
         """Remove all batches."""
-        self._batches: list[pl.DataFrame] = []
-        self._rankings = 0
+        #: The batches, and whether queries were given. Threads may add some at the same time.
+        self._batches: list[tuple[pl.DataFrame, bool]] = []
 
     @public
     def update(
@@ -375,14 +432,11 @@ class Accumulator:
         batch = from_arrays(
             _array(labels), _array(scores), groups=groups, queries=_array(queries)
         ).drop("doc")
-        if queries is None:
-            batch = batch.with_columns(pl.col("query") + self._rankings)
-            self._rankings += batch.get_column("query").n_unique()
-        if self._batches and (self._rankings > 0) != (queries is None):
-            raise ArgumentError("`queries` must be given for all batches or for none")
-        self._batches.append(
-            batch if ignore is None else batch.filter(pl.col("label").ne_missing(ignore))
-        )
+        if ignore is not None:
+            batch = batch.filter(pl.col("label").ne_missing(ignore))
+        added = batch, queries is not None
+        _check_queries([*self._batches[:1], added])
+        self._batches.append(added)
 
     def compute(self) -> dict[str, float]:
         """Return the mean of each metric over the rankings of all batches, by name.
@@ -397,11 +451,21 @@ class Accumulator:
         ArgumentError
             If there are no batches.
         """
-        if not self._batches:
+        if not (batches := [*self._batches]):
             raise ArgumentError("there are no batches; call `update` first")
-        log = pl.concat(self._batches, how="vertical_relaxed")
+        _check_queries(batches)
+        log = pl.concat((batch for batch, _ in batches), how="vertical_relaxed")
+        if not batches[0][1]:  # the rankings of each batch are numbered from 0
+            number = _queries(pl.Series([batch.height for batch, _ in batches]))
+            most: Any = log.get_column("query").max() or 0  # None without documents
+            log = log.with_columns(pl.col("query") + number.cast(pl.Int64) * (most + 1))
         row = _evaluated(log, self._metrics, self._options)
         return {name: row[name] for name in self._names}
+
+
+def _check_queries(batches: Sequence[tuple[pl.DataFrame, bool]]) -> None:
+    if len({has_queries for _, has_queries in batches}) > 1:
+        raise ArgumentError("`queries` must be given for all batches or for none")
 
 
 def _array(values: Any) -> Any:

@@ -527,6 +527,16 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         pr.errors.SchemaError,
         r"column 'run' \(`run`\) not found.*If 'model' identifies the runs, pass run='model'$",
     ),
+    "runs under another name as groups": (
+        lambda: pr.evaluate(ONE.lazy().with_columns(model=pl.lit("a")), "ap", by="run"),
+        pr.errors.SchemaError,
+        r"column 'run' \(`by`\) not found.*If 'model' identifies the runs, pass run='model'$",
+    ),
+    "runs as groups of a function without `run`": (
+        lambda: pr.clicks.coec(pl.DataFrame({"System": ["a"]}), by="run"),
+        pr.errors.SchemaError,
+        r"column 'run' \(`by`\) not found.*If 'System' identifies the runs, pass by='System'$",
+    ),
     "a name of `by` in other libraries": (
         lambda: pr.evaluate(ONE, "rr", group_by="country"),
         pr.errors.ArgumentError,

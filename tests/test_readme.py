@@ -61,6 +61,17 @@ def test_commands_name_extras_and_groups_that_exist():
     assert {"test", "docs"} <= groups <= {*pyproject["dependency-groups"]}
 
 
+def test_pip_is_upgraded_before_groups_are_installed():
+    """The pip of Python 3.11 has no option `--group`."""
+    pages = [README, *(page.read_text("utf-8") for page in (ROOT / "examples").rglob("*.md"))]
+    commands = [
+        each for page in pages for each in re.findall(r"`[^`]*--group [^`]*`|.*--group .*", page)
+    ]
+    assert len(commands) >= 4
+    for command in commands:
+        assert re.search(r"pip install (-q )?-U pip && .*--group", command), command
+
+
 def test_commands_print_what_is_shown(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import needs
@@ -103,6 +106,66 @@ def test_errors() -> None:
         pr.training.Accumulator("recall(depth=3)")
 
 
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ([2**31], "groups have 2,147,483,648 documents, but there are 3 predictions"),
+        ([2**63 - 1, 2**63 - 1, 5], "groups have 18,446,744,073,709,55"),
+        ([-1, 4], "`groups` must be integers of 0 or more"),
+        ([math.nan, 3], "found .* of type Float64; cast them to integers"),
+        (np.array([[2, 1]]), "found array.* of type Array.*; cast them to integers"),
+        ([None, 3], "`groups` must be integers of 0 or more"),
+        (["a", "b"], "of type String; cast them to integers"),
+        (5, "`groups` must be an array, a Series or a list; found int"),
+    ],
+)
+def test_sizes_of_groups_that_are_invalid(sizes: Any, message: str) -> None:
+    scores, labels = [0.9, 0.1, 0.5], [0, 1, 1]
+    with pytest.raises(ArgumentError, match=message):
+        pr.training.lightgbm("mrr")(scores, Dataset(labels, sizes))
+    with pytest.raises(ArgumentError, match=message):
+        pr.training.lightgbm("mrr")(labels, scores, None, sizes)
+    with pytest.raises(ArgumentError, match="`groups` must"):
+        pr.training.Accumulator("mrr").update(scores, labels, groups=sizes)
+
+
+def test_sizes_of_groups_that_are_no_sizes() -> None:
+    """XGBoost has ends of groups; for CatBoost, numbers may be sizes or ids."""
+    data = Dataset([0, 1, 1])
+    data.get_uint_info = lambda _: np.array([0, 2**31], np.uint32)
+    with pytest.raises(ArgumentError, match="groups have 2,147,483,648 documents"):
+        pr.training.xgboost("mrr")([0.9, 0.1, 0.5], data)
+    with pytest.raises(ArgumentError, match="XGBRanker passes no groups"):
+        pr.training.xgboost("mrr")([0, 1, 1], np.array([0.9, 0.1, 0.5]))
+    for sizes in ([-1, 4], [2**31], [None, 3], [2**63 - 1, 2**63 - 1, 4, 1]):
+        with pytest.raises(ArgumentError, match="groups of a dataset of 3 documents are unknown"):
+            pr.training.catboost("mrr", sizes).evaluate([[0.9, 0.1, 0.5]], [0, 1, 1], None)
+    metric = pr.training.catboost("mrr", [-1, -1, 4])  # ids
+    assert metric.evaluate([[0.9, 0.1, 0.5]], [0, 1, 1], None) == (0.75, 1.0)
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "catboost"])
+def test_metrics_are_pickled(name: str) -> None:
+    options: dict[str, Any] = {"groups": SIZES} if name == "catboost" else {}
+    metric = getattr(pr.training, name)(pr.ndcg(5).alias("ours"), ties="best", **options)
+    again = pickle.loads(pickle.dumps(metric))
+    if name == "catboost":
+        assert type(again).__name__ == "ours"
+        assert again.evaluate([SCORES], LABELS, None) == metric.evaluate([SCORES], LABELS, None)
+    else:
+        assert again(SCORES, Dataset()) == metric(SCORES, Dataset())
+
+
+def test_threads_add_batches_at_the_same_time() -> None:
+    """In each batch, one of two rankings is right."""
+    metrics = pr.training.Accumulator("rr", ties="worst")
+    update = partial(metrics.update, [[1, 0], [1, 0]], [[1, 0], [0, 1]])
+    with ThreadPoolExecutor(8) as threads:
+        for each in [threads.submit(update) for _ in range(300)]:
+            each.result()
+    assert metrics.compute() == {"rr": 0.75}
+
+
 @pytest.mark.parametrize("groups", [[1, 2], Dataset(LABELS[::-1])])
 def test_groups_of_another_dataset(groups: Any) -> None:
     metric = pr.training.catboost("ndcg", groups)
@@ -162,6 +225,52 @@ def test_lightgbm() -> None:
     (found,) = history.values()
     assert found["ours"] == pytest.approx(found["ndcg@5"], abs=1e-9)
     assert len({*found["rr"]}) > 1
+
+
+def test_a_name_of_lightgbm_has_its_own_history() -> None:
+    """LightGBM's NDCG has exponential gains, and ours has linear ones."""
+    lightgbm = needs.package("lightgbm", "conformance")
+    ours = [pr.training.lightgbm("ndcg@10"), pr.training.lightgbm("rr")]
+    parameters = {"objective": "lambdarank", "verbose": -1, "num_threads": 1}
+    for own, name in (
+        ({"metric": "ndcg", "eval_at": [10]}, "polars_rank.ndcg@10"),
+        ({"metrics": ["map", "ndcg"], "ndcg_at": "10"}, "polars_rank.ndcg@10"),
+        ({"metric": "None"}, "ndcg@10"),
+    ):
+        history: dict[str, Any] = {}
+        train = lightgbm.Dataset(FEATURES, LABELS, group=SIZES)
+        model = lightgbm.train(
+            {**parameters, **own}, train, 20, valid_sets=[train], feval=ours,
+            callbacks=[lightgbm.record_evaluation(history)],
+        )  # fmt: skip
+        (found,) = history.values()
+        assert {len(each) for each in found.values()} == {20}
+        assert set(found) - {"map@10"} == {"rr", "ndcg@10", name}
+        log = pr.from_arrays(LABELS, model.predict(FEATURES), groups=SIZES).drop("doc")
+        value = pr.evaluate(log, "ndcg@10").item(0, "ndcg@10")
+        assert found[name][-1] == pytest.approx(value, abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:The argument 'eval_set' is deprecated")
+def test_lightgbm_ranker() -> None:
+    """It calls metrics with labels first, and the groups of each evaluation set."""
+    lightgbm = needs.package("lightgbm", "conformance")
+    part = SIZES[:20].sum()
+    ours = [pr.training.lightgbm(name) for name in ("ndcg@5", "rr")]
+    ranker = lightgbm.LGBMRanker(n_estimators=20, n_jobs=1, verbose=-1)
+    ranker.fit(
+        FEATURES, LABELS, group=SIZES, eval_set=[(FEATURES[:part], LABELS[:part])],
+        eval_group=[SIZES[:20]], eval_metric=ours,
+    )  # fmt: skip
+    (found,) = ranker.evals_result_.values()
+    assert {len(each) for each in found.values()} == {20}
+    assert {"ndcg@5", "polars_rank.ndcg@5", "rr"} <= {*found}
+    log = pr.from_arrays(LABELS[:part], ranker.predict(FEATURES[:part]), groups=SIZES[:20])
+    values = pr.evaluate(log.drop("doc"), ["ndcg@5", "rr"]).row(0, named=True)
+    assert found["polars_rank.ndcg@5"][-1] == pytest.approx(values["ndcg@5"], abs=1e-9)
+    assert found["rr"][-1] == pytest.approx(values["rr"], abs=1e-9)
+    with pytest.raises(ArgumentError, match="or `eval_group` to LGBMRanker.fit"):
+        ours[0](LABELS, SCORES, None, None)
 
 
 def test_xgboost() -> None:

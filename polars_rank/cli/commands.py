@@ -155,7 +155,7 @@ EVALUATION: Mapping[str, Command] = {
         "my_eval:ndcg", 'my_eval.py:ndcg --signature "grades, run" --expect trec_eval',
     ), about="Find the definition and the defects of a metric function; exit with 1 for defects."
         "\n\nFUNCTION is an import path, such as my_eval:ndcg or my_eval.py:ndcg.",
-        writes="folder", without=("function", "overwrite"),
+        writes="folder", without=("function",),
         own=(click.Argument(["target"], metavar="[FUNCTION]", required=False),
              "markdown", "junit", "badge"), runs="refereeing:referee"),
     "inspect": Command("evaluate", "log", ("log.parquet",),

@@ -40,8 +40,13 @@ def options_for(command: Any, path: Path | None) -> dict[str, Any]:
 
 def _nearest() -> Path | None:
     """Return the first pyproject.toml with the table, in the working directory or its parents."""
-    files = (folder / "pyproject.toml" for folder in (Path.cwd(), *Path.cwd().parents))
-    return next((file for file in files if file.is_file() and _table(file, named=False)), None)
+    try:
+        start = Path.cwd()
+        files = [folder / "pyproject.toml" for folder in (start, *start.parents)]
+        files = [file for file in files if file.is_file()]
+    except OSError:  # the folder was deleted, or one of its parents cannot be read
+        return None
+    return next((file for file in files if _table(file, named=False)), None)
 
 
 def _table(file: Path, *, named: bool) -> dict[str, Any]:

@@ -207,9 +207,10 @@ class Description(NamedTuple):
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Description:
         """Describe a function; built-in ones may not say what they need."""
-        named = getattr(function, "func", function)  # of a partial function
-        name = getattr(named, "__name__", type(function).__name__)
-        with suppress(ValueError, TypeError):
+        name = type(function).__name__
+        with suppress(Exception):  # attributes of a class may raise any
+            named = getattr(function, "func", function)  # of a partial function
+            name = getattr(named, "__name__", name)
             every = inspect.signature(function).parameters.values()
             own = [each for each in every if each.kind != each.VAR_KEYWORD]
             required = [
@@ -279,26 +280,36 @@ def loaded(target: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def outcome(call: Callable[[], Any]) -> Outcome:
+def outcome(call: Callable[[], Outcome]) -> Outcome:
     """Return the outcome of a call. What it prints is discarded, and warnings are."""
     try:
         with redirect_stdout(StringIO()), catch_warnings():
             simplefilter("ignore")
-            result = call()
+            return call()
     except (KeyboardInterrupt, Late):
         raise
     except BaseException as error:  # noqa: BLE001  (of the user's function)
-        text = f"{type(error).__name__}: {error}".removesuffix(": ")
-        return Outcome("refused" if _is_refusal(error) else "crash", text=_line(text))
-    return read_value(result)
+        message = _message(error)
+        text = f"{type(error).__name__}: {message}".removesuffix(": ")
+        return Outcome("refused" if message and _is_refusal(error) else "crash", text=_line(text))
+
+
+def _message(error: BaseException) -> str:
+    """Return the message of an error; empty if its class cannot write it."""
+    try:
+        return str(error)
+    except (KeyboardInterrupt, Late):
+        raise
+    except BaseException:  # noqa: BLE001  (of the user's class)
+        return ""
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Return whether a function rejects its input, with a message, by a statement `raise`.
+    """Return whether a function rejects its input by a statement `raise`.
 
     Other errors happen to it, such as `max([])` or a division by zero.
     """
-    if not isinstance(error, Exception) or not str(error):
+    if not isinstance(error, Exception):
         return False
     if isinstance(error, (ArithmeticError, LookupError)):
         return False
@@ -314,6 +325,16 @@ def _is_refusal(error: BaseException) -> bool:
 
 def read_value(result: Any) -> Outcome:
     """Return the outcome for a result: a number, or a mapping or list with one number."""
+    try:
+        return _read_value(result)
+    except (KeyboardInterrupt, Late):
+        raise
+    except BaseException as error:  # noqa: BLE001  (of a method of the user's class)
+        text = f"{type(error).__name__}: {_message(error)}".removesuffix(": ")
+        return Outcome("other", text=_line(f"{type(result).__name__}, which raises {text}"))
+
+
+def _read_value(result: Any) -> Outcome:
     while isinstance(result, (Mapping, list, tuple)) and len(result) == 1:
         result = next(iter(result.values() if isinstance(result, Mapping) else result))
     if getattr(result, "shape", None) == (1,):  # an array

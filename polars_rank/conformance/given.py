@@ -55,16 +55,16 @@ class Given(NamedTuple):
                 f"`value` must have a column {metric!r}, or one column besides runs and queries; "
                 f"found {', '.join(map(repr, names)) or 'none'}"
             )
-        column = table.get_column(names[0]).cast(pl.String)
+        column = table.get_column(names[0]).cast(pl.String).str.strip_chars()
         try:
             digits = [-int(Decimal(text).as_tuple().exponent) for text in {*column.drop_nulls()}]
-        except (InvalidOperation, ValueError):
+            tolerance = max(10.0 ** -max(digits, default=0) / 2, _TOLERANCE) * (1 + 1e-9)
+            found = column.cast(pl.Float64)  # Decimal also reads "1_0" and digits of other scripts
+        except (InvalidOperation, ValueError, OverflowError, pl.exceptions.PolarsError):
             raise ArgumentError(
                 f"`value` must be a finite number, or have finite numbers; found {short(value)}"
             ) from None
-        tolerance = max(10.0 ** -max(digits, default=0) / 2, _TOLERANCE) * (1 + 1e-9)
-        numbers = table.select(*keys, column.cast(pl.Float64).alias(OTHER))
-        return cls(numbers, keys, evaluation, tolerance)
+        return cls(table.select(*keys, found.alias(OTHER)), keys, evaluation, tolerance)
 
     @property
     def has_queries(self) -> bool:

@@ -8,8 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager, suppress
+import time
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
+from queue import SimpleQueue
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,11 +25,13 @@ from polars_rank.conformance.functions import (
     loaded,
     outcome,
     read_answer,
+    read_value,
 )
 from polars_rank.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import FrameType
 
 #: Bytes of an answer; what follows is not read.
 _LONGEST = 65_536
@@ -34,6 +39,8 @@ _LONGEST = 65_536
 _IMPORT = 60.0
 #: Seconds that a process has to end after its input is closed.
 _GRACE = 1.0
+#: Seconds between attempts to interrupt a function.
+_AGAIN = 0.1
 
 
 class Local:
@@ -46,31 +53,65 @@ class Local:
 
     def ask(self, fields: Mapping[str, Any], signature: Signature) -> Outcome:
         """Call the function."""
+        return next(self._outcomes(fields, signature))
+
+    def _outcomes(self, fields: Mapping[str, Any], signature: Signature) -> Iterator[Outcome]:
+        """Yield the outcome of a call.
+
+        A function that is interrupted while it handles an exception may leave this exception as
+        the current one: here, as that of the generator.
+        """
+
+        def call() -> Outcome:
+            return read_value(signature.call(self.function, fields))
+
         try:
-            with _limited(self.timeout):
-                return outcome(lambda: signature.call(self.function, fields))
+            found = outcome(lambda: _within(self.timeout, call))
         except Late:
-            return Outcome("hang", text=f"no answer within {self.timeout:g} seconds")
+            found = Outcome("hang", text=f"no answer within {self.timeout:g} seconds")
+        yield found
 
 
-@contextmanager
-def _limited(seconds: float) -> Iterator[None]:
-    """Interrupt what takes longer, in the main thread on Unix; elsewhere there is no limit."""
+def _within(seconds: float, call: Callable[[], Outcome]) -> Outcome:
+    """Return the result of a call, or interrupt it if it takes longer.
+
+    This is possible in the main thread on Unix; elsewhere there is no limit.
+    """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or not hasattr(signal, "setitimer"):
-        yield
-        return
+        return call()
+    tracing, times = sys.gettrace(), count()
 
-    def interrupt(*_: object) -> None:
+    def interrupt(_number: int, frame: FrameType | None) -> None:
+        if frame is not None and frame.f_code is _within.__code__:  # the call has ended
+            return
+        if next(times):  # the function has caught the exception
+            _raise_at_the_next_line(frame)
         raise Late
 
     previous = signal.signal(signal.SIGALRM, interrupt)
-    other = signal.setitimer(signal.ITIMER_REAL, seconds)
+    other = signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
     try:
-        yield
+        return call()
     finally:
         signal.setitimer(signal.ITIMER_REAL, *other)
         signal.signal(signal.SIGALRM, previous)
+        if sys.gettrace() is not tracing:
+            sys.settrace(tracing)
+
+
+def _raise_at_the_next_line(frame: FrameType | None) -> None:
+    """Make a function raise `Late` at its next line, which may be outside its `except`."""
+
+    def trace(_frame: FrameType, event: str, _: object) -> Any:
+        if event == "line":
+            raise Late
+        return trace
+
+    while frame is not None and frame.f_globals.get("__name__") != Signature.__module__:
+        frame.f_trace = trace
+        frame = frame.f_back
+    sys.settrace(lambda *_: None)
 
 
 class Process:
@@ -87,8 +128,11 @@ class Process:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, error: object, *_: object) -> None:
+        if error is None:
+            self.close()
+        else:  # after a signal, there may be no time to wait
+            self._end()
 
     def ask(self, fields: Mapping[str, Any], signature: Signature) -> Outcome:  # noqa: ARG002
         """Send a request, and return the outcome for its answer."""
@@ -130,17 +174,30 @@ class Process:
         """Return the running process, or start it, in a group of processes of its own."""
         if self._process is None:
             self._errors = TemporaryFile()  # noqa: SIM115  (a pipe could fill up)
+            problems: list[OSError] = []
+            # A signal raises an exception in the main thread only: a process that has been started
+            # is always known.
+            starting = threading.Thread(target=self._start, args=(problems,))
+            starting.start()
             try:
-                self._process = subprocess.Popen(  # noqa: S603  (it is what the user wants to run)
-                    self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                    stderr=self._errors, start_new_session=True,
-                )  # fmt: skip
-            except OSError as error:
+                starting.join()
+            finally:
+                starting.join()
+            if self._process is None:
                 self._errors.close()
                 raise SourceError(
-                    f"cannot run `command` {self.command[0]!r}: {error.strerror}"
-                ) from error
+                    f"cannot run `command` {self.command[0]!r}: {problems[0].strerror}"
+                ) from problems[0]
         return self._process
+
+    def _start(self, problems: list[OSError]) -> None:
+        try:
+            self._process = subprocess.Popen(  # noqa: S603  (it is what the user wants to run)
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
+                start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            problems.append(error)
 
     def _last_words(self) -> str:
         """Return how a process ended, with its last line on standard error."""
@@ -156,7 +213,7 @@ class Process:
 
     def _end(self) -> None:
         """End the process with all that it started."""
-        process, self._process = self._process, None
+        process = self._process
         if process is None:
             return
         with suppress(OSError):
@@ -164,6 +221,7 @@ class Process:
                 os.killpg(process.pid, signal.SIGKILL)
             else:
                 process.kill()
+        self._process = None
         process.wait()
         self._errors.close()
         self._thread.join(_GRACE)
@@ -175,11 +233,13 @@ class Process:
     def close(self) -> None:
         """Close the input of the process, at which it should end, and end it."""
         process = self._process
-        if process is not None:
-            with suppress(OSError, subprocess.TimeoutExpired):
-                process.stdin.close()  # type: ignore[union-attr]
-                process.wait(_GRACE)
-        self._end()
+        try:
+            if process is not None:
+                with suppress(OSError, subprocess.TimeoutExpired):
+                    process.stdin.close()  # type: ignore[union-attr]
+                    process.wait(_GRACE)
+        finally:
+            self._end()
 
 
 class Imported(Process):
@@ -188,7 +248,15 @@ class Imported(Process):
     def __init__(self, target: str, timeout: float) -> None:
         program = "from polars_rank.conformance.processes import serve; serve()"
         super().__init__([sys.executable, "-c", program, target], timeout)
-        self.description: Description = self._described()
+        self.description: Description = Description("", [], [])
+
+    def __enter__(self) -> Self:
+        try:
+            self.description = self._described()
+        except BaseException:
+            self._end()
+            raise
+        return self
 
     def ask(self, fields: Mapping[str, Any], signature: Signature) -> Outcome:
         """Call the function; its module is imported first, which may take longer than a call."""
@@ -219,7 +287,17 @@ def serve() -> None:
     requests = os.fdopen(os.dup(0), encoding="utf-8")
     with Path(os.devnull).open() as nothing:
         os.dup2(nothing.fileno(), 0)
-    for line in requests:
+    lines: SimpleQueue[str] = SimpleQueue()
+
+    def read() -> None:
+        for line in requests:
+            lines.put(line)
+        lines.put("")
+        time.sleep(_GRACE)  # the caller has ended, and the function may hang
+        os._exit(1)
+
+    threading.Thread(target=read, daemon=True).start()
+    while line := lines.get():
         print(json.dumps(_answer(function, json.loads(line))), file=answers, flush=True)
 
 
@@ -230,6 +308,6 @@ def _answer(function: Callable[..., Any], request: dict[str, Any]) -> dict[str, 
         return {**answer, "description": Description.of(function)}
     signature = Signature.read(request["signature"])
     signature = Signature(signature.arguments, request["arrays"])
-    found = outcome(lambda: signature.call(function, request))
+    found = outcome(lambda: read_value(signature.call(function, request)))
     key = next((key for key, kind in ANSWERS.items() if kind == found.kind), "value")
     return {**answer, key: found.text or found.value}

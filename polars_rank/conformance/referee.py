@@ -15,6 +15,7 @@ import polars as pl
 from polars_rank._params import positive, public
 from polars_rank.conformance import verdict_texts as texts
 from polars_rank.conformance.cases import CASES, Case
+from polars_rank.conformance.changes import ALTERNATIVES, changes
 from polars_rank.conformance.choices import change_text, words
 from polars_rank.conformance.findings import KINDS, SCHEMA, Finding, Result
 from polars_rank.conformance.fitting import Asked, Fit, copied, same
@@ -36,8 +37,9 @@ from polars_rank.metrics.spellings import find
 _FIELDS = "ids, scores, grades, k"
 #: Calls without an answer after which nothing more is asked.
 _MAX_LOST = 5
-#: Shares of cases that a definition must explain: for no other signature to be tried, and for none
-#: of several queries; and by how much a less usual signature must be better.
+#: Shares of cases that a definition must explain: for no other signature to be tried (and that must
+#: have values, for another metric to be named), and for none of several queries; and by how much a
+#: less usual signature must be better.
 _FITS, _MAY_FIT, _MARGIN = 0.9, 0.75, 0.1
 #: Cases with which the signature is guessed.
 _TRIED = 12
@@ -152,12 +154,13 @@ def referee(
     numbers, values that depend on the order of the input, and values that no single definition
     explains. Conventions are choices that differ from those of trec_eval, or of `expect`.
 
-    An error that the function raises with a message is a refusal, which is a convention. Other
-    errors, such as a division by zero, are crashes. What gains of negative labels lead to is a
-    convention, too: tools have no common definition of it.
+    An error that the function raises with a message is a refusal, which is a convention, and a
+    defect if it refuses most cases. Other errors, such as a division by zero, are crashes. What
+    gains of negative labels lead to is a convention, too: tools have no common definition of it.
 
     A function that is passed as an object is interrupted after `timeout` seconds in the main thread
-    on Unix. Elsewhere, and in compiled code, it is not: pass its import path.
+    on Unix. Elsewhere, in compiled code, and if it catches every exception in loops inside loops,
+    it is not: pass its import path. Its process is then killed.
     """
     positive("timeout", timeout)
     if (function is None) == (command is None):
@@ -171,6 +174,11 @@ def referee(
         with Process(words, timeout) as process:
             usual = arguments or Signature.read(_FIELDS)
             run = _Run(process, usual, stated, base)
+            if {outcome.kind for _, outcome in run.asked} <= {"refused", "none"}:
+                raise ArgumentError(
+                    f"`command` returns no numbers: {run.asked[0].outcome.text or 'null'} (sent "
+                    f"{usual})"
+                )
             return run.result(shlex.join(words), is_strict=is_strict)
     if isinstance(function, str):
         check_target(function)
@@ -342,10 +350,56 @@ class _Run:
         """The metric that fits best."""
         return self._best[0]
 
-    @property
+    @cached_property
     def choices(self) -> dict[str, Any]:
-        """The definition that fits best."""
-        return self._best[1]
+        """The definition that fits best, without differences from the base that cases contradict.
+
+        A case contradicts a choice if the definition explains it with the choice of the base only.
+        """
+        fit, choices = self._best
+        base = fit.choices(self.base)
+        while contradicted := [
+            key for key, other in base.items()
+            if choices[key] != other
+            and not fit.explained({**choices, key: other}) < fit.explained(choices)
+        ]:  # fmt: skip
+            choices = {**choices, contradicted[0]: base[contradicted[0]]}
+        return choices
+
+    def _is_contradicted(self, key: str) -> bool:
+        """Return whether another value of a choice explains a case that this one does not."""
+        return any(
+            self.fit.explained({**self.choices, **change}) - self.explained
+            for change in changes(self.choices, ALTERNATIVES) if key in change
+        )  # fmt: skip
+
+    @cached_property
+    def _values(self) -> list[int]:
+        """The places of cases with a value that definitions explain."""
+        return [
+            place for place, (case, outcome) in enumerate(self.asked)
+            if outcome.kind == "value" and not self._has_penalty(case)
+        ]  # fmt: skip
+
+    @cached_property
+    def _other(self) -> str | None:
+        """Another metric that explains all values, if the stated one does not."""
+        values = self._values
+        is_tried = len(self.fits) == 1 and len(values) >= _FITS * len(self.asked)
+        is_tried &= not {*values} <= self.explained
+        names = [each for each in METRICS if is_tried and each != self.fit.function]
+        scores: dict[str, float] = {}
+        # All metrics with a few values, and those that explain them with all.
+        for places in (values[:: max(len(values) // _TRIED, 1)], values):
+            asked = [self.asked[place] for place in places]
+            fits = [Fit(name, asked, self.base, self.signature) for name in names]
+            best = {fit: fit.best(pairs=False) for fit in fits}
+            scores = {
+                fit.metric: fit.score(choices) for fit, choices in best.items()
+                if len(fit.explained(choices)) == len(asked)
+            }  # fmt: skip
+            names = [*scores]
+        return max(names, key=lambda name: scores[name], default=None)
 
     @cached_property
     def explained(self) -> frozenset[int]:
@@ -354,8 +408,9 @@ class _Run:
 
     @property
     def share(self) -> float:
-        """The share of cases that the definition explains, less if it is a rare one."""
-        return self.fit.score(self.choices) / len(self.asked)
+        """The share of cases that the best definition explains, less if it is a rare one."""
+        fit, choices = self._best
+        return fit.score(choices) / len(self.asked)
 
     def result(self, name: str, *, is_strict: bool) -> Referee:
         """Return the findings, sorted by what hurts."""
@@ -367,6 +422,7 @@ class _Run:
             for key, each in self.choices.items()
             if each is not None
             and each is not False
+            and not self._is_contradicted(key)
             and (values := self.fit.alternatives(self.choices, key))
         }
         return Referee(
@@ -379,8 +435,11 @@ class _Run:
     def _metric(self) -> str:
         if len(self.fits) > 1 and not self.explained:
             return "unknown metric"
+        return self._at_cutoff(self.fit.metric)
+
+    def _at_cutoff(self, metric: str) -> str:
         k = "k" if self.signature.has("k") else self.k
-        return self.fit.metric if k is None else f"{self.fit.metric}@{k}"
+        return metric if k is None else f"{metric}@{k}"
 
     def _expected(self, place: int, choices: Mapping[str, Any] | None = None) -> float | None:
         found = self.fit.expected(place, choices or self.choices)
@@ -422,15 +481,17 @@ class _Run:
         }
         yield from self._found("number", missing)
         yield from self._order()
-        is_explained = 2 * len(self.explained) > len(self.asked)
-        text = "the cases of {} follow another definition than the others"
-        left = {
-            place: text.format(case.subject) if is_explained else "no definition explains the value"
-            for place, (case, outcome) in enumerate(self.asked)
-            if outcome.kind == "value" and place not in {*self.explained, *wrong}
-            and not self._has_penalty(case)
-        }  # fmt: skip
-        yield from self._found("mixture", left)
+        if self._other is not None:
+            text = (
+                f"{self._at_cutoff(self._other)} explains the values of all "
+                f"{number_of(len(self._values), 'case')}; {self._metric} does not"
+            )
+        elif 2 * len(self.explained) > len(self.asked):
+            text = "the cases of {} follow another definition than the others"
+        else:
+            text = "no definition explains the value"
+        left = {place: text for place in self._values if place not in {*self.explained, *wrong}}
+        yield from self._found("mixture", left, text=lambda text, topics: text.format(topics))
 
     def _out_of_range(self) -> dict[int, str]:
         """Return the cases with a value outside the range, which holds for labels of 0 or more."""
@@ -504,8 +565,10 @@ class _Run:
             place: outcome.text for place, (_, outcome) in enumerate(self.asked)
             if outcome.kind == "refused" and place not in self.explained
         }  # fmt: skip
+        # A function that refuses most cases is not tested.
+        kind = "defect" if 2 * len(refused) > len(self.asked) else "convention"
         yield from self._found(
-            "refusal", refused, "convention", lambda text, topics: f"refuses {topics}: {text}"
+            "refusal", refused, kind, lambda text, topics: f"refuses {topics}: {text}"
         )
         penalties = {
             place: "negative labels: not by the definition of the other labels"

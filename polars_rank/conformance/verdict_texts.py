@@ -40,7 +40,9 @@ def definition(result: Result) -> str:
         return f"{result.metric}: no definition explains any of {count}"
     if not result.differs:
         return f"{result.metric} as {names} in all {count}"
+    # No definition explains all values, or presets explain few.
     is_close = result.differs <= result.cases.height / 2
+    is_close &= result.cases.filter(outcome="value", explained=False).is_empty()
     return (
         f"{result.metric} {'as' if is_close else 'closest to'} {names}; differs in "
         f"{result.differs} of {count}"

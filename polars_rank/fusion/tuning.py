@@ -360,7 +360,7 @@ def _differences(folds: Folds, values: pl.DataFrame, best: str) -> pl.DataFrame:
     if TUNED not in equal:
         values = folds.corrected(values, best)
     tested = compare(
-        _counted(values, tuning), _VALUE, baseline=best, run=PROCEDURE, query=tuning.keys,
+        _counted(values, tuning), pl.col(_VALUE), baseline=best, run=PROCEDURE, query=tuning.keys,
         cluster=tuning.cluster or None, correction=False,
     ).select(PROCEDURE, "difference", "low", "high", "p_value")  # fmt: skip
     return tested.rename({"low": "difference_low", "high": "difference_high"})

@@ -204,6 +204,18 @@ def _sizes(labels: _Array, groups: Any) -> pl.Series:
         return pl.Series([length]) if labels.sizes is None else labels.sizes
     if labels.sizes is not None:
         raise ArgumentError("`groups` needs one-dimensional arrays; found two-dimensional `labels`")
+    sizes = sizes_of(groups)
+    total = sizes.sum()
+    if total != length:
+        raise ArgumentError(
+            f"`groups` must add up to the number of labels, {length}; found {total}; for a query "
+            "id of each element, pass queries="
+        )
+    return sizes
+
+
+def sizes_of(groups: Any) -> pl.Series:
+    """Return the numbers of documents of rankings; raise `ArgumentError` for anything else."""
     sizes = series_of("groups", groups)
     whole = sizes.dtype.is_integer() and not sizes.has_nulls() and (sizes >= 0).all()
     if not (whole or sizes.is_empty()):
@@ -212,13 +224,7 @@ def _sizes(labels: _Array, groups: Any) -> pl.Series:
             "`groups` must be integers of 0 or more, the numbers of documents of the rankings; "
             f"found {short(groups)}{kind}"
         )
-    total = sizes.cast(pl.Int64).sum()
-    if total != length:
-        raise ArgumentError(
-            f"`groups` must add up to the number of labels, {length}; found {total}; for a query "
-            "id of each element, pass queries="
-        )
-    return sizes
+    return sizes.cast(pl.Int128)  # whose sum does not overflow
 
 
 def _rankings(flat: dict[str, pl.Series], sizes: pl.Series, ids: pl.Series | None) -> pl.DataFrame:

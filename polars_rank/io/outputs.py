@@ -71,7 +71,9 @@ def new_file(
     check_path(name)
     if "://" in name:
         raise SourceError(f"cannot write '{name}': only local files are written; name a file")
-    if _is_stream(Path(name)):
+    with _written(name):
+        is_stream = _is_stream(Path(name))
+    if is_stream:
         with temporary_folder() as folder:
             with _reading():
                 yield folder / "out"

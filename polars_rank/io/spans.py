@@ -28,6 +28,8 @@ _SPAN_START, _SPAN_END, _SPAN_LABEL = (OWN + f"span {each}" for each in ("start"
 #: The starts of the parts of a chunk and of a span that those before it do not have.
 _CHUNK_REST, _SPAN_REST = OWN + "rest of the chunk", OWN + "rest of the span"
 _COVERED, _EVERY, _SEEN, _ALL = (OWN + each for each in ("covered", "every", "seen", "all"))
+#: Between these positions, the length of a chunk or of a span is an Int64.
+_FURTHEST = 2**62
 #: The columns of characters.
 _CHARACTERS = ("character_recall", "character_precision", "chunk_precision", "character_iou")
 
@@ -208,7 +210,6 @@ def join_spans(
             )
     free(columns.keys, added)
     types = key_types(left_schema, right_schema, keys, ("`retrieved`", "`gold`"))
-    types |= dict.fromkeys(places, pl.Int64())
     left, right = cast_keys(left, types), cast_keys(right, types)
 
     spans = _spans(right, keys, places, label)
@@ -218,7 +219,7 @@ def join_spans(
     spans = spans.cache()
     checks = _checks(columns._replace(label=score, label_parameter="score"), places)
     chunks = left.with_row_index(_CHUNK).with_columns(failed(checks, "row"))
-    chunks = raise_failed(chunks, checks, log=retrieved).cache()
+    chunks = _as_int64(raise_failed(chunks, checks, log=retrieved), places).cache()
     parts = chunks.select(_CHUNK, *groups, *keys, *places)
     if characters:
         parts = _with_rest(parts, [*groups, *keys], places, _CHUNK_REST).cache()
@@ -299,7 +300,24 @@ def _checks(columns: Columns, places: Sequence[str]) -> list[Check]:
         Check("row", is_chunk & col(columns.score).is_null(), needed),
         Check("row", is_chunk & (start.is_null() | end.is_null()), _null_places(places)),
         Check("row", start > end, f"{places[0]!r} (`start`) is after {places[1]!r} (`end`)"),
+        Check("row", _is_far(places), _far_places(places)),
     ]
+
+
+def _is_far(places: Sequence[str]) -> pl.Expr:
+    """Return whether a length may exceed Int64; a start is not after its end."""
+    return (col(places[0]) <= -_FURTHEST) | (col(places[1]) >= _FURTHEST)
+
+
+def _far_places(places: Sequence[str]) -> str:
+    return (
+        f"{places[0]!r} (`start`) or {places[1]!r} (`end`) is not between -2^62 and 2^62; count "
+        "from the start of the document"
+    )
+
+
+def _as_int64(table: pl.LazyFrame, places: Sequence[str]) -> pl.LazyFrame:
+    return cast_keys(table, dict.fromkeys(places, pl.Int64()))
 
 
 def _null_places(places: Sequence[str]) -> str:
@@ -319,6 +337,7 @@ def _spans(
             is_span & ~col(label).cast(pl.Float64).is_finite().fill_null(value=False)
         ),
         "spans are empty, or start after their end": start >= end,
+        _far_places(places): _is_far(places),
     }
 
     def checked(spans: pl.DataFrame) -> pl.DataFrame:
@@ -327,6 +346,7 @@ def _spans(
         return judged_once(spans, keys=[*keys, *places], label=label, table="`gold`", what="span")
 
     spans = gold.select(*keys, *places, label).with_row_index(_SPAN).map_batches(checked)
+    spans = _as_int64(spans, places)
     return spans.rename({places[0]: _SPAN_START, places[1]: _SPAN_END, label: _SPAN_LABEL})
 
 
@@ -347,6 +367,11 @@ def _with_rest(
 def _shared(places: Sequence[str], start: str, of_span: str) -> pl.Expr:
     """Return the number of characters that a chunk and a span share, given their starts."""
     return (pl.min_horizontal(places[1], _SPAN_END) - pl.max_horizontal(start, of_span)).clip(0)
+
+
+def _total(lengths: pl.Expr) -> pl.Expr:
+    """Return the sum of the lengths above 0, which may exceed Int64."""
+    return lengths.clip(0).cast(pl.Float64).sum()
 
 
 def _identified(doc: str, start: str, end: str, places: Sequence[str]) -> pl.Expr:
@@ -388,17 +413,17 @@ def _with_characters(
     start, end = map(col, places)
     ranking = [*groups, *queries]
     retrieved = parts.group_by(ranking).agg(
-        (end - start).sum().alias(_ALL), (end - col(_CHUNK_REST)).clip(0).sum().alias(_EVERY)
+        _total(end - start).alias(_ALL), _total(end - col(_CHUNK_REST)).alias(_EVERY)
     )
     sizes = (
         spans.filter(_IS_RELEVANT)
         .group_by(queries)
-        .agg((col(_SPAN_END) - col(_SPAN_REST)).clip(0).sum().alias(_SEEN))
+        .agg(_total(col(_SPAN_END) - col(_SPAN_REST)).alias(_SEEN))
     )
     both = (
         pairs.filter(_IS_RELEVANT)
         .group_by(ranking)
-        .agg(_shared(places, _CHUNK_REST, _SPAN_REST).sum().alias(_COVERED))
+        .agg(_total(_shared(places, _CHUNK_REST, _SPAN_REST)).alias(_COVERED))
     )
     for keys, sums in ((ranking, retrieved), (queries, sizes), (ranking, both)):
         table = table.join(sums, on=keys, how="left", nulls_equal=True, maintain_order="left")

@@ -68,7 +68,7 @@ class BothLabels:
         """The cutoffs of metrics that need complete judgments, and the names of these metrics."""
         cutoffs: dict[int | None, list[str]] = {}
         for metric in self.metrics:
-            if _needs_judgments(metric):
+            if needs_judgments(metric):
                 cutoffs.setdefault(cutoff(metric), []).append(output_name(metric))
         return cutoffs
 
@@ -158,7 +158,7 @@ class BothLabels:
             )
 
 
-def _needs_judgments(metric: pl.Expr) -> bool:
+def needs_judgments(metric: pl.Expr) -> bool:
     """Return whether unjudged documents change a metric, other than one that is made for them."""
     leaves = metric.leaves if isinstance(metric, Metric) else []
     made_for_them = any(leaf.function.__name__ in incomplete_judgments.__all__ for leaf in leaves)

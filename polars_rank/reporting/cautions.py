@@ -8,8 +8,9 @@ import polars as pl
 
 from polars_rank.errors import number_of
 from polars_rank.frames.tables import collected
+from polars_rank.judges.both_labels import needs_judgments
 from polars_rank.metrics.names import output_name
-from polars_rank.reporting.estimates import DEFINED
+from polars_rank.reporting.estimates import DEFINED, JUDGED
 from polars_rank.reporting.formats import count, listed, number, percent, text
 from polars_rank.stats.run_pairs import is_run
 
@@ -20,11 +21,35 @@ if TYPE_CHECKING:
     from polars_rank.reporting.headline import Comparison, Headline
     from polars_rank.reporting.question import Question
 
+#: Share of the first documents that must be judged for a headline.
+_FEWEST = 0.5
 _TIES = {
     "doc": "by document id, descending", "doc_ascending": "by document id, ascending",
     "best": "the higher label first", "worst": "the lower label first",
     "input": "in the order of the rows", "expected": "in all possible orders (mean)",
 }  # fmt: skip
+
+
+def unjudged_reason(evidence: Evidence, question: Question, headline: Headline) -> str | None:
+    """Return why there is no headline, if few of the documents that it is about are judged.
+
+    Without irrelevant labels, documents without a label are those without a purchase or click.
+    """
+    if not needs_judgments(question.first) or evidence.only_relevant:
+        return None
+    values = evidence.values
+    if headline.comparison is not None:
+        values = values.filter(_is_compared(evidence, question, headline.comparison))
+    share = collected(values.select(pl.col(JUDGED).mean())).item()
+    if share is None or share >= _FEWEST:
+        return None
+    documents = "documents" if question.depth == 1 else f"{question.depth} documents"
+    people = "" if question.predicted_label is None else " by people"
+    return (
+        f"{percent(share)} of the first {documents} are judged{people}, and the others count as "
+        f"not relevant, so {headline.metric} says more about the judgments than about the "
+        "rankings. Judge these documents, or use a metric for incomplete judgments, such as bpref."
+    )
 
 
 def alerts(evidence: Evidence, question: Question, headline: Headline) -> list[str]:
@@ -38,14 +63,21 @@ def alerts(evidence: Evidence, question: Question, headline: Headline) -> list[s
     ]
 
 
+def _is_compared(evidence: Evidence, question: Question, comparison: Comparison) -> pl.Expr:
+    """Return whether a row belongs to one of two runs."""
+    run, dtype = str(question.run), evidence.values.collect_schema()[str(question.run)]
+    return pl.any_horizontal(
+        is_run(run, dtype, each) for each in (comparison.run, comparison.other)
+    )
+
+
 def _undefined_alerts(
     evidence: Evidence, question: Question, metric: str, comparison: Comparison
 ) -> Iterator[str]:
     """Yield a warning if the metric is undefined for queries in one of the two runs only."""
-    run, dtype = str(question.run), evidence.values.collect_schema()[str(question.run)]
-    runs = (is_run(run, dtype, each) for each in (comparison.run, comparison.other))
     undefined = pl.col(DEFINED + metric).is_null().sum()
-    pairs = evidence.values.filter(pl.any_horizontal(runs)).group_by(question.queries)
+    is_compared = _is_compared(evidence, question, comparison)
+    pairs = evidence.values.filter(is_compared).group_by(question.queries)
     in_one = pairs.agg(one=(pl.len() == 2) & (undefined == 1)).select(pl.col("one").sum())
     if ones := int(collected(in_one).item()):
         rule = question.conventions.counts_as(question.first)

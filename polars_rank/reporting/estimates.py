@@ -32,7 +32,9 @@ _OF_SLICES = ("slice", "value", "contribution")
 _MAX_RUNS = 10
 #: Prefix of columns of values that are null where a metric is undefined, whatever it counts as.
 DEFINED = OWN + "defined "
-_ALL_DEFINED = selectors.starts_with(DEFINED)
+#: The column of the share of the first documents that have a label.
+JUDGED = OWN + "share of judged"
+_ADDED = selectors.starts_with(DEFINED, JUDGED)
 _OPPOSITE = {"better": "worse", "worse": "better"}
 #: Columns of which those of the opposite comparison are the negative numbers.
 _NEGATED = {
@@ -54,9 +56,9 @@ class Values(NamedTuple):
 
     @property
     def counted(self) -> Values:
-        """The values without the columns of `DEFINED`."""
-        predictions = None if self.predictions is None else self.predictions.drop(_ALL_DEFINED)
-        return Values(self.table.drop(_ALL_DEFINED), predictions)
+        """The values without the columns of `DEFINED` and `JUDGED`."""
+        predictions = None if self.predictions is None else self.predictions.drop(_ADDED)
+        return Values(self.table.drop(_ADDED), predictions)
 
 
 class Estimates(NamedTuple):

@@ -16,10 +16,12 @@ from polars_rank.errors import DataError, warn
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.evaluation.means import NUM_RETRIEVED
 from polars_rank.frames.tables import collected, schema_of
+from polars_rank.metrics.incomplete_judgments import judged
 from polars_rank.metrics.metric import Metric, cutoff
 from polars_rank.metrics.names import output_name
 from polars_rank.reporting.estimates import (
     DEFINED,
+    JUDGED,
     Values,
     comparisons,
     estimates,
@@ -131,6 +133,7 @@ def _written(frame: pl.LazyFrame, question: Question, path: Path) -> Values:
     """Write the per-query values to a file; return them by labels of people and predicted ones."""
     both = question.both_labels
     defined = [each.alias(DEFINED + output_name(each)) for each in question.metrics]
+    defined.append(judged(question.depth, depth="retrieved").alias(JUDGED))
     options: dict[str, Any] = {
         "by": question.splits, "keep": question.kept, **question.options,
         "conventions": question.counting_where(dict.fromkeys(map(output_name, defined), "null")),

@@ -88,7 +88,9 @@ def report(
 
     The page has a headline, means with intervals, comparisons with the baseline, charts, slices,
     the best and worst queries with their documents, statistics of the log, verdicts of gates, and
-    the method. The headline and the best and worst queries are based on the first metric.
+    the method. The headline and the best and worst queries are based on the first metric. There is
+    no headline if fewer than half of the first documents are judged, up to the cutoff or rank 10,
+    unless all labels are relevant, as those of purchases are.
 
     Examples
     --------

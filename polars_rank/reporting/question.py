@@ -15,6 +15,7 @@ from polars_rank.errors import ArgumentError, hint, short
 from polars_rank.evaluation.parameters import Evaluation, check_single, groups_of, several
 from polars_rank.frames.tables import schema_of
 from polars_rank.judges.both_labels import BothLabels
+from polars_rank.metrics.metric import cutoff
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import COMPARISON
 from polars_rank.stats.rules import read_rules
@@ -190,6 +191,11 @@ class Question:
     def first(self) -> pl.Expr:
         """The first metric, which determines the headline."""
         return self.metrics[0]
+
+    @property
+    def depth(self) -> int:
+        """The number of first documents whose labels the headline needs, at most `k`."""
+        return min(cutoff(self.first) or self.k, self.k)
 
     @property
     def statistics_options(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.plot.runs import NEUTRAL
 from polars_rank.reporting.bars import Scale
-from polars_rank.reporting.cautions import alerts, cautions, contradictions
+from polars_rank.reporting.cautions import alerts, cautions, contradictions, unjudged_reason
 from polars_rank.reporting.charts import colors_of
 from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.formats import percent, whole_text
@@ -52,16 +52,18 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
     """Return the template variables of the tables."""
     counts = evidence.contents.select("rows", "rankings").sum().row(0, named=True)
     first = headline(evidence.estimates, question)
+    reason = unjudged_reason(evidence, question, first)
     gates = _verdicts(evidence.verdicts, question)
     failed = [rule["text"] for rule in gates.get("rules", ()) if rule["failed"]]
     return {
         "q": question,
         "headline": first,
+        "unjudged_reason": reason,
         "but": contradictions(evidence, question, first, failed),
         "only_relevant": evidence.only_relevant,
         "sample": _sample(evidence, question, first),
         "robustness": robustness_text(evidence.robustness, first, question),
-        "alerts": alerts(evidence, question, first),
+        "alerts": [] if reason else alerts(evidence, question, first),
         "level": percent(question.confidence).replace(".0", ""),
         **counts,
         "metric_names": names_of(question.metrics),

@@ -37,7 +37,7 @@ from polars_rank.stats.summary import (
     warn_of_empty,
     warn_of_sampling,
 )
-from polars_rank.stats.value_columns import check_run
+from polars_rank.stats.value_columns import check_run, warn_of_directions
 from polars_rank.stats.values import Values, deferred
 
 if TYPE_CHECKING:
@@ -316,7 +316,9 @@ def compare(
         Per-query values, as `per_query` returns them: one row per query and run, one column per
         metric. Or the result of `moments` or `merge`.
     metrics
-        Metrics, by name or as expressions. Default: all columns of floats.
+        Metrics, by name or as expressions. Default: all columns of floats. If no metric has the
+        name of a column, higher values are taken as better, with a warning; `pl.col(name)` states
+        this without one.
     baseline
         Run that the others are compared with. Default: all pairs of runs are compared.
     margin
@@ -373,7 +375,7 @@ def compare(
     RankWarning
         More than 5% of the queries are in only one of the runs; few units have most of the weight;
         most rankings of a run have no retrieved document; judged queries are not a random sample
-        of all; or there are too few queries for `repeated`.
+        of all; there are too few queries for `repeated`; or no metric has the name of a column.
 
     Notes
     -----
@@ -427,6 +429,7 @@ def compare(
     }
 
     def result() -> pl.DataFrame:
+        warn_of_directions(metrics, lower)
         rows = rows_of()
         is_lower = numpy().array([lower.get(key.metric, False) for key in rows.keys], dtype=bool)
         if repeated:

@@ -29,7 +29,7 @@ from polars_rank.stats.results import (
 )
 from polars_rank.stats.rows import Rows, rows_of_pairs, rows_of_runs
 from polars_rank.stats.summary import Summary
-from polars_rank.stats.value_columns import Variable
+from polars_rank.stats.value_columns import Variable, warn_of_directions
 from polars_rank.stats.values import Values, deferred
 
 if TYPE_CHECKING:
@@ -156,7 +156,9 @@ def leaderboard(
         Per-query values of several runs, as `per_query` returns them. Or the result of `moments`
         without `baseline`, or of `merge`.
     metrics
-        Metrics, by name or as expressions. Default: all columns of floats.
+        Metrics, by name or as expressions. Default: all columns of floats. If no metric has the
+        name of a column, higher values are taken as better, with a warning; `pl.col(name)` states
+        this without one.
     run
         Column of the run.
     query
@@ -197,8 +199,9 @@ def leaderboard(
     Warns
     -----
     RankWarning
-        More than 5% of the queries have a value in some of the runs only, and are not compared; or
-        there are fewer than 10 sampled tasks, which give no ranks.
+        More than 5% of the queries have a value in some of the runs only, and are not compared;
+        there are fewer than 10 sampled tasks, which give no ranks; or no metric has the name of a
+        column.
 
     Notes
     -----
@@ -257,6 +260,7 @@ def ranked(
         lower = source.lower_is_better
 
     def boards() -> list[Board]:
+        warn_of_directions(metrics, lower)
         parts = source.boards(population) if is_moments(schema) else _parts(source, population)
         with numpy().errstate(all="ignore"):
             return [

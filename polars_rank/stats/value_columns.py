@@ -9,9 +9,9 @@ import polars as pl
 
 from polars_rank._params import used_twice
 from polars_rank.columns import Columns
-from polars_rank.errors import ArgumentError, DataError, SchemaError, short
+from polars_rank.errors import ArgumentError, DataError, SchemaError, short, warn
 from polars_rank.frames.ids import is_text
-from polars_rank.metrics.names import listed, lower_is_better, output_name, read
+from polars_rank.metrics.names import direction_of, listed, lower_is_better, output_name, read
 
 if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
@@ -107,6 +107,19 @@ def variables(
         metric = metric_of(name) if isinstance(each, str) else each
         selected.append(Variable(name, lower_is_better(metric)))
     return selected
+
+
+def warn_of_directions(metrics: Metrics | None, names: Iterable[str]) -> None:
+    """Warn of columns that no metric has the name of: higher values are taken as better.
+
+    `metrics` is the parameter of the user; an expression states the direction.
+    """
+    given = names if metrics is None else listed(metrics)
+    if unknown := [name for name in given if isinstance(name, str) and not direction_of(name)]:
+        warn(
+            f"no metric is named {' or '.join(map(repr, unknown))}, so higher values are taken as "
+            "better; negate the column if lower values are better"
+        )
 
 
 def metric_of(name: str) -> pl.Expr:

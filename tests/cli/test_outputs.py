@@ -459,6 +459,23 @@ def test_standard_streams_that_are_closed(here: Path) -> None:
     assert pl.read_csv("rr.csv").rows() == [("bm25", 6, 5 / 6)]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows keeps working folders")
+def test_a_working_folder_that_was_deleted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "folder").mkdir()
+    monkeypatch.chdir(here / "folder")
+    (here / "folder").rmdir()
+    evaluate = ["evaluate", here / "log.parquet", "-m", "rr", "--format", "csv"]
+    assert run(*evaluate) == (0, f"run,queries,rr\nbm25,6,{5 / 6}\n", "")
+    assert run(*evaluate, "-o", here / "rr.csv")[0] == 0
+    code, out, err = run(*evaluate, "-o", "rr.csv")
+    problem = "Error: cannot write 'rr.csv': No such file or directory; write to another folder\n"
+    assert (code, out, err) == (2, "", problem)
+    assert (
+        run("evaluate", "log.parquet", "-m", "rr")[2]
+        == "Error: file or directory 'log.parquet' not found\n"
+    )
+
+
 def test_a_full_disk_behind_standard_output(here: Path) -> None:
     with needs.full_device(here).open("wb") as full:
         done = subprocess.run(
@@ -471,13 +488,16 @@ def test_a_full_disk_behind_standard_output(here: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("how", ["module", "script", "program"])
-def test_ctrl_c_while_the_command_starts(tmp_path: Path, how: str) -> None:
-    """The import of Polars is interrupted; a program of the user gets its exception."""
+@pytest.mark.parametrize(
+    "when", ["name == 'polars'", "{'polars_rank'} & {*sys.modules} and 'startup' not in name"]
+)
+def test_ctrl_c_while_the_command_starts(tmp_path: Path, how: str, when: str) -> None:
+    """The import of Polars, or the first one, is interrupted; a user's program gets its exception."""
     (tmp_path / "sitecustomize.py").write_text(
         "import os, signal, sys\n"
         "class Finder:\n"
         "    def find_spec(self, name, *_):\n"
-        "        if name == 'polars':\n"
+        f"        if {when}:\n"
         "            os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Finder())\n",
         "utf-8",

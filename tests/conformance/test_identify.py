@@ -266,7 +266,13 @@ def test_columns_are_in_the_code() -> None:
     check(found, log, expected)
 
 
-@pytest.mark.parametrize("value", ["many", float("nan"), None, [], pl.DataFrame({"a": 1, "b": 2})])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "many", "1_0", "٠.٨", "1e400", "-1e400", "0e400", float("nan"), None, [],
+        pl.DataFrame({"a": 1, "b": 2}), pl.DataFrame({"query": ["1_0"], "ndcg": ["0.5_1"]}),
+    ],
+)  # fmt: skip
 def test_only_numbers(value: Any) -> None:
     with pytest.raises(pr.errors.ArgumentError, match="`value`"):
         pr.identify(LOG, "ndcg@4", value)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -199,6 +202,125 @@ def test_a_function_that_hangs_is_interrupted() -> None:
     assert "recall: no definition explains any of" in str(result)
 
 
+def sleeping() -> None:
+    """Sleep, whatever is raised."""
+    while True:
+        try:
+            time.sleep(60)
+        except BaseException:  # noqa: S110
+            pass
+
+
+SLOW = """
+import time
+
+def recall(retrieved, relevant, k):
+    while retrieved:
+        try:
+            time.sleep(60)
+        except BaseException:
+            pass
+    return 0.0
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="timers of POSIX")
+@pytest.mark.parametrize("kind", ["call", "loop", "suppress", "result"])
+def test_a_function_that_catches_every_exception_is_interrupted(kind: str) -> None:
+    class Slow:
+        def __float__(self) -> float:
+            sleeping()
+            return 1.0
+
+    def recall(retrieved: list[str], relevant: set[str], k: int) -> Any:
+        if kind == "call":
+            sleeping()
+        while kind == "loop":
+            try:
+                while True:
+                    pass
+            except BaseException:  # noqa: S112
+                continue
+        while kind == "suppress":
+            with suppress(BaseException):
+                time.sleep(60)
+        return Slow()
+
+    tracing, began = sys.gettrace(), time.monotonic()
+    result = pr.referee(recall, signature="ids, relevant, k", timeout=0.05)
+    assert found(result, "defect")["hang"][0] == "no answer within 0.05 seconds"
+    assert time.monotonic() - began < 10
+    assert sys.exc_info() == (None, None, None)
+    assert sys.gettrace() is tracing and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+@pytest.mark.usefixtures("few")
+def test_a_process_of_a_function_that_catches_every_exception_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    began = time.monotonic()
+    result = pr.referee(f"{tmp_path / 'slow.py'}:recall", signature="ids, relevant, k", timeout=0.5)
+    assert found(result, "defect")["hang"][0] == "no answer within 0.5 seconds"
+    assert time.monotonic() - began < 30
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def method(*_: object) -> Any:
+        raise error
+
+    return method
+
+
+class Mute(Exception):
+    __str__ = raising(SystemExit(4))
+
+
+class Endless(Mapping[str, float]):
+    __iter__ = __getitem__ = raising(KeyError())
+    __len__ = raising(ValueError("no length"))
+
+
+def odd(**methods: Any) -> Any:
+    return type("Odd", (), methods)()
+
+
+#: What a function returns or raises for a ranking without documents, and the text of the finding.
+ODD: dict[str, tuple[Callable[[], Any], str, str]] = {
+    "shape": (
+        lambda: odd(shape=property(raising(RuntimeError("no shape")))),
+        "number", "Odd, which raises RuntimeError: no shape",
+    ),
+    "shape exits": (
+        lambda: odd(shape=property(raising(SystemExit(3)))),
+        "number", "Odd, which raises SystemExit: 3",
+    ),
+    "length": (Endless, "number", "Endless, which raises ValueError: no length"),
+    "float": (lambda: odd(__float__=raising(ValueError("no"))), "number", "Odd"),
+    "float exits": (
+        lambda: odd(__float__=raising(SystemExit(3))), "number", "Odd, which raises SystemExit: 3",
+    ),
+    "text exits": (
+        lambda: odd(__repr__=raising(SystemExit(3))), "number", "Odd, which raises SystemExit: 3",
+    ),
+    "any attribute": (
+        lambda: odd(__getattr__=raising(SystemExit())), "number", "Odd, which raises SystemExit",
+    ),
+    "an error without a text": (raising(Mute()), "crash", "Mute"),
+    "an exit": (raising(SystemExit(3)), "crash", "SystemExit: 3"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_results_whose_methods_raise_are_findings(name: str) -> None:
+    make, kind, text = ODD[name]
+
+    def recall(retrieved: list[str], relevant: set[str], k: int) -> Any:
+        if not retrieved:
+            return make()
+        return len({*retrieved[:k]} & relevant) / len(relevant) if relevant else 0.0
+
+    assert found(pr.referee(recall), "defect") == {kind: [text]}
+
+
 def test_queries_of_one_file_may_be_left_out() -> None:
     """As pytrec_eval, which returns a mapping without the query."""
 
@@ -220,6 +342,80 @@ def test_an_error_with_a_message_is_a_refusal() -> None:
     texts = found(result, "convention")["refusal"]
     assert texts == ["refuses empty: ValueError: nothing was retrieved"]
     assert [text.partition(":")[0] for text in found(result, "defect")["crash"]] == ["ValueError"]
+
+
+def test_a_function_that_refuses_most_cases_is_not_tested() -> None:
+    def ndcg(retrieved: list[str], relevant: set[str], k: int) -> float:
+        if len(retrieved) != 2:
+            raise NotImplementedError("not implemented")
+        scores = {doc: -rank for rank, doc in enumerate(retrieved)}
+        return tools.trec_eval_ndcg(dict.fromkeys(relevant, 1), scores, k)
+
+    result = pr.referee(ndcg, signature="ids, relevant, k")
+    refused, number = result.findings.filter(kind="refusal")["cases"].item(), result.cases.height
+    assert 2 * refused > number and not result.passed
+    (text,) = found(result, "defect")["refusal"]
+    assert text.endswith(": NotImplementedError: not implemented")
+
+    def never(retrieved: list[str], relevant: set[str], k: int) -> float:
+        raise NotImplementedError("not implemented")
+
+    for signature in (None, "ids, relevant, k"):
+        with pytest.raises(pr.errors.ArgumentError, match="returns no numbers: NotImpl.*: not imp"):
+            pr.referee(never, metric="ndcg", signature=signature)
+
+
+@pytest.mark.parametrize("lowest", [1, 0.001])
+def test_a_recall_that_is_the_hit_rate(lowest: float) -> None:
+    """Its own cases contradict every convention that would make some of its values those of recall."""
+
+    def recall(retrieved: list[str], qrels: dict[str, float], k: int) -> float:
+        return float(any(qrels.get(doc, 0) >= lowest for doc in retrieved[:k]))
+
+    result = pr.referee(recall)
+    assert result.metric == "recall@k" and not result.passed
+    assert "recall@k closest to " in str(result)
+    assert conventions(result) == {UNCREDITED}
+    number = result.cases.height
+    text = f"hit_rate@k explains the values of all {number} cases; recall@k does not"
+    assert found(result, "defect") == {"mixture": [text]}
+    assert "unjudged" not in result.definition
+    row = result.findings.row(0, named=True)
+    # Of three relevant documents, two are among the first three.
+    assert (row["case"], row["given"], row["expected"]) == ("plain/three-grades", 1, 2 / 3)
+    assert pr.referee(recall, metric="hit_rate").passed
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "other"),
+    [
+        ("recall", "recall@k", "precision@k"),
+        ("ndcg", "ndcg@k", "precision@k"),
+        ("hit_rate", "hit_rate@k", "precision@k"),
+        ("mrr", "reciprocal_rank@k", "precision@k"),
+    ],
+)
+def test_a_function_with_the_name_of_another_metric(name: str, metric: str, other: str) -> None:
+    def function(retrieved: list[str], relevant: set[str], k: int) -> float:
+        return sum(doc in relevant for doc in dict.fromkeys(retrieved[:k])) / k
+
+    function.__name__ = name
+    (text,) = found(pr.referee(function), "defect")["mixture"]
+    assert text == f"{other} explains the values of all 47 cases; {metric} does not"
+
+
+def test_defects_of_several_topics_are_one() -> None:
+    """Precision is halved where a document is unjudged or occurs twice."""
+
+    def precision(retrieved: list[str], qrels: dict[str, float], k: int) -> float:
+        docs = [*dict.fromkeys(retrieved)]
+        value = sum(qrels.get(doc, 0) >= 1 for doc in docs[:k]) / k
+        return value / (1 + (len(docs) < len(retrieved) or not {*docs} <= {*qrels}))
+
+    result = pr.referee(precision, signature="ids, grades, k")
+    assert "precision@k closest to " in str(result)
+    (text,) = found(result, "defect")["mixture"]
+    assert re.fullmatch("the cases of unjudged, copies(, .*)? follow another definition.*", text)
 
 
 def test_a_metric_is_found_by_its_values() -> None:
@@ -496,6 +692,53 @@ def test_a_program_that_never_answers(tmp_path: Path) -> None:
     assert time.monotonic() - began < 10
 
 
+def test_a_program_without_a_value(tmp_path: Path) -> None:
+    body = "import json, sys\nfor line in sys.stdin:\n"
+    body += "    print(json.dumps({'id': json.loads(line)['id'], **ANSWER}), flush=True)\n"
+    for answer, text in (
+        ("{'error': 'not implemented'}", "not implemented"), ("{'value': None}", "null"),
+    ):  # fmt: skip
+        path = tmp_path / "program.py"
+        path.write_text(body.replace("ANSWER", answer))
+        command = [sys.executable, str(path)]
+        with pytest.raises(pr.errors.ArgumentError, match=f"`command` returns no numbers: {text}"):
+            pr.referee(command=command, metric="ndcg")
+    assert run("referee", "--command", " ".join(command), "--metric", "ndcg")[0] == 2
+
+
+def is_running(number: int) -> bool:
+    stat = Path("/proc", str(number), "stat")
+    with suppress(OSError):
+        return stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("kind", ["program", "function"])
+def test_no_process_stays_after_a_signal(tmp_path: Path, kind: str, sent: str) -> None:
+    if (kind, sent) == ("program", "SIGKILL"):
+        pytest.skip("only its standard input is closed")
+    pid, path = tmp_path / "pid", tmp_path / "slow.py"
+    text = f"import os\nopen({str(pid)!r}, 'w').write(str(os.getpid()))\n{SLOW}"
+    path.write_text(text + "\nif __name__ == '__main__':\n    recall([1], {1}, 1)\n")
+    command = ["--command", f"{sys.executable} {path}", "--metric", "ndcg"]
+    target = command if kind == "program" else [f"{path}:recall"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "polars_rank", "referee", *target, "--timeout", "60"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    end = time.monotonic() + 60
+    while not (pid.exists() and pid.read_text()) and time.monotonic() < end:
+        time.sleep(0.02)
+    process.send_signal(getattr(signal, sent))
+    assert process.wait(30) == {"SIGINT": 130, "SIGTERM": 143, "SIGKILL": -9}[sent]
+    end = time.monotonic() + 10
+    while is_running(int(pid.read_text())) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not is_running(int(pid.read_text()))
+
+
 def test_a_program_that_does_not_exist() -> None:
     with pytest.raises(pr.errors.SourceError, match="cannot run `command` 'no-such-program'"):
         pr.referee(command="no-such-program --metric", metric="ndcg")
@@ -554,6 +797,10 @@ def test_a_function_without_defects_ends_with_0(
     assert code == 0
     assert "trec_eval_ndcg: 0 defects, 0 conventions\nndcg@k as trec_eval 10 in all" in output
     assert json.loads(Path("a.json").read_text())["message"] == "as trec_eval 10"
+    code, output, errors = run("referee", target, "--badge", "a.json")
+    message = "Error: 'a.json' already exists; use `--overwrite` to replace it\n"
+    assert (code, output, errors) == (2, "", message)
+    assert run("referee", target, "--badge", "a.json", "--overwrite")[0] == 0
     assert run("referee", target, "--expect", "ranx")[0] == 1
 
 

@@ -98,7 +98,7 @@ phone, and check contrast and labels with axe.
 ## Run the tests
 
 ```sh
-python -m pip install -e '.[all]' --group test
+python -m pip install -U pip && python -m pip install -e '.[all]' --group test
 python -m pytest -q -n auto
 ```
 

@@ -851,6 +851,54 @@ def test_labels_and_values_that_may_reverse_the_result_are_warned_of(tmp_path):
     ) in page.text
 
 
+REASON = (
+    "are judged, and the others count as not relevant, so recall@2 says more about the judgments "
+    "than about the rankings"
+)
+
+
+@without_charts
+@pytest.mark.parametrize("baseline", ["old", None])
+@pytest.mark.filterwarnings("ignore:all values are equal")
+def test_there_is_no_headline_if_few_of_the_first_documents_are_judged(tmp_path, baseline):
+    """Document 1 of three is judged, which is the first one of a run, and the second one of another."""
+    rows = [(query, run, doc) for query in range(40) for run in ("new", "old") for doc in (1, 2, 3)]
+    log = pl.DataFrame(rows, ["query", "run", "doc"], orient="row").with_columns(
+        score=pl.when(run="old", doc=2).then(9).otherwise(-pl.col("doc")),
+        label=pl.when(doc=1).then(pl.col("query") % 2),
+    )
+    for metric in ("recall@1", "recall@2"):  # half of the first documents
+        page = read(log, tmp_path, metric, baseline=baseline)
+        assert "No conclusion" not in page.text
+    fewer = log.with_columns(label=pl.when(pl.col("query") > 0).then("label"))  # 39 of 80
+    page = read(fewer, tmp_path, ["recall@2", "recall@1"], baseline=baseline)
+    assert card(page) == ("unclear", "No conclusion: too few of the first documents are judged")
+    assert f"48.8% of the first 2 documents {REASON}" in page.text  # 39 / 80
+    assert "recall@2 is " not in page.text and "may reverse this result" not in page.text
+    assert column(page, "means", "Mean")  # the tables remain
+    for options in (
+        {"metrics": "bpref"}, {"metrics": "judged@2"},
+        {"metrics": "recall@2", "unjudged": "removed"},
+    ):  # fmt: skip
+        page = read(fewer, tmp_path, baseline=baseline, **options)
+        assert "No conclusion" not in page.text
+    purchases = fewer.with_columns(label=pl.when(pl.col("label") > 0).then("label"))
+    page = read(purchases, tmp_path, "recall@2", baseline=baseline)
+    assert "No conclusion" not in page.text
+
+
+@without_charts
+@pytest.mark.filterwarnings("ignore:people judged only some")
+def test_there_is_no_headline_if_people_judged_few_of_the_first_documents(both_labels, tmp_path):
+    few = both_labels.with_columns(human=pl.when(pl.col("doc") % 9 == 0).then("human"))
+    page = read(few, tmp_path, "recall@5", baseline="bm25", **LABELS)
+    judged = pr.judged(5, depth="retrieved").alias("judged")
+    of_people = few.filter(pl.col("human").is_not_null().any().over("query"))
+    share = pr.per_query(of_people, judged, by="run", label="human")["judged"].mean()
+    assert f"{percent(share)} of the first 5 documents are judged by people, and" in page.text
+    assert "alone would have claimed" not in page.text and "alone show:" not in page.text
+
+
 def test_definitions_are_keywords(tmp_path):
     log = pr.datasets.search_log(40, runs=["a", "b"], seed=1).collect()
     page = read(log, tmp_path, "ap", baseline="a", rel=2)

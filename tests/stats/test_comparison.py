@@ -352,3 +352,26 @@ def test_hall_widens_the_side_of_rare_losses() -> None:
     half = 1.984 * row["std_error"]
     assert row["low"] < row["difference"] - 1.2 * half
     assert math.isclose(row["high"], row["difference"] + half, rel_tol=0.01)
+
+
+@pytest.mark.parametrize("function", [pr.compare, pr.leaderboard])
+def test_a_column_without_a_direction_is_warned_of(function) -> None:
+    """A slower run would be "better"; an expression, or the name of a metric, states a direction."""
+    random = np.random.default_rng(1)
+    values = runs("junk@3", a=list(random.random(9)), b=list(random.random(9)))
+    values = values.with_columns(pl.col("junk@3").alias(name) for name in ("ndcg@3", "ms"))
+    message = "no metric is named 'junk@3' or 'ms', so higher values are taken as better; negate"
+    for table in (values, values.lazy(), pr.moments(values)):
+        with pytest.warns(RankWarning, match=message):
+            found = function(table)
+            found.lazy().collect(engine="streaming")
+    with pytest.warns(RankWarning, match="no metric is named 'junk@3', so higher"):
+        function(values, ["ndcg@3", "junk@3"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        function(values, "ndcg@3")
+        stated = function(values, ["ndcg@3", pl.col("junk@3")])
+        slow = function(values, ["ndcg@3", pr.metrics.fall_out(3).alias("ms")])
+    column = "run" if function is pr.leaderboard else "wins"  # which one is first, or better
+    one, other = stated.filter(metric="junk@3"), slow.filter(metric="ms")
+    assert one[column][0] != other[column][0]
