@@ -199,6 +199,14 @@ def test_equal_differences_have_the_sign_test(queries: int, verdict: str) -> Non
         assert (row["low"], row["high"]) == pytest.approx((-0.5, -0.5))
 
 
+@pytest.mark.parametrize("options", [{}, {"weight": "w"}, {"cluster": "c"}])
+def test_differences_that_are_equal_but_for_rounding_have_no_skewness(options: dict) -> None:
+    values = runs(a=[0.1, 0.2, 0.3], b=[0.35, 0.45, 0.55])
+    values = values.with_columns(w=pl.col("query") + 9, c=pl.col("query") // 2)
+    row = pr.compare(values, ["x"], baseline="a", details=True, **options).row(0, named=True)
+    assert (row["std"], row["std_error"], row["skewness"]) == (0, 0, None)
+
+
 def test_one_query_is_too_few() -> None:
     row = pr.compare(runs(a=[0.1], b=[0.9]), baseline="a").row(0, named=True)
     assert (row["low"], row["p_value"], row["verdict"]) == (None, None, "too few")
