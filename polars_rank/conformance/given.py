@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 OTHER, GROUP = OWN + "other", OWN + "group"
 
 #: The lowest tolerance, for values that were computed with 32 bits.
-_TOLERANCE = 5e-7
+LOWEST_TOLERANCE = 5e-7
 
 
 class Given(NamedTuple):
@@ -62,7 +62,7 @@ class Given(NamedTuple):
             raise ArgumentError(
                 f"`value` must be a finite number, or have finite numbers; found {short(value)}"
             ) from None
-        tolerance = max(10.0 ** -max(digits, default=0) / 2, _TOLERANCE) * (1 + 1e-9)
+        tolerance = max(10.0 ** -max(digits, default=0) / 2, LOWEST_TOLERANCE) * (1 + 1e-9)
         numbers = table.select(*keys, column.cast(pl.Float64).alias(OTHER))
         return cls(numbers, keys, evaluation, tolerance)
 
