@@ -17,8 +17,8 @@ from polars_rank._params import (
     names,
     used_twice,
 )
+from polars_rank._polars import NUMBERED
 from polars_rank.errors import ArgumentError, short
-from polars_rank.frames.batches import NUMBERED
 from polars_rank.frames.tables import own_name, schema_of
 
 Score: TypeAlias = "str | pl.Expr"
