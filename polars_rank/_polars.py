@@ -14,6 +14,7 @@ from io import BytesIO
 from typing import Any
 
 import polars as pl
+from polars import selectors
 from polars.io.plugins import register_io_source
 
 #: Start and minimum length of the text of placeholders; numbers in their place are no longer.
@@ -215,6 +216,27 @@ def _function(scan: Any) -> Callable[..., Iterator[pl.DataFrame]] | None:
 def without_expression(message: str) -> str:
     """Return the message of an error without the expression that Polars appends."""
     return message.partition("\n\nThis error occurred in the following expression:")[0]
+
+
+#: Type of the column that numbers rankings: the number, and a hash of the keys of the ranking.
+NUMBERED = pl.Struct({"number": pl.UInt32, "keys": pl.UInt64})
+
+
+class NumberedRows(pl.LazyFrame):
+    """A log with a column that numbers its rankings, which `collect` leaves out.
+
+    Frames that Polars derives row by row from such a frame also have this class.
+    """
+
+    @classmethod
+    def of(cls, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Return rows as a frame of this class."""
+        return cls._from_pyldf(rows._ldf)
+
+    def collect(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the rows as a DataFrame, without the column that numbers rankings."""
+        rows = self.select(~selectors.by_dtype(NUMBERED))
+        return pl.LazyFrame.collect(rows, *args, **kwargs)
 
 
 class FewRows(pl.LazyFrame):

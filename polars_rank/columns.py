@@ -17,8 +17,8 @@ from polars_rank._params import (
     names,
     used_twice,
 )
+from polars_rank._polars import NUMBERED
 from polars_rank.errors import ArgumentError, short
-from polars_rank.frames.batches import NUMBERED
 from polars_rank.frames.tables import own_name, schema_of
 
 Score: TypeAlias = "str | pl.Expr"
@@ -80,14 +80,13 @@ ROLES: Mapping[str, Role] = {
     **dict.fromkeys(("membership", "ranks", "sums", "weight"), Role("number")),
 }  # fmt: skip
 
-#: Roles that may have the same column. With the labels as scores, for example, rankings are ideal.
+#: Roles that may have the same column.
 _MAY_SHARE_COLUMN = (
     {"by", "position"},
     {"by", "run"},
     {"doc", "keep"},
     {"label", "keep"},
     {"score", "keep"},
-    {"score", "label"},
     {"cluster", "query"},
     {"cluster", "by"},
     {"slices", "query"},

@@ -109,6 +109,19 @@ def test_worst_lists() -> None:
     assert why["changes"].to_list() == [[{"q": "c", "change": 1.0}]]
 
 
+def test_queries_that_lose_all_their_documents() -> None:
+    """Query 2 retrieves one document, which is not judged: it does not count if it is removed."""
+    log = pl.DataFrame({
+        "query": [1, 1, 2, 2], "doc": ["a", "b", "c", "d"], "score": [1.0, 2.0, 1.0, None],
+        "label": [1, 0, None, 1],
+    })  # fmt: skip
+    kept = pr.Conventions(query_set="retrieved")
+    removed = pr.Conventions(query_set="retrieved", unjudged="removed")
+    row = pr.explain_difference(log, "rr", kept, removed).row(0, named=True)
+    # The mean of 1/2 and 0, and 1/2.
+    assert (row["mean"], row["change"]) == (1 / 2, 1 / 2 - (1 / 2 + 0) / 2)
+
+
 @pytest.mark.parametrize("undefined", ["skip", "null"])
 def test_undefined_lists_that_one_side_leaves_out(undefined: str) -> None:
     log = pl.DataFrame({

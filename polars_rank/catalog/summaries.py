@@ -88,8 +88,8 @@ def summary(
         Cutoff, at least 1; None for whole rankings.
     items
         Table with one row per document: the catalog. For `long_tail_share`, it has a Boolean column
-        `long_tail`, as `popularity` returns it. None (default): the catalog has only the
-        recommended documents.
+        `long_tail`, as `popularity` returns it. Default: the catalog is unknown, and measures over
+        the catalog are null.
     doc_groups
         Table of groups of documents, such as their providers: the columns `doc` and `group`, and
         optionally `membership`, a number of 0 or more, by default 1. With `doc_groups`, the result
@@ -131,20 +131,22 @@ def summary(
         - `personalization`: 1 minus the mean cosine similarity of two rankings as sets of
           documents, over all pairs of rankings with documents; null for fewer than two;
         - `documents`: the number of documents of `items`; null without `items`;
-        - `recommended`: the number of documents of the catalog in the top k of a ranking;
+        - `recommended`: the number of documents of `items` in the top k of a ranking; without
+          `items`, of all documents;
         - `coverage`: recommended / documents; null without `items`;
         - `unknown`: the number of recommended documents that are not in `items`; the following
           columns exclude them;
         - `gini`: the Gini index over the catalog, 0 for equal exposures, near 1 if one document
-          has all exposure;
+          has all exposure; null without `items`;
         - `gini_equality`: 1 - gini;
         - `gini_recommended`: the Gini index over the recommended documents;
         - `entropy`: the Shannon entropy of the shares of exposure, in bits;
-        - `normalized_entropy`: entropy / log2(n), in [0, 1]; null if n is 1;
+        - `normalized_entropy`: entropy / log2(documents), in [0, 1]; null without `items`, or for
+          one document;
         - `effective_documents`: 2 to the power of the entropy, the number of documents with equal
           exposure that would have this entropy;
         - `top_share`: the share of exposure of the most exposed `top` of the catalog, rounded up to
-          a whole number of documents;
+          a whole number of documents; null without `items`;
         - `long_tail_share`: the share of exposure of the documents in the long tail; null if
           `items` has no column `long_tail`;
         - `groups`: with `doc_groups`, a list with a struct for each group: the `group` columns and
@@ -304,7 +306,8 @@ def _of_documents(top: float, *, catalog: bool) -> dict[str, pl.Expr]:
     """Return the measures of the exposure of documents, as aggregations of their sums."""
     known = pl.col(_KNOWN).fill_null(value=False)
     recommended = known.sum()
-    size = pl.col("documents").first() if catalog else recommended
+    # Without a catalog, the number of documents that were never recommended is unknown.
+    size = pl.col("documents").first() if catalog else pl.lit(None, dtype=pl.UInt32)
     exposures = _EXPOSURE.filter(known)
     total = exposures.sum()
     # A rank instead of `sort()`: inside `sum`, Polars 2.1 may drop the sort.
@@ -319,7 +322,7 @@ def _of_documents(top: float, *, catalog: bool) -> dict[str, pl.Expr]:
     entropy = -(shares * shares.log(2)).filter(exposures > 0).sum()
     entropy = pl.when(total > 0).then(entropy.clip(0) + 0.0)
     # Rounded, because 0.07 * 100 is a little more than 7.
-    head = (size * top).fill_null(0).round(6).ceil()
+    head = (size * top).round(6).ceil()
     tail = _EXPOSURE.filter(known & pl.col(_TAIL)).sum()
     return {
         "recommended": recommended,
@@ -330,7 +333,9 @@ def _of_documents(top: float, *, catalog: bool) -> dict[str, pl.Expr]:
         "entropy": entropy,
         "normalized_entropy": ratio(entropy, size.log(2)).clip(0, 1),
         "effective_documents": pl.lit(2.0).pow(entropy),
-        "top_share": ratio((exposures * (place > exposures.len() - head)).sum(), total),
+        "top_share": pl.when(head > 0).then(
+            ratio((exposures * (place > exposures.len() - head)).sum(), total)
+        ),
         "long_tail_share": pl.when(pl.col(_TAIL).is_not_null().any()).then(ratio(tail, total)),
     }
 

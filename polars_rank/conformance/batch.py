@@ -28,6 +28,8 @@ DISCOUNTS_OF_TOOLS: dict[str, Callable[[pl.Expr], pl.Expr]] = {
     **DISCOUNTS,
     "log2(rank + 2)": lambda rank: 1 / (rank + 2).log(2),
 }
+#: The treatments of copies that keep one row of a document; columns of these names say which row.
+KEPT = ("first", "max")
 #: Metrics that are not linear in the gains or hits of tied documents.
 _NOT_LINEAR = ("average_precision", "hit_rate", "reciprocal_rank")
 
@@ -88,19 +90,20 @@ def documents(rankings: pl.DataFrame) -> pl.DataFrame:
         **ids,
     )
     if not ids:
-        return _by_score(rows.with_columns(pool="label", first="retrieved", max="retrieved"))
-    pair = first + pl.col("doc")
-    of_documents = [
-        pl.when(some).then(pair).otherwise(-1 - pl.col("row")).is_first_distinct() & pl.col(some)
-        for some in ("judged", "retrieved")
-    ]
+        return _by_score(rows.with_columns(pool="label", first=True, max=True))
+    # Null for the row of an empty ranking.
+    pair, other = first + pl.col("doc"), -1 - pl.col("row")
     rows = rows.with_columns(
-        pair=pair, pool=pl.when(of_documents[0]).then("label"), first=of_documents[1]
+        # As the key of ties, null would be before the keys of all rankings.
+        *(pl.col(name).fill_null(0) for name in ids),
+        pair=pair,
+        pool=pl.when(pl.when("judged").then(pair).otherwise(other).is_first_distinct()).then(
+            "label"
+        ),
+        first=pair.is_first_distinct(),
     )
     # The first row of a document in this order has its highest score.
-    return _by_score(rows).with_columns(
-        max=pl.col("pair").is_first_distinct() & pl.col("retrieved")
-    )
+    return _by_score(rows).with_columns(max=pl.col("pair").is_first_distinct())
 
 
 def _by_score(rows: pl.DataFrame) -> pl.DataFrame:
@@ -159,7 +162,7 @@ class _Plan:
     def _retrieved(self, c: Choices) -> pl.Expr:
         """Return the number of retrieved documents."""
         name = f"retrieved {c['unjudged']} {c['duplicates']}"
-        self._add(_ORDER, name, lambda: _is_retrieved(c))
+        self._add(_ORDER, name, lambda: is_retrieved(c))
         return pl.col(self._add(_SUM, name, lambda: pl.col(name).sum()))
 
     def _labels(self, c: Choices) -> str:
@@ -168,11 +171,11 @@ class _Plan:
         by_id = ids if c["ties"] in ("doc", "doc_ascending") else ""
         name = "labels " + " ".join(str(c[choice]) for choice in _OF_ORDER) + by_id
         score = "score32" if c["float32_scores"] else "score"
-        key = pl.when(_is_retrieved(c)).then(score).otherwise("last")
+        key = pl.when(is_retrieved(c)).then(score).otherwise("last")
         order = (key * (2 * pl.len()) + _tie_key(c["ties"], ids)).arg_sort()
 
         def column() -> pl.Expr:
-            labels = pl.when(_is_retrieved(c)).then("label").gather(order)
+            labels = pl.when(is_retrieved(c)).then("label").gather(order)
             if c["duplicates"] != "uncredited":
                 return labels
             return pl.when(pl.col("pair").gather(order).is_first_distinct()).then(labels)
@@ -191,7 +194,9 @@ class _Plan:
         if ideal in ("cut", "retrieved"):
             labels = self._labels({**c, "ties": "input"})
             return self._add(_IDEAL, f"ideal {labels}", lambda: _descending(pl.col(labels)))
-        return self._add(_ORDER, "ideal labels", lambda: _descending(pl.col("pool")))
+        kept = c["duplicates"] if c["duplicates"] in KEPT else None
+        pool = pl.col("pool") if kept is None else pl.when(kept).then("label")
+        return self._add(_ORDER, f"ideal labels {kept}", lambda: _descending(pool))
 
     def _gains(self, c: Choices, labels: str, k: int | None) -> str:
         """Return the column of gains of labels."""
@@ -352,10 +357,12 @@ class _Plan:
 _OF_ORDER = ("ties", "float32_scores", "unjudged", "duplicates")
 
 
-def _is_retrieved(c: Choices) -> pl.Expr:
+def is_retrieved(c: Choices) -> pl.Expr:
     """Return whether documents are retrieved, and not removed or dropped."""
-    kept = pl.col(c["duplicates"]) if c["duplicates"] in ("first", "max") else pl.col("retrieved")
-    return kept & pl.col("judged") if c["unjudged"] == "removed" else kept
+    retrieved = pl.col("retrieved")
+    if c["duplicates"] in KEPT:
+        retrieved &= pl.col(c["duplicates"])
+    return retrieved & pl.col("judged") if c["unjudged"] == "removed" else retrieved
 
 
 def _tie_key(ties: str, ids: str) -> pl.Expr:

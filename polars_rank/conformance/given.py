@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 OTHER, GROUP = OWN + "other", OWN + "group"
 
 #: The lowest tolerance, for values that were computed with 32 bits.
-_TOLERANCE = 5e-7
+LOWEST_TOLERANCE = 5e-7
 
 
 class Given(NamedTuple):
@@ -58,7 +58,7 @@ class Given(NamedTuple):
         column = table.get_column(names[0]).cast(pl.String).str.strip_chars()
         try:
             digits = [-int(Decimal(text).as_tuple().exponent) for text in {*column.drop_nulls()}]
-            tolerance = max(10.0 ** -max(digits, default=0) / 2, _TOLERANCE) * (1 + 1e-9)
+            tolerance = max(10.0 ** -max(digits, default=0) / 2, LOWEST_TOLERANCE) * (1 + 1e-9)
             found = column.cast(pl.Float64)  # Decimal also reads "1_0" and digits of other scripts
         except (InvalidOperation, ValueError, OverflowError, pl.exceptions.PolarsError):
             raise ArgumentError(

@@ -80,12 +80,15 @@ def identify(
     Returns
     -------
     DataFrame
-        One row per definition, the simplest first. If none fits, the nearest ones.
+        One row per definition that fits: those that fit exactly first, and the simplest of them
+        first. If none fits, the nearest ones.
 
         - `changes`: presets with this definition, such as "as LightGBM, XGBoost", or changes of the
           conventions in words;
-        - `value`: mean over all queries that count;
+        - `value`: mean over all queries that count. With numbers of several runs, the mean of the
+          run that has the largest difference;
         - `deviation`: the largest difference from a number of `value`;
+        - `tolerance`: the largest difference that fits, half a unit of the last digit of `value`;
         - `fits`: whether no difference is larger than the tolerance, and the same queries count;
         - `others`: number of other definitions that fit with as many changes;
         - `code`: call that returns the value, where the library can compute it;
@@ -104,11 +107,12 @@ def identify(
 
     Notes
     -----
-    The tolerance is half a unit of the last digit of `value`, at least 5e-7. So 0.58 accepts more
-    definitions than "0.5800". The mean of a few queries fits several definitions by chance:
-    `others` counts them, and more digits, runs or the values of queries tell them apart. Changes
-    without an effect on this log are not shown; definitions with the same values are one row.
-    Presets are those of tools that have the metric. The log is held in memory.
+    The tolerance is at least 5e-7, which is also the largest difference of an exact fit. 0.58
+    accepts more definitions than "0.5800", and in a table, the number with the most digits decides.
+    The mean of a few queries fits several definitions by chance: `others` counts them, and more
+    digits, runs or the values of queries tell them apart. Changes without an effect on this log are
+    not shown; definitions with the same values are one row. Presets are those of tools that have
+    the metric. The log is held in memory.
 
     The rows are kept in memory, with about 400 bytes each.
 
@@ -131,15 +135,16 @@ def identify(
     if base.metric.aggregate != "mean":
         raise ArgumentError(f"`metric` must be averaged over queries; {metric} is not")
     high = REGISTER[base.metric.function.__name__].high
-    if high is not None and (search.highest or 0) > high:
-        raise ArgumentError(
-            f"`value` is above {high:g}, which is the highest value of {base.metric}; divide "
-            "percentages by 100"
-        )
     for level in (_presets(metric, base, search), _singles(base, search), _pairs(base, search)):
         search.add(level)
         if search.fits:
             break
+        # Parameters of a preset may have larger values.
+        if high is not None and (search.highest or 0) > high:
+            raise ArgumentError(
+                f"`value` is above {high:g}, which is the highest value of {base.metric}; divide "
+                "percentages by 100"
+            )
     return search.table(n, lambda definition: _code(definition, metric, others))
 
 

@@ -39,15 +39,20 @@ def values_under(
         MetricColumn.of(*each)._replace(name=f"{OWN}value {index}")
         for index, each in enumerate(definitions)
     ]
-    evaluation = Evaluation.of(schema_of(log), None, **options)._replace(metrics=columns)
-    table = plan.per_query(log, evaluation).collect() if columns else pl.DataFrame()
+    evaluation = Evaluation.of(schema_of(log), None, **options)
     keys = [*evaluation.by, *evaluation.query]
+    # By these choices, other documents are judged and retrieved, so that other queries count.
+    choices = [(own.unjudged, own.duplicates) for _, own in definitions]
+    tables = {}
+    for same in dict.fromkeys(choices):
+        alike = [column for column, own in zip(columns, choices, strict=True) if own == same]
+        tables[same] = plan.per_query(log, evaluation._replace(metrics=alike)).collect().lazy()
     return [
-        table.lazy()
+        tables[same]
         .filter(COUNTED.get(conventions.query_set, pl.lit(value=True)))
         .select(*keys, column.counted.cast(pl.Float64).alias(VALUE))
         .collect()
-        for column, (_, conventions) in zip(columns, definitions, strict=True)
+        for same, column, (_, conventions) in zip(choices, columns, definitions, strict=True)
     ]
 
 

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN, free
-from polars_rank.conformance.batch import computes, documents, values
+from polars_rank.conformance.batch import KEPT, computes, documents, is_retrieved, values
 from polars_rank.conformance.changes import ALTERNATIVES
 from polars_rank.conformance.choices import change_text
 from polars_rank.conformance.effects import TREATMENTS, Effects
-from polars_rank.conformance.given import GROUP, OTHER, Given
+from polars_rank.conformance.given import GROUP, LOWEST_TOLERANCE, OTHER, Given
 from polars_rank.conformance.library import VALUE, definition_of, values_under
 from polars_rank.conformance.reference import METRICS
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.evaluate import evaluate
-from polars_rank.evaluation.means import COUNTED
+from polars_rank.evaluation.means import COUNTED, grouped
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.stages import JUDGED, RETRIEVED
 from polars_rank.frames.tables import lazy, schema_of
@@ -93,12 +93,8 @@ class Search:
         self._log, self._options, self._given = log, options, given
         self._keys, self._rows = rankings.columns, documents(lists)
         self.effects: Effects = Effects.of(self._rows)
-        facts = [
-            (pl.col("label").list.drop_nulls().list.len() > 0).alias(JUDGED),
-            pl.col("score").list.drop_nulls().list.len().alias(RETRIEVED),
-        ]
-        self._rankings = given.joined(rankings).hstack(lists.select(facts))
-        sets = self._rankings.select(all=pl.col(JUDGED).is_not_null(), **COUNTED)
+        sets = _query_sets(self._rows, self.effects)
+        self._rankings = given.joined(rankings).hstack(sets)
         #: The first of the query sets with the same queries.
         self._same_sets = {
             name: next(each for each in sets.columns if sets[each].equals(sets[name]))
@@ -168,8 +164,8 @@ class Search:
             if each.is_preset or key not in self._seen:
                 self._seen.add(key)
                 new.append((each, column))
-        deviations = zip(new, *self._deviations(new), strict=True)
-        for (each, column), deviation, same in deviations:
+        deviations = self._deviations(new) if new else ((), ())
+        for (each, column), deviation, same in zip(new, *deviations, strict=True):
             fits = same and deviation is not None and deviation <= self._given.tolerance
             self._found.append(_Found(each, column, deviation, fits))
 
@@ -180,19 +176,23 @@ class Search:
 
         A difference is None if a mean is null, or if no value counts.
         """
-        counted = [_counted(pl.col(column), each) for each, column in definitions]
+        counted = [self._counted(pl.col(column), each) for each, column in definitions]
         names = [*map(str, range(len(counted)))]
         if self._given.has_queries:
             given, rankings = pl.col(OTHER), self._rankings
-            largest = [(value - given).abs().max() for value in counted]
             same = [(value.is_null() == given.is_null()).all() for value in counted]
+            # Without values, nothing differs if the same queries do not count.
+            largest = [
+                (value - given).abs().max().fill_null(pl.when(each).then(0.0))
+                for value, each in zip(counted, same, strict=True)
+            ]
             tables = [
                 rankings.select(each.alias(name) for name, each in zip(names, values, strict=True))
                 for values in (largest, same)
             ]
             return tables[0].rows()[0], tables[1].rows()[0]
         means = [
-            _mean(value, each).alias(name)
+            self._mean(value, each).alias(name)
             for name, value, (each, _) in zip(names, counted, definitions, strict=True)
         ]
         groups = self._rankings.drop_nulls(GROUP).group_by(GROUP).agg(pl.col(OTHER).first(), *means)
@@ -243,9 +243,29 @@ class Search:
 
     def _of_means(self, choices: Mapping[str, Any], column: str) -> tuple[Any, ...]:
         """Return the choices about means that have an effect on a column."""
-        query_set = self._same_sets[choices["query_set"]]
+        query_set = self._same_sets[self._query_set(choices)]
         defined = not self._rankings.get_column(column).null_count()
         return "null" if defined else choices["undefined"], query_set, choices["decimals"]
+
+    def _query_set(self, choices: Mapping[str, Any]) -> str:
+        """Return the column that says which queries count."""
+        return _name_of_set(self.effects.plain(choices), choices["query_set"])
+
+    def _counted(self, value: pl.Expr, definition: Definition) -> pl.Expr:
+        """Return the values of queries as they enter a mean; null does not count."""
+        choices = definition.choices
+        if (number := _NUMBERS.get(choices["undefined"])) is not None:
+            value = value.fill_null(number)
+        if choices["decimals"] is not None:
+            value = value.round(choices["decimals"])
+        return pl.when(self._query_set(choices)).then(value)
+
+    def _mean(self, counted: pl.Expr, definition: Definition) -> pl.Expr:
+        """Return the mean of values; null if undefined values make it null."""
+        if definition.choices["undefined"] != "null":
+            return counted.mean()
+        included = pl.col(self._query_set(definition.choices))
+        return pl.when(~(counted.is_null() & included).any()).then(counted.mean())
 
     def table(self, n: int, code: Callable[[Definition], str | None]) -> pl.DataFrame:
         """Return the definitions that fit, or else the nearest ones."""
@@ -254,8 +274,9 @@ class Search:
         rows = [
             {
                 "changes": each.definition.text,
-                "value": column.mean(),
+                "value": self._shown(column),
                 "deviation": each.deviation,
+                "tolerance": round(self._given.tolerance, 9),
                 "fits": each.fits,
                 "others": len(distinct) - 1 if each.fits else 0,
                 "code": code(each.definition),
@@ -269,9 +290,25 @@ class Search:
         queries = pl.Struct({**keys, "value": pl.Float64, "other": pl.Float64})
         return pl.DataFrame(rows, {**_COLUMNS, "queries": pl.List(queries)}, orient="row")
 
+    def _shown(self, values: pl.Series) -> float | None:
+        """Return the mean of values; with several runs, of the one with the largest difference."""
+        value, other, size = pl.col("value"), pl.col(OTHER), OTHER + " size"
+        by = self._given.evaluation.by
+        rows = self._rankings.lazy().select(*by, GROUP, OTHER, values.alias("value"))
+        apart = (value - other).abs().max()
+        if not self._given.has_queries:
+            rows, apart = rows.drop_nulls(GROUP), (value.mean() - other.first()).abs()
+        means = grouped(rows, by, [value.mean(), apart.alias(size)]).collect()
+        first = means.sort(size, descending=True, nulls_last=True, maintain_order=True)
+        mean: float | None = first.item(0, "value")
+        return mean
+
     def _distinct(self, n: int) -> list[tuple[_Found, pl.Series]]:
         """Return the definitions of the result with their values, one for equal values."""
-        found = [each for each in self._found if each.fits]
+        found = sorted(
+            (each for each in self._found if each.fits),
+            key=lambda each: (each.deviation or 0) > LOWEST_TOLERANCE,
+        )
         if not found:
             # Rounded values are near to those that are not rounded.
             near = [
@@ -281,7 +318,7 @@ class Search:
             ]
             found = [each for *_, each in sorted(near)[: 4 * n]]
         columns = self._rankings.select(
-            _counted(pl.col(each.column), each.definition).alias(str(index))
+            self._counted(pl.col(each.column), each.definition).alias(str(index))
             for index, each in enumerate(found)
         )
         distinct: dict[Any, tuple[_Found, pl.Series]] = {}
@@ -311,8 +348,8 @@ class Search:
 
 
 _COLUMNS = {
-    "changes": pl.String, "value": pl.Float64, "deviation": pl.Float64, "fits": pl.Boolean,
-    "others": pl.UInt32, "code": pl.String,
+    "changes": pl.String, "value": pl.Float64, "deviation": pl.Float64, "tolerance": pl.Float64,
+    "fits": pl.Boolean, "others": pl.UInt32, "code": pl.String,
 }  # fmt: skip
 
 
@@ -322,21 +359,25 @@ def _key(metric: Metric, choices: Mapping[str, Any]) -> Any:
     return metric.function.__name__, *texts
 
 
-def _counted(value: pl.Expr, definition: Definition) -> pl.Expr:
-    """Return the values of queries as they enter a mean; null does not count."""
-    choices = definition.choices
-    if (number := _NUMBERS.get(choices["undefined"])) is not None:
-        value = value.fill_null(number)
-    if choices["decimals"] is not None:
-        value = value.round(choices["decimals"])
-    if choices["query_set"] in COUNTED:
-        value = pl.when(COUNTED[choices["query_set"]]).then(value)
-    return value
+def _query_sets(rows: pl.DataFrame, effects: Effects) -> pl.DataFrame:
+    """Return which rankings are in each query set, by what is done with copies and the unjudged."""
+    sets = []
+    for copies in ("error", *(KEPT if effects.copies else ())):
+        kept = pl.col(copies) if copies in KEPT else pl.lit(value=True)
+        for unjudged in ("nonrelevant", *(["removed"] if effects.unjudged else [])):
+            treatment = {"duplicates": copies, "unjudged": unjudged}
+            facts = rows.group_by("ranking", maintain_order=True).agg(
+                (kept & pl.col("judged")).any().alias(JUDGED),
+                is_retrieved(treatment).sum().alias(RETRIEVED),
+            )
+            conditions = {"all": pl.col(JUDGED).is_not_null(), **COUNTED}
+            sets += facts.select(
+                condition.alias(_name_of_set(treatment, name))
+                for name, condition in conditions.items()
+            ).get_columns()
+    return pl.DataFrame(sets)
 
 
-def _mean(counted: pl.Expr, definition: Definition) -> pl.Expr:
-    """Return the mean of values; null if undefined values make it null."""
-    if definition.choices["undefined"] != "null":
-        return counted.mean()
-    included = COUNTED.get(definition.choices["query_set"], pl.lit(value=True))
-    return pl.when(~(counted.is_null() & included).any()).then(counted.mean())
+def _name_of_set(choices: Mapping[str, Any], query_set: str) -> str:
+    copies = choices["duplicates"] if choices["duplicates"] in KEPT else "error"
+    return f"{OWN}{copies} {choices['unjudged']} {query_set}"

@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from polars_rank._params import OWN
+from polars_rank._polars import NUMBERED
 from polars_rank.columns import Columns
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.contiguity import Keys
@@ -21,7 +22,7 @@ from polars_rank.evaluation.log import Log, Rules
 from polars_rank.evaluation.means import COUNTED, grouped, ratio
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranked import ranked_documents
-from polars_rank.frames.batches import NUMBERED, by_ranking
+from polars_rank.frames.batches import by_ranking
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.metric import cutoff
 

@@ -18,9 +18,8 @@ import polars as pl
 from polars import selectors as cs
 
 from polars_rank._params import OWN
-from polars_rank._polars import FewRows, is_sorted_by, key_hash, run_number
+from polars_rank._polars import NUMBERED, FewRows, is_sorted_by, key_hash, run_number
 from polars_rank.errors import DataError
-from polars_rank.frames.batches import NUMBERED
 from polars_rank.frames.layouts import falls, is_large_scan, sorted_by
 from polars_rank.frames.tables import number_column, own_name
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 import polars as pl
 
 from polars_rank._params import OWN, Names
+from polars_rank._polars import NUMBERED, NumberedRows
 from polars_rank.columns import RANKED, RUN, Scores
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
 from polars_rank.errors import ArgumentError, SchemaError, short
@@ -15,7 +16,7 @@ from polars_rank.evaluation.attributes import IN_ITEMS, unknown_check
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranked import Reads, in_rank_order, ranked_table
-from polars_rank.frames.batches import NUMBERED, in_batches
+from polars_rank.frames.batches import in_batches
 from polars_rank.frames.tables import Table, framed_by_query, schema_of
 
 if TYPE_CHECKING:
@@ -202,4 +203,6 @@ def _ranked(log: Log) -> pl.LazyFrame:
         pl.when(columns.is_document).then("relevant").alias("relevant"),
         *([rules.score(columns).alias(columns.score)] if rules.changes_scores else []),
     )
-    return ranked.set_sorted(columns.keys) if adjacent and keys.number is None else ranked
+    if keys.number is not None:
+        return NumberedRows.of(ranked)
+    return ranked.set_sorted(columns.keys) if adjacent else ranked

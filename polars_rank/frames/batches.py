@@ -36,9 +36,6 @@ _OPTIMIZATIONS = pl.QueryOptFlags(comm_subexpr_elim=False)
 #: Column that marks the end of the rows.
 _END = OWN + "end"
 
-#: Type of the column that numbers rankings: the number, and a hash of the keys of the ranking.
-NUMBERED = pl.Struct({"number": pl.UInt32, "keys": pl.UInt64})
-
 
 def is_adjacent(rows: pl.DataFrame, keys: Sequence[str]) -> bool:
     """Return whether the rows of each ranking are adjacent."""

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from polars_rank._polars import number_of_scans
+from polars_rank._polars import NUMBERED, number_of_scans
 from polars_rank.errors import DataError, SchemaError, SourceError, warn
 from polars_rank.frames.batches import (
     BATCH_ROWS,
-    NUMBERED,
     complete_rankings,
     is_adjacent,
     numbered,

@@ -51,7 +51,7 @@ def number_column(keys: Sequence[str]) -> str:
     The column holds the number of the ranking and a hash of its keys. The hash shows whether the
     rows are still in the order in which they were numbered.
     """
-    return f"{OWN}list({', '.join(sorted(keys))})"
+    return f"{OWN}ranking({', '.join(sorted(keys))})"
 
 
 def own_name(name: str) -> SchemaError:

@@ -26,14 +26,13 @@ from polars_rank._params import (
     one_of,
     public,
 )
-from polars_rank._polars import scan_of_files
+from polars_rank._polars import NUMBERED, NumberedRows, scan_of_files
 from polars_rank._progress import watcher
 from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.wide import columns_are_faster
 from polars_rank.frames.batches import (
     BATCH_ROWS,
-    NUMBERED,
     complete_rankings,
     numbered,
     requested,
@@ -137,7 +136,8 @@ def scan_log(
     -------
     LazyFrame
         The log. Sorted logs, and shuffled logs that are sorted in memory, are marked as sorted.
-        Other logs are read ranking by ranking, and have one more column that numbers the rankings.
+        Other logs are read ranking by ranking, and their schema has one more column that numbers
+        the rankings, which `collect` leaves out.
 
     Raises
     ------
@@ -302,10 +302,11 @@ def _numbered(
         batches = (part for batch in rankings for part in batch.iter_slices(size))
         yield from requested(batches, columns, predicate, n_rows)
 
-    return scan_of_files(
+    scan = scan_of_files(
         read, source.files.files.names, lengths=lengths,
         schema=full, explain_name=f"LOG, RANKING BY RANKING {source}",
     )  # fmt: skip
+    return NumberedRows.of(scan)
 
 
 def _projected(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import polars as pl
 import polars.selectors as cs
 
+from polars_rank._polars import NUMBERED
 from polars_rank.errors import SourceError
-from polars_rank.frames.batches import NUMBERED
 from polars_rank.frames.stores import scan_store, store_error
 from polars_rank.io.copies import first_names, origin
 from polars_rank.io.files import DAMAGE, Files, damaged, find_files, scan_files

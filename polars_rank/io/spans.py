@@ -224,7 +224,9 @@ def join_spans(
     if characters:
         parts = _with_rest(parts, [*groups, *keys], places, _CHUNK_REST).cache()
     pairs = parts.join(spans, on=keys).filter(
-        col(start) < col(_SPAN_END), col(end) > col(_SPAN_START)
+        col(start) < col(_SPAN_END),
+        col(end) > col(_SPAN_START),
+        col(start) < col(end),  # a chunk without text covers nothing
     )
     pairs = pairs.cache() if characters else pairs
     if of == "gold":

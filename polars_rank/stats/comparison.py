@@ -356,8 +356,8 @@ def compare(
     -------
     LazyFrame or DataFrame
         Same type as `values`. One row per group, metric, and pair of runs, in this order, and after
-        it the rows of its slices. A run without rankings in a group has 0 `queries`. The columns
-        are those of `by`, and
+        it the rows of its slices. A run without rankings in a group or slice has 0 `queries` there.
+        The columns are those of `by`, and
 
         - `metric`, the column of the run, and `baseline`;
         {columns}

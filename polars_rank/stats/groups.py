@@ -234,19 +234,25 @@ class Group:
         counts = ~np.logical_or.reduce(unknown)
         return list(kept) if counts.all() else [each[counts] for each in kept]
 
-    def slices(self, rows: Array) -> Iterator[tuple[str, str | None, Array]]:
-        """Yield the column, the value as text, and the places among `rows` of each slice."""
+    def slices(
+        self, rows: Array, others: Sequence[int] = ()
+    ) -> Iterator[tuple[str, str | None, Array, int]]:
+        """Yield each slice of rows: its column, its value as text, and the places of its rows.
+
+        The last element is the number of `others` in the slice, which may be all of its rows.
+        """
         np = numpy()
         for name in self.source.slices:
             codes, values = coded(self.frame, (name,))
             of_rows = codes[rows]
             order = np.argsort(of_rows, kind="stable")
             ends = np.searchsorted(of_rows[order], np.arange(len(values) + 1))
+            numbers = np.bincount(codes[np.asarray(others, dtype=int)], minlength=len(values))
             texts = pl.Series([each[0] for each in values], dtype=self.frame.schema[name])
             for code, text in enumerate(texts.cast(pl.String)):
                 places = order[ends[code] : ends[code + 1]]
-                if len(places):
-                    yield name, text, places
+                if len(places) or numbers[code]:
+                    yield name, text, places, int(numbers[code])
 
     def empty(self, rows: Array) -> int | None:
         """Return the number of rankings without a retrieved document, if the table tells."""

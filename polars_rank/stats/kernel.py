@@ -242,10 +242,9 @@ class Moments:
     def error(self) -> Array:
         """The standard error of the estimated mean; 0 if it may be a rounding error."""
         np = numpy()
-        spread = np.sqrt(np.maximum(self["dd"] / self["ww"], 0.0))
+        spread, n = self._spread, self.effective()
         lost = (spread < 1 / LARGE) & (self.size > 0) & (self.size < 1 / LARGE)
         spread = np.where(spread <= ROUNDING * self.size, 0.0, spread)
-        n = self.effective()
         return np.where((n > ONE_UNIT) & ~lost, spread / np.sqrt(n - 1), np.nan)
 
     @property
@@ -258,9 +257,20 @@ class Moments:
         return np.where(n > 1, spread, np.nan)
 
     @property
+    def _spread(self) -> Array:
+        """The standard deviation of what units contribute to the mean."""
+        np = numpy()
+        return np.sqrt(np.maximum(self["dd"] / self["ww"], 0.0))
+
+    @property
     def skewness(self) -> Array:
-        """The skewness of the mean times √n: that of the values, if weights are equal."""
-        return self["ddd"] / self["dd"] ** 1.5 * numpy().sqrt(self.effective())
+        """The skewness of the mean times √n: that of the values, if weights are equal.
+
+        NaN if the values differ by rounding errors only.
+        """
+        np = numpy()
+        skewness = self["ddd"] / self["dd"] ** 1.5 * np.sqrt(self.effective())
+        return np.where(self._spread <= ROUNDING * self.size, np.nan, skewness)
 
     @property
     def acceleration(self) -> Array:

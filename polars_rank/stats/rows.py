@@ -91,17 +91,22 @@ def rows_of_runs(source: Values) -> Rows:
         for variable in source.metrics:
             for run, of_run in group.rows.items():
                 key = Key(group.key, variable.name, run)
-                for each, places in _parts(key, group, of_run):
+                for each, places, _ in _parts(key, group, of_run):
                     _add_run(rows, group, each, of_run[places], facts[variable.name])
             group.release(variable.name)
     return rows
 
 
-def _parts(key: Key, group: Group, rows: Array) -> Iterator[tuple[Key, Any]]:
-    """Yield the whole and each slice of some rows, with their places."""
-    yield key, slice(None)
-    for name, text, places in group.slices(rows):
-        yield key._replace(slice=name, value=text), places
+def _parts(
+    key: Key, group: Group, rows: Array, missing: Sequence[int] = ()
+) -> Iterator[tuple[Key, Any, int]]:
+    """Yield the whole and each slice of some rows, with their places and the number of others.
+
+    `missing` are rows of queries that only one of two runs has.
+    """
+    yield key, slice(None), len(missing)
+    for name, text, places, number in group.slices(rows, missing):
+        yield key._replace(slice=name, value=text), places, number
 
 
 def _add_run(rows: Rows, group: Group, key: Key, of_run: Array, facts: Facts) -> None:
@@ -171,17 +176,19 @@ def rows_of_pairs(
         compared = [_Pair.of(group, *pair) for pair in of_group]
         number, slices = len(source.metrics) * len(compared), 0
         if compared and source.slices:
-            slices = sum(1 for _ in group.slices(compared[0].rows))
+            slices = sum(1 for _ in group.slices(compared[0].rows, compared[0].missing))
         families = [Influences(group.n_units, number), Influences(group.n_units, number * slices)]
         members: list[list[int]] = [[], []]
         for variable in source.metrics:
             for pair in compared:
                 key = Key(group.key, variable.name, pair.run, pair.baseline)
-                for each, places in _parts(key, group, pair.rows):
+                for each, places, missing in _parts(key, group, pair.rows, pair.missing):
                     kind = each.slice is not None
                     members[kind].append(len(rows.keys))
-                    part = pair.part(places)
-                    families[kind].add(*_add_pair(rows, group, each, part, facts[variable.name]))
+                    added = _add_pair(
+                        rows, group, each, pair.part(places), missing, facts[variable.name]
+                    )
+                    families[kind].add(*added)
             group.release(variable.name)
         rows.families += [
             (of_family, family.family)
@@ -198,8 +205,9 @@ class _Pair(NamedTuple):
     baseline: Any
     rows: Array
     of_baseline: Array
-    #: Numbers of queries that only one of the runs has, and of empty rankings of the run.
-    missing: int
+    #: The rows of queries that only one of the runs has.
+    missing: Array
+    #: The number of empty rankings of the run.
     empty: int | None
     #: The query of each row.
     queries: Array
@@ -211,14 +219,13 @@ class _Pair(NamedTuple):
         none = np.full(len(group.aligned[baseline]), -1)
         rows, base = group.aligned.get(run, none), group.aligned[baseline]
         of_run, of_base = rows >= 0, base >= 0
+        both = of_run & of_base
+        known = of_run, of_base
         if group.has_predictions:
             is_human = group.column(HUMAN) == 1
-            missing = int((of_run & is_human[rows]).sum() + (of_base & is_human[base]).sum())
-            both = of_run & of_base
-            missing -= 2 * int((both & is_human[rows] & is_human[base]).sum())
-        else:
-            both = of_run & of_base
-            missing = int(of_run.sum() + of_base.sum() - 2 * both.sum())
+            known = of_run & is_human[rows], of_base & is_human[base]
+        alone = known[0] ^ known[1]
+        missing = np.concatenate([rows[known[0] & alone], base[known[1] & alone]])
         empty = group.empty(rows[of_run])
         queries = np.flatnonzero(both)
         if len(queries) < len(both):
@@ -232,12 +239,14 @@ class _Pair(NamedTuple):
         if isinstance(places, slice):
             return self
         return self._replace(
-            rows=self.rows[places], of_baseline=self.of_baseline[places], missing=0, empty=None,
+            rows=self.rows[places], of_baseline=self.of_baseline[places], empty=None,
             queries=self.queries[places],
         )  # fmt: skip
 
 
-def _add_pair(rows: Rows, group: Group, key: Key, pair: _Pair, facts: Facts) -> tuple[Array, Array]:
+def _add_pair(
+    rows: Rows, group: Group, key: Key, pair: _Pair, missing: int, facts: Facts
+) -> tuple[Array, Array]:
     """Add a row, and return the numbers of units and their influence values."""
     np = numpy()
     name, run, base = key.metric, pair.rows, pair.of_baseline
@@ -262,7 +271,7 @@ def _add_pair(rows: Rows, group: Group, key: Key, pair: _Pair, facts: Facts) -> 
     undefined = group.undefined(name)
     count = {
         "queries": len(run), "wins": wins, "losses": losses,
-        "ties": len(differences) - wins - losses, "missing": pair.missing, "empty": pair.empty,
+        "ties": len(differences) - wins - losses, "missing": missing, "empty": pair.empty,
         "undefined": 0 if undefined is None else int((undefined[run] | undefined[base]).sum()),
     }  # fmt: skip
     rows.keys.append(key)

@@ -32,7 +32,14 @@ def summary_of(log: pl.DataFrame, k: int, catalog: set[int] | None, top: float) 
     n, total = len(values), sum(values)
     shares = [x / total for x in values if x]
     entropy = -math.fsum(p * math.log2(p) for p in shares)
-    actual = gini(values)
+    of_catalog = {
+        "gini": gini(values),
+        "gini_equality": 1 - gini(values),
+        "normalized_entropy": entropy / math.log2(n),
+        "top_share": sum(values[: math.ceil(top * n)]) / total,
+    }
+    if catalog is None:  # the documents that are never recommended are unknown
+        of_catalog = dict.fromkeys(of_catalog)
     return {
         "queries": len(lists),
         "fill_rate": sum(len(docs) >= k for docs in lists) / len(lists),
@@ -41,13 +48,13 @@ def summary_of(log: pl.DataFrame, k: int, catalog: set[int] | None, top: float) 
         "recommended": len(known),
         "coverage": None if catalog is None else len(known) / n,
         "unknown": len(every) - len(known),
-        "gini": actual,
-        "gini_equality": 1 - actual,
+        "gini": of_catalog["gini"],
+        "gini_equality": of_catalog["gini_equality"],
         "gini_recommended": gini(list(known.values())),
         "entropy": entropy,
-        "normalized_entropy": entropy / math.log2(n),
+        "normalized_entropy": of_catalog["normalized_entropy"],
         "effective_documents": 2**entropy,
-        "top_share": sum(values[: math.ceil(top * n)]) / total,
+        "top_share": of_catalog["top_share"],
         "long_tail_share": None
         if catalog is None
         else sum(x for doc, x in known.items() if doc % 3 == 0) / total,
@@ -116,7 +123,7 @@ def test_extremes() -> None:
         log = pl.DataFrame(rows, ["query", "doc", "score"], orient="row")
         return pr.catalog.summary(log, **options).row(0, named=True)
 
-    same = of("ab", "ab", "ab", k=2)
+    same = of("ab", "ab", "ab", k=2, items=pl.DataFrame({"doc": ["a", "b"]}))
     assert same["personalization"] == pytest.approx(0, abs=1e-12)
     assert (same["gini"], same["normalized_entropy"]) == (0, 1)
     apart = of("ab", "cd", k=3)
@@ -126,13 +133,31 @@ def test_extremes() -> None:
     one = of("a", "a", items=catalog, k=1)
     assert one["gini"] == pytest.approx(0.9)
     assert (one["entropy"], one["effective_documents"], one["top_share"]) == (0, 1, 1)
-    alone = of("a", k=None)
+    alone = of("a", k=None, items=pl.DataFrame({"doc": ["a"]}))
     assert [alone[name] for name in ("fill_rate", "personalization", "normalized_entropy")] == [
         None
     ] * 3
     # The smallest number of documents that is at least the share: 1 of 10 for 0.1.
-    assert of("abcdefghij", top=0.1, k=None)["top_share"] == pytest.approx(0.1)
-    assert of("abcdefghij", top=0.11, k=None)["top_share"] == pytest.approx(0.2)
+    whole: dict[str, Any] = {"items": catalog, "k": None}
+    assert of("abcdefghij", top=0.1, **whole)["top_share"] == pytest.approx(0.1)
+    assert of("abcdefghij", top=0.11, **whole)["top_share"] == pytest.approx(0.2)
+
+
+def test_measures_of_the_catalog_need_the_catalog() -> None:
+    """Two of ten documents are recommended, one of them three times as often."""
+    log = pl.DataFrame({"query": range(4), "doc": [*"aaab"], "score": 1.0})
+    names = ["coverage", "gini", "gini_equality", "normalized_entropy", "top_share"]
+    exposures = pr.catalog.exposure(log, 1)
+    for table in (log, exposures):
+        unknown = pr.catalog.summary(table, 1).row(0, named=True)
+        assert [unknown[name] for name in names] == [None] * 5
+        # Half the mean difference of 3 and 1, divided by the mean 2: 2 * |3 - 1| / (2 * 2 * 4).
+        assert (unknown["recommended"], unknown["gini_recommended"]) == (2, 0.25)
+        known = pr.catalog.summary(table, 1, items=pl.DataFrame({"doc": [*"abcdefghij"]}))
+        entropy = -(0.75 * math.log2(0.75) + 0.25 * math.log2(0.25))
+        # 2 * (8 pairs of 3 and 0, 8 of 1 and 0, one of 3 and 1) / (2 * 10 * 4).
+        expected = [0.2, 2 * (8 * 3 + 8 * 1 + 2) / 80, 0.15, entropy / math.log2(10), 0.75]
+        assert known.select(names).row(0) == pytest.approx(expected)
 
 
 def test_rankings_without_documents_count_as_queries() -> None:

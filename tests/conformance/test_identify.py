@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import polars as pl
@@ -9,7 +10,7 @@ import polars_rank as pr
 import pytest
 from polars_rank.conformance.choices import reference_choices
 from polars_rank.conformance.reference import METRICS, value
-from polars_rank.conventions import POLARS_RANK, PRESETS
+from polars_rank.conventions import POLARS_RANK, PRESETS, named
 from polars_rank.metrics.compared import COMPARED
 from polars_rank.metrics.names import read
 
@@ -65,6 +66,85 @@ def test_presets(preset: str, metric: str) -> None:
     texts = [text.removeprefix("as ").split(", ") for text in found["changes"]]
     assert any(preset in names for names in texts)
     check(found, LOG, expected)
+
+
+def log_with(seed: int, *, pooled: bool, empty: bool, copies: bool) -> pl.DataFrame:
+    """Return a small random log, with rankings without documents and copies of documents."""
+    log = random_log(seed, GRADES, queries=6, pooled=pooled, longest=7)
+    if copies:  # with other scores, and some with other labels or none
+        label = pl.Series([*random.Random(seed).choices([None, 0, 1, 2], k=50)], dtype=pl.Int64)
+        few = log.drop_nulls().gather_every(3)
+        log = pl.concat([few.with_columns(pl.col("score") * 0.7, label=label[: few.height]), log])
+    if empty:
+        rows = pl.DataFrame({"query": ["1", "zz"]}, {"query": pl.String})
+        log = pl.concat([log, rows], how="diagonal")
+    return log.sample(fraction=1, shuffle=True, seed=seed)
+
+
+@pytest.mark.parametrize("pooled", [False, True], ids=["judged", "pooled"])
+@pytest.mark.parametrize("empty", [False, True], ids=["", "empty"])
+@pytest.mark.parametrize("copies", [False, True], ids=["", "copies"])
+def test_numbers_of_each_preset(*, pooled: bool, empty: bool, copies: bool) -> None:
+    draw, tried = random.Random(4), 0
+    for seed, (preset, metrics) in enumerate(TESTED.items()):
+        if not metrics:
+            continue
+        metric = draw.choice(metrics)
+        log = log_with(seed, pooled=pooled, empty=empty, copies=copies)
+        refused = copies and named(preset).duplicates == "error"
+        treatment = {"duplicates": draw.choice(["max", "first"])} if refused else {}
+        mean = pr.evaluate(log, metric, conventions=preset, **treatment).item(0, -1)
+        given: Any = pr.per_query(log, metric, conventions=preset, **treatment)
+        if mean is not None and draw.random() < 0.5:  # undefined values may make it null
+            given = f"{mean:.9f}"
+        found = pr.identify(log, metric, given, n=50)
+        names = [each.removeprefix("as ").split(";")[0].split(", ") for each in found["changes"]]
+        assert found["fits"].all() and any(preset in each for each in names), (preset, metric)
+        for code, value in found.drop_nulls("code").select("code", "value").iter_rows():
+            shown = eval(code, {"pr": pr, "pl": pl, "log": log}).item(0, -1)
+            assert shown == pytest.approx(value, abs=1e-9), (preset, code)
+        tried += 1
+    assert tried > 12
+
+
+@pytest.mark.parametrize("dtype", [pl.String, pl.Int64, pl.Categorical])
+def test_a_ranking_without_documents_does_not_change_the_order_of_others(dtype: Any) -> None:
+    log = pl.DataFrame({
+        "query": [1, 1, 2], "doc": ["1", "2", None], "score": [1.0, 1.0, None],
+        "label": [1, 0, None],
+    })  # fmt: skip
+    log = log.with_columns(pl.col("doc").cast(dtype))
+    # Document 2 is first, so that document 1 has rank 2, and the other ranking has the value 0.
+    found = pr.identify(log, "rr", pr.per_query(log, "rr"))
+    assert "polars_rank" in found["changes"].item()
+    check(found, log, (1 / 2 + 0) / 2)
+
+
+def test_copies_with_different_labels() -> None:
+    """The kept row decides the rank of the document, its label and whether the query counts."""
+    log = pl.DataFrame({
+        "query": [1, 1, 1, 2, 2], "doc": ["a", "a", "b", "c", "c"],
+        "score": [1.0, 3.0, 2.0, 2.0, 1.0], "label": [1, 0, 1, None, 1],
+    })  # fmt: skip
+    # "max" keeps label 0 of a before b, and "first" label 1 of a after b; c is not judged.
+    for treatment, expected in (("max", 1 / 2), ("first", 1.0)):
+        given = {"duplicates": treatment, "query_set": "judged"}
+        assert number(log, "ap", **given) == expected
+        found = pr.identify(log, "ap", f"{expected:.6f}", **given)
+        assert found["changes"][0].startswith("as given")
+        check(found, log, expected)
+
+
+def test_queries_that_lose_all_their_documents() -> None:
+    """Query 2 has one retrieved document, which is not judged."""
+    log = pl.DataFrame({
+        "query": [1, 1, 2, 2], "doc": ["a", "b", "c", "d"], "score": [1.0, 2.0, 1.0, None],
+        "label": [1, 0, None, 1],
+    })  # fmt: skip
+    assert number(log, "rr", unjudged="removed", query_set="retrieved") == 1 / 2
+    found = pr.identify(log, "rr", "0.500000", query_set="retrieved", unjudged="removed")
+    assert found["changes"][0].startswith("as given")
+    check(found, log, 1 / 2)
 
 
 SINGLE = {
@@ -200,6 +280,55 @@ def test_means_of_runs() -> None:
         pr.identify(runs, "ndcg@4", 0.5)
     with pytest.raises(pr.errors.DataError, match=r"1 number of `value` not found .*'other'"):
         pr.identify(runs, "ndcg@4", {"other": 0.5})
+
+
+def test_the_value_is_that_of_the_run_with_the_largest_difference() -> None:
+    log = pl.DataFrame({
+        "run": ["a", "a", "b", "b", "c", "c"], "query": 1, "doc": [1, 2] * 3,
+        "score": [2.0, 1.0, 1.0, 2.0, 1.0, 2.0], "label": [1, 0, 1, 0, 1, 1],
+    })  # fmt: skip
+    # The values are 1, 1/2 and 1. The mean of all runs, 5/6, is the value of none.
+    row = pr.identify(log, "rr", {"a": "1.00", "b": "0.50"}).row(0, named=True)
+    assert (row["value"], row["deviation"], row["fits"]) == (1.0, 0.0, True)
+    row = pr.identify(log, "rr", {"a": "1.00", "b": "0.504"}).row(0, named=True)
+    assert (row["value"], row["fits"]) == (0.5, False)
+    assert row["deviation"] == pytest.approx(0.504 - 0.5)
+    assert pr.identify(log, "rr", {"b": "0.50"})["value"].item() == 0.5
+    values = pr.per_query(log, "rr").with_columns(pl.col("rr") + pl.Series([0.0, 0.004, 0.0]))
+    assert pr.identify(log, "rr", values)["value"][0] == 0.5
+
+
+def test_exact_fits_come_first() -> None:
+    """The only relevant document is tied at ranks 4 and 5."""
+    log = pl.DataFrame({
+        "query": 1, "doc": ["e", "d", "c", "a", "b"], "score": [5.0, 4.0, 3.0, 2.0, 2.0],
+        "label": [0, 0, 0, 0, 1],
+    })  # fmt: skip
+    found = pr.identify(log, "rr", pl.DataFrame({"query": [1], "rr": [0.2]}), n=20)
+    assert found["fits"].all() and found["tolerance"].unique().to_list() == [0.05]
+    # By document id, as in the first presets, it is at rank 4: 0.25 fits, but not exactly.
+    assert found["value"].to_list() == [1 / 5, 1 / 4]
+    assert found["deviation"].to_list() == pytest.approx([0, 0.05])
+    assert "polars_rank" in found["changes"][1]
+    exact = pr.identify(log, "rr", "0.2000")
+    assert (exact["tolerance"].item(), exact["value"].item()) == (0.00005, 1 / 5)
+
+
+def test_values_of_queries_that_are_all_undefined() -> None:
+    log = pl.DataFrame({"query": [1, 2], "doc": "a", "score": 1.0, "label": 0})
+    values = pr.per_query(log, "rr", undefined="null")
+    assert values["rr"].to_list() == [None, None]
+    found = pr.identify(log, "rr", values)
+    assert found["fits"].all() and found["deviation"].to_list() == [0.0] * found.height
+    assert not pr.identify(log, "rr", values.with_columns(rr=pl.Series([None, 0.5])))["fits"].any()
+
+
+def test_presets_with_values_above_those_of_the_metric() -> None:
+    """With graded labels, the RBP of one document with label 4 is 0.2 * 4."""
+    log = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0], "label": [4, 4]})
+    found = pr.identify(log, "rbp.8", "1.440000")  # 0.2 * 4 * (1 + 0.8)
+    assert found["changes"].item().startswith("as ranx")
+    check(found, log, 1.44)
 
 
 def test_nothing_fits() -> None:

@@ -408,7 +408,7 @@ def test_headroom_of_other_orders():
     row = pr.diagnostics.headroom(log, "rr", position="place").row(0, named=True)
     assert (row["value"], row["reordered"]) == (1 / 2, 1)
     # Labels as scores are the ideal order.
-    row = pr.diagnostics.headroom(log, "rr", score="label").row(0, named=True)
+    row = pr.diagnostics.headroom(log, "rr", score=pl.col("label")).row(0, named=True)
     assert (row["value"], row["reordered"]) == (1, 1)
     with pytest.raises(pr.errors.ArgumentError, match="`score` must be a single column"):
         pr.diagnostics.headroom(log, "rr", score=["label"])

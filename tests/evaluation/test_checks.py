@@ -210,6 +210,8 @@ BAD_OPTIONS = {
     ),
     "query twice": ({"query": ["query", "query"]}, ("`query`", "'query' twice")),
     "by and query": ({"by": "query"}, ("'query' is used for both `by` and `query`",)),
+    "score and label": ({"label": "score"}, ("'score' is used for both `score` and `label`",)),
+    "label and score": ({"score": "label"}, ("'label' is used for both `score` and `label`",)),
 }
 
 

@@ -189,10 +189,10 @@ def test_lists_are_numbered(tmp_path: Path, layout: str, keys: list[str]) -> Non
     log = a_log().with_columns(run=pl.lit("a"))
     lying(layout, log).write_parquet(tmp_path / "log.parquet")
     found = scan(tmp_path / "log.parquet", layout, query=keys, run=None)
-    name = f"polars_rank:list({', '.join(sorted(keys))})"
+    name = f"polars_rank:ranking({', '.join(sorted(keys))})"
     assert number_column(keys) == number_column(keys[::-1]) == name
     assert found.collect_schema()[name] == pl.Struct({"number": pl.UInt32, "keys": pl.UInt64})
-    rows = found.collect()
+    rows = pl.LazyFrame.collect(found)
     number = rows[name].struct.field("number")
     assert number.unique(maintain_order=True).to_list() == list(range(1200))
     assert number.is_sorted()
@@ -204,6 +204,30 @@ def test_lists_are_numbered(tmp_path: Path, layout: str, keys: list[str]) -> Non
     assert rows.select(hashed.n_unique()).item() == 1200
     assert_frame_equal(
         rows.drop(name).sort(pl.all()), log.select(rows.drop(name).columns).sort(pl.all())
+    )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.usefixtures("small")
+def test_numbers_are_not_collected(tmp_path: Path, engine: Any) -> None:
+    log = a_log(50).with_columns(model=pl.col("doc") % 2).sort("query", "model")
+    log.write_parquet(tmp_path / "log.parquet")
+    found = pr.scan_log(tmp_path / "log.parquet", run="model")
+    name = number_column(["query", "model"])
+    assert name in found.collect_schema()
+    some = found.filter(pl.col("query") < 9).with_columns(one=1)
+    for rows in (found, some, some.select(pl.all()), some.drop("one").sort("doc")):
+        assert rows.collect(engine=engine).columns == [
+            each for each in rows.collect_schema() if each != name
+        ]
+    ranked = pr.rank(found, run="model")
+    added = ["rank", "ideal_rank", "relevant", "hits"]
+    assert ranked.collect(engine=engine).columns == [*log.columns, *added]
+    # Results still read the rows ranking by ranking.
+    assert name in ranked.collect_schema()
+    assert_frame_equal(
+        pr.per_query(found, METRICS, run="model").collect(engine=engine).sort("model", "query"),
+        pr.per_query(log, METRICS, run="model"),
     )
 
 
@@ -609,7 +633,7 @@ def test_notes_of_spark_match_no_pattern(tmp_path: Path) -> None:
 def test_numbers_of_lists_that_were_written_with_a_log(tmp_path: Path) -> None:
     path, log = tmp_path / "a.parquet", lying("adjacent", a_log(50))
     log.write_parquet(path)
-    numbered = pr.scan_log(path).collect()
+    numbered = pl.LazyFrame.collect(pr.scan_log(path))
     assert number_column(["query"]) in numbered.columns
     # Sorted by query otherwise than lists were numbered, once in order and once in disorder.
     for name, rows in {

@@ -156,6 +156,21 @@ def test_values_of_characters_are_compared_like_metrics() -> None:
     assert means == pytest.approx([40 / 49, 40 / 120, 40 / 120, 40 / 129])
 
 
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize(
+    "options", [{}, {"of": "chunk"}, {"overlap": "any"}, {"of": "chunk", "overlap": "any"}]
+)
+def test_a_chunk_without_text_covers_nothing(options: dict[str, Any], engine: Any) -> None:
+    gold = gold_of([(1, "x", 0, 10, 1)])
+    empty = chunks_of([("a", 1, "x", 5, 0)]).lazy()
+    table = pr.join_spans(empty, gold, characters=True, **options).collect(engine=engine)
+    # The span from 0 to 10 is missed: a second row, without a score.
+    assert table.select("score", "label", "subtopics").rows() == [(0, None, None), (None, 1, [0])]
+    assert table["character_recall"].to_list() == [0.0, 0.0]
+    values = pr.per_query(table, ["rr", "subtopic_recall"])
+    assert values.select("rr", "subtopic_recall").rows() == [(0, 0)]
+
+
 def test_a_span_that_occurs_twice_counts_once() -> None:
     assert_frame_equal(
         pr.join_spans(example(30), pl.concat([SPANS, SPANS])), pr.join_spans(example(30), SPANS)

@@ -199,6 +199,14 @@ def test_equal_differences_have_the_sign_test(queries: int, verdict: str) -> Non
         assert (row["low"], row["high"]) == pytest.approx((-0.5, -0.5))
 
 
+@pytest.mark.parametrize("options", [{}, {"weight": "w"}, {"cluster": "c"}])
+def test_differences_that_are_equal_but_for_rounding_have_no_skewness(options: dict) -> None:
+    values = runs(a=[0.1, 0.2, 0.3], b=[0.35, 0.45, 0.55])
+    values = values.with_columns(w=pl.col("query") + 9, c=pl.col("query") // 2)
+    row = pr.compare(values, ["x"], baseline="a", details=True, **options).row(0, named=True)
+    assert (row["std"], row["std_error"], row["skewness"]) == (0, 0, None)
+
+
 def test_one_query_is_too_few() -> None:
     row = pr.compare(runs(a=[0.1], b=[0.9]), baseline="a").row(0, named=True)
     assert (row["low"], row["p_value"], row["verdict"]) == (None, None, "too few")
@@ -226,6 +234,35 @@ def test_small_slices_have_no_interval() -> None:
     words = dict(result.select("value", "verdict").rows())
     assert words["true"] == "too few"
     assert words["false"] != "too few"
+
+
+def test_slices_that_a_run_has_lost() -> None:
+    values = normal_runs(0, 0.3, 0.1, queries=30).with_columns(
+        country=pl.when(pl.col("query") < 20).then(pl.lit("X")).otherwise(pl.lit("US"))
+    )
+    # b lacks all 10 queries of US, and c 5 of them.
+    lost = (pl.col("run") == "b") & (pl.col("query") >= 20)
+    fewer = (pl.col("run") == "c") & (pl.col("query") >= 25)
+    result = pr.compare(
+        values.filter(~(lost | fewer)), "x", baseline="a", slices="country", details=True
+    )
+    parts = result.drop_nulls("slice").select("run", "value", "queries", "missing", "verdict")
+    assert [row[:4] for row in parts.rows()] == [
+        ("b", "US", 0, 10), ("b", "X", 20, 0), ("c", "US", 5, 5), ("c", "X", 20, 0)
+    ]  # fmt: skip
+    assert parts["verdict"][0] == "too few"
+    with pytest.raises(pr.errors.GateFailed, match=r"queries >= 1 \(run=b, country=US\): fail, no"):
+        pr.check(result, ["queries >= 1"])
+
+
+def test_slices_of_other_runs_are_not_rows_of_a_pair() -> None:
+    values = runs(a=[1.0, 2.0], b=[2.0, 4.0], c=[1.0, 3.0])
+    values = pl.concat([values, pl.DataFrame({"run": "c", "query": [9], "x": [1.0]})])
+    result = pr.compare(
+        values.with_columns(part=pl.col("query") > 2), "x", baseline="a", slices="part"
+    )
+    parts = result.drop_nulls("slice").select("run", "value", "queries").rows()
+    assert parts == [("b", "false", 2), ("c", "false", 2), ("c", "true", 0)]
 
 
 def test_runs_without_rankings_in_a_group() -> None:
