@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, wraps
 from inspect import BoundArguments, Parameter, Signature, signature
@@ -196,9 +195,10 @@ def _refuse_objects(parameter: str, table: pl.DataFrame | pl.LazyFrame) -> None:
 
 def scalar(value: Any) -> Any:
     """Return a number or a truth value of NumPy as Python's; return other values unchanged."""
-    numpy = sys.modules.get("numpy")
-    is_scalar = numpy is not None and isinstance(value, (numpy.number, numpy.bool_))
-    return value.item() if is_scalar else value
+    kind = type(value)
+    # Another thread may still be importing NumPy, whose names must not be read then.
+    names = {each.__name__ for each in kind.__mro__ if each.__module__ == "numpy"}
+    return value.item() if names & {"number", "bool", "bool_"} else value
 
 
 def _read(value: Any) -> Any:

@@ -6,7 +6,6 @@ Each function has a test in `tests/test_polars.py` that fails if Polars changes.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -288,12 +287,12 @@ def rows_of_source(
 
 
 def run_number() -> pl.Expr:
-    """Return a random number that all rows of one execution of a plan share."""
-    return pl.lit(0).map_batches(_random_number, return_dtype=pl.UInt64, returns_scalar=True)
+    """Return a random number that all rows of one execution of a plan share.
 
-
-def _random_number(_: pl.Series) -> pl.Series:
-    return pl.Series([int.from_bytes(os.urandom(8), "big")], dtype=pl.UInt64)
+    It has no Python function, which would be a phase of its own when several plans are collected.
+    """
+    parts = pl.int_range(0, 2**16, dtype=pl.UInt64).sample(4, with_replacement=True)
+    return (parts * pl.lit(pl.Series([2**48, 2**32, 2**16, 1], dtype=pl.UInt64))).sum()
 
 
 def key_hash(keys: Mapping[str, str]) -> pl.Expr:

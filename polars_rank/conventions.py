@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
-from polars_rank._params import OPTIONS, check_types, number, one_of, public, threshold
+from polars_rank._params import OPTIONS, OWN, check_types, number, one_of, public, threshold
 from polars_rank.discounts import jarvelin
 from polars_rank.errors import ArgumentError, hint, short, warn
 from polars_rank.frames.plans import IMMUTABLE
@@ -497,7 +497,8 @@ def warn_of_uncompared(metrics: Iterable[pl.Expr], conventions: Conventions) -> 
     from polars_rank.metrics.compared import COMPARED  # noqa: PLC0415
 
     compared = COMPARED.get(conventions.name, "").split()
-    leaves = [leaf for metric in metrics if isinstance(metric, Metric) for leaf in metric.leaves]
+    named_by_users = (each for each in metrics if not each.meta.output_name().startswith(OWN))
+    leaves = [leaf for each in named_by_users if isinstance(each, Metric) for leaf in each.leaves]
     # A tool cannot have the metrics that users define.
     own = [leaf.function for leaf in leaves if leaf.function.__module__.startswith("polars_rank.")]
     names = dict.fromkeys(function.__name__ for function in own)

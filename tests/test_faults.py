@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from threading import Barrier
+from types import ModuleType
 from typing import Any
 
 import needs
@@ -429,3 +430,9 @@ def test_run_again_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert_frame_equal(
         pl.read_parquet(output), pr.per_query(frame, ["ap", "rr"]), check_row_order=False
     )
+
+
+def test_another_thread_may_be_importing_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numpy", ModuleType("numpy"))  # which has no names yet
+    log = pl.DataFrame({"query": [1, 1], "doc": ["a", "b"], "score": [2, 1], "label": [0, 1]})
+    assert pr.evaluate(log, "rr", rel=1)["rr"].item() == 1 / 2

@@ -154,6 +154,17 @@ def unscored_check(metric: str, rel: float, parameter: str, score: str) -> Check
     return Check("ranking", missed.any(), message, warns=True)
 
 
+def fraction_check(parameter: str, label: str) -> Check:
+    """Return the warning that a ranking has labels above 0, and all are below the lowest of 1."""
+    message = (
+        f"{described(parameter, label)} has fractions, and the highest label of some rankings is "
+        "between 0 and 1: no document counts as relevant, because labels are relevant from 1 on; "
+        "pass the lowest relevant label as `rel`"
+    )
+    highest = pl.col("label").max()
+    return Check("ranking", (highest > 0) & (highest < 1), message, warns=True)
+
+
 def constant_check(name: str, column: str) -> Check:
     """Return the check for a kept column that has several values in a ranking."""
     message = f"column {name!r} has several values in a ranking; add it to `by`, or leave it out"

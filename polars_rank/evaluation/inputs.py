@@ -12,14 +12,19 @@ from polars_rank.checks import Check, checks_of
 from polars_rank.columns import RANKED
 from polars_rank.errors import SchemaError, hint
 from polars_rank.evaluation.attributes import IN_ITEMS
-from polars_rank.evaluation.checks import constant_check, unscored_check, weight_check
+from polars_rank.evaluation.checks import (
+    constant_check,
+    fraction_check,
+    unscored_check,
+    weight_check,
+)
 from polars_rank.evaluation.corrections import CORRECTION_COLUMNS
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranked import DOCUMENT
 from polars_rank.evaluation.stages import Needs
-from polars_rank.metrics.analyses import of_scored_documents
-from polars_rank.metrics.metric import Metric, parameters_of
+from polars_rank.metrics.analyses import has_threshold, of_scored_documents
+from polars_rank.metrics.metric import Metric, parameters_of, tree_of
 from polars_rank.metrics.user_columns import invalid_values
 
 #: The parameter of the table that has a column, by the parameter of a metric that names the column.
@@ -76,6 +81,11 @@ def _checks(log: Log, evaluation: Evaluation, needs: Needs) -> list[Check]:
     if evaluation.correction is not None:
         checks += evaluation.correction.checks(needs.refused)
     checks += [constant_check(name, own) for own, name in evaluation.kept.items()]
+    if log.canonical.schema["label"].is_float() and any(
+        column.conventions.rel == 1 and has_threshold(tree_of(column.metric))
+        for column in evaluation.metrics
+    ):
+        checks.append(fraction_check(columns.label_parameter, columns.label))
     return checks + [
         unscored_check(
             str(leaf),

@@ -248,7 +248,7 @@ class Means(NamedTuple):
         self, value: pl.Expr, aggregate: Callable[[pl.Expr], pl.Expr], same: Sequence[str]
     ) -> pl.Expr:
         """Return an aggregate of the groups that have the same values in some columns of `by`."""
-        if not self.by:  # there is one group; an aggregate would need another pass over it
+        if {*self.by} <= {*same}:  # one row; an aggregate would need another pass over it
             return value
         return aggregate(value).over(same) if same else aggregate(value)
 
@@ -274,8 +274,10 @@ class Means(NamedTuple):
     @property
     def _stray(self) -> pl.Expr:
         """Whether a group has judged documents only, and lacks a value of `by`."""
-        judged, retrieved = (pl.col(name).sum().over(self.by) for name in (JUDGED, RETRIEVED))
         unknown = pl.any_horizontal(pl.col(name).is_null() for name in self.by)
+        judged, retrieved = pl.col(JUDGED), pl.col(RETRIEVED)
+        if self.align == "common":  # several rows of a group
+            judged, retrieved = judged.sum().over(self.by), retrieved.sum().over(self.by)
         return unknown & (judged > 0) & (retrieved == 0)
 
     def _missing(self, sums: pl.LazyFrame) -> pl.LazyFrame:

@@ -106,6 +106,7 @@ def rank(
         - `relevant`: whether the label is at least `rel`; false if the label is null; null for
           the row of a ranking without documents.
         - `hits`: the number of relevant documents at this rank or above; null if the rank is null.
+        - `score` and `label`: copies of the columns if these have other names.
 
         Documents that are dropped or removed are not retrieved, but their rows remain, because a
         ranking that loses all its documents still counts. With `unjudged="removed"`, scores of
@@ -124,8 +125,10 @@ def rank(
 
     Notes
     -----
-    Metrics as expressions over the ranked table equal those of `per_query` with the same options,
-    unless the conventions change a parameter of the metric or have an exception for it.
+    Metrics as expressions over the ranked table equal those of `per_query` with the same options
+    and ``undefined="null"``, unless the conventions change a parameter of the metric or have an
+    exception for it: a metric is null where it is undefined, and the mean of such a column leaves
+    the query out. `evaluate` counts it as `undefined` says, by default mostly as 0.
 
     Unless `ties` is "input", the order of rows does not affect any value. Integers and decimals
     are compared exactly.
@@ -156,7 +159,11 @@ def rank(
         unknown = (pl.col(IN_ITEMS).is_null() & pl.col("score").is_not_null()).any()
         check = unknown_check("ranking")._replace(condition=unknown)
         log = replace(log, others={IN_ITEMS: pl.col(IN_ITEMS)}, checks_of_others=[check])
-    table = _ranked(log)
+    # Metrics as expressions read these names.
+    named = {"score": columns.score, "label": label}
+    copies = {role: pl.col(name) for role, name in named.items()
+              if name != role and not name.startswith(OWN)}  # fmt: skip
+    table = _ranked(log).with_columns(**copies)
     if not columns.score.startswith(OWN):
         return table
     negated = position or (score[1:] if isinstance(score, str) else None)

@@ -160,6 +160,12 @@ def of_scored_documents(value: Value) -> frozenset[float | None]:
 
 
 @lru_cache(4096)
+def has_threshold(value: Value) -> bool:
+    """Return whether a value depends on the lowest relevant label of the call."""
+    return any(isinstance(node, (Relevant, Hits)) and node.rel is None for node in nodes(value))
+
+
+@lru_cache(4096)
 def _is_of_label(gain: Function) -> bool:
     """Return whether a gain reads the label; a constant gain does not."""
     return bool(gain(pl.col("label")).meta.root_names())

@@ -179,6 +179,7 @@ def test_a_judge_without_labels() -> None:
     assert found["judge"].to_list() == ["llm", "llm"]
 
 
+@pytest.mark.filterwarnings("ignore:.*has fractions:polars_rank.errors.RankWarning")
 def test_expressions_may_have_another_type_for_each_judge() -> None:
     log = pl.DataFrame({"query": 1, "score": [1.0, 2.0], "a": [1, 2], "b": [0.5, None]})
     highest = pl.col("label").max().alias("highest")

@@ -198,7 +198,8 @@ def test_own_names_of_columns() -> None:
     wanted = expected(random_lists(seed=7))
     names = {"query": "qid", "doc": "item", "score": "prediction", "label": "grade"}
     log = wanted.drop(NEW).rename(names)
-    assert_same(pr.rank(log, **names), wanted.rename(names))
+    copies = {"score": pl.col("prediction"), "label": pl.col("grade")}  # which metrics read
+    assert_same(pr.rank(log, **names), wanted.rename(names).with_columns(**copies))
 
 
 @pytest.mark.parametrize("threshold", [0, 0.5, 2, 5])
@@ -308,3 +309,14 @@ def test_empty_frame() -> None:
     found = pr.rank(pl.DataFrame(schema=log_of({}).schema))
     assert found.is_empty()
     assert found.columns == ["query", "doc", "score", "label", *NEW]
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_metrics_read_labels_and_scores_of_any_name(lazy: bool) -> None:
+    log = pl.DataFrame({"query": [1, 1, 2], "s": [2.0, 1.0, 1.0], "grade": [0, 1, 0]})
+    ranked = pr.rank(log.lazy() if lazy else log, score="s", label="grade", doc=None)
+    found = ranked.group_by("query", maintain_order=True).agg(pr.reciprocal_rank(), pr.roc_auc())
+    # The second query has no relevant document.
+    assert found.lazy().collect().rows() == [(1, 1 / 2, 0.0), (2, None, None)]
+    values = pr.per_query(log, ["rr", "roc_auc"], score="s", label="grade", undefined="null")
+    assert values.select("rr", "roc_auc").rows() == [(1 / 2, 0.0), (None, None)]

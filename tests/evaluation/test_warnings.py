@@ -120,3 +120,29 @@ def test_warnings_need_no_rows_in_memory(tmp_path: Path) -> None:
     scanned = pr.scan_log(tmp_path / "log.parquet")
     for metrics in (["rr", "ndcg"], ["rr", "roc_auc"]):
         assert not holding_nodes(pr.evaluate(scanned, metrics))
+
+
+#: One document for each query, of which the first has a label just below 1.
+FRACTIONS = pl.LazyFrame({"query": [1, 2], "doc": 1, "score": 1.0, "label": [0.9, 1.0]})
+
+
+@pytest.mark.parametrize("metrics", ["mrr", ["ndcg", "p@1"], ["recall", "roc_auc"]])
+def test_fractions_below_the_lowest_relevant_label(engine: Any, metrics: Any) -> None:
+    message = "label.* has fractions.*pass the lowest relevant label as `rel`.*{'query': 1}"
+    for function in (pr.evaluate, pr.per_query):
+        with pytest.warns(pr.errors.RankWarning, match=message):
+            function(FRACTIONS, metrics).collect(engine=engine)
+
+
+@pytest.mark.parametrize(
+    ("log", "metrics", "options"),
+    [
+        (FRACTIONS, "mrr", {"rel": 0.5}),
+        (FRACTIONS, ["ndcg", "dcg", "recall(rel=0.5)"], {}),
+        (FRACTIONS.with_columns(label=pl.Series([0.0, 1.0])), "mrr", {}),
+        (FRACTIONS.with_columns(label=pl.Series([1.5, 1.0])), "mrr", {}),
+        (FRACTIONS.with_columns(label=pl.Series([1, 2])), "mrr", {}),
+    ],
+)
+def test_labels_that_need_no_warning(engine: Any, log: Any, metrics: Any, options: Any) -> None:
+    assert pr.evaluate(log, metrics, **options).collect(engine=engine).height == 1

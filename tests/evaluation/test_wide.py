@@ -197,6 +197,7 @@ class TestOwnDefinitions:
 FEW = ["ndcg@3", "ndcg(gain='exp2')", "ap", "rr", "p@2", "recall(rel=2)@3", "num_ret", "unjudged@3"]
 
 
+@pytest.mark.filterwarnings("ignore:.*has fractions:polars_rank.errors.RankWarning")
 @pytest.mark.parametrize(
     ("score", "label", "doc"),
     [

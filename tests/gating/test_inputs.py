@@ -137,6 +137,7 @@ def test_few_queries_find_no_loss() -> None:
     assert notes == ["2 queries: too few to find a loss in ndcg@10 with 80% probability"]
 
 
+@pytest.mark.filterwarnings("ignore:.*has fractions:polars_rank.errors.RankWarning")
 def test_grades_below_the_lowest_relevant_label() -> None:
     judged = GOLDEN.with_columns(label=pl.Series([0.5, 1.0]))
     with pytest.warns(pr.errors.RankWarning, match=r"1 query without a grade of at least 1 .*'a'"):

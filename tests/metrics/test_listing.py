@@ -105,6 +105,7 @@ LABELS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*has fractions:polars_rank.errors.RankWarning")
 @pytest.mark.parametrize("labels", LABELS)
 def test_equals_its_oracle(labels: str) -> None:
     metrics = [*METRICS, *WITH_REL]

@@ -404,6 +404,7 @@ def test_parameters_against_oracles(ties: str) -> None:
     assert_close(inline, found)
 
 
+@pytest.mark.filterwarnings("ignore:.*has fractions:polars_rank.errors.RankWarning")
 @given(lists=logs(labels=(None, -2, -1, 0, 0.5, 1, 3)))
 def test_negative_and_fractional_labels_against_oracles(lists: Lists) -> None:
     metrics = [

@@ -635,6 +635,7 @@ def test_documents_that_people_did_not_judge_are_warned_of(both_labels, tmp_path
     assert column(page, "contents", "Retrieved but without a predicted label") == ["0.0%"] * 2
 
 
+@pytest.mark.filterwarnings("ignore:.*has fractions:polars_rank.errors.RankWarning")
 @pytest.mark.filterwarnings("ignore:.* queries are in several groups")
 @without_charts
 @pytest.mark.parametrize(
