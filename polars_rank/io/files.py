@@ -167,7 +167,7 @@ def read_toml(path: str | os.PathLike[str], what: str) -> dict[str, Any]:
     check_path(os.fspath(path), what)
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:  # ValueError: not TOML or not UTF-8
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: not TOML or not UTF-8
         raise SourceError(f"cannot read the {what} in {os.fspath(path)!r}: {error}") from error
 
 

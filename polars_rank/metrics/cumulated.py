@@ -20,7 +20,7 @@ def g_measure(*, gain: Gain = linear) -> Value:
     r"""G: gains discounted by how far the cumulated gain falls behind the ideal.
 
     $$\mathrm{G} = \frac{\sum_i g_i / \log_2 (2 + \mathrm{cost}_i - \sum_{j \le i} g_j)}
-    {\sum_{\mathrm{judged}} g}
+    {\sum_{\mathrm{judged}} \max(g, 0)}
     \qquad \mathrm{cost}_i = \sum_{j \le i} \max(g_{(j)}, 1)$$
 
     where $g_{(j)}$ is the j-th gain in ideal order, or 0 beyond the last judged document.

@@ -34,8 +34,8 @@ COMMON = {
     "weights": "Column of lists of weights, one for each element of `subtopics`; a subtopic has "
     "one weight per query. None: equal weights.",
     "depth": 'Divisor: "k", or "retrieved" for the smaller of k and the number of documents.',
-    "irrelevant": "Value for a ranking without relevant documents, retrieved or not: "
-    '"null" for null, None for 0.',
+    "irrelevant": "Value for a ranking without relevant documents, retrieved or not (of cumulated "
+    'gain: without a gain above 0): "null" for null, None for 0.',
     "category": "Column of the category of the document, or of lists of its categories. Null: "
     "unknown.",
     "size": "Number of documents in the collection. None: the number of rows of the ranking.",

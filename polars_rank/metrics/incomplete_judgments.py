@@ -66,7 +66,8 @@ def unjudged(k: int | None = None) -> Value:
     -------
     Metric
         One Float64 in [0, 1] per ranking. If the ranking has fewer than k documents, the empty
-        ranks count as neither judged nor unjudged.
+        ranks count as neither judged nor unjudged. A label below 0 is a label. In trec_eval, it is
+        not: its values are those of judgments that are read with ``negative="unjudged"``.
 
     References
     ----------

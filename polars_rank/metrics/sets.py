@@ -356,7 +356,8 @@ def utility(
     Returns
     -------
     Metric
-        One Float64 per ranking. Unjudged documents count as not relevant.
+        One Float64 per ranking. Unjudged documents count as not relevant, also those that
+        ``unjudged="removed"`` removes from the retrieved ones.
 
     References
     ----------
@@ -386,7 +387,8 @@ def fall_out(k: int | None = None, *, size: int | None = None, rel: float | None
     Returns
     -------
     Metric
-        One Float64 in [0, 1] per ranking. Unjudged documents count as not relevant.
+        One Float64 in [0, 1] per ranking. Unjudged documents count as not relevant, also those
+        that ``unjudged="removed"`` removes from the retrieved ones.
 
     References
     ----------
@@ -404,7 +406,7 @@ def fall_out(k: int | None = None, *, size: int | None = None, rel: float | None
     return _within(ratio(listed - tp, rows - wanted), size)
 
 
-@define_metric(order_matters="cutoff")
+@define_metric(undefined="the ranking has no documents, and no `size`", order_matters="cutoff")
 def classification_accuracy(
     k: int | None = None, *, size: int | None = None, rel: float | None = None
 ) -> Value:
@@ -419,7 +421,8 @@ def classification_accuracy(
     -------
     Metric
         One Float64 in [0, 1] per ranking. The first k documents are classified as relevant, all
-        others as not relevant. Unjudged documents count as not relevant.
+        others as not relevant. Unjudged documents count as not relevant, also those that
+        ``unjudged="removed"`` removes from the first k.
 
     References
     ----------
@@ -457,7 +460,8 @@ def mcc(k: int | None = None, *, size: int | None = None, rel: float | None = No
     Returns
     -------
     Metric
-        One Float64 in [-1, 1] per ranking. Unjudged documents count as not relevant.
+        One Float64 in [-1, 1] per ranking. Unjudged documents count as not relevant, also those
+        that ``unjudged="removed"`` removes from the retrieved ones.
 
     References
     ----------
