@@ -168,7 +168,8 @@ def read_toml(path: str | os.PathLike[str], what: str) -> dict[str, Any]:
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:  # ValueError: not TOML or not UTF-8
-        raise SourceError(f"cannot read the {what} in {os.fspath(path)!r}: {error}") from error
+        problem = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise SourceError(f"cannot read the {what} in {os.fspath(path)!r}: {problem}") from error
 
 
 def _scan(files: Files, names: list[str], options: dict[str, Any]) -> pl.LazyFrame:
