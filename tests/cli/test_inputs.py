@@ -752,3 +752,39 @@ def test_empty_files_of_judgments_and_results(
     assert (code, "Warning: empty: the file has no results" in err) == (0, True)
     if command == "evaluate":
         assert out.split() == ["queries", "ap", "1", "0.0000"]
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "files"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentences"),
+    [
+        (
+            ["--judgments", "qrels.txt", "--run-file", "bm25.run"],
+            ["2 rankings from bm25.run: query 'column 1', doc 'column 3', score 'column 5'",
+             "3 queries from qrels.txt: query 'column 1', doc 'column 3', label 'column 4'"],
+        ),
+        (
+            ["--judgments", "golden.jsonl", "--run-file", "results.jsonl"],
+            ["3 rankings from results.jsonl: query 'query', results 'results', "
+             "score 'results.score'",
+             "3 questions from golden.jsonl: query 'query', relevant 'relevant'"],
+        ),
+        (
+            ["--run-file", "recommendations.csv"],
+            ["3 rankings from recommendations.csv: query 'user', doc 'item', score 'score'"],
+        ),
+        (
+            ["--judgments", "recommendations.csv", "--fields", "label=clicked"],
+            ["3 queries from recommendations.csv: query 'user', doc 'item', label 'clicked'"],
+        ),
+    ],
+)  # fmt: skip
+def test_example_files_say_what_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], sentences: list[str]
+) -> None:
+    monkeypatch.chdir(EXAMPLES)
+    code, _, err = run("convert", *arguments, "-o", tmp_path / "log.parquet")
+    lines = [line for line in err.splitlines() if not line.startswith(("Wrote ", "Warning: "))]
+    assert (code, lines) == (0, sentences)
