@@ -477,7 +477,7 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "a label of 400 digits": ("judgments", [{"id": 1, "gold": {"a": 10**400}}], "must be a finite"),
     "a number of 5,000 digits": ("judgments", '{"q": {"a": ' + "1" * 5000 + "}}", "number that is too l"),
     "lists that are nested too deeply": (
-        "judgments", '{"query": "q", "gold": ' + "[" * 2000 + "]" * 2000 + "}", "is nested too deeply",
+        "judgments", '{"query": "q", "gold": ' + "[" * 100_000 + "]" * 100_000 + "}", "is nested too deeply",
     ),
     "a text that is nested too deeply": (
         "judgments", 'query,relevant_ids\nq,"[' + "-" * 3000 + '1]"\n', "row 1: 'relevant_ids' has",
