@@ -55,7 +55,9 @@ def metrics() -> list[pr.Metric]:
             continue
         build = getattr(pr.metrics, name)
         parameters = inspect.signature(build).parameters
-        needed = {key: NEEDED[key] for key, each in parameters.items() if each.default is each.empty}
+        needed = {
+            key: NEEDED[key] for key, each in parameters.items() if each.default is each.empty
+        }
         found.append(build(**needed))
         if "k" in parameters:
             found.append(build(**{**needed, "k": 3}))
@@ -117,22 +119,31 @@ def _statistics() -> Iterator[tuple[str, Callable[[], pl.DataFrame]]]:
         "repeated": {"baseline": "a", "repeated": True},
     }
     for case, options in _OPTIONS.items():
-        yield f"summarize {case}", lambda options=options: pr.summarize(
-            values(), METRICS, details=True, **options
+        yield (
+            f"summarize {case}",
+            lambda options=options: pr.summarize(values(), METRICS, details=True, **options),
         )
-        yield f"summarize by {case}", lambda options=options: pr.summarize(
-            values(), METRICS, by="country", **options
+        yield (
+            f"summarize by {case}",
+            lambda options=options: pr.summarize(values(), METRICS, by="country", **options),
         )
         for name, more in compared.items():
             if not (name == "repeated" and case != "plain"):
-                yield f"compare {name} {case}", lambda options=options, more=more: pr.compare(
-                    values(), METRICS, details=True, **options, **more
+                yield (
+                    f"compare {name} {case}",
+                    lambda options=options, more=more: pr.compare(
+                        values(), METRICS, details=True, **options, **more
+                    ),
                 )
-        yield f"leaderboard {case}", lambda options=options: pr.leaderboard(
-            values(), METRICS, **options
+        yield (
+            f"leaderboard {case}",
+            lambda options=options: pr.leaderboard(values(), METRICS, **options),
         )
-        yield f"power {case}", lambda options=options: pr.power(
-            values(), METRICS, baseline="a", difference=0.05, **options
+        yield (
+            f"power {case}",
+            lambda options=options: pr.power(
+                values(), METRICS, baseline="a", difference=0.05, **options
+            ),
         )
     rules = [
         "rr >= 0.5", "low(hit_rate@5) >= 0.5", "difference(ndcg@10) >= -0.02", "queries >= 100",
@@ -161,26 +172,37 @@ def _others() -> Iterator[tuple[str, Callable[[], pl.DataFrame]]]:
         yield f"fuse {method}", lambda method=method: pr.fuse(_runs(), method).sort("query", "doc")
     yield "tune_fusion", lambda: pr.tune_fusion(_runs(), "ndcg@10", "sum(normalize='min_max')")
     for value in (0.55, 0.4):
-        yield f"identify {value}", lambda value=value: pr.identify(
-            log("search"), "ndcg@10", value, run=None
-        ).drop("queries")
-    yield "identify values", lambda: pr.identify(
-        log("grades"), "ap", pr.per_query(log("grades"), "ap", conventions="LightGBM", run=None),
-        run=None,
-    ).drop("queries")
-    yield "explain_difference", lambda: pr.explain_difference(
-        log("grades"), "ndcg@10", "trec_eval", "lightgbm", run=None
+        yield (
+            f"identify {value}",
+            lambda value=value: pr.identify(log("search"), "ndcg@10", value, run=None).drop(
+                "queries"
+            ),
+        )
+    yield (
+        "identify values",
+        lambda: pr.identify(
+            log("grades"),
+            "ap",
+            pr.per_query(log("grades"), "ap", conventions="LightGBM", run=None),
+            run=None,
+        ).drop("queries"),
+    )
+    yield (
+        "explain_difference",
+        lambda: pr.explain_difference(log("grades"), "ndcg@10", "trec_eval", "lightgbm", run=None),
     )
     yield "robustness", lambda: pr.diagnostics.robustness(_runs(), "ndcg@10", baseline="x")
     yield "movers", lambda: pr.diagnostics.movers(_runs(), "ndcg@10", baseline="x")
     yield "overlap", lambda: pr.diagnostics.overlap(_runs(), baseline="x")
     yield "tie_bands", lambda: pr.diagnostics.tie_bands(log("grades"), "ndcg@10", run=None)
-    yield "judgment_bounds", lambda: pr.diagnostics.judgment_bounds(
-        log("grades"), "ndcg@10", run=None
+    yield (
+        "judgment_bounds",
+        lambda: pr.diagnostics.judgment_bounds(log("grades"), "ndcg@10", run=None),
     )
     yield "headroom", lambda: pr.diagnostics.headroom(log("grades"), "ndcg@10", run=None)
-    yield "catalog summary", lambda: pr.catalog.summary(
-        _runs(), 5, items=log("search").select("doc").unique()
+    yield (
+        "catalog summary",
+        lambda: pr.catalog.summary(_runs(), 5, items=log("search").select("doc").unique()),
     )
     yield "rank_curve", lambda: pr.rank_curve(_runs(), "ndcg", [1, 3, 10])
     yield "pr_curve", lambda: pr.pr_curve(_runs())

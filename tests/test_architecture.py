@@ -9,7 +9,9 @@ import pydoc
 import re
 import subprocess
 import sys
+import tokenize
 import tomllib
+from collections import Counter
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -54,6 +56,37 @@ PUBLIC = (
 #: Result columns by function; their names are as public as those of functions.
 RESULTS = {"compare": COMPARISON, "leaderboard": LEADERBOARD, "power": POWER, "summarize": SUMMARY}
 
+#: Lines of code per package, without docstrings, comments and blank lines: its budget, and what it
+#: may have until it has reached the budget. "." is the modules beside the packages. A limit only
+#: falls; a package may exceed its budget only in a change that lowers another by as much.
+BUDGETS = {
+    ".": (3_000, 3_135),
+    "frames": (750, 1_076),
+    "metrics": (4_100, 4_911),
+    "evaluation": (2_500, 3_157),
+    "io": (2_800, 4_456),
+    "stats": (2_500, 4_173),
+    "gating": (1_000, 1_271),
+    "conformance": (1_900, 2_719),
+    "diagnostics": (1_500, 1_627),
+    "judges": (850, 1_076),
+    "fusion": (950, 1_281),
+    "catalog": (560, 948),
+    "clicks": (380, 2_174),
+    "plot": (1_400, 2_211),
+    "reporting": (1_400, 2_095),
+    "spark": (450, 627),
+    "cli": (1_500, 2_610),
+}
+TOTAL = 28_000
+#: Functions of more parameters than 16, and names of several classes. These lists only get shorter.
+MANY_PARAMETERS = {"of"}
+CLASSES_OF_ONE_NAME = {
+    "Board", "Comparison", "Definition", "Description", "Estimates", "Evaluation", "Field",
+    "Finding", "Group", "Judgments", "Log", "Outcome", "Role", "Rows", "Rule", "Runs", "Scale",
+    "Values", "_Level", "_Source",
+}  # fmt: skip
+
 USER_EXTRAS = ("cli", "plot", "report", "spark", "stats")
 
 
@@ -88,6 +121,62 @@ def imports() -> dict[str, set[str]]:
                     if inner or not isinstance(node, ast.Constant):
                         found[name].add(inner or "__init__")
     return found
+
+
+def code_lines(path: Path) -> int:
+    """Return the number of lines that hold code."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    text = path.read_text(encoding="utf-8")
+    docstrings = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None
+        for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+    }
+    empty = {
+        tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    }  # fmt: skip
+    lines = {
+        line
+        for token in tokenize.generate_tokens(iter(text.splitlines(keepends=True)).__next__)
+        if token.type not in empty
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    return len(lines - docstrings)
+
+
+def test_packages_keep_their_budgets() -> None:
+    sizes: Counter[str] = Counter()
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE).parts
+        of_package = parts[0].removesuffix(".py") if parts[0] == "clicks.py" else parts[0]
+        sizes[of_package if len(parts) > 1 or of_package == "clicks" else "."] += code_lines(path)
+    assert set(sizes) == set(BUDGETS)
+    limits = {name: max(each) for name, each in BUDGETS.items()}
+    assert {name: size for name, size in sizes.items() if size > limits[name]} == {}
+    assert sizes.total() <= max(TOTAL, sum(limits.values()))
+
+
+def test_functions_take_few_parameters() -> None:
+    many = {
+        node.name
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]) > 16
+    }
+    assert many == MANY_PARAMETERS
+
+
+def test_classes_have_names_of_their_own() -> None:
+    names = Counter(
+        node.name
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name, count in names.items() if count > 1} == CLASSES_OF_ONE_NAME
 
 
 def test_each_package_that_is_imported_is_declared() -> None:
