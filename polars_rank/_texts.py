@@ -24,18 +24,6 @@ _MARKUP = re.compile(
 #: A mention notifies people, also after a backslash, but not with an invisible space in it.
 _ENTITIES = {"<": "&lt;", "&": "&amp;", "@": "@&#8203;"}
 
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "|": r"\textbar{}",
-        **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    }
-)
-
 
 def visible(text: str) -> str:
     r"""Return text with invisible and invalid characters as in Python's strings.
@@ -75,8 +63,3 @@ def markdown(text: str) -> str:
         return found[0][:-1] + _ENTITIES.get(last, f"\\{last}")
 
     return _MARKUP.sub(escaped, displayed(text))
-
-
-def latex(text: str) -> str:
-    """Return text without commands of LaTeX."""
-    return displayed(text).translate(_LATEX)

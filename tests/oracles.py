@@ -1409,7 +1409,7 @@ def _known_mean(
     k: int | None,
     unknown: str,
     depth: str,
-    largest: float | None = 0.0,
+    largest: float = 0.0,
 ) -> float | None:
     known = [v for v in values if v is not None]
     missing = k - len(values) if depth == "k" and k is not None else 0
@@ -1418,8 +1418,6 @@ def _known_mean(
     if unknown == "error" and len(known) < len(values):
         return None
     if unknown == "max" and len(known) < len(values):
-        if largest is None:
-            return None
         known += [largest] * (len(values) - len(known))
     number = len(known) if unknown == "skip" else len(values)
     return math.fsum(known) / (number + missing)
@@ -1441,8 +1439,7 @@ def novelty(
 ) -> float | None:
     """Mean of -log2 of the share of users; Zhou et al. 2010."""
     values = [_information(d) for d in ranked(docs, ties)[:k]]
-    any_known = any(_information(d) is not None for d in docs)
-    largest = math.log2(num_users) if num_users else math.log2(USERS) if any_known else None
+    largest = math.log2(num_users) if num_users else 0.0
     return _known_mean(values, k, unknown, depth, largest)
 
 

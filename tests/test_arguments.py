@@ -575,12 +575,12 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "an attribute of documents that the log does not have": (
         lambda: pr.evaluate(ONE, "intra_list_diversity@2"),
         pr.errors.SchemaError,
-        r"column 'embedding' \(`features` of .*Pass a table with it as `items`, or name the column",
+        r"column 'embedding' \(`features` of .* Name the column.*; or join it: log.join\(items, ",
     ),
     "earlier documents that the log does not have": (
         lambda: pr.evaluate(ONE, "unseen_share@2"),
         pr.errors.SchemaError,
-        "column 'seen' .*Pass a table with it as `history`, or name the column",
+        "column 'seen' .* Name the column.*; or join it: log.join\\(history",
     ),
     "groups that join_judgments does not know": (
         lambda: pr.evaluate(

@@ -47,6 +47,7 @@ PAGES = {
 }
 #: Packages that are not in the group "test".
 PACKAGES = {
+    "tasks/latex": ["great_tables"],
     "tasks/lightgbm": ["lightgbm"],
     "tasks/spark": ["pyspark"],
     "tasks/training": ["lightgbm", "xgboost", "catboost"],

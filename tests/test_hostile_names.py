@@ -160,9 +160,6 @@ def command(form: str) -> Callable[[Path], str]:
         rows = means.filter(metric="rr")
         if form == "markdown":
             check_markdown(text, rows.height)
-        elif form == "latex":
-            assert text.count(r"\\") == 1 + rows.height
-            assert r"\input{" not in text.replace(r"\textbackslash{}input", "")
         elif form == "table":
             assert len(text.splitlines()) == 1 + rows.height
         else:
@@ -178,7 +175,7 @@ def command(form: str) -> Callable[[Path], str]:
 
 FORMATS: dict[str, Callable[[Path], str]] = {
     "charts": charts, "page": page, "junit": junit, "markdown": markdown,
-    **{f"command {form}": command(form) for form in ("markdown", "latex", "table", "csv", "ndjson")},
+    **{f"command {form}": command(form) for form in ("markdown", "table", "csv", "ndjson")},
 }  # fmt: skip
 
 

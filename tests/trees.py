@@ -141,7 +141,7 @@ class Trees:
             lambda: t.each(self.number("any", 2)),
             lambda: t.each(self.condition("any", 1)),
             lambda: t.each(1.5),
-            lambda: t.of_items(t.column("dwell") + t.column("click", kind="count")),
+            lambda: t.each(t.column("dwell") + t.column("click", kind="count")),
         )
         return self._reduced(selection)
 

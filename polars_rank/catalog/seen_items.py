@@ -15,10 +15,10 @@ from polars_rank._params import (
     whole_number,
 )
 from polars_rank.columns import RUN, Columns
-from polars_rank.evaluation.attributes import with_seen
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.runs import with_known_runs
 from polars_rank.frames.batches import by_query
+from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import framed_by_query, lazy, schema_of
 
 _SEEN = OWN + "seen"
@@ -125,7 +125,19 @@ def _lists_of_seen(history: pl.LazyFrame, columns: Columns) -> pl.LazyFrame | No
 
 def _unseen(rows: pl.LazyFrame, history: pl.LazyFrame, columns: Columns) -> pl.LazyFrame:
     """Return the documents that are not in the history, and a row of each other ranking."""
-    rows = with_seen(rows, columns, history, _SEEN)
+    doc, schema = str(columns.doc), schema_of(history)
+    Columns.find(schema, {"doc": doc}, table="`history`")
+    keys = [name for name in columns.query if name in schema]
+    if not keys:
+        Columns.find(schema, {"history": columns.query[0]}, table="`history`")
+    on = [*keys, doc]
+    key_types(columns.schema, schema, on, ("the rankings", "`history`"))
+    # Ids that the types of the log cannot hold become null, and null matches nothing.
+    pairs = history.select(on).unique()
+    pairs = pairs.with_columns(pl.col(name).cast(columns.schema[name], strict=False) for name in on)
+    seen = pairs.with_columns(pl.lit(value=True).alias(_SEEN))
+    rows = rows.join(seen, on=on, how="left", maintain_order="left")
+    rows = rows.with_columns(pl.col(_SEEN).fill_null(value=False))
     is_seen = pl.col(_SEEN)
     # The first row of each ranking whose documents were all seen.
     stays = is_seen.all().over(columns.keys) & (pl.int_range(pl.len()).over(columns.keys) == 0)

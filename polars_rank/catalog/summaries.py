@@ -12,17 +12,18 @@ from polars_rank._params import OWN, Names, free, names, share
 from polars_rank.catalog.exposures import COUNTS
 from polars_rank.catalog.fairness import Groups
 from polars_rank.catalog.top_k import RANK, Rankings
+from polars_rank.checks import Check, failed, raise_failed
 from polars_rank.columns import RUN, Columns, Score
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
 from polars_rank.errors import SchemaError
-from polars_rank.evaluation.attributes import documents_of
 from polars_rank.evaluation.means import ratio
 from polars_rank.evaluation.ranked import DOC, SIZE
 from polars_rank.frames.engines import Mergeable
+from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import framed, lazy, schema_of
 
-_KNOWN, _TAIL = OWN + "known", OWN + "long tail"
+_KNOWN, _TAIL, _ROWS = OWN + "known", OWN + "long tail", OWN + "rows"
 #: Sums of a document: the number of rankings in which it is first, the number of rankings in which
 #: it is at rank k, and the sum of 1 / sqrt(size) over the rankings that have it; in the row with a
 #: null document, the number of rankings without documents.
@@ -340,15 +341,31 @@ def _of_documents(top: float, *, catalog: bool) -> dict[str, pl.Expr]:
     }
 
 
-def _catalog(table: pl.LazyFrame, doc: str, dtype: pl.DataType) -> pl.LazyFrame:
-    """Return the documents of the catalog, with a column for the long tail."""
+def _catalog(items: pl.LazyFrame, doc: str, dtype: pl.DataType) -> pl.LazyFrame:
+    """Return the documents of the catalog, with a column for the long tail.
+
+    Ids are cast to the common type with ids of type `dtype`. Collecting the result raises
+    `DataError` for null and duplicate ids.
+    """
+    schema = schema_of(items)
     tail = pl.lit(None, dtype=pl.Boolean)
-    schema = schema_of(table)
     if LONG_TAIL in schema:
         if schema[LONG_TAIL] != pl.Boolean:
             raise SchemaError(
                 f"column {LONG_TAIL!r} of `items` must be Boolean; found {schema[LONG_TAIL]}"
             )
         tail = pl.col(LONG_TAIL).fill_null(value=False)
-    documents = documents_of(table, doc, dtype, {_TAIL: tail})
-    return documents.rename({doc: DOC}).with_columns(pl.lit(value=True).alias(_KNOWN))
+    Columns.find(schema, {"doc": doc}, table="`items`")
+    types = key_types({doc: dtype}, schema, [doc], ("the rankings", "`items`"))
+    problem = f"column {doc!r} (`doc`) of `items` has"
+    checks = [
+        Check("group", pl.col(_ROWS) > 1, f"{problem} duplicates; keep one row per document"),
+        Check("group", pl.col(doc).is_null(), f"{problem} nulls; drop these rows"),
+    ]
+    documents = (
+        items.group_by(pl.col(doc).cast(types[doc]))
+        .agg(tail.first().alias(_TAIL), pl.len().alias(_ROWS))
+        .with_columns(failed(checks, "group"))
+    )
+    checked = raise_failed(documents, checks, keys={doc: doc})
+    return checked.select(pl.col(doc).alias(DOC), _TAIL, pl.lit(value=True).alias(_KNOWN))

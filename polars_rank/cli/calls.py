@@ -31,21 +31,18 @@ if TYPE_CHECKING:
 
 #: Options that name input files.
 _FILES = (
-    *("logs", "run_file", "values", "judgments", "items", "history", "predictions", "b", "gold"),
+    *("logs", "run_file", "values", "judgments", "predictions", "b", "gold"),
     "per_query",
 )
 #: Roles of columns that are also the default names of the columns.
 _ROLES = ("query", "doc", "score", "label")
 #: Options for the evaluation of a log, which do not apply to per-query values.
 _OF_LOGS = (
-    *("position", "layout", "memory", "items", "history", "conventions"),
+    *("position", "layout", "memory", "conventions"),
     *Definitions.__annotations__,
 )
 #: Options that need the engine Polars.
-_OF_POLARS = (
-    *("input_format", "layout", "memory", "missing_columns", "extra_columns"),
-    *("items", "history"),
-)
+_OF_POLARS = "input_format", "layout", "memory", "missing_columns", "extra_columns"
 
 
 class Call:

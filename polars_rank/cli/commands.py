@@ -128,12 +128,9 @@ EVALUATION: Mapping[str, Command] = {
     "evaluate": Command("evaluate", "log", (
         'log.parquet -m "ndcg@10 ap rr"',
         "run.txt --judgments qrels.txt -m ap --conventions trec_eval",
-        "log.parquet -m novelty@5 --items items.parquet",
     ), spark=True),
     "per-query": Command("per_query", "log", ("log.parquet -m ap -o values.parquet",), spark=True),
     "rank": Command("rank", "log", ("log.parquet -o ranked.parquet",)),
-    "rank-curve": Command("rank_curve", "log", ("log.parquet -m ndcg --ks 1-10",)),
-    "pr-curve": Command("pr_curve", "log", ("log.parquet --format csv",)),
     "estimate": Command("clicks.estimate", "log", (
         "clicks.parquet -m dcg@10 --query session --score new",
         'clicks.parquet -m dcg --query session --score "old new" --baseline old',
@@ -161,7 +158,7 @@ EVALUATION: Mapping[str, Command] = {
     "inspect": Command("evaluate", "log", ("log.parquet",),
         about="Show the columns, counts and invalid rows of a log.\n\nThe last line is the command "
         "to run next. The exit code is 2 if there are errors.",
-        without=("metrics", "weight", "align", "items", "history", "conventions",
+        without=("metrics", "weight", "align", "conventions",
                  *(name for name in Definitions.__annotations__ if name != "rel")),
         runs="inspecting:inspect"),
 }
@@ -172,10 +169,9 @@ STATISTICS: Mapping[str, Command] = {
         "log.parquet -m ndcg@10 --slices country --margin 2%",
     )),
     "leaderboard": Command("leaderboard", "values", (
-        'log.parquet -m "ndcg@10 ap"', "log.parquet -m ndcg@10 --by country -o table.tex",
-    ), about="Rank runs by their means, with intervals of ranks.\n\nMarkdown and LaTeX have one "
-        "row per run and one column per metric. In LaTeX, runs that share a letter cannot be told "
-        'apart; "a" is a group with the best run.', runs="papers:leaderboard"),
+        'log.parquet -m "ndcg@10 ap"', "log.parquet -m ndcg@10 --by country -o table.md",
+    ), about="Rank runs by their means, with intervals of ranks.\n\nMarkdown has one row per "
+        "run and one column per metric.", runs="special:leaderboard"),
     "power": Command("power", "values", ("log.parquet -m ndcg@10 --difference 0.02",)),
     "moments": Command("moments", "values", ("log.parquet -m ndcg@10 -o monday.parquet",),
         writes="parquet"),
@@ -231,7 +227,7 @@ FILES: Mapping[str, Command] = {
 }
 REPORTS: Mapping[str, Command] = {
     "report": Command("report", "log", ("log.parquet -m ap --baseline bm25 --slices country",),
-        writes="page", also=("evaluate",), without=("path", "columns", "align", "items", "history"),
+        writes="page", also=("evaluate",), without=("path", "columns", "align"),
         own=("rule", "rules"), runs="special:report"),
     "demo": Command("datasets.search_log", "", ("",), writes="folder",
         about="Generate a log, compare its two runs, and write a report.",

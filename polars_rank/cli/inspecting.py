@@ -85,7 +85,7 @@ def inspect(call: Call) -> None:
     form = choose(call.given.get("format"), call.given.get("output"))
     on_own_line = form == "table" and "output" not in call.given  # easy to copy
     rows += [] if on_own_line else [command]
-    rounded = form in ("table", "markdown", "latex")
+    rounded = form in ("table", "markdown")
     shown = [row._replace(value=_text(row, rounded=rounded)) for row in rows]
     table = pl.DataFrame(shown, dict.fromkeys(Row._fields, pl.String), orient="row")
     call.put(table, folded=True)

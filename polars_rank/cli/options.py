@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import builtins
 import json
+import re
 import sys
 from collections import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from inspect import Parameter, signature, unwrap
 from operator import attrgetter
@@ -22,9 +23,9 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 import click
 
 from polars_rank._params import OPTIONS, number_in
-from polars_rank.cli import completion, writing
+from polars_rank.cli import writing
 from polars_rank.cli.sources import Kind as InputFormat
-from polars_rank.conventions import Conventions, Definitions, named
+from polars_rank.conventions import PRESETS, Conventions, Definitions, named
 from polars_rank.errors import ArgumentError, hint
 from polars_rank.io.files import read_toml
 from polars_rank.metrics.metric import REGISTER
@@ -36,7 +37,7 @@ PANELS = INPUT, COLUMNS, DEFINITIONS, ENGINE, OUTPUT = (
 )  # fmt: skip
 #: Parameters in panels; other parameters are in none.
 _PANEL_OF = {
-    **dict.fromkeys(("items", "history", "predictions", "fractional", "negative"), INPUT),
+    **dict.fromkeys(("predictions", "fractional", "negative"), INPUT),
     "fields": INPUT,
     **dict.fromkeys(("layout", "memory"), INPUT),
     **dict.fromkeys(("query", "doc", "score", "position", "label", "run", "weight"), COLUMNS),
@@ -61,7 +62,8 @@ class Kind(NamedTuple):
     read: Callable[[str, Any], Any] = _same
     several: bool = False
     type: Any = click.STRING
-    complete: Callable[[click.Context, str], list[str]] | None = None
+    #: Returns the names that a shell completes.
+    names: Callable[[], Iterable[str]] | None = None
     choices: tuple[str, ...] = ()
 
 
@@ -165,13 +167,23 @@ def conventions_of(_: str, text: str) -> Conventions:
     return named(fields).but(name=name)
 
 
-_COLUMN = Kind("COLUMN", complete=completion.columns)
-_COLUMNS = Kind("COLUMNS", _one_or_several, several=True, complete=completion.columns)
+def _presets() -> list[str]:
+    return [preset.name.lower().replace(" ", "_") for preset in PRESETS]
+
+
+def _completed(names: Callable[[], Iterable[str]], _: Any, __: Any, text: str) -> list[str]:
+    """Return a list of names with its last name completed, in each way that there is."""
+    before, start = re.fullmatch(r"(.*[ ,])?(.*)", text).groups("")  # type: ignore[union-attr]
+    return [before + name for name in names() if name.startswith(start)]
+
+
+_COLUMN = Kind("COLUMN")
+_COLUMNS = Kind("COLUMNS", _one_or_several, several=True)
 _METRICS = Kind(
-    "METRICS", lambda _, texts: split(" ".join(texts)), several=True, complete=completion.metrics
+    "METRICS", lambda _, texts: split(" ".join(texts)), several=True, names=lambda: REGISTER
 )
 _TABLE = Kind("FILE", lambda _, texts: [*texts], several=True)
-_CONVENTIONS = Kind("PRESET|FILE", conventions_of, complete=completion.presets)
+_CONVENTIONS = Kind("PRESET|FILE", conventions_of, names=_presets)
 _TEXT, _URL = Kind("TEXT"), Kind("URL")
 _TEXTS = Kind(
     "TEXT", lambda _, texts: texts[0] if len(texts) == 1 else [*texts], several=True
@@ -218,10 +230,10 @@ _BY_NAME = {
     "signature": Kind("ARGUMENTS"),
     "command": Kind("PROGRAM"),
     **dict.fromkeys(("predictions", "b"), _TABLE),
-    "baseline": Kind("RUN", complete=completion.runs),
+    "baseline": Kind("RUN"),
     "metrics": _METRICS,
     "fields": Kind("ROLE=FIELD,...", _fields, several=True),
-    "metric": Kind("METRIC", _metric, complete=completion.metrics),
+    "metric": Kind("METRIC", _metric, names=lambda: REGISTER),
     "undefined": Kind("[METRIC=]VALUE", _undefined, several=True),
 }
 
@@ -319,19 +331,11 @@ def make(
     option = Option(
         [f"{flag}/--no-{flag[2:]}" if kind is _FLAG else each for each in declared] + [name],
         help=text, metavar=kind.metavar or None, multiple=kind.several, type=kind.type,
-        required=required, shell_complete=_completion(kind.complete), **unset,
+        required=required,
+        shell_complete=kind.names and partial(_completed, kind.names), **unset,
     )  # fmt: skip
     option.kind, option.panel, option.is_on = kind, panel, default is True
     return option
-
-
-def _completion(complete: Callable[[click.Context, str], list[str]] | None) -> Any:
-    """Return a function that completes the text of an option, as Click calls it."""
-
-    def completed(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-        return [] if complete is None else complete(ctx, incomplete)
-
-    return None if complete is None else completed
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Tables as text: for terminals of any width, pipes, Markdown and LaTeX."""
+"""Tables as text: for terminals of any width, pipes and Markdown."""
 
 from __future__ import annotations
 
@@ -184,11 +184,6 @@ def markdown_table(
     return "".join(f"| {' | '.join(line)} |\n" for line in (names, rules, *rows))
 
 
-def latex(table: pl.DataFrame) -> str:
-    """Return a table in LaTeX, with rules of the package booktabs."""
-    return latex_table(*_cells(table, _texts.latex))
-
-
 def _cells(
     table: pl.DataFrame, text: Callable[[str], str]
 ) -> tuple[list[str], list[bool], list[list[str]]]:
@@ -196,20 +191,6 @@ def _cells(
     columns = _columns(table)
     rows = [[*map(text, row)] for row in _rows(columns)]
     return [text(each.name) for each in columns], [each.is_number for each in columns], rows
-
-
-def latex_table(
-    names: Sequence[str], are_numbers: Sequence[bool], rows: Sequence[Sequence[str]]
-) -> str:
-    """Return a table of cells in LaTeX; numbers are right-aligned."""
-    alignment = "".join("r" if is_number else "l" for is_number in are_numbers)
-    head, *body = (" & ".join(line) + " \\\\" for line in (names, *rows))
-    return "\n".join([
-        "% \\usepackage{booktabs}",
-        f"\\begin{{tabular}}{{{alignment}}}",
-        *("\\toprule", head, "\\midrule", *body, "\\bottomrule"),
-        "\\end{tabular}\n",
-    ])  # fmt: skip
 
 
 def _width(columns: Sequence[_Column]) -> int:

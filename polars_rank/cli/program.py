@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,7 +14,6 @@ import click
 from polars_rank.cli import BROKEN_PIPE, MISUSED
 from polars_rank.cli.calls import Call
 from polars_rank.cli.commands import EVALUATION, FILES, PLOTS, REPORTS, STATISTICS, Command
-from polars_rank.cli.config import options_for
 from polars_rank.cli.messages import discard_output, exit_code, one_message, printing, say
 from polars_rank.cli.options import MAY_BE_EMPTY, OUTPUT, PANELS, Option
 from polars_rank.errors import hint
@@ -101,8 +99,6 @@ class Leaf(click.Command):
                 ctx.fail("an argument is empty; name a file, or omit it")
             if options[name].name not in MAY_BE_EMPTY:
                 ctx.fail(f"{name} is empty; give it a value, or omit it")
-        if args and not ctx.resilient_parsing:
-            ctx.default_map = options_for(self, ctx.find_root().params.get("config"))
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> None:
@@ -197,13 +193,7 @@ app: Program = Program(
      "Files and fusion": FILES},
     name="polars-rank", help="Evaluate search and recommendation rankings.", epilog=_EXIT_CODES,
     context_settings={"help_option_names": ["-h", "--help"]},
-    params=[
-        click.Option(
-            ["--config"], type=click.Path(path_type=Path), metavar="FILE",
-            help="TOML file of options (default: [tool.polars-rank] of pyproject.toml).",
-        ),
-        click.Option(["--debug"], is_flag=True, help="Show the traceback of an error."),
-    ],
+    params=[click.Option(["--debug"], is_flag=True, help="Show the traceback of an error.")],
 )  # fmt: skip
 click.version_option(package_name="polars_rank", message="%(version)s")(app)
 app.add_command(PLOT)

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 import polars as pl
 
-from polars_rank._texts import displayed
+from polars_rank._texts import displayed, markdown
 from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
 from polars_rank.cli.options import public, split_names
+from polars_rank.cli.printing import markdown_table
 from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.cli.writing import choose, put_text
 from polars_rank.conventions import Definitions
 from polars_rank.errors import hint
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.io.outputs import new_file
+from polars_rank.metrics.names import direction_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 #: The width of lines of text.
 _WIDTH = 80
+#: Decimals of means in a leaderboard in Markdown; smaller means have as many significant digits.
+_DECIMALS, _SMALL = 3, 0.01
 
 
 def explain(call: Call) -> None:
@@ -110,13 +114,37 @@ def robustness(call: Call) -> None:
     call.put(table)
 
 
+def leaderboard(call: Call) -> None:
+    """Rank runs; in Markdown, with one row per run and one column per metric."""
+    table, arguments = call.values("leaderboard")
+    call.put(call.call(table, **arguments), texts={"markdown": _board})
+
+
+def _board(board: pl.DataFrame) -> str:
+    """Return a leaderboard in Markdown, with runs in the order of the first metric."""
+    run = board.columns[1]
+    metrics = board.get_column("metric").unique(maintain_order=True)
+    cells: dict[Any, list[str]] = {}
+    for row in board.iter_rows(named=True):
+        digits = "g" if 0 < abs(row["mean"]) < _SMALL else "f"
+        mean = f"{row['mean']:.{_DECIMALS}{digits}}"
+        cells.setdefault(row[run], []).append(f"**{mean}**" if row["rank"] == 1 else mean)
+    names = [run, *(each + direction_note(each) for each in metrics)]
+    rows = [["null" if each is None else str(each), *means] for each, means in cells.items()]
+    escaped = [[markdown(name), *means] for name, *means in rows]
+    text = markdown_table([*map(markdown, names)], [False] + [True] * len(metrics), escaped)
+    number = {*board.get_column("queries")}
+    of = f" on {min(number):,} queries" if len(number) == 1 else ""
+    return f"{text}\nMeans{of}; best in bold.\n" if rows else f"{text}\nThere are no runs.\n"
+
+
 def check(call: Call) -> None:
     """Check rules, write the verdicts, and exit with 1 if one fails."""
+    from polars_rank.stats import verdicts as outputs  # noqa: PLC0415
     from polars_rank.stats.comparison import COMPARISON  # noqa: PLC0415  (slow to import)
     from polars_rank.stats.results import schema_of_result  # noqa: PLC0415
     from polars_rank.stats.run_pairs import is_run  # noqa: PLC0415
     from polars_rank.stats.summary import SUMMARY  # noqa: PLC0415
-    from polars_rank.stats.verdicts import WORST_FIRST, failing, junit, markdown  # noqa: PLC0415
 
     given = call.given
     rules, undecided = _rules(call)
@@ -127,7 +155,7 @@ def check(call: Call) -> None:
             misused(
                 f"the rule {rule.text!r} is about comparisons; name the other run with --baseline"
             )
-    writers = {"junit": lambda table: junit(table, undecided), "markdown": markdown}
+    writers = {"junit": lambda table: outputs.junit(table, undecided), "markdown": outputs.markdown}
     with ExitStack() as files:
         # Open the reports first: if one cannot be written, no time is spent on the evaluation.
         reports = {
@@ -142,12 +170,12 @@ def check(call: Call) -> None:
         table = table.collect().lazy()  # both functions read it
         tables = _results(table, arguments, is_run)
         verdicts = public("check")(tables, rules, undecided=undecided, on_fail="return").sort(
-            pl.col("verdict").cast(pl.Enum(WORST_FIRST)), maintain_order=True
+            pl.col("verdict").cast(pl.Enum(outputs.WORST_FIRST)), maintain_order=True
         )
         call.put(verdicts)
         for name, report in reports.items():
             report.write_text(writers[name](verdicts), encoding="utf-8")
-    failed = verdicts.get_column("verdict").is_in(failing(undecided)).sum()
+    failed = verdicts.get_column("verdict").is_in(outputs.failing(undecided)).sum()
     if failed:
         say(f"{failed} of {verdicts.height} checks failed")
         raise click.exceptions.Exit(FAILED)
@@ -181,7 +209,7 @@ def _rules(call: Call) -> tuple[list[Rule], Any]:
 def report_file(path: Path, call: Call) -> Any:
     """Return a new file for a report. Empty files, which build servers create, are overwritten."""
     options = {**call.ctx.find_root().params, **call.ctx.params}
-    others = [options.get(name) for name in ("config", "conventions", "corpus")]
+    others = [options.get(name) for name in ("conventions", "corpus")]
     refuse_to_replace(path, [*call.files, *map(str, filter(None, others))])
     is_empty = path.is_file() and not path.stat().st_size
     return new_file(path, overwrite=call.given.get("overwrite", False) or is_empty)

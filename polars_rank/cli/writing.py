@@ -13,7 +13,7 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_rank.cli.messages import printing, say, show
-from polars_rank.cli.printing import latex, markdown, on_terminal, plain
+from polars_rank.cli.printing import markdown, on_terminal, plain
 from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected
 from polars_rank.io.outputs import new_file
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
-Format: TypeAlias = Literal["table", "csv", "json", "ndjson", "parquet", "markdown", "latex"]
+Format: TypeAlias = Literal["table", "csv", "json", "ndjson", "parquet", "markdown"]
 
 _ENDINGS: dict[str, Format] = {
     "": "table",
@@ -35,7 +35,6 @@ _ENDINGS: dict[str, Format] = {
     ".jsonl": "ndjson",
     ".parquet": "parquet",
     ".md": "markdown",
-    ".tex": "latex",
 }
 _NO_TEXTS: Mapping[Format, Callable[[pl.DataFrame], str]] = MappingProxyType({})
 #: JSON has no infinite numbers; JavaScript and Python convert these texts to them.
@@ -155,5 +154,4 @@ def _lines(table: pl.DataFrame) -> pl.DataFrame:
 _TEXTS: dict[Format, Callable[[pl.DataFrame], str]] = {
     "json": _json,
     "markdown": markdown,
-    "latex": latex,
 }

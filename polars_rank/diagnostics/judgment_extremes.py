@@ -157,7 +157,7 @@ class Extremes:
             metrics=[self.evaluation.metrics[index] for index in indices],
             query=columns.query, by=(*columns.by, _RELEVANT, _FIRST), keep=(), weight=None,
             doc=columns.doc, score=_SCORE, label=_LABEL, position=None, run=None, scores=None,
-            items=None, history=None, progress=False,
+            progress=False,
         )  # fmt: skip
         number = pl.col(_RELEVANT)
         first = pl.col(_FOUND) & (pl.col(_PLACE) <= number)

@@ -32,8 +32,7 @@ from polars_rank.evaluation.stages import (
     name_of_sum,
     running_sums,
 )
-from polars_rank.frames.tables import schema_of
-from polars_rank.metrics.analyses import first_that, is_neutral, leaves, nodes, reads_order
+from polars_rank.metrics.analyses import first_that, is_neutral, nodes, reads_order
 from polars_rank.metrics.expressions import (
     IS_RETRIEVED,
     cutoff,
@@ -104,8 +103,6 @@ class RowStages(NamedTuple):
     #: The columns that are gathered as lists.
     gathered: list[str]
     folds: Stage
-    #: Aggregations of `items`, which every ranking gets.
-    items: Stage
     sums: list[Stage]
     #: The conditions that must hold for every ranking, by the message if one does not.
     required: Stage
@@ -114,8 +111,7 @@ class RowStages(NamedTuple):
 
 def by_rows(values: Sequence[Value], log: Log) -> RowStages:
     """Return the stages of values that share the rows of a log."""
-    items = None if log.items is None else frozenset(schema_of(log.items))
-    facts = _Facts(log.rules.rel, log.columns.placed, log.whole_labels, items)
+    facts = _Facts(log.rules.rel, log.columns.placed, log.whole_labels)
     return _stages((*values,), facts)
 
 
@@ -126,8 +122,6 @@ class _Facts(NamedTuple):
     #: Whether rows have positions.
     placed: bool
     whole_labels: bool
-    #: The columns of `items`.
-    items: frozenset[str] | None
 
 
 @lru_cache(256)
@@ -152,10 +146,8 @@ class _Names:
             isinstance(node, Column) and node.different_positions for node in every
         )
         reductions = [node for node in every if isinstance(node, Reduction)]
-        self.items = [node for node in reductions if self._is_of_items(node)]
-        of_log = [node for node in reductions if not self._is_of_items(node)]
-        self.rankings = [node for node in of_log if not reads_order(node)]
-        ordered = [node for node in of_log if reads_order(node)]
+        self.rankings = [node for node in reductions if not reads_order(node)]
+        ordered = [node for node in reductions if reads_order(node)]
         # If whole rankings are read anyway, the first document is found among them.
         firsts = ordered if self.needs.depth is not None else []
         self.firsts = {node: first for node in firsts if (first := first_that(node)) is not None}
@@ -220,10 +212,6 @@ class _Names:
             rows=rows,
             gathered=gathered,
             folds=folds,
-            items={
-                self.names[node]: reduced(lowered(node.term, leaf_of_rows), node.how)
-                for node in self.items
-            },
             sums=[
                 *running_sums(cutoffs, self.names, part),
                 *({self.names[node]: self._sum(node) for node in group} for group in groups),
@@ -231,12 +219,6 @@ class _Names:
             required=required,
             values=[self._value(value) for value in self.values],
         )
-
-    def _is_of_items(self, node: Reduction) -> bool:
-        if node.order != "items" or self.facts.items is None:
-            return False
-        columns = {leaf.name for leaf in leaves(node.term) if isinstance(leaf, Column)}
-        return columns <= self.facts.items
 
     def _value(self, node: Value) -> pl.Expr:
         return lowered(node, self._reduction)
@@ -267,7 +249,7 @@ class _Names:
             return IS_RETRIEVED
         if node.order == "ideal" and not is_neutral(node):
             return _IDEAL_LABEL.is_not_null()
-        return _FIELDS["document"] if node.order == "items" else None
+        return None
 
     def _leaf(self, leaf: Term, order: Order | None) -> pl.Expr:
         """Return the column of what a term reads, in rows in rank order."""

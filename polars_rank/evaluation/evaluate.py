@@ -13,12 +13,11 @@ from polars_rank._polars import source_of_rows
 from polars_rank.columns import RUN, Columns, Scores
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
 from polars_rank.evaluation import plan
-from polars_rank.evaluation.attributes import warned
 from polars_rank.evaluation.means import COUNTED, NUM_RETRIEVED, Means
 from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation
 from polars_rank.evaluation.stages import RETRIEVED
 from polars_rank.frames.engines import Mergeable, Rows
-from polars_rank.frames.tables import Table, framed, schema_of
+from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.names import Metrics
 
 
@@ -37,8 +36,6 @@ def evaluate(
     by: Names | None = None,
     weight: str | None = None,
     align: Align | None = None,
-    items: Table | None = None,
-    history: Table | None = None,
     conventions: ConventionsLike = POLARS_RANK,
     progress: bool = False,
     **definitions: Unpack[Definitions],
@@ -91,11 +88,6 @@ def evaluate(
         weight is the mean of `weight` for the query in the other runs. Rankings outside the
         `query_set` are missing. Default: each run's own queries, with a `RankWarning` if their
         numbers differ.
-    items
-        Table with one row per document. It has attributes that metrics read, and the column `doc`.
-    history
-        Table of the documents that each user has already seen. Metrics can read `seen`, and lists
-        such as `history_category`.
     conventions
         Metric definitions to use. A preset, a `Conventions`, or a dictionary of its fields.
     progress
@@ -164,8 +156,6 @@ def per_query(
     run: str | None = RUN,
     by: Names | None = None,
     keep: Names | None = None,
-    items: Table | None = None,
-    history: Table | None = None,
     conventions: ConventionsLike = POLARS_RANK,
     progress: bool = False,
     **definitions: Unpack[Definitions],
@@ -212,11 +202,6 @@ def per_query(
         Columns to group by. A ranking consists of the rows with the same `by`, `run` and `query`.
     keep
         Columns to keep in the result.
-    items
-        Table with one row per document. It has attributes that metrics read, and the column `doc`.
-    history
-        Table of the documents that each user has already seen. Metrics can read `seen`, and lists
-        such as `history_category`.
     conventions
         Metric definitions to use. A preset, a `Conventions`, or a dictionary of its fields.
     progress
@@ -290,8 +275,6 @@ def per_query_table(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame
     rankings = plan.per_query(frame, evaluation)
     if query_set != "all":
         rankings = rankings.filter(COUNTED[query_set])
-    if evaluation.items is not None:
-        rankings = warned(rankings, [*evaluation.by, *evaluation.query])
     number = [pl.col(RETRIEVED).alias(NUM_RETRIEVED)] if counted else []
     values = [column.counted.alias(column.name) for column in evaluation.metrics]
     conditions = selectors.by_name(*names) & selectors.boolean()

@@ -11,7 +11,6 @@ from polars_rank._params import OWN, check_name, check_type, missing_column
 from polars_rank.checks import Check, checks_of
 from polars_rank.columns import RANKED
 from polars_rank.errors import SchemaError, hint
-from polars_rank.evaluation.attributes import IN_ITEMS
 from polars_rank.evaluation.checks import (
     constant_check,
     fraction_check,
@@ -27,12 +26,21 @@ from polars_rank.metrics.analyses import has_threshold, of_scored_documents
 from polars_rank.metrics.metric import Metric, parameters_of, tree_of
 from polars_rank.metrics.user_columns import invalid_values
 
-#: The parameter of the table that has a column, by the parameter of a metric that names the column.
-_SOURCES = {
+#: What joins a column of another table to the log, by the parameter of a metric that names the
+#: column.
+_JOINS = {
     **dict.fromkeys(
-        ("share", "users", "interactions", "long_tail", "features", "category"), "items"
+        ("share", "users", "interactions", "long_tail", "features", "category"),
+        'log.join(items, on={doc}, how="left", maintain_order="left")',
     ),
-    **dict.fromkeys(("seen", "history"), "history"),
+    "seen": (
+        "log.join(history.select({keys}, {name}=True).unique(), on=[{keys}], "
+        'how="left", maintain_order="left")'
+    ),
+    "history": (
+        "log.join(history.join(items, on={doc}).group_by({query}).agg({name}={category}), "
+        'on=[{query}], how="left", maintain_order="left")'
+    ),
 }
 
 
@@ -52,11 +60,7 @@ def with_inputs(log: Log, evaluation: Evaluation, needs: Needs, reads: AbstractS
     for column in needs.columns:
         if column.kind != "as is":
             check_type(column.parameter, column.name, log.columns.schema[column.name], "number")
-    read = {
-        **evaluation.kept,
-        **{name: name for name in extras},
-        **({} if log.items is None else {IN_ITEMS: IN_ITEMS}),
-    }
+    read = {**evaluation.kept, **{name: name for name in extras}}
     others = {own: pl.col(name) for own, name in read.items()}
     if DOCUMENT in reads:
         others[DOCUMENT] = log.columns.is_document
@@ -109,13 +113,18 @@ def _missing(name: str, log: Log, evaluation: Evaluation) -> SchemaError:
         for parameter, value in {**parameters_of(leaf), **leaf.arguments}.items():
             if value == name and isinstance(value, str):
                 similar = next((each for each in available if parameter in each.lower()), "...")
-                table = _SOURCES.get(parameter)
-                joined = f"Pass a table with it as `{table}`, or name" if table else "Name"
                 metric = leaf.but(**{parameter: similar})
-                return missing_column(
-                    f"`{parameter}` of {leaf}", name, available,
-                    advice=f' {joined} the column in the metric: "{metric}"',
-                )  # fmt: skip
+                advice = f' Name the column in the metric: "{metric}"'
+                if parameter in _JOINS:
+                    columns = log.columns
+                    doc = repr(columns.doc or "doc")
+                    query = ", ".join(map(repr, columns.query))
+                    joined = _JOINS[parameter].format(
+                        doc=doc, query=query, keys=f"{query}, {doc}", name=name,
+                        category=repr(leaf.arguments.get("category", "category")),
+                    )  # fmt: skip
+                    advice += f"; or join it: {joined}"
+                return missing_column(f"`{parameter}` of {leaf}", name, available, advice=advice)
     there = [*RANKED, *available]
     return SchemaError(
         f"a metric (`metrics`) reads the column {name!r}, but the ranked table has "

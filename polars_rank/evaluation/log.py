@@ -95,8 +95,6 @@ class Log:
     #: Whether a ranking has a document more than once, and what to do about it.
     repeated: pl.Expr = _REPEATED
     remedy: str = DUPLICATES_REMEDY
-    #: The attributes of documents, which are joined to the table.
-    items: pl.LazyFrame | None = None
     progress: bool = False
     #: Whether the rows have passed the checks already.
     is_checked: bool = False

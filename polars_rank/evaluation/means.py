@@ -16,7 +16,6 @@ from polars_rank._params import OWN
 from polars_rank.checks import Check, failed, raise_failed
 from polars_rank.conventions import QuerySet, Undefined
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.attributes import UNKNOWN, UNKNOWN_NAME, unknown_check
 from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation, MetricColumn
 from polars_rank.evaluation.stages import JUDGED, MATCHED, RETRIEVED, TIED
 from polars_rank.metrics.metric import Aggregate, Metric
@@ -64,8 +63,6 @@ class Means(NamedTuple):
     query: Sequence[str] = ()
     align: Align | None = None
     weight: str | None = None
-    #: Whether the rankings have the column `UNKNOWN`.
-    unknown: bool = False
     #: The columns of labels in messages, if metrics read them.
     label: str | None = None
     #: Whether the rankings have the column `TIED`.
@@ -100,9 +97,8 @@ class Means(NamedTuple):
         judges = evaluation.labels or ()
         label = " or ".join(map(repr, judges or [evaluation.label]))
         keys = [*by, *([_RUNS] if evaluation.align == "common" else [])]
-        unknown = evaluation.items is not None
         return cls(
-            sums, by, query_set, runs, query, evaluation.align, evaluation.weight, unknown,
+            sums, by, query_set, runs, query, evaluation.align, evaluation.weight,
             label if evaluation.reads_labels else None, evaluation.breaks_ties_by_id, judges=judges,
             keys=keys,
         )  # fmt: skip
@@ -131,8 +127,6 @@ class Means(NamedTuple):
             rankings = rankings.with_columns(self._of_queries)
         queries = pl.len() if self.query_set == "all" else COUNTED[self.query_set].sum()
         counts = [queries.alias("queries"), *_COUNTS]
-        if self.unknown:
-            counts.append(pl.col(UNKNOWN).sum())
         if self.align == "all":
             counts.append(pl.col(_EVERY, _WEIGHT_OF_EVERY, _WEIGHT).sum())
         if self.tied:
@@ -160,7 +154,7 @@ class Means(NamedTuple):
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over all parts."""
-        names = ["queries", JUDGED, RETRIEVED, MATCHED, *([UNKNOWN] if self.unknown else [])]
+        names = ["queries", JUDGED, RETRIEVED, MATCHED]
         names += [_EVERY, _WEIGHT_OF_EVERY, _WEIGHT] if self.align == "all" else []
         sums = [each for metric in self.sums for each in metric.merge()]
         tied = [pl.col(TIED).min()] if self.tied else []
@@ -183,12 +177,8 @@ class Means(NamedTuple):
         if not checks:
             return sums.select(*self.by, *counts, *values)
         keys = {name: name for name in (*self.by, "queries")}
-        if self.unknown:
-            keys[UNKNOWN_NAME] = UNKNOWN
-            counts.append(pl.col(UNKNOWN))
         table = sums.select(*self.by, *counts, *values, failed(checks, "group"))
-        means = raise_failed(table, checks, keys=keys)
-        return means.drop(UNKNOWN) if self.unknown else means
+        return raise_failed(table, checks, keys=keys)
 
     @property
     def _checks(self) -> list[Check]:
@@ -231,8 +221,6 @@ class Means(NamedTuple):
             )
             tied = self._of_groups(pl.col(TIED), pl.Expr.min, self.runs)
             checks.append(Check("group", tied.fill_null(value=False), message, warns=True))
-        if self.unknown:
-            checks.append(unknown_check("group"))
         if self.runs and self.align is None:
             others = [name for name in self.by if name not in self.runs]
             different = self._of_groups(pl.col("queries"), pl.Expr.n_unique, others)

@@ -38,11 +38,10 @@ from polars_rank.conventions import (
     warn_of_uncompared,
 )
 from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.attributes import with_attributes
 from polars_rank.evaluation.corrections import Correction
 from polars_rank.evaluation.log import Log, Rules
-from polars_rank.frames.tables import Table, lazy, schema_of
-from polars_rank.metrics.analyses import names_read, reads_labels, reads_order
+from polars_rank.frames.tables import schema_of
+from polars_rank.metrics.analyses import reads_labels, reads_order
 from polars_rank.metrics.expressions import expression
 from polars_rank.metrics.metric import Metric, leaves_of, tree_of
 from polars_rank.metrics.names import listed, output_name, resolve
@@ -71,8 +70,6 @@ class ColumnOptions(TypedDict, total=False):
 class DefinitionOptions(Definitions, total=False):
     """The options of `evaluate` that define what is computed, and how."""
 
-    items: Table | None
-    history: Table | None
     conventions: ConventionsLike
 
 
@@ -160,9 +157,6 @@ class Evaluation(NamedTuple):
     weight: str | None = None
     align: Align | None = None
     progress: bool = False
-    #: The attributes of documents, and the documents that each user has already seen.
-    items: pl.LazyFrame | None = None
-    history: pl.LazyFrame | None = None
     #: The labels of people by which those of the column `label`, of a judge, are corrected.
     correction: Correction | None = None
 
@@ -184,8 +178,6 @@ class Evaluation(NamedTuple):
         weight: str | None = None,
         align: Align | None = None,
         progress: bool = False,
-        items: Table | None = None,
-        history: Table | None = None,
         conventions: ConventionsLike = POLARS_RANK,
         **choices: Unpack[Definitions],
     ) -> Evaluation:
@@ -223,8 +215,6 @@ class Evaluation(NamedTuple):
             weight=weight,
             align=align,
             progress=progress,
-            items=None if items is None else lazy(items, "items"),
-            history=None if history is None else lazy(history, "history"),
         )
         if labels is not None:
             given = {"query": columns.query, "by": columns.by[:-1], "keep": evaluation.keep}
@@ -286,10 +276,6 @@ class Evaluation(NamedTuple):
             columns.check_unused("score", [n for n in self.scores if n in columns.schema])
         if self.correction is not None:
             log = self.correction.read(log)
-        if self.items is not None or self.history is not None:
-            trees = [tree_of(column.metric) for column in self.metrics]
-            reads = names_read(*trees) if trees else None
-            log = with_attributes(log, self.items, self.history, reads)
         return log
 
     def check_names(self, added: Sequence[str] = ()) -> None:

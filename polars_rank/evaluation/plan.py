@@ -104,10 +104,8 @@ def _table(
     """Return the per-query table of metrics with the same rules, with some of the facts."""
     rules = log.rules
     values = [_value(column, log) for column in evaluation.metrics]
-    # Attributes are read by rows.
-    fits = log.items is None and all(map(fits_columns, values))
     key = None
-    if fits:
+    if all(map(fits_columns, values)):
         key = key_of_columns(rules.ties, log.canonical, text_ids=rules.text_ids, row=ROW)
 
     def table(lengths: Lengths | None) -> pl.LazyFrame:
@@ -171,9 +169,6 @@ def _by_rows(
         # Rankings are aggregated without their documents in rank order.
         rows = rows_of_rankings(log).with_columns(**stages.rows)
         table = log.checked(log.rankings(rows, [*aggregated, *terms]))
-    if stages.items and log.items is not None:
-        of_items = log.items.select(**stages.items)
-        table = table.join(of_items, how="cross", maintain_order="left")
     for stage in stages.sums:
         table = table.with_columns(**stage) if stage else table
     if stages.required:

@@ -12,12 +12,11 @@ from polars_rank._polars import NUMBERED, NumberedRows
 from polars_rank.columns import RANKED, RUN, Scores
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
 from polars_rank.errors import ArgumentError, SchemaError, short
-from polars_rank.evaluation.attributes import IN_ITEMS, unknown_check
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranked import Reads, in_rank_order, ranked_table
 from polars_rank.frames.batches import in_batches
-from polars_rank.frames.tables import Table, framed_by_query, schema_of
+from polars_rank.frames.tables import framed_by_query, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,8 +37,6 @@ def rank(
     position: str | None = None,
     run: str | None = RUN,
     by: Names | None = None,
-    items: Table | None = None,
-    history: Table | None = None,
     conventions: ConventionsLike = POLARS_RANK,
     **definitions: Unpack[Definitions],
 ) -> pl.LazyFrame:
@@ -82,11 +79,6 @@ def rank(
         Column of the run. Default: "run" if the table has it.
     by
         Columns to group by. A ranking consists of the rows with the same `by`, `run` and `query`.
-    items
-        Table with one row per document. It has attributes that metrics read, and the column `doc`.
-    history
-        Table of the documents that each user has already seen. Metrics can read `seen`, and lists
-        such as `history_category`.
     conventions
         Metric definitions to use. The ranked table follows `ties`, `rel`, `unjudged`, `duplicates`,
         `float32_scores` and `text_ids`; parameters and exceptions of metrics do not affect it.
@@ -155,10 +147,6 @@ def rank(
         )
     # Unlike an evaluation, a ranked table has one order: "expected" is an error.
     log = replace(log, rules=log.rules._replace(ties=evaluation.conventions.ties))
-    if items is not None:
-        unknown = (pl.col(IN_ITEMS).is_null() & pl.col("score").is_not_null()).any()
-        check = unknown_check("ranking")._replace(condition=unknown)
-        log = replace(log, others={IN_ITEMS: pl.col(IN_ITEMS)}, checks_of_others=[check])
     # Metrics as expressions read these names.
     named = {"score": columns.score, "label": label}
     copies = {role: pl.col(name) for role, name in named.items()
@@ -188,8 +176,7 @@ def _of_runs(log: Log, scores: Sequence[str]) -> Log:
 def _ranked(log: Log) -> pl.LazyFrame:
     """Return the table in its order with the columns of the ranked table, checked."""
     columns, keys, rules = log.columns, log.keys, log.rules
-    names = [name for name in columns.schema if name != IN_ITEMS]
-    own = {name: f"{OWN}column {index}" for index, name in enumerate(names)}
+    own = {name: f"{OWN}column {index}" for index, name in enumerate(columns.schema)}
     # Polars reads some names as patterns, which columns without a role may have.
     named = {*columns.pair, columns.score, columns.label, *columns.unnamed, keys.number}
     renamed = {name: each for name, each in own.items() if name not in named}

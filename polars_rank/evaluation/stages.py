@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.evaluation.attributes import IN_ITEMS, UNKNOWN
 from polars_rank.metrics.analyses import columns_read, depth, reads_order, refusals
 from polars_rank.metrics.nodes import (
     Column,
@@ -37,7 +36,6 @@ FACTS: dict[str, pl.Expr] = {
     JUDGED: pl.col("label").count() > 0,
     RETRIEVED: pl.col("score").count(),
     MATCHED: (pl.col("label").is_not_null() & pl.col("score").is_not_null()).any(),
-    UNKNOWN: (pl.col(IN_ITEMS).is_null() & pl.col("score").is_not_null()).sum(),
     TIED: pl.when(pl.col("score").count() > 1).then(_SCORES.min() == _SCORES.max()),
 }
 
@@ -52,7 +50,6 @@ def facts_of(evaluation: Evaluation) -> list[str]:
         JUDGED,
         RETRIEVED,
         MATCHED,
-        *([UNKNOWN] if evaluation.items is not None else []),
         *([TIED] if evaluation.breaks_ties_by_id else []),
     ]
 

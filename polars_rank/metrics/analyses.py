@@ -52,7 +52,6 @@ _OF_POSITIONS: Mapping[Order, tuple[set[Field], tuple[type[Term], ...]]] = {
     "rank": (_RANKED, (Relevant, Hits, Gain)),
     "any": (_RANKED, (Relevant, Gain)),
     "ideal": ({Field("ideal_rank"), Field("label"), Field("judged")}, (Gain,)),
-    "items": (set(), ()),
 }
 
 #: The length of the longest ranking by columns, which count conditions as UInt8.
@@ -90,7 +89,7 @@ def depth(*values: Value) -> int | None:
             continue
         if isinstance(node, Listed) or (isinstance(node, Reduction) and reads_order(node)):
             # Tied documents and ideal ranks are found in whole rankings.
-            whole = node.order in {"any", "items"} or any(
+            whole = node.order == "any" or any(
                 leaf in TIES or (leaf == Field("ideal_rank") and node.order != "ideal")
                 for leaf in leaves(node)
             )
@@ -204,8 +203,7 @@ def fits_columns(value: Value) -> bool:
     if isinstance(value, Reduction):
         fields, of_labels = _OF_POSITIONS[value.order]
         return (
-            value.order != "items"
-            and all(leaf in fields or isinstance(leaf, of_labels) for leaf in leaves(value.term))
+            all(leaf in fields or isinstance(leaf, of_labels) for leaf in leaves(value.term))
             # Positions have no mark of documents that are neither retrieved nor judged.
             and (value.order != "any" or is_neutral(value.elements))
             and (not isinstance(value.k, Value) or fits_columns(value.k))

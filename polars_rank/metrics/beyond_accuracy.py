@@ -1,8 +1,8 @@
 """Metrics of novelty and popularity, from attributes of documents.
 
-They read columns of the table instead of the label. The parameter `items` of `evaluate` joins
-attributes of documents, such as those that `pr.catalog.popularity` returns, and `history` joins
-`seen`. A null is a document whose attribute is unknown, for example because the document is new.
+They read columns of the table instead of the label: attributes of documents, such as those that
+`pr.catalog.popularity` returns, which are joined to the log before the evaluation. A null is a
+document whose attribute is unknown, for example because the document is new.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 import polars as pl
 
 from polars_rank._params import one_of, whole_number
+from polars_rank.errors import ArgumentError
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.nodes import term_of
@@ -50,7 +51,6 @@ def novelty(
     share: str = "share",
     unknown: Unknown = "skip",
     depth: Depth = "retrieved",
-    users: str = "users",
     num_users: int | None = None,
 ) -> Value:
     r"""Novelty: mean self-information of the first k documents in bits.
@@ -76,13 +76,9 @@ def novelty(
     unknown
         Treatment of documents with an unknown share: "skip" excludes them from the sum and from the
         divisor; "zero" counts them as 0; "max" counts them as documents of a single user, with
-        log2(number of users); "error" raises `DataError` in an evaluation, and is null elsewhere.
-    users
-        Column of the number of users who used the document. It is read only to compute the number
-        of all users, if `unknown="max"` and `num_users` is None.
+        log2(`num_users`); "error" raises `DataError` in an evaluation, and is null elsewhere.
     num_users
-        Number of users of the training log. None: users / share of the documents of `items`;
-        without `items`, of the ranking, so that a ranking without a known document is null.
+        Number of users of the training log, which `unknown="max"` needs.
 
     Returns
     -------
@@ -94,14 +90,16 @@ def novelty(
     Zhou et al., Solving the apparent diversity-accuracy dilemma of recommender systems, 2010;
     Castells, Vargas & Wang, Novelty and diversity metrics for recommender systems, 2011.
     """
-    t.column(users, "users")  # checked, also where it is not read
+    largest = 0.0
     if num_users is not None:
-        whole_number("num_users", num_users)
-    some = _share(share)
-    largest: Value | float = 0.0
-    if unknown == "max":
-        largest = _number_of_users(some, users, num_users)
-    return _mean(-some.log(2), k, "share", share, unknown=unknown, depth=depth, largest=largest)
+        largest = math.log2(whole_number("num_users", num_users))
+    elif unknown == "max":
+        raise ArgumentError(
+            "`unknown='max'` counts unknown documents as documents of a single user; pass the "
+            "number of users of the training log, such as novelty(num_users=1000)"
+        )
+    information = -_share(share).log(2)
+    return _mean(information, k, "share", share, unknown=unknown, depth=depth, largest=largest)
 
 
 @define_metric(
@@ -188,8 +186,7 @@ def unseen_share(k: int | None = None, *, seen: str = "seen", depth: Depth = "re
     Parameters
     ----------
     seen
-        Column of what the user has seen: booleans, or counts of 0 or more. Null: not seen. The
-        parameter `history` of `evaluate` joins the column `seen`.
+        Column of what the user has seen: booleans, or counts of 0 or more. Null: not seen.
 
     Returns
     -------
@@ -410,13 +407,6 @@ def _expected(column: str) -> Term:
     return t.column(column, "expected", high=1).fill_null(0.0)
 
 
-def _number_of_users(share: Term, users: str, num_users: int | None) -> Value | float:
-    """Return log2 of the number of all users."""
-    if num_users is not None:
-        return math.log2(num_users)
-    return t.of_items((t.column(users, "users") / share).log(2)).max()
-
-
 def _mean(
     term: Term,
     k: int | None,
@@ -425,7 +415,7 @@ def _mean(
     *,
     unknown: Unknown,
     depth: Depth,
-    largest: Value | float = 0.0,
+    largest: float = 0.0,
 ) -> Value:
     """Return the mean of a term over the first k documents; it is null for unknown documents."""
     one_of("unknown", unknown, ("skip", "zero", "max", "error"))

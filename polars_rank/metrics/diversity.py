@@ -1,8 +1,8 @@
 """Metrics of diversity: distances between documents, and their distribution over categories.
 
 They read columns of the table instead of the label: embeddings, or categories such as the genre or
-the source. The parameter `items` of `evaluate` joins such attributes of documents. A document may
-have several categories, in a column of lists: each has the same part of the document.
+the source. A document may have several categories, in a column of lists: each has the same part of
+the document.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def calibration(
         Column of the category of the document, or of lists of its categories. Null: ignored.
     history
         Column of lists: the categories of the documents in the history of the user, the same in all
-        rows of a ranking. The parameters `items` and `history` of `evaluate` join it.
+        rows of a ranking.
     alpha
         Weight of p in the smoothed distribution, between 0 and 1.
 

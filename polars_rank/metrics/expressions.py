@@ -93,8 +93,6 @@ def _aggregation(node: Value) -> pl.Expr:
     term, k = _of_rows(node.term), node.k
     if node.order == "any":
         return reduced(term, node.how)
-    if node.order == "items":
-        return reduced(term.filter(_FIELDS["document"]), node.how)
     rank, among = (_RANK, IS_RETRIEVED) if node.order == "rank" else (_IDEAL_RANK, _IS_JUDGED)
     if k is not None:
         among = rank <= (cutoff(expression(k)) if isinstance(k, Value) else k)

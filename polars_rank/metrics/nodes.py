@@ -21,7 +21,7 @@ How: TypeAlias = Literal["sum", "count", "min", "max"]
 
 #: The documents that are reduced or listed: the retrieved ones by rank, the judged ones by ideal
 #: rank, all documents of the ranking, or all documents of `items`.
-Order: TypeAlias = Literal["rank", "ideal", "any", "items"]
+Order: TypeAlias = Literal["rank", "ideal", "any"]
 
 #: A function of expressions.
 Function: TypeAlias = Callable[..., Any]

@@ -73,7 +73,6 @@ __all__ = [
     "num_documents",
     "num_relevant",
     "num_retrieved",
-    "of_items",
     "ratio",
     "relevant",
     "require",
@@ -293,44 +292,6 @@ def each(term: Term | float) -> Selection:
         Its methods `sum`, `count`, `min` and `max` return a `Value`.
     """
     return Selection(term_of(term), "any")
-
-
-def of_items(term: Term) -> Selection:
-    """Return a term of every document of `items`, or of the ranking if `items` lacks a column.
-
-    Examples
-    --------
-    >>> t = pr.terms
-    >>> @pr.define_metric()
-    ... def highest_share(k: int = 10) -> t.Value:
-    ...     share = t.column("share")
-    ...     return t.ratio(t.top(share, k).max(), t.of_items(share).max())
-    >>> log = pl.DataFrame({
-    ...     "query": 1, "doc": [1, 2], "score": [2.0, 1.0], "label": [0, 1],
-    ... })
-    >>> items = pl.DataFrame({"doc": [1, 2, 3], "share": [0.1, 0.2, 0.4]})
-    >>> pr.per_query(log, "highest_share@2", items=items).item(0, -1)
-    0.5
-
-    Parameters
-    ----------
-    term
-        Term of columns.
-
-    Returns
-    -------
-    Selection
-        Its methods `sum`, `count`, `min` and `max` return a `Value`, the same for all rankings of
-        a call with `items`.
-    """
-    term = term_of(term)
-    others = [leaf for leaf in leaves(term) if not isinstance(leaf, Column)]
-    if others or not leaves(term):
-        raise ArgumentError(
-            "`term` must read columns and nothing else, as in t.of_items(t.column('share')); "
-            f"found {_names(others) or 'a number'}"
-        )
-    return Selection(term, "items")
 
 
 def gain(gain: Gain) -> Term:

@@ -84,3 +84,37 @@ def test_invalid_splits() -> None:
         pr.catalog.leave_one_out("time", n=0)
     with pytest.raises(pr.errors.ArgumentError, match="`query` must name at least one column"):
         pr.catalog.leave_one_out("time", query=[])
+
+
+@pytest.mark.parametrize(
+    ("engine", "duplicates"), [("in-memory", "error"), ("streaming", "error"), ("streaming", "max")]
+)
+def test_metrics_without_seen_documents(engine: str, duplicates: str) -> None:
+    """The result equals that for a log without these rows, with one empty row per lost ranking."""
+    metrics = [
+        "ndcg@3", "ap", "roc_auc", "recall@2", "bpref", "rr", "fallout@2", "num_retrieved",
+        "num_relevant",
+    ]  # fmt: skip
+    full = log_of(random_lists(seed=50))
+    log = full.select("query", "doc", "score", "label")
+    whole = log.filter(pl.col("query") == log["query"].max())
+    history = pl.concat([full.filter("seen"), whole], how="diagonal").select("query", "doc")
+    left = log.join(history, on=["query", "doc"], how="anti")
+    lost = log.select("query").unique().join(left, on="query", how="anti")
+    assert lost.height >= 1
+    expected = pr.per_query(pl.concat([left, lost], how="diagonal"), metrics)
+    unseen = pr.catalog.exclude_seen(log.lazy(), history)
+    found = pr.per_query(unseen, metrics, duplicates=duplicates)
+    assert_close(found.collect(engine=engine), expected)
+
+
+def test_subtopics_of_excluded_documents_are_not_judged() -> None:
+    log = pl.DataFrame({
+        "query": [1, 1, 2], "doc": [*"xyx"], "score": [2.0, 1.0, 1.0], "label": 1,
+        "subtopics": [["a", "b"], ["a"], ["a"]],
+    })  # fmt: skip
+    history = pl.DataFrame({"query": [1, 2], "doc": "x"})
+    # The ideal ranking of query 1 has only y; query 2 has nothing left.
+    unseen = pr.catalog.exclude_seen(log, history)
+    found = pr.per_query(unseen, ["alpha_ndcg@2", "subtopic_recall@2"], undefined="null")
+    assert found.rows() == [(1, 1.0, 1.0), (2, None, None)]

@@ -143,7 +143,6 @@ def test_examples_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "run.txt").write_text("q1 Q0 a 1 2.0 bm25\nq2 Q0 b 1 1.0 bm25\n", "utf-8")
     day = pl.date(2026, 1, 1).dt.offset_by(pl.format("{}d", pl.col("query") % 5)).alias("day")
     log = pr.datasets.search_log(200).with_columns(day)
-    log.select(pl.col("doc").unique(), share=0.1).sink_parquet("items.parquet")
     part = log.select("run", "query", "doc", "score", start=0, end=9).drop_nulls()
     part.sink_parquet("chunks.parquet")
     part.unique(["query", "doc"]).drop("run", "score").sink_parquet("spans.parquet")

@@ -21,7 +21,6 @@ import pytest
 from commands import run
 
 import polars_rank as pr
-from polars_rank.cli.config import KEYS
 from polars_rank.cli.program import app
 from polars_rank.cli.sources import readable
 
@@ -206,67 +205,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-CONFIG = 'query = "qid"\nlabel = "grade"\nrel = 2\nmetrics = ["rr", "p@1"]\n'
-
-
-def test_options_of_a_project(here: Path) -> None:
-    (here / "pyproject.toml").write_text("[tool.polars-rank]\n" + CONFIG, "utf-8")
-    code, out, err = run("evaluate", "log.parquet", "--format", "json")
-    assert (code, json.loads(out)) == (0, [{"queries": 3, "rr": (1 / 2) / 3, "p@1": 0.0}])
-    said = f"{here / 'pyproject.toml'}: --query, --label, --rel, --metrics\n"
-    assert err == f"Options from [tool.polars-rank] in {said}"
-    # The command line wins.
-    _, out, _ = run("evaluate", "log.parquet", "--rel", 1, "-m", "rr", "--format", "json")
-    assert json.loads(out) == [{"queries": 3, "rr": RR}]
-    # A nearer file without the table is not it; one with it is.
-    (here / "logs" / "pyproject.toml").write_text("[project]\nname = 'x'\n", "utf-8")
-    assert run("evaluate", "log.parquet")[0] == 0
-    (here / "logs" / "pyproject.toml").write_text("[tool.polars-rank]\nlabel = 'grades'\n", "utf-8")
-    assert (
-        "column 'grades' (`--label`) not found"
-        in run("evaluate", "log.parquet", "-m", "rr", "--query", "qid")[2]
-    )
-
-
-def test_options_of_a_named_file(here: Path) -> None:
-    (here / "options.toml").write_text(CONFIG, "utf-8")
-    config = ["--config", here / "options.toml"]
-    arguments = [*config, "evaluate", "log.parquet", "--format", "json"]
-    code, out, err = run(*arguments)
-    assert (code, err, json.loads(out)[0]["rr"]) == (0, "", (1 / 2) / 3)
-    # Of the file, what the command has no option for is not for it.
-    code, _, err = run(*config, "summarize", "log.parquet")
-    assert (code, err) == (0, "")
-    # What is for logs does not keep per-query values from being read.
-    lists = pr.per_query(LOG, "rr")
-    lists.rename({"query": "qid"}).write_parquet("lists.parquet")
-    arguments = [*config, "summarize", "lists.parquet", "-m", "rr"]
-    assert run(*arguments)[0] == 0
-    assert "--rel is for logs" in run(*arguments, "--rel", 1)[2]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('lable = "x"', "'lable'. Did you mean 'label'?"),
-        ("metrics = {}", "metrics in"),
-        ('by = ["run", ""]', "options.toml' is empty; omit it"),
-        ('weight = ["a"]', "must be text or a number; found ['a']"),
-        ("rel = 'much'", "Invalid value for '--rel'"),
-        ("ties = 'never'", "Invalid value for '--ties'"),
-        ("label =", "cannot read"),
-        ("[tool]\npolars-rank = 1", "must be a table; found 1"),
-        ("[tool.ruff]\nline-length = 1", "has neither [tool.polars-rank]"),
-    ],
-)
-def test_invalid_files_of_options(here: Path, text: str, message: str) -> None:
-    (here / "options.toml").write_text(text, "utf-8")
-    code, out, err = run("--config", here / "options.toml", "evaluate", "log.parquet", "-m", "rr")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert message in err
-    assert "cannot read" in run("--config", here / "gone.toml", "evaluate", "log.parquet")[2]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -286,11 +224,6 @@ def test_inputs_that_spark_does_not_read(here: Path, options: list[str], message
     code, out, err = run("evaluate", *options, "--engine", "spark", "-m", "rr")
     assert (code, out) == (2, "")
     assert message in err
-
-
-def test_each_option_of_a_file_belongs_to_a_command() -> None:
-    known = {each.name for row in app.rows().values() for each in row.parameters()}
-    assert {*KEYS} <= known
 
 
 def test_conventions_of_a_file(here: Path) -> None:
@@ -468,28 +401,6 @@ def test_directories_of_other_formats(tmp_path: Path) -> None:
     assert (code, f"name its files, e.g. '{tmp_path}/*.csv'" in err) == (2, True)
 
 
-def test_items_and_history(tmp_path: Path) -> None:
-    """Ids are text in text files: those of the log, too."""
-    LOG.write_csv(tmp_path / "log.csv")
-    (tmp_path / "items.csv").write_text("doc,share\na,0.5\nb,0.25\nü,0.125\n", "utf-8")
-    (tmp_path / "history.csv").write_text("query,doc\n1,a\n2,a\n2,b\n", "utf-8")
-    command = ("evaluate", tmp_path / "log.csv", "-m", "novelty@1 unseen_share@2")
-    tables = ("--items", tmp_path / "items.csv", "--history", tmp_path / "history.csv")
-    code, out, _ = run(*command, *tables, "--format", "json")
-    # At rank 1: b, a, a. Of the first two, seen: a of query 1, a of query 2, none of query 3.
-    assert (code, json.loads(out)) == (
-        0, [{"queries": 3, "novelty@1": (2 + 1 + 1) / 3, "unseen_share@2": (1 / 2 + 1 / 2 + 1) / 3}]
-    )  # fmt: skip
-    for name in ("a", "b"):
-        LOG.with_columns(run=pl.lit(name)).write_csv(tmp_path / f"{name}.csv")
-    runs = (tmp_path / "a.csv", tmp_path / "b.csv", "-m", "novelty@1", *tables[:2])
-    code, out, err = run("compare", *runs, "--baseline", "a", "--format", "json")
-    assert code == 0, err
-    assert [row["mean"] for row in json.loads(out)] == [(2 + 1 + 1) / 3]
-    code, _, err = run(*command, *tables, "--engine", "spark")
-    assert (code, "--items needs --engine polars" in err) == (2, True)
-
-
 PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
 
 
@@ -560,7 +471,7 @@ def test_rows_with_missing_or_extra_fields(tmp_path: Path, separator: str) -> No
 @pytest.mark.parametrize(
     "command",
     [
-        *("evaluate -m rr", "per-query -m rr", "rank-curve -m rr --ks 1", "pr-curve"),
+        *("evaluate -m rr", "per-query -m rr"),
         *("summarize -m rr", "compare -m rr --baseline a", "leaderboard -m rr", "inspect"),
         *("movers -m rr --baseline a", "compare -m rr --baseline a --slices query"),
         *(

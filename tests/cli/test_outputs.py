@@ -110,18 +110,6 @@ def test_markdown(here: Path) -> None:
     assert Path("t.md").read_text("utf-8") == out
 
 
-def test_latex(here: Path) -> None:
-    _, out, _ = run(*LISTS, "--format", "latex")
-    lines = out.splitlines()
-    assert lines[:4] == [
-        "% \\usepackage{booktabs}", "\\begin{tabular}{lrr}", "\\toprule", "query & rr & p@1 \\\\"
-    ]  # fmt: skip
-    assert r"\textbackslash{}sum\_\{i\}\textasciicircum{}2 \& 5\% & 1.0000 & 1.0000 \\" in lines
-    assert lines[-2:] == ["\\bottomrule", "\\end{tabular}"]
-    assert run(*LISTS, "-o", "t.tex")[0] == 0
-    assert Path("t.tex").read_text("utf-8") == out
-
-
 def test_numbers_of_any_size() -> None:
     table = pl.DataFrame({"p": [0.0, 1.23e-9, 0.5, 1e12, None], "n": [1, 2, 3, 4, 5]})
     rows = [line.split() for line in printing.plain(table).splitlines()[1:]]
@@ -131,8 +119,7 @@ def test_numbers_of_any_size() -> None:
 def test_p_values_are_never_printed_as_zero() -> None:
     table = pl.DataFrame({"p_value": [0.0, 1.2e-9, 0.04], "x": [0.0, 0.0, 0.0]})
     for write, tiny in {
-        printing.plain: "< 0.001", printing.markdown: "&lt; 0.001",
-        printing.latex: r"\textless{} 0.001",
+        printing.plain: "< 0.001", printing.markdown: "&lt; 0.001"
     }.items():  # fmt: skip
         text = write(table)
         assert (text.count(tiny), text.count("0.0000"), "0.0400" in text) == (2, 3, True)
@@ -407,24 +394,12 @@ def test_completion(here: Path) -> None:
     for shell in ("bash", "zsh", "fish"):
         assert "polars-rank" in completed({"_POLARS_RANK_COMPLETE": f"{shell}_source"})
     line = {"_POLARS_RANK_COMPLETE": "bash_complete", "COMP_CWORD": "3"}
-    pl.concat([LOG, LOG.with_columns(run=pl.lit("best"))]).write_parquet("log.parquet")
-    LOG.write_csv("log.csv")
     for words, actual in {
         "polars-rank evaluate --metrics ndc": "ndcg",
         "polars-rank evaluate --conventions light": "lightgbm",
         "polars-rank evaluate --ties wor": "worst",
     }.items():
         assert f"plain,{actual}" in completed({**line, "COMP_WORDS": words}).split()
-    # Columns and runs of the log that the command line names.
-    line["COMP_CWORD"] = "4"
-    for words, actual in {
-        "polars-rank evaluate log.parquet --label la": ["label"],
-        "polars-rank evaluate log.csv --by r": ["run"],
-        "polars-rank compare log.parquet --baseline b": ["best", "bm25"],
-        "polars-rank compare none.parquet --baseline b": [],
-    }.items():
-        found = completed({**line, "COMP_WORDS": words}).split()
-        assert found == [f"plain,{name}" for name in actual]
 
 
 def test_exit_codes_are_those_of_the_help() -> None:

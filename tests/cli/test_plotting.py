@@ -128,8 +128,6 @@ def test_charts_of_values_and_of_tables(log: Path, tmp_path: Path) -> None:
     of_lists = drawn("differences", tmp_path / "lists.parquet", "--baseline", "old", output=output)
     assert rows_of(of_lists) == rows_of(of_log)
     tables = {
-        "at-k": ["rank-curve", log, "-m", "ndcg", "--ks", "1-20"],
-        "pr-curve": ["pr-curve", log],
         "intervals": ["summarize", log, "-m", "ap"],
         "slices": ["compare", log, *ASKED["slices"]],
         "leaderboard": ["leaderboard", log, "-m", "ap"],

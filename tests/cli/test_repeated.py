@@ -34,7 +34,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         "evaluate LOG -m ndcg@10,ap",
         "per-query LOG -m ndcg@10",
-        "rank-curve LOG -m ndcg --ks 1-12",
         "explain ndcg@10 LOG --versus TIES",
         "summarize LOG -m ndcg@10",
         "compare LOG -m ndcg@10 --baseline bm25",

@@ -48,7 +48,6 @@ class Data:
         number = (pl.col("run") == "new").cast(pl.Int64) + 1
         renamed = self.log.drop("day").with_columns(run=number)
         self.renamed = renamed.rename({**names, "run": "day"})
-        self.items = self.log.select(pl.col("doc").unique(), share=0.1)
         self.chunks = self.one.select("query", "doc", "other", start=0, end="position").drop_nulls()
         self.spans = self.chunks.drop("other").filter(pl.col("end") > 4)
         self.clicks = (
@@ -94,9 +93,6 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
             d.log, "rr", label=["human", "llm"]
         ),
         "one.parquet -m rr --doc ''": lambda d: pr.evaluate(d.one, "rr", doc=None),
-        "log.parquet -m novelty@5 --items items.parquet": lambda d: pr.evaluate(
-            d.log, "novelty@5", items=d.items
-        ),
         "renamed.parquet -m ap --query q --doc d --score s --label g --run day": lambda d: (
             pr.evaluate(d.renamed, "ap", query="q", doc="d", score="s", label="g", run="day")
         ),
@@ -110,12 +106,6 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
         ),
     },
     "rank": {"log.parquet --ties worst": lambda d: pr.rank(d.log, ties="worst")},
-    "rank-curve": {
-        'log.parquet -m "ndcg recall" --ks "1-3, 10" --ties best': lambda d: pr.rank_curve(
-            d.log, ["ndcg", "recall"], [1, 2, 3, 10], ties="best"
-        ),
-    },
-    "pr-curve": {"log.parquet --rel 2": lambda d: pr.pr_curve(d.log, rel=2)},
     "estimate": {
         "clicks.parquet -m dcg@3 --query session --score 'score new' --baseline score --cluster "
         "query": lambda d: pr.clicks.estimate(

@@ -394,7 +394,7 @@ def test_rectools_counts_new_documents_as_documents_of_one_user() -> None:
 
     By default, novelty in polars_rank excludes new documents.
     """
-    assert mean(NEW, "MIUF@2", pr.conventions.RECTOOLS) == (2 + 3) / 2
+    assert mean(NEW, "MIUF(num_users=8)@2", pr.conventions.RECTOOLS) == (2 + 3) / 2
     assert mean(NEW, "MIUF@2", pr.conventions.POLARS_RANK) == 2
 
 

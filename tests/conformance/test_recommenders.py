@@ -45,7 +45,7 @@ DIFFERENT = {
 }
 #: The other metrics.
 BEYOND_ACCURACY: dict[tuple[str, str], str | pr.Metric] = {
-    ("RecTools", "MIUF@5"): "MIUF@5",
+    ("RecTools", "MIUF@5"): "MIUF(num_users=20)@5",
     ("RecTools", "AvgRecPopularity@5"): "AvgRecPopularity@5",
     ("RecTools", "AvgRecPopularity(normalize)@5"): "popularity(interactions='interaction_share')@5",
     ("RecTools", "Serendipity@5"): "Serendipity(num_items=30)@5",
@@ -152,7 +152,10 @@ def test_gini(tool: str, name: str) -> None:
 
 def evaluated(evaluate: Callable[..., pl.DataFrame], tool: str, name: str) -> pl.DataFrame:
     """Return the result of `evaluate` or `per_query` for a metric under the preset of its tool."""
-    frame = ranked()
+    seen = pairs("train").select("user", "item", seen=True).unique()
+    frame = (
+        ranked().join(items(), on="item", how="left").join(seen, on=["user", "item"], how="left")
+    )
     if name in ("CategoricalDiversity@5", "ILS@5"):  # it was given only documents with a category
         frame = frame.filter(pl.col("item").is_in(list(DATA["category"])))
     return evaluate(
@@ -161,8 +164,6 @@ def evaluated(evaluate: Callable[..., pl.DataFrame], tool: str, name: str) -> pl
         query="user",
         doc="item",
         position="position",
-        items=items(),
-        history=pairs("train"),
         conventions=tool,
     )
 

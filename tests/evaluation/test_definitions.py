@@ -50,12 +50,6 @@ def repeated(log: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([log, again.with_columns(score=1 - pl.col("score"))])
 
 
-def seen(log: pl.DataFrame) -> pl.DataFrame:
-    """Return the documents that users have seen: all of the first query, and some of the others."""
-    some = (pl.col("query") == 0) | ((pl.col("doc") + pl.col("query")) % 4 == 0)
-    return log.filter(some).select("query", "doc")
-
-
 def assert_consistent(log: pl.DataFrame, metrics: list[Any], **options: Any) -> None:
     """Compare metrics of rankings with metrics as expressions over the ranked table."""
     conventions = named(options["conventions"]).but(ties=options.get("ties"))
@@ -109,27 +103,10 @@ def test_expressions_over_the_ranked_table(
 def test_every_metric_is_an_expression_over_the_ranked_table(
     conventions: str, unjudged: str
 ) -> None:
-    log = log_of(random_lists(seed=21))
+    log = log_with_seen(random_lists(seed=21))
     assert_consistent(
-        repeated(log), every_metric(3), conventions=conventions, unjudged=unjudged,
-        duplicates="max", history=seen(log),
-    )  # fmt: skip
-
-
-def test_attributes_and_history_are_joined() -> None:
-    lists = random_lists(seed=22)
-    names = [*ATTRIBUTES_SCHEMA.keys() - {"seen", "history_category"}]
-    items = log_with_seen(lists).select("doc", *names).unique("doc").drop("expected")
-    log = log_with_seen(lists).drop(items.columns[1:], "seen", "history_category")
-    metrics = [pr.metric(name) for name in ("novelty@3", "calibration", "unseen_share@3")]
-    assert_consistent(log, metrics, conventions="polars_rank", items=items, history=seen(log))
-    ranked = pr.rank(log, items=items, history=seen(log))
-    added = [*items.columns[1:], "seen", *(f"history_{name}" for name in items.columns[1:])]
-    assert {*ranked.columns} - {*pr.rank(log).columns} == {*added}
-    with pytest.warns(pr.errors.RankWarning, match="`items` has no row for some retrieved"):
-        pr.rank(log, items=items.filter(pl.col("doc") > 9))
-    with pytest.raises(pr.errors.SchemaError, match="'click' is in the table and comes from"):
-        pr.rank(log, items=items.with_columns(click=1))
+        repeated(log), every_metric(3), conventions=conventions, unjudged=unjudged, duplicates="max"
+    )
 
 
 def test_removed_documents_are_not_retrieved() -> None:

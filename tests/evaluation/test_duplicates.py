@@ -77,14 +77,15 @@ def test_layouts(tmp_path: Path, duplicates: str) -> None:
 
 
 @pytest.mark.parametrize("duplicates", ["max", "first"])
-def test_attributes_and_seen_documents(duplicates: str) -> None:
+def test_columns_and_seen_documents(duplicates: str) -> None:
     log = random_log(2)
     kept = without_copies(log, duplicates)
-    items = pl.DataFrame({"doc": [*"abcdef"], "price": range(6)})
+    prices = pl.DataFrame({"doc": [*"abcdef"], "price": range(6)})
     cheap = (pl.col("price") < 2).sum().alias("cheap")
     own = [*METRICS, cheap, pl.len().alias("rows"), pl.col("label").count().alias("labels")]
-    found = pr.per_query(log, own, duplicates=duplicates, items=items)
-    assert_close(found, pr.per_query(kept, own, items=items))
+    priced, priced_once = (rows.join(prices, on="doc", how="left") for rows in (log, kept))
+    found = pr.per_query(priced, own, duplicates=duplicates)
+    assert_close(found, pr.per_query(priced_once, own))
     history = pl.DataFrame({"query": range(60), "doc": "a"})
     found, expected = (
         pr.per_query(pr.catalog.exclude_seen(rows, history), METRICS, duplicates=duplicates)

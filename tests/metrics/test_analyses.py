@@ -38,7 +38,6 @@ def test_depth(metrics: list[str], deepest: int | None) -> None:
         (t.each(t.LABEL).max(), 0, True),
         (t.each(t.LABEL.is_null()).count(), 0, False),
         (t.each(1.0).sum(), 0, False),
-        (t.of_items(t.column("share")).max(), 0, False),
     ],
 )
 def test_terms_of_documents_beyond_positions(value: Value, deepest: int | None, fits: bool) -> None:

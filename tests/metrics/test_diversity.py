@@ -129,19 +129,18 @@ PARTLY_KNOWN = pl.DataFrame({
     [
         # The divisor "k" is 4, less the number of skipped documents.
         *(
-            (name, f"depth='{depth}', unknown='{unknown}'", values)
-            for name, known, largest in (
-                ("novelty", 2.0, 4.0),
-                ("surprisal", 2 / 4, 1.0),
-                ("long_tail_share", 1.0, 1.0),
+            (name, f"depth='{depth}', {users}unknown='{unknown}'", values)
+            for name, users, known, largest in (
+                ("novelty", "num_users=16, ", 2.0, 4.0),
+                ("surprisal", "", 2 / 4, 1.0),
+                ("long_tail_share", "", 1.0, 1.0),
             )
             for depth, unknown, values in (
                 ("retrieved", "skip", [None, known, None]),
                 ("retrieved", "zero", [0, known / 2, None]),
                 ("k", "skip", [None, known / 3, None]),
                 ("k", "zero", [0, known / 4, None]),
-                ("k", "max", [None if name == "novelty" else 2 * largest / 4,
-                              (known + largest) / 4, None]),
+                ("k", "max", [2 * largest / 4, (known + largest) / 4, None]),
             )
         ),
         ("popularity", "unknown='skip'", [None, 3, None]),
@@ -176,6 +175,10 @@ def test_unknown_documents_and_empty_rankings(
         (
             lambda: pr.metrics.novelty(unknown="max", num_users=0),
             "`num_users` must be a positive integer",
+        ),
+        (
+            lambda: pr.per_query(PARTLY_KNOWN, "MIUF", conventions="rectools"),
+            r"`unknown='max'` counts unknown documents.*novelty\(num_users=1000\)",
         ),
         (lambda: pr.metrics.popularity(unknown="max"), "`unknown` must be one of"),
         (lambda: pr.metrics.unseen_share(depth="all"), "`depth` must be one of"),

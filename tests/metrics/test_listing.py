@@ -59,7 +59,7 @@ METRICS = [
     pr.metrics.compat(normalize=False),
     pr.rbp(3, p=0.4, graded=True),
     pr.num_relevant_retrieved(3),
-    *(pr.metrics.novelty(3, unknown=unknown) for unknown in ("zero", "max")),
+    pr.metrics.novelty(3, unknown="zero"),
     pr.metrics.novelty(3, unknown="max", num_users=40, depth="k"),
     *(pr.metrics.surprisal(3, unknown=unknown) for unknown in ("zero", "max")),
     pr.metrics.surprisal(3, num_users=40),

@@ -83,16 +83,6 @@ def test_the_runs_of_the_whole_table_are_checked(spark: Any) -> None:
         pr.fuse(table, "rrf(weights={'a': 2, 'b': 1, 'c': 1})").toArrow()
 
 
-def test_attributes_of_documents(spark: Any) -> None:
-    metrics = [pr.metrics.long_tail_share(5), pr.metrics.unseen_share(5), "ndcg@10"]
-    options = {"by": "run", "items": ITEMS, "history": SEEN}
-    here = "`items` has no row for some retrieved documents"
-    with pytest.warns(pr.errors.RankWarning, match=here):
-        expected = pr.per_query(LOG, metrics, **options)
-    with pytest.warns(pr.errors.RankWarning, match=here):
-        same(expected, pr.per_query(on_spark(spark, LOG, 4), metrics, **options), ["run", "query"])
-
-
 @pytest.mark.parametrize("target", ["relevant", "items"])
 def test_exposure_of_groups(spark: Any, target: str) -> None:
     options = {"doc_groups": ITEMS, "target": target, "by": "run"}
