@@ -60,11 +60,7 @@ _DOC = (
     "doc",
     "document|item|product|url",
 )
-_LABEL = (
-    "label|relevance|rating|grade|rel|judgment|judgement|gain",
-    "relevant",
-    "score",
-)  # as in BEIR
+_LABEL = "label|relevance|rating|grade|rel|judge?ment|gain", "relevant", "score"  # as in BEIR
 _SCORE = "score|similarity|relevancescore"
 _RANK = "rank|position|docposition", "pos|place"
 _PART = "(doc|document|chunk|passage|source)?s?(id)?s?"
