@@ -90,11 +90,6 @@ def reads_column(expression: pl.Expr, name: str, *, besides: pl.Expr) -> bool:
     return f'col("{name}")' in str(expression).replace(str(besides), "")
 
 
-def number_of_scans(plan: pl.LazyFrame, source: str) -> int:
-    """Return the number of times that a plan scans a Python source of this name."""
-    return plan.explain(optimized=False).count(source)
-
-
 def is_sorted_by(table: pl.LazyFrame, keys: Sequence[str]) -> bool:
     """Return whether Polars knows that a table is sorted by the keys."""
     return "SORT BY" not in table.select(keys).sort(keys).explain()

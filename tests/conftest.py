@@ -68,7 +68,7 @@ HEAVY = (
     *("test_examples.py", "test_guide.py", "test_readme.py", "reporting", "plot", "cli"),
     *(
         "metrics/test_documentation.py",
-        "frames/test_streams.py",
+        "frames/test_tables.py",
         "io/test_arrays.py",
         "conformance",
     ),
@@ -83,7 +83,7 @@ NOT_CORE = (
     *("test_guide.py", "test_hostile_names.py", "test_nightly_job.py", "test_progress.py"),
     *("test_paper.py", "test_policies.py", "test_readme.py", "test_skill.py"),
     *("test_without_docstrings.py", "diagnostics/test_judgment_bounds.py"),
-    *("frames/test_lengths.py", "frames/test_stores.py", "frames/test_streams.py"),
+    *("frames/test_lengths.py", "frames/test_stores.py", "frames/test_tables.py"),
     *("io/test_dicts.py",),
 )
 

@@ -63,15 +63,6 @@ def source(name: str) -> pl.LazyFrame:
     return register_io_source(read, schema=SCHEMA, explain_name=name)
 
 
-def test_number_of_scans() -> None:
-    one = source("STREAM 7")
-    assert ours.number_of_scans(one, "STREAM 7") == 1
-    assert (
-        ours.number_of_scans(one.join(one, on="query").filter(pl.col("query") > 0), "STREAM 7") == 2
-    )
-    assert ours.number_of_scans(one, "STREAM 8") == 0
-
-
 def test_is_sorted_by() -> None:
     table = KEYS.lazy()
     assert not ours.is_sorted_by(table, ["run", "query"])

@@ -15,7 +15,7 @@ from polars_rank.columns import Columns
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.frames.batches import added_up, by_ranking
 from polars_rank.frames.engines import Mergeable
-from polars_rank.frames.tables import framed_table, schema_of
+from polars_rank.frames.tables import framed, schema_of
 
 HeadOf: TypeAlias = Literal["interactions", "documents"]
 Crossing: TypeAlias = Literal["head", "tail"]
@@ -25,7 +25,7 @@ _ADDED = (
 )  # fmt: skip
 
 
-@framed_table
+@framed
 def popularity(
     frame: pl.LazyFrame,
     *,

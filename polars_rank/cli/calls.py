@@ -109,7 +109,7 @@ class Call:
 
     @cached_property
     def copies(self) -> Mapping[str, list[str]]:
-        """The input files by option, with copies of those that can be read once, such as pipes."""
+        """The input files by option, with a copy of standard input."""
         if self.files.count(sources.STANDARD_INPUT) > 1:
             misused("standard input can be read only once; use - only once")
         return {name: [*map(sources.readable, self.given.get(name, ()))] for name in _FILES}
@@ -338,7 +338,7 @@ class Call:
         from polars_rank.spark.sessions import read, session  # noqa: PLC0415  (an extra)
 
         logs = self.given.get("logs", ())
-        if not logs or self.given.get("judgments") or any(map(sources.is_pipe, logs)):
+        if not logs or self.given.get("judgments") or sources.STANDARD_INPUT in logs:
             misused("--engine spark needs a LOG that is a table or Parquet files")
         for name in _OF_POLARS:
             if self.is_given(name):

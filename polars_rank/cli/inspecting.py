@@ -68,7 +68,7 @@ class Row(NamedTuple):
 
 def inspect(call: Call) -> None:
     """Show facts about a log, and the command to run next; exit with 2 if there are errors."""
-    logs = [*call.given.get("logs", ())]  # before pipes are copied
+    logs = [*call.given.get("logs", ())]  # before standard input is copied
     schema = schema_of(call.scan_as_is())
     assumed = _assumed(call, schema)
     call.given |= assumed

@@ -50,16 +50,12 @@ _SHORT = {"metrics": "-m", "metric": "-m", "output": "-o"}
 MAY_BE_EMPTY = {"doc", "run", "baseline", "title"}
 
 
-def _same(_: str, value: Any) -> Any:
-    return value
-
-
 class Kind(NamedTuple):
     """How the text of an option becomes the value of a parameter."""
 
     metavar: str
     #: Returns the value from the name of the parameter and the text, or several texts.
-    read: Callable[[str, Any], Any] = _same
+    read: Callable[[str, Any], Any] = lambda _, value: value
     several: bool = False
     type: Any = click.STRING
     #: Returns the names that a shell completes.

@@ -12,9 +12,9 @@ import polars as pl
 
 from polars_rank.errors import ArgumentError, SourceError
 from polars_rank.io import inputs, outputs
-from polars_rank.io.copies import origin
 from polars_rank.io.files import find_files, scan_files
 from polars_rank.io.formats import Start, scan_run
+from polars_rank.io.inputs import Copy, origin
 from polars_rank.io.lines import scan_ndjson, text_files
 from polars_rank.io.tables import scan_csv, scan_ipc
 from polars_rank.io.trec import layout_of
@@ -102,40 +102,34 @@ def kind_of(paths: Sequence[str]) -> Kind:
     return kinds.pop() if kinds else "parquet"
 
 
-def is_pipe(path: str) -> bool:
-    """Return whether a path is standard input, or a pipe such as <(...) in a shell."""
-    return path == STANDARD_INPUT or inputs.is_pipe(path)
-
-
 def readable(path: str) -> str:
-    """Return a file that can be read several times; pipes and files of web servers are copied."""
+    """Return a file that can be read several times; standard input is copied."""
     if path != STANDARD_INPUT:
         return inputs.readable(path)
     if sys.stdin is None:
         raise ArgumentError("standard input (-) is closed; pipe a file into the command")
-    return inputs.copy_of_pipe(sys.stdin.buffer, "standard-input", "standard input")
+    if sys.stdin.isatty():
+        raise SourceError("standard input is this terminal; pipe a file into the command")
+    copy = Copy.of(sys.stdin.buffer, "standard-input", "standard input")
+    if not Path(copy).stat().st_size:
+        raise SourceError("standard input is empty; check the program that writes to the pipe")
+    return copy
 
 
 def refuse_to_replace(output: Path | None, paths: Iterable[str]) -> None:
     """Raise `SourceError` if the output is an input file, or is in an input directory."""
     if output is None or not output.is_file():
         return
-    paths = [path for path in paths if "://" not in path and not is_pipe(path)]
-    outputs.refuse_to_replace(output, (file for path in expand(paths) for file in _files_in(path)))
-
-
-def _files_in(path: str) -> Iterable[Path]:
-    """Return the files in a directory; for any other path, return the path itself."""
-    return Path(path).rglob("*") if Path(path).is_dir() else [Path(path)]
+    paths = [path for path in paths if "://" not in path and path != STANDARD_INPUT]
+    files = [*map(Path, expand(paths))]
+    files += [file for path in files for file in path.rglob("*")]
+    outputs.refuse_to_replace(output, files)
 
 
 def _kind(path: str) -> Kind:
     """Return the format of a file, a directory, a pattern or a URL."""
-    known = _ENDINGS.get(_ending(path))
-    if known is not None:
-        return known
-    if "://" in path:
-        return "parquet"
+    if _ending(path) in _ENDINGS or "://" in path:
+        return _ENDINGS.get(_ending(path), "parquet")
     if Path(path).is_dir():
         _check_parquet(Path(path))
         return "parquet"

@@ -16,7 +16,7 @@ from polars_rank.clicks.preference_pairs import LAST, rankings_of, time_column
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.frames.ids import common_type
-from polars_rank.frames.tables import framed_table, schema_of
+from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.user_columns import checked_numbers
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _SECONDS = 30
 _END = OWN + "end"
 
 
-@framed_table
+@framed
 def labels(
     log: pl.LazyFrame,
     kind: Kind = "clicked",

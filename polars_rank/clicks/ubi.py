@@ -12,7 +12,7 @@ from polars_rank._params import OWN, Names, names, public, some_names
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.frames.tables import lazy, schema_of
-from polars_rank.io.copies import held
+from polars_rank.io.inputs import held
 from polars_rank.io.lines import scan_ndjson, text_files
 
 if TYPE_CHECKING:

@@ -122,7 +122,7 @@ def evaluate(
 
     See Also
     --------
-    per_query : The values behind the means. Its notes describe streams, Spark and large logs.
+    per_query : The values behind the means. Its notes describe Spark and large logs.
     summarize : Means with confidence intervals, and the number of undefined rankings.
     """
     evaluation = Evaluation.of_call(locals())
@@ -245,12 +245,8 @@ def per_query(
     **Large logs.** Polars counts rows up to 2^32. Evaluate larger logs in parts, with
     `pr.moments` and `pr.merge`.
 
-    **Streams.** The result of another engine, such as a DuckDB query or a pyarrow
-    RecordBatchReader, is read batch by batch in flat memory if the rows of each ranking are
-    adjacent, as with "ORDER BY query". 8 bytes per ranking are kept to detect a ranking whose rows
-    are not adjacent; then the query runs again, and all rows are held in memory. For a stream that
-    can be read only once, this raises `DataError`. All rows are also held if the plan reads the log
-    more than once, as for metrics with different rules for ties. Use `scan_log` for Parquet files.
+    **Tables of other libraries** are read into memory and must fit there. Write larger ones to
+    Parquet, and read them with `scan_log`.
 
     **Spark.** Nothing runs before an action. Each task evaluates whole queries: the rankings of one
     query must fit into the memory of a task. Each task also holds one bucket: 1/1,024 of the rows,

@@ -37,13 +37,6 @@ _OPTIMIZATIONS = pl.QueryOptFlags(comm_subexpr_elim=False)
 _END = OWN + "end"
 
 
-def is_adjacent(rows: pl.DataFrame, keys: Sequence[str]) -> bool:
-    """Return whether the rows of each ranking are adjacent."""
-    runs = _runs(rows, keys)
-    starts = rows.select(keys).filter(runs.ne_missing(runs.shift(1)))
-    return starts.is_unique().all()
-
-
 def complete_rankings(
     batches: Iterator[pl.DataFrame], keys: Sequence[str]
 ) -> Iterator[pl.DataFrame]:

@@ -1,4 +1,4 @@
-"""Object stores: scans of URLs, timeouts, and errors."""
+"""Object stores and web servers: scans of URLs, and errors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,6 @@ from polars_rank.errors import ArgumentError, SourceError, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-#: By default Polars waits forever for a store that stops sending data.
-_TIMEOUTS = {"read_timeout": "30s"}
-_STORES = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "adl")
 
 # Patterns of errors. They are compiled on first use, which keeps the import fast.
 _DENIED = (
@@ -46,9 +42,10 @@ def check_options(options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         if name not in known[1:]:
             raise unknown_parameter(pl.scan_parquet.__name__, name, known[1:])
-        if name == "storage_options":  # also for web servers
-            check_storage_options(value)
-            continue
+        if name == "storage_options" and not (value is None or isinstance(value, Mapping)):
+            raise ArgumentError(
+                f"`storage_options` must be a mapping of options to values; found {short(value)}"
+            )
         try:  # this reads no file
             pl.scan_parquet("log.parquet", **{name: value})
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -58,21 +55,12 @@ def check_options(options: Mapping[str, Any]) -> None:
             ) from error
 
 
-def check_storage_options(options: object) -> None:
-    """Raise `ArgumentError` unless storage options are a mapping or None."""
-    if options is not None and not isinstance(options, Mapping):
-        raise ArgumentError(
-            f"`storage_options` must be a mapping of options to values; found {short(options)}"
-        )
-
-
 def scan_store(urls: Sequence[str], options: dict[str, Any]) -> pl.LazyFrame:
     """Return a scan of Parquet files in object stores.
 
     A directory is a bucket, a URL that ends in "/", or a URL that has no object and does not end in
     ".parquet". It means all files below it that end in ".parquet". Hive partitions become columns.
     """
-    options = {**options, "storage_options": with_timeout(urls[0], options.get("storage_options"))}
     folders = {url for url in urls if _is_folder(url, options)}
     if folders:
         options = {"hive_partitioning": True, "hidden_file_prefix": ("_", "."), **options}
@@ -94,18 +82,11 @@ def _expanded(patterns: list[str], options: dict[str, Any]) -> list[str]:
     return names.get_column(_FILE).to_list()
 
 
-def with_timeout(url: str, options: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return storage options with a read timeout."""
-    check_storage_options(options)
-    timeouts = _TIMEOUTS if url.partition("://")[0] in _STORES else {}
-    return {**timeouts, **(options or {})} or None
-
-
 def _is_folder(url: str, options: dict[str, Any]) -> bool:
     if "://" not in url:
         return Path(url).is_dir()
     _, _, path = url.partition("://")[2].partition("/")
-    if path.endswith(".parquet") or is_pattern(url):
+    if path.endswith(".parquet") or is_pattern(url) or url.lower().startswith("http"):
         return False
     if not path or path.endswith("/"):
         return True

@@ -28,11 +28,11 @@ from polars_rank.errors import (
     RankError,
     SchemaError,
     SourceError,
+    warn,
 )
 from polars_rank.frames.engines import Computation, EngineFrame, Rows, engine_of
 from polars_rank.frames.plans import PLANS, key_of
 from polars_rank.frames.stores import store_error
-from polars_rank.frames.streams import NotAdjacentError, Stream, is_scanned_once, to_polars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
+
+#: What Polars and pyarrow raise for columns of unsupported types.
+_UNREADABLE = (
+    *(pl.exceptions.PolarsError, pl.exceptions.PanicException),
+    *(TypeError, ValueError, NotImplementedError),
+)
 
 #: Tables with at most this number of rows are collected faster in memory than by streaming.
 FEW_ROWS = 50_000
@@ -60,12 +66,11 @@ def own_name(name: str) -> SchemaError:
 
 
 def lazy(frame: Any, parameter: str = "frame", *, collects: bool = False) -> pl.LazyFrame:
-    """Return any table as a LazyFrame; streams are read into memory.
+    """Return any table as a LazyFrame.
 
     A caller that `collects` the result lets tables in memory be read before, to choose a plan.
     """
     table = as_table(frame, parameter)
-    table = table.whole() if isinstance(table, Stream) else table
     if collects and isinstance(table, pl.DataFrame):
         return rows_of_table(table, FEW_ROWS)
     return table.lazy()
@@ -73,7 +78,7 @@ def lazy(frame: Any, parameter: str = "frame", *, collects: bool = False) -> pl.
 
 def is_table(frame: Any) -> bool:
     """Return whether an object is a table of any kind."""
-    return isinstance(frame, (pl.LazyFrame, pl.DataFrame, Stream)) or _has_rows(frame)
+    return isinstance(frame, (pl.LazyFrame, pl.DataFrame)) or _has_rows(frame)
 
 
 class Table(Protocol):
@@ -106,12 +111,11 @@ class Framed(Protocol[P]):
 def framed(function: Callable[Concatenate[pl.LazyFrame, P], Computation]) -> Framed[P]:
     """Return a function that accepts any table, for a function of LazyFrames.
 
-    The first parameter of `function` is the table. Its parameters `by`, `run` and `query` name the
-    columns that identify rankings. A stream in which the rows of each ranking are adjacent is read
-    in flat memory. Other engines run the function if it is declared to return `Rows` or a
-    `Mergeable` instead of a LazyFrame.
+    The first parameter of `function` is the table. Tables of other libraries are read into memory.
+    Other engines run the function if it is declared to return `Rows` or a `Mergeable` instead of a
+    LazyFrame.
     """
-    return _dispatched(function, of_rankings=True)
+    return _dispatched(function)
 
 
 def framed_by_query(function: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFrame]) -> Framed[P]:
@@ -119,24 +123,11 @@ def framed_by_query(function: Callable[Concatenate[pl.LazyFrame, P], pl.LazyFram
 
     `function` computes the rows of each query from the rows with the same `query`.
     """
-    return _dispatched(function, of_rankings=True, by_query=True)
+    return _dispatched(function, by_query=True)
 
 
-def framed_table(function: Callable[Concatenate[pl.LazyFrame, P], Computation]) -> Framed[P]:
-    """Return a function that accepts any table, as `framed` does, for tables without rankings."""
-    return _dispatched(function, of_rankings=False)
-
-
-def _dispatched(
-    function: Callable[..., Any], *, of_rankings: bool, by_query: bool = False
-) -> Framed[Any]:
-    parameters = signature(function).parameters.values()
-    first, *others = (each.name for each in parameters)
-    # Other functions have no runs, or compare the runs of a query, whose rows belong together.
-    splits_runs = any(
-        each.kind is each.VAR_KEYWORD or (each.name == "run" and each.annotation == "str | None")
-        for each in parameters
-    )
+def _dispatched(function: Callable[..., Any], *, by_query: bool = False) -> Framed[Any]:
+    first, *others = signature(function).parameters
     in_parts = by_query or function.__annotations__["return"] != "pl.LazyFrame"
     # Users see the type of the result, not how it is computed.
     function.__annotations__["return"] = "pl.LazyFrame"
@@ -155,15 +146,11 @@ def _dispatched(
         table = as_table(frame, first)
         if isinstance(table, pl.LazyFrame):
             return plan(table)
-        if isinstance(table, pl.DataFrame):
-            few = in_parts and table.height <= FEW_ROWS
-            key = key_of(function, table, options) if few else None
-            if key is None:
-                return evaluated(plan, table)
-            return PLANS.run(key, plan, partial(collected, few=True), table)
-        roles = {"query": "query", "run": "run" if splits_runs else None, "by": None}
-        keys = _keys(table.schema, {**roles, **options}) if of_rankings else []
-        return _streamed(table, plan, keys)
+        few = in_parts and table.height <= FEW_ROWS
+        key = key_of(function, table, options) if few else None
+        if key is None:
+            return evaluated(plan, table)
+        return PLANS.run(key, plan, partial(collected, few=True), table)
 
     def rows(_: pl.LazyFrame, **options: Any) -> Rows:
         query = names("query", options.get("query", "query"))
@@ -173,47 +160,13 @@ def _dispatched(
     return cast("Framed[Any]", checked)
 
 
-def _keys(schema: pl.Schema, roles: Mapping[str, Any]) -> list[str]:
-    """Return the columns that identify rankings; the column of runs is one of them if it exists."""
-    by, query = names("by", roles["by"]), names("query", roles["query"])
-    run = [roles["run"]] if roles["run"] in schema else []
-    return [*dict.fromkeys([*by, *run, *query])]
-
-
-def _streamed(
-    stream: Stream, plan: Callable[[pl.LazyFrame], pl.LazyFrame], keys: Sequence[str]
-) -> pl.DataFrame:
-    """Return the result of a plan on a stream, in flat memory if possible."""
-    number = number_column(keys)
-    try:
-        if not stream.is_long():
-            return evaluated(plan, stream.whole())
-        if keys and not stream.seems_adjacent(keys):
-            return evaluated(plan, stream.whole())
-        result = plan(stream.scan(keys, number))
-        if not is_scanned_once(result) or number in result.collect_schema():
-            return evaluated(plan, stream.whole())
-        try:
-            table = collected(result, again=not stream.once)
-        except NotAdjacentError:
-            if stream.once:
-                raise
-            stream.close()
-            return evaluated(plan, stream.whole())
-        return (
-            table.sort(keys, maintain_order=True) if keys and {*keys} <= {*table.columns} else table
-        )
-    finally:
-        stream.close()
-
-
 def evaluated(plan: Callable[[pl.LazyFrame], pl.LazyFrame], table: pl.DataFrame) -> pl.DataFrame:
     """Return the result of a plan on a table in memory."""
     return collected(plan(rows_of_table(table, FEW_ROWS)), few=table.height <= FEW_ROWS)
 
 
-def collected(plan: pl.LazyFrame, *, few: bool = False, again: bool = True) -> pl.DataFrame:
-    """Return the result of a plan; if rows can be read `again`, errors count invalid rows."""
+def collected(plan: pl.LazyFrame, *, few: bool = False) -> pl.DataFrame:
+    """Return the result of a plan; errors count invalid rows."""
     try:
         if few:  # optimizing the plan would take longer than running it
             return plan.collect(engine="in-memory", optimizations=pl.QueryOptFlags.none())
@@ -222,7 +175,7 @@ def collected(plan: pl.LazyFrame, *, few: bool = False, again: bool = True) -> p
         text = without_expression(str(error))
         if text != str(error):
             error.args = (text,)
-        raise (error.explained() if again and isinstance(error, DataError) else error) from None
+        raise (error.explained() if isinstance(error, DataError) else error) from None
 
 
 def schema_of(frame: pl.LazyFrame) -> pl.Schema:
@@ -242,15 +195,19 @@ def unreadable(error: Exception) -> SourceError:
     )
 
 
-def as_table(frame: Any, parameter: str = "frame") -> pl.LazyFrame | pl.DataFrame | Stream:
-    """Return the table of a parameter as a Polars frame or a stream.
+def as_table(frame: Any, parameter: str = "frame") -> pl.LazyFrame | pl.DataFrame:
+    """Return the table of a parameter as a Polars frame; others are read into memory.
 
     Raises
     ------
     ArgumentError
         If `frame` is not a table, or is a DataFrame of another engine.
+    SourceError
+        If the engine fails to read the table.
+    SchemaError
+        If Polars does not support the type of a column, or if two columns have the same name.
     """
-    if isinstance(frame, (pl.LazyFrame, pl.DataFrame, Stream)):
+    if isinstance(frame, (pl.LazyFrame, pl.DataFrame)):
         return frame
     if (engine := engine_of(frame)) is not None:
         raise engine.unsupported()
@@ -259,8 +216,51 @@ def as_table(frame: Any, parameter: str = "frame") -> pl.LazyFrame | pl.DataFram
             f"`{parameter}` must be a table; found {_type_name(frame)}; {_remedy(frame)}"
         )
     # Tables that can be sliced, such as those of pandas and pyarrow, are in memory.
-    in_memory = any(hasattr(frame, name) for name in ("iloc", "slice"))
-    return to_polars(frame) if in_memory else Stream(frame)
+    if any(hasattr(frame, name) for name in ("iloc", "slice")):
+        return to_polars(frame)
+    import pyarrow as pa  # noqa: PLC0415  (slow to import, rarely needed)
+
+    try:  # datasets and scanners of pyarrow have no C stream
+        if hasattr(frame, "__arrow_c_stream__"):
+            table = pa.RecordBatchReader.from_stream(frame).read_all()
+        else:
+            table = frame.to_table()
+    except Exception as error:  # engines raise any type
+        raise SourceError(f"the engine failed to read the table: {error}") from error
+    if not table.num_rows and any(hasattr(frame, name) for name in ("read_next_batch", "__next__")):
+        warn(
+            f"{type(frame).__name__} has no rows; it can be read only once, so check that it was "
+            "not read before"
+        )
+    return to_polars(table)
+
+
+def to_polars(rows: Any) -> pl.DataFrame:
+    """Return an Arrow or pandas table in memory as a Polars DataFrame."""
+    try:
+        return pl.DataFrame(rows)
+    except _UNREADABLE as error:
+        columns = [*map(str, rows.columns if hasattr(rows, "iloc") else rows.schema.names)]
+        duplicate = next((name for name in columns if columns.count(name) > 1), None)
+        if duplicate is not None:
+            raise SchemaError(
+                f"duplicate column {duplicate!r}; drop one of them, or rename it"
+            ) from error
+        raise SchemaError(
+            f"Polars does not support column {_unsupported(rows)}: {error}; drop it, or cast it"
+        ) from error
+
+
+def _unsupported(rows: Any) -> str:
+    """Return the name and type of the first column that Polars cannot read."""
+    of_pandas = hasattr(rows, "iloc")
+    for index, name in enumerate(rows.columns if of_pandas else rows.schema.names):
+        try:
+            pl.DataFrame(rows[[name]] if of_pandas else rows.select([name]))
+        except _UNREADABLE:
+            dtype = rows.dtypes.iloc[index] if of_pandas else rows.schema.field(index).type
+            return f"{str(name)!r} ({dtype})"
+    return "types that differ between batches"
 
 
 #: Functions that read files, by extension. Files with other extensions may be Parquet logs.

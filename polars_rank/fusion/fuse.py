@@ -22,7 +22,6 @@ from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.ranked import TIES
 from polars_rank.frames.batches import by_ranking, merged
 from polars_rank.frames.engines import Mergeable, Rows
-from polars_rank.frames.streams import is_scanned_once
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.fusion.parameters import Fusion, read_fusion
 from polars_rank.fusion.plan import FUSED, HIGHEST, LABEL, LOWEST_LABEL, Plan
@@ -152,8 +151,7 @@ def fuse(
     Fused scores depend only on the documents of the query: if the rows of each query are adjacent,
     as in the result of `scan_log(path, run=None)`, memory does not grow with the table. The same is
     true if `scan_log(path)` finds it sorted by run and query: up to 50 runs are then read side by
-    side. The column of runs is read once more, to check the runs. Streams of other engines are read
-    into memory.
+    side. The column of runs is read once more, to check the runs.
     """
     parameters = {name: value for name, value in locals().items() if name != "log"}
     fused, runs = partial(_fused, **parameters), Runs.of(parameters)
@@ -279,12 +277,9 @@ class Runs:
         """Return the runs of a log as text.
 
         They are read by a plan of their own: in one plan, Polars would scan the log once, and hold
-        the rows that the fusion has not yet read. Streams that can be read only once are read into
-        memory if a plan scans them twice.
+        the rows that the fusion has not yet read.
         """
         runs = log.select(pl.col(self.column).cast(pl.String).unique())
-        if is_scanned_once(log):
-            return runs
 
         def read(*_: Any) -> Iterator[pl.DataFrame]:
             yield runs.collect(engine="streaming")

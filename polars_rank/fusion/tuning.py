@@ -21,7 +21,7 @@ from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.frames.batches import requested
-from polars_rank.frames.tables import framed_table, schema_of
+from polars_rank.frames.tables import framed, schema_of
 from polars_rank.fusion.candidates import Candidates, Choices
 from polars_rank.fusion.fuse import columns_of_runs
 from polars_rank.fusion.procedures import (
@@ -63,7 +63,7 @@ _CURVE: dict[str, Any] = {
 }
 
 
-@framed_table
+@framed
 def tune_fusion(
     log: pl.LazyFrame,
     /,

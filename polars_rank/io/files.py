@@ -16,11 +16,10 @@ import polars.selectors as cs
 from polars_rank.errors import ArgumentError, SourceError
 from polars_rank.frames.ids import common_value_type
 from polars_rank.frames.stores import is_pattern, scan_store
-from polars_rank.io.copies import Copy, origin
-from polars_rank.io.inputs import check_path, readable
+from polars_rank.io.inputs import Copy, check_path, origin, readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 #: Options of `scan_parquet` that allow files to have different schemas.
 _SCHEMA_OPTIONS = {"schema", "cast_options", "missing_columns", "extra_columns"}
@@ -44,7 +43,6 @@ class Files:
 def find_files(
     paths: Iterable[str | os.PathLike[str]],
     parameter: str = "paths",
-    storage_options: Mapping[str, Any] | None = None,
 ) -> Files:
     """Return the Parquet files of paths, directories, and patterns.
 
@@ -65,12 +63,9 @@ def find_files(
         Files, directories, patterns, or URLs. A path that exists is never a pattern. A directory
         means all files in it and its subdirectories whose names end in ".parquet". Names that
         begin with "." or "_", such as incomplete files and Spark's metadata, are skipped in
-        directories, and in patterns that do not begin so themselves. Pipes and files of web
-        servers are copied to temporary files.
+        directories, and in patterns that do not begin so themselves.
     parameter
         Name of the parameter in errors.
-    storage_options
-        Options of a web server.
 
     Returns
     -------
@@ -90,7 +85,7 @@ def find_files(
         raise ArgumentError(
             f"`{parameter}` is empty; name at least one Parquet file, directory, or pattern"
         )
-    names = [readable(name, storage_options, parameter) for name in given]
+    names = [readable(name, parameter) for name in given]
     if any("://" in name for name in names):
         return Files(names, remote=True)
     local = [name if isinstance(name, Copy) else str(Path(name)) for name in names]

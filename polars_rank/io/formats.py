@@ -25,7 +25,6 @@ from polars_rank.errors import (
     warn,
 )
 from polars_rank.frames.stores import store_error
-from polars_rank.io.copies import origin
 from polars_rank.io.fields import (
     NO_FIELDS,
     FieldNames,
@@ -36,7 +35,7 @@ from polars_rank.io.fields import (
     is_text,
 )
 from polars_rank.io.files import DAMAGE, damaged, find_files, scan_files
-from polars_rank.io.inputs import check_path
+from polars_rank.io.inputs import check_path, origin
 from polars_rank.io.json_files import json_records
 from polars_rank.io.lines import Paths, reading, text_files
 from polars_rank.io.records import ReadFile, read_records
@@ -248,8 +247,7 @@ def scan_run(
     path
         A file, a pattern such as ``"runs/*.txt"``, a URL, several of them, or a mapping from names
         of runs to them. A folder of Parquet files is one run. Text files may be compressed (gzip,
-        bzip2, xz, zstd). Pipes and files of web servers (http, https) are copied to temporary files
-        first.
+        bzip2, xz, zstd).
     format
         Format of the files. Default: the content decides, or for files in an object store the
         ending of the name.
@@ -373,8 +371,7 @@ def scan_judgments(
     ----------
     path
         A file, a pattern such as ``"qrels/*.txt"``, a URL, or several of them. Text files may be
-        compressed (gzip, bzip2, xz, zstd). Pipes and files of web servers (http, https) are copied
-        to temporary files first.
+        compressed (gzip, bzip2, xz, zstd).
     format
         Format of the files. Default: the content decides, or for files in an object store the
         ending of the name.

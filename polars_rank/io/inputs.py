@@ -1,66 +1,123 @@
-"""Inputs that can be read only once: pipes, standard input, and files of web servers."""
+"""Paths of inputs; temporary copies of inputs that Polars cannot read as they are, and links."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+import weakref
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from polars_rank.errors import ArgumentError, SourceError
-from polars_rank.io.copies import Copy, chunks_of, is_utf8
+from polars_rank.io.temporary import discard, new_folder, written_to
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Sequence
+
+    import polars as pl
 
 #: Errors for patterns and URLs. Windows raises EINVAL.
 _NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL)
 
+#: Maximum number of files in messages.
+_MAX_NAMES = 5
 
-def readable(
-    path: str | os.PathLike[str],
-    options: Mapping[str, Any] | None = None,
-    parameter: str = "path",
-) -> str:
+
+class Copy(str):
+    """Path of a temporary copy, which is removed when the last reference to this object goes."""
+
+    __slots__ = ("__weakref__", "origin")
+
+    #: The copied input: a path or "standard input".
+    origin: str
+
+    @classmethod
+    def of(cls, chunks: Iterable[bytes], name: str, origin: str) -> Copy:
+        """Return a file with a name and its content."""
+        folder = new_folder()
+        copy = cls(folder / name)
+        copy.origin = origin
+        weakref.finalize(copy, discard, folder)
+        with written_to(folder), Path(copy).open("wb") as file:
+            file.writelines(chunks)
+        return copy
+
+    @classmethod
+    def link(cls, path: str) -> Copy:
+        """Return a link to a file or directory whose name is not UTF-8, as Polars needs it."""
+        folder = new_folder()
+        suffix = Path(path).suffix
+        link = cls(folder / f"input{suffix if is_utf8(suffix) else ''}")
+        link.origin = os.fsencode(path).decode(errors="replace")
+        weakref.finalize(link, discard, folder)
+        Path(link).symlink_to(Path(path).absolute())
+        return link
+
+
+def is_utf8(name: str) -> bool:
+    """Return whether the bytes of a name are UTF-8; Python has surrogates for other bytes."""
+    return not any("\ud800" <= each <= "\udfff" for each in name)
+
+
+def origin(file: str) -> str:
+    """Return the name of a file for messages; for copies the name of the input."""
+    return file.origin if isinstance(file, Copy) else file
+
+
+def first_names(files: Sequence[str]) -> list[str]:
+    """Return the names of the first files for messages, and the number of others."""
+    first, others = files[:_MAX_NAMES], files[_MAX_NAMES:]
+    return [*map(origin, first), *([f"{len(others):,} others"] if others else [])]
+
+
+def held(plan: pl.LazyFrame, files: Sequence[str]) -> pl.LazyFrame:
+    """Return a plan that refers to the copies among its files, so that they are not removed."""
+    copies = [file for file in files if isinstance(file, Copy)]
+    if not copies:
+        return plan
+
+    def unchanged(rows: pl.DataFrame, _: list[Copy] = copies) -> pl.DataFrame:
+        return rows
+
+    return plan.map_batches(unchanged, streamable=True)
+
+
+def readable(path: str | os.PathLike[str], parameter: str = "path") -> str:
     """Return the path of a file that can be read several times.
 
     Parameters
     ----------
     path
         A file, a pattern, or a URL.
-    options
-        Options of a web server; see `download`.
     parameter
         Name of the parameter in errors.
 
     Returns
     -------
     str
-        A `Copy` of a pipe or of a file of a web server (http, https), or a link if the name is not
-        UTF-8; otherwise the path, with the home directory instead of "~".
+        The path, with the home directory instead of "~"; a link if the name is not UTF-8.
+
+    Raises
+    ------
+    SourceError
+        For a pipe, which can be read only once.
     """
     name = os.fspath(path)
-    if is_of_web_server(name):
-        from polars_rank.io.web_servers import download  # noqa: PLC0415  (slow to import)
-
-        return download(name, options)
     check_path(name, parameter)
     name = os.path.expanduser(name)  # noqa: PTH111  (unlike Path's, it accepts unknown users)
     try:
-        if not _is_pipe(name):
-            return name if is_utf8(name) else Copy.link(name)
-        with Path(name).open("rb") as stream:
-            return copy_of_pipe(stream, Path(name).name, name)
+        mode = Path(name).stat().st_mode
     except OSError as error:
         if error.errno in _NO_FILE:
             return name
         raise SourceError(f"cannot read '{name}': {error.strerror}") from error
-
-
-def is_of_web_server(name: str) -> bool:
-    """Return whether a name is an http or https URL."""
-    return name.partition("://")[0].lower() in ("http", "https")
+    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode):
+        raise SourceError(
+            f"'{name}' is a pipe or a device, but files are read several times; write a file, or "
+            "pipe it into a command that reads standard input (-)"
+        )
+    return name if is_utf8(name) else Copy.link(name)
 
 
 def check_path(name: str, parameter: str = "path") -> None:
@@ -71,29 +128,3 @@ def check_path(name: str, parameter: str = "path") -> None:
         )
     if "\0" in name:
         raise SourceError(f"{name!r} contains a null character, which no file name can have")
-
-
-def copy_of_pipe(stream: IO[bytes], name: str, origin: str) -> Copy:
-    """Return a copy of a pipe or of standard input."""
-    if stream.isatty():
-        raise SourceError(f"{origin} is this terminal; pipe a file into the program")
-    copy = Copy.of(chunks_of(stream), name, origin)
-    if not Path(copy).stat().st_size:
-        raise SourceError(f"{origin} is empty; check the program that writes to the pipe")
-    return copy
-
-
-def is_pipe(path: str) -> bool:
-    """Return whether a path is a pipe, such as <(...) in a shell, a socket, or a terminal."""
-    try:
-        return _is_pipe(path)
-    except (OSError, ValueError):  # reading the file raises the error
-        return False
-
-
-def _is_pipe(path: str) -> bool:
-    mode = Path(path).stat().st_mode
-    if stat.S_ISCHR(mode):
-        with Path(path).open("rb", buffering=0) as device:
-            return device.isatty()
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

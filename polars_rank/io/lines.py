@@ -23,9 +23,8 @@ from polars_rank._params import OWN
 from polars_rank._polars import scan_of_files
 from polars_rank.errors import ArgumentError, SourceError, hint
 from polars_rank.frames.batches import requested
-from polars_rank.frames.stores import store_error, with_timeout
-from polars_rank.io.copies import Copy, held, origin
-from polars_rank.io.inputs import readable
+from polars_rank.frames.stores import store_error
+from polars_rank.io.inputs import Copy, held, origin, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -73,7 +72,7 @@ def text_files(paths: Paths, parameter: str = "path") -> list[str]:
     ----------
     paths
         A file, a pattern such as "runs/*.txt", a URL, or several of them. A path that exists is
-        never a pattern. Pipes and files of web servers are copied to temporary files.
+        never a pattern.
     parameter
         Name of the parameter in errors.
 
@@ -91,7 +90,7 @@ def text_files(paths: Paths, parameter: str = "path") -> list[str]:
 
 
 def _matches(name: str, parameter: str) -> list[str]:
-    name = readable(name, parameter=parameter)
+    name = readable(name, parameter)
     if isinstance(name, Copy) or "://" in name:
         return [name]  # in an object store, Polars expands patterns
     path = Path(name)
@@ -190,9 +189,7 @@ def tagged(file: str) -> str | None:
 
 def _stored_texts(url: str) -> Iterator[tuple[str, str]]:
     """Yield the lines of objects with their URLs, joined by line breaks."""
-    plan = pl.scan_lines(
-        url, name=LINE, include_file_paths=PATH, storage_options=with_timeout(url, None)
-    )
+    plan = pl.scan_lines(url, name=LINE, include_file_paths=PATH)
     try:
         for batch in plan.collect_batches(maintain_order=True, engine="streaming"):
             for (path,), rows in batch.group_by(PATH, maintain_order=True):

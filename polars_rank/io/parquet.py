@@ -109,8 +109,7 @@ def scan_log(
         A file, a directory, a pattern, or several of them; or URLs that Polars can scan, such as
         "s3://logs/june/". Hive partitions become columns. In directories, names that begin with
         "." or "_" are skipped. A path that exists is never a pattern. A file that several paths
-        match is read once. Pipes and files of web servers (http, https) are copied to temporary
-        files first.
+        match is read once.
     query
         Column or columns that identify the query.
     run
@@ -128,9 +127,7 @@ def scan_log(
         evaluation ends, or by the next process if this one is killed.
     **options
         Options of `polars.scan_parquet`, such as `n_rows`, or `storage_options` for an object
-        store: keys, the region, and timeouts ("max_retries", "retry_timeout_ms", and
-        "read_timeout", which is "30s" by default). For a web server, other options are headers of
-        the request.
+        store: keys, the region, and timeouts, such as "read_timeout".
 
     Returns
     -------

@@ -13,8 +13,8 @@ import polars.selectors as cs
 from polars_rank._polars import NUMBERED
 from polars_rank.errors import SourceError
 from polars_rank.frames.stores import scan_store, store_error
-from polars_rank.io.copies import first_names, origin
 from polars_rank.io.files import DAMAGE, Files, damaged, find_files, scan_files
+from polars_rank.io.inputs import first_names, origin
 from polars_rank.io.temporary import write_problem
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Source:
     @classmethod
     def scan(cls, paths: Iterable[str | os.PathLike[str]], options: dict[str, Any]) -> Source:
         """Return the scan of paths; this reads the metadata of the files."""
-        names = find_files(paths, storage_options=options.get("storage_options"))
+        names = find_files(paths)
         files = _KnownFiles.of(names, options)
         with files.unchanged():
             log = scan_files(files.files, options)

@@ -14,7 +14,7 @@ from polars_rank.errors import ArgumentError, SchemaError, short
 from polars_rank.evaluation.checks import row_checks
 from polars_rank.evaluation.means import ratio
 from polars_rank.frames.ids import key_types
-from polars_rank.frames.tables import Table, framed_table, lazy, schema_of
+from polars_rank.frames.tables import Table, framed, lazy, schema_of
 from polars_rank.io.judgments import cast_keys, judged_once, with_constants, without_own_columns
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _FURTHEST = 2**62
 _CHARACTERS = ("character_recall", "character_precision", "chunk_precision", "character_iou")
 
 
-@framed_table
+@framed
 def join_spans(
     retrieved: pl.LazyFrame,
     gold: pl.LazyFrame | Table,

@@ -14,8 +14,8 @@ from polars import col
 from polars_rank.checks import refuse
 from polars_rank.columns import IDS, RUNS
 from polars_rank.errors import SourceError, number_of, short
-from polars_rank.io.copies import held, origin
 from polars_rank.io.fields import VALUE, Field, Fields, Kind, is_list, place, plain
+from polars_rank.io.inputs import held, origin
 from polars_rank.io.lines import check_utf8, numbered_lines, plain_text, reading
 from polars_rank.io.records import (
     ReadFile,

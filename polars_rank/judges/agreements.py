@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import polars as pl
 
 from polars_rank._params import integer, share, whole_number
-from polars_rank.frames.tables import framed_table
+from polars_rank.frames.tables import framed
 from polars_rank.judges.bootstrap import FEW, Bootstrap, noted, warn_of_few
 from polars_rank.judges.coefficients import OF_ALL, OF_PAIRS, pair_statistics, unit_statistics
 from polars_rank.judges.counts import pair_counts, unit_sums, unpaired
@@ -39,7 +39,7 @@ _NOTES = {
 }
 
 
-@framed_table
+@framed
 def agreement(
     judgments: pl.LazyFrame,
     *,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank.frames.tables import framed_table
+from polars_rank.frames.tables import framed
 from polars_rank.judges.counts import pair_counts
 from polars_rank.judges.labels import Judgments, Labels
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from polars_rank._params import Names
 
 
-@framed_table
+@framed
 def confusion(
     judgments: pl.LazyFrame,
     *,

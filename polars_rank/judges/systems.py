@@ -11,7 +11,7 @@ import polars as pl
 from polars_rank._params import Names, free, integer, names, share, whole_number
 from polars_rank.columns import Columns
 from polars_rank.errors import DataError, hint, number_of, short, warn
-from polars_rank.frames.tables import framed_table, schema_of
+from polars_rank.frames.tables import framed, schema_of
 from polars_rank.judges.bootstrap import FEW, Bootstrap, clusters, noted, warn_of_few
 from polars_rank.judges.rank_correlations import CORRELATIONS, correlations
 from polars_rank.stats._arrays import numpy
@@ -39,7 +39,7 @@ _MOST_DROPPED = 0.05
 _SIGNS = {"better": 1.0, "worse": -1.0, "unclear": 0.0, "too few": float("nan")}
 
 
-@framed_table
+@framed
 def system_agreement(
     values: pl.LazyFrame,
     metrics: Metrics | None = None,

@@ -20,7 +20,7 @@ from polars_rank._polars import files
 from polars_rank.conventions import POLARS_RANK, Definitions, named
 from polars_rank.errors import RankWarning, missing_extra, warn
 from polars_rank.frames.tables import lazy
-from polars_rank.io.copies import first_names
+from polars_rank.io.inputs import first_names
 from polars_rank.io.outputs import new_file
 from polars_rank.io.temporary import temporary_folder
 from polars_rank.plot.drawing import altair

@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_rank._params import Names, free, names, number, share, whole_number
 from polars_rank.errors import ArgumentError, number_of, short, warn
-from polars_rank.frames.tables import framed_table, schema_of
+from polars_rank.frames.tables import framed, schema_of
 from polars_rank.stats._arrays import Array, numpy, special
 from polars_rank.stats.inference import NONE, ZERO
 from polars_rank.stats.kernel import quantile
@@ -268,7 +268,7 @@ COMPARISON = (
 )  # fmt: skip
 
 
-@framed_table
+@framed
 @returning(COMPARISON)
 def compare(
     values: pl.LazyFrame,

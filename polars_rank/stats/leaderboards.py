@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_rank._params import Names, free, names, one_of, share
 from polars_rank.errors import ArgumentError, DataError, number_of, warn
-from polars_rank.frames.tables import framed_table, schema_of
+from polars_rank.frames.tables import framed, schema_of
 from polars_rank.stats._arrays import Array, numpy, special
 from polars_rank.stats.comparison import MANY_MISSING, Comparison, Margin
 from polars_rank.stats.groups import LOW, PLACE
@@ -105,7 +105,7 @@ LEADERBOARD = (
 )  # fmt: skip
 
 
-@framed_table
+@framed
 @returning(LEADERBOARD)
 def leaderboard(
     values: pl.LazyFrame,

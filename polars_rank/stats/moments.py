@@ -13,7 +13,7 @@ from polars_rank._formats import FORMAT_VERSION, MOMENTS
 from polars_rank._params import OWN, Names, free
 from polars_rank.errors import SchemaError
 from polars_rank.frames.engines import Mergeable
-from polars_rank.frames.tables import collected, framed_table, schema_of
+from polars_rank.frames.tables import collected, framed, schema_of
 from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.groups import Group
 from polars_rank.stats.moment_tables import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _RUNS = OWN + "runs"
 
 
-@framed_table
+@framed
 def moments(
     values: pl.LazyFrame,
     metrics: Metrics | None = None,

@@ -10,7 +10,7 @@ import polars as pl
 
 from polars_rank._params import Names, free, integer, positive
 from polars_rank.errors import ArgumentError, number_of, short, warn
-from polars_rank.frames.tables import framed_table, schema_of
+from polars_rank.frames.tables import framed, schema_of
 from polars_rank.stats._arrays import Array, numpy, special
 from polars_rank.stats.designs import Design, effect_interval, spread_interval, whole
 from polars_rank.stats.kernel import PREDICTED, ROUNDING
@@ -69,7 +69,7 @@ WIDTHS = (
 )  # fmt: skip
 
 
-@framed_table
+@framed
 @returning((*POWER, *WIDTHS))
 def power(
     values: pl.LazyFrame,

@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_rank._params import Names, free, names, share
 from polars_rank.errors import number_of, warn
-from polars_rank.frames.tables import framed_table, schema_of
+from polars_rank.frames.tables import framed, schema_of
 from polars_rank.stats._arrays import Array, numpy, special
 from polars_rank.stats.inference import NONE, SEQUENCE
 from polars_rank.stats.moment_rows import run_rows
@@ -134,7 +134,7 @@ SUMMARY = (
 )  # fmt: skip
 
 
-@framed_table
+@framed
 @returning(SUMMARY)
 def summarize(
     values: pl.LazyFrame,

@@ -388,14 +388,6 @@ def test_a_server_that_is_not_there(store: Store) -> None:
         pr.scan_log("s3://logs/large.parquet", storage_options=options)
 
 
-def test_silence_is_not_waited_out_for_ever() -> None:
-    from polars_rank.frames.stores import with_timeout
-
-    assert with_timeout("s3://logs/a.parquet", None) == {"read_timeout": "30s"}
-    assert with_timeout("s3://logs/a.parquet", {"read_timeout": "5s"}) == {"read_timeout": "5s"}
-    assert with_timeout("file:///a.parquet", None) is None
-
-
 def test_runs_in_the_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in store.options(aws_allow_http="true").items():
         monkeypatch.setenv(name.upper(), str(value))

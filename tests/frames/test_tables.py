@@ -1,4 +1,4 @@
-"""Tables of every library in every function, and streams of engines that are read in batches."""
+"""Tables of every library in every function."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from polars_rank._params import OWN
-from polars_rank.frames import streams
 from polars_rank.plot import offline
 from strategies import SCHEMA, assert_close, log_of, random_lists, shuffled
 
@@ -77,18 +76,6 @@ class Bare:
 
 def arrow(table: pl.DataFrame) -> pa.Table:
     return table.to_arrow(compat_level=pl.CompatLevel.oldest())
-
-
-def stream_of(table: Any, glimpse: int = 50) -> Any:
-    """Return a table as a stream whose few rows count as many, in batches that split rankings.
-
-    Tables in memory are not streams.
-    """
-    if isinstance(table, (pl.DataFrame, pl.LazyFrame)) or any(
-        hasattr(table, name) for name in ("iloc", "slice")
-    ):
-        return table
-    return streams.Stream(table, glimpse_rows=glimpse, batch_rows=60)
 
 
 def frame_of_pandas(table: pl.DataFrame) -> pd.DataFrame:
@@ -255,31 +242,17 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "glimpse"),
+    ("name", "kind"),
     [
-        *(
-            pytest.param("evaluate", kind, glimpse, id=f"evaluate-{kind}-{size}")
-            for kind in KINDS
-            if kind != "Polars"
-            for size, glimpse in (("small", 100_000), ("large", 10))
-        ),
+        *(("evaluate", kind) for kind in KINDS if kind != "Polars"),
         # All functions read tables in the same way; this kind can be read only once.
-        *(
-            pytest.param(name, "RecordBatchReader", 10, id=name)
-            for name in CALLS
-            if name != "evaluate"
-        ),
+        *((name, "RecordBatchReader") for name in CALLS if name != "evaluate"),
     ],
 )
 def test_every_function_takes_any_kind_of_table(
-    name: str,
-    kind: str,
-    glimpse: int,
-    wanted: dict[str, Any],
-    tmp_path: Path,
+    name: str, kind: str, wanted: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Small tables are held in memory; with a short glimpse, they are streams like long tables."""
-    found = CALLS[name](lambda table: stream_of(KINDS[kind](table), glimpse), tmp_path)
+    found = CALLS[name](KINDS[kind], tmp_path)
     assert isinstance(found, pl.DataFrame)
     assert not [column for column in found.columns if column.startswith(OWN)]
     assert_frame_equal(found, wanted[name], rel_tol=1e-9, check_dtypes=name != "write_moments")
@@ -314,108 +287,6 @@ def test_a_path_is_no_table(path: Any, reader: str) -> None:
             function(path, "rr")
 
 
-# Long streams.
-
-
-class Watched:
-    """A table that creates its batches on request and counts them."""
-
-    def __init__(self, table: pl.DataFrame, rows: int) -> None:
-        self._table = arrow(table)
-        self._rows = rows
-        self.read: list[int] = []
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._table.to_batches(max_chunksize=self._rows):
-            self.read.append(batch.num_rows)
-            yield batch
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        reader = pa.RecordBatchReader.from_batches(self._table.schema, self._batches())
-        return reader.__arrow_c_stream__(requested_schema)
-
-
-def in_memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that collects the number of rows of each stream held in memory."""
-    held: list[int] = []
-    whole = streams.Stream.whole
-
-    def watched(self: streams.Stream) -> pl.DataFrame:
-        table = whole(self)
-        held.append(table.height)
-        return table
-
-    monkeypatch.setattr(streams.Stream, "whole", watched)
-    return held
-
-
-@pytest.mark.parametrize(
-    ("kind", "order"),
-    [
-        *(("RecordBatchReader", order) for order in ("sorted", "by query", "descending")),
-        *((kind, "by query") for kind in ("Table", "Dataset", "Scanner", "DuckDB", "stream")),
-        *((kind, "in no order") for kind in ("RecordBatchReader", "Table", "DuckDB")),
-    ],
-)
-def test_rows_of_lists_that_stand_together_are_not_held(
-    kind: str, order: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held = in_memory(monkeypatch)
-    table = {
-        "sorted": LOG.sort("run", "query"),
-        "by query": LOG.sort("query", "run"),
-        "descending": LOG.sort("query", "run", descending=True),
-        "in no order": shuffled(LOG),
-    }[order]
-    calls: list[Callable[[Any], pl.DataFrame]] = [
-        lambda frame: pr.per_query(frame, METRICS, by="run", keep="site"),
-    ]
-    if kind == "RecordBatchReader":
-        calls += [
-            lambda frame: pr.evaluate(frame, METRICS, by="run"),
-            lambda frame: pr.evaluate(frame, METRICS, query=["run", "query"], doc=None),
-        ]
-    for call in calls:
-        assert_frame_equal(call(stream_of(KINDS[kind](table))), call(table), rel_tol=1e-12)
-    in_one_piece = kind != "Table" and order == "in no order"
-    assert held == ([table.height] * len(calls) if in_one_piece else [])
-
-
-@settings(max_examples=10, derandomize=True)
-@given(rows=st.integers(1, 80), seed=st.integers(0, 1000))
-def test_batches_may_be_cut_anywhere(rows: int, seed: int) -> None:
-    table = log_of(random_lists(seed=seed, queries=12))
-    assert_close(pr.evaluate(stream_of(Watched(table, rows)), METRICS), pr.evaluate(table, METRICS))
-
-
-def test_batches_come_one_by_one_and_columns_that_nobody_needs_are_let_go() -> None:
-    table = Watched(ONE.sort("query"), 10)
-    stream = stream_of(table)
-    stream.first_batches()
-    assert sum(table.read) == 50
-    scan = stream.scan(["query"], "number")
-    assert_frame_equal(
-        scan.head(60).select("query").collect(), ONE.sort("query").head(60).select("query")
-    )
-    assert sum(table.read) < ONE.height
-    stream.close()
-
-
-def test_of_a_dataset_only_what_is_needed_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    reader = streams._reader
-
-    def watched(table: Any, columns: list[str] | None) -> Any:
-        asked.append(columns)
-        return reader(table, columns)
-
-    monkeypatch.setattr(streams, "_reader", watched)
-    wide = PLAIN.with_columns(note=pl.lit("long"), more=1)
-    found = pr.evaluate(stream_of(pyarrow.dataset.dataset(arrow(wide))), METRICS)
-    assert_close(found, pr.evaluate(PLAIN, METRICS))
-    assert asked == [None, ["query", "doc", "score", "label"]]
-
-
 @pytest.mark.parametrize("kind", ["parquet", "feather", "csv"])
 def test_datasets_of_files(kind: str, tmp_path: Path) -> None:
     table = arrow(PLAIN)
@@ -423,48 +294,13 @@ def test_datasets_of_files(kind: str, tmp_path: Path) -> None:
     for index, part in enumerate((table.slice(0, half), table.slice(half))):
         pyarrow.dataset.write_dataset(part, tmp_path / str(index), format=kind)
     files = sorted(str(path) for path in tmp_path.glob("*/*"))
-    found = pr.evaluate(stream_of(pyarrow.dataset.dataset(files, format=kind)), METRICS)
+    found = pr.evaluate(pyarrow.dataset.dataset(files, format=kind), METRICS)
     assert_close(found, pr.evaluate(PLAIN, METRICS))
 
 
-def test_lists_in_two_places_are_found_late() -> None:
-    """Only the first rows are adjacent, so a relation is executed again."""
-    table = pl.concat(
-        [ONE.sort("query"), ONE.sort("query").head(3).with_columns(doc=-pl.col("doc"))]
-    )
-    relation = Watched(table, 100)
-    assert_close(pr.evaluate(stream_of(relation), METRICS), pr.evaluate(table, METRICS))
-    assert sum(relation.read) == 2 * table.height
-    reader = arrow(table).to_reader(max_chunksize=100)
-    with pytest.raises(
-        pr.errors.DataError,
-        match=r"not adjacent in the stream \(keys: \['run', 'query'\]\).*ORDER BY",
-    ):
-        pr.evaluate(stream_of(reader), METRICS)
-    assert_close(
-        pr.evaluate(arrow(table).to_reader(max_chunksize=100).read_all(), METRICS),
-        pr.evaluate(table, METRICS),
-    )
-
-
-def test_several_readings_are_of_what_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = in_memory(monkeypatch)
-    two_orders = ["rr@10", "rr", "err"]
-    wanted = pr.evaluate(PLAIN, two_orders, conventions="ir_measures")
+def test_a_stream_that_was_read_before_is_not_taken_for_an_empty_log() -> None:
     reader = arrow(PLAIN).to_reader(max_chunksize=100)
-    assert_close(pr.evaluate(stream_of(reader), two_orders, conventions="ir_measures"), wanted)
-    table = PLAIN.rename({"score": "old"}).with_columns(new=-pl.col("old"))
-    found = pr.evaluate(stream_of(arrow(table).to_reader()), METRICS, score=["old", "new"])
-    assert_close(found, pr.evaluate(table, METRICS, score=["old", "new"]))
-    assert held == [PLAIN.height] * 2
-
-
-@pytest.mark.parametrize("rows", [10, 100_000])
-def test_a_stream_that_was_read_before_is_not_taken_for_an_empty_log(
-    rows: int,
-) -> None:
-    reader = arrow(PLAIN).to_reader(max_chunksize=100)
-    pr.evaluate(stream_of(reader, rows), "rr")
+    pr.evaluate(reader, "rr")
     with pytest.warns(
         pr.errors.RankWarning, match="it can be read only once, so check that it was not read"
     ):
@@ -481,16 +317,13 @@ def test_a_stream_of_no_rows_is_said_to_be_one() -> None:
         assert pr.evaluate(relation, "rr")["queries"].item() == 0
 
 
-@pytest.mark.parametrize("kind", ["RecordBatchReader", "DuckDB", "Dataset"])
-def test_rows_at_fault_are_explained_where_they_can_be_read_again(kind: str) -> None:
+def test_invalid_rows_are_counted() -> None:
     bad = PLAIN.with_columns(
         score=pl.when(pl.int_range(pl.len()) == 200).then(float("nan")).otherwise("score")
     )
-    said = (
-        "NaN or infinite values" if kind == "RecordBatchReader" else "1 of .* rows: .* NaN or inf"
-    )
-    with pytest.raises(pr.errors.DataError, match=said):
-        pr.evaluate(stream_of(KINDS[kind](bad)), "rr")
+    for kind in ("RecordBatchReader", "DuckDB", "Dataset"):
+        with pytest.raises(pr.errors.DataError, match="1 of .* rows: .* NaN or inf"):
+            pr.evaluate(KINDS[kind](bad), "rr")
 
 
 def test_an_engine_that_fails_on_the_way() -> None:
@@ -503,7 +336,7 @@ def test_an_engine_that_fails_on_the_way() -> None:
         pr.errors.SourceError,
         match="the engine failed to read the table: .*Could not convert string",
     ):
-        pr.evaluate(stream_of(failing), "rr")
+        pr.evaluate(failing, "rr")
     # The connection is available again.
     assert connection.sql("select 1").fetchall() == [(1,)]
 
@@ -512,10 +345,10 @@ def test_the_connection_is_free_after_any_error() -> None:
     connection = duckdb.connect()
     relation = connection.from_arrow(arrow(PLAIN.with_columns(label=-1.5, score=float("nan"))))
     for call in (
-        lambda: pr.evaluate(stream_of(relation), "rr"),
-        lambda: pr.evaluate(stream_of(relation), "rr", query="none"),
-        lambda: pr.evaluate(stream_of(relation), "nothing"),
-        lambda: pr.per_query(stream_of(relation), "rr", by="query"),
+        lambda: pr.evaluate(relation, "rr"),
+        lambda: pr.evaluate(relation, "rr", query="none"),
+        lambda: pr.evaluate(relation, "nothing"),
+        lambda: pr.per_query(relation, "rr", by="query"),
     ):
         with pytest.raises(pr.errors.RankError):
             call()
@@ -569,7 +402,7 @@ def test_keys_of_duckdb_types(query: str) -> None:
     relation = connection.sql(
         f"select {query.format(names=names)}, doc, score, label from log order by log.query"
     )
-    assert_close(pr.evaluate(stream_of(relation), METRICS), pr.evaluate(PLAIN, METRICS))
+    assert_close(pr.evaluate(relation, METRICS), pr.evaluate(PLAIN, METRICS))
 
 
 def test_maps_are_no_ids(tmp_path: Path) -> None:
@@ -582,25 +415,3 @@ def test_maps_are_no_ids(tmp_path: Path) -> None:
     pl.DataFrame(table).write_parquet(tmp_path / "log.parquet")
     with pytest.raises(pr.errors.SchemaError, match=r"one id per row; found"):
         pr.scan_log(tmp_path / "log.parquet")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="the peak memory in kilobytes")
-def test_a_long_query_in_flat_memory() -> None:
-    """Five times as many rows need far less additional memory than the rows themselves."""
-    code = """
-import resource, duckdb, polars_rank as pr
-duckdb.sql("set enable_progress_bar = false")
-for rows in (250_000, 1_250_000):
-    log = duckdb.sql(f'''
-        select i // 20 as query, i % 20 as doc, hash(i)::float as score, hash(i + 1) % 3 as label
-        from range({rows}) t(i)
-    ''')
-    queries = pr.evaluate(log, ["ndcg@10", "rr"])["queries"].item()
-    print(queries, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
-"""
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8")
-    assert ended.returncode == 0, ended.stderr
-    (few, peak), (many, later_peak) = (map(int, line.split()) for line in ended.stdout.splitlines())
-    assert (few, many) == (12_500, 62_500)
-    # In memory, a million more rows of 28 bytes are 28 MB, and their evaluation several times that.
-    assert later_peak - peak < 50
