@@ -70,7 +70,7 @@ BUDGETS = {
     "conformance": (1_900, 2_719),
     "diagnostics": (1_500, 1_627),
     "judges": (850, 1_076),
-    "fusion": (950, 1_278),
+    "fusion": (950, 1_225),
     "catalog": (560, 972),
     "clicks": (380, 2_174),
     "plot": (1_400, 2_211),

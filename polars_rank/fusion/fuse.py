@@ -247,7 +247,7 @@ def checks_of_log(columns: Columns, run: str, fusion: Fusion) -> list[Check]:
     conflict = pl.col(columns.label).drop_nulls().n_unique() > 1
     count = partial(label_conflicts, columns.pair, columns.label, message, conflict)
     checks.append(Check("ranking", LABEL != LOWEST_LABEL, message, count_failures=count))
-    if fusion.scale == "max":
+    if fusion.normalize == "max":
         message = (
             f"{described('score', columns.score)} has highest scores of 0 or less, by which "
             "`normalize` 'max' would divide; use 'min_max'"

@@ -1,11 +1,11 @@
-"""Methods of fusion: the points that a run gives to a document, and how they are combined.
+"""Methods of fusion: normalized scores, points of a document in a run, and their combination.
 
 A method is an aggregation of the rows of a document: one row per run that counts for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import polars as pl
@@ -19,6 +19,8 @@ Method: TypeAlias = Literal[
     "borda", "weighted_borda",
 ]  # fmt: skip
 METHODS: tuple[str, ...] = get_args(Method)
+Normalization: TypeAlias = Literal["min_max", "max", "sum", "zscore", "rank", "borda"]
+NORMALIZATIONS: tuple[str, ...] = get_args(Normalization)
 
 #: Rank, score and points of a document in a run, and the weight of the run. Rank and score are null
 #: if the run did not retrieve the document; points are null if the run does not count for it.
@@ -48,12 +50,11 @@ _SIGMA = 0.01
 
 
 class Numbers(NamedTuple):
-    """The parameters in the formulas of methods and normalizations."""
+    """The parameters in the formulas of methods."""
 
     k: float
     gamma: float
     phi: float
-    ddof: int
 
 
 class Rule(NamedTuple):
@@ -127,4 +128,28 @@ RULES: dict[str, Rule] = {
     ),
     "borda": _BORDA,
     "weighted_borda": _BORDA._replace(needs_weights=True),
+}
+
+
+class Scale(NamedTuple):
+    """A normalization of the scores of a run, query by query."""
+
+    #: The normalized score; or origin and unit of (score - origin) / unit, which are aggregations
+    #: of the scores of a run.
+    value: pl.Expr | tuple[pl.Expr, pl.Expr]
+    #: The normalized score of documents that the run did not retrieve, if they have one.
+    of_missing: pl.Expr | None = None
+    #: The normalized score of all documents of a run whose scores are all equal.
+    constant: float | None = None
+
+
+_MEAN = total(SCORE) / SCORE.count()
+_VARIANCE = total((SCORE - _MEAN) ** 2) / SCORE.count()
+SCALES: Mapping[str, Scale] = {
+    "min_max": Scale((SCORE.min(), SCORE.max() - SCORE.min()), constant=1.0),
+    "max": Scale((pl.lit(0.0), SCORE.max())),
+    "sum": Scale((SCORE.min(), total(SCORE - SCORE.min())), constant=1.0),
+    "zscore": Scale((_MEAN, _VARIANCE.sqrt()), constant=0.0),
+    "rank": Scale(1 - (RANK - 1) / SIZE),
+    "borda": Scale(1 - (RANK - 1) / CANDIDATES, of_missing=0.5 - (SIZE - 1) / (2 * CANDIDATES)),
 }

@@ -1,35 +1,30 @@
-"""A method of fusion with its parameters, and what engines set them to."""
+"""A method of fusion with its parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, get_args
 
 import polars as pl
 
-from polars_rank._params import integer, is_number, number, one_of, public, share, whole_number
+from polars_rank._params import is_number, number, one_of, public, share
 from polars_rank.errors import ArgumentError, hint, short
-from polars_rank.fusion.methods import METHODS, POINTS, RULES, SCORE, Method, Missing, Numbers, Rule
-from polars_rank.fusion.scales import NORMALIZATIONS, SCALES, Normalization
+from polars_rank.fusion.methods import (
+    METHODS,
+    NORMALIZATIONS,
+    POINTS,
+    RULES,
+    SCALES,
+    SCORE,
+    Method,
+    Missing,
+    Normalization,
+    Numbers,
+    Rule,
+)
 from polars_rank.metrics.names import call_in
 
-Engine: TypeAlias = Literal["ranx", "opensearch", "elasticsearch"]
-
-#: The methods that an engine has.
-_METHODS: Mapping[str, tuple[str, ...]] = {
-    "ranx": tuple(name for name in METHODS if not name.endswith("_mean")),
-    "opensearch": ("arithmetic_mean", "geometric_mean", "harmonic_mean", "rrf"),
-    "elasticsearch": ("rrf",),
-}
-#: The parameters that an engine sets: for all methods, and for methods that read scores.
-_OF_METHODS: Mapping[str, Mapping[str, Any]] = {"elasticsearch": {"window": 10}}
-_OF_SCORES: Mapping[str, Mapping[str, Any]] = {
-    "ranx": {"normalize": "min_max", "constant": 0.0},
-    "opensearch": {"normalize": "min_max", "constant": 1.0},
-}
-#: What OpenSearch replaces a min-max normalized score of 0 with.
-_FLOOR = 0.001
 #: The default of `k`, the rank constant of reciprocal rank fusion.
 _RANK_CONSTANT = 60
 _EXAMPLE = "\"rrf(k=60)\" or \"sum(normalize='min_max', weights={'bm25': 0.3, 'dense': 0.7})\""
@@ -73,12 +68,13 @@ class Fusion:
         Rank constant of "rrf", 0 or more. Default: 60.
     normalize
         What is done with the scores of each run and query before they are combined, for methods
-        that read scores. Default: nothing.
+        that read scores. Default: nothing. If all scores of a run for a query are equal, as with
+        one document, the normalized score is 1 with "min_max" and "sum", and 0 with "zscore".
 
         - "min_max": $(s - \min) / (\max - \min)$;
         - "max": $s / \max$; the highest score must be above 0;
         - "sum": $(s - \min) / \sum (s - \min)$;
-        - "zscore": $(s - \mathrm{mean}) / \mathrm{sd}$;
+        - "zscore": $(s - \mathrm{mean}) / \mathrm{sd}$, where sd is that of the population;
         - "rank": $1 - (\mathrm{rank} - 1) / n$ for a run that retrieved n documents;
         - "borda": $1 - (\mathrm{rank} - 1) / c$. Documents that the run did not retrieve have
           $(c - n + 1) / (2 c)$.
@@ -87,20 +83,10 @@ class Fusion:
         "ignore" leaves it out, "zero" gives the document a normalized score of 0, and "lowest" the
         lowest normalized score that the run gave for the query. Default: "zero" for
         "arithmetic_mean", "ignore" for other methods. Runs that count are part of m.
-    constant
-        Normalized score, from 0 to 1, of the documents of a run whose scores for a query are all
-        equal, as with one document. Default: 1 with "min_max" and "sum", 0 with "zscore".
     gamma
         Exponent of "gmnz".
     phi
         Persistence of "rbc", between 0 and 1.
-    ddof
-        0 for the population standard deviation of "zscore", 1 for that of a sample.
-    window
-        Number of documents per run and query that count; the others are not retrieved. Default:
-        all documents.
-    engine
-        Tool whose choices are the defaults of `normalize`, `constant` and `window`; see Notes.
     weights
         Weight of each run, such as `{"bm25": 0.3, "dense": 0.7}`: numbers of 0 or more. Each run
         of the table must have a weight. "weighted_sum", "wmnz", "mixed" and "weighted_borda" need
@@ -125,12 +111,6 @@ class Fusion:
     that of missing documents). With "rrf", they follow all documents of the other runs; with
     "zscore", they precede documents with negative scores. To leave a run out, drop its rows.
 
-    "ranx" (0.3.21) has "min_max" for methods that read scores, and `constant=0`; "opensearch"
-    (neural-search 3.8.0) has, for the three means, "min_max" with a lowest score of 0.001 instead
-    of 0, and `constant=1`; "elasticsearch" (9.1) has `window=10`. A parameter that is not None
-    overrides the choice of the engine. The page "Hybrid search" of the guide says how closely
-    their scores are reproduced.
-
     References
     ----------
     Fox & Shaw, Combination of multiple searches, 1994 ("sum", "mnz", "anz", "min", "max",
@@ -150,32 +130,17 @@ class Fusion:
     k: float | None = None
     normalize: Normalization | None = None
     missing: Missing | None = None
-    constant: float | None = None
     gamma: float | None = None
     phi: float | None = None
-    ddof: int = 0
-    window: int | None = None
-    engine: Engine | None = None
     weights: Mapping[Any, float] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         one_of("method", self.method, METHODS)
         one_of("normalize", self.normalize, (None, *NORMALIZATIONS))
         one_of("missing", self.missing, (None, *get_args(Missing)))
-        one_of("engine", self.engine, (None, *get_args(Engine)))
         if self.k is not None and (not is_number(self.k) or self.k < 0):
             raise ArgumentError(f"`k` must be a number of 0 or more; found {short(self.k)}")
-        integer("ddof", self.ddof, 0, 1)
-        if self.constant is not None:
-            share("constant", self.constant, ends=True)
-        if self.window is not None:
-            whole_number("window", self.window)
         self._check_owners()
-        if self.engine is not None and self.method not in _METHODS[self.engine]:
-            raise ArgumentError(
-                f"`engine` {self.engine!r} has no `method` {self.method!r}; it has "
-                f"{', '.join(map(repr, _METHODS[self.engine]))}"
-            )
         if self.method == "rrf" and self.k is None:
             object.__setattr__(self, "k", _RANK_CONSTANT)
         object.__setattr__(self, "weights", _weights(self.weights, self.method, self.rule))
@@ -202,27 +167,7 @@ class Fusion:
     @property
     def numbers(self) -> Numbers:
         """The parameters in formulas."""
-        return Numbers(self.k or 0.0, self.gamma or 0.0, self.phi or 0.0, self.ddof)
-
-    @property
-    def scale(self) -> str | None:
-        """The normalization, which the engine may choose."""
-        chosen: str | None = self._chosen("normalize")
-        return chosen
-
-    @property
-    def depth(self) -> int | None:
-        """The number of documents per run and query that count, which the engine may choose."""
-        chosen: int | None = self._chosen("window")
-        return chosen
-
-    def _chosen(self, parameter: str) -> Any:
-        """Return a parameter, or the choice of the engine."""
-        own = getattr(self, parameter)
-        if own is not None or self.engine is None:
-            return own
-        of_scores = _OF_SCORES.get(self.engine, {}) if self.rule.reads_scores else {}
-        return {**_OF_METHODS.get(self.engine, {}), **of_scores}.get(parameter)
+        return Numbers(self.k or 0.0, self.gamma or 0.0, self.phi or 0.0)
 
     def points(self, run: Sequence[str]) -> pl.Expr:
         """Return the points of a document that a run retrieved.
@@ -231,21 +176,17 @@ class Fusion:
         """
         if self.rule.points is not None:
             return self.rule.points(self.numbers)
-        if self.scale is None:
+        if self.normalize is None:
             return SCORE
-        scale = SCALES[self.scale]
+        scale = SCALES[self.normalize]
         if isinstance(scale.value, pl.Expr):
             return scale.value
-        origin, unit = (each.over(run) for each in scale.value(self.numbers))
+        origin, unit = (each.over(run) for each in scale.value)
         value = (SCORE - origin) / unit
-        if scale.constant is not None:
-            constant = self._chosen("constant")
-            constant = scale.constant if constant is None else constant
-            is_constant = SCORE.min().over(run) == SCORE.max().over(run)
-            value = pl.when(is_constant).then(constant).otherwise(value)
-        if self.engine == "opensearch" and self.scale == "min_max":
-            value = pl.when(value == 0).then(_FLOOR).otherwise(value)
-        return value
+        if scale.constant is None:
+            return value
+        is_constant = SCORE.min().over(run) == SCORE.max().over(run)
+        return pl.when(is_constant).then(scale.constant).otherwise(value)
 
     @property
     def points_of_missing(self) -> pl.Expr | None:
@@ -253,11 +194,10 @@ class Fusion:
 
         The expression reads one row of the run for the query, with the lowest points of the run.
         """
-        scale = None if self.scale is None else SCALES[self.scale].of_missing
         if self.rule.points_of_missing is not None:
             return self.rule.points_of_missing
-        if scale is not None:
-            return scale
+        if self.normalize is not None and SCALES[self.normalize].of_missing is not None:
+            return SCALES[self.normalize].of_missing
         missing = self.missing or self.rule.missing
         return {"zero": pl.lit(0.0), "lowest": POINTS, "ignore": None}[missing]
 
@@ -271,25 +211,20 @@ class Fusion:
 
     def _check_owners(self) -> None:
         """Raise `ArgumentError` for a parameter of another method or normalization, or a lack."""
-        has_constant = [name for name, scale in SCALES.items() if scale.constant is not None]
-        of_constant = f"`normalize` {', '.join(map(repr, has_constant))}"
         owners = (
             ("k", "`method` 'rrf'", self.method == "rrf"),
             ("gamma", "`method` 'gmnz'", self.method == "gmnz"),
             ("phi", "`method` 'rbc'", self.method == "rbc"),
             ("normalize", "a `method` that reads scores, not ranks", self.rule.reads_scores),
             ("missing", "a `method` that reads scores, not ranks", self.rule.reads_scores),
-            ("missing", "`normalize` other than 'borda'", self.scale != "borda"),
-            ("constant", of_constant, self.scale in has_constant),
-            ("ddof", "`normalize` 'zscore'", self.scale == "zscore"),
+            ("missing", "`normalize` other than 'borda'", self.normalize != "borda"),
         )
         for name, owner, is_owner in owners:
             value = getattr(self, name)
-            is_given = value is not None if name != "ddof" else value != 0
-            if is_given and not is_owner:
+            if value is not None and not is_owner:
                 raise ArgumentError(
                     f"`{name}` is for {owner}; found `method` {self.method!r}"
-                    + (f" and `normalize` {self.scale!r}" if self.scale else "")
+                    + (f" and `normalize` {self.normalize!r}" if self.normalize else "")
                 )
             if value is None and name in ("gamma", "phi") and is_owner:
                 raise ArgumentError(f"`method` {self.method!r} needs `{name}`")

@@ -107,19 +107,14 @@ class Plan:
         return rows.group_by(*query, self.run, self.doc).agg(values)
 
     def _ranked(self, documents: pl.LazyFrame, query: Sequence[str]) -> pl.LazyFrame:
-        """Add ranks, scores within the window, and properties of runs."""
-        fusion, of_run = self.fusion, [*query, self.run]
-        counts = pl.col(_ORIGINAL).is_not_null()
-        if fusion.depth is not None:
-            counts &= RANK.le(fusion.depth)
+        """Add ranks, scores, and properties of runs."""
+        of_run = [*query, self.run]
+        rank = position(self._order()).over(of_run).cast(pl.Float64)
         return (
             documents.with_columns(
-                position(self._order()).over(of_run).cast(pl.Float64).alias(_RANK),
+                pl.when(pl.col(_ORIGINAL).is_not_null()).then(rank).alias(_RANK),
+                pl.col(_ORIGINAL).cast(pl.Float64).alias(_SCORE),
                 self.weight.alias(_WEIGHT),
-            )
-            .with_columns(
-                pl.when(counts).then(RANK).alias(_RANK),
-                pl.when(counts).then(pl.col(_ORIGINAL).cast(pl.Float64)).alias(_SCORE),
             )
             .with_columns(
                 SCORE.count().over(of_run).cast(pl.Float64).alias(_SIZE),
@@ -186,7 +181,7 @@ class Plan:
             )
             .with_columns(pl.max_horizontal(FAILED, failed(self.checks, "ranking")))
         )
-        # Unjudged documents beyond the window are dropped. A query without documents keeps a row.
+        # Unjudged documents without a score are dropped. A query without documents keeps a row.
         counts = FUSED.is_not_null() | LABEL.is_not_null() | (pl.col(FAILED) > 0)
         return documents.filter(counts | ~counts.any().over(query)).select(
             *query, pl.lit(None, dtype=pl.String).alias(self.run), self.doc, _FUSED, _LABEL, FAILED

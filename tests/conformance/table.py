@@ -61,25 +61,24 @@ COMPARED = {
 FUSION = """\
 ## Fusion
 
-What tools do when they fuse runs, and the parameter of a method of `fuse` that decides it.
-`engine="ranx"`, `engine="opensearch"` and `engine="elasticsearch"` set the parameters to the choices of the
-tool, as in `pr.fuse(log, "sum(engine='ranx')")`. Values of ranx 0.3.21 agree within 1e-9 with
-`ties="input"`. The others are compared with their published source, which computes with 32 bits, within
-1e-6: neural-search 3.8.0, and `RRFRetrieverBuilder` of Elasticsearch 9.1 (commit 0050ad5). Elasticsearch has
-weights since version 9.2.
+What tools do when they fuse runs, and the parameter of a method of `fuse` that decides it. Values of ranx 0.3.21
+agree within 1e-9 with `ties="input"` and its `normalize="min_max"`, unless all scores of a run for a query are
+equal. The others are compared with their published source, which computes with 32 bits, within 1e-6:
+neural-search 3.8.0, and `RRFRetrieverBuilder` of Elasticsearch 9.1 (commit 0050ad5). Elasticsearch has weights
+since version 9.2. Where no parameter decides, change the scores before `fuse`.
 
 | choice | parameter | default | ranx | OpenSearch | Elasticsearch |
 | --- | --- | --- | --- | --- | --- |
 | methods | `method` | `"rrf"` | all except the three means; also Condorcet and trained methods | RRF, arithmetic, geometric and harmonic mean | RRF |
 | normalization of scores | `normalize` | none | min-max | min-max; L2 and its z-scores, of which those of 0 or less become 0.001, are not available here | none: RRF reads ranks |
-| run whose scores are all equal, or with one document | `constant` | 1; 0 with `"zscore"` | 0 | 1 | |
-| lowest score with min-max | `engine` | 0 | 0 | 0.001 | |
+| run whose scores are all equal, or with one document | | 1; 0 with `"zscore"` | 0 | 1 | |
+| lowest score with min-max | | 0 | 0 | 0.001 | |
 | document that a run lacks | `missing` | 0 in the arithmetic mean, else left out | left out | 0 in the arithmetic mean, else left out | left out |
 | the same with Borda points | | half of the remaining points | half of the remaining points | | |
-| standard deviation of z-scores | `ddof` | of the population | of the population | of a sample | |
+| standard deviation of z-scores | | of the population | of the population | of a sample | |
 | scores of 0 or less in geometric and harmonic means | | left out | | left out | |
 | highest score of 0 or less with `"max"` | `normalize` | an error | divides by 1e-9 | | |
-| documents of each run | `window` | all | all | of each shard, as many as the request returns, or `pagination_depth` | the first 10 (`rank_window_size`) |
+| documents of each run | a filter | all | all | of each shard, as many as the request returns, or `pagination_depth` | the first 10 (`rank_window_size`) |
 | rank constant of RRF | `k` | 60 | 60 | 60 | 60 |
 | query that a run lacks | | the run does not count | an error | counts as a run without documents | counts as a run without documents |
 | document that a run has twice | | once, at its best rank | the last score | cannot occur | cannot occur |

@@ -1,4 +1,4 @@
-"""`fuse` with the engine "ranx" equals ranx, for all methods and normalizations that both have."""
+"""`fuse` equals ranx, for all methods and normalizations that both have."""
 
 from __future__ import annotations
 
@@ -37,13 +37,16 @@ NORMALIZATIONS = {
 
 
 def log(seed: int) -> pl.DataFrame:
-    """Return runs with ties and, in the first query, one document each."""
+    """Return runs with ties.
+
+    Scores of a ranking differ, because ranx gives equal ones 0 where others give them 1.
+    """
     rng = random.Random(seed)
     rows = [
         (run, f"q{query}", f"d{doc}", rng.choice([0.5, 1.0, 2.0, 3.0, 7.25]))
         for run in RUNS
         for query in range(20)
-        for doc in (rng.sample(range(15), 9) if query else [rng.randrange(3)])
+        for doc in rng.sample(range(15), 9)
     ]
     return pl.DataFrame(rows, ["run", "query", "doc", "score"], orient="row")
 
@@ -89,10 +92,7 @@ def test_ranx(method: Any, rows: pl.DataFrame) -> None:
         expected = {
             (query, doc): score for query, docs in fused.items() for doc, score in docs.items()
         }
-        fusion = pr.Fusion(method, normalize=normalize, engine="ranx", **parameters)
+        fusion = pr.Fusion(method, normalize=normalize, **parameters)
         table = pr.fuse(rows, fusion, ties="input")
         scores = {tuple(row[:2]): row[2] for row in table.select("query", "doc", "score").rows()}
         assert scores == pytest.approx(expected, rel=1e-9, abs=1e-9), normalize
-        if normalize == "min_max":  # the default of both
-            by_default = pr.Fusion(method, engine="ranx", **parameters)
-            assert pr.fuse(rows, by_default, ties="input").equals(table)

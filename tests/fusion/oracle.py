@@ -30,14 +30,13 @@ def _of_query(
     *,
     weights: Mapping[str, float] | None = None,
     missing: str | None = None,
-    window: int | None = None,
     normalize: str | None = None,
     **options: Any,
 ) -> dict[str, float]:
     rankings = {}
     for run, scores in runs.items():
         retrieved = [(score, doc) for doc, score in scores.items() if score is not None]
-        rankings[run] = sorted(retrieved, reverse=True)[:window]
+        rankings[run] = sorted(retrieved, reverse=True)
     candidates = {doc for ranking in rankings.values() for _, doc in ranking}
     results = {}
     points = {
@@ -67,8 +66,6 @@ def _points(
     *,
     k: float = 60,
     phi: float = 0,
-    constant: float | None = None,
-    ddof: int = 0,
     **_: Any,
 ) -> dict[str, float]:
     scores, n = [score for score, _ in ranking], len(ranking)
@@ -91,14 +88,13 @@ def _points(
         elif normalize == "max":
             value = score / high
         elif normalize is not None and low == high:
-            value = (0 if normalize == "zscore" else 1) if constant is None else constant
+            value = 0 if normalize == "zscore" else 1
         elif normalize == "min_max":
             value = (score - low) / (high - low)
         elif normalize == "sum":
             value = (score - low) / math.fsum(other - low for other in scores)
         elif normalize == "zscore":
-            sd = statistics.stdev(scores) if ddof else statistics.pstdev(scores)
-            value = (score - statistics.fmean(scores)) / sd
+            value = (score - statistics.fmean(scores)) / statistics.pstdev(scores)
         points[doc] = value
     return points
 

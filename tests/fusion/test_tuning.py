@@ -123,7 +123,7 @@ def test_by_hand() -> None:
                     "rrf(k=0)",
                     "mnz(normalize='min_max', missing='lowest')",
                     pr.Fusion("weighted_sum", weights={"a": 1, "b": 2, "c": 0.5}),
-                    "rrf(weights={'a': 0, 'b': 1, 'c': 2}, window=3)",
+                    "rrf(weights={'a': 0, 'b': 1, 'c': 2})",
                 ]
             },
         ),
