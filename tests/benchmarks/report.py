@@ -187,7 +187,6 @@ def readme(results: Results) -> Iterator[str]:
         yield f"{group}, {count(first.rows)} rows:"
         yield small_table([case for case in cases if case.log in logs], results.metrics)
     yield wrapped(*shuffled(results.cases))
-    yield losses(results.cases, without=LIMIT)
 
 
 def performance(results: Results) -> Iterator[str]:
@@ -298,14 +297,14 @@ def shuffled(cases: list[Case]) -> Iterator[str]:
             )
 
 
-def losses(cases: list[Case], without: str = "") -> str:
+def losses(cases: list[Case]) -> str:
     """Return a list of the contenders that are faster or need less memory."""
     lines = [f"Cases that {BASELINE} loses, by tool, with the ratio to {BASELINE}:", ""]
     for number, (_, _, better) in NUMBERS.items():
         found: dict[str, list[str]] = {}
         for case in cases:
             for name in case.contenders:
-                if name != without and (value := case.ratio(number, name)) < 1:
+                if (value := case.ratio(number, name)) < 1:
                     found.setdefault(name, []).append(f"{ratio(value)} at {case.log.title}")
         texts = [f"{title(name)} ({'; '.join(found[name])})" for name in found]
         line = f"- {better}: {', '.join(texts) or 'none'}."
