@@ -117,7 +117,7 @@ documents b and c:
 | LlamaIndex | each copy is credited, but is one relevant document; precision and recall are of sets | (1 + 2/2 + 3/3) / 2 = 1.5 | 1.307 | 1 |
 
 Only two of the rules have no fault: to remove copies, with `duplicates="max"`, or to credit the first copy,
-with [ids of their own for the others](tasks/rag_retrieval.md#why-tools-differ). Values of ragas and Haystack
+with [ids of their own for the others](tasks/rag.md#why-tools-differ). Values of ragas and Haystack
 are compared with them on random rankings with copies.
 
 ## Search engines
