@@ -24,8 +24,8 @@ class Command(NamedTuple):
 
     #: Its name; empty for a command that calls none.
     function: str
-    #: A log, a log whose runs belong together, per-query values, or several tables.
-    reads: Literal["log", "runs", "values", "tables", ""]
+    #: A log, a log whose runs belong together, or per-query values.
+    reads: Literal["log", "runs", "values", ""]
     examples: tuple[str, ...]
     #: The help, if it is not the first line of the docstring.
     about: str = ""
@@ -76,8 +76,7 @@ class Command(NamedTuple):
 
     def _options(self) -> Iterator[Option]:
         """Yield the options of the command, some of which may have the same name."""
-        is_log = self.reads not in ("", "tables")
-        if is_log or self.writes == "parquet":
+        if self.reads or self.writes == "parquet":
             yield own("progress")
         yield from _of(self.function, skip_first=bool(self.reads))
         for name in (*self.also, *(("per_query",) if self.reads == "values" else ())):
@@ -86,7 +85,7 @@ class Command(NamedTuple):
             yield own("values")
             if self.also or "predictions" in parameters_of(self.function):
                 yield from (each for each in _of("report") if each.name == "predicted_label")
-        if is_log:
+        if self.reads:
             yield from map(
                 own,
                 (
@@ -177,10 +176,6 @@ STATISTICS: Mapping[str, Command] = {
         "row per run and one column per metric. In LaTeX, runs that share a letter cannot be told "
         'apart; "a" is a group with the best run.', runs="papers:leaderboard"),
     "power": Command("power", "values", ("log.parquet -m ndcg@10 --difference 0.02",)),
-    "moments": Command("moments", "values", ("log.parquet -m ndcg@10 -o monday.parquet",),
-        writes="parquet"),
-    "merge": Command("merge", "tables", ("monday.parquet tuesday.parquet -o days.parquet",),
-        writes="parquet"),
     "check": Command("check", "values", (
         'log.parquet --baseline bm25 --rule "difference(ap) >= 0"',
     ), about="Check rules on means and differences; exit with 1 if one fails.\n\nWith --baseline, "

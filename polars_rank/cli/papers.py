@@ -61,7 +61,7 @@ def _latex(
         f"Runs that share no letter differ significantly (simultaneous {100 * confidence:g}% "
         "intervals of all pairs)."
         if all(letters_of.values())
-        else "There are too few tasks to tell runs apart."
+        else "There are too few queries to tell runs apart."
     )
     # Left-aligned, so that the decimal points are below each other whatever the letters are.
     text = latex_table(names, [False] * len(names), rows)

@@ -257,8 +257,8 @@ def per_query(
     for all rankings, and if all documents of each ranking have the same score. `per_query` does
     not, because it processes one ranking at a time.
 
-    **Large logs.** Polars counts rows up to 2^32. Evaluate larger logs in parts, with
-    `pr.moments` and `pr.merge`.
+    **Large logs.** Polars counts rows up to 2^32. Evaluate larger logs in
+    parts, with one file of per-query values for each.
 
     **Streams.** The result of another engine, such as a DuckDB query or a pyarrow
     RecordBatchReader, is read batch by batch in flat memory if the rows of each ranking are

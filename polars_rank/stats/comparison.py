@@ -13,8 +13,6 @@ from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats._arrays import Array, numpy, special
 from polars_rank.stats.inference import NONE, ZERO
 from polars_rank.stats.kernel import quantile
-from polars_rank.stats.moment_rows import pair_rows
-from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.results import (
     BOUND,
     COUNT,
@@ -314,7 +312,7 @@ def compare(
     ----------
     values
         Per-query values, as `per_query` returns them: one row per query and run, one column per
-        metric. Or the result of `moments` or `merge`.
+        metric.
     metrics
         Metrics, by name or as expressions. Default: all columns of floats. If no metric has the
         name of a column, higher values are taken as better, with a warning; `pl.col(name)` states
@@ -394,27 +392,13 @@ def compare(
     of_margin = Margin.of(margin)
     special()
     schema = schema_of(values)
-    every = baseline is None
-    if is_moments(schema):
-        source = pair_rows(
-            values, metrics, run=run, by=by, baseline=baseline, weight=weight, cluster=cluster,
-            slices=slices, predictions=predictions,
-        )  # fmt: skip
-        types, rows_of, weighted = source.types, source.rows, source.is_weighted
-        groups, lower = source.by, source.lower_is_better
-        run = str(source.run)
-    else:
-        table = Values.of(
-            values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
-            slices=slices, predictions=predictions,
-        )  # fmt: skip
-        if not every:
-            check_run("baseline", baseline, run, schema[run])
-        types, weighted, groups, lower = schema, table.is_weighted, table.by, table.lower_is_better
-
-        def rows_of() -> Rows:
-            return rows_of_pairs(table, baseline, every=every)
-
+    table = Values.of(
+        values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
+        slices=slices, predictions=predictions,
+    )  # fmt: skip
+    if baseline is not None:
+        check_run("baseline", baseline, run, schema[run])
+    groups, lower = table.by, table.lower_is_better
     given = {
         "slices": bool(names("slices", slices)), "predictions": predictions is not None,
         "relative": of_margin.is_relative or details,
@@ -424,18 +408,18 @@ def compare(
     of_rows = [*groups, "metric", run, "baseline"]
     free([*groups, run], ["metric", "baseline", *schema_of_result(columns)])
     keys = {
-        name: types[run if name == "baseline" else name] if name != "metric" else pl.String()
+        name: schema[run if name == "baseline" else name] if name != "metric" else pl.String()
         for name in of_rows
     }
 
     def result() -> pl.DataFrame:
         warn_of_directions(metrics, lower)
-        rows = rows_of()
-        is_lower = numpy().array([lower.get(key.metric, False) for key in rows.keys], dtype=bool)
+        rows = rows_of_pairs(table, baseline)
+        is_lower = numpy().array([lower[key.metric] for key in rows.keys], dtype=bool)
         if repeated:
             rows = rows.with_bonferroni()
         comparison = Comparison(
-            rows, confidence, of_margin, is_lower=is_lower, weighted=weighted,
+            rows, confidence, of_margin, is_lower=is_lower, weighted=table.is_weighted,
             correction=correction, repeated=repeated, min_queries=min_queries,
         )  # fmt: skip
         _warn(comparison, groups, run)

@@ -12,8 +12,6 @@ from polars_rank.errors import number_of, warn
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats._arrays import Array, numpy, special
 from polars_rank.stats.inference import NONE, SEQUENCE
-from polars_rank.stats.moment_rows import run_rows
-from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.results import (
     BOUND,
     COUNT,
@@ -177,7 +175,6 @@ def summarize(
     ----------
     values
         Per-query values, as `per_query` returns them: one row per ranking, one column per metric.
-        Or the result of `moments` or `merge`.
     metrics
         Metrics, by name or as expressions. Default: all columns of floats.
     run
@@ -255,32 +252,20 @@ def summarize(
     share("confidence", confidence)
     special()
     schema = schema_of(values)
-    if is_moments(schema):
-        source = run_rows(
-            values, metrics, run=run, by=by, weight=weight, cluster=cluster, slices=slices,
-            predictions=predictions,
-        )  # fmt: skip
-        types, rows_of, weighted = source.types, source.rows, source.is_weighted
-        groups, runs = source.by, source.run
-    else:
-        table = Values.of(
-            values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
-            slices=slices, predictions=predictions, needs_query=False, needs_run=False,
-        )  # fmt: skip
-        types, weighted, groups, runs = schema, table.is_weighted, table.by, table.run
-
-        def rows_of() -> Rows:
-            return rows_of_runs(table)
-
+    table = Values.of(
+        values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
+        slices=slices, predictions=predictions, needs_query=False, needs_run=False,
+    )  # fmt: skip
+    groups, runs = table.by, table.run
     given = {"slices": bool(names("slices", slices)), "predictions": predictions is not None}
     columns = chosen(SUMMARY, [name for name, is_used in given.items() if is_used], details=details)
     of_rows = [*groups, "metric", *([] if runs is None else [runs])]
     free([name for name in of_rows if name != "metric"], schema_of_result(columns))
-    keys = {name: pl.String() if name == "metric" else types[name] for name in of_rows}
+    keys = {name: pl.String() if name == "metric" else schema[name] for name in of_rows}
 
     def result() -> pl.DataFrame:
-        rows = rows_of()
-        summary = Summary(rows, confidence, weighted=weighted, repeated=repeated)
+        rows = rows_of_runs(table)
+        summary = Summary(rows, confidence, weighted=table.is_weighted, repeated=repeated)
         _warn(summary, groups, runs)
         own = key_series(rows, groups, {runs: "run"}, keys)
         return table_of([*own, *series_of(columns, summary)])

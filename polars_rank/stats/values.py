@@ -150,17 +150,15 @@ class Values(Roles):
         keyed = [*parts.items()]
         return [Group(self, *keyed[place]) for place in order]
 
-    def compared(
-        self, groups: Sequence[Group], baseline: Any, *, every: bool
-    ) -> list[tuple[Any, Any]]:
+    def compared(self, groups: Sequence[Group], baseline: Any) -> list[tuple[Any, Any]]:
         """Return the pairs of runs to compare; raise if there are none."""
         runs = sorted_runs(groups, self.schema, str(self.run))
-        if not every:
-            if baseline not in runs and runs:
-                raise unknown_run(str(self.run), runs, "baseline", baseline)
-            pairs = [(run, baseline) for run in runs if run != baseline]
-        else:
+        if baseline is None:
             pairs = [(run, other) for place, other in enumerate(runs) for run in runs[place + 1 :]]
+        elif runs and baseline not in runs:
+            raise unknown_run(str(self.run), runs, "baseline", baseline)
+        else:
+            pairs = [(run, baseline) for run in runs if run != baseline]
         if runs and not pairs:
             raise DataError(
                 f"the column {self.run!r} has only the run {runs[0]!r}; put the per-query values "

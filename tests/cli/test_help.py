@@ -155,8 +155,6 @@ def test_examples_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("generate", "log.parquet", "--queries", 20)[0] == 0
     log.sink_parquet("log.parquet")
     (tmp_path / "my_eval.py").write_text(NDCG)
-    tuesday = log.with_columns(pl.col("query") + 1_000)
-    pr.moments(pr.per_query(tuesday, "ndcg@10")).collect().write_parquet("tuesday.parquet")
     for name in COMMANDS:
         for example in examples(name):
             program, *arguments = shlex.split(example)

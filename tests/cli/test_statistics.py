@@ -261,12 +261,12 @@ def test_leaderboards_of_papers(tmp_path: Path) -> None:
     assert out.startswith("| run | fall_out@5 (lower is better) | x (higher is better) |")
 
 
-def test_few_tasks_have_no_letters(tmp_path: Path) -> None:
-    rows = [(run, task, task, rr + task / 10) for run, rr in (("a", 0.1), ("b", 0.5))
+def test_few_queries_have_no_letters(tmp_path: Path) -> None:
+    rows = [(run, task, rr + task / 10) for run, rr in (("a", 0.1), ("b", 0.5))
             for task in range(3)]  # fmt: skip
-    schema = ["run", "query", "task", "rr"]
+    schema = ["run", "task", "rr"]
     pl.DataFrame(rows, schema, orient="row").write_parquet(tmp_path / "values.parquet")
-    of_tasks = ["leaderboard", "--values", tmp_path / "values.parquet", "--by", "task"]
-    _, out, _ = run(*of_tasks, "--population", "tasks", "--format", "latex")
+    of_tasks = ["leaderboard", "--values", tmp_path / "values.parquet", "--query", "task"]
+    _, out, _ = run(*of_tasks, "--format", "latex")
     assert r"b & \textbf{0.600} \\" in out
-    assert out.endswith("There are too few tasks to tell runs apart.\n")
+    assert out.endswith("There are too few queries to tell runs apart.\n")

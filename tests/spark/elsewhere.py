@@ -36,9 +36,6 @@ def equal(spark: Any) -> None:
         same(pr.evaluate(one, ["ndcg@10", "ap"], conventions=preset),
              pr.evaluate(table, ["ndcg@10", "ap"], conventions=preset))  # fmt: skip
     same(pr.rank(LOG, by="run"), pr.rank(rows, by="run"), ["run", "query", "doc"])
-    some = ["ap", "rr"]
-    keys = ["baseline", "run"]
-    same(pr.moments(lists, some), pr.moments(there, some), keys)
     run, judged = LOG.drop("label"), LOG.group_by("query", "doc").agg(pl.col("label").max())
     same(pr.join_judgments(run, judged),
          pr.join_judgments(on_spark(spark, run), on_spark(spark, judged)),

@@ -35,8 +35,7 @@ def test_nothing_runs_before_an_action(spark: Any) -> None:
     bad = rows.selectExpr("query", "doc", "run", "label", "cast('NaN' as double) as score")
 
     def plan() -> None:
-        lists = pr.per_query(bad, "ap", by="run")
-        pr.moments(lists)
+        pr.per_query(bad, "ap", by="run")
         pr.evaluate(bad, "ap", **OF_RUN)
         pr.rank(bad, by="run")
         pr.join_judgments(rows.drop("label"), rows.select("query", "doc", "label").distinct())
