@@ -80,7 +80,7 @@ BUDGETS = {
 }
 TOTAL = 28_000
 #: Functions of more parameters than 16, and names of several classes. These lists only get shorter.
-MANY_PARAMETERS = {"of"}
+MANY_PARAMETERS: set[str] = set()
 CLASSES_OF_ONE_NAME = {
     "Board", "Comparison", "Definition", "Description", "Estimates", "Evaluation", "Field",
     "Finding", "Group", "Judgments", "Log", "Outcome", "Role", "Rows", "Rule", "Runs", "Scale",

@@ -136,7 +136,7 @@ EVALUATION: Mapping[str, Command] = {
     "estimate": Command("clicks.estimate", "log", (
         "clicks.parquet -m dcg@10 --query session --score new",
         'clicks.parquet -m dcg --query session --score "old new" --baseline old',
-    ), without=("align",), spark=True),
+    ), spark=True),
     "explain": Command("explain", "log", (
         "ndcg@10 --conventions lightgbm", "ndcg@10 log.parquet --versus lightgbm",
     ), about="Explain how a metric is computed, or why conventions differ.",
@@ -160,7 +160,7 @@ EVALUATION: Mapping[str, Command] = {
     "inspect": Command("evaluate", "log", ("log.parquet",),
         about="Show the columns, counts and invalid rows of a log.\n\nThe last line is the command "
         "to run next. The exit code is 2 if there are errors.",
-        without=("metrics", "weight", "align", "items", "history", "conventions",
+        without=("metrics", "weight", "items", "history", "conventions",
                  *(name for name in Definitions.__annotations__ if name != "rel")),
         runs="inspecting:inspect"),
 }
@@ -226,7 +226,7 @@ FILES: Mapping[str, Command] = {
 }
 REPORTS: Mapping[str, Command] = {
     "report": Command("report", "log", ("log.parquet -m ap --baseline bm25 --slices country",),
-        writes="page", also=("evaluate",), without=("path", "columns", "align", "items", "history"),
+        writes="page", also=("evaluate",), without=("path", "columns", "items", "history"),
         own=("rule", "rules"), runs="special:report"),
     "demo": Command("datasets.search_log", "", ("",), writes="folder",
         about="Generate a log, compare its two runs, and write a report.",

@@ -15,7 +15,7 @@ from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.attributes import warned
 from polars_rank.evaluation.means import COUNTED, NUM_RETRIEVED, Means
-from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation
+from polars_rank.evaluation.parameters import JUDGE, Evaluation
 from polars_rank.evaluation.stages import RETRIEVED
 from polars_rank.frames.engines import Mergeable, Rows
 from polars_rank.frames.tables import Table, framed, schema_of
@@ -36,7 +36,6 @@ def evaluate(
     run: str | None = RUN,
     by: Names | None = None,
     weight: str | None = None,
-    align: Align | None = None,
     items: Table | None = None,
     history: Table | None = None,
     conventions: ConventionsLike = POLARS_RANK,
@@ -85,12 +84,6 @@ def evaluate(
     weight
         Column of weights, 0 or more, such as the traffic of the query. It has one value per
         ranking.
-    align
-        Queries to average over if the runs have different ones: "common", those of all runs, or
-        "all", those of any run. A missing ranking counts as undefined, its documents as 0, and its
-        weight is the mean of `weight` for the query in the other runs. Rankings outside the
-        `query_set` are missing. Default: each run's own queries, with a `RankWarning` if their
-        numbers differ.
     items
         Table with one row per document. It has attributes that metrics read, and the column `doc`.
     history
@@ -127,6 +120,11 @@ def evaluate(
         collected.
     ArgumentError
         For an unknown metric or an invalid parameter.
+
+    Warns
+    -----
+    RankWarning
+        The runs have different numbers of queries. Each mean is over the run's own queries.
 
     See Also
     --------
@@ -230,8 +228,8 @@ def per_query(
     -------
     LazyFrame or DataFrame
         The `by`, `run`, `query` and `keep` columns and one column per metric. The mean of a column
-        is that of `evaluate` without `weight` and `align`, except for metrics that `evaluate` adds
-        up, and for logarithms, of which it returns the geometric mean. Values of a Boolean
+        is that of `evaluate` without `weight`, except for metrics that `evaluate` adds up, and for
+        logarithms, of which it returns the geometric mean. Values of a Boolean
         expression are 0 and 1. With several labels, one row per ranking and judge, with the column
         `judge` after those of the query; rankings of queries that do not count for a judge are left
         out. Lazy if `frame` is lazy; a Spark DataFrame if `frame` is one. With groups, the column

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import Names, free, names, number, share, whole_number
-from polars_rank.errors import ArgumentError, number_of, short, warn
+from polars_rank.errors import ArgumentError, number_of, of_all_runs, short, warn
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats._arrays import Array, numpy, special
 from polars_rank.stats.inference import NONE, ZERO
@@ -39,6 +39,8 @@ from polars_rank.stats.value_columns import check_run, warn_of_directions
 from polars_rank.stats.values import Values, deferred
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from polars_rank.metrics.names import Metrics
     from polars_rank.stats.inference import Inference
     from polars_rank.stats.kernel import Moments
@@ -422,14 +424,14 @@ def compare(
             rows, confidence, of_margin, is_lower=is_lower, weighted=table.is_weighted,
             correction=correction, repeated=repeated, min_queries=min_queries,
         )  # fmt: skip
-        _warn(comparison, groups, run)
+        _warn(comparison, groups, run, table.query)
         series = [*key_series(rows, groups, {run: "run"}, keys), *series_of(columns, comparison)]
         return table_of(series)
 
     return deferred(result, {**keys, **schema_of_result(columns)})
 
 
-def _warn(comparison: Comparison, groups: Any, run: str) -> None:
+def _warn(comparison: Comparison, groups: Any, run: str, query: Sequence[str]) -> None:
     np = numpy()
     rows = comparison.rows
     texts = row_texts(rows, groups, run)
@@ -442,7 +444,8 @@ def _warn(comparison: Comparison, groups: Any, run: str) -> None:
             f"more than {MANY_MISSING:.0%} of the queries are not compared in "
             f"{number_of(count, 'row')}, because only one of the runs has them, e.g. "
             f"{missing[place]:,.0f} of {missing[place] + queries[place]:,.0f} of {texts[place]}: "
-            "evaluate all runs on the same queries"
+            "evaluate all runs on the same queries, or keep those that all runs have: "
+            f"{of_all_runs('values', 'values', [run], [*groups, *query])}"
         )
     warn_of_degrees(comparison.inference, comparison.moments, texts)
     warn_of_empty(rows, groups, run)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import Names, free, share
-from polars_rank.errors import DataError, number_of, warn
+from polars_rank.errors import DataError, number_of, of_all_runs, warn
 from polars_rank.frames.tables import framed_table, schema_of
 from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.comparison import MANY_MISSING, Comparison, Margin
@@ -270,9 +270,10 @@ def _boards(source: Values, confidence: float) -> Iterator[Board]:
             )
     for variable in source.metrics:
         value = pl.col(variable.name)
-        counts = value.is_not_null()
+        counts, counted = value.is_not_null(), f"values.drop_nulls({variable.name!r})"
         if source.weight is not None:
             counts &= pl.col(source.weight) > 0
+            counted += f".filter(pl.col({source.weight!r}) > 0)"
         known = frame.filter(counts).with_columns(pl.len().over(query).alias(PLACE))
         common = known.filter(pl.col(PLACE) == runs).drop(PLACE)
         if not common.height:
@@ -286,7 +287,8 @@ def _boards(source: Values, confidence: float) -> Iterator[Board]:
             warn(
                 f"{partial:,} of {partial + queries:,} queries are not compared in "
                 f"{variable.name!r}, because only some of the runs have a value: evaluate all "
-                "runs on the same queries"
+                "runs on the same queries, or keep those that all runs have: "
+                f"{of_all_runs('values', counted, [run], query)}"
             )
         of_metric = replace(source, metrics=[variable], table=common.lazy())
         if tasks:

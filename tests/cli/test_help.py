@@ -25,7 +25,7 @@ COMMANDS = {**app.rows(), **{f"plot {kind}": row for kind, row in PLOTS.items()}
 FILE = Path(options.__file__).with_name("help.json")
 #: Parameters with other names as options, or of which the command has the value.
 OTHERS = {
-    "check": {"on_fail", "details"}, "estimate": {"align"}, "explain": {"metric", "a", "b"},
+    "check": {"on_fail", "details"}, "explain": {"metric", "a", "b"},
     "gate": {"judgments", "run", "floors", "max_drop", "margin", "latency"},
     "referee": {"function"}, "report": {"path", "columns"}, "plot fusion": {"tuning", "curve"},
 }  # fmt: skip

@@ -69,10 +69,8 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
         "log.parquet -m ap --by country --weight traffic --query-set judged": lambda d: pr.evaluate(
             d.log, "ap", by="country", weight="traffic", query_set="judged"
         ),
-        "log.parquet -m ap,p@3 --align common --rel 2 --unjudged removed --ties best": lambda d: (
-            pr.evaluate(
-                d.log, ["ap", "p@3"], align="common", rel=2, unjudged="removed", ties="best"
-            )
+        "log.parquet -m ap,p@3 --rel 2 --unjudged removed --ties best": lambda d: pr.evaluate(
+            d.log, ["ap", "p@3"], rel=2, unjudged="removed", ties="best"
         ),
         'log.parquet -m "rr ap" --undefined one --undefined ap=skip': lambda d: pr.evaluate(
             d.log, ["rr", "ap"], undefined={"*": "one", "ap": "skip"}

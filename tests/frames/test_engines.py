@@ -80,7 +80,7 @@ def small() -> Iterator[None]:
 
 #: Calls of all functions that engines support, except for `join_judgments`.
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], pl.DataFrame]] = {
-    "evaluate": (lambda log: pr.evaluate(log, ["ap", "p@3"], align="common"), LOG),
+    "evaluate": (lambda log: pr.evaluate(log, ["ap", "p@3"]), LOG),
     "per_query": (lambda log: pr.per_query(log, ["ap", "p@3"], by="run"), LOG),
     "rank": (pr.rank, LOG),
     "collapse": (lambda log: pr.collapse(log, doc="doc", how="first"), LOG),

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession  # noqa: E402
 LOG = log()
 #: A few metrics; `test_equal` compares all metrics with the results of one machine.
 METRICS = ["ndcg@10", "ap", "rr", "gmap", "num_ret", "roc_auc", "err(max_grade=4)"]
-OPTIONS = {"by": ["run", "country"], "align": "common"}
+OPTIONS = {"by": ["run", "country"]}
 
 
 def equal(spark: Any) -> None:
@@ -90,8 +90,8 @@ def executors(spark: Any) -> int:
 def slow(spark: Any, at_work: str) -> None:
     """Run for some seconds, during which an executor can be lost."""
     asked = ["ap", gains.slow(0.02, at_work)]
-    here = pr.evaluate(LOG, "ap", by="run", align="common")
-    there = pr.evaluate(on_spark(spark, LOG, 5), asked, by="run", align="common").drop("n")
+    here = pr.evaluate(LOG, "ap", by="run")
+    there = pr.evaluate(on_spark(spark, LOG, 5), asked, by="run").drop("n")
     same(here, there)
 
 

@@ -15,6 +15,8 @@ from spark.logs import log, on_spark, same
 from polars.testing import assert_frame_equal
 from polars_rank.spark import sessions
 
+pytestmark = pytest.mark.filterwarnings("ignore:the runs were evaluated on different numbers")
+
 LOG = log()
 ROOT = Path(__file__).parents[2]
 
@@ -95,7 +97,7 @@ def test_errors_of_workers_are_ours_again(spark: Any) -> None:
 
 def test_the_table_by_name(spark: Any) -> None:
     rows = on_spark(spark, LOG)
-    options = {"by": "run", "align": "common"}
+    options = {"by": "run"}
     same(pr.evaluate(LOG, "ap", **options), pr.evaluate(rows, metrics="ap", **options))
 
 

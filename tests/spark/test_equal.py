@@ -14,6 +14,8 @@ from spark.logs import RUNS, fetched, log, metrics, on_spark, same
 from polars.testing import assert_frame_equal
 from polars_rank.conventions import PRESETS
 
+pytestmark = pytest.mark.filterwarnings("ignore:the runs were evaluated on different numbers")
+
 LOG = log()
 FEW = ["ndcg@10", "ap", "rr", "p@5", "gmap", "num_ret"]
 
@@ -34,7 +36,7 @@ def test_metrics_of_every_query(spark: Any, asked: Any, partitions: int) -> None
 @pytest.mark.filterwarnings("ignore:metric .* is undefined:polars_rank.errors.RankWarning")
 @pytest.mark.parametrize(("asked", "partitions"), PARTITIONS, ids=["every metric", "one", "many"])
 def test_means(spark: Any, asked: Any, partitions: int) -> None:
-    options = {"by": ["run", "country"], "align": "common"}
+    options = {"by": ["run", "country"]}
     here = pr.evaluate(LOG, asked, **options)
     there = pr.evaluate(on_spark(spark, LOG, partitions), asked, **options)
     same(here, there)  # also sorted
@@ -44,15 +46,14 @@ def test_means(spark: Any, asked: Any, partitions: int) -> None:
     "options",
     [
         {"query": ["query", "run"]},
-        {"by": "run", "align": "all"},
-        {"by": ["run", "country"], "align": "all", "undefined": "one"},
-        {"by": "run", "align": "all", "undefined": "null"},
-        {"by": "run", "align": "all", "weight": "traffic"},
-        {"by": "run", "align": "all", "query_set": "both"},
-        {"by": ["country", "run"], "align": "common", "undefined": "skip", "weight": "traffic"},
+        {"by": ["run", "country"], "undefined": "one"},
+        {"by": "run", "undefined": "null"},
+        {"by": "run", "weight": "traffic"},
+        {"by": "run", "query_set": "both"},
+        {"by": ["country", "run"], "undefined": "skip", "weight": "traffic"},
         {"by": "country", "query": ["run", "query"], "query_set": "judged"},
-        {"by": "run", "align": "common", "ties": "expected", "unjudged": "removed"},
-        {"by": "run", "align": "common", "duplicates": "max", "rel": 2},
+        {"by": "run", "ties": "expected", "unjudged": "removed"},
+        {"by": "run", "duplicates": "max", "rel": 2},
     ],
     ids=str,
 )
@@ -207,7 +208,6 @@ def test_several_columns_of_labels(spark: Any) -> None:
     table = on_spark(spark, rows, 4)
     here = pr.per_query(rows, FEW, **options)
     same(here, pr.per_query(table, FEW, **options), ["run", "query", "judge"])
-    options |= {"align": "common"}
     same(pr.evaluate(rows, FEW, **options), pr.evaluate(table, FEW, **options))
 
 
@@ -221,7 +221,7 @@ def test_gains_metrics_and_expressions_of_users(spark: Any) -> None:
         pl.col("score").max().alias("top score"),
         (pl.col("traffic") * pl.col("rank")).sum().alias("reads another column"),
     ]
-    options = {"by": "run", "align": "common"}
+    options = {"by": "run"}
     there = pr.evaluate(on_spark(spark, LOG, 4), (each for each in asked), **options)
     same(pr.evaluate(LOG, asked, **options), there)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -72,6 +74,27 @@ def test_queries_that_all_runs_have() -> None:
     assert board.select("queries", "missing").unique().rows() == [(50, 10)]
     common = pr.leaderboard(values.filter(pl.col("query") >= 10), "x")
     assert_frame_equal(board.select(common.columns), common)
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("options", [{}, {"by": "task"}, {"weight": "w"}], ids=str)
+@pytest.mark.parametrize("function", [pr.leaderboard, pr.compare])
+def test_the_warning_has_code_for_the_queries_that_all_runs_have(
+    function: Any, options: dict, engine: Any
+) -> None:
+    values = table(metric="rr").with_columns(task=pl.when(pl.col("task") != "t1").then("task"))
+    missing = (pl.col("run") == "a") & (pl.col("query") < 10)
+    absent = values.filter(~missing)
+    if function is pr.leaderboard:  # neither a query without a value nor one of weight 0 counts
+        nothing = "w" if options.get("weight") else "rr"
+        value = 0.0 if options.get("weight") else None
+        absent = values.with_columns(pl.when(missing).then(value).otherwise(nothing).alias(nothing))
+    with pytest.warns(RankWarning, match="keep those that all runs have: values.join") as caught:
+        function(absent, "rr", **options)
+    code = str(caught[0].message).partition("keep those that all runs have: ")[2]
+    kept = eval(code, {"pl": pl, "values": absent.lazy()})
+    found = function(kept, "rr", **options).collect(engine=engine)  # without a warning
+    assert_frame_equal(found, function(values.filter(pl.col("query") >= 10), "rr", **options))
 
 
 def test_the_mean_of_task_means() -> None:

@@ -115,7 +115,6 @@ pr.diagnostics.tie_bands(lazy, "rr", weight=1)  # type: ignore[call-overload]  #
 pr.diagnostics.judgment_bounds(lazy, "rr", rel="1")  # type: ignore[call-overload]  # pyright: ignore
 pr.diagnostics.headroom(lazy, "rr", byy="run")  # type: ignore[call-overload]  # pyright: ignore
 pr.diagnostics.movers(lazy, "rr", baseline="a", weight="w")  # type: ignore[call-overload]  # pyright: ignore
-pr.grouped_auc(lazy, align="all")  # type: ignore[call-overload]  # pyright: ignore
 pr.compare(lazy, test="sign")  # type: ignore[call-overload]  # pyright: ignore
 pr.clicks.estimate(lazy, "dcg@10", runs="run")  # type: ignore[call-overload]  # pyright: ignore
 pr.explain_difference(lazy, "rr", "a", "b", rel=2)  # type: ignore[call-arg]  # pyright: ignore
