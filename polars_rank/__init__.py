@@ -17,7 +17,6 @@ Comparison and reports:
 - `compare`: differences between runs with confidence intervals, p-values and verdicts; by slice.
 - `leaderboard`: runs in the order of their means, with intervals of ranks.
 - `power`: number of queries that a difference, or the width of an interval, needs.
-- `moments`, `merge`: sums of per-query values, merged over days and files.
 - `tune_fusion`: method or weights of a fusion, with its mean on held-out queries.
 - `check`: verdicts of rules, such as a quality gate.
 - `gate`: verdicts about a retriever, from a golden file, its results and a baseline.
@@ -101,7 +100,6 @@ if TYPE_CHECKING:
     from polars_rank.io.lists import from_lists
     from polars_rank.io.parquet import scan_log
     from polars_rank.io.spans import join_spans
-    from polars_rank.merging import merge
     from polars_rank.metrics import (
         alpha_ndcg,
         average_precision,
@@ -137,7 +135,6 @@ if TYPE_CHECKING:
     from polars_rank.stats.flat import flat
     from polars_rank.stats.gates import check
     from polars_rank.stats.leaderboards import leaderboard
-    from polars_rank.stats.moments import moments
     from polars_rank.stats.planning import power
     from polars_rank.stats.summary import summarize
 
@@ -177,10 +174,8 @@ __all__ = [
     "judges",
     "leaderboard",
     "list_metrics",
-    "merge",
     "metric",
     "metrics",
-    "moments",
     "per_query",
     "plot",
     "power",
@@ -257,9 +252,7 @@ _MODULES = {
     "join_spans": "io.spans",
     "leaderboard": "stats.leaderboards",
     "list_metrics": "metrics.listing",
-    "merge": "merging",
     "metric": "metrics.names",
-    "moments": "stats.moments",
     "per_query": "evaluation.evaluate",
     "power": "stats.planning",
     "pr_curve": "evaluation.curves",
@@ -294,6 +287,10 @@ def _advice(name: str) -> str:
         return ""
     if name in import_module("polars_rank.metrics").__all__:
         return f"use pr.metrics.{name}"
+    if name in ("merge", "moments"):
+        return (
+            'keep the per-query values of each day in Parquet, and compare them with cluster="day"'
+        )
     if instead := import_module("polars_rank.metrics.names").instead(name):
         return str(instead)
     modules = [each for each in _SUBMODULES if name in dir(import_module(f"polars_rank.{each}"))]

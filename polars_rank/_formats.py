@@ -10,7 +10,6 @@ from polars_rank.errors import DataError
 #: would misread has a new version; `examples/guide/formats.md` is the promise.
 FORMAT_VERSION = "format_version"
 
-MOMENTS = 1
 BASELINE = 2
 GATE_JSON = 1
 JUNIT = 1

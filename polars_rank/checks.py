@@ -178,7 +178,7 @@ def with_check(
         return pl.DataFrame(schema=schema)
 
     nothing = facts.map_batches(checked, schema=schema, streamable=True)
-    return pl.concat([results, nothing] if last else [nothing, results])
+    return pl.concat([results, nothing] if last else [nothing, results], parallel=not last)
 
 
 def first_row(log: pl.LazyFrame) -> dict[str, Any]:

@@ -198,6 +198,17 @@ def short(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text):,} characters)"
 
 
+def of_all_runs(table: str, counted: str, runs: Sequence[str], keys: Sequence[str]) -> str:
+    """Return code for the rows of a table of queries of which the table `counted` has all runs."""
+    run, on = runs[0], keys[0] if len(keys) == 1 else [*keys]
+    each = f"pl.col({run!r})" if len(runs) == 1 else f"pl.struct({runs!r})"
+    return (
+        f"{table}.join({counted}.group_by({on!r}).agg({each}.unique()).filter(pl.col({run!r})"
+        f".list.len() == pl.col({run!r}).explode().n_unique()), on={on!r}, how='semi', "
+        "nulls_equal=True)"
+    )
+
+
 def hint(name: str, candidates: Iterable[str]) -> str:
     """Return " Did you mean ...?" with the candidates similar to `name`, or an empty string."""
     from difflib import get_close_matches  # noqa: PLC0415  (only errors need it)

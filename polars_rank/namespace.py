@@ -31,7 +31,6 @@ from polars_rank.metrics.names import instead
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.gates import check
 from polars_rank.stats.leaderboards import leaderboard
-from polars_rank.stats.moments import moments
 from polars_rank.stats.planning import power
 from polars_rank.stats.summary import summarize
 
@@ -87,7 +86,6 @@ class Ranking(Generic[Frame]):
     compare: Final = _method(compare)
     headroom: Final = _method(headroom)
     leaderboard: Final = _method(leaderboard)
-    moments: Final = _method(moments)
     movers: Final = _method(movers)
     overlap: Final = _method(overlap)
     power: Final = _method(power)

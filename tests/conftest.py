@@ -80,7 +80,7 @@ HEAVY = (
 NOT_CORE = (
     *("catalog", "clicks", "cli", "conformance", "judges", "plot", "reporting", "spark"),
     *("test_benchmarks.py", "test_coming_from.py", "test_examples.py", "test_faults.py"),
-    *("test_guide.py", "test_hostile_names.py", "test_nightly_job.py", "test_progress.py"),
+    *("test_guide.py", "test_hostile_names.py", "test_progress.py"),
     *("test_paper.py", "test_policies.py", "test_readme.py", "test_skill.py"),
     *("test_without_docstrings.py", "diagnostics/test_judgment_bounds.py"),
     *("frames/test_lengths.py", "frames/test_stores.py", "frames/test_tables.py"),

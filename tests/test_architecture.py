@@ -40,7 +40,7 @@ LAYERS = (
     ("io", "trec", "stats", "datasets"),
     ("diagnostics", "clicks", "training"),
     ("catalog", "judges", "fusion"),
-    ("conformance", "explanation", "merging", "gating"),
+    ("conformance", "explanation", "gating"),
     ("plot",),
     ("reporting",),
     ("spark",),
@@ -84,7 +84,7 @@ MANY_PARAMETERS: set[str] = set()
 CLASSES_OF_ONE_NAME = {
     "Board", "Comparison", "Definition", "Description", "Estimates", "Evaluation", "Field",
     "Finding", "Group", "Judgments", "Log", "Outcome", "Role", "Rows", "Rule", "Runs", "Scale",
-    "Values", "_Level", "_Source",
+    "Values", "_Level",
 }  # fmt: skip
 
 USER_EXTRAS = ("cli", "plot", "report", "spark", "stats")

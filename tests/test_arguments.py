@@ -97,7 +97,6 @@ def tables() -> dict[str, Any]:
             "plot.slices.table": pr.compare(
                 VALUES_OF_QUERIES, "rr", slices="country", baseline="a", min_queries=1
             ),
-            "merge.tables": pr.moments(VALUES_OF_QUERIES),
             "verdicts": pr.check(summary, ["rr >= 0"], on_fail="return"),
         }
 
@@ -227,8 +226,6 @@ MORE = {
     "referee.function": "lambda",
     **{f"define_metric.{name}": "-1" for name in ("low", "high", "perfect")},
     **{"report.title": "'' text", "report.columns": "{}"},
-    # A part of a log may have no ranking of the baseline.
-    "moments.baseline": "'' text",
     "training.catboost.groups": "[[1]]",
 }
 

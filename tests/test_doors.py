@@ -478,19 +478,6 @@ def runs(first: int, second: int) -> pl.DataFrame:
     )
 
 
-@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
-def test_means_over_different_queries_do_not_stand_side_by_side_in_silence(engine: str) -> None:
-    log = runs(60, 40).lazy()
-    with pytest.warns(pr.errors.RankWarning, match="different numbers of queries.*align='common'"):
-        pr.evaluate(log, "rr", by="run").collect(engine=engine)
-    common = pr.evaluate(log, "rr", by="run", align="common").collect(engine=engine)
-    assert_close(common, pr.evaluate(runs(40, 40), "rr", by="run"))
-    every = pr.evaluate(log, "rr", by="run", align="all").collect(engine=engine)
-    assert every["queries"].to_list() == [60, 60]
-    b = pr.evaluate(runs(40, 40).filter(run="b").drop("run"), "rr")["rr"].item()
-    assert every.filter(run="b")["rr"].item() == pytest.approx(b * 40 / 60, abs=1e-12)
-
-
 def test_the_same_queries_are_no_news() -> None:
     pr.evaluate(shuffled(runs(60, 60)), "rr", by="run")
 

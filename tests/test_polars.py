@@ -94,7 +94,6 @@ def test_files(tmp_path: Path) -> None:
 
 
 def test_key_hash() -> None:
-    """Files of moments store these hashes to find rankings that are in two files."""
     by_name = ours.key_hash({"query": "query", "run": "run"})
     for engine in ("in-memory", "streaming"):
         found = KEYS.lazy().select(by_name.alias("hash")).collect(engine=engine)

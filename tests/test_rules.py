@@ -124,7 +124,7 @@ def test_metrics_are_the_second_parameter() -> None:
             assert names[1].kind is names[1].POSITIONAL_OR_KEYWORD, name
             of_values[name] = names[1].name
     assert {*of_values} == {
-        *("summarize", "compare", "leaderboard", "moments", "power"),
+        *("summarize", "compare", "leaderboard", "power"),
         *("plot.differences", "plot.distribution", "plot.power"),
         "judges.system_agreement",
     }
@@ -141,7 +141,6 @@ def test_the_column_of_runs_may_be_named_as_a_group() -> None:
         (pr.catalog.exposure, log, {}),
         (pr.summarize, values, {}),
         (pr.compare, values, baseline),
-        (pr.moments, values, {}),
         (pr.leaderboard, values, {}),
         (pr.power, values, baseline),
     ):
@@ -153,7 +152,6 @@ SESSIONS = pr.datasets.click_log(20).with_columns(device=pl.lit("phone")).collec
 CLICKS = {"query": ["query", "session"], "by": "device"}
 BOTH = ["country", "run"]
 VALUES = pr.per_query(LOG, ["ap", "rr"], by=["run", "country"])
-MOMENTS = pr.moments(VALUES, by="country")
 JUDGMENTS = LOG.unique(["query", "doc"]).select("query", "doc", "label")
 GROUPED = {"baseline": "bm25", "by": "country"}
 EXPOSURES = pr.catalog.exposure(LOG, 5, by=BOTH)
@@ -184,8 +182,6 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "compare": lambda: pr.compare(VALUES, **GROUPED),
     "check": lambda: pr.check(pr.summarize(VALUES, by="country"), ["ap >= 0"], on_fail="return"),
     "leaderboard": lambda: pr.leaderboard(VALUES, by="country"),
-    "moments": lambda: MOMENTS,
-    "merge": lambda: pr.merge([MOMENTS]),
     "power": lambda: pr.power(VALUES, **GROUPED),
     "catalog.awrf": lambda: pr.catalog.awrf(LOG, doc_groups=GROUPS, by=BOTH),
     "catalog.exclude_seen": lambda: pr.catalog.exclude_seen(LOG, JUDGMENTS.head(1), by=BOTH),
@@ -265,8 +261,8 @@ def test_results_begin_with_groups_metric_and_run(name: str) -> None:
     assert not {*columns} & {*FORBIDDEN}
     parameters = {*inspect.signature(FUNCTIONS[name]).parameters}
     groups = ["column", "value"] if name == "slices" else ["device", "country"]
-    # Runs of rankings are the last groups. Moments have the order of `moments`.
-    has_runs = name != "catalog.sampled" and ("run" in parameters or name == "merge")
+    # Runs of rankings are the last groups.
+    has_runs = name != "catalog.sampled" and "run" in parameters
     last = ["metric", "run"] if has_runs else ["run", "metric"]
     first = [each for each in (*groups, *last) if each in columns]
     assert (columns[: len(first)] == first) is (name not in OTHER_ORDER)

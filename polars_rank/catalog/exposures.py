@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_rank._params import Names, free, names
 from polars_rank.catalog.top_k import RANK, Rankings
-from polars_rank.columns import RUN, Columns, Score
+from polars_rank.columns import RUN, Score
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
 from polars_rank.evaluation.ranked import DOC
@@ -123,8 +123,7 @@ def exposure(
 
     Notes
     -----
-    Memory is proportional to the number of documents. For a log in parts, such as days, compute
-    the exposures of each part and merge them with `pr.merge`.
+    Memory is proportional to the number of documents.
 
     With a Spark DataFrame, the result is a Spark DataFrame, and a single task adds up the exposures
     of all documents.
@@ -155,15 +154,6 @@ def _sums(
     ]
     by_document = rankings.sums(rows.filter(pl.col(RANK).is_not_null()), keys, sums)
     return by_document.rename({DOC: doc})
-
-
-def of_exposures(schema: pl.Schema) -> Mergeable | None:
-    """Return how results of `exposure` are merged; None if a table has another schema."""
-    if not {*COUNTS} <= {*schema} or next(iter(schema)) == COUNTS[0]:
-        return None
-    *groups, doc = _keys(schema)
-    Columns.find(schema, {"by": groups, "doc": doc, "sums": COUNTS}, parameters={"sums": "tables"})
-    return Mergeable((), _merge, _merge, _finish)
 
 
 def _keys(schema: pl.Schema) -> list[str]:

@@ -147,11 +147,6 @@ class Call:
         """Scan the table of an option."""
         return sources.scan_table(self.copies[name], None, {}, self.ids)
 
-    def tables(self) -> list[pl.LazyFrame]:
-        """Scan each file of the command, or each that a pattern names."""
-        paths = sources.expand(self.copies["logs"]) or misused("missing argument LOG")
-        return [sources.scan_table([path], None, {}, self.ids) for path in paths]
-
     def arguments(self, function: str) -> dict[str, Any]:
         """Return the values of options that are parameters of a function; tables are scanned."""
         found = {}
@@ -352,8 +347,8 @@ class Call:
     ) -> tuple[pl.LazyFrame, dict[str, Any]]:
         """Return per-query values, and the arguments of a function of them.
 
-        They are read from a table or moments, or computed from a log. `metrics` and `by` are those
-        that are needed in addition to those of the options.
+        They are read from a table, or computed from a log. `metrics` and `by` are those that are
+        needed in addition to those of the options.
         """
         table = self.input()
         schema = schema_of(table)
@@ -411,7 +406,7 @@ class Call:
 
     def _is_log(self, schema: pl.Schema) -> bool:
         """Return whether the table is a log: it has a column of documents, scores or labels."""
-        if self.given.get("values") or _is_moments(schema):
+        if self.given.get("values"):
             return False
         position = self.given.get("position")
         scores = [position] if position else self.names("score")
@@ -425,7 +420,7 @@ class Call:
             if self.is_given(name):
                 misused(f"--{name.replace('_', '-')} is for logs; the input has per-query values")
         missing = [name for name in metrics if name not in schema]
-        if missing and not self.given.get("values") and not _is_moments(schema):
+        if missing and not self.given.get("values"):
             scores, labels = (", ".join(map(repr, self.names(x))) for x in ("score", "label"))
             misused(
                 f"the input is not a log with the columns {scores} and {labels}, nor are there "
@@ -489,12 +484,6 @@ def _named(text: str) -> tuple[str, str]:
 
 def _members(annotation: Any) -> tuple[Any, ...]:
     return getattr(annotation, "__args__", (annotation,))
-
-
-def _is_moments(schema: pl.Schema) -> bool:
-    from polars_rank.stats.moment_tables import is_moments  # noqa: PLC0415  (for statistics only)
-
-    return is_moments(schema)
 
 
 def _distinct(names: Iterable[str]) -> list[str]:

@@ -24,8 +24,8 @@ class Command(NamedTuple):
 
     #: Its name; empty for a command that calls none.
     function: str
-    #: A log, a log whose runs belong together, per-query values, or several tables.
-    reads: Literal["log", "runs", "values", "tables", ""]
+    #: A log, a log whose runs belong together, or per-query values.
+    reads: Literal["log", "runs", "values", ""]
     examples: tuple[str, ...]
     #: The help, if it is not the first line of the docstring.
     about: str = ""
@@ -76,8 +76,7 @@ class Command(NamedTuple):
 
     def _options(self) -> Iterator[Option]:
         """Yield the options of the command, some of which may have the same name."""
-        is_log = self.reads not in ("", "tables")
-        if is_log or self.writes == "parquet":
+        if self.reads or self.writes == "parquet":
             yield own("progress")
         yield from _of(self.function, skip_first=bool(self.reads))
         for name in (*self.also, *(("per_query",) if self.reads == "values" else ())):
@@ -86,7 +85,7 @@ class Command(NamedTuple):
             yield own("values")
             if self.also or "predictions" in parameters_of(self.function):
                 yield from (each for each in _of("report") if each.name == "predicted_label")
-        if is_log:
+        if self.reads:
             yield from map(
                 own,
                 (
@@ -134,7 +133,7 @@ EVALUATION: Mapping[str, Command] = {
     "estimate": Command("clicks.estimate", "log", (
         "clicks.parquet -m dcg@10 --query session --score new",
         'clicks.parquet -m dcg --query session --score "old new" --baseline old',
-    ), without=("align",), spark=True),
+    ), spark=True),
     "explain": Command("explain", "log", (
         "ndcg@10 --conventions lightgbm", "ndcg@10 log.parquet --versus lightgbm",
     ), about="Explain how a metric is computed, or why conventions differ.",
@@ -158,7 +157,7 @@ EVALUATION: Mapping[str, Command] = {
     "inspect": Command("evaluate", "log", ("log.parquet",),
         about="Show the columns, counts and invalid rows of a log.\n\nThe last line is the command "
         "to run next. The exit code is 2 if there are errors.",
-        without=("metrics", "weight", "align", "conventions",
+        without=("metrics", "weight", "conventions",
                  *(name for name in Definitions.__annotations__ if name != "rel")),
         runs="inspecting:inspect"),
 }
@@ -173,10 +172,6 @@ STATISTICS: Mapping[str, Command] = {
     ), about="Rank runs by their means, with intervals of ranks.\n\nMarkdown has one row per "
         "run and one column per metric.", runs="special:leaderboard"),
     "power": Command("power", "values", ("log.parquet -m ndcg@10 --difference 0.02",)),
-    "moments": Command("moments", "values", ("log.parquet -m ndcg@10 -o monday.parquet",),
-        writes="parquet"),
-    "merge": Command("merge", "tables", ("monday.parquet tuesday.parquet -o days.parquet",),
-        writes="parquet"),
     "check": Command("check", "values", (
         'log.parquet --baseline bm25 --rule "difference(ap) >= 0"',
     ), about="Check rules on means and differences; exit with 1 if one fails.\n\nWith --baseline, "
@@ -227,7 +222,7 @@ FILES: Mapping[str, Command] = {
 }
 REPORTS: Mapping[str, Command] = {
     "report": Command("report", "log", ("log.parquet -m ap --baseline bm25 --slices country",),
-        writes="page", also=("evaluate",), without=("path", "columns", "align"),
+        writes="page", also=("evaluate",), without=("path", "columns"),
         own=("rule", "rules"), runs="special:report"),
     "demo": Command("datasets.search_log", "", ("",), writes="folder",
         about="Generate a log, compare its two runs, and write a report.",

@@ -179,7 +179,7 @@ def _contents(call: Call, roles: Mapping[str, list[str]]) -> list[Row]:
 def _rankings(counts: Mapping[str, Any], by_run: pl.DataFrame, run: str | None) -> Iterator[Row]:
     if run is not None:
         several = by_run.get_column("rankings").n_unique() > 1
-        note = "runs have different numbers of queries; use --align to average over the same"
+        note = "runs have different numbers of queries; polars-rank compare uses those in both runs"
         yield Row("size", "runs", by_run.height, "note" if several else "", note if several else "")
         for name, rankings in by_run.select(run, "rankings").head(_MAX_RUNS).iter_rows():
             yield Row("size", f"{_RUN}{name}", rankings)

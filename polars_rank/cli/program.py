@@ -32,8 +32,7 @@ _LOG = (
 )
 #: What a command reads, in its help.
 _READS = {
-    "log": _LOG, "runs": _LOG, "values": f"Log, per-query values, or moments. {_LOG}",
-    "tables": "Results of the same command for different parts.",
+    "log": _LOG, "runs": _LOG, "values": f"Log or per-query values. {_LOG}",
 }  # fmt: skip
 
 
@@ -49,8 +48,6 @@ def run(call: Call) -> None:
     elif command.reads == "values":
         table, arguments = call.values(command.function)
         result = call.call(table, **arguments)
-    elif command.reads == "tables":
-        result = call.call(call.tables())
     else:
         rows = call.rows()
         result = call.call(rows, **({} if call.on_spark else call.baseline(schema_of(rows))))

@@ -190,8 +190,8 @@ def estimate(
         Largest share, from 0 to 1, of documents down to the deepest cutoff that may have no label
         because they were never shown. A larger share raises `DataError`.
     **options
-        Options of `evaluate`, such as `run`, `by`, `score` and `weight`, except `align`. `run` is
-        the column of the ranker; `label` is a single column.
+        Options of `evaluate`, such as `run`, `by`, `score` and `weight`. `run` is the column of the
+        ranker; `label` is a single column.
 
     Returns
     -------
@@ -253,8 +253,6 @@ def estimate(
     """
     schema = schema_of(frame)
     special()
-    if "align" in options:
-        raise ArgumentError("`align` does not apply to estimates; omit it")
     check_single(options, "label", "labels are weights of clicks")
     if baseline is not None and several("score", options.get("score", "score")) is None:
         Columns.find(schema, {"run": options.get("run", RUN)}, optional=())

@@ -97,7 +97,7 @@ def answerability(
     confidence
         Confidence level of `false_answers_high` and `safe_threshold`.
     **options
-        Options of `evaluate` without `weight` and `align`, such as `run`, `by` and `rel`.
+        Options of `evaluate` without `weight`, such as `run`, `by` and `rel`.
 
     Returns
     -------

@@ -79,8 +79,8 @@ def tie_bands(
     metrics
         Metrics, by name or as expressions.
     **options
-        Options of `evaluate`, such as `run`, `by` and `weight`, except `ties` and `align`. `weight`
-        also applies to the shares of ties.
+        Options of `evaluate`, such as `run`, `by` and `weight`, except `ties`. `weight` also
+        applies to the shares of ties.
 
     Returns
     -------
@@ -102,7 +102,8 @@ def tie_bands(
     presence of tied scores, 2008.
     """
     given = read_metrics(metrics, options.get("conventions"))
-    _without(options, {"ties": "all orders of tied documents count", **_UNSUPPORTED})
+    if "ties" in options:
+        raise ArgumentError("`ties` is not supported: all orders of tied documents count")
     evaluation = Evaluation.of(schema_of(frame), given, **options)
     columns_of = {
         ties: [
@@ -171,8 +172,8 @@ def judgment_bounds(
         Label of an unjudged document if it is relevant, 0 or more, such as the highest grade of the
         scale. None for the lowest relevant label of each metric.
     **options
-        Options of `evaluate`, such as `run`, `by` and `weight`, except `unjudged` and `align`.
-        `label` is a single column.
+        Options of `evaluate`, such as `run`, `by` and `weight`, except `unjudged`. `label`
+        is a single column.
 
     Returns
     -------
@@ -220,7 +221,8 @@ def judgment_bounds(
     Moffat & Zobel, Rank-biased precision for measurement of retrieval effectiveness, 2008.
     """
     given = read_metrics(metrics, options.get("conventions"))
-    _without(options, {"unjudged": "unjudged documents are relevant or not", **_UNSUPPORTED})
+    if "unjudged" in options:
+        raise ArgumentError("`unjudged` is not supported: unjudged documents are relevant or not")
     check_single(options, "label", "the bounds are over the labels of one column")
     applied: dict[str, Any] = {**options, "unjudged": "nonrelevant"}
     evaluation = Evaluation.of(schema_of(frame), given, **applied)
@@ -291,13 +293,3 @@ def _long(
     free(groups, ["metric", *next(iter(rows.values()))])
     named = [{"metric": pl.lit(name), **values} for name, values in rows.items()]
     return to_rows(wide, groups, named)
-
-
-#: Parameters of `evaluate` that are not supported here, and why.
-_UNSUPPORTED = {"align": "the means are over all rankings of each group"}
-
-
-def _without(options: Mapping[str, Any], reasons: Mapping[str, str]) -> None:
-    for name, reason in reasons.items():
-        if name in options:
-            raise ArgumentError(f"`{name}` is not supported: {reason}")

@@ -47,7 +47,7 @@ def grouped_auc(frame: pl.LazyFrame, /, **options: Unpack[RankingOptions]) -> pl
     frame
         Long table: a LazyFrame, a DataFrame, or any other table with Arrow's C stream.
     **options
-        Options of `evaluate` without `weight` and `align`, such as `run`, `by`, `query` and `rel`.
+        Options of `evaluate` without `weight`, such as `run`, `by`, `query` and `rel`.
 
     Returns
     -------

@@ -13,9 +13,8 @@ from polars_rank._polars import source_of_rows
 from polars_rank.columns import RUN, Columns, Scores
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
 from polars_rank.evaluation import plan
-from polars_rank.evaluation.means import COUNTED, NUM_RETRIEVED, Means
-from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation
-from polars_rank.evaluation.stages import RETRIEVED
+from polars_rank.evaluation.means import COUNTED, Means, with_empty_warning
+from polars_rank.evaluation.parameters import JUDGE, Evaluation
 from polars_rank.frames.engines import Mergeable, Rows
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.names import Metrics
@@ -35,7 +34,6 @@ def evaluate(
     run: str | None = RUN,
     by: Names | None = None,
     weight: str | None = None,
-    align: Align | None = None,
     conventions: ConventionsLike = POLARS_RANK,
     progress: bool = False,
     **definitions: Unpack[Definitions],
@@ -82,12 +80,6 @@ def evaluate(
     weight
         Column of weights, 0 or more, such as the traffic of the query. It has one value per
         ranking.
-    align
-        Queries to average over if the runs have different ones: "common", those of all runs, or
-        "all", those of any run. A missing ranking counts as undefined, its documents as 0, and its
-        weight is the mean of `weight` for the query in the other runs. Rankings outside the
-        `query_set` are missing. Default: each run's own queries, with a `RankWarning` if their
-        numbers differ.
     conventions
         Metric definitions to use. A preset, a `Conventions`, or a dictionary of its fields.
     progress
@@ -119,6 +111,11 @@ def evaluate(
         collected.
     ArgumentError
         For an unknown metric or an invalid parameter.
+
+    Warns
+    -----
+    RankWarning
+        The runs have different numbers of queries. Each mean is over the run's own queries.
 
     See Also
     --------
@@ -215,13 +212,11 @@ def per_query(
     -------
     LazyFrame or DataFrame
         The `by`, `run`, `query` and `keep` columns and one column per metric. The mean of a column
-        is that of `evaluate` without `weight` and `align`, except for metrics that `evaluate` adds
-        up, and for logarithms, of which it returns the geometric mean. Values of a Boolean
+        is that of `evaluate` without `weight`, except for metrics that `evaluate` adds up, and for
+        logarithms, of which it returns the geometric mean. Values of a Boolean
         expression are 0 and 1. With several labels, one row per ranking and judge, with the column
         `judge` after those of the query; rankings of queries that do not count for a judge are left
-        out. Lazy if `frame` is lazy; a Spark DataFrame if `frame` is one. With groups, the column
-        `num_retrieved` comes before the metrics, unless another column has that name: the number of
-        retrieved documents. Statistics use it to warn about runs that retrieved nothing. Rows are
+        out. Lazy if `frame` is lazy; a Spark DataFrame if `frame` is one. Rows are
         sorted by their keys, or in the order of the log if `scan_log` found the rows of each
         ranking adjacent. Spark returns rows in no particular order.
 
@@ -238,12 +233,12 @@ def per_query(
 
     Notes
     -----
-    **Warnings.** `evaluate` warns if no document of a group has a label, if a metric is undefined
-    for all rankings, and if all documents of each ranking have the same score. `per_query` does
-    not, because it processes one ranking at a time.
+    **Warnings.** Both functions warn of runs most of whose rankings have no retrieved document; on
+    Spark, only `evaluate` does. `evaluate` also warns if no document of a group has a label, if a
+    metric is undefined for all rankings, and if all documents of each ranking have the same score.
 
-    **Large logs.** Polars counts rows up to 2^32. Evaluate larger logs in parts, with
-    `pr.moments` and `pr.merge`.
+    **Large logs.** Polars counts rows up to 2^32. Evaluate larger logs in
+    parts, with one file of per-query values for each.
 
     **Tables of other libraries** are read into memory and must fit there. Write larger ones to
     Parquet, and read them with `scan_log`.
@@ -255,23 +250,25 @@ def per_query(
     in which Spark reads the rows.
     """
     evaluation = Evaluation.of_call(locals())
-    return Rows(evaluation.query, partial(per_query_table, evaluation=evaluation))
+    table = partial(per_query_table, evaluation=evaluation)
+    return Rows(evaluation.query, table, whole=partial(table, warns=True))
 
 
-def per_query_table(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
-    """Return the result of `per_query`."""
+def per_query_table(
+    frame: pl.LazyFrame, evaluation: Evaluation, *, warns: bool = False
+) -> pl.LazyFrame:
+    """Return the result of `per_query`, with its warnings or without them."""
     evaluation.check_names()
     names = [column.name for column in evaluation.metrics]
     judge = [] if evaluation.labels is None else [JUDGE]
     groups = [name for name in evaluation.by if name not in judge]
     keys = [*groups, *evaluation.query, *judge, *evaluation.keep]
     query_set = evaluation.conventions.query_set
-    # With this number, statistics warn about runs that retrieved nothing.
-    counted = bool(groups) and NUM_RETRIEVED not in {*keys, *names}
     rankings = plan.per_query(frame, evaluation)
     if query_set != "all":
         rankings = rankings.filter(COUNTED[query_set])
-    number = [pl.col(RETRIEVED).alias(NUM_RETRIEVED)] if counted else []
+    if warns:
+        rankings = with_empty_warning(rankings, evaluation)
     values = [column.counted.alias(column.name) for column in evaluation.metrics]
     conditions = selectors.by_name(*names) & selectors.boolean()
-    return rankings.select(*keys, *number, *values).with_columns(conditions.cast(pl.Float64))
+    return rankings.select(*keys, *values).with_columns(conditions.cast(pl.Float64))

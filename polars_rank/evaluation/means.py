@@ -13,26 +13,23 @@ from typing import NamedTuple
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.checks import Check, failed, raise_failed
+from polars_rank._polars import run_number
+from polars_rank.checks import Check, failed, raise_failed, with_check
+from polars_rank.columns import Score
 from polars_rank.conventions import QuerySet, Undefined
-from polars_rank.errors import ArgumentError, SchemaError
-from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation, MetricColumn
+from polars_rank.errors import ArgumentError, SchemaError, of_all_runs, warn
+from polars_rank.evaluation.parameters import JUDGE, Evaluation, MetricColumn
 from polars_rank.evaluation.stages import JUDGED, MATCHED, RETRIEVED, TIED
 from polars_rank.metrics.metric import Aggregate, Metric
 
-#: Column of the number of runs in which a query counts.
-_RUNS = OWN + "runs"
-#: Columns of the number of queries that count in any run, of their weight, and of the weight of
-#: those that count in the run.
-_EVERY, _WEIGHT_OF_EVERY, _WEIGHT = OWN + "every", OWN + "weight of every", OWN + "weight"
-
-_ROW = OWN + "row"
+_ROW, _EXECUTION = OWN + "row", OWN + "execution of the plan"
 
 #: A number next to which a Float64 is rounded to a multiple of 2^-20.
 _SHIFT = 1.5 * 2.0**32
 
-#: The column of the per-query table with the number of retrieved documents.
-NUM_RETRIEVED = "num_retrieved"
+#: The query sets of which rankings without documents are part.
+_WITH_EMPTY = ("judged", "all")
+_EMPTY = "most rankings have no retrieved document; check that the log is complete"
 
 #: Conditions for the rankings that count, by query set.
 COUNTED = {
@@ -51,8 +48,7 @@ _NO_LABELS = (pl.col(JUDGED) == 0) & (pl.col("queries") > 0)
 class Means(NamedTuple):
     """The computation of means in three steps: `add_up`, `merge`, `finish`.
 
-    Each step returns a table with one row per group. With `align`, one part must have all rankings
-    of a query.
+    Each step returns a table with one row per group.
     """
 
     sums: Sequence[MetricSum]
@@ -61,8 +57,6 @@ class Means(NamedTuple):
     runs: Sequence[str] = ()
     #: The key columns that are not runs.
     query: Sequence[str] = ()
-    align: Align | None = None
-    weight: str | None = None
     #: The columns of labels in messages, if metrics read them.
     label: str | None = None
     #: Whether the rankings have the column `TIED`.
@@ -71,36 +65,29 @@ class Means(NamedTuple):
     checks_ids: bool = True
     #: The judges, if there are several columns of labels.
     judges: Sequence[str] = ()
-    #: The columns that identify the rows of sums.
-    keys: Sequence[str] = ()
+    #: The column that rankings need to count, unless all count.
+    needed: Score = "score"
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> Means:
         """Return the means of an evaluation."""
         by, query_set = evaluation.by, evaluation.conventions.query_set
         runs = evaluation.runs
-        if evaluation.align is not None and not runs:
-            raise ArgumentError(
-                "`align` needs a column of runs; name it with `run`, such as run='model'"
-            )
         for column in evaluation.metrics:
             if not isinstance(column.metric, Metric) and not _is_scalar(column.metric):
                 raise ArgumentError(
                     f"metric {column.name!r} (`metrics`) must aggregate to one value per ranking, "
                     f"such as a sum; found {column.metric}"
                 )
-        sums = [
-            MetricSum.of(column, query_set, evaluation.weight, evaluation.align)
-            for column in evaluation.metrics
-        ]
+        sums = [MetricSum.of(column, query_set, evaluation.weight) for column in evaluation.metrics]
         query = [name for name in (*by, *evaluation.query) if name not in runs]
         judges = evaluation.labels or ()
         label = " or ".join(map(repr, judges or [evaluation.label]))
-        keys = [*by, *([_RUNS] if evaluation.align == "common" else [])]
+        score = evaluation.position or evaluation.score
         return cls(
-            sums, by, query_set, runs, query, evaluation.align, evaluation.weight,
+            sums, by, query_set, runs, query,
             label if evaluation.reads_labels else None, evaluation.breaks_ties_by_id, judges=judges,
-            keys=keys,
+            needed=evaluation.label if query_set == "judged" else score,
         )  # fmt: skip
 
     def check_numbers(self, rankings: pl.LazyFrame, names: Mapping[str, str] | None = None) -> None:
@@ -123,50 +110,23 @@ class Means(NamedTuple):
 
     def add_up(self, rankings: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over a part of the rankings."""
-        if self.align is not None:
-            rankings = rankings.with_columns(self._of_queries)
         queries = pl.len() if self.query_set == "all" else COUNTED[self.query_set].sum()
         counts = [queries.alias("queries"), *_COUNTS]
-        if self.align == "all":
-            counts.append(pl.col(_EVERY, _WEIGHT_OF_EVERY, _WEIGHT).sum())
         if self.tied:
             counts.append(pl.col(TIED).min())
         sums = [each for metric in self.sums for each in metric.sums]
         terms = [each for metric in self.sums for each in metric.terms]
-        return grouped(rankings.with_columns(terms), self.keys, [*counts, *sums])
-
-    @property
-    def _of_queries(self) -> list[pl.Expr]:
-        """The columns of each ranking by which runs are aligned."""
-        counts = COUNTED.get(self.query_set, pl.col(JUDGED).is_not_null())
-        if self.align == "common":
-            return [counts.sum().over(self.query).alias(_RUNS)]
-        # The weight of a query in one run, such as its traffic, is its weight in the others.
-        weight = pl.lit(1.0) if self.weight is None else pl.col(self.weight).cast(pl.Float64)
-        if self.weight is not None:
-            weight = weight.filter(counts).mean().over(self.query)
-        first = counts & (counts.cum_sum().over(self.query) == 1)
-        weights = {_WEIGHT_OF_EVERY: first, _WEIGHT: counts}
-        return [
-            first.alias(_EVERY),
-            *(pl.when(some).then(weight).alias(name) for name, some in weights.items()),
-        ]
+        return grouped(rankings.with_columns(terms), self.by, [*counts, *sums])
 
     def merge(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Return the sums over all parts."""
         names = ["queries", JUDGED, RETRIEVED, MATCHED]
-        names += [_EVERY, _WEIGHT_OF_EVERY, _WEIGHT] if self.align == "all" else []
         sums = [each for metric in self.sums for each in metric.merge()]
         tied = [pl.col(TIED).min()] if self.tied else []
-        return grouped(parts, self.keys, [pl.col(names).sum(), *tied, *sums])
+        return grouped(parts, self.by, [pl.col(names).sum(), *tied, *sums])
 
     def finish(self, sums: pl.LazyFrame) -> pl.LazyFrame:
         """Return the means from the sums over all rankings, sorted by group."""
-        if self.align == "common":
-            in_all = pl.col(_RUNS) == pl.struct(self.runs).n_unique()
-            sums = sums.filter(in_all | self._stray)  # stray rows raise an error
-        elif self.align == "all":
-            sums = self.merge(pl.concat([sums, self._missing(sums)], how="diagonal_relaxed"))
         counts = [pl.col("queries")]
         if self.query_set != "all":
             counts += [
@@ -209,6 +169,12 @@ class Means(NamedTuple):
             )
             unmatched = (judged > 0) & (retrieved > 0) & (matched == 0)
             checks.append(Check("group", unmatched, message, warns=True))
+        if self.query_set in _WITH_EMPTY:
+            queries, retrieved = (
+                self._of_groups(pl.col(name).cast(pl.Int64), pl.Expr.sum, self.runs)
+                for name in ("queries", RETRIEVED)
+            )
+            checks.append(Check("group", 2 * retrieved < queries, _EMPTY, warns=True))
         checks += [
             Check("group", ~(pl.col(JUDGE) == judge).any(), _no_labels_of(judge), warns=True)
             for judge in self.judges
@@ -221,13 +187,16 @@ class Means(NamedTuple):
             )
             tied = self._of_groups(pl.col(TIED), pl.Expr.min, self.runs)
             checks.append(Check("group", tied.fill_null(value=False), message, warns=True))
-        if self.runs and self.align is None:
+        if self.runs:
+            needed = self.needed
+            column = pl.col(needed.removeprefix("-")) if isinstance(needed, str) else needed
+            counted = f"log.drop_nulls({column.meta.root_names()})"
+            counted = "log" if self.query_set == "all" else counted
             others = [name for name in self.by if name not in self.runs]
             different = self._of_groups(pl.col("queries"), pl.Expr.n_unique, others)
             message = (
-                "the runs were evaluated on different numbers of queries; use align='common' for "
-                "the queries that all runs have, or align='all' to count missing queries as "
-                "undefined"
+                "the runs were evaluated on different numbers of queries; to keep the queries that "
+                f"all runs have, pass {of_all_runs('log', counted, self.runs, self.query)}"
             )
             checks.append(Check("group", different > 1, message, warns=True))
         return checks
@@ -263,28 +232,7 @@ class Means(NamedTuple):
     def _stray(self) -> pl.Expr:
         """Whether a group has judged documents only, and lacks a value of `by`."""
         unknown = pl.any_horizontal(pl.col(name).is_null() for name in self.by)
-        judged, retrieved = pl.col(JUDGED), pl.col(RETRIEVED)
-        if self.align == "common":  # several rows of a group
-            judged, retrieved = judged.sum().over(self.by), retrieved.sum().over(self.by)
-        return unknown & (judged > 0) & (retrieved == 0)
-
-    def _missing(self, sums: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the sums over missing rankings, which count as undefined."""
-        others = [name for name in self.by if name not in self.runs]
-        of_every = pl.col(_EVERY, _WEIGHT_OF_EVERY).sum()
-        number = pl.col(_EVERY) - pl.col("queries").fill_null(0)
-        weight = pl.col(_WEIGHT_OF_EVERY) - pl.col(_WEIGHT).fill_null(0.0)
-        weight = pl.when(number > 0).then(weight).otherwise(0.0)
-        values = [each for metric in self.sums for each in metric.undefined(number, weight)]
-        return (
-            sums.select(self.runs)
-            .unique()
-            .join(grouped(sums, others, [of_every]), how="cross")
-            .join(
-                sums.select(*self.by, "queries", _WEIGHT), on=self.by, how="left", nulls_equal=True
-            )
-            .select(*self.by, number.alias("queries"), *values)
-        )
+        return unknown & (pl.col(JUDGED) > 0) & (pl.col(RETRIEVED) == 0)
 
 
 def _no_labels_of(judge: str) -> str:
@@ -309,8 +257,6 @@ class MetricSum(NamedTuple):
     mean: pl.Expr
     #: The value of undefined rankings, or "skip" or "null".
     counts_as: float | Undefined
-    #: The value of missing rankings, or "skip" or "null".
-    counts_as_missing: float | Undefined
     weighted: bool
     #: Whether the values are known to be numbers.
     is_number: bool
@@ -318,13 +264,7 @@ class MetricSum(NamedTuple):
     undefined_if: str | None = None
 
     @classmethod
-    def of(
-        cls,
-        column: MetricColumn,
-        query_set: QuerySet,
-        weight: str | None,
-        align: Align | None = None,
-    ) -> MetricSum:
+    def of(cls, column: MetricColumn, query_set: QuerySet, weight: str | None) -> MetricSum:
         """Return the sum of a metric."""
         name, undefined = column.name, column.counts_as
         is_metric = isinstance(column.metric, Metric)
@@ -354,7 +294,6 @@ class MetricSum(NamedTuple):
         mean = pl.when(nulls == 0).then(mean) if undefined == "null" else mean
         return cls(
             name, aggregate, terms, sums, columns[:3], mean.alias(name), undefined,
-            column.counts_as_missing if align == "all" else "skip",
             weighted=weights is not None, is_number=is_metric, undefined_if=reason,
         )  # fmt: skip
 
@@ -363,14 +302,6 @@ class MetricSum(NamedTuple):
         value, weight, nulls = map(pl.col, self.columns)
         total = value.sum() if self.aggregate == "sum" else weighted_mean(value, weight)
         return _named(self.columns, total, weight.sum(), nulls.sum())
-
-    def undefined(self, number: pl.Expr, weight: pl.Expr) -> list[pl.Expr]:
-        """Return the sums over undefined rankings, given their number and their weight."""
-        if not isinstance(self.counts_as_missing, float):
-            return _named(self.columns, pl.lit(None, pl.Float64), weight * 0, number)
-        value = pl.lit(self.counts_as_missing)
-        total = value * weight if self.aggregate == "sum" else value
-        return _named(self.columns, total, weight, number)
 
 
 def _split(values: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
@@ -405,6 +336,45 @@ def _is_scalar(expression: pl.Expr) -> bool:
         return expression.meta.is_scalar()
     except pl.exceptions.PolarsError:  # depends on types that are still unknown
         return True
+
+
+def with_empty_warning(rankings: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
+    """Return the rankings; collecting them warns of runs most of whose rankings are empty.
+
+    Batches are counted as they pass, and the check follows the last one: an aggregation beside the
+    rankings would hold them in memory.
+    """
+    if evaluation.conventions.query_set not in _WITH_EMPTY:
+        return rankings
+    runs = evaluation.runs
+    counts: dict[int, list[pl.DataFrame]] = {}  # of the last execution of the plan
+
+    def count(batch: pl.DataFrame) -> pl.DataFrame:
+        if not batch.is_empty():
+            execution = batch.item(0, _EXECUTION)
+            if execution not in counts:
+                counts.clear()
+            of_runs = batch.group_by(runs or pl.lit(0)).agg(
+                pl.len().cast(pl.Int64).alias("queries"),
+                (pl.col(RETRIEVED) > 0).sum().cast(pl.Int64),
+            )
+            counts.setdefault(execution, []).append(of_runs)
+        return batch.drop(_EXECUTION)
+
+    def check(_: pl.DataFrame) -> None:
+        for of_batches in counts.values():
+            of_runs = pl.concat(of_batches).group_by(runs or "literal")
+            found = of_runs.agg(pl.col("queries", RETRIEVED).sum()).filter(
+                2 * pl.col(RETRIEVED) < pl.col("queries")
+            )
+            if not found.is_empty():
+                where = found.select(*runs, "queries").row(0, named=True)
+                warn(f"{_EMPTY}; as in {where}")
+
+    counted = rankings.with_columns(run_number().alias(_EXECUTION)).map_batches(
+        count, schema=rankings.collect_schema(), streamable=True
+    )
+    return with_check(counted, pl.LazyFrame({_ROW: [0]}), check, last=True)
 
 
 def grouped(rankings: pl.LazyFrame, by: Sequence[str], values: Sequence[pl.Expr]) -> pl.LazyFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, cast
 
 import polars as pl
 
@@ -14,7 +14,6 @@ from polars_rank._params import (
     check_name,
     free,
     names,
-    one_of,
     public,
     some_names,
 )
@@ -42,14 +41,11 @@ from polars_rank.evaluation.corrections import Correction
 from polars_rank.evaluation.log import Log, Rules
 from polars_rank.frames.tables import schema_of
 from polars_rank.metrics.analyses import reads_labels, reads_order
-from polars_rank.metrics.expressions import expression
-from polars_rank.metrics.metric import Metric, leaves_of, tree_of
+from polars_rank.metrics.metric import Metric, tree_of
 from polars_rank.metrics.names import listed, output_name, resolve
 
 if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
-
-Align: TypeAlias = Literal["common", "all"]
 
 #: The column with the name of the column of labels, if there are several.
 JUDGE = "judge"
@@ -81,20 +77,12 @@ class EvaluateOptions(RankingOptions, total=False):
     """The options of `evaluate`, for functions that pass them on: `**options`."""
 
     weight: str | None
-    align: Align | None
 
 
 OPTIONS.update(
     (each.__name__, [*each.__annotations__])
     for each in (ColumnOptions, DefinitionOptions, RankingOptions, EvaluateOptions)
 )
-
-
-#: The ranked table, for expressions of metrics over a ranking without documents.
-_RANKED = {
-    "score": pl.Float64(), "label": pl.Float64(), "rank": pl.UInt32(), "ideal_rank": pl.UInt32(),
-    "relevant": pl.Boolean(), "hits": pl.UInt32(),
-}  # fmt: skip
 
 
 class MetricColumn(NamedTuple):
@@ -120,18 +108,6 @@ class MetricColumn(NamedTuple):
         value = pl.col(self.name)
         return value.fill_null(self.counts_as) if isinstance(self.counts_as, float) else value
 
-    @property
-    def counts_as_missing(self) -> float | Undefined:
-        """The value of a ranking that is missing, or "skip" or "null"."""
-        metric = self.metric
-        if isinstance(self.counts_as, float) or not leaves_of(metric):
-            return self.counts_as
-        whole = expression(metric.nowhere) if isinstance(metric, Metric) else metric
-        if not {*whole.meta.root_names()} <= _RANKED.keys():
-            return self.counts_as
-        value = pl.DataFrame(schema=_RANKED).select(whole.cast(pl.Float64)).item()
-        return self.counts_as if value is None else value
-
 
 class Evaluation(NamedTuple):
     """The checked parameters of an evaluation: metrics, columns, conventions."""
@@ -155,7 +131,6 @@ class Evaluation(NamedTuple):
     #: set of the conventions.
     labeled_in_any_run: bool = False
     weight: str | None = None
-    align: Align | None = None
     progress: bool = False
     #: The labels of people by which those of the column `label`, of a judge, are corrected.
     correction: Correction | None = None
@@ -176,7 +151,6 @@ class Evaluation(NamedTuple):
         position: str | None = None,
         run: str | None = RUN,
         weight: str | None = None,
-        align: Align | None = None,
         progress: bool = False,
         conventions: ConventionsLike = POLARS_RANK,
         **choices: Unpack[Definitions],
@@ -213,14 +187,12 @@ class Evaluation(NamedTuple):
                 and definitions.query_set == "all"
             ),
             weight=weight,
-            align=align,
             progress=progress,
         )
         if labels is not None:
             given = {"query": columns.query, "by": columns.by[:-1], "keep": evaluation.keep}
             for parameter, named_columns in given.items():
                 free(named_columns, [JUDGE], parameter)
-        one_of("align", evaluation.align, (None, "common", "all"))
         return evaluation
 
     @classmethod

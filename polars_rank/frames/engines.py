@@ -84,9 +84,6 @@ class Engine(Protocol):
     def schema_of(self, frame: Any) -> pl.Schema:
         """Return the schema of a DataFrame with the types of Polars."""
 
-    def concat(self, frames: Sequence[Any]) -> Any:
-        """Return the rows of several DataFrames with the same columns."""
-
     def join_judgments(self, rankings: Any, judgments: Any, options: Mapping[str, Any]) -> Any:
         """Return the result of `join_judgments`; `judgments` may be any table."""
 

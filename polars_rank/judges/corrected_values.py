@@ -38,7 +38,6 @@ _MISSING, _EXAMPLE = OWN + "missing", OWN + "example"
 _UNSUPPORTED = {
     "label": "`judge` and `human` name the columns of labels",
     "weight": "pass it to the function that computes statistics, and name the column in `keep`",
-    "align": "pass the values to pr.compare",
 }
 
 

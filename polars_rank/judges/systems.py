@@ -336,7 +336,7 @@ class _Agreement:
             self.source, table=common.lazy(), metrics=[variable],
             by=(self.judge,),
         )  # fmt: skip
-        rows = rows_of_pairs(source, every=True)
+        rows = rows_of_pairs(source)
         comparison = Comparison(
             rows, self.bootstrap.confidence, Margin(0.0),
             is_lower=np.full(len(rows.keys), variable.lower_is_better),

@@ -28,7 +28,7 @@ from polars_rank.gains import GAINS, function_of, gain_of
 from polars_rank.metrics.analyses import check_functions
 from polars_rank.metrics.documentation import completed, described, displayed
 from polars_rank.metrics.expressions import expression
-from polars_rank.metrics.nodes import UserExpression, Value, value_of
+from polars_rank.metrics.nodes import UserExpression, Value
 from polars_rank.metrics.nodes import described as found
 from polars_rank.metrics.terms import where
 
@@ -214,18 +214,6 @@ class Metric(pl.Expr, metaclass=_OwnNames):
             return Metric(self.function, arguments, self.output_name)
         value = counted(self)
         return self if value is None else self.fill_null(value)
-
-    @property
-    def nowhere(self) -> Value:
-        """The metric as a tree in which all its leaves are undefined."""
-        if not self.parts:
-            return value_of(None)
-        return self.function(
-            **{
-                key: each.nowhere if isinstance(each, Metric) else each
-                for key, each in self.arguments.items()
-            }
-        )
 
     @property
     def lower_is_better(self) -> bool:

@@ -76,7 +76,7 @@ def leaderboard(
     ArgumentError
         If the table has several metrics and `metric` is not set, or it has more than 60 runs.
     DataError
-        If there is nothing to draw, such as ranks of few tasks.
+        If there is nothing to draw, such as ranks of few queries.
     """
     draw.altair()
     one_of("kind", kind, get_args(Kind))

@@ -60,7 +60,7 @@ def power(
     Parameters
     ----------
     values
-        Per-query values or moments of several runs, as for `power`.
+        Per-query values of several runs, as for `power`.
     metric
         The metric; None if there is only one.
     baseline

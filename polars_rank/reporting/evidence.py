@@ -14,7 +14,6 @@ from polars_rank.diagnostics.choices import RESULT, lowest_of, robustness_of
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
 from polars_rank.errors import DataError, warn
 from polars_rank.evaluation.evaluate import per_query
-from polars_rank.evaluation.means import NUM_RETRIEVED
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.incomplete_judgments import judged
 from polars_rank.metrics.metric import Metric, cutoff
@@ -123,7 +122,7 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         only_relevant=only_relevant,
         bounds=None if only_relevant else _bounds(frame, question, contents),
         robustness=_robustness(frame, overall),
-        curves=_curves(frame, values.table, contents, overall),
+        curves=_curves(frame, contents, overall),
         labels=labels,
         moved=selected_queries(values.table, question, runs),
     )
@@ -209,15 +208,9 @@ def _robustness(frame: pl.LazyFrame, question: Question) -> pl.DataFrame | None:
     return collected(robustness_of(log, question.metrics, label, options, statistics))
 
 
-def _curves(
-    frame: pl.LazyFrame, values: pl.LazyFrame, contents: pl.DataFrame, question: Question
-) -> pl.DataFrame | None:
+def _curves(frame: pl.LazyFrame, contents: pl.DataFrame, question: Question) -> pl.DataFrame | None:
     """Return the means of metrics at several cutoffs, up to the length of the longest ranking."""
-    # Per-query values count the retrieved documents if there are runs or groups.
-    counts = contents.lazy().select("longest")
-    if NUM_RETRIEVED in values.collect_schema():
-        counts = values.select(NUM_RETRIEVED)
-    longest = collected(counts.max()).item() or 0
+    longest = int(contents.select(pl.col("longest").max()).item() or 0)
     at: dict[str, tuple[str, int]] = {}
     requested: list[pl.Expr] = []
     counts_as = {}

@@ -61,7 +61,7 @@ def boards(evidence: Evidence, question: Question) -> Mapping[str, Board]:
         return {}
     overall = replace(question, cluster=evidence.units.cluster)
     values = Values(evidence.values).counted.table
-    result = {}
+    result: dict[str, Board] = {}
     for metric in question.metrics:
         try:
             with no_warnings():
@@ -69,7 +69,7 @@ def boards(evidence: Evidence, question: Question) -> Mapping[str, Board]:
                     leaderboard(
                         values, [metric], run=question.run, query=question.queries,
                         **overall.statistics_options,
-                    )
+                    ).drop_nulls("best")  # few queries give no ranks
                 )  # fmt: skip
         except DataError:  # no query has a value in all runs, as the table of means shows
             continue
@@ -82,5 +82,5 @@ def boards(evidence: Evidence, question: Question) -> Mapping[str, Board]:
             {**row, "run": row[question.run], **means[row[question.run]]}
             for row in table.iter_rows(named=True)
         ]
-        result[name] = Board(name, rows)
+        result |= {name: Board(name, rows)} if rows else {}
     return result

@@ -1,7 +1,7 @@
 """The engine of Spark DataFrames, see `polars_rank.frames.engines.Engine`."""
 
 from polars_rank.spark.dataframes import schema_of
-from polars_rank.spark.engine import concat, run, unsupported
+from polars_rank.spark.engine import run, unsupported
 from polars_rank.spark.joins import join_judgments
 
-__all__ = ["concat", "join_judgments", "run", "schema_of", "unsupported"]
+__all__ = ["join_judgments", "run", "schema_of", "unsupported"]

@@ -12,7 +12,6 @@ import contextlib
 import io
 import re
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -70,11 +69,6 @@ def unsupported() -> ArgumentError:
         "rows: function(rows).to_arrow(), schema), with the option "
         "spark.sql.execution.arrow.useLargeVarTypes"
     )
-
-
-def concat(frames: Sequence[DataFrame]) -> DataFrame:
-    """Return the rows of several DataFrames with the same columns."""
-    return reduce(lambda left, right: left.unionByName(right), frames)
 
 
 def _result(

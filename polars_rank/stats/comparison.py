@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import Names, free, names, number, share, whole_number
-from polars_rank.errors import ArgumentError, number_of, short, warn
+from polars_rank.errors import ArgumentError, number_of, of_all_runs, short, warn
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.stats._arrays import Array, numpy, special
 from polars_rank.stats.inference import NONE, ZERO
 from polars_rank.stats.kernel import quantile
-from polars_rank.stats.moment_rows import pair_rows
-from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.results import (
     BOUND,
     COUNT,
@@ -34,13 +32,14 @@ from polars_rank.stats.summary import (
     key_series,
     row_texts,
     warn_of_degrees,
-    warn_of_empty,
     warn_of_sampling,
 )
 from polars_rank.stats.value_columns import check_run, warn_of_directions
 from polars_rank.stats.values import Values, deferred
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from polars_rank.metrics.names import Metrics
     from polars_rank.stats.inference import Inference
     from polars_rank.stats.kernel import Moments
@@ -314,7 +313,7 @@ def compare(
     ----------
     values
         Per-query values, as `per_query` returns them: one row per query and run, one column per
-        metric. Or the result of `moments` or `merge`.
+        metric.
     metrics
         Metrics, by name or as expressions. Default: all columns of floats. If no metric has the
         name of a column, higher values are taken as better, with a warning; `pl.col(name)` states
@@ -394,27 +393,13 @@ def compare(
     of_margin = Margin.of(margin)
     special()
     schema = schema_of(values)
-    every = baseline is None
-    if is_moments(schema):
-        source = pair_rows(
-            values, metrics, run=run, by=by, baseline=baseline, weight=weight, cluster=cluster,
-            slices=slices, predictions=predictions,
-        )  # fmt: skip
-        types, rows_of, weighted = source.types, source.rows, source.is_weighted
-        groups, lower = source.by, source.lower_is_better
-        run = str(source.run)
-    else:
-        table = Values.of(
-            values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
-            slices=slices, predictions=predictions,
-        )  # fmt: skip
-        if not every:
-            check_run("baseline", baseline, run, schema[run])
-        types, weighted, groups, lower = schema, table.is_weighted, table.by, table.lower_is_better
-
-        def rows_of() -> Rows:
-            return rows_of_pairs(table, baseline, every=every)
-
+    table = Values.of(
+        values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
+        slices=slices, predictions=predictions,
+    )  # fmt: skip
+    if baseline is not None:
+        check_run("baseline", baseline, run, schema[run])
+    groups, lower = table.by, table.lower_is_better
     given = {
         "slices": bool(names("slices", slices)), "predictions": predictions is not None,
         "relative": of_margin.is_relative or details,
@@ -424,28 +409,28 @@ def compare(
     of_rows = [*groups, "metric", run, "baseline"]
     free([*groups, run], ["metric", "baseline", *schema_of_result(columns)])
     keys = {
-        name: types[run if name == "baseline" else name] if name != "metric" else pl.String()
+        name: schema[run if name == "baseline" else name] if name != "metric" else pl.String()
         for name in of_rows
     }
 
     def result() -> pl.DataFrame:
         warn_of_directions(metrics, lower)
-        rows = rows_of()
-        is_lower = numpy().array([lower.get(key.metric, False) for key in rows.keys], dtype=bool)
+        rows = rows_of_pairs(table, baseline)
+        is_lower = numpy().array([lower[key.metric] for key in rows.keys], dtype=bool)
         if repeated:
             rows = rows.with_bonferroni()
         comparison = Comparison(
-            rows, confidence, of_margin, is_lower=is_lower, weighted=weighted,
+            rows, confidence, of_margin, is_lower=is_lower, weighted=table.is_weighted,
             correction=correction, repeated=repeated, min_queries=min_queries,
         )  # fmt: skip
-        _warn(comparison, groups, run)
+        _warn(comparison, groups, run, table.query)
         series = [*key_series(rows, groups, {run: "run"}, keys), *series_of(columns, comparison)]
         return table_of(series)
 
     return deferred(result, {**keys, **schema_of_result(columns)})
 
 
-def _warn(comparison: Comparison, groups: Any, run: str) -> None:
+def _warn(comparison: Comparison, groups: Any, run: str, query: Sequence[str]) -> None:
     np = numpy()
     rows = comparison.rows
     texts = row_texts(rows, groups, run)
@@ -458,8 +443,8 @@ def _warn(comparison: Comparison, groups: Any, run: str) -> None:
             f"more than {MANY_MISSING:.0%} of the queries are not compared in "
             f"{number_of(count, 'row')}, because only one of the runs has them, e.g. "
             f"{missing[place]:,.0f} of {missing[place] + queries[place]:,.0f} of {texts[place]}: "
-            "evaluate all runs on the same queries"
+            "evaluate all runs on the same queries, or keep those that all runs have: "
+            f"{of_all_runs('values', 'values', [run], [*groups, *query])}"
         )
     warn_of_degrees(comparison.inference, comparison.moments, texts)
-    warn_of_empty(rows, groups, run)
     warn_of_sampling(rows, texts)

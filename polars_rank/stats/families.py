@@ -24,14 +24,12 @@ _SEED = 0
 class Family:
     """Estimates that are correct together; the columns of `factor` have their correlations."""
 
-    def __init__(self, factor: Array, times: int = 1) -> None:
-        """Simulate a family that is one of a number of `times` unrelated ones."""
+    def __init__(self, factor: Array) -> None:
         np = numpy()
-        size = factor.shape[1]
+        self.size: int = factor.shape[1]
         self.grid: Array = np.array(_GRID)
-        effective = self._effective(factor) if size > 1 else np.ones(len(_GRID))
-        self.logs: Array = np.log(effective * times)
-        self.size: int = size * times
+        effective = self._effective(factor) if self.size > 1 else np.ones(len(_GRID))
+        self.logs: Array = np.log(effective)
 
     def _effective(self, factor: Array) -> Array:
         """Return the effective number of estimates at each quantile of the grid."""
@@ -130,14 +128,8 @@ class Influences:
         if self.units + size <= 4 * size:
             return Family(np.concatenate([factor(slice(None)), independent]))
         parts = map(factor, blocks(self.units))
-        return Family(root(sum((part.T @ part for part in parts), independent)))
-
-
-def root(products: Array) -> Array:
-    """Return the symmetric root of a matrix of products.
-
-    Unlike other roots, it depends continuously on the matrix, so rounding errors do not change it.
-    """
-    np = numpy()
-    values, vectors = np.linalg.eigh((products + products.T) / 2)
-    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        products = sum((part.T @ part for part in parts), independent)
+        # Unlike other roots of a matrix, this symmetric one depends continuously on it, so rounding
+        # errors do not change it.
+        values, vectors = np.linalg.eigh((products + products.T) / 2)
+        return Family((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)

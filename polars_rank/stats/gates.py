@@ -24,7 +24,6 @@ from polars_rank.errors import (
 from polars_rank.frames.results import COUNT, NUMBER, TEXT, typed
 from polars_rank.frames.tables import collected, is_path, lazy, schema_of
 from polars_rank.stats.inference import WILSON, clopper_pearson
-from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.rules import COLUMNS, Rule, Rules, read_rules
 from polars_rank.stats.verdicts import TYPES, WORST_FIRST, failing, in_words
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 _Subject: TypeAlias = "frozenset[tuple[str, str]]"
 
 #: Counts that are equal for all metrics.
-_ANY_METRIC = ("queries", "missing", "empty")
+_ANY_METRIC = ("queries", "missing")
 #: Columns that mean something else in comparisons than in summaries.
 _OF_MEANS = ("mean", "low", "high")
 #: Columns that name the column and the value of a slice.
@@ -194,11 +193,6 @@ def _as_list(result: Any) -> Sequence[Any]:
 def _table(given: Any) -> pl.DataFrame:
     rows = lazy(given, "result")
     schema = schema_of(rows)
-    if is_moments(schema):
-        raise ArgumentError(
-            "`result` has moments, which have no interval; pass the result of pr.summarize or "
-            "pr.compare of the moments"
-        )
     if "queries" not in schema or "metric" not in schema or "needed" in schema:
         raise SchemaError(
             "`result` must be the result of pr.summarize, pr.compare or pr.leaderboard, with the "

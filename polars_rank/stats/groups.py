@@ -11,7 +11,6 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.errors import DataError, number_of
-from polars_rank.evaluation.means import NUM_RETRIEVED
 from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.predictions import HUMAN
 
@@ -253,12 +252,6 @@ class Group:
                 places = order[ends[code] : ends[code + 1]]
                 if len(places) or numbers[code]:
                     yield name, text, places, int(numbers[code])
-
-    def empty(self, rows: Array) -> int | None:
-        """Return the number of rankings without a retrieved document, if the table tells."""
-        if NUM_RETRIEVED not in self.frame.columns:
-            return None
-        return int((self.column(NUM_RETRIEVED)[rows] == 0).sum())
 
 
 #: Types of columns that Arrow numbers faster than Polars, and the number of rows up to which

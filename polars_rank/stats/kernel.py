@@ -1,15 +1,13 @@
-"""The kernel of all statistics: moments of a vector of variables, and how parts are merged.
+"""The kernel of all statistics: moments of a vector of variables.
 
 A unit, which is a query or a cluster of queries, contributes variables x with weights w. With the
-mean m = Σwx / Σw over all of its queries, a unit has the deviation y = Σw(x - m) over its own. The
-moments are means, weights, and sums over units of products of *letters*: deviations and weights.
+mean m = Σwx / Σw over all queries, a unit has the deviation y = Σw(x - m) over its own. The moments
+are means, weights, and sums over units of products of *letters*: deviations and weights.
 A mean is a contrast a·m of the means, and its squared error is
 
     n / (n - 1) · Σ(a·y)² / W²,    n = W² / Σw²
 
-with the weight W = Σw and Kish's effective number n of units (Survey Sampling, 1965). If the mean
-of a part differs from the mean of the whole by s, a deviation grows by s·w, so all products of
-parts are merged by one rule: replace y by y + s·w, expand, and add.
+with the weight W = Σw and Kish's effective number n of units (Survey Sampling, 1965).
 """
 
 from __future__ import annotations
@@ -42,16 +40,9 @@ def blocks(size: int) -> Iterator[slice]:
 
 
 class Vector(NamedTuple):
-    """The variables of a unit, each with the letter of its weight."""
+    """The variables of a unit, each with the letter of its weight; d is the one to estimate."""
 
     weight_of: Mapping[str, str]
-    #: The variable that is estimated, whose moments up to the fourth are kept.
-    primary: str = "d"
-
-    @property
-    def letters(self) -> str:
-        """The letters of variables and weights."""
-        return "".join(self.weight_of) + self.weights
 
     @property
     def weights(self) -> str:
@@ -59,12 +50,10 @@ class Vector(NamedTuple):
         return "".join(dict.fromkeys(self.weight_of.values()))
 
     @property
-    def products(self) -> list[str]:
-        """The products of letters that are summed over units."""
-        d, w = self.primary, self.weight_of[self.primary]
-        pairs = ("".join(each) for each in combinations_with_replacement(self.letters, 2))
-        powers = (d * i + w * (power - i) for power in (3, 4) for i in range(power, -1, -1))
-        return [*pairs, *powers]
+    def products(self) -> list[tuple[str, str]]:
+        """The pairs of letters whose products are summed over units."""
+        pairs = combinations_with_replacement(self.weight_of, 2)
+        return [*pairs, *((w, w) for w in self.weights)]
 
     @property
     def rows(self) -> list[tuple[str, str]]:
@@ -76,8 +65,14 @@ class Vector(NamedTuple):
     def fields(self) -> list[str]:
         """The names of all moments."""
         counts = [part + w for w in self.weights for part in "nuW"]
-        rows = ["r" + x + y for x, y in self.rows]
-        return [*counts, *("m" + x for x in self.weight_of), *rows, *self.products]
+        means = ["m" + x for x in self.weight_of]
+        return [*counts, *means, *self.totals]
+
+    @property
+    def totals(self) -> list[str]:
+        """The names of sums of products over rows, and over units."""
+        rows = ("r" + x + y for x, y in self.rows)
+        return [*rows, *(x + y for x, y in self.products), "ddd", "dddd"]
 
     def of(
         self,
@@ -91,15 +86,21 @@ class Vector(NamedTuple):
         of the units of the rows; None if each row is a unit.
         """
         np = numpy()
-        size = len(values[self.primary])
-        sums = self._means(values, weights, size)
+        size = len(values["d"])
+        sums: dict[str, float] = {}
+        for w, weight in weights.items():
+            sums["n" + w] = float(size if weight is None else np.count_nonzero(weight > 0))
+            sums["W" + w] = float(size if weight is None else weight.sum())
+        for x, w in self.weight_of.items():
+            of_weight, total = weights[w], sums["W" + w]
+            weighted = values[x] if of_weight is None else values[x] * of_weight
+            sums["m" + x] = float(weighted.sum()) / total if total else np.nan
         letters = {
             w: np.broadcast_to(1.0, size) if weight is None else weight
             for w, weight in weights.items()
         }
         letters |= {x: np.empty(size) for x in self.weight_of}
-        totals = dict.fromkeys(("r" + x + y for x, y in self.rows), 0.0)
-        totals |= dict.fromkeys(self.products, 0.0)
+        totals = dict.fromkeys(self.totals, 0.0)
         for rows in blocks(size):
             deviations = {}
             for x, w in self.weight_of.items():
@@ -114,76 +115,17 @@ class Vector(NamedTuple):
             letters = {
                 x: np.bincount(places, each, minlength=len(present)) for x, each in letters.items()
             }
-        for rows in blocks(len(letters[self.primary])):
-            self._add_products(totals, {x: each[rows] for x, each in letters.items()})
+        for rows in blocks(len(letters["d"])):
+            for x, y in self.products:
+                totals[x + y] += float(letters[x][rows] @ letters[y][rows])
+            d = letters["d"][rows]
+            square = d * d
+            totals["ddd"] += float(square @ d)
+            totals["dddd"] += float(square @ square)
         for w in self.weights:
             is_plain = units is None and weights[w] is None
             sums["u" + w] = float(size if is_plain else np.count_nonzero(letters[w] > 0))
         return {**sums, **totals}, letters
-
-    def _means(
-        self, values: Mapping[str, Array], weights: Mapping[str, Array | None], size: int
-    ) -> dict[str, float]:
-        """Return the numbers of rows that count, their weights, and the means."""
-        np = numpy()
-        sums: dict[str, float] = {}
-        for w, weight in weights.items():
-            sums["n" + w] = float(size if weight is None else np.count_nonzero(weight > 0))
-            sums["W" + w] = float(size if weight is None else weight.sum())
-        for x, w in self.weight_of.items():
-            of_weight, total = weights[w], sums["W" + w]
-            weighted = values[x] if of_weight is None else values[x] * of_weight
-            sums["m" + x] = float(weighted.sum()) / total if total else np.nan
-        return sums
-
-    def _add_products(self, totals: dict[str, float], letters: Mapping[str, Array]) -> None:
-        """Add the products of letters over some units."""
-        for x, y in combinations_with_replacement(self.letters, 2):
-            totals[x + y] += float(letters[x] @ letters[y])
-        name, weight = self.primary, self.weight_of[self.primary]
-        d, w = letters[name], letters[weight]
-        square, mixed, own = d * d, d * w, w * w
-        for power, factors in (
-            (3, ((square, d), (square, w), (mixed, w), (own, w))),
-            (4, ((square, square), (square, mixed), (square, own), (mixed, own), (own, own))),
-        ):
-            for place, (left, right) in enumerate(factors):
-                totals[name * (power - place) + weight * place] += float(left @ right)
-
-    def merged(self, parts: Mapping[str, Array], group: Array, size: int) -> dict[str, Array]:
-        """Return the moments of groups of parts; `group` has the group of each part."""
-        np = numpy()
-
-        def total(values: Array) -> Array:
-            return np.bincount(group, values, minlength=size)
-
-        merged, shifts = {}, {}
-        for name in self.fields:
-            if name[0] in "nuW" and name[1:] in self.weights:
-                merged[name] = total(parts[name])
-        with np.errstate(all="ignore"):
-            for x, w in self.weight_of.items():
-                mean = np.where(parts["W" + w] > 0, parts["m" + x], 0.0)
-                of_group = total(mean * parts["W" + w]) / merged["W" + w]
-                merged["m" + x] = of_group
-                shifts[x] = np.where(parts["W" + w] > 0, mean - of_group[group], 0.0)
-        for x, y in self.rows:
-            between = parts["W" + self.weight_of[x]] * shifts[x] * shifts[y]
-            merged["r" + x + y] = total(parts["r" + x + y] + between)
-        for name in self.products:
-            merged[name] = total(sum(f * parts[each] for f, each in self._expanded(name, shifts)))
-        return merged
-
-    def _expanded(self, product: str, shifts: Mapping[str, Array]) -> Iterator[tuple[Array, str]]:
-        """Yield the terms of a product in which each deviation y is replaced by y + shift · w."""
-        terms: list[tuple[Array, str]] = [(1.0, "")]
-        for x in product:
-            more = []
-            if x in self.weight_of:
-                more = [(f * shifts[x], term + self.weight_of[x]) for f, term in terms]
-            terms = [(f, term + x) for f, term in terms] + more
-        for factor, term in terms:
-            yield factor, "".join(sorted(term, key=self.letters.index))
 
 
 #: A difference d from a baseline and the value x of the run; for one run alone, d is its value.
@@ -211,10 +153,6 @@ class Moments:
     def effective(self, w: str = "w") -> Array:
         """Return Kish's effective number of units."""
         return self["W" + w] ** 2 / self[w + w]
-
-    def mean(self, **contrast: Array) -> Array:
-        """Return a contrast of means."""
-        return sum(a * self["m" + x] for x, a in contrast.items())
 
     def squares(self, **contrast: Array) -> Array:
         """Return the sum over units of the squared contrast of deviations."""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import Names, free, names, one_of, share
-from polars_rank.errors import ArgumentError, DataError, number_of, warn
+from polars_rank._params import Names, free, share
+from polars_rank.errors import DataError, number_of, of_all_runs, warn
 from polars_rank.frames.tables import framed, schema_of
-from polars_rank.stats._arrays import Array, numpy, special
+from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.comparison import MANY_MISSING, Comparison, Margin
 from polars_rank.stats.groups import LOW, PLACE
 from polars_rank.stats.inference import NONE
-from polars_rank.stats.moment_rows import FEW_TASKS, Context, moments_source
-from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.results import (
     BOUND,
     COUNT,
@@ -27,9 +25,9 @@ from polars_rank.stats.results import (
     series_of,
     table_of,
 )
-from polars_rank.stats.rows import Rows, rows_of_pairs, rows_of_runs
+from polars_rank.stats.rows import rows_of_pairs, rows_of_runs
 from polars_rank.stats.summary import Summary
-from polars_rank.stats.value_columns import Variable, warn_of_directions
+from polars_rank.stats.value_columns import warn_of_directions
 from polars_rank.stats.values import Values, deferred
 
 if TYPE_CHECKING:
@@ -37,7 +35,8 @@ if TYPE_CHECKING:
 
     from polars_rank.metrics.names import Metrics
 
-Population: TypeAlias = Literal["queries", "tasks"]
+#: Below this number of queries or clusters, there are no intervals of ranks.
+_FEW = 10
 
 
 @dataclass
@@ -116,7 +115,6 @@ def leaderboard(
     by: Names | None = None,
     weight: str | None = None,
     cluster: Names | None = None,
-    population: Population = "queries",
     confidence: float = 0.95,
     details: bool = False,
 ) -> pl.LazyFrame:
@@ -132,10 +130,10 @@ def leaderboard(
     >>> import polars as pl
     >>> import polars_rank as pr
     >>> values = pl.DataFrame({
-    ...     "run": ["a"] * 8 + ["b"] * 8 + ["c"] * 8, "query": [*range(8)] * 3,
-    ...     "rr": [0.2, 0.3, 0.4, 0.5, 0.2, 0.3, 0.1, 0.5]
-    ...     + [0.3, 0.3, 0.5, 0.5, 0.5, 0.3, 0.3, 0.5]
-    ...     + [0.9, 0.9, 1.0, 0.9, 1.0, 0.8, 0.9, 1.0],
+    ...     "run": ["a"] * 10 + ["b"] * 10 + ["c"] * 10, "query": [*range(10)] * 3,
+    ...     "rr": [0.2, 0.3, 0.4, 0.5, 0.2, 0.3, 0.1, 0.5, 0.2, 0.3]
+    ...     + [0.3, 0.3, 0.5, 0.5, 0.5, 0.3, 0.3, 0.5, 0.2, 0.2]
+    ...     + [0.9, 0.9, 1.0, 0.9, 1.0, 0.8, 0.9, 1.0, 0.8, 1.0],
     ... })
     >>> board = pr.leaderboard(values)
     >>> board.select("run", "rank", "rank_low", "rank_high", "best", "mean")
@@ -153,8 +151,7 @@ def leaderboard(
     Parameters
     ----------
     values
-        Per-query values of several runs, as `per_query` returns them. Or the result of `moments`
-        without `baseline`, or of `merge`.
+        Per-query values of several runs, as `per_query` returns them.
     metrics
         Metrics, by name or as expressions. Default: all columns of floats. If no metric has the
         name of a column, higher values are taken as better, with a warning; `pl.col(name)` states
@@ -171,9 +168,6 @@ def leaderboard(
     cluster
         Columns that identify the sampling unit, such as the user. Use ``cluster="query"`` if tasks
         share their queries, as in several languages.
-    population
-        With `by`, what the table has a sample of: "queries" of these tasks, or "tasks". Intervals
-        are then about other queries of the same tasks, or about other tasks.
     confidence
         Confidence level. It holds for the interval of each mean, and for all intervals of ranks
         together.
@@ -200,8 +194,8 @@ def leaderboard(
     -----
     RankWarning
         More than 5% of the queries have a value in some of the runs only, and are not compared;
-        there are fewer than 10 sampled tasks, which give no ranks; or no metric has the name of a
-        column.
+        there are fewer than 10 queries or clusters, which give no intervals of ranks; or no metric
+        has the name of a column.
 
     Notes
     -----
@@ -210,6 +204,10 @@ def leaderboard(
     intervals `low` to `high` overlap can be significantly different, because the same queries are
     difficult for both. Use `compare` for differences of runs.
 
+    With `by`, intervals are about other queries of the same tasks. For other tasks, average the
+    values of each task and run, and name the task in `query`: then the tasks are the sample, and
+    fewer than 10 give no intervals of ranks.
+
     References
     ----------
     Mogstad, Romano, Shaikh & Wilhelm, Inference for ranks with applications to mobility across
@@ -217,7 +215,7 @@ def leaderboard(
     """
     source, boards_of = ranked(
         values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
-        population=population, confidence=confidence,
+        confidence=confidence,
     )  # fmt: skip
     columns = chosen(LEADERBOARD, (), details=details)
     name = str(source.run)
@@ -236,45 +234,22 @@ def leaderboard(
 
 
 def ranked(
-    values: pl.LazyFrame, metrics: Metrics | None, *, run: str, query: Names, by: Names | None,
-    weight: str | None, cluster: Names | None, population: Population, confidence: float,
-) -> tuple[Any, Callable[[], list[Board]]]:  # fmt: skip
-    """Return the values or moments of a table, and a function that returns their leaderboards."""
-    one_of("population", population, get_args(Population))
+    values: pl.LazyFrame, metrics: Metrics | None, *, confidence: float, **given: Any
+) -> tuple[Values, Callable[[], list[Board]]]:
+    """Return the values of a table, and a function that returns their leaderboards."""
     share("confidence", confidence)
-    special()
-    tasks = names("by", by)
-    if population == "tasks" and not tasks:
-        raise ArgumentError("`population` 'tasks' needs `by`, the columns of the tasks")
-    if population == "tasks" and cluster is not None:
-        raise ArgumentError("`cluster` needs `population` 'queries'; found 'tasks'")
-    schema = schema_of(values)
-    source: Any
-    if is_moments(schema):
-        source = moments_source(values, metrics, run=run, by=by, weight=weight, cluster=cluster)
-        lower = source.lower_is_better
-    else:
-        source = Values.of(
-            values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster
-        )
-        lower = source.lower_is_better
+    source = Values.of(values, metrics, **given)
 
     def boards() -> list[Board]:
-        warn_of_directions(metrics, lower)
-        parts = source.boards(population) if is_moments(schema) else _parts(source, population)
+        warn_of_directions(metrics, source.lower_is_better)
         with numpy().errstate(all="ignore"):
-            return [
-                _board(
-                    *part, is_lower=lower.get(part[0].keys[0].metric, False), confidence=confidence
-                )
-                for part in parts
-            ]
+            return [*_boards(source, confidence)]
 
     return source, boards
 
 
-def _parts(source: Values, population: Population) -> Iterator[tuple[Rows, Rows, Context]]:
-    """Yield the rows of runs and of pairs of each metric, over the queries that all runs have."""
+def _boards(source: Values, confidence: float) -> Iterator[Board]:
+    """Yield the leaderboard of each metric, over the queries that all runs have."""
     frame = source.collected(source.table)
     run, tasks, query = str(source.run), list(source.by), [*source.by, *source.query]
     if frame.select(*query, run).is_duplicated().any():
@@ -295,9 +270,10 @@ def _parts(source: Values, population: Population) -> Iterator[tuple[Rows, Rows,
             )
     for variable in source.metrics:
         value = pl.col(variable.name)
-        counts = value.is_not_null()
+        counts, counted = value.is_not_null(), f"values.drop_nulls({variable.name!r})"
         if source.weight is not None:
             counts &= pl.col(source.weight) > 0
+            counted += f".filter(pl.col({source.weight!r}) > 0)"
         known = frame.filter(counts).with_columns(pl.len().over(query).alias(PLACE))
         common = known.filter(pl.col(PLACE) == runs).drop(PLACE)
         if not common.height:
@@ -311,30 +287,24 @@ def _parts(source: Values, population: Population) -> Iterator[tuple[Rows, Rows,
             warn(
                 f"{partial:,} of {partial + queries:,} queries are not compared in "
                 f"{variable.name!r}, because only some of the runs have a value: evaluate all "
-                "runs on the same queries"
+                "runs on the same queries, or keep those that all runs have: "
+                f"{of_all_runs('values', counted, [run], query)}"
             )
-        context = Context(weighted=source.is_weighted, queries=queries, missing=total - queries)
-        of_metric = replace(source, metrics=[Variable(variable.name, variable.lower_is_better)])
+        of_metric = replace(source, metrics=[variable], table=common.lazy())
         if tasks:
-            common, context.tasks = (
-                _of_tasks(common, of_metric, population),
-                common.select(tasks).n_unique(),
-            )
-            context.weighted = True
-            context.has_ranks = population == "queries" or context.tasks >= FEW_TASKS
             of_metric = replace(
-                of_metric, by=(), weight=LOW,
-                query=tuple(query) if population == "queries" else source.by,
+                of_metric, table=_of_tasks(common, of_metric).lazy(), by=(), weight=LOW,
+                query=tuple(query),
             )  # fmt: skip
-        of_metric = replace(of_metric, table=common.lazy())
-        yield rows_of_runs(of_metric), rows_of_pairs(of_metric, every=True), context
+        count = common.select(tasks).n_unique() if tasks else None
+        yield _board(of_metric, queries, total - queries, count, confidence)
 
 
-def _of_tasks(common: pl.DataFrame, source: Values, population: Population) -> pl.DataFrame:
+def _of_tasks(common: pl.DataFrame, source: Values) -> pl.DataFrame:
     """Return values whose mean is the mean of the task means, with weights in the column `LOW`.
 
-    For given tasks, queries vary around the mean of their task, and a query of a task with weight a
-    and n queries has the weight a / n. For sampled tasks, there is a row for each task.
+    Queries vary around the mean of their task, and a query of a task with weight a and n queries
+    has the weight a / n.
     """
     tasks, run = list(source.by), str(source.run)
     value = pl.col(source.metrics[0].name)
@@ -343,10 +313,6 @@ def _of_tasks(common: pl.DataFrame, source: Values, population: Population) -> p
         raise DataError(
             f"the rows of a task have different weights (column {source.weight!r}); with `by`, "
             "`weight` is the weight of the task"
-        )
-    if population == "tasks":
-        return common.group_by([*tasks, run], maintain_order=True).agg(
-            value.mean(), own.first().alias(LOW)
         )
     number = pl.len().over([*tasks, run])
     of_task = value.mean().over([*tasks, run])
@@ -363,13 +329,16 @@ def _of_tasks(common: pl.DataFrame, source: Values, population: Population) -> p
     )
 
 
-def _board(own: Rows, pairs: Rows, context: Context, *, is_lower: bool, confidence: float) -> Board:
-    """Return the leaderboard of a metric."""
-    np = numpy()
-    summary = Summary(own, confidence, weighted=context.weighted, repeated=False)
+def _board(
+    source: Values, queries: int, missing: int, tasks: int | None, confidence: float
+) -> Board:
+    """Return the leaderboard of a metric, given values of queries that all runs have."""
+    np, [(name, is_lower)] = numpy(), source.metrics
+    own, pairs = rows_of_runs(source), rows_of_pairs(source)
+    summary = Summary(own, confidence, weighted=source.is_weighted, repeated=False)
     comparison = Comparison(
         pairs, confidence, Margin(0.0), is_lower=np.full(len(pairs.keys), is_lower),
-        weighted=context.weighted, correction=True, repeated=False, min_queries=0,
+        weighted=source.is_weighted, correction=True, repeated=False, min_queries=0,
     )  # fmt: skip
     runs = [key.run for key in own.keys]
     number = len(runs)
@@ -385,28 +354,26 @@ def _board(own: Rows, pairs: Rows, context: Context, *, is_lower: bool, confiden
     tolerance = 1e-14 * np.abs(mean[~np.isnan(mean)]).max(initial=0.0)
     rank = 1 + (size[None, :] > size[:, None] + tolerance).sum(axis=1)
     order = np.lexsort((np.arange(number), rank))
-    worse_than, better_than = better.sum(axis=0), better.sum(axis=1)
-    rank_low, rank_high = (1.0 + worse_than), (number - better_than).astype(float)
-    best = (worse_than == 0).astype(object)
-    if not context.has_ranks:
+    worse_than, better_than = better.sum(axis=0).astype(float), better.sum(axis=1).astype(float)
+    units = int(summary.moments["uw"][0])
+    if units < _FEW:
         warn(
-            f"fewer than {FEW_TASKS} sampled tasks ({context.tasks}) in {own.keys[0].metric!r}: "
-            "they do not show which runs are better on new tasks, so ranks have no intervals"
+            f"fewer than {_FEW} {'clusters' if source.cluster else 'queries'} ({units}) in "
+            f"{name!r}: they do not show which runs are better on others, so ranks have no "
+            "intervals"
         )
-        rank_low = rank_high = np.full(number, np.nan)
-        best = np.full(number, None, dtype=object)
-    unknown = (comparison.inference.method == NONE).any()
-    if context.has_ranks and unknown and len(pairs.keys):
+        worse_than = better_than = np.full(number, np.nan)
+    elif (comparison.inference.method == NONE).any():
         warn(
-            f"some pairs of runs have no interval in {own.keys[0].metric!r}, because there are too "
-            "few queries, and count as not significantly different"
+            f"some pairs of runs have no interval in {name!r}, because there are too few queries, "
+            "and count as not significantly different"
         )
+    best = np.where(np.isnan(worse_than), None, worse_than == 0)
     bounds = summary.bounds
-    queries = own.count("queries") if context.queries is None else np.full(number, context.queries)
     return Board(
-        own.keys[0].metric, [runs[place] for place in order], rank[order], rank_low[order],
-        rank_high[order], best[order], better_than[order], worse_than[order], mean[order],
-        bounds[0][order], bounds[1][order], queries[order], context.missing, context.tasks,
+        name, [runs[place] for place in order], rank[order], 1 + worse_than[order],
+        number - better_than[order], best[order], better_than[order], worse_than[order],
+        mean[order], bounds[0][order], bounds[1][order], np.full(number, queries), missing, tasks,
         summary.moments.effective()[order], confidence,
         (better | better.T)[np.ix_(order, order)],
     )  # fmt: skip

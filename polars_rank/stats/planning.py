@@ -14,8 +14,6 @@ from polars_rank.frames.tables import framed, schema_of
 from polars_rank.stats._arrays import Array, numpy, special
 from polars_rank.stats.designs import Design, effect_interval, spread_interval, whole
 from polars_rank.stats.kernel import PREDICTED, ROUNDING
-from polars_rank.stats.moment_rows import pair_rows, run_rows
-from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.results import (
     COUNT,
     ResultColumn,
@@ -114,7 +112,7 @@ def power(
     Parameters
     ----------
     values
-        Per-query values or moments of several runs, whose differences vary as much as in the
+        Per-query values of several runs, whose differences vary as much as in the
         planned experiment.
     metrics
         Metrics, by name or as expressions. Default: all columns of floats.
@@ -199,7 +197,7 @@ def power(
     columns = WIDTHS if is_width else POWER
     names = ["metric", *([] if source.run is None else [source.run]), *(["baseline"] * is_pairs)]
     free([*source.by, *names[1:2]], ["metric", "baseline", *schema_of_result(columns)])
-    run_type = schema.get(source.run) if source.run is not None else None
+    run_type = pl.String() if source.run is None else schema[source.run]
     keys = {name: schema[name] for name in source.by}
     keys |= {name: pl.String() if name == "metric" else run_type for name in names}
 
@@ -219,24 +217,15 @@ def power(
 
 
 def planned(
-    values: pl.LazyFrame, metrics: Metrics | None, baseline: Any, *, is_pairs: bool, query: Names,
-    **given: Any,
-) -> tuple[Any, Callable[[], Rows]]:  # fmt: skip
-    """Return the values or moments of a table, and a function that returns the rows to plan."""
-    schema = schema_of(values)
-    source: Any
-    if is_moments(schema):
-        read = pair_rows if is_pairs else run_rows
-        source = read(values, metrics, **({"baseline": baseline} if is_pairs else {}), **given)
-        return source, source.rows
-    source = Values.of(values, metrics, query=query, needs_run=is_pairs, **given)
+    values: pl.LazyFrame, metrics: Metrics | None, baseline: Any, *, is_pairs: bool, **given: Any
+) -> tuple[Values, Callable[[], Rows]]:
+    """Return the values of a table, and a function that returns the rows to plan."""
+    source = Values.of(values, metrics, needs_run=is_pairs, **given)
     if baseline is not None:
-        check_run("baseline", baseline, str(source.run), schema[str(source.run)])
+        check_run("baseline", baseline, str(source.run), schema_of(values)[str(source.run)])
 
     def rows_of() -> Rows:
-        if not is_pairs:
-            return rows_of_runs(source)
-        return rows_of_pairs(source, baseline, every=baseline is None)
+        return rows_of_pairs(source, baseline) if is_pairs else rows_of_runs(source)
 
     return source, rows_of
 

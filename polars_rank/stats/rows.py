@@ -111,7 +111,7 @@ def _parts(
 
 def _add_run(rows: Rows, group: Group, key: Key, of_run: Array, facts: Facts) -> None:
     undefined = group.undefined(key.metric)
-    counts = {"queries": len(of_run), "empty": group.empty(of_run)}
+    counts: dict[str, int | None] = {"queries": len(of_run)}
     if group.has_predictions:
         is_human = group.column(HUMAN)[of_run] == 1
         sums, letters = _predicted_moments(
@@ -122,9 +122,17 @@ def _add_run(rows: Rows, group: Group, key: Key, of_run: Array, facts: Facts) ->
         rows.predictions.append(predicted(sums, letters))
         of_run = of_run[is_human]
     else:
-        sums, _ = moments_of_run(group, key.metric, of_run)
+        (counted,) = group.counted(key.metric, of_run)
+        values = {
+            "d": group.column(key.metric)[counted], "x": numpy().broadcast_to(0.0, len(counted)),
+        }  # fmt: skip
+        weights = {"w": of_rows(group.weights, counted)}
+        sums, _ = PAIR.of(values, weights, of_rows(group.units, counted))
     counts["undefined"] = 0 if undefined is None else int(undefined[of_run].sum())
-    _add(rows, key, sums, counts, facts)
+    rows.keys.append(key)
+    rows.sums.append(sums)
+    rows.counts.append(counts)
+    rows.facts.append(facts)
 
 
 def of_rows(array: Array | None, rows: Array) -> Array | None:
@@ -132,46 +140,20 @@ def of_rows(array: Array | None, rows: Array) -> Array | None:
     return None if array is None else array[rows]
 
 
-def moments_of_run(
-    group: Group, metric: str, of_run: Array
-) -> tuple[dict[str, float], dict[str, Array]]:
-    """Return the moments of a metric in some rows, and the letters of the units."""
-    (rows,) = group.counted(metric, of_run)
-    values = {"d": group.column(metric)[rows], "x": numpy().broadcast_to(0.0, len(rows))}
-    return PAIR.of(values, {"w": of_rows(group.weights, rows)}, of_rows(group.units, rows))
-
-
-def _add(
-    rows: Rows, key: Key, sums: Mapping[str, float], counts: dict[str, int | None], facts: Facts
-) -> None:
-    rows.keys.append(key)
-    rows.sums.append(sums)
-    rows.counts.append(counts)
-    rows.facts.append(facts)
-
-
-def rows_of_pairs(
-    source: Values,
-    baseline: Any = None,
-    *,
-    every: bool = False,
-    groups: Sequence[Group] | None = None,
-) -> Rows:
+def rows_of_pairs(source: Values, baseline: Any = None) -> Rows:
     """Return a row for each group, metric and pair of runs, and for each of its slices.
 
-    `every` compares all pairs of runs, each later one with each earlier one in sorted order.
+    Without a baseline, each run is compared with each earlier one in sorted order.
     """
     rows = Rows()
-    facts = dict.fromkeys((each.name for each in source.metrics), Facts.of(None, None, None))
-    if groups is None:
-        facts, groups = source.facts_and_groups()
-    pairs = source.compared(groups, baseline, every=every)
+    facts, groups = source.facts_and_groups()
+    pairs = source.compared(groups, baseline)
     for group in groups:
         present = {*group.rows}
         of_group = [
             (run, other)
             for run, other in pairs
-            if other in present and (run in present or not every)
+            if other in present and (run in present or baseline is not None)
         ]
         compared = [_Pair.of(group, *pair) for pair in of_group]
         number, slices = len(source.metrics) * len(compared), 0
@@ -207,8 +189,6 @@ class _Pair(NamedTuple):
     of_baseline: Array
     #: The rows of queries that only one of the runs has.
     missing: Array
-    #: The number of empty rankings of the run.
-    empty: int | None
     #: The query of each row.
     queries: Array
 
@@ -226,11 +206,10 @@ class _Pair(NamedTuple):
             known = of_run & is_human[rows], of_base & is_human[base]
         alone = known[0] ^ known[1]
         missing = np.concatenate([rows[known[0] & alone], base[known[1] & alone]])
-        empty = group.empty(rows[of_run])
         queries = np.flatnonzero(both)
         if len(queries) < len(both):
             rows, base = rows[queries], base[queries]
-        pair = cls(run, baseline, rows, base, missing, empty, queries)
+        pair = cls(run, baseline, rows, base, missing, queries)
         group.check_equal(pair.rows, pair.of_baseline, run, baseline)
         return pair
 
@@ -239,7 +218,7 @@ class _Pair(NamedTuple):
         if isinstance(places, slice):
             return self
         return self._replace(
-            rows=self.rows[places], of_baseline=self.of_baseline[places], empty=None,
+            rows=self.rows[places], of_baseline=self.of_baseline[places],
             queries=self.queries[places],
         )  # fmt: skip
 
@@ -269,9 +248,9 @@ def _add_pair(
     higher, lower = int((differences > 0).sum()), int((differences < 0).sum())
     wins, losses = (lower, higher) if group.source.lower_is_better[name] else (higher, lower)
     undefined = group.undefined(name)
-    count = {
+    count: dict[str, int | None] = {
         "queries": len(run), "wins": wins, "losses": losses,
-        "ties": len(differences) - wins - losses, "missing": missing, "empty": pair.empty,
+        "ties": len(differences) - wins - losses, "missing": missing,
         "undefined": 0 if undefined is None else int((undefined[run] | undefined[base]).sum()),
     }  # fmt: skip
     rows.keys.append(key)

@@ -12,8 +12,6 @@ from polars_rank.errors import number_of, warn
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.stats._arrays import Array, numpy, special
 from polars_rank.stats.inference import NONE, SEQUENCE
-from polars_rank.stats.moment_rows import run_rows
-from polars_rank.stats.moment_tables import is_moments
 from polars_rank.stats.results import (
     BOUND,
     COUNT,
@@ -28,7 +26,7 @@ from polars_rank.stats.results import (
     table_of,
 )
 from polars_rank.stats.rows import Rows, rows_of_runs
-from polars_rank.stats.values import Values, deferred, first_few
+from polars_rank.stats.values import Values, deferred
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,9 +110,6 @@ ESTIMATE_COLUMNS = (
                  lambda r: r.rows.count("undefined"), pl.Int64(), COUNT, is_detail=True),
     ResultColumn("effective", "Kish's effective number of units, (Σw)² / Σw²",
                  lambda r: r.moments.effective(), is_detail=True),
-    ResultColumn("empty", "number of rankings without a retrieved document, if the table has the "
-                 "column `num_retrieved`", lambda r: r.rows.count("empty"), pl.Int64(), COUNT,
-                 is_detail=True),
     ResultColumn("method", 'method of the interval: "t", "wilson", "tango" and so on',
                  lambda r: [*r.inference.method], pl.String(), is_detail=True),
     ResultColumn("confidence", "confidence level", lambda r: [r.confidence] * len(r.rows.keys),
@@ -177,7 +172,6 @@ def summarize(
     ----------
     values
         Per-query values, as `per_query` returns them: one row per ranking, one column per metric.
-        Or the result of `moments` or `merge`.
     metrics
         Metrics, by name or as expressions. Default: all columns of floats.
     run
@@ -255,32 +249,20 @@ def summarize(
     share("confidence", confidence)
     special()
     schema = schema_of(values)
-    if is_moments(schema):
-        source = run_rows(
-            values, metrics, run=run, by=by, weight=weight, cluster=cluster, slices=slices,
-            predictions=predictions,
-        )  # fmt: skip
-        types, rows_of, weighted = source.types, source.rows, source.is_weighted
-        groups, runs = source.by, source.run
-    else:
-        table = Values.of(
-            values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
-            slices=slices, predictions=predictions, needs_query=False, needs_run=False,
-        )  # fmt: skip
-        types, weighted, groups, runs = schema, table.is_weighted, table.by, table.run
-
-        def rows_of() -> Rows:
-            return rows_of_runs(table)
-
+    table = Values.of(
+        values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
+        slices=slices, predictions=predictions, needs_query=False, needs_run=False,
+    )  # fmt: skip
+    groups, runs = table.by, table.run
     given = {"slices": bool(names("slices", slices)), "predictions": predictions is not None}
     columns = chosen(SUMMARY, [name for name, is_used in given.items() if is_used], details=details)
     of_rows = [*groups, "metric", *([] if runs is None else [runs])]
     free([name for name in of_rows if name != "metric"], schema_of_result(columns))
-    keys = {name: pl.String() if name == "metric" else types[name] for name in of_rows}
+    keys = {name: pl.String() if name == "metric" else schema[name] for name in of_rows}
 
     def result() -> pl.DataFrame:
-        rows = rows_of()
-        summary = Summary(rows, confidence, weighted=weighted, repeated=repeated)
+        rows = rows_of_runs(table)
+        summary = Summary(rows, confidence, weighted=table.is_weighted, repeated=repeated)
         _warn(summary, groups, runs)
         own = key_series(rows, groups, {runs: "run"}, keys)
         return table_of([*own, *series_of(columns, summary)])
@@ -327,7 +309,6 @@ def _warn(summary: Summary, groups: Sequence[str], run: str | None) -> None:
         "interval",
     )
     warn_of_degrees(inference, summary.moments, texts)
-    warn_of_empty(rows, groups, run)
     warn_of_sampling(rows, texts)
 
 
@@ -355,23 +336,6 @@ def warn_of_degrees(inference: Inference, moments: Moments, texts: Sequence[str]
         f"fewer than {queries} queries, or {clusters} clusters, in {{}}: intervals of "
         "`repeated=True` are approximations for more; wait before you decide",
     )
-
-
-def warn_of_empty(rows: Rows, groups: Sequence[str], run: str | None) -> None:
-    """Warn of groups and runs most of whose rankings have no retrieved document."""
-    found: dict[str, str] = {}
-    for key, counts in zip(rows.keys, rows.counts, strict=True):
-        empty, queries = counts["empty"], counts["queries"] or 0
-        if key.slice is None and empty is not None and 2 * empty > queries:
-            name = ", ".join(
-                filter(None, [*labels(groups, [key.group]), run and f"{run} = {key.run!r}"])
-            )
-            found.setdefault(name, f"{name + ' ' if name else ''}({empty:,} of {queries:,})")
-    if found:
-        warn(
-            "most rankings have no retrieved document; check that the log is complete: "
-            f"{first_few(found.values())}"
-        )
 
 
 def warn_of_sampling(rows: Rows, texts: Sequence[str]) -> None:

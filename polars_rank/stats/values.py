@@ -16,7 +16,6 @@ from polars_rank._params import OWN, Names
 from polars_rank._polars import FewRows, ManyRows
 from polars_rank.columns import RUN, Columns
 from polars_rank.errors import DataError, Finding, warn
-from polars_rank.evaluation.means import NUM_RETRIEVED
 from polars_rank.frames.tables import collected, lazy, own_name, schema_of
 from polars_rank.stats._arrays import numpy, special
 from polars_rank.stats.groups import HIGH, LOW, PLACE, UNDEFINED, Facts, Group, Roles, sorted_runs
@@ -110,7 +109,6 @@ class Values(Roles):
 
     def collected(self, table: pl.LazyFrame) -> pl.DataFrame:
         """Return the columns of all roles, and of the metrics."""
-        schema = schema_of(table)
         kept = dict.fromkeys((*self.keys, *self.cluster, *self.slices))
         columns = [*map(pl.col, kept), *(each.value for each in self.metrics)]
         columns += [
@@ -118,9 +116,6 @@ class Values(Roles):
         ]
         if self.weight is not None and self.weight not in kept:
             columns.append(pl.col(self.weight).cast(pl.Float64))
-        used = {*kept, self.weight, *(each.name for each in self.metrics)}
-        if NUM_RETRIEVED in schema and NUM_RETRIEVED not in used:
-            columns.append(pl.col(NUM_RETRIEVED))
         return collected(table.select(columns), few=isinstance(table, (FewRows, ManyRows)))
 
     def _warn_of_recurring(self, groups: Sequence[Group]) -> None:
@@ -150,17 +145,15 @@ class Values(Roles):
         keyed = [*parts.items()]
         return [Group(self, *keyed[place]) for place in order]
 
-    def compared(
-        self, groups: Sequence[Group], baseline: Any, *, every: bool
-    ) -> list[tuple[Any, Any]]:
+    def compared(self, groups: Sequence[Group], baseline: Any) -> list[tuple[Any, Any]]:
         """Return the pairs of runs to compare; raise if there are none."""
         runs = sorted_runs(groups, self.schema, str(self.run))
-        if not every:
-            if baseline not in runs and runs:
-                raise unknown_run(str(self.run), runs, "baseline", baseline)
-            pairs = [(run, baseline) for run in runs if run != baseline]
-        else:
+        if baseline is None:
             pairs = [(run, other) for place, other in enumerate(runs) for run in runs[place + 1 :]]
+        elif runs and baseline not in runs:
+            raise unknown_run(str(self.run), runs, "baseline", baseline)
+        else:
+            pairs = [(run, baseline) for run in runs if run != baseline]
         if runs and not pairs:
             raise DataError(
                 f"the column {self.run!r} has only the run {runs[0]!r}; put the per-query values "

@@ -524,35 +524,20 @@ def of_days(random: Random, logs: int) -> Iterator[Section]:
          "day of the first, median"], sequences,
     )  # fmt: skip
     yield Section(
-        "All days at once", "The same logs without `repeated`: per-query values, and moments by day "
-        "that are pooled when they are compared, of the first 60 logs. The last columns are the share "
-        "of these logs with a warning, and the largest difference between bounds of the two.",
-        ["days", "between days", "options", "covered", "pooled moments", "warned", "apart"], at_once,
+        "All days at once", "The same logs without `repeated`.",
+        ["days", "between days", "options", "covered"], at_once,
     )  # fmt: skip
 
 
 def days_at_once(table: pl.DataFrame, between: float) -> Iterator[list[object]]:
-    few = max(min(table["log"].n_unique(), 60), 2)
     for days in (10, 60):
         until = table.filter(pl.col("day") < days)
-        some = until.filter(pl.col("log") < few)
         for cluster in ("day", None):
             own = Intervals.of(compared(until, cluster=cluster))
-            moments = result(pr.moments, some, baseline="a", by=["log", "day"], cluster=cluster)
-            tables, warned = [], 0
-            for log in moments.partition_by("log"):
-                with warnings.catch_warnings(record=True) as caught:
-                    warnings.simplefilter("always")
-                    tables.append(pr.compare(log, baseline="a", by="log"))
-                warned += any("cluster" in str(each.message) for each in caught)
-            pooled = Intervals.of(pl.concat(tables).sort("log"))
-            apart = max(
-                float(np.nanmax(np.abs(x[:few] - y))) for x, y in zip(own, pooled, strict=True)
-            )
             expected = coverage(own.covered(0)) if cluster or not between else Level(own.covered(0))
             yield [
                 str(days), f"{between:.2f}", "no cluster" if cluster is None else 'cluster="day"',
-                expected, Level(pooled.covered(0)), Level(warned / few), f"{apart:.0e}",
+                expected,
             ]  # fmt: skip
 
 
@@ -760,11 +745,10 @@ def of_leaderboards(random: Random, logs: int) -> Iterator[Section]:
         for number in (10, 30):
 
             def sampled(runs: int = runs, number: int = number) -> pl.DataFrame:
-                return board(random.normal(size=(number, runs))).rename({"query": "task"}) \
-                    .with_columns(query=pl.lit(0))  # fmt: skip
+                return board(random.normal(size=(number, runs))).rename({"query": "task"})
 
             rows.append([f"{number} sampled tasks", runs,
-                         *cell(np.zeros(runs), sampled, by="task", population="tasks")])  # fmt: skip
+                         *cell(np.zeros(runs), sampled, query="task")])  # fmt: skip
     yield Section(
         "Intervals of ranks",
         f"The share of {logs:,} logs in which the intervals contain all true "

@@ -236,7 +236,6 @@ TASKS: dict[str, Task] = {
     "`compare` of `per_query`": Task(
         "queries", lambda f: pr.compare(values_of(f), baseline="bm25")
     ),
-    "`moments` of `per_query`": Task("queries", lambda f: pr.moments(values_of(f))),
     "`power` of `per_query`": Task(
         "queries", lambda f: pr.power(values_of(f), baseline="bm25", difference=0.01)
     ),

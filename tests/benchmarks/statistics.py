@@ -136,7 +136,6 @@ def tasks(options: argparse.Namespace) -> dict[str, Callable[[], object]]:
         "by hand, without the check": collected(
             lambda rows: by_hand(rows, METRICS, check=False), runs
         ),
-        "moments of the same": collected(lambda rows: pr.moments(rows, baseline="run0"), runs),
         f"per_query and compare: 2 runs, {fewer} x 10 documents, 3 metrics": ours_as_peer,
         "ranx.compare of the same, with its dictionaries": peer_compare,
     }

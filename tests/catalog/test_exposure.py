@@ -1,4 +1,4 @@
-"""`exposure` and `merge`, computed by hand and in plain Python, for all layouts."""
+"""`exposure`, computed by hand and in plain Python, for all layouts."""
 
 from __future__ import annotations
 
@@ -59,13 +59,6 @@ def test_layouts_give_one_result(tmp_path: Path) -> None:
     assert_close(pr.catalog.exposure(scan, 2).collect(), pr.catalog.exposure(log, 2))
     places = pr.rank(log).filter(pl.col("rank").is_not_null()).drop("score")
     assert_close(pr.catalog.exposure(places, 2, position="rank"), pr.catalog.exposure(log, 2))
-    # Of days, and of runs added up.
-    pooled = pr.catalog.exposure(log, 2, run=None)
-    assert_close(pr.merge(parts), pooled)
-    assert_close(pr.merge(whole.drop("run")), pooled)
-    again = pr.merge([whole.lazy(), whole]).collect()
-    assert again["exposure"].to_list() == (2 * whole["exposure"]).to_list()
-    assert_frame_equal(again.select("run", "doc", "share"), whole.select("run", "doc", "share"))
 
 
 def test_sums_of_sorted_logs_need_memory_for_documents_only(tmp_path: Path) -> None:
@@ -102,8 +95,3 @@ def test_invalid_input() -> None:
             pr.catalog.exposure(LOG, **options)
     with pytest.raises(pr.errors.ArgumentError, match="name of a result column"):
         pr.catalog.exposure(LOG.with_columns(share=1), by="share")
-    whole = pr.catalog.exposure(LOG)
-    with pytest.raises(pr.errors.SchemaError, match="must be results of `moments`, `catalog.exp"):
-        pr.merge([whole, LOG])
-    with pytest.raises(pr.errors.DataError, match="have different columns.*: 'share'; compute"):
-        pr.merge([whole, whole.drop("share")])

@@ -25,7 +25,7 @@ COMMANDS = {**app.rows(), **{f"plot {kind}": row for kind, row in PLOTS.items()}
 FILE = Path(options.__file__).with_name("help.json")
 #: Parameters with other names as options, or of which the command has the value.
 OTHERS = {
-    "check": {"on_fail", "details"}, "estimate": {"align"}, "explain": {"metric", "a", "b"},
+    "check": {"on_fail", "details"}, "explain": {"metric", "a", "b"},
     "gate": {"judgments", "run", "floors", "max_drop", "margin", "latency"},
     "referee": {"function"}, "report": {"path", "columns"}, "plot fusion": {"tuning", "curve"},
 }  # fmt: skip
@@ -154,8 +154,6 @@ def test_examples_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("generate", "log.parquet", "--queries", 20)[0] == 0
     log.sink_parquet("log.parquet")
     (tmp_path / "my_eval.py").write_text(NDCG)
-    tuesday = log.with_columns(pl.col("query") + 1_000)
-    pr.moments(pr.per_query(tuesday, "ndcg@10")).collect().write_parquet("tuesday.parquet")
     for name in COMMANDS:
         for example in examples(name):
             program, *arguments = shlex.split(example)

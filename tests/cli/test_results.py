@@ -38,11 +38,11 @@ class Data:
         )  # fmt: skip
         keep = ["country", "user", "traffic"]
         self.values = pr.per_query(self.log, BOTH, keep=keep)
+        self.m0, self.m1, self.m2 = (
+            self.values.filter(pl.col("query") % 3 == day) for day in range(3)
+        )
         self.some = self.values.filter(pl.col("query") < 40)
         self.predicted = self.values.select("run", "query", pl.col(BOTH) ** 2)
-        self.m0, self.m1, self.m2 = (
-            pr.moments(self.values.filter(pl.col("query") % 3 == day), BOTH) for day in range(3)
-        )
         self.one = self.log.filter(run="old").drop("run").with_columns(other=-pl.col("position"))
         names = {"query": "q", "doc": "d", "score": "s", "label": "g"}
         number = (pl.col("run") == "new").cast(pl.Int64) + 1
@@ -68,10 +68,8 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
         "log.parquet -m ap --by country --weight traffic --query-set judged": lambda d: pr.evaluate(
             d.log, "ap", by="country", weight="traffic", query_set="judged"
         ),
-        "log.parquet -m ap,p@3 --align common --rel 2 --unjudged removed --ties best": lambda d: (
-            pr.evaluate(
-                d.log, ["ap", "p@3"], align="common", rel=2, unjudged="removed", ties="best"
-            )
+        "log.parquet -m ap,p@3 --rel 2 --unjudged removed --ties best": lambda d: pr.evaluate(
+            d.log, ["ap", "p@3"], rel=2, unjudged="removed", ties="best"
         ),
         'log.parquet -m "rr ap" --undefined one --undefined ap=skip': lambda d: pr.evaluate(
             d.log, ["rr", "ap"], undefined={"*": "one", "ap": "skip"}
@@ -208,12 +206,6 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
         ),
         'values.parquet -m ap --n "10 20"': lambda d: pr.power(d.values, "ap", n=[10, 20]),
     },
-    "moments": {
-        "log.parquet -m ap --by day": lambda d: pr.moments(
-            pr.per_query(d.log, "ap", by="day"), "ap", by="day"
-        )
-    },
-    "merge": {"m0.parquet m1.parquet m2.parquet": lambda d: pr.merge([d.m0, d.m1, d.m2])},
     "check": {
         "log.parquet --baseline old --slices country --min-queries 2 "
         + " ".join(f"--rule '{rule}'" for rule in RULES): lambda d: pr.check(

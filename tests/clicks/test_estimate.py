@@ -714,8 +714,6 @@ class TestClusters:
     def test_refusals(self) -> None:
         log = self.LOG.collect()
         options = dict(self.OPTIONS, normalize="ips")
-        with pytest.raises(pr.errors.ArgumentError, match="`align` does not apply to estimates"):
-            pr.clicks.estimate(log, "dcg@5", align="common", **options)
         with pytest.raises(pr.errors.SchemaError, match="column 'user' .`cluster`. not found"):
             pr.clicks.estimate(log, "dcg@5", cluster="user", **options)
         with pytest.raises(pr.errors.DataError, match="'position' has several values in a ranking"):

@@ -258,9 +258,6 @@ def test_refused() -> None:
         pr.diagnostics.tie_bands(log, "rr", ties="best")
     with pytest.raises(pr.errors.ArgumentError, match="`unjudged` is not supported"):
         pr.diagnostics.judgment_bounds(log, "rr", unjudged="removed")
-    for function in (pr.diagnostics.tie_bands, pr.diagnostics.judgment_bounds):
-        with pytest.raises(pr.errors.ArgumentError, match="`align` is not supported"):
-            function(log, "rr", align="all")
     for grade in (True, "high", float("nan")):
         with pytest.raises(pr.errors.ArgumentError, match="`grade` must be a number"):
             pr.diagnostics.judgment_bounds(log, "rr", grade=grade)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from polars.testing import assert_frame_equal
-from polars_rank.frames.streams import Stream
+from polars_rank.frames.tables import Stream
 from strategies import Lists, assert_close, log_of, logs, random_lists, shuffled
 
 METRICS = ["ndcg@3", "ap", "rr", "p@2"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +64,61 @@ def test_judged_documents_without_a_run_are_an_error_if_there_are_several(functi
     for frame in (log, log.lazy()):
         with pytest.raises(pr.errors.DataError, match="'run' .`run`. is null for judged.*join_jud"):
             function(frame).lazy().collect()
+
+
+#: Run a retrieved t and has w; run b did not retrieve t. v is not judged.
+UNEQUAL = pl.DataFrame(
+    [
+        ("a", "s", 1.0, 1), ("a", "t", 1.0, 0), ("a", "u", 1.0, 1), ("a", "v", 1.0, None),
+        ("a", "w", 1.0, 1), ("b", "s", 1.0, 0), ("b", "t", None, 0), ("b", "u", 1.0, 1),
+        ("b", "v", 1.0, None),
+    ],
+    ["run", "query", "score", "label"], orient="row",
+)  # fmt: skip
+
+
+def common(log: pl.LazyFrame, message: str) -> pl.LazyFrame:
+    """Return the result of the code of a warning."""
+    code = re.search(r"log\.join\(.* how='semi', nulls_equal=True\)", message)
+    assert code is not None, message
+    kept: pl.LazyFrame = eval(code[0], {"pl": pl, "log": log})
+    return kept
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize(
+    ("query_set", "own", "shared"),
+    [("all", [5, 4], "stuv"), ("judged", [4, 3], "stu"), ("retrieved", [5, 3], "suv"),
+     ("both", [4, 2], "su")],
+)  # fmt: skip
+def test_the_warning_about_different_queries_has_code_for_the_common_ones(
+    query_set: Any, own: list[int], shared: str, engine: Any
+) -> None:
+    names = {"run": "the 'run'", "query": 'the "query"', "score": "a\\b"}
+    log = UNEQUAL.rename(names).lazy()
+    options: dict[str, Any] = {**names, "query_set": query_set}
+    metrics = ["p@1", "num_retrieved"]
+    with pytest.warns(pr.errors.RankWarning, match="different numbers of queries") as caught:
+        found = pr.evaluate(log, metrics, **options).collect(engine=engine)
+    assert found["queries"].to_list() == own
+    kept = common(log, str(caught[0].message))
+    found = pr.evaluate(kept, metrics, **options).collect(engine=engine)
+    wanted = pr.evaluate(
+        UNEQUAL.filter(pl.col("query").is_in([*shared])), metrics, query_set=query_set
+    )
+    assert found["queries"].to_list() == [len(shared)] * 2
+    assert found.select(metrics).rows() == wanted.select(metrics).rows()
+
+
+def test_the_code_for_common_queries_of_groups_and_of_several_columns_of_runs() -> None:
+    log = UNEQUAL.with_columns(
+        system=pl.lit("x"), model="run", day=pl.when(pl.col("query") != "s").then(1)
+    ).drop("run")
+    log = pl.concat([log, log.filter(query="s").with_columns(system=pl.lit("y"))])
+    options: dict[str, Any] = {"by": ["day", "system", "model"], "score": -pl.col("score")}
+    with pytest.warns(pr.errors.RankWarning, match="different numbers of queries") as caught:
+        pr.evaluate(log, "p@1", query_set="retrieved", **options)
+    kept = common(log.lazy(), str(caught[0].message)).collect()
+    assert kept.select("query", "system", "model").sort(pl.all()).rows() == [
+        ("s", "x", "a"), ("s", "x", "b"), ("s", "y", "a"), ("s", "y", "b")
+    ]  # fmt: skip

@@ -225,17 +225,6 @@ def test_metrics_are_null_where_they_are_undefined_in_queries_over_the_ranked_ta
         assert ranked.select(metric.over("query").alias("x"))["x"].null_count() == 1
 
 
-def test_missing_rankings_count_as_undefined() -> None:
-    runs = [TWO.with_columns(run=pl.lit("x")), TWO.head(3).with_columns(run=pl.lit("y"))]
-    metrics = [
-        RECALL, (1 - RECALL).alias("rest"), (RECALL < 1 / 2).alias("low"),
-        (RECALL + AUC).alias("sum"), (RECALL < AUC).alias("lower"),
-    ]  # fmt: skip
-    found = pr.evaluate(pl.concat(runs), metrics, by="run", align="all")
-    means = (2, 1 / 4, 3 / 4, 1 / 2, 1, 0)
-    assert found.rows() == [("x", *means), ("y", *means)]
-
-
 def test_truth_values_are_values() -> None:
     log = pl.concat([TWO.with_columns(run=pl.lit(run)) for run in ("x", "y")])
     log = log.with_columns(score=pl.when(run="y").then(-pl.col("doc")).otherwise("score"))

@@ -65,9 +65,6 @@ class Small:
     def schema_of(self, frame: DataFrame) -> pl.Schema:
         return frame.rows.schema
 
-    def concat(self, frames: Sequence[DataFrame]) -> DataFrame:
-        return DataFrame(pl.concat([frame.rows for frame in frames]))
-
     def unsupported(self) -> Exception:
         return pr.errors.ArgumentError("this function needs all rows at once")
 
@@ -83,7 +80,7 @@ def small() -> Iterator[None]:
 
 #: Calls of all functions that engines support, except for `join_judgments`.
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], pl.DataFrame]] = {
-    "evaluate": (lambda log: pr.evaluate(log, ["ap", "p@3"], align="common"), LOG),
+    "evaluate": (lambda log: pr.evaluate(log, ["ap", "p@3"]), LOG),
     "per_query": (lambda log: pr.per_query(log, ["ap", "p@3"], by="run"), LOG),
     "rank": (pr.rank, LOG),
     "collapse": (lambda log: pr.collapse(log, doc="doc", how="first"), LOG),
@@ -104,8 +101,6 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], pl.DataFrame]] = {
         ),
         LOG,
     ),
-    "moments": (lambda values: pr.moments(values, baseline="a"), VALUES),
-    "merge": (pr.merge, pr.catalog.exposure(LOG, 3)),
 }
 
 
@@ -122,18 +117,6 @@ def test_a_summary_of_exposures() -> None:
     exposures = pr.catalog.exposure(LOG, 3)
     found = pr.catalog.summary(DataFrame(exposures)).rows
     assert_frame_equal(found, pr.catalog.summary(exposures))
-
-
-def test_results_of_days_are_merged() -> None:
-    days = [VALUES.filter(pl.col("query") % 2 == day) for day in (0, 1)]
-    merged = pr.merge([pr.moments(DataFrame(day)) for day in days])
-    assert_frame_equal(merged.rows, pr.merge([pr.moments(day) for day in days]))
-    with pytest.raises(pr.errors.DataError, match="merged twice"):
-        pr.merge([pr.moments(DataFrame(days[0]))] * 2)
-    with pytest.raises(pr.errors.DataError, match="different columns.*'ap'"):
-        pr.merge([pr.moments(DataFrame(days[0])), pr.moments(DataFrame(days[1].drop("ap")))])
-    with pytest.raises(pr.errors.ArgumentError, match="with other tables"):
-        pr.merge([pr.moments(days[0]), pr.moments(DataFrame(days[1]))])
 
 
 def test_the_whole_table_is_checked() -> None:

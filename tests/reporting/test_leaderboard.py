@@ -79,3 +79,11 @@ def test_runs_without_common_queries_have_a_report_without_a_leaderboard(tmp_pat
     with pytest.warns(pr.errors.RankWarning, match="5% of the queries are not compared"):
         page = pr.report(apart, "ap", path=tmp_path / "r.html")
     assert 'id="leaderboard"' not in page.read_text("utf-8")
+
+
+def test_runs_of_few_queries_have_a_report_without_a_leaderboard(tmp_path):
+    log = pr.datasets.search_log(10, runs=["a", "b", "c"], seed=2)
+    for queries in (9, 10):
+        few = log.filter(pl.col("query") < queries)
+        page = pr.report(few, "ap", path=tmp_path / "r.html", overwrite=True)
+        assert ('id="leaderboard"' in page.read_text("utf-8")) == (queries == 10)

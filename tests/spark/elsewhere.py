@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession  # noqa: E402
 LOG = log()
 #: A few metrics; `test_equal` compares all metrics with the results of one machine.
 METRICS = ["ndcg@10", "ap", "rr", "gmap", "num_ret", "roc_auc", "err(max_grade=4)"]
-OPTIONS = {"by": ["run", "country"], "align": "common"}
+OPTIONS = {"by": ["run", "country"]}
 
 
 def equal(spark: Any) -> None:
@@ -36,9 +36,6 @@ def equal(spark: Any) -> None:
         same(pr.evaluate(one, ["ndcg@10", "ap"], conventions=preset),
              pr.evaluate(table, ["ndcg@10", "ap"], conventions=preset))  # fmt: skip
     same(pr.rank(LOG, by="run"), pr.rank(rows, by="run"), ["run", "query", "doc"])
-    some = ["ap", "rr"]
-    keys = ["baseline", "run"]
-    same(pr.moments(lists, some), pr.moments(there, some), keys)
     run, judged = LOG.drop("label"), LOG.group_by("query", "doc").agg(pl.col("label").max())
     same(pr.join_judgments(run, judged),
          pr.join_judgments(on_spark(spark, run), on_spark(spark, judged)),
@@ -93,8 +90,8 @@ def executors(spark: Any) -> int:
 def slow(spark: Any, at_work: str) -> None:
     """Run for some seconds, during which an executor can be lost."""
     asked = ["ap", gains.slow(0.02, at_work)]
-    here = pr.evaluate(LOG, "ap", by="run", align="common")
-    there = pr.evaluate(on_spark(spark, LOG, 5), asked, by="run", align="common").drop("n")
+    here = pr.evaluate(LOG, "ap", by="run")
+    there = pr.evaluate(on_spark(spark, LOG, 5), asked, by="run").drop("n")
     same(here, there)
 
 

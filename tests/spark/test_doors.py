@@ -15,6 +15,8 @@ from spark.logs import log, on_spark, same
 from polars.testing import assert_frame_equal
 from polars_rank.spark import sessions
 
+pytestmark = pytest.mark.filterwarnings("ignore:the runs were evaluated on different numbers")
+
 LOG = log()
 ROOT = Path(__file__).parents[2]
 
@@ -93,26 +95,14 @@ def test_errors_of_workers_are_ours_again(spark: Any) -> None:
         sessions.fetched(spark.range(3).selectExpr("1 / (id - 1) as x"))
 
 
-def test_tables_by_name_and_one_by_one(spark: Any) -> None:
+def test_the_table_by_name(spark: Any) -> None:
     rows = on_spark(spark, LOG)
-    options = {"by": "run", "align": "common"}
+    options = {"by": "run"}
     same(pr.evaluate(LOG, "ap", **options), pr.evaluate(rows, metrics="ap", **options))
-    lists = pr.per_query(rows, "ap", by="run")
-    halves = (pr.moments(lists.where(f"query % 2 = {part}")) for part in (0, 1))
-    merged = pl.DataFrame(pr.merge(halves).toArrow())
-    expected = pr.summarize(pr.moments(pr.per_query(LOG, "ap", by="run")))
-    assert_frame_equal(pr.summarize(merged), expected, check_dtypes=False, check_row_order=False)
 
 
 def test_tables_of_spark_among_others(spark: Any) -> None:
     rows = on_spark(spark, LOG)
-    part = pr.moments(pr.per_query(LOG, "ap", by="run"))
-    there = on_spark(spark, part)
-    for several in ([part, there], [there, part]):
-        with pytest.raises(
-            pr.errors.ArgumentError, match="cannot merge Spark DataFrames with other tables"
-        ):
-            pr.merge(several)
     with pytest.raises(
         pr.errors.ArgumentError, match="`judgments` is a Spark DataFrame, but `rankings` is"
     ):

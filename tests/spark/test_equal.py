@@ -14,6 +14,8 @@ from spark.logs import RUNS, fetched, log, metrics, on_spark, same
 from polars.testing import assert_frame_equal
 from polars_rank.conventions import PRESETS
 
+pytestmark = pytest.mark.filterwarnings("ignore:the runs were evaluated on different numbers")
+
 LOG = log()
 FEW = ["ndcg@10", "ap", "rr", "p@5", "gmap", "num_ret"]
 
@@ -34,7 +36,7 @@ def test_metrics_of_every_query(spark: Any, asked: Any, partitions: int) -> None
 @pytest.mark.filterwarnings("ignore:metric .* is undefined:polars_rank.errors.RankWarning")
 @pytest.mark.parametrize(("asked", "partitions"), PARTITIONS, ids=["every metric", "one", "many"])
 def test_means(spark: Any, asked: Any, partitions: int) -> None:
-    options = {"by": ["run", "country"], "align": "common"}
+    options = {"by": ["run", "country"]}
     here = pr.evaluate(LOG, asked, **options)
     there = pr.evaluate(on_spark(spark, LOG, partitions), asked, **options)
     same(here, there)  # also sorted
@@ -44,15 +46,14 @@ def test_means(spark: Any, asked: Any, partitions: int) -> None:
     "options",
     [
         {"query": ["query", "run"]},
-        {"by": "run", "align": "all"},
-        {"by": ["run", "country"], "align": "all", "undefined": "one"},
-        {"by": "run", "align": "all", "undefined": "null"},
-        {"by": "run", "align": "all", "weight": "traffic"},
-        {"by": "run", "align": "all", "query_set": "both"},
-        {"by": ["country", "run"], "align": "common", "undefined": "skip", "weight": "traffic"},
+        {"by": ["run", "country"], "undefined": "one"},
+        {"by": "run", "undefined": "null"},
+        {"by": "run", "weight": "traffic"},
+        {"by": "run", "query_set": "both"},
+        {"by": ["country", "run"], "undefined": "skip", "weight": "traffic"},
         {"by": "country", "query": ["run", "query"], "query_set": "judged"},
-        {"by": "run", "align": "common", "ties": "expected", "unjudged": "removed"},
-        {"by": "run", "align": "common", "duplicates": "max", "rel": 2},
+        {"by": "run", "ties": "expected", "unjudged": "removed"},
+        {"by": "run", "duplicates": "max", "rel": 2},
     ],
     ids=str,
 )
@@ -138,12 +139,6 @@ def test_columns_named_as_those_of_our_own(spark: Any) -> None:
     same(here, pr.per_query(on_spark(spark, rows, 4), FEW, **options), ["run", "bucket"])
 
 
-def test_moments_of_other_columns(spark: Any) -> None:
-    lists = pr.per_query(on_spark(spark, LOG), FEW, by="run")
-    with pytest.raises(pr.errors.DataError, match="have different columns, such as groups"):
-        pr.merge([pr.moments(lists), pr.moments(lists, run=None)])
-
-
 def test_documents_and_labels_of_other_types(spark: Any) -> None:
     rows = LOG.with_columns(
         pl.col("score").cast(pl.Decimal(12, 4)), pl.col("label").cast(pl.Decimal(6, 2)),
@@ -213,7 +208,6 @@ def test_several_columns_of_labels(spark: Any) -> None:
     table = on_spark(spark, rows, 4)
     here = pr.per_query(rows, FEW, **options)
     same(here, pr.per_query(table, FEW, **options), ["run", "query", "judge"])
-    options |= {"align": "common"}
     same(pr.evaluate(rows, FEW, **options), pr.evaluate(table, FEW, **options))
 
 
@@ -227,47 +221,9 @@ def test_gains_metrics_and_expressions_of_users(spark: Any) -> None:
         pl.col("score").max().alias("top score"),
         (pl.col("traffic") * pl.col("rank")).sum().alias("reads another column"),
     ]
-    options = {"by": "run", "align": "common"}
+    options = {"by": "run"}
     there = pr.evaluate(on_spark(spark, LOG, 4), (each for each in asked), **options)
     same(pr.evaluate(LOG, asked, **options), there)
-
-
-def same_statistics(here: pl.DataFrame, there: Any) -> None:
-    """Compare what statistics read in moments."""
-    table = pl.DataFrame(there.toArrow())
-    assert table.columns == here.columns
-    options = {"check_row_order": False, "check_dtypes": False, "rel_tol": 1e-9}
-    for statistic in (pr.summarize, pr.compare):
-        expected = statistic(here, details=True)
-        assert_frame_equal(statistic(table, details=True), expected, **options)
-
-
-@pytest.mark.filterwarnings("ignore:more than 5% of the queries")
-def test_moments_and_their_merge(spark: Any) -> None:
-    here = pr.per_query(LOG, FEW, by="run")
-    there = pr.per_query(on_spark(spark, LOG, 5), FEW, by="run")
-    same_statistics(pr.moments(here), pr.moments(there))
-    options = {"metrics": ["ap", "rr"], "baseline": "bm25"}
-    same_statistics(pr.moments(here, **options), pr.moments(there, **options))
-    days = [there.where("query % 2 = 0"), there.where("query % 2 = 1")]
-    same_statistics(pr.moments(here), pr.merge([pr.moments(day) for day in days]))
-
-
-@pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
-def test_moments_of_clusters_and_weights(spark: Any) -> None:
-    """Each cluster is in one task, with both runs of its queries."""
-    query = pl.col("query").cast(pl.Int64)
-    user = pl.when(query % 5 > 0).then(query % 7)
-    here = pr.per_query(LOG, ["ap", "rr"], by="run").select(
-        "run", query, "ap", "rr", user=user, w=query % 3 + 1.0
-    )
-    there = on_spark(spark, here, 5)
-    options = {"metrics": ["ap", "rr"], "weight": "w", "cluster": "user"}
-    for more in ({}, {"baseline": "bm25"}):
-        same_statistics(pr.moments(here, **options, **more), pr.moments(there, **options, **more))
-    parts = [there.where("user is null"), there.where("user is not null")]
-    merged = pr.merge([pr.moments(part, **options) for part in parts])
-    same_statistics(pr.moments(here, **options), merged)
 
 
 def test_joins_of_judgments(spark: Any) -> None:

@@ -14,8 +14,10 @@ from spark.logs import fetched, log, on_spark, same
 from polars.testing import assert_frame_equal
 from polars_rank.spark import query_chunks
 
+pytestmark = pytest.mark.filterwarnings("ignore:the runs were evaluated on different numbers")
+
 LOG = log()
-OF_RUN = {"by": "run", "align": "common"}
+OF_RUN = {"by": "run"}
 
 
 def plan_of(frame: Any) -> str:
@@ -35,8 +37,7 @@ def test_nothing_runs_before_an_action(spark: Any) -> None:
     bad = rows.selectExpr("query", "doc", "run", "label", "cast('NaN' as double) as score")
 
     def plan() -> None:
-        lists = pr.per_query(bad, "ap", by="run")
-        pr.moments(lists)
+        pr.per_query(bad, "ap", by="run")
         pr.evaluate(bad, "ap", **OF_RUN)
         pr.rank(bad, by="run")
         pr.join_judgments(rows.drop("label"), rows.select("query", "doc", "label").distinct())
@@ -205,7 +206,6 @@ def test_errors_that_can_be_known_are_raised_before_anything_runs(spark: Any) ->
         (pr.errors.SchemaError, "column 'q' .`query`. not found", lambda: pr.evaluate(rows, "ap", query="q")),
         (pr.errors.ArgumentError, "unknown metric 'nope'", lambda: pr.evaluate(rows, "nope")),
         (pr.errors.ArgumentError, "cannot be sent to Spark's workers.*lock", lambda: pr.evaluate(rows, ["ap", guarded])),
-        (pr.errors.ArgumentError, "`align` must be", lambda: pr.evaluate(rows, "ap", by="run", align="x")),
         (pr.errors.ArgumentError, "does not support Spark DataFrames", lambda: pr.diagnostics.tie_bands(rows, "ap")),
         (pr.errors.ArgumentError, "does not support Spark DataFrames", lambda: pr.compare(rows, baseline="bm25")),
         (pr.errors.SchemaError, "duplicate column 'doc'", lambda: pr.rank(rows.select("*", "doc"))),
@@ -221,7 +221,7 @@ def test_a_stream_is_evaluated_batch_by_batch(spark: Any, tmp_path: Any) -> None
 
 
 def test_warnings_of_workers_reach_the_driver(spark: Any) -> None:
-    with pytest.warns(pr.errors.RankWarning, match="different numbers of queries.*align='common'"):
+    with pytest.warns(pr.errors.RankWarning, match="different numbers of queries.*how='semi'"):
         pr.evaluate(on_spark(spark, LOG), "ap", by="run").collect()
     renamed = on_spark(spark, LOG.drop("run").rename({"doc": "docid"}), 4)
     with pytest.warns(pr.errors.RankWarning, match="'docid'.* pass it as `doc`") as caught:

@@ -280,7 +280,6 @@ def test_a_number_without_an_interval_is_an_error(rule):
 
 
 @pytest.mark.parametrize("make", [
-    lambda values: pr.moments(values),
     lambda values: pr.power(values, baseline="a"),
     lambda values: values,
 ])  # fmt: skip

@@ -126,16 +126,6 @@ def test_power(values: pl.DataFrame, case: str) -> None:
     assert_golden(plan, "power", case, ROW, columns)
 
 
-@pytest.mark.parametrize("case", ["plain", "weight"])
-def test_merged_days(values: pl.DataFrame, case: str) -> None:
-    days = values.partition_by("day", maintain_order=True)
-    month = pr.merge([pr.moments(day, METRICS, baseline="a", **CASES[case]) for day in days])
-    summary = pr.summarize(month, details=True)
-    assert_golden(summary, "merged_summarize", case, ROW, MEANS)
-    comparison = pr.compare(month, baseline="a", details=True)
-    assert_golden(comparison, "merged_compare", case, ROW, DIFFERENCES)
-
-
 def test_corrected() -> None:
     values = pr.judges.corrected(
         read("labels"), "dcg@5", judge="llm", human="people", probability="share", by="run"

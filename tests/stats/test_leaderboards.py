@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
 import polars_rank as pr
-from polars_rank.errors import ArgumentError, DataError, RankWarning
+from polars_rank.errors import DataError, RankWarning
 
 EQUAL = {"rel_tol": 1e-9, "abs_tol": 1e-12}
 
@@ -74,6 +76,27 @@ def test_queries_that_all_runs_have() -> None:
     assert_frame_equal(board.select(common.columns), common)
 
 
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("options", [{}, {"by": "task"}, {"weight": "w"}], ids=str)
+@pytest.mark.parametrize("function", [pr.leaderboard, pr.compare])
+def test_the_warning_has_code_for_the_queries_that_all_runs_have(
+    function: Any, options: dict, engine: Any
+) -> None:
+    values = table(metric="rr").with_columns(task=pl.when(pl.col("task") != "t1").then("task"))
+    missing = (pl.col("run") == "a") & (pl.col("query") < 10)
+    absent = values.filter(~missing)
+    if function is pr.leaderboard:  # neither a query without a value nor one of weight 0 counts
+        nothing = "w" if options.get("weight") else "rr"
+        value = 0.0 if options.get("weight") else None
+        absent = values.with_columns(pl.when(missing).then(value).otherwise(nothing).alias(nothing))
+    with pytest.warns(RankWarning, match="keep those that all runs have: values.join") as caught:
+        function(absent, "rr", **options)
+    code = str(caught[0].message).partition("keep those that all runs have: ")[2]
+    kept = eval(code, {"pl": pl, "values": absent.lazy()})
+    found = function(kept, "rr", **options).collect(engine=engine)  # without a warning
+    assert_frame_equal(found, function(values.filter(pl.col("query") >= 10), "rr", **options))
+
+
 def test_the_mean_of_task_means() -> None:
     values = table()
     board = pr.leaderboard(values, "x", by="task", details=True)
@@ -90,22 +113,27 @@ def test_the_mean_of_task_means() -> None:
     assert half == pytest.approx(2.05 * error, rel=0.1)
 
 
-@pytest.mark.parametrize("population", ["queries", "tasks"])
-@pytest.mark.filterwarnings("ignore:fewer than 10 sampled tasks")
-def test_moments_give_the_same_board(population: str) -> None:
-    values = table()
-    for by in ("task", None):
-        options = {"by": by, "population": population if by else "queries", "details": True}
-        board = pr.leaderboard(values, "x", **options)
-        of_moments = pr.leaderboard(pr.moments(values, "x", by=by), **options)
-        assert_frame_equal(of_moments.drop("missing"), board.drop("missing"), **EQUAL)
-
-
-def test_few_sampled_tasks_have_no_ranks() -> None:
-    with pytest.warns(RankWarning, match="fewer than 10 sampled tasks"):
-        board = pr.leaderboard(table(), "x", by="task", population="tasks")
-    assert board["rank_low"].null_count() == 4
-    assert board["rank"].to_list() == [1, 2, 3, 4]
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_few_units_have_no_intervals_of_ranks(engine: str) -> None:
+    values = table().with_columns(task=pl.col("query") % 9)
+    of_tasks = values.group_by("run", "task").agg(pl.col("x").mean())
+    hidden = ["rank_low", "rank_high", "best", "better_than", "worse_than"]
+    for few, options, units in (
+        (of_tasks, {"query": "task"}, r"queries \(9\)"),
+        (values, {"cluster": "task"}, r"clusters \(9\)"),
+        (of_tasks, {"query": "task", "weight": pl.lit(2.0)}, r"queries \(9\)"),
+    ):
+        rows = few.with_columns(options["weight"].alias("w")) if "weight" in options else few
+        given = {**options, "weight": "w"} if "weight" in options else options
+        with pytest.warns(RankWarning, match=f"fewer than 10 {units} in 'x': they do not show"):
+            board = pr.leaderboard(rows.lazy(), "x", details=True, **given).collect(engine=engine)
+        assert board.select(hidden).null_count().row(0) == (4,) * 5
+        assert board["rank"].to_list() == [1, 2, 3, 4]
+        means = pr.summarize(rows, "x", **given).sort("mean", descending=True)
+        assert_frame_equal(board.select("run", "low", "high"), means.select("run", "low", "high"))
+    ten = table().with_columns(task=pl.col("query") % 10)
+    board = pr.leaderboard(ten.group_by("run", "task").agg(pl.col("x").mean()), "x", query="task")
+    assert board["rank_low"].null_count() == 0
 
 
 def test_tasks_that_share_their_queries() -> None:
@@ -121,7 +149,6 @@ def test_tasks_that_share_their_queries() -> None:
     [
         (pl.lit("a").alias("run"), {}, DataError, "only the run 'a'|duplicate"),
         (pl.when(pl.col("run") != "a").then("x").alias("x"), {}, DataError, "no query has a value"),
-        (pl.col("x"), {"population": "tasks"}, ArgumentError, "needs `by`"),
         (pl.col("query").cast(pl.Float64).alias("w"), {"weight": "w", "by": "task"}, DataError,
          "different weights"),
         (pl.col("query") * 0, {}, DataError, "duplicate rankings"),

@@ -66,14 +66,6 @@ def test_predictions_save_labels() -> None:
     assert more["note"].to_list()[2] == "only 900 queries have no human labels"
 
 
-def test_moments() -> None:
-    values = table(40)
-    of_moments = pr.power(pr.moments(values), baseline="a", difference=0.2)
-    expected = pr.power(values, baseline="a", difference=0.2)
-    for name in expected.columns:
-        assert of_moments[name].to_list() == pytest.approx(expected[name].to_list()), name
-
-
 @pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning")
 def test_equal_values_have_no_power() -> None:
     values = table(10).with_columns(x=pl.lit(0.5))

@@ -93,12 +93,6 @@ assert_type(pr.leaderboard(eager), pl.DataFrame)
 assert_type(pr.plot.at_k(lazy, "ndcg", baseline="bm25"), alt.LayerChart)
 assert_type(pr.plot.differences(eager, baseline="bm25", colors={"b": "red"}), alt.LayerChart)
 assert_type(pr.power(eager, baseline="bm25"), pl.DataFrame)
-assert_type(pr.moments(lazy, by="day"), pl.LazyFrame)
-assert_type(pr.moments(eager), pl.DataFrame)
-assert_type(pr.merge([lazy, lazy]), pl.LazyFrame)
-assert_type(pr.merge(eager), pl.DataFrame)
-assert_type(pr.merge([eager, Stream()]), pl.DataFrame)
-assert_type(pr.merge([lazy, eager]), pl.LazyFrame | pl.DataFrame)
 assert_type(pr.diagnostics.movers(lazy, "ndcg@10", baseline="bm25"), pl.LazyFrame)
 assert_type(pr.diagnostics.overlap(eager, baseline="bm25"), pl.DataFrame)
 assert_type(pr.diagnostics.robustness(eager, "ndcg@10", baseline="bm25"), pl.DataFrame)
@@ -110,7 +104,6 @@ assert_type(pr.list_metrics(), pl.DataFrame)
 
 assert_type(pr.evaluate(on_spark, "ndcg@10", by="run"), OnSpark)
 assert_type(pr.per_query(on_spark, "ndcg@10"), OnSpark)
-assert_type(pr.merge([pr.moments(on_spark)]), OnSpark)
 assert_type(pr.clicks.estimate(on_spark, "dcg@10"), OnSpark)
 assert_type(pr.join_judgments(on_spark, on_spark), OnSpark)
 
@@ -122,7 +115,6 @@ pr.diagnostics.tie_bands(lazy, "rr", weight=1)  # type: ignore[call-overload]  #
 pr.diagnostics.judgment_bounds(lazy, "rr", rel="1")  # type: ignore[call-overload]  # pyright: ignore
 pr.diagnostics.headroom(lazy, "rr", byy="run")  # type: ignore[call-overload]  # pyright: ignore
 pr.diagnostics.movers(lazy, "rr", baseline="a", weight="w")  # type: ignore[call-overload]  # pyright: ignore
-pr.grouped_auc(lazy, align="all")  # type: ignore[call-overload]  # pyright: ignore
 pr.compare(lazy, test="sign")  # type: ignore[call-overload]  # pyright: ignore
 pr.clicks.estimate(lazy, "dcg@10", runs="run")  # type: ignore[call-overload]  # pyright: ignore
 pr.explain_difference(lazy, "rr", "a", "b", rel=2)  # type: ignore[call-arg]  # pyright: ignore
