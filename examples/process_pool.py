@@ -1,6 +1,6 @@
-"""Evaluate the files of a log in a process pool, and merge their moments.
+"""Evaluate the files of a log in a process pool, and compare the values of all files.
 
-Any scheduler works in the same way: compute `moments` for each part, then `merge` them.
+Any scheduler works in the same way: write the per-query values of each part, then scan all files.
 """
 
 from concurrent.futures import ProcessPoolExecutor
@@ -16,10 +16,9 @@ from polars_rank.datasets import search_log
 METRICS = ["ndcg@10", "ap", "rr"]
 
 
-def file_moments(file: str) -> pl.DataFrame:
-    """Return the moments of one file, paired with the baseline."""
-    values = pr.per_query(pr.scan_log(file), METRICS, by="run")
-    return pr.moments(values, baseline="bm25").collect(engine="streaming")
+def write_values(file: str) -> None:
+    """Write the per-query values of one file next to it."""
+    pr.per_query(pr.scan_log(file), METRICS).sink_parquet(f"{file}.values")
 
 
 def main() -> None:
@@ -35,9 +34,9 @@ def main() -> None:
 
         # Use "spawn", because processes forked from one that runs Polars can hang.
         with ProcessPoolExecutor(max_workers=2, mp_context=get_context("spawn")) as pool:
-            parts = list(pool.map(file_moments, files))
+            list(pool.map(write_values, files))
 
-    whole = pr.merge(parts)
+        whole = pl.read_parquet(f"{folder}/*.values")
     print(pr.summarize(whole).select("run", "metric", "queries", "mean", "low", "high"))
     print(pr.compare(whole, run="run", baseline="bm25").select("metric", "difference", "p_value"))
 

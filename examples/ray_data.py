@@ -1,4 +1,4 @@
-"""Evaluate a log with Ray Data: repartition by query, then compute moments per block.
+"""Evaluate a log with Ray Data: repartition by query, then evaluate each block.
 
 All rows of a query must be in the same block.
 """
@@ -19,10 +19,9 @@ from polars_rank.datasets import search_log
 METRICS = ["ndcg@10", "ap", "rr"]
 
 
-def block_moments(block: pa.Table) -> pa.Table:
-    """Return the moments of a block: a few rows for both runs and their differences."""
-    values = pr.per_query(block, METRICS)
-    return pr.moments(values, baseline="bm25").to_arrow(compat_level=pl.CompatLevel.oldest())
+def block_values(block: pa.Table) -> pa.Table:
+    """Return the per-query values of a block."""
+    return pr.per_query(block, METRICS).to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
 def main() -> None:
@@ -46,9 +45,9 @@ def main() -> None:
 
         # All rows of a query, of all runs, are in one block.
         blocks = ray.data.read_parquet(folder).repartition(4, keys=["query"])
-        moments = blocks.map_batches(block_moments, batch_format="pyarrow", batch_size=None)
-        parts = [pl.from_arrow(ray.get(block)) for block in moments.to_arrow_refs()]
-        whole = pr.merge([part for part in parts if not part.is_empty()])
+        values = blocks.map_batches(block_values, batch_format="pyarrow", batch_size=None)
+        parts = [pl.from_arrow(ray.get(block)) for block in values.to_arrow_refs()]
+        whole = pl.concat([part for part in parts if not part.is_empty()])
     ray.shutdown()
 
     print(pr.summarize(whole).select("run", "metric", "queries", "mean", "low", "high"))

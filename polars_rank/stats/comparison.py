@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from polars_rank.stats.inference import Inference
     from polars_rank.stats.kernel import Moments
 
-#: Verdicts about a run, from the best to the worst, and those that say nothing.
-VERDICTS = ("better", "equivalent", "not worse", "worse", "unclear", "too few")
 #: Above this share of queries that only one of the runs has, there is a warning.
 MANY_MISSING = 0.05
 

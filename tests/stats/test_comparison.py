@@ -283,6 +283,32 @@ def test_missing_queries_warn() -> None:
     assert (row["queries"], row["missing"]) == (45, 5)
 
 
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_means_of_random_groups_of_queries_have_the_intervals_of_all_queries(engine: str) -> None:
+    random, queries = np.random.default_rng(0), 1_000_000
+    base, hit = random.beta(2, 1.5, queries), random.random(queries) < 0.3
+    named = {
+        "a": (base, hit),
+        "b": (base + random.normal(0.001, 0.1, queries), hit ^ (random.random(queries) < 0.02)),
+    }
+    values = pl.concat(
+        pl.LazyFrame({"run": [run] * queries, "query": range(queries), "x": x, "hit": hits * 1.0})
+        for run, (x, hits) in named.items()
+    )
+    group = (pl.col("query").hash(0) % 10_000).alias("group")
+    groups = values.group_by("run", group).agg(pl.mean("x", "hit"), n=pl.len())
+    every = pr.compare(values, baseline="a").collect(engine=engine)
+    found = pr.compare(groups, query="group", weight="n", baseline="a").collect(engine=engine)
+    assert found["difference"].to_list() == pytest.approx(every["difference"].to_list(), abs=1e-12)
+    for bound in ("low", "high"):
+        widths = [(each["difference"] - each[bound]).to_list() for each in (found, every)]
+        assert widths[0] == pytest.approx(widths[1], rel=0.02)
+    missing = values.filter((pl.col("run") == "a") | (pl.col("query") > 0))
+    unequal = missing.group_by("run", group).agg(pl.mean("x", "hit"), n=pl.len())
+    with pytest.raises(DataError, match=r"different weights in two runs \(column 'n'\)"):
+        pr.compare(unequal, query="group", weight="n", baseline="a").collect(engine=engine)
+
+
 def test_repeated_looks() -> None:
     values = normal_runs(0, 0.05, queries=1000)
     one, many = (
