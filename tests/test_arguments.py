@@ -155,11 +155,6 @@ ARGUMENTS: dict[str, Any] = {
     "join_spans.retrieved": CHUNKS,
     "judges.agreement.judgments": JUDGED,
     "judges.confusion.judgments": JUDGED,
-    "judges.corrected.human": "reward",
-    "judges.corrected.judge": "label",
-    "judges.corrected.log": ONE,
-    "judges.corrected.metrics": "dcg@2",
-    "judges.corrected.probability": "propensity",
     "judges.system_agreement.reference": "a",
     "judges.system_agreement.values": OF_JUDGES,
     "plot.at_k.metric": "ndcg",
@@ -174,7 +169,6 @@ ARGUMENTS: dict[str, Any] = {
 OPTIONS: dict[str, dict[str, Any]] = {
     "clicks.balanced_interleaving": {"b": RANKINGS},
     "diagnostics.overlap": {"b": RANKINGS},
-    "clicks.estimate": {"score": ["score", "propensity"]},
     "clicks.team_draft": {"b": RANKINGS},
     "from_arrays": {"groups": [2]},
     "tune_fusion": {"folds": 2, "step": 0.5},
@@ -548,7 +542,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         r"^evaluate\(\) has no parameter `at`; the cutoff is part of the metric, e\.g\. 'ndcg@10'$",
     ),
     "scores that are text": (
-        lambda: pr.evaluate(ONE.with_columns(new=pl.lit("x")), "rr", score=["new"]),
+        lambda: pr.evaluate(ONE.with_columns(new=pl.lit("x")), "rr", score="new"),
         pr.errors.SchemaError,
         r"^column 'new' \(`score`\) must be numeric; found String; cast it to Float64, or replace words by",
     ),

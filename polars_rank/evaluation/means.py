@@ -17,7 +17,7 @@ from polars_rank.checks import Check, failed, raise_failed
 from polars_rank.conventions import QuerySet, Undefined
 from polars_rank.errors import ArgumentError, SchemaError
 from polars_rank.evaluation.attributes import UNKNOWN, UNKNOWN_NAME, unknown_check
-from polars_rank.evaluation.parameters import JUDGE, Align, Evaluation, MetricColumn
+from polars_rank.evaluation.parameters import Align, Evaluation, MetricColumn
 from polars_rank.evaluation.stages import JUDGED, MATCHED, RETRIEVED, TIED
 from polars_rank.metrics.metric import Aggregate, Metric
 
@@ -66,14 +66,12 @@ class Means(NamedTuple):
     weight: str | None = None
     #: Whether the rankings have the column `UNKNOWN`.
     unknown: bool = False
-    #: The columns of labels in messages, if metrics read them.
+    #: The column of labels in messages, if metrics read it.
     label: str | None = None
     #: Whether the rankings have the column `TIED`.
     tied: bool = False
     #: Whether to warn if no retrieved document is judged.
     checks_ids: bool = True
-    #: The judges, if there are several columns of labels.
-    judges: Sequence[str] = ()
     #: The columns that identify the rows of sums.
     keys: Sequence[str] = ()
 
@@ -97,14 +95,12 @@ class Means(NamedTuple):
             for column in evaluation.metrics
         ]
         query = [name for name in (*by, *evaluation.query) if name not in runs]
-        judges = evaluation.labels or ()
-        label = " or ".join(map(repr, judges or [evaluation.label]))
         keys = [*by, *([_RUNS] if evaluation.align == "common" else [])]
         unknown = evaluation.items is not None
         return cls(
             sums, by, query_set, runs, query, evaluation.align, evaluation.weight, unknown,
-            label if evaluation.reads_labels else None, evaluation.breaks_ties_by_id, judges=judges,
-            keys=keys,
+            repr(evaluation.label) if evaluation.reads_labels else None,
+            evaluation.breaks_ties_by_id, keys=keys,
         )  # fmt: skip
 
     def check_numbers(self, rankings: pl.LazyFrame, names: Mapping[str, str] | None = None) -> None:
@@ -219,10 +215,6 @@ class Means(NamedTuple):
             )
             unmatched = (judged > 0) & (retrieved > 0) & (matched == 0)
             checks.append(Check("group", unmatched, message, warns=True))
-        checks += [
-            Check("group", ~(pl.col(JUDGE) == judge).any(), _no_labels_of(judge), warns=True)
-            for judge in self.judges
-        ]
         if self.tied:
             message = (
                 "in each ranking, all documents have the same score, so their ids decide the order "
@@ -255,12 +247,11 @@ class Means(NamedTuple):
     @property
     def _undefined_checks(self) -> list[Check]:
         """The checks that metrics whose undefined values are replaced are defined somewhere."""
-        same = [JUDGE] if self.judges else []
-        queries = self._of_groups(pl.col("queries"), pl.Expr.sum, same)
+        queries = self._of_groups(pl.col("queries"), pl.Expr.sum, [])
         checks = []
         for each in self.sums:
             if isinstance(each.counts_as, float):
-                nulls = self._of_groups(pl.col(each.columns[2]), pl.Expr.sum, same)
+                nulls = self._of_groups(pl.col(each.columns[2]), pl.Expr.sum, [])
                 reason = "" if each.undefined_if is None else f": {each.undefined_if}"
                 message = (
                     f"metric {each.name!r} is undefined for all rankings{reason}; each counts as "
@@ -297,13 +288,6 @@ class Means(NamedTuple):
             )
             .select(*self.by, number.alias("queries"), *values)
         )
-
-
-def _no_labels_of(judge: str) -> str:
-    return (
-        f"no document has a label in the column {judge!r} (`label`), so there are only means of "
-        "other judges; check that the labels were joined by the right keys"
-    )
 
 
 class MetricSum(NamedTuple):

@@ -19,7 +19,7 @@ from polars_rank.stats.groups import Facts, coded
 from polars_rank.stats.kernel import ONE_UNIT, PAIR, Moments
 from polars_rank.stats.moment_tables import COUNTS, FACTS, Shape
 from polars_rank.stats.rows import Key, Rows, rows_of_pairs, rows_of_runs
-from polars_rank.stats.value_columns import Variable, check_run, unknown_run, with_judge
+from polars_rank.stats.value_columns import Variable, check_run, unknown_run
 from polars_rank.stats.values import Values
 
 if TYPE_CHECKING:
@@ -349,8 +349,7 @@ def _source(
         raise ArgumentError(f"`run` must be {shape.run!r} as in `moments`; found {run!r}")
     if is_pairs and shape.run is None:
         raise SchemaError("the moments have no column of runs; compute them with `run`")
-    columns = Columns.find(schema, {"by": by, "run": shape.run})
-    groups = with_judge(columns, metrics).groups
+    groups = Columns.find(schema, {"by": by, "run": shape.run}).groups
     for name in groups:
         if name not in shape.by:
             raise ArgumentError(

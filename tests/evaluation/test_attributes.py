@@ -48,15 +48,6 @@ def test_equals_a_table_that_has_the_columns(options: dict[str, Any]) -> None:
         assert_close(plan.collect(engine=engine), means)
 
 
-def test_equals_a_table_that_has_the_columns_for_several_scores() -> None:
-    options = {"score": ["score", "other"], "doc": "item"}
-    full = FULL.with_columns(other=-pl.col("score")).rename({"doc": "item"})
-    log = full.select("query", "item", "score", "other", "label")
-    items = ITEMS.rename({"doc": "item"})
-    found = pr.evaluate(log, METRICS[:3], items=items, **options)
-    assert_close(found, pr.evaluate(full, METRICS[:3], **options))
-
-
 def test_a_scanned_log_streams(tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
     LOG.sort("query").write_parquet(path)
