@@ -325,23 +325,19 @@ def check_single(schema: pl.Schema, parameter: str, value: Any) -> None:
     if isinstance(value, (str, pl.Expr)) or not isinstance(value, Iterable):
         return
     given = some_names(parameter, [*value])
-    negated = [name[1:] for name in given if name.startswith("-") and name not in schema]
     on = [name if name in schema else name.removeprefix("-") for name in given]
     for name in on:
         _check_column(parameter, parameter, name, schema, "")
-    index = [name for name in schema if name not in on]
-    role = RUN if parameter == "score" else "judge"
-    variable, value = (
-        next(each for n in count() if (each := name + "_" * n) not in schema)
-        for name in (role, parameter)
-    )
-    options = {"run" if role == RUN else "by": variable, parameter: value}
-    advice = ", ".join(f"{key}={name!r}" for key, name in options.items() if key != name)
-    negative = f".with_columns(pl.col({negated}) * -1.0)" if negated else ""
+    lower = [name for name, each in zip(on, given, strict=True) if name != each]
+    new, (role, named) = {}, (RUN, RUN) if parameter == "score" else ("judge", "by")
+    for key, name in ((named, role), (parameter, parameter)):
+        new[key] = next(each for n in count() if (each := name + "_" * n) not in schema)
     raise ArgumentError(
         f"`{parameter}` must be a single column; found {[*given]}. Unpivot the table: "
-        f"log{negative}.unpivot({on}, index={index}, variable_name={variable!r}, "
-        f"value_name={value!r})" + (f", and pass {advice}" if advice else "")
+        f"log{f'.with_columns(pl.col({lower}) * -1.0)' if lower else ''}.unpivot({on}, "
+        f"index={[name for name in schema if name not in on]}, variable_name={new[named]!r}, "
+        f"value_name={new[parameter]!r}), and pass "
+        + ", ".join(f"{key}={name!r}" for key, name in new.items())
     )
 
 

@@ -86,11 +86,7 @@ def tables() -> dict[str, Any]:
         return {
             "check.result": summary,
             "flat.result": summary,
-            "plot.answerability.table": pr.diagnostics.answerability(
-                LOG.with_columns(label=pl.col("label") * (pl.col("query") > 1)), "rr"
-            ),
             "plot.bounds.table": pr.diagnostics.tie_bands(LOG, "rr", by="run"),
-            "plot.fusion.curve": pr.tune_fusion(LOG, "rr", step=0.5, curve=True),
             "plot.intervals.table": summary,
             "plot.leaderboard.table": pr.leaderboard(VALUES_OF_QUERIES),
             "plot.over_time.table": pr.summarize(DAYS, by="day"),
@@ -158,8 +154,6 @@ ARGUMENTS: dict[str, Any] = {
     "judges.system_agreement.reference": "a",
     "judges.system_agreement.values": OF_JUDGES,
     "plot.at_k.metric": "ndcg",
-    "plot.confusion.table": pr.judges.confusion(JUDGED),
-    "plot.power.values": VALUES_OF_QUERIES.with_columns(rr=pl.int_range(pl.len()) ** 2 / 100),
     "rank_curve.metrics": "ndcg",
     "scan_judgments.path": "qrels.txt",
     "scan_run.path": "run.txt",
@@ -177,7 +171,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "plot.distribution": {"metric": "rr"},
     "plot.leaderboard": {"metric": "rr"},
     "plot.over_time": {"metric": "rr"},
-    "plot.power": {"metric": "rr"},
     "datasets.click_log": {"queries": 2},
     "datasets.search_log": {"queries": 2},
     "referee": {"function": lambda ids, relevant: float(bool({*ids} & {*relevant}))},

@@ -125,7 +125,7 @@ def test_metrics_are_the_second_parameter() -> None:
             of_values[name] = names[1].name
     assert {*of_values} == {
         *("summarize", "compare", "leaderboard", "moments", "power"),
-        *("plot.differences", "plot.distribution", "plot.power"),
+        *("plot.differences", "plot.distribution"),
         "judges.system_agreement",
     }
 

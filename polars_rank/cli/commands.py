@@ -134,7 +134,6 @@ EVALUATION: Mapping[str, Command] = {
     "pr-curve": Command("pr_curve", "log", ("log.parquet --format csv",)),
     "estimate": Command("clicks.estimate", "log", (
         "clicks.parquet -m dcg@10 --query session --score new",
-        'clicks.parquet -m dcg --query session --score "old new" --baseline old',
     ), without=("align",), spark=True),
     "explain": Command("explain", "log", (
         "ndcg@10 --conventions lightgbm", "ndcg@10 log.parquet --versus lightgbm",

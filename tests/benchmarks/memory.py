@@ -335,9 +335,6 @@ TASKS: dict[str, Task] = {
     "`plot.distribution` of `per_query`": Task(
         "queries", lambda f: pr.plot.distribution(values_of(f), "ndcg@10")
     ),
-    "`plot.power` of `per_query`": Task(
-        "queries", lambda f: pr.plot.power(values_of(f), "ndcg@10", baseline="bm25")
-    ),
 }
 
 #: First parameters of functions that read a log or values.
