@@ -136,6 +136,7 @@ ARGUMENTS: dict[str, Any] = {
     "value": 0.5,
     "values": VALUES_OF_QUERIES,
     "catalog.sampled.metrics": "ndcg@2",
+    "clicks.estimate.frame": pl.concat(ONE.with_columns(run=pl.lit(run)) for run in "ab"),
     "clicks.estimate.metrics": "dcg@2",
     "clicks.labels.log": ONE.drop("label"),
     "clicks.preferences.log": ONE,

@@ -258,6 +258,7 @@ def robustness_of(
     roles |= {name: statistics[name] for name in ("weight", "cluster")}
     optional = ("position", *([] if judge is not None else ["judge"]))
     found = Columns.find(log.columns.schema, {**roles, "judge": judge}, optional=optional)
+    log.columns.check_unused("judge", found.roles["judge"])
     dtype = found.schema[run]
     check_run("baseline", statistics["baseline"], run, dtype)
     free([run], RESULT)
