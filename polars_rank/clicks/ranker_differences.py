@@ -95,7 +95,7 @@ class Differences:
             raise DataError(
                 f"the rankers have different {' or '.join(self.equal.values())} for the same "
                 f"ranking{first_group(different, [self.run, *self.by])}; all rankers need the same "
-                "rows of the log"
+                "rows of the log, e.g. as several columns of `score`"
             )
         others = self._others(groups, is_baseline)
         estimates = partial(ratio_estimates, rows=PAIRS, confidence=CONFIDENCE, differences=True)

@@ -112,14 +112,8 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
     },
     "pr-curve": {"log.parquet --rel 2": lambda d: pr.pr_curve(d.log, rel=2)},
     "estimate": {
-        "clicks.parquet -m dcg@3 --query session --score 'score new' --baseline score --cluster "
-        "query": lambda d: pr.clicks.estimate(
-            d.clicks,
-            "dcg@3",
-            query="session",
-            score=["score", "new"],
-            baseline="score",
-            cluster="query",
+        "clicks.parquet -m dcg@3 --query session --score new --cluster query": lambda d: (
+            pr.clicks.estimate(d.clicks, "dcg@3", query="session", score="new", cluster="query")
         ),
         "clicks.parquet -m dcg@3 --query session --normalize ips --max-unshown 0.9": lambda d: (
             pr.clicks.estimate(d.clicks, "dcg@3", query="session", normalize="ips", max_unshown=0.9)
