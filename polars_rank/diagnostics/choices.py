@@ -310,7 +310,7 @@ class _Tried(NamedTuple):
             raise DataError(
                 f"column {self.judge!r} (`judge`) has nulls; drop these rows, or fill in a name"
             )
-        made, *others = map(self._of_judge, judges) or [self.frame]
+        made, *others = [*map(self._of_judge, judges)] or [self.frame]
         log = self.evaluation.read(made)
         return self._replace(frame=made, log=log)._result(
             dict(zip(map(str, judges[1:]), others, strict=True))

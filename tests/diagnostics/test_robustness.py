@@ -118,6 +118,7 @@ def test_other_judges() -> None:
         for log, choice in ((made, ("as made", None)), (labeled, ("judge", "b"))):
             expected = pr.compare(pr.per_query(log, "ndcg@10"), baseline="bm25").select(ESTIMATES)
             assert_frame_equal(of_choice(table, *choice), expected, abs_tol=1e-9)
+    assert robustness(made.clear(), judge="rater").equals(robustness(LOG.clear()))
     unknown = pl.concat([made, of_other.with_columns(rater=pl.lit(None, pl.String))])
     with pytest.raises(pr.errors.DataError, match="'rater' .`judge`. has nulls"):
         robustness(unknown, judge="rater")
