@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain, count
 from typing import Any, NamedTuple, TypeAlias
 
 import polars as pl
@@ -15,6 +15,7 @@ from polars_rank._params import (
     check_type,
     missing_column,
     names,
+    some_names,
     used_twice,
 )
 from polars_rank._polars import NUMBERED
@@ -23,8 +24,8 @@ from polars_rank.frames.tables import own_name, schema_of
 
 Score: TypeAlias = "str | pl.Expr"
 
-#: One column of scores, or several, each of which is a run.
-Scores: TypeAlias = "Score | Sequence[str]"
+#: A column; the error for several ones comes from `check_single`.
+Label: TypeAlias = "str"
 
 
 #: The columns that the ranked table adds to a log.
@@ -73,7 +74,7 @@ ROLES: Mapping[str, Role] = {
     **dict.fromkeys(("group", "query"), Role("id", is_several=True, is_needed=True)),
     **dict.fromkeys(("by", "cluster", "sample"), Role("id", is_several=True)),
     **dict.fromkeys(
-        ("click", "dwell", "human", "label", "metrics", "position", "predicted_label",
+        ("click", "dwell", "human", "label", "metrics", "position",
          "probability", "propensity", "score", "start", "end"),
         Role("number", is_needed=True),
     ),
@@ -299,6 +300,7 @@ def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.La
             raise ArgumentError("`score` and `position` exclude each other; pass one of them")
         score = f"-{position}"
     schema = schema_of(log)
+    check_single(schema, parameter, score)
     if isinstance(score, str) and (score in schema or not score.startswith("-")):
         _check_column(parameter, parameter, score, schema, "")
         return log, score
@@ -316,6 +318,27 @@ def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.La
             raise missing_column(f"`{parameter}`", name, schema)
         check_name(name)
     return log.with_columns(score.alias(OWN + "score")), OWN + "score"
+
+
+def check_single(schema: pl.Schema, parameter: str, value: Any) -> None:
+    """Raise `ArgumentError` if `score` or `label` names several columns."""
+    if isinstance(value, (str, pl.Expr)) or not isinstance(value, Iterable):
+        return
+    given = some_names(parameter, [*value])
+    on = [name if name in schema else name.removeprefix("-") for name in given]
+    for name in on:
+        _check_column(parameter, parameter, name, schema, "")
+    lower = [name for name, each in zip(on, given, strict=True) if name != each]
+    new, (role, named) = {}, (RUN, RUN) if parameter == "score" else ("judge", "by")
+    for key, name in ((named, role), (parameter, parameter)):
+        new[key] = next(each for n in count() if (each := name + "_" * n) not in schema)
+    raise ArgumentError(
+        f"`{parameter}` must be a single column; found {[*given]}. Unpivot the table: "
+        f"log{f'.with_columns(pl.col({lower}) * -1.0)' if lower else ''}.unpivot({on}, "
+        f"index={[name for name in schema if name not in on]}, variable_name={new[named]!r}, "
+        f"value_name={new[parameter]!r}), and pass "
+        + ", ".join(f"{key}={name!r}" for key, name in new.items())
+    )
 
 
 def is_relevant(label: pl.Expr, lowest: float) -> pl.Expr:

@@ -28,7 +28,7 @@ from polars_rank.conventions import (
     named,
 )
 from polars_rank.errors import ArgumentError, number_of
-from polars_rank.evaluation.parameters import Evaluation, check_single
+from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import lazy, schema_of
 from polars_rank.metrics.aliases import OTHER_MEANINGS
 from polars_rank.metrics.documentation import described
@@ -247,8 +247,6 @@ def explain_difference(
     if not isinstance(parsed, Metric):
         raise ArgumentError(f"`metric` must be the name of a metric, or a metric; found {metric!r}")
     whole_number("n", n)
-    for parameter in ("score", "label"):
-        check_single(columns, parameter, "the difference is that of one mean")
     a, b = named(a, "a"), named(b, "b")
     log = lazy(frame, collects=True)
     schema = schema_of(log)

@@ -101,7 +101,7 @@ class Ranking(Generic[Frame]):
         """Return the method of a metric, such as `df.ranking.ndcg(10)`.
 
         The method takes the parameters of the metric and of `evaluate`. It returns the mean as a
-        float for a DataFrame, a DataFrame if there are runs, groups or judges, and a LazyFrame for
+        float for a DataFrame, a DataFrame if there are runs or groups, and a LazyFrame for
         a LazyFrame.
         """
         if name not in REGISTER:

@@ -7,7 +7,6 @@ import json
 import re
 from typing import Any
 
-from polars_rank.cli.commands import PLOTS
 from polars_rank.cli.program import app
 from polars_rank.cli.options import kind_of, parameters_of, public
 from polars_rank.conventions import Definitions
@@ -19,7 +18,7 @@ _ENTRY = re.compile(r"^\*{0,2}(\w[\w, ]*)\n((?:    .*\n|\n(?=    ))+)", re.MULTI
 
 def functions() -> list[str]:
     """Return the functions whose parameters are options of commands."""
-    rows = [*app.rows().values(), *PLOTS.values()]
+    rows = app.rows().values()
     return sorted({*_OTHERS, *(name for row in rows for name in (row.function, *row.also))} - {""})
 
 

@@ -82,9 +82,9 @@ TOTAL = 28_000
 #: Functions of more parameters than 16, and names of several classes. These lists only get shorter.
 MANY_PARAMETERS: set[str] = set()
 CLASSES_OF_ONE_NAME = {
-    "Board", "Comparison", "Definition", "Description", "Estimates", "Evaluation", "Field",
-    "Finding", "Group", "Judgments", "Log", "Outcome", "Role", "Rows", "Rule", "Runs", "Scale",
-    "Values", "_Level",
+    "Comparison", "Definition", "Description", "Estimates", "Evaluation", "Field",
+    "Finding", "Judgments", "Log", "Outcome", "Role", "Rows", "Rule", "Runs", "Scale",
+    "Values",
 }  # fmt: skip
 
 USER_EXTRAS = ("cli", "plot", "report", "spark", "stats")

@@ -31,7 +31,6 @@ OTHERS = {
     "define_metric": {"undefined"},
     "gate": {"baseline", "run"},
     "metrics.calibration": {"history"},
-    "plot.confusion": {"judge"},
 }
 
 

@@ -87,14 +87,12 @@ def charts(_: Path) -> str:
     needs.package("altair", "plot")
     plot, base = pr.plot, {"baseline": "a"}
     two, three = of_runs("baseline", "null character"), of_runs("baseline", "line separator")
-    labels = log().unique(["query", "doc"])
     drawn = io.StringIO()
     for chart in (
         plot.differences(two, "rr", **base),
         plot.intervals(pr.summarize(values(), "rr", by="country").head(40)),
         plot.slices(pr.compare(three, "rr", slices="country", min_queries=2, **base)),
         plot.leaderboard(pr.leaderboard(values(), "rr")),
-        plot.confusion(pr.judges.confusion(labels, label=["label", "llm"])),
     ):
         for text in texts_in(chart.to_dict()):
             assert INVISIBLE.search(text) is None, text[:100]

@@ -125,7 +125,7 @@ def test_metrics_are_the_second_parameter() -> None:
             of_values[name] = names[1].name
     assert {*of_values} == {
         *("summarize", "compare", "leaderboard", "power"),
-        *("plot.differences", "plot.distribution", "plot.power"),
+        *("plot.differences", "plot.distribution"),
         "judges.system_agreement",
     }
 
@@ -204,17 +204,12 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
         )
         for name in ("agreement", "confusion")
     },
-    "judges.corrected": lambda: pr.judges.corrected(
-        LABELED.with_columns(human="label", chosen=0.5),
-        "p@1",
-        by=BOTH,
-        judge="llm",
-        human="human",
-        probability="chosen",
-    ),
     "judges.system_agreement": lambda: pr.judges.system_agreement(
-        pr.per_query(LABELED, ["ap", "rr"], by=BOTH, label=["label", "llm"]),
-        reference="label",
+        pl.concat(
+            pr.per_query(LABELED, ["ap", "rr"], by=BOTH).with_columns(judge=pl.lit(judge))
+            for judge in ("human", "llm")
+        ),
+        reference="human",
         by="country",
     ),
     "diagnostics.answerability": lambda: pr.diagnostics.answerability(LOG, "ap", by=BOTH),

@@ -18,7 +18,7 @@ from polars_rank.cli.options import kind_of, parameters_of, public
 from polars_rank.columns import RUN, Columns, without_run
 from polars_rank.conventions import POLARS_RANK, Definitions
 from polars_rank.frames.ids import is_text
-from polars_rank.frames.tables import collected, schema_of
+from polars_rank.frames.tables import schema_of
 from polars_rank.io.fields import Kind as FileKind
 from polars_rank.io.fields import check_found, checked_fields, fields_of
 from polars_rank.io.formats import Reading, read_judgment_files, read_run_files
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: Options that name input files.
 _FILES = (
-    *("logs", "run_file", "values", "judgments", "predictions", "b", "gold"),
+    *("logs", "run_file", "values", "judgments", "predictions", "gold"),
     "per_query",
 )
 #: Roles of columns that are also the default names of the columns.
@@ -115,7 +115,7 @@ class Call:
         return {name: [*map(sources.readable, self.given.get(name, ()))] for name in _FILES}
 
     def names(self, role: str) -> list[str]:
-        """Return the columns of a role; several scores are runs, and several labels are judges."""
+        """Return the columns of a role."""
         value = self.given.get(role, role if role in _ROLES else None)
         return [value] if isinstance(value, str) else [*(value or ())]
 
@@ -129,8 +129,7 @@ class Call:
     def ids(self) -> set[str]:
         """The columns of ids and names: text files have no types, so these are read as text."""
         several = [
-            str(each.name) for each in self.ctx.command.params
-            if each.name not in ("score", "label") and each.metavar == "COLUMNS"
+            str(each.name) for each in self.ctx.command.params if each.metavar == "COLUMNS"
         ]  # fmt: skip
         names = (self.names(name) for name in (*several, "run"))
         return {*self.names("query"), *self.names("doc"), *chain.from_iterable(names)}
@@ -178,8 +177,8 @@ class Call:
     def baseline(self, schema: pl.Schema) -> dict[str, Any]:
         """Return the baseline, if there is one, as a value of the column of runs."""
         text = self.given.get("baseline")
-        if text is None or len(self.names("score")) > 1:
-            return {} if text is None else {"baseline": text}
+        if text is None:
+            return {}
         column = str(Columns.find(schema, {"run": self.run}, optional=()).run)
         dtype = schema[column]
         if is_text(dtype):
@@ -200,7 +199,7 @@ class Call:
             return scanned_log(
                 sources.expand(self.copies["logs"]), dict(self.schema_options),
                 query=self.names("query"), by=by,
-                run=None if self.command.reads == "runs" else self._run_of_rows,
+                run=None if self.command.reads == "runs" else self.run,
                 layout=self.given.get("layout", "auto"), memory=self.given.get("memory"),
                 progress=self.given.get("progress", True) and self.command.writes != "parquet",
             )  # fmt: skip
@@ -218,11 +217,6 @@ class Call:
         if self.given.get("run_file"):
             return self.files_read["run"].table
         return sources.scan_table(self.copies["logs"], kind, self.schema_options, self.ids)
-
-    @property
-    def _run_of_rows(self) -> str | None:
-        """The column of the run of the rows of the log; several columns of scores add one."""
-        return self.run if len(self.names("score")) == 1 else RUN
 
     def _checked(self) -> sources.Kind:
         """Return the format of the files; raise if a file is missing."""
@@ -282,8 +276,6 @@ class Call:
         """Join judgments, with the column names of the log and ids as text."""
         if len(self.names("query")) > 1:
             misused("--judgments needs a single column of the query; name it with --query")
-        if len(self.names("label")) > 1:
-            misused("--judgments has one label per document; name one column with --label")
         doc = self.given.get("doc") or "doc"
         names = {"query": self.names("query")[0], "doc": doc, "label": self.names("label")[0]}
         schema = schema_of(log)
@@ -306,7 +298,7 @@ class Call:
             log = log.drop(shared, strict=False)
         joined: pl.LazyFrame = public("join_judgments")(
             log.cast(dict.fromkeys(ids, pl.String)), judgments,
-            run=self._run_of_rows, by=[*by],
+            run=self.run, by=[*by],
             query=names["query"], doc=doc,
             score=self.given.get("position") or self.names("score")[0].removeprefix("-"),
             label=names["label"],
@@ -355,24 +347,16 @@ class Call:
         known = parameters_of(function)
         paired = "run" in known and type(None) not in _members(known["run"][0])
         asked = _distinct([*(self.given.get("metrics") or self.names("metric")), *metrics])
-        run = (
-            self.run
-            if len(self.names("score")) > 1
-            else Columns.find(schema, {"run": self.run}, optional=() if paired else (RUN,)).run
-        )
+        run = Columns.find(schema, {"run": self.run}, optional=() if paired else (RUN,)).run
         groups = [*without_run([*self.names("by"), *by], run)]
         arguments = self.arguments(function)
-        if "predictions" in arguments and "predicted_label" in self.given:
-            misused("give one of --predicted-label and --predictions")
-        is_log = self._is_log(schema)
-        if is_log:
+        if self._is_log(schema):
             if not asked:
                 metric = "--metric ndcg@10" if "metric" in known else '--metrics "ndcg@10 ap"'
                 misused(f"a log needs metrics; add for example {metric}")
             kept = {name: self.names(name) for name in self._of_queries(function)}
             columns = [*Columns.find(schema, kept).parameters]
-            table, more = self._evaluated(asked, run, groups, columns)
-            arguments |= more
+            table = self._evaluated(asked, run, groups, columns)
         else:
             self._check_evaluated(schema, asked)
         columns_of = {"run": run, "query": self.names("query"), "by": groups or None}
@@ -414,8 +398,6 @@ class Call:
         return bool({self.given.get("doc") or "doc", *names} & {*schema})
 
     def _check_evaluated(self, schema: pl.Schema, metrics: Sequence[str]) -> None:
-        if "predicted_label" in self.given:
-            misused("--predicted-label is for logs; name a table with --predictions")
         for name in _OF_LOGS:
             if self.is_given(name):
                 misused(f"--{name.replace('_', '-')} is for logs; the input has per-query values")
@@ -431,32 +413,17 @@ class Call:
 
     def _evaluated(
         self, metrics: Sequence[str], run: str | None, by: Sequence[str], kept: Iterable[str]
-    ) -> tuple[pl.LazyFrame, dict[str, Any]]:
-        """Return the per-query values of a log, and those of predicted labels, if any."""
+    ) -> pl.LazyFrame:
+        """Return the per-query values of a log."""
         groups = [*([] if run is None else [run]), *by]
-        log = self.scan(groups if len(self.names("score")) == 1 else by)
         keys = {*groups, *self.names("query")}
         options = {
             **self.arguments("per_query"), "by": groups, "run": run,
             "keep": _distinct(name for name in kept if name not in keys),
         }  # fmt: skip
         options.pop("metrics", None)
-        predicted_label = self.given.get("predicted_label")
-        if predicted_label is None:
-            return public("per_query")(log, metrics, **options), {}
-        from polars_rank.conventions import read_metrics  # noqa: PLC0415
-        from polars_rank.judges.both_labels import BothLabels  # noqa: PLC0415  (rarely needed)
-
-        conventions = self.given.get("conventions", POLARS_RANK)
-        both = BothLabels.of(
-            schema_of(log), read_metrics(metrics, conventions), conventions,
-            label=self.names("label")[0], predicted_label=predicted_label,
-        )  # fmt: skip
-        # In memory, because several checks and joins read the values.
-        values = collected(both.per_query(log, **options)).lazy()
-        both.check(values, [*by, *self.names("query")])
-        human, predicted = both.split(values)
-        return human, {"predictions": predicted}
+        values: pl.LazyFrame = public("per_query")(self.scan(groups), metrics, **options)
+        return values
 
     # Output
 

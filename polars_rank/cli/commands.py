@@ -12,10 +12,10 @@ import click
 from polars_rank.cli.options import PANELS, Option, of_function, own, parameters_of, texts
 from polars_rank.conventions import Definitions
 
-#: Options of commands that write a table, a Parquet file, another file, a page, or a folder.
+#: Options of commands that write a table, a Parquet file, a page, or a folder.
 _OUTPUTS = {
     "table": ("format", "keep_formulas", "wide", "overwrite"),
-    **dict.fromkeys(("parquet", "file", "page", "folder"), ("overwrite",)),
+    **dict.fromkeys(("parquet", "page", "folder"), ("overwrite",)),
 }
 
 
@@ -29,7 +29,7 @@ class Command(NamedTuple):
     examples: tuple[str, ...]
     #: The help, if it is not the first line of the docstring.
     about: str = ""
-    writes: Literal["table", "parquet", "file", "page", "folder"] = "table"
+    writes: Literal["table", "parquet", "page", "folder"] = "table"
     #: Functions whose parameters are options, too.
     also: tuple[str, ...] = ()
     #: Parameters that are not options.
@@ -83,8 +83,6 @@ class Command(NamedTuple):
             yield from (each for each in _of(name, skip_first=True) if each.name != "keep")
         if self.reads == "values":
             yield own("values")
-            if self.also or "predictions" in parameters_of(self.function):
-                yield from (each for each in _of("report") if each.name == "predicted_label")
         if self.reads:
             yield from map(
                 own,
@@ -104,7 +102,7 @@ class Command(NamedTuple):
         if self.spark:
             yield from map(own, ("engine", "master", "remote"))
         if self.writes != "folder":
-            yield own("output", required=self.writes in ("parquet", "file"))
+            yield own("output", required=self.writes == "parquet")
 
 
 def _of(function: str, *, skip_first: bool = False) -> list[Option]:
@@ -132,7 +130,6 @@ EVALUATION: Mapping[str, Command] = {
     "rank": Command("rank", "log", ("log.parquet -o ranked.parquet",)),
     "estimate": Command("clicks.estimate", "log", (
         "clicks.parquet -m dcg@10 --query session --score new",
-        'clicks.parquet -m dcg --query session --score "old new" --baseline old',
     ), spark=True),
     "explain": Command("explain", "log", (
         "ndcg@10 --conventions lightgbm", "ndcg@10 log.parquet --versus lightgbm",
@@ -198,10 +195,6 @@ STATISTICS: Mapping[str, Command] = {
     "robustness": Command("diagnostics.robustness", "log", (
         "log.parquet -m ndcg@10 --baseline bm25",
     ), runs="special:robustness", minor=("headline",)),
-    "overlap": Command("diagnostics.overlap", "runs", ("log.parquet --baseline bm25",)),
-    "answerability": Command("diagnostics.answerability", "log", (
-        "log.parquet -m ndcg@10 --max-false-answers 0.1",
-    )),
 }
 FILES: Mapping[str, Command] = {
     "fuse": Command("fuse", "runs", (
@@ -228,32 +221,5 @@ REPORTS: Mapping[str, Command] = {
         about="Generate a log, compare its two runs, and write a report.",
         without=("docs_per_query", "runs", "seed", "string_ids"), runs="special:demo",
         own=(click.Argument(["folder"], required=False, type=click.Path(path_type=Path)),)),
-}
-
-
-def _chart(function: str, reads: Any, example: str, **how: Any) -> Command:
-    how["own"] = ("dark", *how.get("own", ()))
-    how["without"] = ("details", "curve", "tuning", *how.get("without", ()))
-    examples = (f"log.parquet {example} -o chart.png".replace("  ", " "),)
-    return Command(f"plot.{function}", reads, examples, writes="file", runs="plotting:plot", **how)
-
-
-PLOTS: Mapping[str, Command] = {
-    "at-k": _chart("at_k", "log", "--metric ndcg"),
-    "pr-curve": _chart("pr_curve", "log", ""),
-    "click-through": _chart("click_through", "log", "--k 5"),
-    "answerability": _chart("answerability", "log", "-m ndcg@10",
-        also=("diagnostics.answerability",)),
-    "bounds": _chart("bounds", "log", "-m ndcg@10", own=("of",),
-        also=("diagnostics.judgment_bounds",)),
-    "fusion": _chart("fusion", "runs", "-m ap", also=("tune_fusion",)),
-    "distribution": _chart("distribution", "values", "-m ap"),
-    "differences": _chart("differences", "values", "-m ap --baseline bm25"),
-    "intervals": _chart("intervals", "values", "-m ap", also=("compare",)),
-    "slices": _chart("slices", "values", "-m ap --baseline bm25 --slices country",
-        also=("compare",)),
-    "over-time": _chart("over_time", "values", "-m ap --time day", also=("summarize",)),
-    "leaderboard": _chart("leaderboard", "values", "-m ap --kind ranks", also=("leaderboard",)),
-    "power": _chart("power", "values", "-m ap --baseline bm25"),
 }
 # fmt: on

@@ -217,7 +217,7 @@ def _labels(labels: pl.DataFrame, counts: Mapping[str, Any], rel: float) -> Iter
 
 
 def _ties(counts: Mapping[str, Any]) -> Iterator[Row]:
-    note = "ordered by --ties; polars-rank plot bounds shows the effect"
+    note = "ordered by --ties; pr.diagnostics.tie_bands shows the effect"
     for name in ("tied_rankings", "tied_documents"):
         share = counts[name]
         state = ("note", note) if share and name == "tied_rankings" else ("", "")

@@ -41,7 +41,7 @@ _PANEL_OF = {
     "fields": INPUT,
     **dict.fromkeys(("layout", "memory"), INPUT),
     **dict.fromkeys(("query", "doc", "score", "position", "label", "run", "weight"), COLUMNS),
-    **dict.fromkeys(("predicted_label", "click", "time", "subtopic"), COLUMNS),
+    **dict.fromkeys(("click", "time", "subtopic"), COLUMNS),
     **dict.fromkeys(("conventions", *Definitions.__annotations__), DEFINITIONS),
 }
 #: Short names of options.
@@ -216,7 +216,7 @@ class _Other(metaclass=_Opaque):
 _ALIASES = {
     name: type(name, (), {"kind": kind})
     for name, kind in {
-        "Names": _COLUMNS, "Scores": _COLUMNS, "Score": _COLUMN, "Metrics": _METRICS,
+        "Names": _COLUMNS, "Score": _COLUMN, "Label": _COLUMN, "Metrics": _METRICS,
         "Table": _TABLE, "ConventionsLike": _CONVENTIONS, "Candidates": _TEXTS,
     }.items()
 }  # fmt: skip
@@ -225,7 +225,7 @@ _BY_NAME = {
     **dict.fromkeys(("name", "title", "method", "memory"), _TEXT),
     "signature": Kind("ARGUMENTS"),
     "command": Kind("PROGRAM"),
-    **dict.fromkeys(("predictions", "b"), _TABLE),
+    "predictions": _TABLE,
     "baseline": Kind("RUN"),
     "metrics": _METRICS,
     "fields": Kind("ROLE=FIELD,...", _fields, several=True),
@@ -368,7 +368,6 @@ _OWN: dict[str, tuple[Any, ...]] = {
         None, Kind("RULE", several=True), 'Rule to check, e.g. "ndcg@10 >= 0.4" (repeatable).',
     ),
     "rules": (None, _PATH, "TOML file of rules."),
-    "of": (None, _choice("ties", "judgments"), "Documents whose order or label is open.", "ties"),
     "baseline": (INPUT, _PATH, "Baseline file.", "baseline.jsonl"),
     "corpus": (INPUT, _PATH, "Corpus, to find unknown ids in the golden file."),
     "update_baseline": (OUTPUT, _FLAG, "Write the baseline, if no rule fails."),
@@ -412,7 +411,6 @@ _OWN: dict[str, tuple[Any, ...]] = {
     "junit": (OUTPUT, _PATH, "Write JUnit XML to a file."),
     "markdown": (OUTPUT, _PATH, "Write Markdown to a file."),
     "badge": (OUTPUT, _PATH, "Write the JSON of a badge to a file."),
-    "dark": (OUTPUT, _FLAG, "Draw on a dark background."),
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import click
 
 from polars_rank.cli import BROKEN_PIPE, MISUSED
 from polars_rank.cli.calls import Call
-from polars_rank.cli.commands import EVALUATION, FILES, PLOTS, REPORTS, STATISTICS, Command
+from polars_rank.cli.commands import EVALUATION, FILES, REPORTS, STATISTICS, Command
 from polars_rank.cli.messages import discard_output, exit_code, one_message, printing, say
 from polars_rank.cli.options import MAY_BE_EMPTY, OUTPUT, PANELS, Option
 from polars_rank.errors import hint
@@ -104,8 +104,11 @@ class Leaf(click.Command):
             run(Call(ctx, self.command))
 
 
-class Group(click.Group):
-    """A group whose commands are rows of tables, which are built when they are used."""
+class Program(click.Group):
+    """The program, whose commands are rows of tables, which are built when they are used.
+
+    It exits with one message, even if the options cannot be parsed.
+    """
 
     def __init__(self, panels: Mapping[str, Mapping[str, Command]], **options: Any) -> None:
         super().__init__(no_args_is_help=True, **options)
@@ -117,7 +120,7 @@ class Group(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names of the commands."""
-        return [*self.rows(), *self.commands]
+        return [*self.rows()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Return a command."""
@@ -130,10 +133,9 @@ class Group(click.Group):
         """Write the first line about each command, by panel."""
         for panel, rows in self.panels.items():
             with formatter.section(panel):
-                lines = [(name, each.text.partition("\n")[0]) for name, each in rows.items()]
-                if "report" in rows:
-                    lines.insert(0, ("plot", PLOT.help or ""))
-                formatter.write_dl(lines)
+                formatter.write_dl(
+                    [(name, each.text.partition("\n")[0]) for name, each in rows.items()]
+                )
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Return a command and its arguments; raise an error that suggests a name."""
@@ -142,16 +144,6 @@ class Group(click.Group):
             close = hint(name, self.list_commands(ctx))
             ctx.fail(f"no such command: {name!r}.{close}")
         return super().resolve_command(ctx, args)
-
-
-PLOT = Group(
-    {"Kinds of charts": PLOTS}, name="plot",
-    help="Draw a chart of a log, of per-query values, or of the result of another command.",
-)  # fmt: skip
-
-
-class Program(Group):
-    """The program. It exits with one message, even if the options cannot be parsed."""
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run a command and end the process; return with `standalone_mode=False`."""
@@ -186,11 +178,10 @@ class Program(Group):
 
 
 app: Program = Program(
-    {"Evaluation": EVALUATION, "Statistics": STATISTICS, "Charts and reports": REPORTS,
+    {"Evaluation": EVALUATION, "Statistics": STATISTICS, "Reports": REPORTS,
      "Files and fusion": FILES},
     name="polars-rank", help="Evaluate search and recommendation rankings.", epilog=_EXIT_CODES,
     context_settings={"help_option_names": ["-h", "--help"]},
     params=[click.Option(["--debug"], is_flag=True, help="Show the traceback of an error.")],
 )  # fmt: skip
 click.version_option(package_name="polars_rank", message="%(version)s")(app)
-app.add_command(PLOT)

@@ -41,8 +41,6 @@ from polars_rank.evaluation.parameters import (
     EvaluateOptions,
     Evaluation,
     MetricColumn,
-    check_single,
-    several,
 )
 from polars_rank.frames.engines import Mergeable
 from polars_rank.frames.tables import framed, schema_of
@@ -253,14 +251,11 @@ def estimate(
     """
     schema = schema_of(frame)
     special()
-    check_single(options, "label", "labels are weights of clicks")
-    if baseline is not None and several("score", options.get("score", "score")) is None:
+    if baseline is not None:
         Columns.find(schema, {"run": options.get("run", RUN)}, optional=())
     evaluation = Evaluation.of(schema, listed(metrics), **options)
     roles = {"by": evaluation.by, "weight": evaluation.weight, "cluster": cluster}
-    own = [str(evaluation.run)] if evaluation.scores is not None else []
-    known = schema | dict.fromkeys(own, pl.String())
-    clusters = Columns.find(pl.Schema(known), roles).roles["cluster"]
+    clusters = Columns.find(schema, roles).roles["cluster"]
     one_of("normalize", normalize, ("ips", "snips"))
     share("max_unshown", max_unshown, ends=True)
     query_set = evaluation.conventions.query_set

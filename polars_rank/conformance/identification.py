@@ -17,7 +17,6 @@ from polars_rank.conformance.library import definition_of
 from polars_rank.conformance.search import Definition, Search
 from polars_rank.conventions import POLARS_RANK, PRESETS, Conventions, Definitions, named, preset_of
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.parameters import check_single
 from polars_rank.metrics.compared import COMPARED
 from polars_rank.metrics.metric import REGISTER, Metric, parameters_of
 from polars_rank.metrics.names import naming, read
@@ -122,8 +121,6 @@ def identify(
     recall, F1, hit rate and R-precision have the choices of the library only.
     """
     whole_number("n", n)
-    for parameter in ("score", "label"):
-        check_single(options, parameter, "the value is of one ranking per query")
     of_base: dict[str, Any] = {key: each for key, each in options.items() if key in _OF_CONVENTIONS}
     others = {key: each for key, each in options.items() if key not in _OF_CONVENTIONS}
     choices = {key: each for key, each in of_base.items() if key != "conventions"}

@@ -13,7 +13,7 @@ from polars_rank.diagnostics.judgment_extremes import Extremes
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import Means, ratio, to_rows
-from polars_rank.evaluation.parameters import Evaluation, MetricColumn, check_single
+from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.frames.tables import collected, framed, schema_of
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.expectations import has_expectation
@@ -223,7 +223,6 @@ def judgment_bounds(
     given = read_metrics(metrics, options.get("conventions"))
     if "unjudged" in options:
         raise ArgumentError("`unjudged` is not supported: unjudged documents are relevant or not")
-    check_single(options, "label", "the bounds are over the labels of one column")
     applied: dict[str, Any] = {**options, "unjudged": "nonrelevant"}
     evaluation = Evaluation.of(schema_of(frame), given, **applied)
     label = None if grade is None else number("grade", grade)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -13,13 +13,12 @@ from polars_rank._params import (
     free,
     whole_number,
 )
-from polars_rank.columns import Columns, Score, Scores, scored
+from polars_rank.columns import Columns, Score, scored
 from polars_rank.conventions import read_metrics
-from polars_rank.diagnostics.similarity import with_runs
 from polars_rank.evaluation.evaluate import evaluate, per_query
 from polars_rank.evaluation.log import Rules
 from polars_rank.evaluation.means import to_rows
-from polars_rank.evaluation.parameters import Evaluation, check_single, groups_of
+from polars_rank.evaluation.parameters import Evaluation, groups_of
 from polars_rank.evaluation.ranked import ranked_documents
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.names import output_name
@@ -55,7 +54,7 @@ def movers(
     by: Names | None = None,
     query: Names = "query",
     doc: str | None = "doc",
-    score: Scores = "score",
+    score: Score = "score",
     label: str = "label",
     position: str | None = None,
     keep: Names | None = None,
@@ -117,10 +116,9 @@ def movers(
     doc
         Column of the document. If it is None, or "doc" is missing, documents have no ids.
     score
-        Column of the score, higher is better. "-distance" if lower is better, an expression, or
-        several columns, each of which is a run.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
     label
-        Column of the relevance label. Several columns are judges.
+        Column of the relevance label.
     position
         Column of the position, 1 first; replaces `score`.
     keep
@@ -155,7 +153,6 @@ def movers(
         whole_number("k", k)
     (metric,) = read_metrics(metric, options.get("conventions"), "metric")
     columns = (*_CHANGE_COLUMNS, *(_DOCUMENT_COLUMNS if k is not None else ()))
-    frame, order = with_runs(frame, run, score)
     schema = schema_of(frame)
     roles = {"run": run, "by": by, "query": query, "doc": doc, "keep": keep}
     needed = {"doc"} if k is not None and doc == "doc" else set()
@@ -167,7 +164,7 @@ def movers(
     check_run("baseline", baseline, run, schema[run])
     of_baseline = is_run(run, schema[run], baseline)
     values = per_query(
-        frame, metric, run=run, by=[run, *groups], query=query, doc=doc, score=order, label=label,
+        frame, metric, run=run, by=[run, *groups], query=query, doc=doc, score=score, label=label,
         position=position, keep=keep, **options,
     ).cache()  # fmt: skip
     of_runs, of_base = (values.filter(part) for part in (~of_baseline, of_baseline))
@@ -207,7 +204,7 @@ def movers(
         )
         evaluation = Evaluation.of(
             schema_of(of_shown), metric, run=run, by=[*groups, run], query=query, doc=doc,
-            score=order, label=label, position=position, **options,
+            score=score, label=label, position=position, **options,
         )  # fmt: skip
         ranked = evaluation.read(of_shown)
         rules = Rules.of(evaluation.metrics[0].conventions)
@@ -308,13 +305,10 @@ def headroom(
     and losses are negative.
     """
     given = read_metrics(metrics, options.get("conventions"))
-    for parameter in ("score", "label"):
-        check_single(options, parameter, "a ranking is compared with its best order")
     groups, label = groups_of(schema_of(frame), options).by, str(options.get("label", "label"))
     metric_names = [output_name(each) for each in given]
     free(groups, ["metric", "queries", *_STEPS, "lost_by_order", "lost_by_retrieval"])
-    given_score = cast("Score", options.get("score", "score"))
-    log, score = scored(frame, given_score, options.pop("position", None))
+    log, score = scored(frame, options.get("score", "score"), options.pop("position", None))
     Columns.find(schema_of(log), {"label": label})
     retrieved = pl.col(score).is_not_null()
     relevance = pl.col(label).cast(pl.Float64)

@@ -14,9 +14,9 @@ from polars_rank.columns import Columns
 from polars_rank.conventions import Conventions, read_metrics
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.diagnostics.broken_runs import Contents, contents, sampled
-from polars_rank.errors import RankWarning, short, warn
+from polars_rank.errors import DataError, RankWarning, short, warn
 from polars_rank.evaluation.evaluate import per_query_table
-from polars_rank.evaluation.parameters import JUDGE, Evaluation, MetricColumn, several
+from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.frames.tables import collected, framed, schema_of
 from polars_rank.metrics.analyses import refusals
 from polars_rank.metrics.metric import Metric, cutoff, leaves_of, parameters_of, tree_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from polars_rank._params import Names
-    from polars_rank.columns import Scores
+    from polars_rank.columns import Label, Score
     from polars_rank.evaluation.log import Log
     from polars_rank.evaluation.parameters import DefinitionOptions
 
@@ -80,8 +80,9 @@ def robustness(
     run: str = "run",
     query: Names = "query",
     doc: str | None = "doc",
-    score: Scores = "score",
-    label: Names = "label",
+    score: Score = "score",
+    label: Label = "label",
+    judge: str | None = None,
     position: str | None = None,
     weight: str | None = None,
     cluster: Names | None = None,
@@ -133,11 +134,13 @@ def robustness(
     doc
         Column of the document. If it is None, or "doc" is missing, documents have no ids.
     score
-        Column of the score, higher is better. "-distance" if lower is better, an expression, or
-        several columns, each of which is a run.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
     label
-        Column of the relevance label. Of several columns, the first one is as made, and each other
-        one is a judge.
+        Column of the relevance label.
+    judge
+        Column of the judge who gave the label, with the rows of all rankings for each judge. The
+        first judge in sorted order is as made, and each other one is a choice. Only queries that a
+        judge labeled count.
     position
         Column of the position, 1 first; replaces `score`.
     weight
@@ -194,7 +197,7 @@ def robustness(
     - "undefined": values count as "zero", or "skip" the query;
     - "outliers": "removed", which are the 1% of the queries in which the run differs most from the
       baseline;
-    - "judge": the labels of another column.
+    - "judge": the labels of another judge.
 
     Bounds are computed for the metrics of `judgment_bounds`, from a random sample of up to 1,000
     queries, and only if 100 of them do not take long: usually not for metrics without a cutoff.
@@ -223,19 +226,20 @@ def robustness(
     """
     metrics = read_metrics(metric, options.get("conventions"), "metric")
     columns = {
-        "run": run, "query": query, "doc": doc, "score": score, "position": position, **options
+        "run": run, "query": query, "doc": doc, "score": score, "label": label,
+        "position": position, **options
     }  # fmt: skip
     statistics = {
         "baseline": baseline, "weight": weight, "cluster": cluster, "margin": margin,
         "confidence": confidence,
     }  # fmt: skip
-    return robustness_of(frame, metrics, label, columns, statistics)
+    return robustness_of(frame, metrics, judge, columns, statistics)
 
 
 def robustness_of(
     frame: pl.LazyFrame,
     metrics: Sequence[pl.Expr],
-    label: Names,
+    judge: str | None,
     columns: Mapping[str, Any],
     statistics: Mapping[str, Any],
 ) -> pl.LazyFrame:
@@ -248,20 +252,20 @@ def robustness_of(
     special()
     margin = Margin.of(statistics["margin"])
     run, schema = columns["run"], schema_of(frame)
-    judges = several("label", label)
-    labels = [label] if judges is None else [judges[:1], judges[1:]][: len(judges)]
-    parts = [Evaluation.of(schema, metrics, label=each, **columns) for each in labels]
-    log = parts[0].of_labels[0].read(frame)
+    evaluation = Evaluation.of(schema, metrics, **columns)
+    log = evaluation.read(frame)
     roles = {name: columns[name] for name in ("run", "query", "position")}
     roles |= {name: statistics[name] for name in ("weight", "cluster")}
-    found = Columns.find(log.columns.schema, roles, optional=("position",))
+    optional = ("position", *([] if judge is not None else ["judge"]))
+    found = Columns.find(log.columns.schema, {**roles, "judge": judge}, optional=optional)
+    log.columns.check_unused("judge", found.roles["judge"])
     dtype = found.schema[run]
     check_run("baseline", statistics["baseline"], run, dtype)
     free([run], RESULT)
     units = dict.fromkeys([*found.roles["weight"], *found.roles["cluster"]])
     kept = tuple(name for name in units if name not in found.keys)
     tried = _Tried(
-        frame, log, metrics, [part._replace(keep=kept) for part in parts],
+        frame, log, metrics, judge, evaluation._replace(keep=kept),
         {**columns, "weight": statistics["weight"]},
         {**statistics, "metrics": metrics, "run": run, "query": columns["query"]}, margin,
     )  # fmt: skip
@@ -275,8 +279,9 @@ class _Tried(NamedTuple):
     log: Log
     #: The metric that is tried, and others for which its intervals are corrected.
     metrics: Sequence[pl.Expr]
-    #: The evaluation by the labels as made, and the one by other judges, if there are any.
-    evaluations: Sequence[Evaluation]
+    #: The column of judges, if there is one.
+    judge: str | None
+    evaluation: Evaluation
     #: Parameters of `judgment_bounds`, and of `compare`.
     columns: Mapping[str, Any]
     statistics: Mapping[str, Any]
@@ -298,11 +303,33 @@ class _Tried(NamedTuple):
 
     def result(self) -> pl.DataFrame:
         """Return the rows of all choices."""
-        lowest = lowest_of(self.metric, self.evaluations[0].conventions)
+        if self.judge is None:
+            return self._result({})
+        judges = collected(self.frame.select(self.judge).unique()).to_series().sort()
+        if judges.null_count():
+            raise DataError(
+                f"column {self.judge!r} (`judge`) has nulls; drop these rows, or fill in a name"
+            )
+        made, *others = [*map(self._of_judge, judges)] or [self.frame]
+        log = self.evaluation.read(made)
+        return self._replace(frame=made, log=log)._result(
+            dict(zip(map(str, judges[1:]), others, strict=True))
+        )
+
+    def _of_judge(self, judge: Any) -> pl.LazyFrame:
+        """Return the rows of a judge, for the queries with labels of the judge."""
+        rows = self.frame.filter(pl.col(str(self.judge)) == judge).drop(str(self.judge))
+        query = [*self.evaluation.query]
+        labeled = rows.filter(pl.col(self.evaluation.label).is_not_null()).select(query).unique()
+        return rows.join(labeled, on=query, how="semi", nulls_equal=True, maintain_order="left")
+
+    def _result(self, others: Mapping[str, pl.LazyFrame]) -> pl.DataFrame:
+        """Return the rows of all choices, given the rows of other judges."""
+        lowest = lowest_of(self.metric, self.evaluation.conventions)
         known = contents(self.log.table, self.log.columns, lowest, cutoff(self.metric))
         for text in known.warnings:
             warn(text)
-        values, name = self._values(known), output_name(self.metric)
+        values, name = self._values(known, others), output_name(self.metric)
         rows = []
         for (choice, value), table in values.items():
             with _silent(unless=choice == MADE):
@@ -312,9 +339,11 @@ class _Tried(NamedTuple):
             rows.append(self._of_bounds(bounds, rows[0]))
         return self._with_headlines(pl.concat(rows), known)
 
-    def _values(self, known: Contents) -> dict[tuple[str, str | None], pl.DataFrame]:
-        """Return the per-query values by choices that change them."""
-        made, *others = self.evaluations
+    def _values(
+        self, known: Contents, others: Mapping[str, pl.LazyFrame]
+    ) -> dict[tuple[str, str | None], pl.DataFrame]:
+        """Return the per-query values by choices that change them, and by other judges."""
+        made = self.evaluation
         choices = [
             each for each in _choices(self.metric, made.conventions, known) if _fits(each, known)
         ]
@@ -324,24 +353,19 @@ class _Tried(NamedTuple):
         table = collected(per_query_table(self.frame, made._replace(metrics=columns)))
         name = output_name(self.metric)
         values = {
-            (each.name, each.value): table.select(pl.exclude(own), pl.col(column).alias(name)).drop(
-                JUDGE, strict=False
-            )
+            (each.name, each.value): table.select(pl.exclude(own), pl.col(column).alias(name))
             for each, column in zip(choices, own, strict=True)
             if column == own[0] or _differs(table.get_column(own[0]), table.get_column(column))
         }
         values["outliers", "removed"] = self._without_outliers(values[MADE, None])
-        for evaluation in others:
+        for judge, frame in others.items():
             with _silent():
-                table = collected(per_query_table(self.frame, evaluation))
-            for judge in evaluation.labels or ():
-                is_judge = pl.col(JUDGE).cast(pl.String) == judge
-                values["judge", judge] = table.filter(is_judge).drop(JUDGE)
+                values["judge", judge] = collected(per_query_table(frame, made))
         return values
 
     def _without_outliers(self, values: pl.DataFrame) -> pl.DataFrame:
         """Return the values, without those of a run that differ most from the baseline's."""
-        run, query, name = self.run, self.evaluations[0].query, output_name(self.metric)
+        run, query, name = self.run, self.evaluation.query, output_name(self.metric)
         change, base = OWN + "change", OWN + "baseline"
         is_baseline = self.is_baseline(values)
         of_baseline = values.filter(is_baseline).select(*query, pl.col(name).alias(base))
@@ -356,8 +380,7 @@ class _Tried(NamedTuple):
 
     def _bounds(self, known: Contents, values: pl.DataFrame) -> pl.DataFrame | None:
         """Return the bounds of the means of a sample of queries; None if they would take long."""
-        evaluation = self.evaluations[0]
-        query, labels = [*evaluation.query], evaluation.labels
+        evaluation, query = self.evaluation, [*self.evaluation.query]
         depth = min(cutoff(self.metric) or known.longest, known.longest)
         number: int = values.select(pl.struct(query).n_unique()).item()
         most = int(min(_MOST_QUERIES, _MOST_LABELED / (2 * (depth + 1) * known.rows_per_query)))
@@ -366,12 +389,8 @@ class _Tried(NamedTuple):
             return None
         step = math.ceil(number / max(most, 1))
         sample = sampled(self.frame, query, schema_of(self.frame), step)
-        if labels is not None:  # only queries that the judge labeled count
-            judged = values.lazy().select(query).unique()
-            sample = sample.join(judged, on=query, how="semi", nulls_equal=True)
-        label = evaluation.label if labels is None else labels[0]
         with _silent():
-            options = {**self.columns, "label": label, "counts": "mean"}
+            options = {**self.columns, "counts": "mean"}
             return known_bounds(collected(sample).lazy(), self.metric, **options)
 
     def _of_bounds(self, bounds: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:

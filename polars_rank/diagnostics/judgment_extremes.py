@@ -89,7 +89,7 @@ class Extremes:
         scores = [score, score[1:]] if isinstance(score, str) else score.meta.root_names()
         read = {
             *columns.keys, columns.doc, evaluation.label, evaluation.weight, evaluation.position,
-            *scores, *(evaluation.scores or ()),
+            *scores,
         }  # fmt: skip
         kept = [name for name, dtype in schema.items() if name in read and dtype != NUMBERED]
         of_rankings = {
@@ -156,8 +156,7 @@ class Extremes:
         part = self.evaluation._replace(
             metrics=[self.evaluation.metrics[index] for index in indices],
             query=columns.query, by=(*columns.by, _RELEVANT, _FIRST), keep=(), weight=None,
-            doc=columns.doc, score=_SCORE, label=_LABEL, position=None, run=None, scores=None,
-            progress=False,
+            doc=columns.doc, score=_SCORE, label=_LABEL, position=None, run=None, progress=False,
         )  # fmt: skip
         number = pl.col(_RELEVANT)
         first = pl.col(_FOUND) & (pl.col(_PLACE) <= number)

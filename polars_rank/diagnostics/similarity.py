@@ -19,11 +19,10 @@ from polars_rank.diagnostics.overlaps import (
     overlap_value,
     rbo_value,
 )
-from polars_rank.errors import ArgumentError, short
+from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.checks import duplicates_remedy
 from polars_rank.evaluation.log import Log, Rules
 from polars_rank.evaluation.means import grouped
-from polars_rank.evaluation.parameters import groups_of, runs_of, several
 from polars_rank.evaluation.ranked import DOC, DOCUMENTS, TIES, retrieved_documents
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.ids import key_types
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from polars_rank._params import Names
-    from polars_rank.columns import Score, Scores
+    from polars_rank.columns import Score
     from polars_rank.conventions import Ties
 
 #: The score of a document in a list.
@@ -61,7 +60,7 @@ def overlap(
     by: Names | None = None,
     query: Names = "query",
     doc: str = "doc",
-    score: Scores = "score",
+    score: Score = "score",
     ties: RboTies | None = None,
 ) -> pl.LazyFrame:
     r"""Compute the similarity of rankings: of two tables, or of runs and a baseline.
@@ -130,7 +129,6 @@ def overlap(
         Column of the document.
     score
         Column of the score, higher is better. "-distance" if lower is better, or an expression.
-        Without `b`, each of several columns is a run with the name of its column.
     ties
         Order of documents with equal scores: "doc" (id descending; default), "doc_ascending" or
         "input". Or, for "rbo" alone, a treatment of ties without an order:
@@ -227,14 +225,9 @@ class _Given(NamedTuple):
         return self.ties in UNORDERED
 
     def of_tables(
-        self, a: pl.LazyFrame, b: pl.LazyFrame, query: Names, score: Scores
+        self, a: pl.LazyFrame, b: pl.LazyFrame, query: Names, score: Score
     ) -> pl.LazyFrame:
         """Return the values of each query of two tables, in sorted order."""
-        if not isinstance(score, (str, pl.Expr)):
-            raise ArgumentError(
-                f"`score` must be one column for two tables; found {short(score)}; omit `b` to "
-                "compare columns of scores of one table"
-            )
         roles = {"query": query, "doc": self.doc, "score": score}
         (a, first), (b, second) = (Columns.read(each, roles) for each in (a, b))
         keys, schemas = [*first.query], [schema_of(a), schema_of(b)]
@@ -255,11 +248,10 @@ class _Given(NamedTuple):
         run: str,
         by: Names | None,
         query: Names,
-        score: Scores,
+        score: Score,
     ) -> pl.LazyFrame:
         """Return the means over the queries of each group and run."""
-        log, order = with_runs(log, run, score)
-        roles = {"run": run, "by": by, "query": query, "doc": self.doc, "score": order}
+        roles = {"run": run, "by": by, "query": query, "doc": self.doc, "score": score}
         log, columns = Columns.read(log, roles, optional=())
         schema, column = columns.schema, columns.score
         groups, keys = columns.groups, columns.query
@@ -291,15 +283,6 @@ class _Given(NamedTuple):
         self, log: pl.LazyFrame, ranks: pl.Expr, query: Sequence[str], score: str
     ) -> pl.LazyFrame:
         return retrieved(log, ranks, query=query, doc=self.doc, score=score, ties=self.ties)
-
-
-def with_runs(log: pl.LazyFrame, run: str, score: Scores) -> tuple[pl.LazyFrame, Score]:
-    """Return the log with a column of runs, and its score; each of several scores is a run."""
-    scores = several("score", score)
-    if scores is None:
-        return log, cast("Score", score)
-    groups_of(schema_of(log), {"run": run, "score": score})
-    return runs_of(log, scores, run)
 
 
 def of_pairs(

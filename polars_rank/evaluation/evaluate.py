@@ -10,11 +10,11 @@ from polars import selectors
 
 from polars_rank._params import Names
 from polars_rank._polars import source_of_rows
-from polars_rank.columns import RUN, Columns, Scores
+from polars_rank.columns import RUN, Columns, Label, Score
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
 from polars_rank.evaluation import plan
 from polars_rank.evaluation.means import COUNTED, Means, with_empty_warning
-from polars_rank.evaluation.parameters import JUDGE, Evaluation
+from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.engines import Mergeable, Rows
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics.names import Metrics
@@ -28,8 +28,8 @@ def evaluate(
     *,
     query: Names = "query",
     doc: str | None = "doc",
-    score: Scores = "score",
-    label: Names = "label",
+    score: Score = "score",
+    label: Label = "label",
     position: str | None = None,
     run: str | None = RUN,
     by: Names | None = None,
@@ -67,10 +67,9 @@ def evaluate(
     doc
         Column of the document. If it is None, or "doc" is missing, documents have no ids.
     score
-        Column of the score, higher is better. "-distance" if lower is better, an expression, or
-        several columns, each of which is a run.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
     label
-        Column of the relevance label. Several columns are judges.
+        Column of the relevance label.
     position
         Column of the position, 1 first; replaces `score`.
     run
@@ -98,8 +97,6 @@ def evaluate(
         `log_bpref`, which are geometric means. Lazy if `frame` is lazy; a Spark DataFrame if
         `frame` is one. With a `query_set` other than "all", also `queries_judged` and
         `queries_retrieved`. Without groups, one row, even for an empty log (0 queries, null means).
-        With several labels, one row per group and judge, with the column `judge` after those of the
-        group; a judge without labels has no row.
 
     Raises
     ------
@@ -147,8 +144,8 @@ def per_query(
     *,
     query: Names = "query",
     doc: str | None = "doc",
-    score: Scores = "score",
-    label: Names = "label",
+    score: Score = "score",
+    label: Label = "label",
     position: str | None = None,
     run: str | None = RUN,
     by: Names | None = None,
@@ -187,10 +184,9 @@ def per_query(
     doc
         Column of the document. If it is None, or "doc" is missing, documents have no ids.
     score
-        Column of the score, higher is better. "-distance" if lower is better, an expression, or
-        several columns, each of which is a run.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
     label
-        Column of the relevance label. Several columns are judges.
+        Column of the relevance label.
     position
         Column of the position, 1 first; replaces `score`.
     run
@@ -213,12 +209,10 @@ def per_query(
     LazyFrame or DataFrame
         The `by`, `run`, `query` and `keep` columns and one column per metric. The mean of a column
         is that of `evaluate` without `weight`, except for metrics that `evaluate` adds up, and for
-        logarithms, of which it returns the geometric mean. Values of a Boolean
-        expression are 0 and 1. With several labels, one row per ranking and judge, with the column
-        `judge` after those of the query; rankings of queries that do not count for a judge are left
-        out. Lazy if `frame` is lazy; a Spark DataFrame if `frame` is one. Rows are
-        sorted by their keys, or in the order of the log if `scan_log` found the rows of each
-        ranking adjacent. Spark returns rows in no particular order.
+        logarithms, of which it returns the geometric mean. Values of a Boolean expression are 0 and
+        1. Lazy if `frame` is lazy; a Spark DataFrame if `frame` is one. Rows are sorted by their
+        keys, or in the order of the log if `scan_log` found the rows of each ranking adjacent.
+        Spark returns rows in no particular order.
 
     Raises
     ------
@@ -260,9 +254,7 @@ def per_query_table(
     """Return the result of `per_query`, with its warnings or without them."""
     evaluation.check_names()
     names = [column.name for column in evaluation.metrics]
-    judge = [] if evaluation.labels is None else [JUDGE]
-    groups = [name for name in evaluation.by if name not in judge]
-    keys = [*groups, *evaluation.query, *judge, *evaluation.keep]
+    keys = [*evaluation.by, *evaluation.query, *evaluation.keep]
     query_set = evaluation.conventions.query_set
     rankings = plan.per_query(frame, evaluation)
     if query_set != "all":

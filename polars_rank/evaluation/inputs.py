@@ -17,7 +17,6 @@ from polars_rank.evaluation.checks import (
     unscored_check,
     weight_check,
 )
-from polars_rank.evaluation.corrections import CORRECTION_COLUMNS
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranked import DOCUMENT
@@ -50,9 +49,7 @@ def with_inputs(log: Log, evaluation: Evaluation, needs: Needs, reads: AbstractS
     `reads` are the columns of the ranked table and of the log that the metrics read.
     """
     canonical = {"score", "label", *RANKED, *([] if log.columns.doc is None else ["doc"])}
-    extras = sorted(
-        name for name in reads - canonical if not name.startswith(OWN) or name in CORRECTION_COLUMNS
-    )
+    extras = sorted(name for name in reads - canonical if not name.startswith(OWN))
     for name in extras:
         if name not in log.columns.schema:
             raise _missing(name, log, evaluation)
@@ -82,8 +79,6 @@ def _checks(log: Log, evaluation: Evaluation, needs: Needs) -> list[Check]:
     if evaluation.weight is not None:
         weight = pl.col(evaluation.weight).cast(pl.Float64)
         checks.append(weight_check(f"{evaluation.weight!r} (`weight`)", weight))
-    if evaluation.correction is not None:
-        checks += evaluation.correction.checks(needs.refused)
     checks += [constant_check(name, own) for own, name in evaluation.kept.items()]
     if log.canonical.schema["label"].is_float() and any(
         column.conventions.rel == 1 and has_threshold(tree_of(column.metric))

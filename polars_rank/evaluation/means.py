@@ -18,7 +18,7 @@ from polars_rank.checks import Check, failed, raise_failed, with_check
 from polars_rank.columns import Score
 from polars_rank.conventions import QuerySet, Undefined
 from polars_rank.errors import ArgumentError, SchemaError, of_all_runs, warn
-from polars_rank.evaluation.parameters import JUDGE, Evaluation, MetricColumn
+from polars_rank.evaluation.parameters import Evaluation, MetricColumn
 from polars_rank.evaluation.stages import JUDGED, MATCHED, RETRIEVED, TIED
 from polars_rank.metrics.metric import Aggregate, Metric
 
@@ -57,14 +57,12 @@ class Means(NamedTuple):
     runs: Sequence[str] = ()
     #: The key columns that are not runs.
     query: Sequence[str] = ()
-    #: The columns of labels in messages, if metrics read them.
+    #: The column of labels in messages, if metrics read it.
     label: str | None = None
     #: Whether the rankings have the column `TIED`.
     tied: bool = False
     #: Whether to warn if no retrieved document is judged.
     checks_ids: bool = True
-    #: The judges, if there are several columns of labels.
-    judges: Sequence[str] = ()
     #: The column that rankings need to count, unless all count.
     needed: Score = "score"
 
@@ -81,12 +79,11 @@ class Means(NamedTuple):
                 )
         sums = [MetricSum.of(column, query_set, evaluation.weight) for column in evaluation.metrics]
         query = [name for name in (*by, *evaluation.query) if name not in runs]
-        judges = evaluation.labels or ()
-        label = " or ".join(map(repr, judges or [evaluation.label]))
         score = evaluation.position or evaluation.score
         return cls(
             sums, by, query_set, runs, query,
-            label if evaluation.reads_labels else None, evaluation.breaks_ties_by_id, judges=judges,
+            repr(evaluation.label) if evaluation.reads_labels else None,
+            evaluation.breaks_ties_by_id,
             needed=evaluation.label if query_set == "judged" else score,
         )  # fmt: skip
 
@@ -175,10 +172,6 @@ class Means(NamedTuple):
                 for name in ("queries", RETRIEVED)
             )
             checks.append(Check("group", 2 * retrieved < queries, _EMPTY, warns=True))
-        checks += [
-            Check("group", ~(pl.col(JUDGE) == judge).any(), _no_labels_of(judge), warns=True)
-            for judge in self.judges
-        ]
         if self.tied:
             message = (
                 "in each ranking, all documents have the same score, so their ids decide the order "
@@ -212,12 +205,11 @@ class Means(NamedTuple):
     @property
     def _undefined_checks(self) -> list[Check]:
         """The checks that metrics whose undefined values are replaced are defined somewhere."""
-        same = [JUDGE] if self.judges else []
-        queries = self._of_groups(pl.col("queries"), pl.Expr.sum, same)
+        queries = self._of_groups(pl.col("queries"), pl.Expr.sum, [])
         checks = []
         for each in self.sums:
             if isinstance(each.counts_as, float):
-                nulls = self._of_groups(pl.col(each.columns[2]), pl.Expr.sum, same)
+                nulls = self._of_groups(pl.col(each.columns[2]), pl.Expr.sum, [])
                 reason = "" if each.undefined_if is None else f": {each.undefined_if}"
                 message = (
                     f"metric {each.name!r} is undefined for all rankings{reason}; each counts as "
@@ -233,13 +225,6 @@ class Means(NamedTuple):
         """Whether a group has judged documents only, and lacks a value of `by`."""
         unknown = pl.any_horizontal(pl.col(name).is_null() for name in self.by)
         return unknown & (pl.col(JUDGED) > 0) & (pl.col(RETRIEVED) == 0)
-
-
-def _no_labels_of(judge: str) -> str:
-    return (
-        f"no document has a label in the column {judge!r} (`label`), so there are only means of "
-        "other judges; check that the labels were joined by the right keys"
-    )
 
 
 class MetricSum(NamedTuple):

@@ -25,7 +25,6 @@ from polars_rank.evaluation.by_columns import ColumnStages, by_columns
 from polars_rank.evaluation.by_rows import RowStages, by_rows
 from polars_rank.evaluation.checks import length_check
 from polars_rank.evaluation.inputs import with_inputs
-from polars_rank.evaluation.judges import of_judges
 from polars_rank.evaluation.log import Log, Rules
 from polars_rank.evaluation.order import PackedKey, first_position, key_of_columns
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
@@ -51,30 +50,11 @@ from polars_rank.metrics.ties import has_reverse, reverse
 def per_query(frame: pl.LazyFrame, evaluation: Evaluation) -> pl.LazyFrame:
     """Return one row per ranking: keys, kept columns, facts, and metrics.
 
-    The facts are those of `facts_of`. The log is read once for each column of labels and each set
-    of rules by which metrics order documents. With several labels, there is one row per ranking and
-    judge.
+    The facts are those of `facts_of`. The log is read once for each set of rules by which metrics
+    order documents.
     """
-    logs = [(part, part.read(frame)) for part in evaluation.of_labels]
-    table, columns = logs[0][1].table, logs[0][1].columns
-    if evaluation.scores is None:
-        lengths = lengths_of(table, columns.keys)
-    else:  # each run has the rows of the log
-        lengths = lengths_of(frame, [key for key in columns.keys if key != columns.run])
-    tables: list[pl.LazyFrame] = []
-    for part, log in logs:
-        # The first table warns about columns that no parameter names.
-        tables.append(_of_label(_warned(log) if tables else log, part, lengths))
-    return tables[0] if evaluation.labels is None else of_judges(tables, evaluation)
-
-
-def _warned(log: Log) -> Log:
-    """Return the log without warnings about columns that no parameter names."""
-    return replace(log, columns=log.columns._replace(unnamed=()))
-
-
-def _of_label(log: Log, evaluation: Evaluation, lengths: Lengths | None) -> pl.LazyFrame:
-    """Return the per-query table of a log with one column of labels."""
+    log = evaluation.read(frame)
+    lengths = lengths_of(log.table, log.columns.keys)
     metrics: dict[Rules, list[MetricColumn]] = {}
     every = [Rules.of(each.conventions) for each in evaluation.metrics]
     for rules, column in zip(every, evaluation.metrics, strict=True):
@@ -86,7 +66,8 @@ def _of_label(log: Log, evaluation: Evaluation, lengths: Lengths | None) -> pl.L
     for rules, alike in metrics.items():
         part = evaluation._replace(metrics=alike)
         # The first table has the facts, and warns about columns that no parameter names.
-        own = replace(_warned(log) if tables else log, rules=rules)
+        unnamed = () if tables else log.columns.unnamed
+        own = replace(log, rules=rules, columns=log.columns._replace(unnamed=unnamed))
         tables.append(_table(own, part, lengths, [] if tables else facts_of(evaluation)))
     if len(tables) == 1:
         return tables[0]

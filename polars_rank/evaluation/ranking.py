@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 import polars as pl
 
 from polars_rank._params import OWN, Names
-from polars_rank._polars import NUMBERED, NumberedRows
-from polars_rank.columns import RANKED, RUN, Scores
+from polars_rank._polars import NumberedRows
+from polars_rank.columns import RANKED, RUN, Label, Score
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions
-from polars_rank.errors import ArgumentError, SchemaError, short
+from polars_rank.errors import SchemaError
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranked import Reads, in_rank_order, ranked_table
 from polars_rank.frames.batches import in_batches
-from polars_rank.frames.tables import framed_by_query, schema_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from polars_rank.frames.tables import framed_by_query
 
 #: Column of the number of a row of the log.
 _PLACE = OWN + "place in the log"
@@ -32,8 +29,8 @@ def rank(
     *,
     query: Names = "query",
     doc: str | None = "doc",
-    score: Scores = "score",
-    label: str = "label",
+    score: Score = "score",
+    label: Label = "label",
     position: str | None = None,
     run: str | None = RUN,
     by: Names | None = None,
@@ -69,8 +66,7 @@ def rank(
     doc
         Column of the document. If it is None, or "doc" is missing, documents have no ids.
     score
-        Column of the score, higher is better. "-distance" if lower is better, an expression, or
-        several columns, each of which is a run. The result has the rows of all runs.
+        Column of the score, higher is better. "-distance" if lower is better, or an expression.
     label
         Column of the relevance label.
     position
@@ -125,12 +121,8 @@ def rank(
     Unless `ties` is "input", the order of rows does not affect any value. Integers and decimals
     are compared exactly.
     """
-    if not isinstance(label, str):
-        raise ArgumentError(f"`label` must be the name of a column; found {short(label)}")
     evaluation = Evaluation.of_call(locals())
     log = evaluation.read(frame)
-    if evaluation.scores is not None:
-        log = _of_runs(log, evaluation.scores)
     columns = log.columns
     for role, name in (("score", columns.score), ("label", label)):
         if name != role and role in columns.schema:
@@ -160,17 +152,6 @@ def rank(
         exact = pl.col(columns.score).clip(upper_bound=2**63 - 1).cast(pl.Int64)
         table = table if log.rules.float32_scores else table.with_columns(exact)
     return table.rename({columns.score: "score"})
-
-
-def _of_runs(log: Log, scores: Sequence[str]) -> Log:
-    """Return the log of several runs without columns that are valid for one run only."""
-    dropped = [
-        name
-        for name, dtype in log.columns.schema.items()
-        if dtype == NUMBERED or (name == "score" and name in scores)
-    ]
-    table = log.table.drop(dropped)
-    return replace(log, table=table, columns=log.columns._replace(schema=schema_of(table)))
 
 
 def _ranked(log: Log) -> pl.LazyFrame:

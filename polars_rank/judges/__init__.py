@@ -5,10 +5,9 @@ Experimental: names and results may change in a minor version without a deprecat
 
 from polars_rank.judges.agreements import agreement
 from polars_rank.judges.confusions import confusion
-from polars_rank.judges.corrected_values import corrected
 from polars_rank.judges.systems import system_agreement
 
-__all__ = ["agreement", "confusion", "corrected", "system_agreement"]
+__all__ = ["agreement", "confusion", "system_agreement"]
 
 
 def __dir__() -> list[str]:

@@ -92,7 +92,7 @@ def system_agreement(
     ----------
     values
         Per-query values of several runs under several judges, as `per_query` returns them with
-        several labels: one row per query, run and judge, one column per metric.
+        `by="judge"`: one row per query, run and judge, one column per metric.
     metrics
         Metrics, by name or as expressions. Default: all columns of floats. If a lower value of a
         metric is better, the run with the lowest mean is the best.

@@ -10,32 +10,24 @@ The color, dash pattern and shape of a run depend on its position among the sort
 the baseline is gray and comes first. Use `colors={"bm25": "#0072B2"}` to choose other colors.
 """
 
-from polars_rank.plot.answers import answerability
 from polars_rank.plot.click_rates import click_through
-from polars_rank.plot.confusions import confusion
 from polars_rank.plot.cutoff_curves import at_k
 from polars_rank.plot.distributions import distribution
 from polars_rank.plot.forest import bounds, intervals, slices
-from polars_rank.plot.fusion_curves import fusion
 from polars_rank.plot.leaderboards import leaderboard
 from polars_rank.plot.pairs import differences
-from polars_rank.plot.power_curves import power
 from polars_rank.plot.precision import pr_curve
 from polars_rank.plot.times import over_time
 
 __all__ = [
-    "answerability",
     "at_k",
     "bounds",
     "click_through",
-    "confusion",
     "differences",
     "distribution",
-    "fusion",
     "intervals",
     "leaderboard",
     "over_time",
-    "power",
     "pr_curve",
     "slices",
 ]

@@ -12,7 +12,7 @@ from polars_rank.conventions import POLARS_RANK, named, read_metrics
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation import curves
 from polars_rank.evaluation.evaluate import per_query
-from polars_rank.evaluation.parameters import check_single, groups_of
+from polars_rank.evaluation.parameters import groups_of
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import Metric
@@ -211,7 +211,6 @@ def _with_run(log: pl.LazyFrame, options: Mapping[str, Any]) -> dict[str, Any]:
         raise ArgumentError(
             "charts do not support `by`; use `run` for the column with a line per value"
         )
-    check_single(options, "label", "a chart has a line per run")
     return {**options, "run": next(iter(groups_of(schema_of(log), options).roles[RUN]), None)}
 
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, SchemaError, hint
-from polars_rank.frames.results import COUNT, NUMBER, TEXT, typed
+from polars_rank.frames.results import NUMBER, TEXT, typed
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.names import listed, output_name
 from polars_rank.stats.comparison import COMPARISON
@@ -27,9 +27,8 @@ _RESULTS = frozenset({
 #: Types of the columns of results that charts read; the others are numbers.
 _TYPES = {
     **schema_of_result((*SUMMARY, *COMPARISON, *LEADERBOARD)),
-    **dict.fromkeys(("metric", "candidate", "procedure", "parameters"), TEXT),
-    **dict.fromkeys(("baseline", "judge", "reference"), TEXT),
-    "pairs": COUNT,
+    "metric": TEXT,
+    "baseline": TEXT,
 }
 
 

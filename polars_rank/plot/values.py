@@ -50,20 +50,13 @@ class Values(NamedTuple):
         roles = {"run": run, "by": None, "query": query}
         columns = Columns.find(schema, roles, optional=optional)
         metrics = None if metric is None else [metric]
-        known = value_columns.with_judge(columns, metrics)
-        by, taken = known.groups, known.parameters
-        requested = value_columns.variables(schema, metrics, "metric", taken)
+        requested = value_columns.variables(schema, metrics, "metric", columns.parameters)
         if len(requested) > 1:
             names = ", ".join(repr(each.name) for each in requested)
             raise ArgumentError(f"a chart shows one metric; set `metric` to one of {names}")
         table = with_run_warning(table, table, run, columns)
-        source = of_queries.Values(requested, by, columns.run, columns.query, table=table)
-        _, found = source.facts_and_groups()
-        if len(found) > 1:
-            raise ArgumentError(
-                f"a chart shows the values of one judge; filter the table to one value of {by[0]!r}"
-            )
-        (group,) = found
+        source = of_queries.Values(requested, (), columns.run, columns.query, table=table)
+        _, (group,) = source.facts_and_groups()
         if query is not None:
             group.check_unique()
         given = metric if isinstance(metric, pl.Expr) else requested[0].name

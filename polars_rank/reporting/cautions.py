@@ -8,7 +8,9 @@ import polars as pl
 
 from polars_rank.errors import number_of
 from polars_rank.frames.tables import collected
-from polars_rank.judges.both_labels import needs_judgments
+from polars_rank.metrics import incomplete_judgments
+from polars_rank.metrics.analyses import reads_labels
+from polars_rank.metrics.metric import Metric, tree_of
 from polars_rank.metrics.names import output_name
 from polars_rank.reporting.estimates import DEFINED, JUDGED
 from polars_rank.reporting.formats import count, listed, number, percent, text
@@ -35,7 +37,10 @@ def unjudged_reason(evidence: Evidence, question: Question, headline: Headline) 
 
     Without irrelevant labels, documents without a label are those without a purchase or click.
     """
-    if not needs_judgments(question.first) or evidence.only_relevant:
+    leaves = question.first.leaves if isinstance(question.first, Metric) else []
+    # Metrics that are made for incomplete judgments have values for them.
+    is_robust = any(each.function.__name__ in incomplete_judgments.__all__ for each in leaves)
+    if not reads_labels(tree_of(question.first)) or is_robust or evidence.only_relevant:
         return None
     values = evidence.values
     if headline.comparison is not None:
@@ -44,9 +49,8 @@ def unjudged_reason(evidence: Evidence, question: Question, headline: Headline) 
     if share is None or share >= _FEWEST:
         return None
     documents = "documents" if question.depth == 1 else f"{question.depth} documents"
-    people = "" if question.predicted_label is None else " by people"
     return (
-        f"{percent(share)} of the first {documents} are judged{people}, and the others count as "
+        f"{percent(share)} of the first {documents} are judged, and the others count as "
         f"not relevant, so {headline.metric} says more about the judgments than about the "
         "rankings. Judge these documents, or use a metric for incomplete judgments, such as bpref."
     )
@@ -156,7 +160,6 @@ def _row_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
     ).sum().row(0, named=True)  # fmt: skip
     conventions = question.conventions
     retrieved = totals["rows"] - totals["not_retrieved"]
-    predicted = question.predicted_label is not None
     if totals["unjudged"]:
         treatment = {
             "removed": "were removed before ranking",
@@ -171,8 +174,7 @@ def _row_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
             )
         else:
             yield (
-                f"{share} of the retrieved documents "
-                f"{'have no predicted label' if predicted else 'are unjudged'}; they "
+                f"{share} of the retrieved documents are unjudged; they "
                 f"{treatment[conventions.unjudged]}."
             )
     tied: Any = evidence.contents.get_column("tied_rankings").max()
@@ -186,9 +188,8 @@ def _row_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
     if totals["barren_rankings"]:
         barren, them = totals["barren_rankings"], "it" if totals["barren_rankings"] == 1 else "them"
         yield (
-            f"{_share_text(barren, totals['rankings'])} no relevant document"
-            f"{' by predicted labels' if predicted else ''}; most metrics are "
-            f"undefined for {them} (see Method for how they count)."
+            f"{_share_text(barren, totals['rankings'])} no relevant document; most "
+            f"metrics are undefined for {them} (see Method for how they count)."
         )
     if totals["unretrieved_rankings"]:
         unretrieved = _share_text(totals["unretrieved_rankings"], totals["rankings"])

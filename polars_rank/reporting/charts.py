@@ -16,7 +16,7 @@ from polars_rank.metrics.names import output_name
 from polars_rank.plot.cutoff_curves import by_cutoff
 from polars_rank.plot.drawing import HEIGHT, confidence_text, config
 from polars_rank.plot.runs import MAX_RUNS, PALETTE, groups, run_colors
-from polars_rank.reporting.estimates import Values
+from polars_rank.reporting.estimates import counted
 from polars_rank.stats.run_pairs import is_run
 
 if TYPE_CHECKING:
@@ -40,9 +40,6 @@ KINDS = {
     "slices": "Differences by slice",
 }
 
-#: The kind of a chart that is in another section.
-CONFUSION = "confusion"
-
 
 def colors_of(evidence: Evidence, question: Question) -> dict[Any, str]:
     """Return the color of each run, the same in tables and charts."""
@@ -58,7 +55,7 @@ def chart_context(evidence: Evidence, question: Question) -> dict[str, Any]:
     """
     runs = [run for run in evidence.runs if run is not None or question.run is None]
     drawn_runs = runs[:_MAX_RUNS]
-    values = _rows_of_runs(Values(evidence.values).counted.table, question, drawn_runs)
+    values = _rows_of_runs(counted(evidence.values), question, drawn_runs)
     kinds: dict[str, dict[str, dict[str, Any]]] = {}
     metrics: list[str] = []
     size = 0
@@ -74,9 +71,6 @@ def chart_context(evidence: Evidence, question: Question) -> dict[str, Any]:
                 kinds.setdefault(kind, {}).setdefault(number, {})[run] = spec
                 size += len(json.dumps(spec))
         metrics.append(output_name(metric))
-    if evidence.judge is not None and evidence.judge.confusion is not None:
-        spec = _specification(partial(plot.confusion, evidence.judge.confusion))
-        kinds |= {} if spec is None else {CONFUSION: {"": {"": spec}}}
     missing = {
         "metrics": len(question.metrics) - len(metrics), "runs": len(runs) - len(drawn_runs)
     }  # fmt: skip
@@ -86,7 +80,6 @@ def chart_context(evidence: Evidence, question: Question) -> dict[str, Any]:
         "kinds": [(kind, words) for kind, words in KINDS.items() if kind in kinds],
         "chart_metrics": metrics,
         "chart_runs": drawn_runs[1:],
-        "has_confusion": CONFUSION in kinds,
         "charts_left_out": f"Without charts: {' and '.join(omitted)}." if omitted else "",
         "charts_note": " ".join(_notes(evidence, question)),
     }
@@ -121,9 +114,7 @@ def _charts(
     }
     if evidence.curves is not None:
         yield "cutoffs", "", partial(_by_cutoff, evidence.curves, question, runs, name, colors)
-    # With predicted labels, the queries that people judged have other means than the tables.
-    by_query = question.predicted_label is None
-    if len(runs) <= _MAX_DISTRIBUTIONS and by_query:
+    if len(runs) <= _MAX_DISTRIBUTIONS:
         draw = partial(plot.distribution, values, metric, **run_options)
         yield "distribution", "", draw
     for number, run in enumerate(runs[1:]):
@@ -132,8 +123,6 @@ def _charts(
             rows = _rows_of_runs(pl.concat(tables, how="diagonal").lazy(), question, [run])
             of_slices: dict[str, Any] = {"run": question.run, "colors": colors, "n": _MAX_SLICES}
             yield "slices", str(number), partial(plot.slices, rows, metric, **of_slices)
-        if not by_query:
-            continue
         pair = _rows_of_runs(values, question, [runs[0], run])
         options: dict[str, Any] = {"query": question.queries}
         if len(runs) > _MAX_DISTRIBUTIONS:
@@ -195,8 +184,6 @@ def _rounded(value: Any) -> Any:
 
 def _notes(evidence: Evidence, question: Question) -> Iterator[str]:
     """Yield how charts of single queries differ from the tables."""
-    if question.predicted_label is not None:
-        return
     if evidence.units.repeated:
         yield "Charts by query show a query once per group."
     if question.weight is not None:

@@ -43,22 +43,9 @@ _NEGATED = {
 }  # fmt: skip
 
 
-class Values(NamedTuple):
-    """Per-query values, and those of predicted labels, from which estimates are computed."""
-
-    table: pl.LazyFrame
-    predictions: pl.LazyFrame | None = None
-
-    @property
-    def of_all_queries(self) -> pl.LazyFrame:
-        """The values of all queries: by predicted labels, if there are some."""
-        return self.table if self.predictions is None else self.predictions
-
-    @property
-    def counted(self) -> Values:
-        """The values without the columns of `DEFINED` and `JUDGED`."""
-        predictions = None if self.predictions is None else self.predictions.drop(_ADDED)
-        return Values(self.table.drop(_ADDED), predictions)
+def counted(values: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the values without the columns of `DEFINED` and `JUDGED`."""
+    return values.drop(_ADDED)
 
 
 class Estimates(NamedTuple):
@@ -72,7 +59,7 @@ class Estimates(NamedTuple):
     slices: Sequence[pl.DataFrame]
 
 
-def estimates(values: Values, question: Question) -> Estimates:
+def estimates(values: pl.LazyFrame, question: Question) -> Estimates:
     """Return the means and comparisons over all groups."""
     # Beside differences, means of slices are for rules only.
     of_slices = question.slices if question.baseline is None or question.rules else ()
@@ -83,39 +70,34 @@ def estimates(values: Values, question: Question) -> Estimates:
     if question.baseline is not None:
         comparison, slices = _divided(comparisons(values, question, slices=question.slices))
         tables.append(slices)
-    elif question.predicted_label is None and 1 < len(runs_of(summary, question)) <= _MAX_RUNS:
+    elif 1 < len(runs_of(summary, question)) <= _MAX_RUNS:
         comparison = _oriented(comparisons(values, question), summary, question)
     return Estimates(summary, comparison, [each for each in tables if each is not None])
 
 
 def means(
-    values: Values, question: Question, by: Sequence[str] = (), slices: Sequence[str] = ()
+    values: pl.LazyFrame, question: Question, by: Sequence[str] = (), slices: Sequence[str] = ()
 ) -> pl.DataFrame:
     """Return the means of each run and group, and of its slices."""
-    counted = values.counted
-    options = {"run": question.run, **_options(counted, question, by, slices)}
-    table = summarize(counted.table, question.metrics, **options)
-    return _within_range(collected(table), counted, question)
+    options = {"run": question.run, **_options(question, by, slices)}
+    table = summarize(counted(values), question.metrics, **options)
+    return _within_range(collected(table), counted(values), question)
 
 
 def comparisons(
-    values: Values, question: Question, by: Sequence[str] = (), slices: Sequence[str] = ()
+    values: pl.LazyFrame, question: Question, by: Sequence[str] = (), slices: Sequence[str] = ()
 ) -> pl.DataFrame:
     """Return the comparisons with the baseline, or of all pairs without one."""
-    counted = values.counted
-    options = {"run": question.run, **_options(counted, question, by, slices)}
-    table = compare(counted.table, question.metrics, baseline=question.baseline, **options)
-    return _within_range(collected(table), counted, question)
+    options = {"run": question.run, **_options(question, by, slices)}
+    table = compare(counted(values), question.metrics, baseline=question.baseline, **options)
+    return _within_range(collected(table), counted(values), question)
 
 
-def _options(
-    values: Values, question: Question, by: Sequence[str], slices: Sequence[str]
-) -> dict[str, Any]:
+def _options(question: Question, by: Sequence[str], slices: Sequence[str]) -> dict[str, Any]:
     """Return the parameters that `summarize` and `compare` have in common."""
     return {
         "by": by, "query": [name for name in question.queries if name not in by],
-        "slices": slices or None, "predictions": values.predictions, "details": True,
-        **question.statistics_options,
+        "slices": slices or None, "details": True, **question.statistics_options,
     }  # fmt: skip
 
 
@@ -162,10 +144,12 @@ def ranked(summary: pl.DataFrame, question: Question) -> pl.DataFrame:
     )
 
 
-def _with_undefined(summary: pl.DataFrame, values: Values, question: Question) -> pl.DataFrame:
+def _with_undefined(
+    summary: pl.DataFrame, values: pl.LazyFrame, question: Question
+) -> pl.DataFrame:
     """Return means with the numbers of undefined values, some of which may count."""
     run, metrics = [] if question.run is None else [question.run], names_of(question.metrics)
-    undefined = values.table.select(
+    undefined = values.select(
         *run, *(pl.col(DEFINED + name).is_null().alias(name) for name in metrics)
     )
     counts = collected(undefined.group_by(run).sum() if run else undefined.sum())
@@ -183,7 +167,7 @@ def _with_undefined(summary: pl.DataFrame, values: Values, question: Question) -
     )
 
 
-def _within_range(table: pl.DataFrame, values: Values, question: Question) -> pl.DataFrame:
+def _within_range(table: pl.DataFrame, values: pl.LazyFrame, question: Question) -> pl.DataFrame:
     """Return a table of means or of differences, with its bounds clipped to the metrics' ranges.
 
     The range includes all values, which some labels and treatments of duplicates put outside of the
@@ -199,9 +183,8 @@ def _within_range(table: pl.DataFrame, values: Values, question: Question) -> pl
     table = table.drop("undefined")
     if not known:
         return table
-    every = pl.concat(each.select(*known) for each in values if each is not None)
     extremes = pl.struct(pl.all().min()).alias("low"), pl.struct(pl.all().max()).alias("high")
-    found = collected(every.select(extremes)).row(0, named=True)
+    found = collected(values.select(*known).select(extremes)).row(0, named=True)
     bounds = selectors.by_name(*_BOUNDS, require_all=False)
     for metric, (least, most) in known.items():
         low = min(each for each in (least, found["low"][metric]) if each is not None)

@@ -21,7 +21,6 @@ from polars_rank.metrics.names import output_name
 from polars_rank.reporting.estimates import (
     DEFINED,
     JUDGED,
-    Values,
     comparisons,
     estimates,
     is_baseline,
@@ -29,7 +28,6 @@ from polars_rank.reporting.estimates import (
     no_warnings,
     runs_of,
 )
-from polars_rank.reporting.judge import Judge, judge_of
 from polars_rank.reporting.query_changes import QueryChange, selected_queries
 from polars_rank.reporting.units import units_of
 from polars_rank.stats.gates import check
@@ -55,11 +53,8 @@ _NOTHING = {
 class Evidence:
     """The tables of a report; None if a table does not apply."""
 
-    #: Per-query values, in a file; with predicted labels, those by labels of people.
+    #: Per-query values, in a file.
     values: pl.LazyFrame
-    #: Per-query values by predicted labels, in the same file.
-    predictions: pl.LazyFrame | None
-    judge: Judge | None
     #: The baseline, then the other runs, sorted; a single None if there are no runs.
     runs: list[Any]
     #: The sampling units of the tables over all groups.
@@ -99,20 +94,18 @@ class Evidence:
 def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
     """Evaluate the log, write per-query values to `path`, and return all tables."""
     values = _written(frame, question, path)
-    units = units_of(values.of_all_queries, question)
+    units = units_of(values, question)
     overall = replace(question, cluster=units.cluster)
     run = [] if question.run is None else [question.run]
     found = estimates(values, overall)
     runs = runs_of(found.summary, question)
     groups, by_group = _groups(values, question)
-    columns = question.columns_of_all_queries
+    columns = question.columns
     contents = collected(log_counts(question.log, columns, question.conventions.rel, run))
     labels = collected(label_counts(question.log, columns, run))
     only_relevant = _has_only_relevant(labels, question)
     return Evidence(
-        values=values.table,
-        predictions=values.predictions,
-        judge=judge_of(values, overall),
+        values=values,
         runs=runs,
         units=units,
         estimates=found,
@@ -124,39 +117,31 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         robustness=_robustness(frame, overall),
         curves=_curves(frame, contents, overall),
         labels=labels,
-        moved=selected_queries(values.table, question, runs),
+        moved=selected_queries(values, question, runs),
     )
 
 
-def _written(frame: pl.LazyFrame, question: Question, path: Path) -> Values:
-    """Write the per-query values to a file; return them by labels of people and predicted ones."""
-    both = question.both_labels
+def _written(frame: pl.LazyFrame, question: Question, path: Path) -> pl.LazyFrame:
+    """Write the per-query values to a file, and return them."""
     defined = [each.alias(DEFINED + output_name(each)) for each in question.metrics]
     defined.append(judged(question.depth, depth="retrieved").alias(JUDGED))
     options: dict[str, Any] = {
         "by": question.splits, "keep": question.kept, **question.options,
         "conventions": question.counting_where(dict.fromkeys(map(output_name, defined), "null")),
     }  # fmt: skip
-    if both is None:
-        plan = per_query(frame, [*question.metrics, *defined], **options)
-    else:
-        plan = both.per_query(frame, defined, **options)
+    plan = per_query(frame, [*question.metrics, *defined], **options)
     try:
         with path.open("wb") as file:
             plan.sink_parquet(file)
     except DataError as error:
         raise error.explained() from None
-    values = pl.scan_parquet(path, glob=False)
-    if both is None:
-        return Values(values)
-    both.check(values, question.queries)
-    return Values(*both.split(values))
+    return pl.scan_parquet(path, glob=False)
 
 
 def _has_only_relevant(labels: pl.DataFrame, question: Question) -> bool:
-    """Return whether all labels are relevant; False with predicted labels."""
+    """Return whether all labels are relevant."""
     known = labels.get_column("label").drop_nulls().cast(pl.Float64)
-    if question.predicted_label is not None or known.is_empty():
+    if known.is_empty():
         return False
     first, rel = question.first, question.conventions.of(question.first).rel
     own = first.arguments.get("rel") if isinstance(first, Metric) else None
@@ -168,8 +153,6 @@ def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> 
     """Return bounds of the first metric by run if runs have unjudged documents."""
     unjudged = contents.get_column("unjudged").sum()
     if question.run is None or not unjudged or question.conventions.unjudged == "removed":
-        return None
-    if question.predicted_label is not None:  # most queries have no labels of people
         return None
     log, options = _of_all_groups(frame, question)
     with no_warnings():
@@ -192,20 +175,20 @@ def _of_all_groups(frame: pl.LazyFrame, question: Question) -> tuple[pl.LazyFram
 def _robustness(frame: pl.LazyFrame, question: Question) -> pl.DataFrame | None:
     """Return the comparisons by the first metric under other choices, and warn of broken runs."""
     metric = question.first
-    is_tried = question.baseline is not None and question.predicted_label is None
-    if not is_tried or question.run in RESULT:  # a column of the result has the name of the run's
+    if (
+        question.baseline is None or question.run in RESULT
+    ):  # a column of the result has the name of the run's
         lowest = lowest_of(metric, question.conventions)
-        columns = question.columns_of_all_queries
-        for text in contents_of(question.log, columns, lowest, cutoff(metric)).warnings:
+        for text in contents_of(question.log, question.columns, lowest, cutoff(metric)).warnings:
             warn(text)
         return None
     log, options = _of_all_groups(frame, question)
-    label, weight = options.pop("label"), options.pop("weight")
+    weight = options.pop("weight")
     statistics = {
         "baseline": question.baseline, "weight": weight, "cluster": question.cluster or None,
         "margin": 0, "confidence": question.confidence,
     }  # fmt: skip
-    return collected(robustness_of(log, question.metrics, label, options, statistics))
+    return collected(robustness_of(log, question.metrics, None, options, statistics))
 
 
 def _curves(frame: pl.LazyFrame, contents: pl.DataFrame, question: Question) -> pl.DataFrame | None:
@@ -225,16 +208,13 @@ def _curves(frame: pl.LazyFrame, contents: pl.DataFrame, question: Question) -> 
                 counts_as[name] = question.conventions.counts_as(metric)
     if not requested:
         return None
-    both = question.both_labels
-    options = dict(question.options) if both is None else both.applied(question.options)
-    options["conventions"] = question.counting_where(counts_as)
+    options = {**question.options, "conventions": question.counting_where(counts_as)}
     # Means and ranges are both computed from these values.
     values_at = collected(
         per_query(frame, requested, by=question.splits, keep=question.kept_units, **options)
     ).lazy()
-    at_cutoffs = Values(values_at) if both is None else Values(*both.split(values_at))
     with no_warnings():
-        table = means(at_cutoffs, replace(question, metrics=requested))
+        table = means(values_at, replace(question, metrics=requested))
     column = pl.col("metric")
     return table.with_columns(
         metric=column.replace_strict({name: metric for name, (metric, _) in at.items()}),
@@ -242,7 +222,9 @@ def _curves(frame: pl.LazyFrame, contents: pl.DataFrame, question: Question) -> 
     )
 
 
-def _groups(values: Values, question: Question) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+def _groups(
+    values: pl.LazyFrame, question: Question
+) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
     """Return the means of groups, and their comparisons with the baseline.
 
     A run without rankings in a group of the baseline has a row without a mean.

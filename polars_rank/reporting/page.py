@@ -75,7 +75,6 @@ def report(
     weight: str | None = None,
     cluster: Names | None = None,
     rules: Rules | None = None,
-    predicted_label: str | None = None,
     path: str | os.PathLike[str] = "report.html",
     overwrite: bool = False,
     title: str | None = None,
@@ -133,15 +132,6 @@ def report(
         verdicts are shown, and a failed rule does not raise. With a baseline, rules on means apply
         to the other runs. A rule whose interval contains the threshold fails, unless a file of
         rules says otherwise.
-    predicted_label
-        Column of labels that a model predicted for all queries, in addition to labels of people.
-        The column of labels has those of people for some queries. The means, comparisons, groups,
-        slices and rules are then estimates over all queries, from `predictions` as in `compare`,
-        and the page has a section with the agreement of both labels, and with what either would
-        show alone. The queries that people judged must be a random sample, and people must have
-        judged all documents that the metrics read. The metrics must be means over queries. Without
-        a baseline, runs are not compared. The page has no leaderboard and no charts by query, which
-        have the means of the queries that people judged.
     path
         The file to write.
     overwrite
@@ -172,7 +162,7 @@ def report(
         If the file already exists, is an input, or cannot be written, or if its directory does not
         exist.
     DataError
-        If one of the two columns of labels has no labels; and as in `evaluate`.
+        As in `evaluate`.
     MissingExtraError
         If jinja2, altair, vl-convert or scipy is not installed (extra "report").
 
@@ -180,11 +170,10 @@ def report(
     -----
     The log is read up to six times: for per-query values, which are stored in a temporary file,
     for metrics at several cutoffs, for statistics of the log, for its labels, for the documents of
-    the queries that are shown, and for the effect of unjudged documents on the first metric or the
-    agreement with predicted labels. One more time, broken runs are looked for, and with a baseline,
-    up to four times, the first verdict is tried under the choices of `diagnostics.robustness`.
-    Memory is flat if that of `evaluate` is; agreement needs memory in proportion to the labels of
-    people. After an error, no file is written and an existing file is unchanged.
+    the queries that are shown, and for the effect of unjudged documents on the first metric. One
+    more time, broken runs are looked for, and with a baseline, up to four times, the first verdict
+    is tried under the choices of `diagnostics.robustness`. Memory is flat if that of `evaluate` is.
+    After an error, no file is written and an existing file is unchanged.
 
     All intervals have the confidence level 95%. Differences have the verdicts of `compare`, whose
     intervals and p-values are corrected for the number of comparisons.

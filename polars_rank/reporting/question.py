@@ -12,9 +12,8 @@ from polars_rank._params import names
 from polars_rank.columns import RUN, Columns, without_run
 from polars_rank.conventions import Conventions, ConventionsLike, named, read_metrics
 from polars_rank.errors import ArgumentError, hint, short
-from polars_rank.evaluation.parameters import Evaluation, check_single, groups_of, several
+from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import schema_of
-from polars_rank.judges.both_labels import BothLabels
 from polars_rank.metrics.metric import cutoff
 from polars_rank.metrics.names import output_name
 from polars_rank.stats.comparison import COMPARISON
@@ -62,8 +61,6 @@ class Question:
     rules: Sequence[Rule] | None
     #: The verdict of undecided rules: "pass" or "fail".
     undecided: str
-    #: The column of predicted labels of all queries; `label` then has those of people.
-    predicted_label: str | None
     #: Parameters of `per_query` other than `by` and `keep`.
     options: Mapping[str, Any]
 
@@ -82,7 +79,6 @@ class Question:
         show: Names | None,
         rules: Rules | None,
         undecided: str | None,
-        predicted_label: str | None,
         conventions: ConventionsLike,
         columns: Mapping[str, Any] | None,
         progress: bool,
@@ -90,11 +86,13 @@ class Question:
         """Check the parameters; raise for a missing column or one that is used twice."""
         schema = schema_of(log)
         roles = _roles(columns)
-        run = _run_of(schema, run, baseline, roles)
+        if baseline is not None and run is None:
+            raise ArgumentError("`baseline` needs a column of runs; set `run`")
+        optional = () if baseline is not None else (RUN,)
+        run = Columns.find(schema, {"run": run}, optional=optional).run
         groups = without_run(names("by", by), run)
         definitions = named(conventions)
         options = {**roles, "run": run, "conventions": definitions, "progress": progress}
-        check_single(options, "label", "predicted labels are those of `predicted_label`")
         evaluation = Evaluation.of(
             schema, None, by=[*([] if run is None else [run]), *groups], **options
         )
@@ -120,17 +118,11 @@ class Question:
                     f"`metrics` has {output_name(metric)!r}, a geometric mean, and a report is "
                     "about means; name other metrics, such as 'ap'"
                 )
-        if predicted_label is not None:
-            BothLabels.of(
-                found.schema, requested, definitions, label=found.label,
-                predicted_label=predicted_label,
-            )  # fmt: skip
         parsed, undecided = _gates(rules, undecided, requested, baseline)
         return cls(
             log=read.table, columns=found, metrics=requested, by=[*groups], run=run, rules=parsed,
             undecided=undecided, baseline=baseline, slices=extra["slices"], weight=weight,
-            cluster=extra["cluster"], show=extra["show"], predicted_label=predicted_label,
-            options=options,
+            cluster=extra["cluster"], show=extra["show"], options=options,
         )  # fmt: skip
 
     @property
@@ -150,19 +142,6 @@ class Question:
     def splits(self) -> list[str]:
         """The columns of runs and groups."""
         return [*([] if self.run is None else [self.run]), *self.by]
-
-    @property
-    def both_labels(self) -> BothLabels | None:
-        """The columns of labels of people and of predicted labels, if there are both."""
-        if self.predicted_label is None:
-            return None
-        return BothLabels(self.columns.label, self.predicted_label, self.metrics)
-
-    @property
-    def columns_of_all_queries(self) -> Columns:
-        """The columns of the log, with the labels that all queries have."""
-        label = self.columns.label if self.predicted_label is None else self.predicted_label
-        return self.columns._replace(label=label)
 
     @property
     def queries(self) -> list[str]:
@@ -245,15 +224,3 @@ def _gates(
 def names_of(metrics: Sequence[pl.Expr]) -> list[str]:
     """Return the names of metrics."""
     return [output_name(each) for each in metrics]
-
-
-def _run_of(
-    schema: pl.Schema, run: str | None, baseline: Any, roles: Mapping[str, Any]
-) -> str | None:
-    """Return the column of runs."""
-    if several("score", roles["score"]) is not None:
-        return groups_of(schema, {**roles, "run": run}).run
-    if baseline is not None and run is None:
-        raise ArgumentError("`baseline` needs a column of runs; set `run`")
-    optional = () if baseline is not None else (RUN,)
-    return Columns.find(schema, {"run": run}, optional=optional).run

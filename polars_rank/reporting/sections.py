@@ -25,8 +25,6 @@ from polars_rank.reporting.charts import colors_of
 from polars_rank.reporting.csv_links import csv_link
 from polars_rank.reporting.formats import percent, whole_text
 from polars_rank.reporting.headline import headline, robustness_text
-from polars_rank.reporting.judge import judge_context
-from polars_rank.reporting.leaderboard import boards
 from polars_rank.reporting.question import names_of
 from polars_rank.reporting.units import sample_text
 from polars_rank.stats.verdicts import WORST_FIRST, failing
@@ -67,12 +65,10 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         "level": percent(question.confidence).replace(".0", ""),
         **counts,
         "metric_names": names_of(question.metrics),
-        **judge_context(evidence.judge, question, evidence.estimates),
         **_means(evidence, question),
         "comparison": _rows(evidence.comparison, question, "difference"),
         "counted": "Rankings" if evidence.units.repeated else "Queries",
         "unit": ("ranking", "rankings") if evidence.units.repeated else ("query", "queries"),
-        "boards": boards(evidence, question),
         **_groups(evidence, question),
         **_slices(evidence, question),
         "gates": gates,
@@ -249,7 +245,6 @@ def _downloads(evidence: Evidence) -> dict[str, Any]:
         "slices": evidence.slices,
         "contents": evidence.contents,
         "labels": evidence.labels,
-        "agreement": None if evidence.judge is None else evidence.judge.agreement,
     }
     most = max(_SLICES, _GROUPS)
     return {
@@ -272,7 +267,6 @@ def _method(question: Question) -> dict[str, Any]:
         ("document", columns.doc),
         ("score", _column_text(columns.score)),
         ("label", columns.label),
-        ("predicted label", question.predicted_label),
         ("run", question.run),
         ("groups", ", ".join(question.by)),
         ("weight", question.weight),

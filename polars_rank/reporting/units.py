@@ -88,8 +88,6 @@ def sample_text(
         text += f" ({', '.join(units.cluster)})"
     if units.repeated:
         text = f"{number_of(clusters, *_QUERY)}, {number_of(rankings, 'ranking')}"
-    if question.predicted_label is not None:
-        return f"{text} judged by people"
     is_weighted = question.weight is not None or units.cluster
     if is_weighted and effective is not None and round(effective, 1) < clusters:
         text += f", effective number {effective:,.1f}"

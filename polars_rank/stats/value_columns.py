@@ -1,4 +1,4 @@
-"""The columns of per-query values: runs, queries, judges and metrics."""
+"""The columns of per-query values: runs, queries and metrics."""
 
 from __future__ import annotations
 
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
 
 
-#: The column of judges that `per_query` adds.
-JUDGE = "judge"
-
-
 class Variable(NamedTuple):
     """A column of per-query values; null does not count."""
 
@@ -31,17 +27,6 @@ class Variable(NamedTuple):
     def value(self) -> pl.Expr:
         """The values as floats."""
         return pl.col(self.name).cast(pl.Float64)
-
-
-def with_judge(columns: Columns, metrics: Any) -> Columns:
-    """Return the columns with that of judges, if there is one, as the first of the groups."""
-    schema = columns.schema
-    given = [] if metrics is None else [each for each in listed(metrics) if isinstance(each, str)]
-    if JUDGE not in schema or JUDGE in {*columns.parameters, *given} or not is_text(schema[JUDGE]):
-        return columns
-    return columns._replace(
-        by=(JUDGE, *columns.by), roles={**columns.roles, "by": (JUDGE, *columns.roles["by"])}
-    )
 
 
 def check_run(parameter: str, value: Any, run: str, dtype: pl.DataType) -> None:

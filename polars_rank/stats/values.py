@@ -21,7 +21,7 @@ from polars_rank.stats._arrays import numpy, special
 from polars_rank.stats.groups import HIGH, LOW, PLACE, UNDEFINED, Facts, Group, Roles, sorted_runs
 from polars_rank.stats.kernel import LARGE
 from polars_rank.stats.predictions import HUMAN, check_predictions, with_predictions
-from polars_rank.stats.value_columns import unknown_run, variables, with_judge
+from polars_rank.stats.value_columns import unknown_run, variables
 
 if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
@@ -72,8 +72,6 @@ class Values(Roles):
                 "column 'query' (`query`) not found, so each row counts as a query; name the "
                 "columns that identify a query with `query`"
             )
-        if predictions is None:  # with predictions, the judges of the two tables differ
-            columns = with_judge(columns, metrics)
         selected = variables(schema, metrics, taken=columns.parameters)
         return cls(
             selected, columns.groups, columns.run, columns.query, weight,

@@ -127,10 +127,9 @@ def judged_runs(files: Files, *others: str) -> pl.LazyFrame:
 
 
 def by_two_judges(files: Files) -> pl.LazyFrame:
-    """Return judgments with the labels of a second judge, and the probability of the first."""
+    """Return judgments with the labels of a second judge."""
     other = (pl.col("doc").hash(6) % 10 // 7).cast(pl.Int8)
-    human = pl.when(pl.col("doc").hash(7) % 10 == 0).then("label")
-    return files.scan().with_columns(other=other, human=human, probability=0.1)
+    return files.scan().with_columns(other=other)
 
 
 def values_of_judges(files: Files) -> pl.LazyFrame:
@@ -245,12 +244,6 @@ TASKS: dict[str, Task] = {
     "`judges.confusion`": Task(
         "rows", lambda f: pr.judges.confusion(by_two_judges(f), label=["label", "other"])
     ),
-    "`judges.corrected`, to a file": Task(
-        "nothing",
-        lambda f: pr.judges.corrected(
-            by_two_judges(f), ["cg@10"], judge="other", human="human", probability="probability"
-        ),
-    ),
     "`judges.system_agreement` of `per_query`": Task(
         "queries",
         lambda f: pr.judges.system_agreement(values_of_judges(f), reference="human"),
@@ -340,9 +333,6 @@ TASKS: dict[str, Task] = {
     ),
     "`plot.distribution` of `per_query`": Task(
         "queries", lambda f: pr.plot.distribution(values_of(f), "ndcg@10")
-    ),
-    "`plot.power` of `per_query`": Task(
-        "queries", lambda f: pr.plot.power(values_of(f), "ndcg@10", baseline="bm25")
     ),
 }
 

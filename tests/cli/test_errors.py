@@ -89,19 +89,6 @@ ERRORS = {
     "check TABLE -m rr --rule 'ap > 0'": "in a column 'ap'",
     'check LOG --rules no.toml': "in 'no.toml'",
     "check LOG --rule 'ap > 0' --junit no/gate.xml": "directory 'no' does not exist",
-    'plot pr-curve LOG -o x.pdf': 'must end in .png, .svg, .html, .json',
-    'plot pr-curve LOG': "Missing option '--output'",
-    'plot pie LOG -o x.png': "no such command: 'pie'",
-    'plot pr-cruve LOG -o x.png': "Did you mean 'pr-curve'?",
-    "plot at-k LOG -m 'ndcg ap' -o x.png": 'must be one metric',
-    'plot at-k LOG -m ndcg@5 -o x.png': 'cutoff',
-    'plot differences LOG -m ap -o x.png': "Missing option '--baseline'",
-    'plot slices LOG -m ap --baseline old -o x.png': 'with --slices',
-    'plot over-time LOG -m ap --time week -o x.png': '(--time) not found',
-    'plot fusion LOG -o x.png': "Missing option '--metric'",
-    "plot fusion LOG -m ap --run '' -o x.png": '`--run` must be the name of a column; found None',
-    'plot fusion LOG -m ap --candidates zum -o x.png': "Did you mean 'sum'",
-    'plot click-through LOG --click buy -o x.png': "column 'buy' (`--click`) not found",
 }  # fmt: skip
 
 

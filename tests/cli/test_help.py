@@ -18,16 +18,15 @@ from help_texts import written
 
 import polars_rank as pr
 from polars_rank.cli import options
-from polars_rank.cli.commands import PLOTS
 from polars_rank.cli.program import app
 
-COMMANDS = {**app.rows(), **{f"plot {kind}": row for kind, row in PLOTS.items()}}
+COMMANDS = app.rows()
 FILE = Path(options.__file__).with_name("help.json")
 #: Parameters with other names as options, or of which the command has the value.
 OTHERS = {
     "check": {"on_fail", "details"}, "explain": {"metric", "a", "b"},
     "gate": {"judgments", "run", "floors", "max_drop", "margin", "latency"},
-    "referee": {"function"}, "report": {"path", "columns"}, "plot fusion": {"tuning", "curve"},
+    "referee": {"function"}, "report": {"path", "columns"},
 }  # fmt: skip
 
 #: A function for `referee`.
@@ -63,7 +62,7 @@ def test_the_file_of_texts_is_that_of_the_docstrings() -> None:
 
 def test_the_program_names_its_commands_and_exit_codes() -> None:
     shown = page("")
-    for name in (*app.rows(), "plot"):
+    for name in app.rows():
         assert re.search(rf"^  {name}  +[A-Z].*", shown, re.MULTILINE)
     assert "Exit codes: 0" in " ".join(shown.split())
 
@@ -159,8 +158,7 @@ def test_examples_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             program, *arguments = shlex.split(example)
             # On few queries: these are the words of the help, not its data.
             few = {"generate": ["--queries", "200", "--overwrite"], "demo": ["--queries", "30"]}
-            more = ["--overwrite"] if name.startswith("plot") else few.get(name, [])
-            code, out, err = run(*arguments, *more)
+            code, out, err = run(*arguments, *few.get(name, []))
             assert (program, code, "Error" in err) == ("polars-rank", 0, False), (example, err)
             assert out.strip() or "Wrote" in err
             log.sink_parquet("log.parquet")

@@ -463,7 +463,6 @@ def test_rows_with_missing_or_extra_fields(tmp_path: Path, separator: str) -> No
         *("movers -m rr --baseline a", "compare -m rr --baseline a --slices query"),
         *(
             "explain rr --versus ranx",
-            "plot leaderboard -m rr -o out.svg",
             "convert -o out.parquet",
         ),
         *("report -m rr -o out.html", "check -m rr --rule rr>=0"),

@@ -39,7 +39,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "compare LOG -m ndcg@10 --baseline bm25",
         "leaderboard LOG -m ndcg@10",
         "movers LOG -m ndcg@10 --baseline bm25 --k 5",
-        "plot leaderboard LOG -m ndcg@10 -o OUT.svg",
         "report LOG -m ndcg@10 --baseline bm25 -o OUT.html",
         "convert LOG -o OUT.parquet",
     ],

@@ -83,13 +83,8 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
         "log.parquet -m ap --position position": lambda d: pr.evaluate(
             d.log, "ap", position="position"
         ),
-        'one.parquet -m rr --score "score other"': lambda d: pr.evaluate(
-            d.one, "rr", score=["score", "other"]
-        ),
         "one.parquet -m rr --score=-score": lambda d: pr.evaluate(d.one, "rr", score="-score"),
-        'log.parquet -m rr --label "human llm"': lambda d: pr.evaluate(
-            d.log, "rr", label=["human", "llm"]
-        ),
+        "log.parquet -m rr --label llm": lambda d: pr.evaluate(d.log, "rr", label="llm"),
         "one.parquet -m rr --doc ''": lambda d: pr.evaluate(d.one, "rr", doc=None),
         "renamed.parquet -m ap --query q --doc d --score s --label g --run day": lambda d: (
             pr.evaluate(d.renamed, "ap", query="q", doc="d", score="s", label="g", run="day")
@@ -105,14 +100,8 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
     },
     "rank": {"log.parquet --ties worst": lambda d: pr.rank(d.log, ties="worst")},
     "estimate": {
-        "clicks.parquet -m dcg@3 --query session --score 'score new' --baseline score --cluster "
-        "query": lambda d: pr.clicks.estimate(
-            d.clicks,
-            "dcg@3",
-            query="session",
-            score=["score", "new"],
-            baseline="score",
-            cluster="query",
+        "clicks.parquet -m dcg@3 --query session --score new --cluster query": lambda d: (
+            pr.clicks.estimate(d.clicks, "dcg@3", query="session", score="new", cluster="query")
         ),
         "clicks.parquet -m dcg@3 --query session --normalize ips --max-unshown 0.9": lambda d: (
             pr.clicks.estimate(d.clicks, "dcg@3", query="session", normalize="ips", max_unshown=0.9)
@@ -185,14 +174,6 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
         "--values some.parquet --predictions predicted.parquet --baseline old": lambda d: (
             pr.compare(d.some, BOTH, baseline="old", predictions=d.predicted)
         ),
-        "log.parquet -m ap --label human --predicted-label llm --baseline old": lambda d: (
-            pr.compare(
-                pr.per_query(d.log, "ap", label=["human", "llm"]).filter(judge="human"),
-                "ap",
-                baseline="old",
-                predictions=pr.per_query(d.log, "ap", label="llm"),
-            )
-        ),
     },
     "leaderboard": {
         'log.parquet -m "ndcg@10 ap" --cluster user --weight traffic --details': lambda d: (
@@ -231,21 +212,10 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
             pr.diagnostics.movers(d.log, "ap", baseline="old", n=3, k=2, keep="country", rel=2)
         ),
     },
-    "answerability": {
-        "log.parquet -m rr --rel 4 --confidence 0.8": lambda d: pr.diagnostics.answerability(
-            d.log, "rr", rel=4, confidence=0.8
-        ),
-    },
     "robustness": {
         "log.parquet -m p@5 --baseline old --margin 1% --cluster user": lambda d: (
             pr.diagnostics.robustness(d.log, "p@5", baseline="old", margin="1%", cluster="user")
         ),
-    },
-    "overlap": {
-        'log.parquet --baseline old --measure "jaccard rbo" --k 5': lambda d: (
-            pr.diagnostics.overlap(d.log, measure=["jaccard", "rbo"], baseline="old", k=5)
-        ),
-        "one.parquet --b one.parquet": lambda d: pr.diagnostics.overlap(d.one, d.one),
     },
     "fuse": {
         f'log.parquet --method "{RRF}" --keep-runs': lambda d: pr.fuse(d.log, RRF, keep_runs=True),

@@ -203,26 +203,6 @@ def test_rows_at_fault_are_shown(tmp_path: Path) -> None:
     assert "duplicate rankings" in err and "in 2 rows, e.g. {'run': 'a', 'query': 1}" in err
 
 
-def test_human_labels_that_are_incomplete_or_missing(log: Path, tmp_path: Path) -> None:
-    human = pl.when(pl.col("query") < 40, pl.col("doc") % 4 > 0).then("label")
-    both = pl.read_parquet(log).with_columns(human=human, llm="label", none=pl.lit(None, pl.Int8))
-    both.write_parquet(path := tmp_path / "both.parquet")
-    judged = pr.judged(10, depth="retrieved")
-    labeled = both.filter(pl.col("human").is_not_null().any().over("query"))
-    share = pr.per_query(labeled, judged, by="run", label="human")[str(judged)].mean()
-    for command, options in COMMANDS.items():
-        if command == "leaderboard":  # all pairs of runs have no estimates from predictions
-            continue
-        given = [path, "-m", "ndcg@10", "--label", "human", "--predicted-label", "llm", *options]
-        code, _, err = run(command, *given)
-        text = f"{int(1000 * share) / 10}% for ndcg@10 (judged@10, with unjudged documents in "
-        assert (code, err.count(text)) == (0, 1), err
-    for column, option in (("none", "--label"), ("llm", "--predicted-label")):
-        columns = ["--label", column, "--predicted-label", "none" if column == "llm" else "llm"]
-        code, _, err = run("compare", path, *ASKED, "--baseline", "old", *columns)
-        assert (code, f"column 'none' (`{option}`) has no labels" in err) == (2, True), err
-
-
 def test_leaderboards_in_markdown(tmp_path: Path) -> None:
     noise = pl.int_range(40, eager=True) % 2 * 0.2 - 0.1
     pl.concat(

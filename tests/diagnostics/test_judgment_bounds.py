@@ -157,22 +157,6 @@ def test_documents_below_the_cutoff() -> None:
     assert bounds["high"].to_list() == [1, 1, 1, 1]
 
 
-def test_documents_of_several_columns_of_scores() -> None:
-    log = pl.DataFrame(
-        {"query": 1, "doc": ["r", "u", "v"], "a": [1.0, None, None], "b": [None, 2.0, 1.0],
-         "label": [1, None, None]}
-    )  # fmt: skip
-    bounds = pr.diagnostics.judgment_bounds(log, ["recall", "rr"], score=["a", "b"])
-    assert bounds.select("run", "metric", "low", "high").rows() == [
-        ("a", "recall", pytest.approx(1 / 3), 1), ("a", "rr", 1, 1),
-        ("b", "recall", 0, pytest.approx(2 / 3)), ("b", "rr", 0, 1),
-    ]  # fmt: skip
-    seen = pl.DataFrame({"query": 1, "doc": ["u", "v"]})
-    rows = pr.catalog.exclude_seen(log, seen, score="a")
-    bounds = pr.diagnostics.judgment_bounds(rows, "recall", score=["a", "b"])
-    assert bounds.select("low", "high").rows() == [(1, 1), (0, 0)]
-
-
 def test_many_unjudged_documents_are_evaluated_in_parts() -> None:
     depth, queries = 200, 20
     log = pl.DataFrame({"query": range(queries)}).join(

@@ -107,21 +107,23 @@ def test_bounds_are_the_range_of_the_difference(metric: str, unjudged: int) -> N
 
 def test_other_judges() -> None:
     other = pl.when(pl.col("query") < 90).then(pl.col("doc").hash(1) % 3).cast(pl.Int8)
-    log = LOG.with_columns(other=other)
-    table = robustness(log, label=["label", "other"])
-    values = pr.per_query(log, "ndcg@10", label=["label", "other"])
-    for judge, choice in (("label", ("as made", None)), ("other", ("judge", "other"))):
-        of_judge = values.filter(pl.col("judge") == judge).drop("judge")
-        expected = pr.compare(of_judge, baseline="bm25").select(ESTIMATES)
-        assert_frame_equal(of_choice(table, *choice), expected, abs_tol=1e-9)
-
-
-def test_several_scores_are_runs() -> None:
-    wide = LOG.pivot("run", index=["query", "doc", "label"], values="score")
-    table = robustness(wide, score=["bm25", "dense"])
-    values = pr.per_query(wide, "ndcg@10", score=["bm25", "dense"])
-    expected = pr.compare(values, baseline="bm25").select(ESTIMATES)
-    assert_frame_equal(of_choice(table, "as made", None), expected, abs_tol=1e-9)
+    made = LOG.with_columns(rater=pl.lit("a"))
+    of_other = LOG.with_columns(rater=pl.lit("b"), label=other)
+    # Only the queries that the other judge labeled count for that judge.
+    labeled = of_other.filter(pl.col("query") < 90)
+    for table in (
+        robustness(pl.concat([of_other, made]), judge="rater"),
+        robustness(pl.concat([of_other, made]).lazy(), judge="rater").collect(),
+    ):
+        for log, choice in ((made, ("as made", None)), (labeled, ("judge", "b"))):
+            expected = pr.compare(pr.per_query(log, "ndcg@10"), baseline="bm25").select(ESTIMATES)
+            assert_frame_equal(of_choice(table, *choice), expected, abs_tol=1e-9)
+    assert robustness(made.clear(), judge="rater").equals(robustness(LOG.clear()))
+    unknown = pl.concat([made, of_other.with_columns(rater=pl.lit(None, pl.String))])
+    with pytest.raises(pr.errors.DataError, match="'rater' .`judge`. has nulls"):
+        robustness(unknown, judge="rater")
+    with pytest.raises(pr.errors.SchemaError, match="'raters' .`judge`. not found"):
+        robustness(unknown, judge="raters")
 
 
 def test_statistics_follow_their_options() -> None:
@@ -135,11 +137,14 @@ def test_statistics_follow_their_options() -> None:
 
 def test_intervals_are_corrected_for_other_metrics() -> None:
     metrics = [pr.metric(name) for name in ("ndcg@10", "ap", "rr")]
-    columns = {"query": "query", "doc": "doc", "score": "score", "position": None, "run": "run"}
+    columns = {
+        "query": "query", "doc": "doc", "score": "score", "label": "label", "position": None,
+        "run": "run",
+    }  # fmt: skip
     statistics = {
         "baseline": "bm25", "weight": None, "cluster": None, "margin": 0, "confidence": 0.95
     }  # fmt: skip
-    table = choices.robustness_of(LOG.lazy(), metrics, "label", columns, statistics).collect()
+    table = choices.robustness_of(LOG.lazy(), metrics, None, columns, statistics).collect()
     expected = pr.compare(pr.per_query(LOG, metrics), baseline="bm25").filter(metric="ndcg@10")
     assert_frame_equal(of_choice(table, "as made", None), expected.select(ESTIMATES), abs_tol=1e-9)
 

@@ -66,7 +66,6 @@ def assert_consistent(log: pl.DataFrame, metrics: list[Any], **options: Any) -> 
     assert_close(actual, expected.select(actual.columns))
 
 
-@pytest.mark.parametrize("scores", [None, ["score", "-users"]])
 @pytest.mark.parametrize("unjudged", [None, "removed"])
 @more_examples
 @given(
@@ -81,7 +80,6 @@ def test_expressions_over_the_ranked_table(
     duplicates: str,
     conventions: str,
     unjudged: str | None,
-    scores: list[str] | None,
 ) -> None:
     log = log_of(lists)
     options: dict[str, Any] = {
@@ -90,7 +88,6 @@ def test_expressions_over_the_ranked_table(
         "conventions": conventions,
         "unjudged": unjudged,
     }
-    options |= {} if scores is None else {"score": scores}
     log = log if duplicates == "error" else repeated(log)
     metrics = [pr.metric(name) for name in ("ndcg@3", "ap", "rr", "p@5", "bpref", "roc_auc")]
     assert_consistent(log, [*metrics, *OWN], **options)
@@ -130,12 +127,8 @@ def test_scores_are_those_that_rank() -> None:
     assert single.schema["score"] == pl.Float32
     assert single["rank"].to_list() == [1, 2]
     assert pr.rank(log)["rank"].to_list() == [2, 1]
-    runs = pr.rank(log, score=["score", "-x"])
-    assert runs.columns == ["query", "x", "label", "score", "run", *RANKED]
-    assert runs["run"].to_list() == ["score", "score", "-x", "-x"]
-    assert runs["rank"].to_list() == [2, 1, 1, 2]
     with pytest.raises(pr.errors.SchemaError, match="the frame also has a column 'score'"):
-        pr.rank(log, score=["x"])
+        pr.rank(log, score="x")
 
 
 @pytest.mark.parametrize("options", [{"ties": "expected"}, {"conventions": "scikit-learn"}])

@@ -69,9 +69,6 @@ def test_layouts(tmp_path: Path, duplicates: str) -> None:
             assert_close(found.sort("query"), expected)
     means = pr.evaluate(log, METRICS, duplicates=duplicates)
     assert_close(means, pr.evaluate(kept, METRICS))
-    several = pr.evaluate(log.with_columns(other=-pl.col("score")), METRICS,
-                          score=["score", "other"], duplicates=duplicates)  # fmt: skip
-    assert_close(several.filter(run="score").drop("run"), means)
     curve = pr.rank_curve(log, "ndcg", [2, 3], duplicates=duplicates)
     assert curve["ndcg"].to_list()[1] == pytest.approx(means["ndcg@3"].item())
 

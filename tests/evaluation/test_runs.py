@@ -122,3 +122,47 @@ def test_the_code_for_common_queries_of_groups_and_of_several_columns_of_runs() 
     assert kept.select("query", "system", "model").sort(pl.all()).rows() == [
         ("s", "x", "a"), ("s", "x", "b"), ("s", "y", "a"), ("s", "y", "b")
     ]  # fmt: skip
+
+
+#: Two columns of scores, one of which is better if lower, and two of labels.
+WIDE = pl.DataFrame({
+    "query": 1, "doc": [*"xy"], "bm25": [2.0, 1.0], "distance": pl.Series([2, 1], dtype=pl.UInt32),
+    "human": [0, 1], "llm": [1, 0],
+})  # fmt: skip
+
+
+def unpivoted(message: str, log: Any) -> tuple[Any, dict[str, str]]:
+    """Return the table and the options that the error for several columns gives."""
+    line, _, options = message.partition("Unpivot the table: ")[2].partition(", and pass ")
+    return eval(line, {"log": log, "pl": pl}), eval(f"dict({options})")  # noqa: S307
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame.lazy, lambda frame: frame])
+@pytest.mark.parametrize(
+    ("added", "options", "expected"),
+    [
+        ([], {"label": "human", "score": ["bm25", "-distance"]}, [("bm25", 0.5), ("distance", 1)]),
+        ([], {"score": "bm25", "label": ["human", "llm"]}, [("human", 0.5), ("llm", 1)]),
+        # The new columns do not have the names of other columns.
+        (["run", "score"], {"label": "human", "score": ["bm25"]}, [("bm25", 0.5)]),
+        (["judge", "label"], {"score": "bm25", "label": ("llm", "human")}, [("human", 0.5), ("llm", 1)]),
+        (["score"], {"label": "human", "score": ["score", "bm25"]}, [("bm25", 0.5), ("score", 0.5)]),
+    ],
+)  # fmt: skip
+def test_the_error_for_several_columns_gives_the_line_that_unpivots_them(
+    make: Any, added: list[str], options: dict[str, Any], expected: list[tuple[str, float]]
+) -> None:
+    log = make(WIDE.with_columns(pl.col("bm25").alias(name) for name in added))
+    for function in (pr.evaluate, pr.per_query):
+        with pytest.raises(pr.errors.ArgumentError, match="must be a single column") as caught:
+            function(log, "rr", **options)
+        table, named = unpivoted(str(caught.value), log)
+        several = next(name for name, value in options.items() if not isinstance(value, str))
+        values = function(table, "rr", **{**options, several: several, **named}).lazy().collect()
+        group = named.get("run", named.get("by", "run"))
+        assert values.sort(group).select(group, "rr").rows() == expected
+
+
+def test_several_columns_of_which_one_is_missing() -> None:
+    with pytest.raises(pr.errors.SchemaError, match="'bm52' .`score`. not found.*mean 'bm25'"):
+        pr.evaluate(WIDE, "rr", label="llm", score=["bm52", "distance"])

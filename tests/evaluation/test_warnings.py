@@ -81,12 +81,6 @@ def test_logs_without_a_relevant_label(
     pr.evaluate(log, metric, undefined="skip", **options).collect(engine=engine)
 
 
-def test_each_judge_needs_a_relevant_label(engine: Any) -> None:
-    judges = LOG.with_columns(human=pl.col("label"), model=pl.lit(0)).drop("label")
-    with pytest.warns(pr.errors.RankWarning, match="undefined for all.*'judge': 'model'"):
-        pr.evaluate(judges, "ap", label=["human", "model"]).collect(engine=engine)
-
-
 def test_metrics_that_are_defined_without_a_relevant_label() -> None:
     nothing = LOG.with_columns(label=pl.lit(0)).collect()
     metrics = ["dcg", "p@1", "num_rel", "judged@2", pl.col("label").sum().alias("sum")]

@@ -235,11 +235,6 @@ def test_options(options: dict[str, Any]) -> None:
     assert_same(table, metrics, **options)
 
 
-def test_runs_from_columns_of_scores() -> None:
-    table = log(5).with_columns(other=-pl.col("score"))
-    assert_same(table, FEW, score=["score", "other"])
-
-
 @pytest.mark.parametrize("longest", [1, 2, 13, 17])
 def test_lengths(longest: int) -> None:
     assert_same(log(longest), FEW)

@@ -337,12 +337,16 @@ def test_a_column_judge_that_is_not_the_judge_is_no_group() -> None:
 def test_values_of_per_query() -> None:
     log = pr.datasets.search_log(60, runs=["a", "b", "c"], seed=1).collect()
     log = log.with_columns(llm=(pl.col("label") + pl.col("doc").hash(1) % 2).clip(0, 4))
-    values = pr.per_query(log, ["ndcg@5", "rr"], by="run", label=["label", "llm"])
+    keys = ["run", "query", "doc", "score"]
+    log = log.unpivot(
+        ["label", "llm"], index=keys, variable_name="judge", value_name="grade"
+    ).with_columns(pl.col("grade").fill_null(0))
+    values = pr.per_query(log, ["ndcg@5", "rr"], by="judge", label="grade")
     result = agreement(values, reference="label")
     assert result["metric"].unique(maintain_order=True).to_list() == ["ndcg@5", "rr"]
     assert set(result["judge"]) == {"llm"}
     assert result["runs"].unique().to_list() == [3]
-    trec = pr.per_query(log, "ndcg@5", by="run", label=["label", "llm"], conventions="trec_eval")
+    trec = pr.per_query(log, "ndcg@5", by="judge", label="grade", conventions="trec_eval")
     assert agreement(trec, reference="label")["value"].null_count() == 0
 
 

@@ -100,19 +100,11 @@ def every_chart(
     daily = pr.per_query(daily, "ndcg@10", by=[run, "day"], query=query)
     named = {"run": run, "baseline": base}
     sliced = pr.compare(one, baseline=base, slices="country", min_queries=5, run=run, query=query)
-    labeled = log.unique([query, "doc"])
-    labeled = labeled.with_columns(llm=(pl.col("label") + 1) % 5)
-    counts = pr.judges.confusion(labeled, label=["label", "llm"], query=query)
     unjudged = pr.diagnostics.judgment_bounds(log, ["ndcg@10", "ap"], **by)
     board = pr.leaderboard(lists, run=run, query=query)
-    fused = {"run": run, "query": query, "step": 0.5}
-    named_runs = log.with_columns(pl.col(run).fill_null("null"))
     return {
         "at_k": pr.plot.at_k(log, query=query, **named),
         "pr_curve": pr.plot.pr_curve(log, run=run, baseline=base),
-        "answerability": pr.plot.answerability(
-            pr.diagnostics.answerability(log, "ap", run=run, query=query, rel=4), **named
-        ),
         "histogram": pr.plot.distribution(one, **named),
         "ecdf": pr.plot.distribution(one, kind="ecdf", **named),
         "differences": pr.plot.differences(one, query=query, **named),
@@ -125,14 +117,8 @@ def every_chart(
         "ties": pr.plot.bounds(pr.diagnostics.tie_bands(log, ["ndcg@10", "ap"], **by), **named),
         "judgments": pr.plot.bounds(unjudged, **named),
         "click_through": pr.plot.click_through(log, **named),
-        "confusion": pr.plot.confusion(counts),
         "leaderboard": pr.plot.leaderboard(board, "rr", run=run),
         "ranks": pr.plot.leaderboard(board, "rr", kind="ranks", run=run),
-        "power": pr.plot.power(one, query=query, difference=0.05, **named),
-        "fusion": pr.plot.fusion(
-            pr.tune_fusion(named_runs, "rr", curve=True, **fused),
-            pr.tune_fusion(named_runs, "rr", **fused),
-        ),
     }  # fmt: skip
 
 
@@ -260,45 +246,6 @@ class TestValues:
         values = lists.filter(run="bm25")["rr"].fill_null(0).to_list()
         for x, y in rows_of(chart, "run", "x", "y").filter(run="bm25").drop("run")[1:].rows():
             assert y == pytest.approx(sum(value <= x for value in values) / len(values))
-
-    def test_confusion_by_hand(self) -> None:
-        log = pl.DataFrame({
-            "query": 1, "doc": range(5), "a": [0, 0, 0, 0, 2], "b": [0, 0, 0, 2, 2],
-            "c": [1, 1, 1, 1, 1],
-        })  # fmt: skip
-        table = pr.judges.confusion(log, label=["a", "b", "c"])
-        chart = pr.plot.confusion(table, judge="b", reference="a")
-        result = rows_of(chart, "reference_label", "label", "pairs", "share", "text")
-        assert result.rows() == [
-            ("0", "0", 3, 3 / 4, "75%"), ("0", "2", 1, 1 / 4, "25%"), ("2", "2", 1, 1, "100%"),
-        ]  # fmt: skip
-        assert title(chart) == "Labels: b vs. a"
-        assert "5 documents | 80.0% with equal labels" in subtitle(chart)
-        for options, message in (
-            ({}, "set `judge` and `reference` to one pair of the table; available: .*'b', 'a'"),
-            ({"reference": "a"}, "set `judge` and `reference`"),
-        ):
-            with pytest.raises(pr.errors.ArgumentError, match=message):
-                pr.plot.confusion(table, **options)
-        with pytest.raises(pr.errors.ArgumentError, match="`judge` must be one of .'b', 'c'.; fou"):
-            pr.plot.confusion(table, judge="d")
-        with pytest.raises(pr.errors.DataError, match="no rows"):
-            pr.plot.confusion(table.clear())
-        groups = table.with_columns(country=pl.lit("x")).vstack(
-            table.with_columns(country=pl.lit("y"))
-        )
-        with pytest.raises(pr.errors.ArgumentError, match="one value of .'country'."):
-            pr.plot.confusion(groups, judge="b", reference="a")
-        with pytest.raises(pr.errors.DataError, match="no document has labels of both judges"):
-            pr.plot.confusion(table.with_columns(pairs=0), judge="b", reference="a")
-
-    def test_confusion_of_many_grades_draws_the_most_frequent_cells(self) -> None:
-        log = pl.DataFrame({"doc": range(10_000)}).with_columns(
-            query=1, a=pl.col("doc") // 100, b=pl.col("doc") % 100
-        )
-        chart = pr.plot.confusion(pr.judges.confusion(log, label=["a", "b"]))
-        assert size(chart) <= drawing.ROWS + 100
-        assert "7,000 cells with few documents omitted" in subtitle(chart)
 
     @pytest.mark.filterwarnings("ignore:more than 5% of the queries")
     def test_differences_by_hand(self) -> None:
@@ -525,59 +472,6 @@ class TestValues:
         })  # fmt: skip
         result = rows_of(pr.plot.over_time(table), "x", "y")
         assert result.rows() == [("2026-01-01T00:00:00", 0.25), ("2026-01-02T00:00:00", 0.5)]
-
-    def test_fusion_is_the_curve_with_the_held_out_mean(self, log: pl.DataFrame) -> None:
-        runs = sorted(log["run"].unique())[:2]
-        two = log.filter(pl.col("run").is_in(runs))
-        curve = pr.tune_fusion(two, "ndcg@10", step=0.25, curve=True)
-        tuning = pr.tune_fusion(two, "ndcg@10", step=0.25)
-        chart = pr.plot.fusion(curve, tuning)
-        points = rows_of(chart, "x", "y", "low", "high").sort("x")
-        assert points["x"].to_list() == [0, 0.25, 0.5, 0.75, 1]
-        assert points["y"].to_list() == curve["mean"].to_list()
-        assert f"held-out mean, {tuning['mean'][0]:.4f}" in subtitle(chart)
-        candidates = ["rrf(k=10)", "borda"]
-        dots = pr.plot.fusion(pr.tune_fusion(two, "ndcg@10", candidates, curve=True))
-        assert {*rows_of(dots, "label", "y")["label"]} == {*candidates}
-        weights = [pr.Fusion(weights=dict(zip(runs, each))) for each in ((1, 2), (1, 0.5))]
-        dots = pr.plot.fusion(pr.tune_fusion(two, "ndcg@10", weights, curve=True))
-        assert {*rows_of(dots, "label", "y")["label"]} == {
-            f"{runs[0]} 1, {runs[1]} {weight}" for weight in ("2", "0.5")
-        }
-        with pytest.raises(pr.errors.ArgumentError, match="several rows for one candidate"):
-            pr.plot.fusion(pl.concat([curve, curve]))
-        with pytest.raises(pr.errors.ArgumentError, match="same metric"):
-            pr.plot.fusion(curve, tuning.with_columns(metric=pl.lit("ap")))
-        with pytest.raises(pr.errors.DataError, match="nothing to draw"):
-            pr.plot.fusion(curve.clear())
-
-    def test_power_is_that_of_stats(self, lists: pl.DataFrame) -> None:
-        options = {"baseline": "bm25", "difference": 0.05}
-        chart = pr.plot.power(lists, "rr", **options)
-        table = pr.power(lists, "rr", **options).row(0, named=True)
-        curve = rows_of(chart, "run", "x", "low", "y", "high", "own")
-        assert {*curve["run"]} == {*lists["run"]} - {"bm25"}
-        of_run = curve.filter(run=table["run"])
-        (own,) = of_run.filter("own").rows(named=True)
-        assert (own["x"], own["y"]) == (table["queries"], pytest.approx(table["power"]))
-        # The curve and its band reach 80% at the numbers of queries that the table shows.
-        for column, name in (("high", "needed_low"), ("y", "needed"), ("low", "needed_high")):
-            before, after = (
-                of_run.filter(kept)[column]
-                for kept in (pl.col("x") < table[name], pl.col("x") >= table[name])
-            )
-            assert before.max() < 0.8
-            assert not after.len() or after.min() >= 0.8
-        assert title(chart) == "Power to detect a difference of 0.05 in RR from bm25"
-        observed = pr.plot.power(lists, "rr", baseline="bm25")
-        assert title(observed) == "Power to detect the observed difference in RR from bm25"
-        pairs = pr.plot.power(lists, "rr", difference=0.05)
-        assert [*scales(pairs)] == ["mixed vs. bm25", "neural vs. bm25", "neural vs. mixed"]
-        assert title(pairs) == "Power to detect a difference of 0.05 in RR"
-        with pytest.raises(pr.errors.ArgumentError, match="a chart shows one metric"):
-            pr.plot.power(lists, baseline="bm25")
-        with pytest.raises(pr.errors.DataError, match="nothing to draw"):
-            pr.plot.power(lists.with_columns(rr=1.0), "rr", baseline="bm25")
 
 
 class TestTimes:
@@ -1040,11 +934,6 @@ class TestCharts:
                     rel_tol=1e-9,
                 )
         assert size(pr.plot.at_k(log.to_arrow(), ks=[1]))
-
-    def test_scores_are_runs(self, log: pl.DataFrame) -> None:
-        one = log.filter(run="bm25").drop("run").with_columns(worse=-pl.col("score"))
-        chart = pr.plot.at_k(one, ks=[1, 5], score=["score", "worse"], baseline="score")
-        assert [*scales(chart)] == ["score", "worse"]
 
 
 def test_altair_is_imported_when_a_chart_is_made_only() -> None:

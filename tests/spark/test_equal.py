@@ -193,22 +193,10 @@ def test_scores_positions_and_expressions(spark: Any) -> None:
     table = on_spark(spark, rows, 4)
     for options in (
         {"position": "place"},
-        {"score": ["score", "other"], "by": "country"},
         {"score": pl.col("score") - pl.col("place")},
         {"score": "-place"},
     ):
         same(pr.evaluate(rows, FEW, **options), pr.evaluate(table, FEW, **options))
-
-
-def test_several_columns_of_labels(spark: Any) -> None:
-    by_one_run = (pl.col("run") == RUNS[0]) | (pl.col("doc") % 2 == 0)
-    few = pl.when(pl.col("query") % 3 == 0, by_one_run).then("label")
-    rows = LOG.with_columns(few=few)
-    options: dict[str, Any] = {"by": "run", "label": ["few", "label"]}
-    table = on_spark(spark, rows, 4)
-    here = pr.per_query(rows, FEW, **options)
-    same(here, pr.per_query(table, FEW, **options), ["run", "query", "judge"])
-    same(pr.evaluate(rows, FEW, **options), pr.evaluate(table, FEW, **options))
 
 
 def test_gains_metrics_and_expressions_of_users(spark: Any) -> None:

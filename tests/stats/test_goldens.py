@@ -126,16 +126,6 @@ def test_power(values: pl.DataFrame, case: str) -> None:
     assert_golden(plan, "power", case, ROW, columns)
 
 
-def test_corrected() -> None:
-    values = pr.judges.corrected(
-        read("labels"), "dcg@5", judge="llm", human="people", probability="share", by="run"
-    )
-    golden = read("corrected").drop("case")
-    assert_frame_equal(values, golden.select(values.columns), rel_tol=1e-12)
-    summary = pr.summarize(values, details=True)
-    assert_golden(summary, "corrected_summary", "plain", ROW, ["mean", "std_error", "queries"])
-
-
 def test_rules(values: pl.DataFrame) -> None:
     tables = [pr.summarize(values, METRICS), pr.compare(values, METRICS, baseline="a")]
     rules = ["rr >= 0.5", "hit_rate@5 >= 0.5", "difference(ndcg@10) >= -0.02", "queries >= 100"]

@@ -81,14 +81,6 @@ def test_slices() -> None:
     )
 
 
-def test_the_judges_of_the_two_tables_differ() -> None:
-    human, predicted = tables()
-    named = human.with_columns(judge=pl.lit("people")), predicted.with_columns(judge=pl.lit("llm"))
-    for function, options in ((pr.summarize, {}), (pr.compare, {"baseline": "a"})):
-        expected = function(human, predictions=predicted, **options)
-        assert function(named[0], predictions=named[1], **options).equals(expected)
-
-
 def test_a_selection_that_is_not_random_warns() -> None:
     human, predicted = tables()
     chosen = predicted.filter(pl.col("x") > 0.5).select("query").unique()

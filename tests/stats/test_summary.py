@@ -132,16 +132,6 @@ def test_without_queries_each_row_is_one() -> None:
     assert row["queries"] == 3
 
 
-def test_judges_are_groups() -> None:
-    values = pl.DataFrame(
-        {"query": [1, 2, 1, 2], "judge": ["a", "a", "b", "b"], "x": [0.1, 0.2, 0.3, 0.5]}
-    )
-    assert pr.summarize(values).select("judge", "mean").rows() == [
-        ("a", pytest.approx(0.15)),
-        ("b", pytest.approx(0.4)),
-    ]
-
-
 def test_slices_stand_beside_all_queries() -> None:
     values = table([0.1, 0.3, 0.8, 0.6], country=["DE", "DE", None, None])
     result = pr.summarize(values, "x", slices="country")

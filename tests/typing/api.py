@@ -47,10 +47,6 @@ assert_type(pr.catalog.summary(eager, items=lazy), pl.DataFrame)
 assert_type(pr.catalog.awrf(eager, doc_groups=eager), pl.DataFrame)
 assert_type(pr.judges.agreement(lazy, reference="human"), pl.LazyFrame)
 assert_type(pr.judges.confusion(eager, label=["human", "llm"]), pl.DataFrame)
-assert_type(
-    pr.judges.corrected(lazy, "dcg@10", judge="llm", human="human", probability="p", by="run"),
-    pl.LazyFrame,
-)
 assert_type(pr.judges.system_agreement(lazy, reference="human"), pl.LazyFrame)
 assert_type(pr.collapse(lazy, doc="document_id"), pl.LazyFrame)
 assert_type(pr.training.lightgbm("rr", ties="best")([], {}), tuple[str, float, bool])
