@@ -11,9 +11,9 @@ import polars as pl
 from polars_rank._params import OWN, free, share
 from polars_rank.conventions import read_metrics
 from polars_rank.errors import ArgumentError
-from polars_rank.evaluation.evaluate import per_query
+from polars_rank.evaluation.evaluate import per_query_table
 from polars_rank.evaluation.means import grouped
-from polars_rank.evaluation.parameters import groups_of
+from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import Metric
@@ -153,10 +153,11 @@ def answerability(
     given = read_metrics(metric, options.get("conventions"), "metric")
     if len(given) != 1:
         raise ArgumentError(f"`metric` must be one metric; found {metric!r}")
-    groups = groups_of(schema_of(frame), options).by
-    free(groups, [*_POINTS, *_CURVE])
     facts = [Metric(_top_score, {}, _TOP), Metric(_has_answer, {}, _HAS_ANSWER)]
-    values = per_query(frame, [*facts, *given], **options)
+    evaluation = Evaluation.of(schema_of(frame), [*facts, *given], **options)
+    groups = evaluation.by
+    free(groups, [*_POINTS, *_CURVE])
+    values = per_query_table(frame, evaluation)
     columns = {_TOP: _TOP, _HAS_ANSWER: _HAS_ANSWER, _VALUE: output_name(given[0])}
     lists = [pl.col(name).implode().alias(inner) for inner, name in columns.items()]
     rows = grouped(values, groups, lists)

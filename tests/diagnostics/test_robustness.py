@@ -68,7 +68,7 @@ def test_a_choice_is_the_comparison_with_this_choice(
 
 
 def test_outliers_are_the_queries_with_the_largest_differences() -> None:
-    values = pr.per_query(LOG, "ndcg@10").drop("num_retrieved")
+    values = pr.per_query(LOG, "ndcg@10")
     base = dict(values.filter(run="bm25").select("query", "ndcg@10").rows())
     kept = [values.filter(run="bm25")]
     for run in ("dense", "hybrid"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def test_judged_documents_without_a_run_belong_to_the_only_run(engine: Any, tmp_
         assert means.rows() == [("a", 1, 0.5, 0.5)]
         ranked = pr.rank(frame).collect(engine=engine)
         assert ranked["run"].to_list() == ["a"] * 3
-    assert pr.per_query(log, "recall").rows() == [("a", 1, 2, 0.5)]
+    assert pr.per_query(log, "recall").rows() == [("a", 1, 0.5)]
     assert pr.catalog.exposure(log)["run"].unique().to_list() == ["a"]
 
 
@@ -166,3 +167,25 @@ def test_the_error_for_several_columns_gives_the_line_that_unpivots_them(
 def test_several_columns_of_which_one_is_missing() -> None:
     with pytest.raises(pr.errors.SchemaError, match="'bm52' .`score`. not found.*mean 'bm25'"):
         pr.evaluate(WIDE, "rr", label="llm", score=["bm52", "distance"])
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("function", [pr.evaluate, pr.per_query])
+def test_runs_whose_rankings_are_mostly_empty(function: Any, engine: Any) -> None:
+    """Run a retrieved documents for two of three queries, run b for one of three."""
+    found = pl.col("query") <= pl.col("run").replace_strict({"a": 2, "b": 1})
+    rows = pl.DataFrame({"query": [1, 2, 3]}).join(pl.DataFrame({"run": ["a", "b"]}), how="cross")
+    log = rows.with_columns(label=1, score=pl.when(found).then(1.0)).lazy()
+    plan = function(log, "rr", doc=None)
+    for _ in range(2):  # each time that the plan is executed
+        with pytest.warns(pr.errors.RankWarning, match="most rankings have no") as caught:
+            assert "num_retrieved" not in plan.collect(engine=engine).columns
+        assert [str(each.message).partition("as in ")[2] for each in caught] == [
+            "{'run': 'b', 'queries': 3}"
+        ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        function(log.filter(pl.col("run") == "a"), "rr", doc=None).collect(engine=engine)
+        function(log.drop_nulls("score"), "rr", doc=None, query_set="retrieved", run=None).collect(
+            engine=engine
+        )

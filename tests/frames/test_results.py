@@ -63,7 +63,6 @@ def test_verdicts_from_files(tmp_path: Path, write: Callable[..., None]) -> None
         ("intervals", SUMMARY), ("intervals", COMPARISON), ("slices", SLICES),
         ("leaderboard", pr.leaderboard(VALUES, "rr")),
         ("bounds", pr.diagnostics.tie_bands(LOG, "rr", by="run")),
-        ("fusion", pr.tune_fusion(LOG, "rr", curve=True)),
         ("over_time", pr.summarize(VALUES.with_columns(day=DAY), "rr", by="day")),
     ],
 )  # fmt: skip

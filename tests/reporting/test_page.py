@@ -589,7 +589,7 @@ def test_a_run_that_retrieved_nothing_is_warned_of(log, tmp_path, baseline):
     with pytest.warns(pr.errors.RankWarning, match="most rankings have no retrieved document"):
         page = read(log.with_columns(score), tmp_path, "ap", baseline=baseline)
     assert page.text.count("most rankings have no retrieved document") == 1
-    assert "run = 'neural' (120 of 120)" in page.text
+    assert "{'run': 'neural', 'queries': 120}" in page.text
 
 
 @without_charts
