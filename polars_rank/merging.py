@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, overload
 import polars as pl
 
 from polars_rank._params import public
-from polars_rank.catalog.exposures import of_exposures
 from polars_rank.errors import ArgumentError, DataError, SchemaError, short
 from polars_rank.frames.engines import Mergeable, engine_of
 from polars_rank.frames.tables import collected, is_table, lazy, schema_of
@@ -36,7 +35,7 @@ def merge(tables: Iterable[pl.LazyFrame | Table]) -> pl.LazyFrame | pl.DataFrame
 
 @public
 def merge(tables: Any) -> Any:
-    """Merge moments or exposures of parts into those of the whole.
+    """Merge moments of parts into those of the whole.
 
     Examples
     --------
@@ -47,27 +46,12 @@ def merge(tables: Any) -> Any:
     >>> week = pr.merge([pr.moments(monday), pr.moments(tuesday)])
     >>> pr.summarize(week).get_column("mean").item()
     0.5
-    >>> log = pl.DataFrame({
-    ...     "query": [1, 1, 2, 2], "doc": ["a", "b", "a", "c"],
-    ...     "score": [2.0, 1.0, 2.0, 1.0],
-    ... })
-    >>> pr.merge([pr.catalog.exposure(log.filter(query=day)) for day in (1, 2)])
-    shape: (3, 4)
-    ┌─────┬─────────────┬──────────┬───────┐
-    │ doc ┆ impressions ┆ exposure ┆ share │
-    │ --- ┆ ---         ┆ ---      ┆ ---   │
-    │ str ┆ u32         ┆ f64      ┆ f64   │
-    ╞═════╪═════════════╪══════════╪═══════╡
-    │ a   ┆ 2           ┆ 2.0      ┆ 0.5   │
-    │ b   ┆ 1           ┆ 1.0      ┆ 0.25  │
-    │ c   ┆ 1           ┆ 1.0      ┆ 0.25  │
-    └─────┴─────────────┴──────────┴───────┘
 
     Parameters
     ----------
     tables
-        Results of `moments`, or of `catalog.exposure`, one for each part. Or one table with the
-        rows of several results. Results of `merge` can be merged again.
+        Results of `moments`, one for each part. Or one table with the rows of several results.
+        Results of `merge` can be merged again.
 
     Returns
     -------
@@ -85,10 +69,7 @@ def merge(tables: Any) -> Any:
 
     Notes
     -----
-    A ranking must not be in several parts. Exposures of a part that is merged twice are not found.
-
-    Groups remain apart: to add up the exposures of runs, drop the column of the run. The catalog
-    over all days is `catalog.summary` of the merged exposures.
+    A ranking must not be in several parts.
     """
     single = is_table(tables) or engine_of(tables) is not None
     if not single and (not isinstance(tables, Iterable) or isinstance(tables, str)):
@@ -125,9 +106,7 @@ def _state(schemas: Sequence[pl.Schema]) -> Mergeable:
 
 
 def _of_results(schema: pl.Schema) -> Mergeable:
-    state = of_moments(schema) or of_exposures(schema)
+    state = of_moments(schema)
     if state is None:
-        raise SchemaError(
-            "the tables (`tables`) must be results of `moments`, `catalog.exposure` or `merge`"
-        )
+        raise SchemaError("the tables (`tables`) must be results of `moments` or `merge`")
     return state

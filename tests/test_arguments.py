@@ -109,7 +109,6 @@ ARGUMENTS: dict[str, Any] = {
     "b": RANKINGS,
     "baseline": "a",
     "doc": "doc",
-    "doc_groups": ITEMS,
     "events": EVENTS,
     "frame": ONE,
     "gains": {0: 0, 1: 1},
@@ -213,9 +212,6 @@ MORE = {
     **dict.fromkeys(("a", "b", "c", "d", "gain_from", "grade", "lowest", "rel", "single"), "-1"),
     "min_grade": "-1",
     "seed": "-1 huge",
-    "catalog.awrf.label": "'' text",
-    "catalog.group_exposure.label": "'' text",
-    "catalog.summary.group": "'' text",
     "clicks.estimate.run": "'' text None",
     "clicks.inverse_propensity.propensity": "'' text expression",
     "clicks.scan_ubi.actions": "'' text",
@@ -250,7 +246,7 @@ FUNCTIONS = dict(public_functions())
 EMPTY = ("[]", "{}")
 #: Parameters of tables whose columns other parameters name.
 TABLES = (
-    *("a", "b", "doc_groups", "events", "frame", "judgments", "log", "pairs"),
+    *("a", "b", "events", "frame", "judgments", "log", "pairs"),
     *("rankings", "result", "table", "tables", "values", "verdicts"),
 )
 #: Parameters that a function passes on under another name.

@@ -421,7 +421,6 @@ def test_what_looks_like_an_id_or_a_run_is_not_passed_over() -> None:
         lambda log, **by: pr.per_query(log, "rr", **by),
         lambda log, **by: pr.per_query(log, "rr", duplicates="max", **by),
         lambda log, **by: pr.rank(log, **by),
-        lambda log, **by: pr.catalog.exposure(log, 2, **by),
         lambda log, **by: pr.catalog.summary(log, 2, **by),
     ],
 )
@@ -788,9 +787,6 @@ def test_own_expressions_of_text_have_no_mean() -> None:
                 function(frame, ["rr", text])
 
 
-GROUPS = pl.DataFrame({"doc": [1, 2, 3, 4], "group": ["a", "a", "b", "b"]})
-
-
 @pytest.mark.parametrize(
     "function",
     [
@@ -801,9 +797,6 @@ GROUPS = pl.DataFrame({"doc": [1, 2, 3, 4], "group": ["a", "a", "b", "b"]})
         lambda log: pr.pr_curve(log, rel=0.7, query="query"),
         lambda log: pr.grouped_auc(log, rel=0.7),
         lambda log: pr.diagnostics.judgment_bounds(log, ["p@1", "p@4"], rel=0.7),
-        lambda log: pr.catalog.expected_exposure(log, rel=0.7),
-        lambda log: pr.catalog.awrf(log, doc_groups=GROUPS, target="relevant", rel=0.7),
-        lambda log: pr.catalog.group_exposure(log, doc_groups=GROUPS, target="relevant", rel=0.7),
     ],
 )
 def test_32_bit_labels_are_compared_as_64_bit_floats(function: Any) -> None:

@@ -18,15 +18,13 @@ LOG = pl.DataFrame({
 })  # fmt: skip
 ONE = LOG.filter(run="a")
 VALUES = LOG.group_by("run", "query").agg(pl.col("country").first(), rr=pl.col("score").first())
-EXPOSURES = pr.catalog.exposure(ONE)
 VERDICTS = pr.check(pr.summarize(VALUES), ["rr > 0"], on_fail="return")
 
 UNGROUPED: dict[str, Callable[[Any], Any]] = {
     "rank": lambda by: pr.rank(ONE, by=by),
     "evaluate": lambda by: pr.evaluate(ONE, "rr", by=by),
     "overlap": lambda by: pr.diagnostics.overlap(LOG, baseline="a", by=by),
-    "exposure": lambda by: pr.catalog.exposure(ONE, by=by),
-    "summary": lambda by: pr.catalog.summary(EXPOSURES, by=by),
+    "summary": lambda by: pr.catalog.summary(ONE, by=by),
     "click_through_rates": lambda by: pr.clicks.click_through_rates(ONE, by=by),
     "preferences": lambda by: pr.clicks.preferences(ONE, by=by),
     "position_bias": lambda by: pr.clicks.position_bias(ONE, by=by),

@@ -138,7 +138,7 @@ def test_the_column_of_runs_may_be_named_as_a_group() -> None:
         (pr.evaluate, log, {"metrics": "ap"}),
         (pr.per_query, log, {"metrics": "ap"}),
         (pr.rank, log, {}),
-        (pr.catalog.exposure, log, {}),
+        (pr.catalog.summary, log, {}),
         (pr.summarize, values, {}),
         (pr.compare, values, baseline),
         (pr.moments, values, {}),
@@ -156,8 +156,6 @@ VALUES = pr.per_query(LOG, ["ap", "rr"], by=["run", "country"])
 MOMENTS = pr.moments(VALUES, by="country")
 JUDGMENTS = LOG.unique(["query", "doc"]).select("query", "doc", "label")
 GROUPED = {"baseline": "bm25", "by": "country"}
-EXPOSURES = pr.catalog.exposure(LOG, 5, by=BOTH)
-GROUPS = pl.DataFrame({"doc": LOG["doc"].unique()}).with_columns(group=pl.lit("a"))
 LABELED = LOG.with_columns(llm=pl.col("label"))
 LEFT, RIGHT = LOG.filter(run="bm25"), LOG.filter(run="neural")
 ONE = pl.DataFrame({
@@ -187,11 +185,7 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "moments": lambda: MOMENTS,
     "merge": lambda: pr.merge([MOMENTS]),
     "power": lambda: pr.power(VALUES, **GROUPED),
-    "catalog.awrf": lambda: pr.catalog.awrf(LOG, doc_groups=GROUPS, by=BOTH),
     "catalog.exclude_seen": lambda: pr.catalog.exclude_seen(LOG, JUDGMENTS.head(1), by=BOTH),
-    "catalog.expected_exposure": lambda: pr.catalog.expected_exposure(LOG, by=BOTH),
-    "catalog.exposure": lambda: EXPOSURES,
-    "catalog.group_exposure": lambda: pr.catalog.group_exposure(LOG, 5, doc_groups=GROUPS, by=BOTH),
     "catalog.popularity": lambda: pr.catalog.popularity(JUDGMENTS),
     "catalog.sampled": lambda: pr.catalog.sampled(ONE, "rr@1", n_items=9, n_sampled=1, by=BOTH),
     "catalog.summary": lambda: pr.catalog.summary(LOG, 5, by=BOTH),

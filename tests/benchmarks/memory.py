@@ -147,11 +147,6 @@ def lists_of(files: Files) -> pl.LazyFrame:
     return pr.from_lists(lists, retrieved="doc", labels="label", query="query")
 
 
-def groups() -> pl.DataFrame:
-    doc = pl.int_range(DOCUMENTS, dtype=pl.Int32, eager=True)
-    return pl.DataFrame({"doc": doc, "group": doc % 5})
-
-
 def passages(files: Files) -> pl.LazyFrame:
     return files.scan().with_columns(passage=pl.col("doc"), doc=pl.col("doc") // 3)
 
@@ -288,15 +283,7 @@ TASKS: dict[str, Task] = {
     "`catalog.exclude_seen` of several runs, to a file": Task(
         "rows", lambda f: pr.catalog.exclude_seen(runs_of(f), seen(f))
     ),
-    "`catalog.exposure`": Task("documents", lambda f: pr.catalog.exposure(f.scan(), 10)),
-    "`catalog.expected_exposure`": Task(
-        "rows", lambda f: pr.catalog.expected_exposure(f.scan(), 10)
-    ),
     "`catalog.summary`": Task("documents", lambda f: pr.catalog.summary(f.scan(), 10)),
-    "`catalog.group_exposure`": Task(
-        "groups", lambda f: pr.catalog.group_exposure(f.scan(), 10, doc_groups=groups())
-    ),
-    "`catalog.awrf`": Task("queries", lambda f: pr.catalog.awrf(f.scan(), 10, doc_groups=groups())),
     "`catalog.sampled`": Task(
         "nothing",
         lambda f: pr.catalog.sampled(

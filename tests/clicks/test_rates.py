@@ -279,7 +279,6 @@ def test_errors(call: Callable[[], object], error: type[Exception], message: str
         pr.clicks.preferences,
         pr.clicks.labels,
         partial(pr.clicks.labels, kind="last"),
-        pr.catalog.exposure,
         lambda log: pr.evaluate(log, "ctr"),
         lambda log: pr.evaluate(log, pr.metrics.good_abandonment(good="click", click="shown")),
         lambda log: pr.evaluate(log, pr.metrics.unseen_share(seen="click")),

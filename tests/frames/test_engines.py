@@ -88,16 +88,9 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], pl.DataFrame]] = {
     "rank": (pr.rank, LOG),
     "collapse": (lambda log: pr.collapse(log, doc="doc", how="first"), LOG),
     "fuse": (lambda log: pr.fuse(log, keep_runs=True), LOG),
-    "catalog.awrf": (lambda log: pr.catalog.awrf(log, 5, doc_groups=ITEMS), LOG),
     "catalog.exclude_seen": (lambda log: pr.catalog.exclude_seen(log, LOG.head(9)), LOG),
-    "catalog.expected_exposure": (lambda log: pr.catalog.expected_exposure(log), LOG),
-    "catalog.exposure": (lambda log: pr.catalog.exposure(log, 3, click="label"), LOG),
-    "catalog.group_exposure": (
-        lambda log: pr.catalog.group_exposure(log, 3, doc_groups=ITEMS, target="relevant"),
-        LOG,
-    ),
     "catalog.popularity": (lambda log: pr.catalog.popularity(log), LOG),
-    "catalog.summary": (lambda log: pr.catalog.summary(log, 3, items=ITEMS, doc_groups=ITEMS), LOG),
+    "catalog.summary": (lambda log: pr.catalog.summary(log, 3, items=ITEMS), LOG),
     "clicks.estimate": (
         lambda log: pr.clicks.estimate(
             log, "dcg@3", label="clicks", cluster="third", baseline="a", max_unshown=1
@@ -105,7 +98,6 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], pl.DataFrame]] = {
         LOG,
     ),
     "moments": (lambda values: pr.moments(values, baseline="a"), VALUES),
-    "merge": (pr.merge, pr.catalog.exposure(LOG, 3)),
 }
 
 
@@ -116,12 +108,6 @@ def test_results_do_not_depend_on_parts(name: str) -> None:
     assert_frame_equal(
         found, expected, check_row_order=False, check_dtypes=False, rel_tol=1e-12, abs_tol=1e-12
     )
-
-
-def test_a_summary_of_exposures() -> None:
-    exposures = pr.catalog.exposure(LOG, 3)
-    found = pr.catalog.summary(DataFrame(exposures)).rows
-    assert_frame_equal(found, pr.catalog.summary(exposures))
 
 
 def test_results_of_days_are_merged() -> None:
