@@ -69,15 +69,15 @@ class Role(NamedTuple):
 
 #: Roles by the parameters that name their columns; other parameters name columns of any type.
 ROLES: Mapping[str, Role] = {
-    **dict.fromkeys(("doc", "judge", "run", "team"), Role("id", is_needed=True)),
+    **dict.fromkeys(("doc", "judge", "run"), Role("id", is_needed=True)),
     "query": Role("id", is_several=True, is_needed=True),
     **dict.fromkeys(("by", "cluster"), Role("id", is_several=True)),
     **dict.fromkeys(
         ("click", "dwell", "human", "label", "metrics", "position", "predicted_label",
-         "probability", "propensity", "score", "start", "end"),
+         "probability", "score", "start", "end"),
         Role("number", is_needed=True),
     ),
-    **dict.fromkeys(("ranks", "weight"), Role("number")),
+    "weight": Role("number"),
 }  # fmt: skip
 
 #: Roles that may have the same column.

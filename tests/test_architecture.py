@@ -82,7 +82,7 @@ TOTAL = 28_000
 #: Functions of more parameters than 16, and names of several classes. These lists only get shorter.
 MANY_PARAMETERS = {"of"}
 CLASSES_OF_ONE_NAME = {
-    "Board", "Comparison", "Definition", "Description", "Estimates", "Evaluation", "Field",
+    "Board", "Comparison", "Definition", "Description", "Evaluation", "Field",
     "Finding", "Group", "Judgments", "Log", "Outcome", "Role", "Rows", "Rule", "Runs", "Scale",
     "Values", "_Level", "_Source",
 }  # fmt: skip

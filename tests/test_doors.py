@@ -280,7 +280,6 @@ def test_a_table_with_positions_and_no_score(name: str) -> None:
     [
         (lambda **options: pr.diagnostics.tie_bands(BAD, "rr", **options), "keep"),
         (lambda **options: pr.diagnostics.judgment_bounds(BAD, "rr", **options), "keep"),
-        (lambda **options: pr.clicks.estimate(BAD, "dcg", **options), "keep"),
         (lambda **options: pr.rank_curve(BAD, "rr", [1], **options), "keep"),
         (lambda **options: pr.grouped_auc(BAD, **options), "weight"),
         (
@@ -723,7 +722,6 @@ def test_no_metric_has_a_pattern_as_its_name(function: Any, name: str) -> None:
         lambda log, _: pr.evaluate(log, "rr", weight="^x$"),
         lambda log, _: pr.per_query(log, "rr", keep="^x$"),
         lambda log, _: pr.evaluate(log, pr.metrics.ctr(click="^x$")),
-        lambda log, _: log.select(pr.clicks.inverse_propensity("^x$")),
         lambda log, _: pr.diagnostics.overlap(log, run="^x$", baseline=1),
         lambda log, _: pr.summarize(pr.per_query(log, "rr", by="x").rename({"x": "^x$"}), by="^x$"),
         lambda log, _: pr.join_judgments(log.drop("label"), log[["query", "doc", "label"]]),
@@ -772,7 +770,7 @@ def test_a_column_called_like_the_numbers_of_lists(function: Any) -> None:
     with pytest.raises(
         pr.errors.SchemaError, match="has the prefix 'polars_rank:', which is reserved; rename"
     ):
-        pr.clicks.position_bias(shown)
+        pr.clicks.coec(shown)
 
 
 def test_own_expressions_of_text_have_no_mean() -> None:

@@ -134,10 +134,6 @@ EVALUATION: Mapping[str, Command] = {
     "rank": Command("rank", "log", ("log.parquet -o ranked.parquet",)),
     "rank-curve": Command("rank_curve", "log", ("log.parquet -m ndcg --ks 1-10",)),
     "pr-curve": Command("pr_curve", "log", ("log.parquet --format csv",)),
-    "estimate": Command("clicks.estimate", "log", (
-        "clicks.parquet -m dcg@10 --query session --score new",
-        'clicks.parquet -m dcg --query session --score "old new" --baseline old',
-    ), without=("align",), spark=True),
     "explain": Command("explain", "log", (
         "ndcg@10 --conventions lightgbm", "ndcg@10 log.parquet --versus lightgbm",
     ), about="Explain how a metric is computed, or why conventions differ.",
@@ -250,7 +246,6 @@ def _chart(function: str, reads: Any, example: str, **how: Any) -> Command:
 PLOTS: Mapping[str, Command] = {
     "at-k": _chart("at_k", "log", "--metric ndcg"),
     "pr-curve": _chart("pr_curve", "log", ""),
-    "click-through": _chart("click_through", "log", "--k 5"),
     "answerability": _chart("answerability", "log", "-m ndcg@10",
         also=("diagnostics.answerability",)),
     "bounds": _chart("bounds", "log", "-m ndcg@10", own=("of",),

@@ -40,7 +40,7 @@ _PANEL_OF = {
     "fields": INPUT,
     **dict.fromkeys(("layout", "memory"), INPUT),
     **dict.fromkeys(("query", "doc", "score", "position", "label", "run", "weight"), COLUMNS),
-    **dict.fromkeys(("predicted_label", "click", "time", "subtopic"), COLUMNS),
+    **dict.fromkeys(("predicted_label", "time", "subtopic"), COLUMNS),
     **dict.fromkeys(("conventions", *Definitions.__annotations__), DEFINITIONS),
 }
 #: Short names of options.
@@ -235,7 +235,7 @@ class _Scope(dict[str, Any]):
 
 @cache
 def public(name: str) -> Any:
-    """Return a public function by its name, such as "clicks.estimate"."""
+    """Return a public function by its name, such as "clicks.coec"."""
     return attrgetter(name)(sys.modules["polars_rank"])
 
 

@@ -11,7 +11,6 @@ the baseline is gray and comes first. Use `colors={"bm25": "#0072B2"}` to choose
 """
 
 from polars_rank.plot.answers import answerability
-from polars_rank.plot.click_rates import click_through
 from polars_rank.plot.confusions import confusion
 from polars_rank.plot.cutoff_curves import at_k
 from polars_rank.plot.distributions import distribution
@@ -27,7 +26,6 @@ __all__ = [
     "answerability",
     "at_k",
     "bounds",
-    "click_through",
     "confusion",
     "differences",
     "distribution",

@@ -305,24 +305,10 @@ TASKS: dict[str, Task] = {
     "`clicks.labels`, to a file": Task(
         "nothing", lambda f: pr.clicks.labels(f.scan().drop("label"))
     ),
-    "`clicks.preferences`, to a file": Task("nothing", lambda f: pr.clicks.preferences(f.scan())),
-    "`clicks.position_bias`": Task("positions", lambda f: pr.clicks.position_bias(f.scan())),
-    "`clicks.estimate`": Task("nothing", lambda f: pr.clicks.estimate(f.scan(), "cg@10")),
-    "`clicks.interleaving_result`": Task(
-        "queries",
-        lambda f: pr.clicks.interleaving_result(f.scan().with_columns(team=pl.col("doc") % 2)),
-    ),
-    "`clicks.team_draft`, to a file": Task(
-        "rows", lambda f: pr.clicks.team_draft(f.scan(), reversed_scores(f)), 10
-    ),
-    "`clicks.balanced_interleaving`, to a file": Task(
-        "rows", lambda f: pr.clicks.balanced_interleaving(f.scan(), reversed_scores(f)), 10
-    ),
     "`plot.at_k`": Task(
         "queries", lambda f: pr.plot.at_k(runs_of(f), "ndcg", ks=range(1, 11), baseline="bm25")
     ),
     "`plot.pr_curve`": Task("rows", lambda f: pr.plot.pr_curve(runs_of(f))),
-    "`plot.click_through`": Task("positions", lambda f: pr.plot.click_through(runs_of(f))),
     "`plot.differences` of `per_query`": Task(
         "queries", lambda f: pr.plot.differences(values_of(f), "ndcg@10", baseline="bm25")
     ),

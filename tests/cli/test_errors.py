@@ -48,9 +48,6 @@ ERRORS = {
     'frobnicate': 'frobnicate',
     'evaluate LOG -m ap --doc docs': "Did you mean 'doc'",
     "movers LOG -m 'ap rr' --baseline a": '`--metric` must be one metric',
-    'estimate LOG -m dcg --max-unshown 2': '`--max-unshown` must be a number from 0',
-    'estimate LOG -m dcg --query-set judged': "`--query-set` must be 'all'",
-    'estimate LOG -m ap': "with `--normalize` 'snips', use",
     "evaluate LOG -m ap --by 'run query'": "column 'query' is used for both",
     'evaluate LOG -m ap --by run -o out.xlsx': "must end in .txt, .csv, .json, .ndjson, .jsonl, .parquet, .md, .tex unless --format is given; found 'out.xlsx'",
     'generate out.csv': 'the output is a Parquet file and must end in .parquet',
@@ -106,7 +103,6 @@ ERRORS = {
     'plot fusion LOG -o x.png': "Missing option '--metric'",
     "plot fusion LOG -m ap --run '' -o x.png": '`--run` must be the name of a column; found None',
     'plot fusion LOG -m ap --candidates zum -o x.png': "Did you mean 'sum'",
-    'plot click-through LOG --click buy -o x.png': "column 'buy' (`--click`) not found",
 }  # fmt: skip
 
 

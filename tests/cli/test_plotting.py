@@ -57,7 +57,6 @@ def test_explain(log: Path, tmp_path: Path) -> None:
 ASKED = {
     "at-k": ["-m", "ndcg", "--ks", "1-5"],
     "pr-curve": [],
-    "click-through": ["--k", 5],
     "answerability": ["-m", "rr", "--rel", 3],
     "bounds": ["-m", "ndcg@5"],
     "distribution": ["-m", "ap", "--kind", "ecdf"],

@@ -51,11 +51,6 @@ class Data:
         self.items = self.log.select(pl.col("doc").unique(), share=0.1)
         self.chunks = self.one.select("query", "doc", "other", start=0, end="position").drop_nulls()
         self.spans = self.chunks.drop("other").filter(pl.col("end") > 4)
-        self.clicks = (
-            pr.datasets.click_log(60, 5, sessions=4)
-            .with_columns(label=pr.clicks.inverse_propensity())
-            .collect()
-        )
 
     def write(self) -> None:
         for name, frame in vars(self).items():
@@ -116,20 +111,6 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
         ),
     },
     "pr-curve": {"log.parquet --rel 2": lambda d: pr.pr_curve(d.log, rel=2)},
-    "estimate": {
-        "clicks.parquet -m dcg@3 --query session --score 'score new' --baseline score --cluster "
-        "query": lambda d: pr.clicks.estimate(
-            d.clicks,
-            "dcg@3",
-            query="session",
-            score=["score", "new"],
-            baseline="score",
-            cluster="query",
-        ),
-        "clicks.parquet -m dcg@3 --query session --normalize ips --max-unshown 0.9": lambda d: (
-            pr.clicks.estimate(d.clicks, "dcg@3", query="session", normalize="ips", max_unshown=0.9)
-        ),
-    },
     "explain": {
         "ndcg@10 log.parquet --versus lightgbm --n 2": lambda d: pr.explain_difference(
             d.log, "ndcg@10", "polars_rank", "lightgbm", n=2

@@ -248,7 +248,6 @@ def test_functions_of_other_labels() -> None:
     assert isinstance(log.ranking.ndcg(3, query=["run", "query"], label=JUDGES), pl.DataFrame)
     for call in (
         lambda: pr.diagnostics.headroom(log, "rr", by="run", label=JUDGES),
-        lambda: pr.clicks.estimate(log, "dcg@3", by="run", label=JUDGES),
         lambda: pr.plot.at_k(log, label=JUDGES),
     ):
         with pytest.raises(pr.errors.ArgumentError, match="`label` must be a single column"):

@@ -91,13 +91,8 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], pl.DataFrame]] = {
     "catalog.exclude_seen": (lambda log: pr.catalog.exclude_seen(log, LOG.head(9)), LOG),
     "catalog.popularity": (lambda log: pr.catalog.popularity(log), LOG),
     "catalog.summary": (lambda log: pr.catalog.summary(log, 3, items=ITEMS), LOG),
-    "clicks.estimate": (
-        lambda log: pr.clicks.estimate(
-            log, "dcg@3", label="clicks", cluster="third", baseline="a", max_unshown=1
-        ),
-        LOG,
-    ),
     "moments": (lambda values: pr.moments(values, baseline="a"), VALUES),
+    "merge": (pr.merge, pr.moments(VALUES, baseline="a")),
 }
 
 

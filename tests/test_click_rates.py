@@ -111,7 +111,13 @@ def _coec(log: pl.DataFrame) -> dict[tuple[int, int], tuple[int, int, float]]:
 
 @pytest.fixture(scope="module")
 def clicks() -> pl.DataFrame:
-    return pr.datasets.click_log(40, 7, sessions=5, shown=5, seed=3).collect()
+    """Return five rankings of each query, in which some documents were not shown."""
+    log = pr.datasets.search_log(40, 7, runs=5, seed=3).rename({"run": "session"})
+    return (
+        log.select("query", "session", "doc", "position", "click")
+        .collect()
+        .sort("query", "session")
+    )
 
 
 def test_against_plain_python(clicks: pl.DataFrame) -> None:
@@ -276,7 +282,6 @@ def test_errors(call: Callable[[], object], error: type[Exception], message: str
     [
         pr.clicks.click_through_rates,
         pr.clicks.coec,
-        pr.clicks.preferences,
         pr.clicks.labels,
         partial(pr.clicks.labels, kind="last"),
         lambda log: pr.evaluate(log, "ctr"),
