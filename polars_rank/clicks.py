@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import OWN, free, is_number, number, one_of, whole_number
+from polars_rank._params import OWN, check_type, free, is_number, number, one_of, whole_number
 from polars_rank.checks import Check, checks_of, failed, failed_in_ranking, raise_failed
 from polars_rank.columns import Columns
-from polars_rank.errors import ArgumentError, SchemaError
+from polars_rank.errors import ArgumentError, DataError, SchemaError, number_of
 from polars_rank.evaluation.checks import row_checks
 from polars_rank.evaluation.contiguity import Keys
 from polars_rank.evaluation.log import per_ranking
 from polars_rank.frames.ids import common_type
 from polars_rank.frames.tables import framed, framed_table, schema_of
-from polars_rank.metrics.user_columns import checked_numbers, no_count
+from polars_rank.metrics.user_columns import negative, no_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -190,14 +190,14 @@ def labels(
 
 def _clicked(log: pl.LazyFrame, click: str, position: str) -> pl.LazyFrame:
     Columns.find(schema_of(log), {"click": click})
-    return _labeled(log, checked_numbers("click", click, whole=True) > 0, position)
+    return _labeled(log, _numbers(click, no_count("click", click)) > 0, position)
 
 
 def _satisfied(log: pl.LazyFrame, dwell: str, seconds: float | None, position: str) -> pl.LazyFrame:
     lowest = _SECONDS if seconds is None else seconds
     _at_least_zero("seconds", lowest)
     Columns.find(schema_of(log), {"dwell": dwell})
-    satisfied = checked_numbers("dwell", dwell) >= lowest
+    satisfied = _numbers(dwell, negative("dwell", dwell)) >= lowest
     return _labeled(log, satisfied.fill_null(value=False), position)
 
 
@@ -214,7 +214,7 @@ def _of_dwell(
                 f"grade {high!r} and {grades[low]!r} for grade {low!r}"
             )
     Columns.find(schema_of(log), {"dwell": dwell})
-    stayed = checked_numbers("dwell", dwell)
+    stayed = _numbers(dwell, negative("dwell", dwell))
     label = _highest((grade, stayed >= grades[grade]) for grade in steps).fill_null(0)
     return _labeled(log, label, position, steps)
 
@@ -228,7 +228,8 @@ def _of_events(
 
     def happened(name: str) -> pl.Expr:
         if event is None:
-            return checked_numbers("grades", name) > 0
+            check_type("grades", name, schema[name], "number")
+            return _numbers(name, negative("grades", name)) > 0
         cast = partial(_cast, event, names)
         return pl.col(event).map_batches(cast, return_dtype=names, is_elementwise=True) == name
 
@@ -324,6 +325,23 @@ def _labeled(
     if place := columns.one("position"):
         label = pl.when(pl.col(place).is_not_null()).then(label)
     return log.with_columns(label.cast(pl.Int8 if small else pl.Float64).alias("label"))
+
+
+def _numbers(column: str, problems: Mapping[str, pl.Expr]) -> pl.Expr:
+    """Return a column as Float64, with NaN as null; evaluating it raises `DataError`."""
+    checked = partial(_checked, column, problems)
+    return pl.col(column).map_batches(checked, return_dtype=pl.Float64, is_elementwise=True)
+
+
+def _checked(column: str, problems: Mapping[str, pl.Expr], values: pl.Series) -> pl.Series:
+    table, rows = values.to_frame(column), number_of(len(values), "row")
+    for problem, condition in problems.items():
+        invalid = table.filter(condition).to_series()
+        if len(invalid):
+            raise DataError(
+                f"{problem} ({len(invalid):,} of {rows} checked; e.g. {invalid.min()!r})"
+            )
+    return values.cast(pl.Float64).fill_nan(None)
 
 
 def _cast(event: str, names: pl.DataType, values: pl.Series) -> pl.Series:

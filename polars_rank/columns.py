@@ -114,11 +114,6 @@ class Columns(NamedTuple):
     roles: Mapping[str, tuple[str, ...]] = {}
 
     @property
-    def placed(self) -> bool:
-        """Whether the score is computed from positions at which documents were shown."""
-        return self.score_parameter == "position"
-
-    @property
     def groups(self) -> tuple[str, ...]:
         """The columns of groups without that of runs."""
         return without_run(self.by, self.run)

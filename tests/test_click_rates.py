@@ -284,15 +284,12 @@ def test_errors(call: Callable[[], object], error: type[Exception], message: str
         pr.clicks.coec,
         pr.clicks.labels,
         partial(pr.clicks.labels, kind="last"),
-        lambda log: pr.evaluate(log, "ctr"),
-        lambda log: pr.evaluate(log, pr.metrics.good_abandonment(good="click", click="shown")),
         lambda log: pr.evaluate(log, pr.metrics.unseen_share(seen="click")),
     ],
 )
 def test_clicks_that_are_not_counts(function: Callable[..., Any]) -> None:
     log = pl.DataFrame({
         "query": 1, "doc": [1, 2], "position": [1, 2], "score": [2.0, 1.0], "click": [1.0, 0.3],
-        "shown": 1,
     })  # fmt: skip
     for frame in (log, log.lazy()):
         with pytest.raises(pr.errors.DataError, match="'click' .* must be Boolean or a count"):

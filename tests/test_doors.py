@@ -721,7 +721,7 @@ def test_no_metric_has_a_pattern_as_its_name(function: Any, name: str) -> None:
         lambda log, _: pr.evaluate(log, "rr", score="-^x$"),
         lambda log, _: pr.evaluate(log, "rr", weight="^x$"),
         lambda log, _: pr.per_query(log, "rr", keep="^x$"),
-        lambda log, _: pr.evaluate(log, pr.metrics.ctr(click="^x$")),
+        lambda log, _: pr.evaluate(log, pr.metrics.popularity(interactions="^x$")),
         lambda log, _: pr.diagnostics.overlap(log, run="^x$", baseline=1),
         lambda log, _: pr.summarize(pr.per_query(log, "rr", by="x").rename({"x": "^x$"}), by="^x$"),
         lambda log, _: pr.join_judgments(log.drop("label"), log[["query", "doc", "label"]]),

@@ -97,7 +97,6 @@ ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
     "precisiontopk": ("precision", {}),
     "recalltopk": ("recall", {}),
     "averageprecision": ("average_precision", {}),
-    "click_through_rate": ("ctr", {}),
     "accuracy_score": ("classification_accuracy", {}),
     "matthews_correlation_coefficient": ("mcc", {}),
     "alpha-dcg": ("alpha_dcg", {}),

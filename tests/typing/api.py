@@ -60,7 +60,6 @@ assert_type(pr.tune_fusion(lazy, "ndcg@10", ["rrf", pr.Fusion(k=10)]), pl.LazyFr
 assert_type(lazy.select(pr.catalog.leave_one_out("time")), pl.LazyFrame)
 assert_type(pr.clicks.click_through_rates(eager, prior=(1, 1)), pl.DataFrame)
 assert_type(pr.clicks.labels(lazy, "graded", grades={"view": 0, "buy": 2}), pl.LazyFrame)
-assert_type(pr.metrics.ctr(10), pr.Metric)
 assert_type(pr.scan_log("log.parquet"), pl.LazyFrame)
 assert_type(pr.ndcg(10), pr.Metric)
 assert_type(pr.metric("ndcg@10"), pr.Metric)
