@@ -15,16 +15,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning"
 
 PARTS = 3
 LOG = pr.datasets.search_log(60, 6, runs=["a", "b"], seed=4).collect()
-LOG = LOG.select(
-    "run",
-    "query",
-    "doc",
-    "score",
-    "label",
-    clicks=pl.col("label").fill_null(0).clip(0) * 0.5,
-    third=pl.col("query") % 3,
-)
-ITEMS = LOG.select(pl.col("doc").unique().sort()).with_columns(group=pl.col("doc").hash(1) % 3)
+LOG = LOG.select("run", "query", "doc", "score", "label")
+ITEMS = LOG.select(pl.col("doc").unique().sort())
 VALUES = pr.per_query(LOG, ["ap", "ndcg@3"])
 
 
