@@ -182,7 +182,7 @@ def without_version(moments: pl.DataFrame) -> pl.DataFrame:
         (lambda m: pr.merge([m, m.rename({"x": "y"})]), DataError, "have different columns"),
         (lambda m: pr.merge([]), ArgumentError, "`tables` is empty"),
         (lambda m: pr.merge("file"), ArgumentError, "`tables` must be a table"),
-        (lambda m: pr.merge([table()]), SchemaError, "must be results of `moments`, `cat"),
+        (lambda m: pr.merge([table()]), SchemaError, "must be results of `moments` or `merge`"),
         (lambda m: pr.merge(with_version(m, 2)), DataError, "'x'.* has the format_version 2, .* 1"),
         (lambda m: pr.summarize(with_version(m, 2)), DataError, "pip install --upgrade polars_ra"),
         (lambda m: pr.merge(without_version(m)), SchemaError, "'format_version' is missing"),
