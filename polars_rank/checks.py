@@ -187,13 +187,6 @@ def first_row(log: pl.LazyFrame) -> dict[str, Any]:
     return {name: value for name, value in row.items() if not name.startswith(OWN)}
 
 
-def refuse_failed(rows: pl.DataFrame, checks: Sequence[Check], remedies: Mapping[str, str]) -> None:
-    """Raise `DataError` with the remedy of the first check that failed, if any."""
-    for index, check in enumerate(checks):
-        remedy = remedies[check.message]
-        refuse(rows, pl.col(FAILED) == len(checks) - index, check.message, remedy)
-
-
 def refuse(rows: pl.DataFrame, invalid: pl.Expr, problem: str, remedy: str) -> None:
     """Raise `DataError` with the number of invalid rows and the first one, if there are any."""
     invalid_rows = rows.filter(invalid)

@@ -70,15 +70,15 @@ class Role(NamedTuple):
 
 #: Roles by the parameters that name their columns; other parameters name columns of any type.
 ROLES: Mapping[str, Role] = {
-    **dict.fromkeys(("doc", "judge", "run", "team"), Role("id", is_needed=True)),
-    **dict.fromkeys(("group", "query"), Role("id", is_several=True, is_needed=True)),
-    **dict.fromkeys(("by", "cluster", "sample"), Role("id", is_several=True)),
+    **dict.fromkeys(("doc", "judge", "run"), Role("id", is_needed=True)),
+    "query": Role("id", is_several=True, is_needed=True),
+    **dict.fromkeys(("by", "cluster"), Role("id", is_several=True)),
     **dict.fromkeys(
         ("click", "dwell", "human", "label", "metrics", "position",
-         "probability", "propensity", "score", "start", "end"),
+         "probability", "score", "start", "end"),
         Role("number", is_needed=True),
     ),
-    **dict.fromkeys(("membership", "ranks", "sums", "weight"), Role("number")),
+    "weight": Role("number"),
 }  # fmt: skip
 
 #: Roles that may have the same column.
@@ -113,11 +113,6 @@ class Columns(NamedTuple):
     run: str | None = None
     #: The columns of all roles.
     roles: Mapping[str, tuple[str, ...]] = {}
-
-    @property
-    def placed(self) -> bool:
-        """Whether the score is computed from positions at which documents were shown."""
-        return self.score_parameter == "position"
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -189,8 +184,7 @@ class Columns(NamedTuple):
         parameter_of = {role: parameters.get(role, role) for role in given}
         roles = {role: names(parameter_of[role], value) for role, value in given.items()}
         # The default column of runs may have a role that identifies rankings without runs.
-        taken = {*roles.get("query", ()), *roles.get("sample", ())} & {RUN}
-        known = {*schema} - taken
+        known = {*schema} - ({*roles.get("query", ())} & {RUN})
         absent = {role for role in optional if roles.get(role) == (role,) and role not in known}
         roles |= dict.fromkeys(absent, ())
         for role, value in given.items():

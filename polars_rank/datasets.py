@@ -1,6 +1,6 @@
-"""Generated logs for examples and tests, without a download.
+"""A generated log for examples and tests, without a download.
 
-All values are hashes of (seed, query, document, run, purpose), so a log does not depend on the
+All values are hashes of (seed, query, document, run, purpose), so the log does not depend on the
 engine, the batch size, or the selected columns and rows.
 """
 
@@ -13,18 +13,15 @@ import polars as pl
 from polars import col
 from polars.io.plugins import register_io_source
 
-from polars_rank._params import integer, is_integer, is_number, public
+from polars_rank._params import integer, is_integer, public
 from polars_rank.errors import ArgumentError, short
 from polars_rank.frames.batches import BATCH_ROWS
 from polars_rank.stats.query_hash import mixed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-__all__ = [
-    "click_log",
-    "search_log",
-]
+__all__ = ["search_log"]
 
 _SCHEMA = {
     "run": pl.String,
@@ -37,24 +34,12 @@ _SCHEMA = {
     "click": pl.Boolean,
     "dwell": pl.Float64,
 }
-_CLICK_SCHEMA = {
-    "query": pl.Int64,
-    "session": pl.Int64,
-    "doc": pl.Int64,
-    "position": pl.Int32,
-    "click": pl.Boolean,
-    "dwell": pl.Float64,
-    "score": pl.Float64,
-    "new": pl.Float64,
-    "relevance": pl.Float64,
-    "propensity": pl.Float64,
-}
 #: Chunks of the streaming engine per batch. Each batch has its own plan, which takes time.
 _CHUNKS_PER_BATCH = 3
 
 #: Numbers of documents in a catalog. They are primes, so that no stride repeats a document.
 _CATALOG_SIZES = (9_999_991, 2**31 - 1)
-#: Maximum number of queries, documents, sessions, or runs.
+#: Maximum number of queries, documents, or runs.
 _MAX_COUNT = 10**9
 #: Cumulative shares of queries by country.
 _COUNTRIES = {"BR": 0.08, "DE": 0.22, "FR": 0.36, "GB": 0.52, "IN": 0.70, "US": 1.0}
@@ -137,6 +122,7 @@ def search_log(
         schema |= {"query": pl.String(), "doc": pl.String()}
 
     def plans(rows: int) -> Iterator[pl.LazyFrame]:
+        """Yield the parts of the log, with about this number of rows each."""
         step = max(1, 2 * rows // (low + high))
         # Few queries: several runs per batch.
         runs_per_batch = max(1, step // max(1, queries))
@@ -148,118 +134,13 @@ def search_log(
                 log = _log(start, min(start + step, queries), low, high, orders, seed)
                 yield log.with_columns(_text("query"), _text("doc")) if string_ids else log
 
-    return _generated("search_log", schema, queries * high * len(run_names), plans)
-
-
-@public
-def click_log(
-    queries: int = 1_000,
-    docs_per_query: int = 10,
-    *,
-    sessions: int = 20,
-    shown: int = 10,
-    propensities: Sequence[float] | None = None,
-    seed: int = 0,
-) -> pl.LazyFrame:
-    r"""Generate a click log from a position-based click model with known parameters.
-
-    $$P(click) = propensity_{position} \cdot relevance_{query, doc}$$
-
-    Every query has several sessions. The scores of the ranker vary between sessions, so documents
-    are shown at several positions. The log also has the scores of a new ranker, which is better
-    and does not vary. The same arguments always give the same rows, which are generated in batches
-    while they are read.
-
-    Examples
-    --------
-    >>> log = pr.datasets.click_log(50, sessions=4, seed=7)
-    >>> log.select("query", "session", "doc", "position", "click").head(3).collect()
-    shape: (3, 5)
-    ┌───────┬─────────┬─────────┬──────────┬───────┐
-    │ query ┆ session ┆ doc     ┆ position ┆ click │
-    │ ---   ┆ ---     ┆ ---     ┆ ---      ┆ ---   │
-    │ i64   ┆ i64     ┆ i64     ┆ i32      ┆ bool  │
-    ╞═══════╪═════════╪═════════╪══════════╪═══════╡
-    │ 0     ┆ 0       ┆ 5126589 ┆ 1        ┆ false │
-    │ 0     ┆ 0       ┆ 3395550 ┆ 6        ┆ false │
-    │ 0     ┆ 0       ┆ 1664511 ┆ 9        ┆ false │
-    └───────┴─────────┴─────────┴──────────┴───────┘
-
-    Parameters
-    ----------
-    queries
-        Number of queries, 0 or more.
-    docs_per_query
-        Number of documents per query, the same in all of its sessions.
-    sessions
-        Number of sessions per query.
-    shown
-        Number of positions that are shown. Documents below them are in the log but were not shown.
-    propensities
-        Probabilities that a user examines each position, from the top, above 0 and at most 1.
-        Default: 1 / position.
-    seed
-        Random seed, any integer.
-
-    Returns
-    -------
-    LazyFrame
-        One row per session and document, sorted by query and session, with the columns
-
-        - ``query``, ``session``, ``doc``: the ids; a session has one query;
-        - ``position``: the position at which the document was shown, 1 = top; null = not shown;
-        - ``click``: whether the document was clicked; null = not shown;
-        - ``dwell``: seconds spent on the document; null = not clicked;
-        - ``score``: the score of the ranker;
-        - ``new``: the score of the new ranker;
-        - ``relevance``: the true probability of a click if the position is examined;
-        - ``propensity``: the true probability of examination; null = not shown.
-
-    References
-    ----------
-    Chuklin, Markov & de Rijke, Click Models for Web Search, 2015: the position-based model.
-    """
-    integer("queries", queries, 0, _MAX_COUNT)
-    integer("docs_per_query", docs_per_query, 1, _CATALOG_SIZES[0] - 1)
-    integer("sessions", sessions, 1, _MAX_COUNT)
-    shown = min(integer("shown", shown, 1, _MAX_COUNT), docs_per_query)
-    integer("seed", seed)
-    examined = [1 / (place + 1) for place in range(shown)] if propensities is None else propensities
-    is_sequence = isinstance(examined, (list, tuple)) and len(examined) >= shown
-    if not is_sequence or not all(is_number(each) and 0 < each <= 1 for each in examined):
-        raise ArgumentError(
-            f"`propensities` must be {shown} numbers above 0, at most 1; found {propensities!r}"
-        )
-    rows_per_query = sessions * docs_per_query
-
-    def plans(rows: int) -> Iterator[pl.LazyFrame]:
-        step = max(1, rows // rows_per_query)
-        for start in range(0, queries, step):
-            stop = min(start + step, queries)
-            yield _clicks(start, stop, docs_per_query, sessions, list(examined[:shown]), seed)
-
-    return _generated("click_log", pl.Schema(_CLICK_SCHEMA), queries * rows_per_query, plans)
-
-
-def _generated(
-    name: str,
-    schema: pl.Schema,
-    max_rows: int,
-    plans: Callable[[int], Iterator[pl.LazyFrame]],
-) -> pl.LazyFrame:
-    """Return a log that is generated while it is read.
-
-    `max_rows` is the maximum number of its rows. `plans` yields the parts of the log, with about
-    the given number of rows each.
-    """
-
     def batches(
         columns: list[str] | None,
         predicate: pl.Expr | None,
         n_rows: int | None,
         batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
-        left = max_rows if n_rows is None else n_rows
+        left = queries * high * len(run_names) if n_rows is None else n_rows
         for plan in plans(min(left, _CHUNKS_PER_BATCH * (batch_size or BATCH_ROWS))):
             part = plan.select(schema.names()).cast(schema).select(columns or schema.names())
             rows = part.head(left).collect()
@@ -268,49 +149,7 @@ def _generated(
             if left == 0:
                 return
 
-    return register_io_source(batches, schema=schema, is_pure=True, explain_name=name)
-
-
-def _clicks(
-    start: int, stop: int, docs: int, sessions: int, propensities: list[float], seed: int
-) -> pl.LazyFrame:
-    """Return the sessions of the queries in range(start, stop)."""
-    query, doc, seen = col("_query"), col("_doc"), col("_seen")  # random bits of each
-    u_relevance, u_tie, _ = _uniforms(doc)
-    u_click, u_dwell, u_score = _uniforms(seen)
-    place = pl.lit(pl.Series(propensities, dtype=pl.Float64))
-    documents = (
-        pl.LazyFrame()
-        .select(query=pl.int_range(start, stop, dtype=pl.UInt64))
-        .with_columns(_query=_hash(_of_seed(seed, "clicks"), col("query")))
-        .with_columns(
-            session=pl.int_ranges(
-                col("query") * sessions, col("query") * sessions + sessions, dtype=pl.UInt64
-            ),
-            _first=_hash(query, "first") % _CATALOG_SIZES[0],
-            _stride=_hash(query, "stride") % (_CATALOG_SIZES[0] - 1) + 1,
-        )
-        .explode("session")
-        .with_columns(_index=pl.int_ranges(0, pl.lit(docs), dtype=pl.UInt64))
-        .explode("_index")
-        .with_columns(_doc=_hash(query, col("_index")))
-        .with_columns(_seen=_hash(doc, col("session")), relevance=0.05 + 0.85 * u_relevance**2)
-    )
-    ranked = documents.with_columns(
-        doc=(col("_first") + col("_index") * col("_stride")) % _CATALOG_SIZES[0],
-        score=0.5 * col("relevance") + u_score,
-        new=col("relevance") + 0.3 * u_tie,
-    ).with_columns(_rank=col("score").rank("ordinal", descending=True).over("session"))
-    return (
-        ranked.with_columns(position=pl.when(col("_rank") <= len(propensities)).then("_rank"))
-        .with_columns(propensity=place.gather(col("position") - 1))
-        .with_columns(click=u_click < col("propensity") * col("relevance"))
-        .with_columns(
-            dwell=pl.when("click").then(
-                (8 * (1 + 4 * col("relevance")) * u_dwell / (1.02 - u_dwell)).clip(0.5, 1800)
-            )
-        )
-    )
+    return register_io_source(batches, schema=schema, is_pure=True, explain_name="search_log")
 
 
 def _log(
@@ -347,7 +186,10 @@ def _log(
             *(pl.lit(each).gather(col("_ranking") // (stop - start)) for each in runs),
             query=start + col("_ranking") % (stop - start),
         )
-        .with_columns(_query=_hash(_of_seed(seed, "seed"), col("query")))
+        # A literal: the expression of a hash of a hash contains its input 64 times.
+        .with_columns(
+            _query=_hash(_uint64(pl.select(_hash(_uint64(seed), "seed")).item()), col("query"))
+        )
         .with_columns(
             _index=pl.int_ranges(low + _hash(query, "length") % (high - low + 1), dtype=pl.UInt64),
             _first=_hash(query, "first") % catalog,
@@ -419,14 +261,6 @@ def _hash(state: pl.Expr, purpose: str | pl.Expr) -> pl.Expr:
         purpose = _uint64(_number(purpose))
     bits: pl.Expr = mixed(state + (purpose + 1) * _uint64(0x9E3779B97F4A7C15))
     return bits
-
-
-def _of_seed(seed: int, purpose: str) -> pl.Expr:
-    """Return 64 random bits for a seed and a purpose, as a literal.
-
-    The expression of a hash contains its input eight times, that of a hash of a hash 64 times.
-    """
-    return _uint64(pl.select(_hash(_uint64(seed), purpose)).item())
 
 
 def _uniforms(bits: pl.Expr) -> list[pl.Expr]:

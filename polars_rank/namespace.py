@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, T
 import polars as pl
 
 from polars_rank._params import public, unknown_parameter
-from polars_rank.clicks.bias import position_bias
-from polars_rank.clicks.click_labels import labels
-from polars_rank.clicks.interleaving_results import interleaving_result
-from polars_rank.clicks.preference_pairs import preferences
-from polars_rank.clicks.rates import click_through_rates, coec
+from polars_rank.clicks import click_through_rates, coec, labels
 from polars_rank.diagnostics.bounds import judgment_bounds, tie_bands
 from polars_rank.diagnostics.changes import headroom, movers
 from polars_rank.diagnostics.choices import robustness
@@ -72,10 +68,7 @@ class Ranking(Generic[Frame]):
     tune_fusion: Final = _method(tune_fusion)
     click_through_rates: Final = _method(click_through_rates)
     coec: Final = _method(coec)
-    interleaving_result: Final = _method(interleaving_result)
-    position_bias: Final = _method(position_bias)
     labels: Final = _method(labels)
-    preferences: Final = _method(preferences)
     per_query: Final = _method(per_query)
     evaluate: Final = _method(evaluate)
     tie_bands: Final = _method(tie_bands)

@@ -9,7 +9,7 @@ import polars as pl
 from polars import col
 
 from polars_rank._params import OWN, public
-from polars_rank.checks import FAILED, Check, failed, raise_failed, refuse_failed
+from polars_rank.checks import FAILED, Check, failed, raise_failed, refuse
 from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.log import per_ranking
@@ -270,7 +270,10 @@ def _write(
         except DataError:
             for table in failures:
                 failing = table.filter(col(FAILED) > 0).collect(engine="streaming")
-                refuse_failed(failing.rename(_named, strict=False), checks, remedies)
+                failing = failing.rename(_named, strict=False)
+                for index, check in enumerate(checks):
+                    is_failed = col(FAILED) == len(checks) - index
+                    refuse(failing, is_failed, check.message, remedies[check.message])
             raise
 
 

@@ -968,7 +968,7 @@ def expected(
     return math.fsum(known) / len(values) if known else None
 
 
-# -- What users did with the list -----------------------------------------------------------------
+# -- Clicks ---------------------------------------------------------------------------------------
 
 
 def clicked(d: Doc) -> bool:
@@ -979,95 +979,6 @@ def clicked(d: Doc) -> bool:
 def dwell(d: Doc) -> float | None:
     """Seconds spent on a document, null without a click: 20 or 100."""
     return 40.0 * abs(int(d.label or 0)) - 20 if clicked(d) else None
-
-
-def clicked_at(d: Doc) -> float | None:
-    """Seconds from the query to the click, null without one."""
-    return float(hash(d.doc) * 7 % 10) if clicked(d) else None
-
-
-def is_good(d: Doc) -> bool:
-    """Whether a row says that the list itself was the answer."""
-    return d.label == 4
-
-
-def _click_ranks(docs: Docs, ties: str) -> list[int]:
-    return [rank for rank, d in enumerate(ranked(docs, ties), 1) if clicked(d)]
-
-
-def num_clicks(docs: Docs, k: int | None = None, *, ties: str = "doc") -> float:
-    """Documents of the first k that were clicked; Radlinski et al. 2008."""
-    return float(sum(map(clicked, ranked(docs, ties)[:k])))
-
-
-def ctr(docs: Docs, k: int | None = None, *, ties: str = "doc") -> float | None:
-    """Share of the first k documents shown that were clicked."""
-    return ratio(num_clicks(docs, k, ties=ties), len(ranked(docs, ties)[:k]))
-
-
-def abandonment(docs: Docs, *, ties: str = "doc") -> float:
-    """1 without a click; Radlinski et al. 2008."""
-    return float(not _click_ranks(docs, ties))
-
-
-def good_abandonment(docs: Docs, *, ties: str = "doc") -> float:
-    """1 without a click where a row says that the list was the answer; Li et al. 2009."""
-    return float(not _click_ranks(docs, ties) and any(map(is_good, docs)))
-
-
-def max_click_rr(docs: Docs, *, ties: str = "doc") -> float | None:
-    """1 / rank of the highest click; Radlinski et al. 2008."""
-    return max((1 / rank for rank in _click_ranks(docs, ties)), default=None)
-
-
-def mean_click_rr(docs: Docs, *, ties: str = "doc") -> float | None:
-    """Mean of 1 / rank over the clicks; Chuklin et al. 2013."""
-    ranks = _click_ranks(docs, ties)
-    return fmean(1 / rank for rank in ranks) if ranks else None
-
-
-def min_click_rr(docs: Docs, *, ties: str = "doc") -> float | None:
-    """1 / rank of the lowest click; Chuklin et al. 2013."""
-    return min((1 / rank for rank in _click_ranks(docs, ties)), default=None)
-
-
-def pskip(docs: Docs, *, ties: str = "doc") -> float | None:
-    """Share of the documents down to the lowest click that were not clicked; Wang et al. 2009."""
-    ranks = _click_ranks(docs, ties)
-    above = ranked(docs, ties)[: max(ranks, default=0)]
-    return ratio(sum(not clicked(d) for d in above), len(above))
-
-
-def _times(docs: Docs) -> list[float]:
-    return [at for d in retrieved(docs) if (at := clicked_at(d)) is not None]
-
-
-def time_to_first_click(docs: Docs, *, ties: str = "doc") -> float | None:
-    """Seconds to the earliest click; Radlinski et al. 2008."""
-    return min(_times(docs), default=None)
-
-
-def time_to_last_click(docs: Docs, *, ties: str = "doc") -> float | None:
-    """Seconds to the latest click; Radlinski et al. 2008."""
-    return max(_times(docs), default=None)
-
-
-def _satisfied(docs: Docs, k: int | None, seconds: float, ties: str) -> int:
-    return sum((dwell(d) or -1) >= seconds for d in ranked(docs, ties)[:k])
-
-
-def satisfied_rate(
-    docs: Docs, k: int | None = None, *, seconds: float = 30, ties: str = "doc"
-) -> float | None:
-    """Share of the clicks with a dwell of so many seconds; Kim et al. 2014."""
-    return ratio(_satisfied(docs, k, seconds, ties), num_clicks(docs, k, ties=ties))
-
-
-def successful_sessions(
-    docs: Docs, k: int | None = None, *, seconds: float = 30, ties: str = "doc"
-) -> float:
-    """1 with a satisfied click; Kim et al. 2014."""
-    return float(_satisfied(docs, k, seconds, ties) > 0)
 
 
 # -- Subtopics ------------------------------------------------------------------------------------

@@ -29,19 +29,15 @@ Lists = Mapping[int, list[Doc]]
 SCORES = (None, -1.0, 0.0, 0.25, 0.5, 0.5, 2.0)
 LABELS = (None, 0, 0, 1, 1, 2, 3, 4)
 SCHEMA = {"query": pl.Int64, "doc": pl.Int64, "score": pl.Float64, "label": pl.Int64}
-#: Columns that metrics of clicks and of subtopics read, computed from the document.
+#: Clicks, and the column that metrics of subtopics read, computed from the document.
 DID = {
     "click": oracles.clicked,
     "dwell": oracles.dwell,
-    "time": oracles.clicked_at,
-    "good": oracles.is_good,
     "subtopics": oracles.subtopics,
 }
 DID_SCHEMA = {
     "click": pl.Boolean,
     "dwell": pl.Float64,
-    "time": pl.Float64,
-    "good": pl.Boolean,
     "subtopics": pl.List(pl.Int64),
 }
 #: Attributes of documents, which metrics of novelty and diversity read.
@@ -130,15 +126,13 @@ def random_lists(
 def make_fewer_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limit generated logs to 100 queries."""
 
-    def fewer(generate: Callable[..., pl.LazyFrame]) -> Callable[..., pl.LazyFrame]:
-        @wraps(generate)
-        def generated(queries: int, *arguments: object, **options: object) -> pl.LazyFrame:
-            return generate(min(queries, 100), *arguments, **options)
+    generate = datasets.search_log
 
-        return generated
+    @wraps(generate)
+    def fewer(queries: int, *arguments: Any, **options: Any) -> pl.LazyFrame:
+        return generate(min(queries, 100), *arguments, **options)
 
-    for name in ("search_log", "click_log"):
-        monkeypatch.setattr(datasets, name, fewer(getattr(datasets, name)))
+    monkeypatch.setattr(datasets, "search_log", fewer)
 
 
 def shuffled(frame: pl.DataFrame, seed: int = 0) -> pl.DataFrame:

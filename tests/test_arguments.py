@@ -56,7 +56,6 @@ ONE = pl.DataFrame(
         "time": [1, 2, 1, 2, 1, 2],
         "country": ["a", "a", "b", "b", "a", "a"],
         "propensity": [1.0, 0.5, 1.0, 0.5, 1.0, 0.5],
-        "team": ["A", "B", "A", "B", "A", "B"],
         "reward": [1, 0, 0, 1, 1, 1],
         "traffic": [1.0, 1.0, 2.0, 2.0, 1.0, 1.0],
         "group": ["g", "h", "g", "h", "g", "h"],
@@ -72,8 +71,6 @@ JUDGMENTS, RANKINGS = ONE.select("query", "doc", "label"), ONE.select("query", "
 JUDGED = JUDGMENTS.with_columns(judge=pl.lit("a")).vstack(JUDGMENTS.with_columns(judge=pl.lit("b")))
 OF_JUDGES = pl.concat(VALUES_OF_QUERIES.with_columns(judge=pl.lit(name)) for name in "ab")
 CHUNKS = RANKINGS.with_columns(start=0, end=10)
-ITEMS = pl.DataFrame({"doc": [1, 2, 3], "group": ["g", "h", "g"]})
-EVENTS = pl.DataFrame({"action_name": ["click"], "query_id": ["q"], "object_id": ["d"]})
 
 
 @cache
@@ -104,8 +101,6 @@ ARGUMENTS: dict[str, Any] = {
     "b": RANKINGS,
     "baseline": "a",
     "doc": "doc",
-    "doc_groups": ITEMS,
-    "events": EVENTS,
     "frame": ONE,
     "gains": {0: 0, 1: 1},
     "gold": CHUNKS.drop("score"),
@@ -135,10 +130,7 @@ ARGUMENTS: dict[str, Any] = {
     "value": 0.5,
     "values": VALUES_OF_QUERIES,
     "catalog.sampled.metrics": "ndcg@2",
-    "clicks.estimate.frame": pl.concat(ONE.with_columns(run=pl.lit(run)) for run in "ab"),
-    "clicks.estimate.metrics": "dcg@2",
     "clicks.labels.log": ONE.drop("label"),
-    "clicks.preferences.log": ONE,
     "diagnostics.movers.frame": LOG,
     "diagnostics.robustness.frame": LOG,
     "explain_difference.a": "trec_eval",
@@ -161,9 +153,7 @@ ARGUMENTS: dict[str, Any] = {
 }
 #: The same for optional parameters.
 OPTIONS: dict[str, dict[str, Any]] = {
-    "clicks.balanced_interleaving": {"b": RANKINGS},
     "diagnostics.overlap": {"b": RANKINGS},
-    "clicks.team_draft": {"b": RANKINGS},
     "from_arrays": {"groups": [2]},
     "tune_fusion": {"folds": 2, "step": 0.5},
     "from_lists": {"retrieved": "shown", "relevant": "bought"},
@@ -171,7 +161,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "plot.distribution": {"metric": "rr"},
     "plot.leaderboard": {"metric": "rr"},
     "plot.over_time": {"metric": "rr"},
-    "datasets.click_log": {"queries": 2},
     "datasets.search_log": {"queries": 2},
     "referee": {"function": lambda ids, relevant: float(bool({*ids} & {*relevant}))},
     "report": {"overwrite": True},
@@ -200,13 +189,6 @@ MORE = {
     **dict.fromkeys(("a", "b", "c", "d", "gain_from", "grade", "lowest", "rel", "single"), "-1"),
     "min_grade": "-1",
     "seed": "-1 huge",
-    "catalog.awrf.label": "'' text",
-    "catalog.group_exposure.label": "'' text",
-    "catalog.summary.group": "'' text",
-    "clicks.estimate.run": "'' text None",
-    "clicks.inverse_propensity.propensity": "'' text expression",
-    "clicks.scan_ubi.actions": "'' text",
-    "clicks.scan_ubi.click": "'' text",
     "colors": "{}",
     "from_dicts.judgments": "{}",
     "fuse.name": "'' text",
@@ -235,7 +217,7 @@ FUNCTIONS = dict(public_functions())
 EMPTY = ("[]", "{}")
 #: Parameters of tables whose columns other parameters name.
 TABLES = (
-    *("a", "b", "doc_groups", "events", "frame", "judgments", "log", "pairs"),
+    *("a", "b", "frame", "judgments", "log", "pairs"),
     *("rankings", "result", "table", "tables", "values", "verdicts"),
 )
 #: Parameters that a function passes on under another name.
@@ -503,9 +485,9 @@ def test_a_method_names_what_it_needs() -> None:
 #: Calls with likely mistakes, and texts in their messages.
 MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a parameter of another function": (
-        lambda: pr.clicks.estimate(ONE, "dcg@2", margin=0.1),
+        lambda: pr.rank_curve(ONE, "dcg", [2], margin=0.1),
         pr.errors.ArgumentError,
-        r"^estimate\(\) has no parameter `margin`; available: `metrics`, `normalize`",
+        r"^rank_curve\(\) has no parameter `margin`; available: `metrics`, `ks`",
     ),
     "runs under another name": (
         lambda: pr.compare(pl.DataFrame({"query": 1, "model": ["a"], "rr": 1.0})),

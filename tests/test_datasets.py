@@ -11,7 +11,7 @@ from polars import col
 from polars.testing import assert_frame_equal
 
 from polars_rank import datasets
-from polars_rank.datasets import click_log, search_log
+from polars_rank.datasets import search_log
 from polars_rank.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -214,75 +214,3 @@ def test_it_streams_to_parquet(tmp_path: Path) -> None:
 def test_bad_arguments(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ArgumentError, match=re.escape(message)):
         search_log(**arguments)  # type: ignore[arg-type]
-
-
-class TestClickLog:
-    def test_clicks_follow_the_model(self) -> None:
-        log = click_log(500, 6, sessions=40, shown=4, propensities=[1, 0.8, 0.3, 0.1], seed=5)
-        shown = log.filter(col("position").is_not_null()).collect()
-        by_position = shown.group_by("position").agg(
-            col("propensity").unique(),
-            rate=col("click").mean(),
-            expected=(col("propensity") * col("relevance")).mean(),
-            error=(col("click").var() / pl.len()).sqrt(),
-        )
-        assert sorted(by_position["propensity"].list.item()) == [0.1, 0.3, 0.8, 1]
-        off = by_position.select((col("rate") - col("expected")) / col("error")).to_series()
-        assert (off.abs() < 4).all()
-
-    def test_sessions_are_sorted_and_whole(self) -> None:
-        log = click_log(7, 5, sessions=3, shown=2).collect()
-        assert_frame_equal(log.select("query", "session"), log.select("query", "session").sort("query", "session"))  # fmt: skip
-        assert log.height == 7 * 5 * 3
-        lists = log.group_by("session").agg(
-            col("query").n_unique(), col("doc").n_unique(), col("position").drop_nulls().sort()
-        )
-        assert lists["query"].to_list() == [1] * 21
-        assert lists["doc"].to_list() == [5] * 21
-        assert lists["position"].to_list() == [[1, 2]] * 21
-        unseen = log.filter(col("position").is_null())
-        assert unseen.select("click", "dwell", "propensity").null_count().row(0) == (63, 63, 63)
-        assert log.select(col("dwell").is_null() == ~col("click").fill_null(value=False)).to_series().all()  # fmt: skip
-
-    def test_the_ranking_is_that_of_the_score_and_the_new_one_is_better(self) -> None:
-        log = click_log(200, 8, sessions=5).collect()
-        ranks = log.select(
-            col("score").rank("ordinal", descending=True).over("session") == col("position")
-        )
-        assert ranks.to_series().all()
-        per_document = log.group_by("query", "doc").agg(
-            col("relevance", "new").n_unique(), col("position").n_unique().alias("places")
-        )
-        assert per_document.select(col("relevance", "new").max()).row(0) == (1, 1)
-        assert per_document["places"].mean() > 2
-        old, new = (log.select(pl.corr("relevance", name)).item() for name in ("score", "new"))
-        assert new > old + 0.2
-
-    @pytest.mark.parametrize("rows", [1, 30])
-    def test_the_size_of_batches_changes_nothing(self, rows: int) -> None:
-        lazy, log = click_log(4, 5, sessions=3), click_log(4, 5, sessions=3).collect()
-        with pl.Config(streaming_chunk_size=rows):
-            assert_frame_equal(lazy.collect(engine="streaming"), log)
-            some = lazy.filter("click").select("dwell", "query")
-            assert_frame_equal(some.collect(), log.filter("click").select("dwell", "query"))
-            assert_frame_equal(lazy.head(33).collect(), log.head(33))
-            assert_frame_equal(click_log(6, 5, sessions=3).filter(col("query") < 4).collect(), log)
-
-    def test_another_seed_is_another_log(self) -> None:
-        assert not click_log(3).collect().equals(click_log(3, seed=1).collect())
-        assert click_log(0).collect().schema == click_log(3).collect().schema
-
-    @pytest.mark.parametrize(("options", "said"), [
-        ({"queries": -1}, "`queries`"),
-        ({"docs_per_query": 0}, "`docs_per_query`"),
-        ({"sessions": 0}, "`sessions`"),
-        ({"shown": 0}, "`shown`"),
-        ({"seed": 0.5}, "`seed`"),
-        ({"propensities": [1, 0.5]}, "must be 10 numbers"),
-        ({"propensities": 0.5}, "must be several numbers or None; found 0.5"),
-        ({"shown": 2, "propensities": [1, 0]}, "above 0, at most 1"),
-        ({"shown": 2, "propensities": [1.1, 1]}, "above 0, at most 1"),
-    ])  # fmt: skip
-    def test_numbers_out_of_range(self, options: dict[str, Any], said: str) -> None:
-        with pytest.raises(ArgumentError, match=said):
-            click_log(**options)

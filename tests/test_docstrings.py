@@ -27,7 +27,6 @@ MODULES = (
 #: Parameters that have the name of a shared one and mean something else.
 OTHERS = {
     "Conventions": {"query_set", "ties", "undefined", "unjudged"},
-    "clicks.scan_ubi": {"click"},
     "define_metric": {"undefined"},
     "gate": {"baseline", "run"},
     "metrics.calibration": {"history"},

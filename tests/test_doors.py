@@ -280,7 +280,6 @@ def test_a_table_with_positions_and_no_score(name: str) -> None:
     [
         (lambda **options: pr.diagnostics.tie_bands(BAD, "rr", **options), "keep"),
         (lambda **options: pr.diagnostics.judgment_bounds(BAD, "rr", **options), "keep"),
-        (lambda **options: pr.clicks.estimate(BAD, "dcg", **options), "keep"),
         (lambda **options: pr.rank_curve(BAD, "rr", [1], **options), "keep"),
         (lambda **options: pr.grouped_auc(BAD, **options), "weight"),
         (
@@ -421,7 +420,6 @@ def test_what_looks_like_an_id_or_a_run_is_not_passed_over() -> None:
         lambda log, **by: pr.per_query(log, "rr", **by),
         lambda log, **by: pr.per_query(log, "rr", duplicates="max", **by),
         lambda log, **by: pr.rank(log, **by),
-        lambda log, **by: pr.catalog.exposure(log, 2, **by),
         lambda log, **by: pr.catalog.summary(log, 2, **by),
     ],
 )
@@ -593,12 +591,8 @@ def test_every_metric_of_a_very_long_list() -> None:
         query=pl.lit(1),
         score=pl.int_range(length, 0, -1).cast(pl.Float64),
         label=(pl.int_range(length) < length // 4).cast(pl.Int8),
-        click=pl.int_range(length) % 3 == 0,
         doc=pl.int_range(length),
         subtopics=pl.concat_list(pl.int_range(length) % 7),
-        dwell=40.0,
-        time=pl.int_range(length),
-        good=False,
         users=1,
         share=0.25,
         interactions=3,
@@ -710,8 +704,7 @@ def test_no_metric_has_a_pattern_as_its_name(function: Any, name: str) -> None:
         lambda log, _: pr.evaluate(log, "rr", score="-^x$"),
         lambda log, _: pr.evaluate(log, "rr", weight="^x$"),
         lambda log, _: pr.per_query(log, "rr", keep="^x$"),
-        lambda log, _: pr.evaluate(log, pr.metrics.ctr(click="^x$")),
-        lambda log, _: log.select(pr.clicks.inverse_propensity("^x$")),
+        lambda log, _: pr.evaluate(log, pr.metrics.popularity(interactions="^x$")),
         lambda log, _: pr.diagnostics.overlap(log, run="^x$", baseline=1),
         lambda log, _: pr.summarize(pr.per_query(log, "rr", by="x").rename({"x": "^x$"}), by="^x$"),
         lambda log, _: pr.join_judgments(log.drop("label"), log[["query", "doc", "label"]]),
@@ -760,7 +753,7 @@ def test_a_column_called_like_the_numbers_of_lists(function: Any) -> None:
     with pytest.raises(
         pr.errors.SchemaError, match="has the prefix 'polars_rank:', which is reserved; rename"
     ):
-        pr.clicks.position_bias(shown)
+        pr.clicks.coec(shown)
 
 
 def test_own_expressions_of_text_have_no_mean() -> None:
@@ -775,9 +768,6 @@ def test_own_expressions_of_text_have_no_mean() -> None:
                 function(frame, ["rr", text])
 
 
-GROUPS = pl.DataFrame({"doc": [1, 2, 3, 4], "group": ["a", "a", "b", "b"]})
-
-
 @pytest.mark.parametrize(
     "function",
     [
@@ -788,9 +778,6 @@ GROUPS = pl.DataFrame({"doc": [1, 2, 3, 4], "group": ["a", "a", "b", "b"]})
         lambda log: pr.pr_curve(log, rel=0.7, query="query"),
         lambda log: pr.grouped_auc(log, rel=0.7),
         lambda log: pr.diagnostics.judgment_bounds(log, ["p@1", "p@4"], rel=0.7),
-        lambda log: pr.catalog.expected_exposure(log, rel=0.7),
-        lambda log: pr.catalog.awrf(log, doc_groups=GROUPS, target="relevant", rel=0.7),
-        lambda log: pr.catalog.group_exposure(log, doc_groups=GROUPS, target="relevant", rel=0.7),
     ],
 )
 def test_32_bit_labels_are_compared_as_64_bit_floats(function: Any) -> None:

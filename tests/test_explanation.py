@@ -205,7 +205,6 @@ WORDS = [
     ("AP(rel=2)", pr.conventions.LIGHTGBM, ["relevant: label of 2 or more"]),
     ("Gini@10", pr.conventions.POLARS_RANK, ["use: 'gini' of pr.catalog.summary"]),
     ("ILS@5", pr.conventions.LENSKIT, ["use: 1 - pr.intra_list_diversity(k, ...)"]),
-    ("AWRF", pr.conventions.POLARS_RANK, ["use: pr.catalog.awrf, which is 1 - Jensen-Shannon"]),
     ("ARP", pr.conventions.POLARS_RANK, ["other meanings of the name: in RecTools and Evidently"]),
     ("ARP@5", pr.conventions.RECTOOLS, ["definition: Popularity"]),
     ("Novelty@5", pr.conventions.REPLAY, ["definition: Unseen share"]),

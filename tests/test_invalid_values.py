@@ -14,23 +14,18 @@ import pytest
 LOG = pl.DataFrame({
     "run": ["a", "a", "b", "b"], "query": 1, "doc": [1, 2, 1, 2], "position": [1, 2, 1, 2],
     "score": [2.0, 1.0, 1.0, 2.0], "label": [1, 0, 1, 0], "click": [1, 0, 1, 0],
-    "team": ["x", "y", "x", "y"], "country": "DE",
+    "country": "DE",
 })  # fmt: skip
 ONE = LOG.filter(run="a")
 VALUES = LOG.group_by("run", "query").agg(pl.col("country").first(), rr=pl.col("score").first())
-EXPOSURES = pr.catalog.exposure(ONE)
 VERDICTS = pr.check(pr.summarize(VALUES), ["rr > 0"], on_fail="return")
 
 UNGROUPED: dict[str, Callable[[Any], Any]] = {
     "rank": lambda by: pr.rank(ONE, by=by),
     "evaluate": lambda by: pr.evaluate(ONE, "rr", by=by),
     "overlap": lambda by: pr.diagnostics.overlap(LOG, baseline="a", by=by),
-    "exposure": lambda by: pr.catalog.exposure(ONE, by=by),
-    "summary": lambda by: pr.catalog.summary(EXPOSURES, by=by),
+    "summary": lambda by: pr.catalog.summary(ONE, by=by),
     "click_through_rates": lambda by: pr.clicks.click_through_rates(ONE, by=by),
-    "preferences": lambda by: pr.clicks.preferences(ONE, by=by),
-    "position_bias": lambda by: pr.clicks.position_bias(ONE, by=by),
-    "interleaving_result": lambda by: pr.clicks.interleaving_result(ONE, by=by),
 }
 
 
@@ -75,11 +70,6 @@ INVALID: list[tuple[str, Callable[[], Any]]] = [
     ("undecided", lambda: pr.check(pr.summarize(VALUES), ["rr > 0"], undecided="")),
     ("n", lambda: pr.identify(ONE, "rr", 0.5, n=-1)),
     ("n", lambda: pr.explain_difference(ONE, "rr", "ranx", "trec_eval", n=-1)),
-    # Clicks
-    ("position", lambda: pr.clicks.team_draft(ONE, ONE, position="")),
-    ("tolerance", lambda: pr.clicks.position_bias(ONE, method="em", tolerance=1e200)),
-    ("propensity", lambda: pr.clicks.inverse_propensity(propensity=0)),
-    ("cluster", lambda: pr.clicks.interleaving_result(ONE, cluster="")),
     # Inputs
     ("paths", lambda: pr.scan_log("")),
     ("paths", lambda: pr.scan_log(["", "log.parquet"])),
@@ -88,7 +78,6 @@ INVALID: list[tuple[str, Callable[[], Any]]] = [
     ("subtopic", lambda: pr.join_judgments(ONE.drop("label"), ONE, subtopic="")),
     ("retrieved", lambda: pr.from_lists(ONE, retrieved="", relevant="doc")),
     ("queries", lambda: pr.datasets.search_log(2**70)),
-    ("sessions", lambda: pr.datasets.click_log(5, sessions=2**70)),
 ]
 
 

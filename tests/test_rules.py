@@ -37,26 +37,13 @@ _LOG_OF_CLICKS = "documents of a log of clicks have positions instead of scores"
 #: Parameters that differ from the rules, and why.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("diagnostics.movers", "k"): "None: without documents, one row per query",
-    **dict.fromkeys(
-        (("clicks.labels", "time"), ("clicks.preferences", "time")),
-        "None: the click at the last position is the last one",
-    ),
-    ("clicks.scan_ubi", "click"): "names of actions, and not of a column",
+    ("clicks.labels", "time"): "None: the click at the last position is the last one",
     ("from_lists", "query"): "None: each row is a query",
     ("gate", "metrics"): "it has metrics of its own",
     **{
         (f"clicks.{name}", "position"): _LOG_OF_CLICKS
-        for name in (
-            "click_through_rates",
-            "coec",
-            "interleaving_result",
-            "inverse_propensity",
-            "labels",
-            "position_bias",
-            "preferences",
-        )
+        for name in ("click_through_rates", "coec", "labels")
     },
-    ("plot.click_through", "position"): _LOG_OF_CLICKS,
     ("stats.write_junit", "undecided"): "verdicts have no TOML file with another default",
 }
 
@@ -138,7 +125,7 @@ def test_the_column_of_runs_may_be_named_as_a_group() -> None:
         (pr.evaluate, log, {"metrics": "ap"}),
         (pr.per_query, log, {"metrics": "ap"}),
         (pr.rank, log, {}),
-        (pr.catalog.exposure, log, {}),
+        (pr.catalog.summary, log, {}),
         (pr.summarize, values, {}),
         (pr.compare, values, baseline),
         (pr.leaderboard, values, {}),
@@ -148,20 +135,17 @@ def test_the_column_of_runs_may_be_named_as_a_group() -> None:
 
 
 LOG = pr.datasets.search_log(40).collect()
-SESSIONS = pr.datasets.click_log(20).with_columns(device=pl.lit("phone")).collect()
-CLICKS = {"query": ["query", "session"], "by": "device"}
+SESSIONS = LOG.rename({"run": "session"}).drop("label").with_columns(device=pl.lit("phone"))
 BOTH = ["country", "run"]
 VALUES = pr.per_query(LOG, ["ap", "rr"], by=["run", "country"])
 JUDGMENTS = LOG.unique(["query", "doc"]).select("query", "doc", "label")
 GROUPED = {"baseline": "bm25", "by": "country"}
-EXPOSURES = pr.catalog.exposure(LOG, 5, by=BOTH)
-GROUPS = pl.DataFrame({"doc": LOG["doc"].unique()}).with_columns(group=pl.lit("a"))
 LABELED = LOG.with_columns(llm=pl.col("label"))
 LEFT, RIGHT = LOG.filter(run="bm25"), LOG.filter(run="neural")
 ONE = pl.DataFrame({
     **{"country": "DE", "run": "bm25", "query": [1, 1, 2, 2], "doc": [1, 2, 1, 2]},
     **{"score": [0.9, 0.8, 0.9, 0.8], "label": [1, 0, 0, 1], "position": [1, 2, 1, 2]},
-    **{"team": ["a", "b"] * 2, "click": [1, 0, 0, 1], "chunk": [1, 2, 1, 2]},
+    **{"click": [1, 0, 0, 1], "chunk": [1, 2, 1, 2]},
 })  # fmt: skip
 #: Calls of functions that compute a table, with groups if possible.
 RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
@@ -183,21 +167,13 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "check": lambda: pr.check(pr.summarize(VALUES, by="country"), ["ap >= 0"], on_fail="return"),
     "leaderboard": lambda: pr.leaderboard(VALUES, by="country"),
     "power": lambda: pr.power(VALUES, **GROUPED),
-    "catalog.awrf": lambda: pr.catalog.awrf(LOG, doc_groups=GROUPS, by=BOTH),
     "catalog.exclude_seen": lambda: pr.catalog.exclude_seen(LOG, JUDGMENTS.head(1), by=BOTH),
-    "catalog.expected_exposure": lambda: pr.catalog.expected_exposure(LOG, by=BOTH),
-    "catalog.exposure": lambda: EXPOSURES,
-    "catalog.group_exposure": lambda: pr.catalog.group_exposure(LOG, 5, doc_groups=GROUPS, by=BOTH),
     "catalog.popularity": lambda: pr.catalog.popularity(JUDGMENTS),
     "catalog.sampled": lambda: pr.catalog.sampled(ONE, "rr@1", n_items=9, n_sampled=1, by=BOTH),
     "catalog.summary": lambda: pr.catalog.summary(LOG, 5, by=BOTH),
     "clicks.click_through_rates": lambda: pr.clicks.click_through_rates(SESSIONS, by="device"),
     "clicks.coec": lambda: pr.clicks.coec(SESSIONS, by="device"),
-    "clicks.estimate": lambda: pr.clicks.estimate(ONE.with_columns(label=1.0), "cg@1", by=BOTH),
-    "clicks.interleaving_result": lambda: pr.clicks.interleaving_result(ONE, by=BOTH),
     "clicks.labels": lambda: pr.clicks.labels(SESSIONS),
-    "clicks.position_bias": lambda: pr.clicks.position_bias(SESSIONS, by="device"),
-    "clicks.preferences": lambda: pr.clicks.preferences(SESSIONS, **CLICKS),
     **{
         f"judges.{name}": partial(
             getattr(pr.judges, name), LABELED, label=["label", "llm"], by=BOTH
@@ -228,11 +204,10 @@ OTHER_ORDER = dict.fromkeys(
 #: Functions that do not compute such a table, by what they return or write.
 OTHERS = {
     "charts": {name for name in FUNCTIONS if name.startswith("plot.")},
-    "expressions": {"clicks.inverse_propensity", "catalog.leave_one_out"},
+    "expressions": {"catalog.leave_one_out"},
     "logs": {
         *("from_arrays", "from_dicts", "from_lists", "join_spans", "scan_log", "scan_judgments"),
-        *("scan_run", "clicks.scan_ubi", "clicks.balanced_interleaving", "clicks.team_draft"),
-        *("datasets.click_log", "datasets.search_log"),
+        *("scan_run", "datasets.search_log"),
     },
     "files": {
         *("report", "stats.write_junit", "stats.write_markdown", "trec.write_qrels"),

@@ -88,7 +88,6 @@ def test_lower_is_better_where_the_docstring_says_so() -> None:
         "label_ranking_loss",
         "max_share",
         "popularity",
-        "pskip",
     }
     for name, build in REGISTER.items():
         assert ("Lower is better." in described(build).values) == (name in lower)

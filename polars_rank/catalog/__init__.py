@@ -3,20 +3,13 @@
 Experimental: names and results may change in a minor version without a deprecation.
 """
 
-from polars_rank.catalog.exposures import exposure
-from polars_rank.catalog.fairness import awrf, group_exposure
 from polars_rank.catalog.sampling import sampled
 from polars_rank.catalog.seen_items import exclude_seen, leave_one_out
-from polars_rank.catalog.stochastic import expected_exposure
 from polars_rank.catalog.summaries import summary
 from polars_rank.catalog.training import popularity
 
 __all__ = [
-    "awrf",
     "exclude_seen",
-    "expected_exposure",
-    "exposure",
-    "group_exposure",
     "leave_one_out",
     "popularity",
     "sampled",

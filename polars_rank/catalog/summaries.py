@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import polars as pl
 
-from polars_rank._params import OWN, Names, free, names, share
-from polars_rank.catalog.exposures import COUNTS
-from polars_rank.catalog.fairness import Groups
-from polars_rank.catalog.top_k import RANK, Rankings
+from polars_rank._params import OWN, Names, free, one_of, share, whole_number
 from polars_rank.checks import Check, failed, raise_failed
 from polars_rank.columns import RUN, Columns, Score
 from polars_rank.conventions import Ties
 from polars_rank.discounts import Discount
 from polars_rank.errors import SchemaError
+from polars_rank.evaluation.checks import duplicates_remedy, weight_check
+from polars_rank.evaluation.log import Log, Rules
 from polars_rank.evaluation.means import ratio
-from polars_rank.evaluation.ranked import DOC, SIZE
+from polars_rank.evaluation.ranked import DOC, DOCUMENTS, SIZE, TIES, retrieved_documents
+from polars_rank.frames.batches import added_up
 from polars_rank.frames.engines import Mergeable
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import framed, lazy, schema_of
+from polars_rank.metrics.metric import checked_parameter
 
 _KNOWN, _TAIL, _ROWS = OWN + "known", OWN + "long tail", OWN + "rows"
-#: Sums of a document: the number of rankings in which it is first, the number of rankings in which
-#: it is at rank k, and the sum of 1 / sqrt(size) over the rankings that have it; in the row with a
-#: null document, the number of rankings without documents.
-_FIRST, _LAST, _COSINE, _EMPTY = (OWN + name for name in ("first", "last", "cosine", "empty"))
-
-_EXPOSURE = pl.col("exposure")
+#: The rank of a document in the top k; null in the row of a ranking without documents.
+_RANK, _WEIGHT = OWN + "rank", OWN + "weight"
+#: Sums of a document: its exposure, the number of rankings in which it is first, the number of
+#: rankings in which it is at rank k, and the sum of 1 / sqrt(size) over the rankings that have it;
+#: in the row with a null document, the number of rankings without documents.
+_EXPOSURE, _FIRST, _LAST, _COSINE, _EMPTY = (
+    OWN + name for name in ("exposure", "first", "last", "cosine", "empty")
+)
 
 #: The column of `items` that marks the documents of the long tail.
 LONG_TAIL = "long_tail"
@@ -41,8 +45,6 @@ def summary(
     k: int | None = 10,
     *,
     items: Any = None,
-    doc_groups: Any = None,
-    group: Names = "group",
     top: float = 0.1,
     discount: Discount | None = None,
     query: Names = "query",
@@ -83,21 +85,14 @@ def summary(
     Parameters
     ----------
     frame
-        Long table with one row per document of a ranking, or the result of `exposure`. A document
-        without a score was not retrieved. Labels are not needed.
+        Long table with one row per document of a ranking. A document without a score was not
+        retrieved. Labels are not needed.
     k
         Cutoff, at least 1; None for whole rankings.
     items
         Table with one row per document: the catalog. For `long_tail_share`, it has a Boolean column
         `long_tail`, as `popularity` returns it. Default: the catalog is unknown, and measures over
         the catalog are null.
-    doc_groups
-        Table of groups of documents, such as their providers: the columns `doc` and `group`, and
-        optionally `membership`, a number of 0 or more, by default 1. With `doc_groups`, the result
-        has a column `groups`.
-    group
-        Column of the group in `doc_groups`, or several columns: each combination of their values
-        is a group.
     top
         Share of the documents of the catalog that `top_share` counts, in (0, 1).
     discount
@@ -149,15 +144,9 @@ def summary(
         - `top_share`: the share of exposure of the most exposed `top` of the catalog, rounded up to
           a whole number of documents; null without `items`;
         - `long_tail_share`: the share of exposure of the documents in the long tail; null if
-          `items` has no column `long_tail`;
-        - `groups`: with `doc_groups`, a list with a struct for each group: the `group` columns and
-          `exposure`, `share`, `target` and `ratio` as in `group_exposure`, where the target is the
-          share of the group in `doc_groups`. `.explode("groups").unnest("groups")` returns one row
-          per group.
+          `items` has no column `long_tail`.
 
-        Measures of exposure are null if the total exposure is 0. If `frame` is the result of
-        `exposure`, the result lacks the first three columns, which need rankings, and `k` and
-        `discount` are not used.
+        Measures of exposure are null if the total exposure is 0.
 
     Raises
     ------
@@ -190,34 +179,50 @@ def summary(
     index). Jost, Entropy and diversity, 2006 (effective number).
     """
     share("top", top)
-    schema = schema_of(frame)
-    # The result of `exposure` has one row per document, and no rankings.
-    by_default = position is None and isinstance(score, str) and score == "score"
-    of_exposures = by_default and "score" not in schema and {*COUNTS} <= {*schema}
+    one_of("ties", ties, (None, *TIES))
+    if k is not None:
+        whole_number("k", k)
     roles: dict[str, Any] = {"query": query, "run": run, "by": by, "doc": doc}
-    own = {"query": None, "sums": COUNTS} if of_exposures else {}
-    columns = Columns.find(
-        schema, {**roles, **own}, optional=(RUN, "query"), parameters={"sums": "frame"}
-    )
-    groups = None
-    if doc_groups is not None:
-        columns.check_unused("group", names("group", group))
-        groups = Groups.of(doc_groups, group, "items", schema, doc)
-    catalog = None if items is None else lazy(items, "items")
-    finish = partial(_summary, by=columns.by, doc=doc, top=top, items=catalog, groups=groups)
-    merge = partial(_merge, by=columns.by)
-    if of_exposures:
-        add_up = partial(_sums_of_exposures, by=columns.by, doc=doc)
-        return Mergeable((), add_up, merge, partial(finish, measures={}))
+    columns = Columns.find(schema_of(frame), roles)
     roles |= {"by": columns.by, "score": score, "position": position, "weight": weight}
-    add_up = partial(_sums, k=k, discount=discount, ties=ties, **roles)
-    finish = partial(finish, measures=_of_rankings(k))
-    return Mergeable(columns.query, add_up, merge, finish)
+    add_up = partial(_sums, k=k, discount=discount, ties=ties, roles=roles)
+    catalog = None if items is None else lazy(items, "items")
+    finish = partial(_summary, by=columns.by, doc=doc, k=k, top=top, items=catalog)
+    return Mergeable(columns.query, add_up, partial(_merge, by=columns.by), finish)
 
 
-def _sums_of_exposures(exposures: pl.LazyFrame, by: Sequence[str], doc: str) -> pl.LazyFrame:
-    """Return the sum that the summary needs, one row per document and group."""
-    return exposures.group_by(*by, pl.col(doc).alias(DOC)).agg(pl.col("exposure").sum())
+def _sums(
+    frame: pl.LazyFrame, k: int | None, discount: Discount | None, ties: Ties | None, roles: Any
+) -> pl.LazyFrame:
+    """Return the sums that the summary needs, one row per document and group."""
+    log = Log.find(frame, {"label": None, **roles}, rules=Rules(ties), remedy=duplicates_remedy())
+    rank, size = pl.col(_RANK), pl.col(SIZE)
+    exposure = pl.lit(1) if discount is None else checked_parameter("discount", discount)(rank)
+    if weight := log.columns.one("weight"):
+        value = pl.col(weight).cast(pl.Float64)
+        check = weight_check(f"{weight!r} (`weight`)", value)
+        log = replace(log, others={_WEIGHT: value}, checks_of_others=[check])
+        exposure = exposure * pl.col(_WEIGHT)
+    by, keys = log.columns.by, log.keys
+    # A ranking without retrieved documents has one row with a null document.
+    rows = (
+        retrieved_documents(log, k)
+        .with_columns(pl.int_ranges(1, size + 1, dtype=pl.UInt32).alias(_RANK))
+        .explode(DOCUMENTS, _RANK, empty_as_null=True)
+        .unnest(DOCUMENTS)
+        .with_columns(pl.col(keys.names[name]).alias(name) for name in by)
+    )
+    is_ranked = rank.is_not_null()
+    sums = [
+        pl.when(is_ranked).then(exposure.cast(pl.Float64)).sum().alias(_EXPOSURE),
+        (rank == 1).sum().alias(_FIRST),
+        (pl.lit(0) if k is None else (rank == k).sum()).alias(_LAST),
+        (1 / size.cast(pl.Float64).sqrt()).filter(is_ranked).sum().alias(_COSINE),
+        rank.is_null().sum().alias(_EMPTY),
+    ]
+    if keys.are_adjacent(log.table):
+        return added_up(rows, [*by, DOC], sums)
+    return rows.group_by(*by, DOC).agg(sums)
 
 
 def _merge(parts: pl.LazyFrame, by: Sequence[str]) -> pl.LazyFrame:
@@ -226,68 +231,33 @@ def _merge(parts: pl.LazyFrame, by: Sequence[str]) -> pl.LazyFrame:
 
 
 def _summary(
-    sums: pl.LazyFrame, by: Sequence[str], doc: str, top: float, items: pl.LazyFrame | None,
-    groups: Groups | None, measures: Mapping[str, pl.Expr],
+    sums: pl.LazyFrame, by: Sequence[str], doc: str, k: int | None, top: float,
+    items: pl.LazyFrame | None,
 ) -> pl.LazyFrame:  # fmt: skip
-    """Return the summary from the sums; `measures` are those of rankings."""
-    schema = schema_of(sums)
-    sums = sums if groups is None else sums.cache()
+    """Return the summary from the sums."""
     if items is None:
-        known = pl.col(DOC).is_not_null().alias(_KNOWN)
-        rows = sums.with_columns(known, pl.lit(None, dtype=pl.Boolean).alias(_TAIL))
-        size = None
+        # The number of documents that were never recommended is unknown.
+        size = pl.LazyFrame({"documents": [None]}, {"documents": pl.UInt32})
+        tail = pl.lit(None, dtype=pl.Boolean).alias(_TAIL)
+        rows = sums.with_columns(pl.col(DOC).is_not_null().alias(_KNOWN), tail)
     else:
-        catalog = _catalog(items, doc, schema[DOC])
+        catalog = _catalog(items, doc, schema_of(sums)[DOC])
         size = catalog.select(pl.len().alias("documents"))
         rows = sums.cast({DOC: schema_of(catalog)[DOC]}).join(catalog, on=DOC, how="left")
-        rows = rows.join(size, how="cross")
-    values = {**measures, **_of_documents(top, catalog=size is not None)}
-    free(by, [*values, *_COVERAGE, *([] if groups is None else ["groups"])])
+    values = _measures(k, top)
+    free(by, values)
     named = [value.alias(name) for name, value in values.items()]
-    result = rows.group_by(by).agg(named).sort(by) if by else rows.select(named)
-    # A cross join, because an empty log also has a catalog.
-    result = result.with_columns(documents=None) if size is None else result.join(size, how="cross")
-    documents = pl.col("documents").cast(pl.UInt32)
-    coverage = ratio(pl.col("recommended"), documents).alias("coverage")
-    others = [name for name in values if name not in (*measures, "recommended")]
-    result = result.select(*by, *measures, documents, "recommended", coverage, *others)
-    return result if groups is None else _with_groups(result, sums, groups, by)
+    rows = rows.join(size, how="cross")
+    result = rows.group_by(by).agg(named) if by else rows.select(named)
+    # Joined again, because an empty log also has a catalog.
+    coverage = ratio(pl.col("recommended"), pl.col("documents"))
+    result = result.drop("documents").join(size, how="cross").with_columns(coverage=coverage)
+    result = result.select(*by, *values)
+    return result.sort(by) if by else result
 
 
-def _with_groups(
-    result: pl.LazyFrame, sums: pl.LazyFrame, groups: Groups, by: Sequence[str]
-) -> pl.LazyFrame:
-    """Return the summary with the exposure of each group of documents."""
-    rows = groups.shares(groups.exposures(sums, _EXPOSURE, by), by)
-    rows = rows.select(*by, groups=pl.struct(pl.exclude(by)))
-    if not by:
-        return result.join(rows.select(pl.col("groups").implode()), how="cross")
-    lists = rows.group_by(by, maintain_order=True).agg("groups")
-    return result.join(lists, on=by, how="left", nulls_equal=True, maintain_order="left")
-
-
-#: The columns of the result about the catalog.
-_COVERAGE = ("documents", "coverage")
-
-
-def _sums(log: pl.LazyFrame, discount: Discount | None, **options: Any) -> pl.LazyFrame:
-    """Return the sums that the summary needs, one row per document and group."""
-    rankings = Rankings.of(log, **options)
-    rows, keys = rankings.documents()
-    rank, size = pl.col(RANK), pl.col(SIZE)
-    last = pl.lit(0) if rankings.k is None else (rank == rankings.k).sum()
-    sums = [
-        rankings.exposure(discount).sum().alias("exposure"),
-        (rank == 1).sum().alias(_FIRST),
-        last.alias(_LAST),
-        (1 / size.cast(pl.Float64).sqrt()).filter(rank.is_not_null()).sum().alias(_COSINE),
-        rank.is_null().sum().alias(_EMPTY),
-    ]
-    return rankings.sums(rows, keys, sums)
-
-
-def _of_rankings(k: int | None) -> dict[str, pl.Expr]:
-    """Return the measures that need rankings, as aggregations of the sums of documents."""
+def _measures(k: int | None, top: float) -> dict[str, pl.Expr]:
+    """Return the measures of rankings and of the exposure of documents, as aggregations."""
     filled = pl.col(_FIRST).sum()
     queries = filled + pl.col(_EMPTY).sum()
     # The sum of the cosines of all pairs is the squared length of the sum of the unit vectors minus
@@ -295,21 +265,9 @@ def _of_rankings(k: int | None) -> dict[str, pl.Expr]:
     n = filled.cast(pl.Float64)
     cosine = ratio((pl.col(_COSINE) ** 2).sum() - n, n * (n - 1))
     full = pl.lit(None, dtype=pl.Float64) if k is None else ratio(pl.col(_LAST).sum(), queries)
-    return {
-        "queries": queries.cast(pl.UInt32),
-        "fill_rate": full,
-        # Rounded, so that it is exactly 0 if all rankings have the same documents.
-        "personalization": (1 - cosine).round(12).clip(0, 1),
-    }
-
-
-def _of_documents(top: float, *, catalog: bool) -> dict[str, pl.Expr]:
-    """Return the measures of the exposure of documents, as aggregations of their sums."""
-    known = pl.col(_KNOWN).fill_null(value=False)
-    recommended = known.sum()
-    # Without a catalog, the number of documents that were never recommended is unknown.
-    size = pl.col("documents").first() if catalog else pl.lit(None, dtype=pl.UInt32)
-    exposures = _EXPOSURE.filter(known)
+    known, exposure = pl.col(_KNOWN).fill_null(value=False), pl.col(_EXPOSURE)
+    size, recommended = pl.col("documents").first(), known.sum()
+    exposures = exposure.filter(known)
     total = exposures.sum()
     # A rank instead of `sort()`: inside `sum`, Polars 2.1 may drop the sort.
     place = exposures.rank("ordinal")
@@ -324,9 +282,15 @@ def _of_documents(top: float, *, catalog: bool) -> dict[str, pl.Expr]:
     entropy = pl.when(total > 0).then(entropy.clip(0) + 0.0)
     # Rounded, because 0.07 * 100 is a little more than 7.
     head = (size * top).round(6).ceil()
-    tail = _EXPOSURE.filter(known & pl.col(_TAIL)).sum()
+    tail = exposure.filter(known & pl.col(_TAIL)).sum()
     return {
+        "queries": queries.cast(pl.UInt32),
+        "fill_rate": full,
+        # Rounded, so that it is exactly 0 if all rankings have the same documents.
+        "personalization": (1 - cosine).round(12).clip(0, 1),
+        "documents": size,
         "recommended": recommended,
+        "coverage": ratio(recommended, size),
         "unknown": (pl.col(DOC).is_not_null() & ~known).sum(),
         "gini": gini(size),
         "gini_equality": 1 - gini(size),

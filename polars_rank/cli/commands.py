@@ -128,9 +128,6 @@ EVALUATION: Mapping[str, Command] = {
     ), spark=True),
     "per-query": Command("per_query", "log", ("log.parquet -m ap -o values.parquet",), spark=True),
     "rank": Command("rank", "log", ("log.parquet -o ranked.parquet",)),
-    "estimate": Command("clicks.estimate", "log", (
-        "clicks.parquet -m dcg@10 --query session --score new",
-    ), spark=True),
     "explain": Command("explain", "log", (
         "ndcg@10 --conventions lightgbm", "ndcg@10 log.parquet --versus lightgbm",
     ), about="Explain how a metric is computed, or why conventions differ.",

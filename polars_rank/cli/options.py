@@ -41,7 +41,7 @@ _PANEL_OF = {
     "fields": INPUT,
     **dict.fromkeys(("layout", "memory"), INPUT),
     **dict.fromkeys(("query", "doc", "score", "position", "label", "run", "weight"), COLUMNS),
-    **dict.fromkeys(("click", "time", "subtopic"), COLUMNS),
+    **dict.fromkeys(("time", "subtopic"), COLUMNS),
     **dict.fromkeys(("conventions", *Definitions.__annotations__), DEFINITIONS),
 }
 #: Short names of options.
@@ -243,7 +243,7 @@ class _Scope(dict[str, Any]):
 
 @cache
 def public(name: str) -> Any:
-    """Return a public function by its name, such as "clicks.estimate"."""
+    """Return a public function by its name, such as "clicks.coec"."""
     return attrgetter(name)(sys.modules["polars_rank"])
 
 

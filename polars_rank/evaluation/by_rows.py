@@ -44,7 +44,6 @@ from polars_rank.metrics.expressions import (
 )
 from polars_rank.metrics.nodes import (
     Batch,
-    Column,
     Elements,
     Field,
     Fold,
@@ -77,15 +76,6 @@ _FIELDS = {
     "reverse": pl.col(TIE_COLUMNS["reverse"]),
 }
 
-#: Column that says whether the documents of a ranking have different positions.
-_ONE_PER_POSITION = OWN + "one per position"
-
-#: The message if two documents of a ranking have the same position.
-_SEVERAL = (
-    "a position occurs twice in a ranking; add the columns that identify a ranking, such as the "
-    "session, to `query`"
-)
-
 
 class RowStages(NamedTuple):
     """The stages of a plan by rows; the values are expressions over the last one."""
@@ -111,7 +101,7 @@ class RowStages(NamedTuple):
 
 def by_rows(values: Sequence[Value], log: Log) -> RowStages:
     """Return the stages of values that share the rows of a log."""
-    facts = _Facts(log.rules.rel, log.columns.placed, log.whole_labels)
+    facts = _Facts(log.rules.rel, log.whole_labels)
     return _stages((*values,), facts)
 
 
@@ -119,8 +109,6 @@ class _Facts(NamedTuple):
     """The facts of a log that decide about the stages."""
 
     rel: float
-    #: Whether rows have positions.
-    placed: bool
     whole_labels: bool
 
 
@@ -142,9 +130,6 @@ class _Names:
         self.folds: list[Fold | UserExpression] = [
             node for node in every if isinstance(node, (Fold, UserExpression))
         ]
-        self.one_per_position = facts.placed and any(
-            isinstance(node, Column) and node.different_positions for node in every
-        )
         reductions = [node for node in every if isinstance(node, Reduction)]
         self.rankings = [node for node in reductions if not reads_order(node)]
         ordered = [node for node in reductions if reads_order(node)]
@@ -183,9 +168,6 @@ class _Names:
             for node in self.rankings
             for term in [for_each_row(self._stored(node.elements))]
         }
-        if self.one_per_position:
-            rankings[_ONE_PER_POSITION] = _is_unique(pl.col("score"))
-            required[_SEVERAL] = pl.col(_ONE_PER_POSITION)
         cutoffs = {(node.elements, node.k) for node in self.reductions if is_running(node)}
         part = partial(self._part, depth=self.needs.depth)
         ties = {self.names[node]: self._of_ties(node) for node in self.ties}
@@ -319,11 +301,6 @@ class _Names:
             return terms.get(start, null_on_oob=True).cast(pl.Float64).fill_null(0.0)
         whole = start == 0 and stop == depth  # rankings end at the largest cutoff
         return reduced(terms if whole else terms.slice(start, stop - start).list, "sum")
-
-
-def _is_unique(values: pl.Expr) -> pl.Expr:
-    known = values.drop_nulls()
-    return known.n_unique() == known.len()
 
 
 def replace_cutoff(listed: Listed) -> Listed:

@@ -219,9 +219,8 @@ def per_query(
     SchemaError
         If a column is missing or has a wrong type.
     DataError
-        For null queries, NaN or infinite scores or labels, duplicate documents, labels too large
-        for a gain, and, for metrics of clicks, a `position` that occurs twice in a ranking. A lazy
-        result raises it when it is collected.
+        For null queries, NaN or infinite scores or labels, duplicate documents, and labels too
+        large for a gain. A lazy result raises it when it is collected.
     ArgumentError
         For an unknown metric or an invalid parameter.
 

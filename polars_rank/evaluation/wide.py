@@ -11,8 +11,8 @@ The following is evaluated by rows of documents instead:
   not fit in memory, and plans that join, concatenate or change keys;
 - logs with few rows, with rankings of more than about 20 documents, or with a few long rankings
   among short ones;
-- metrics that read more than labels and ranks at each position, such as correlations, metrics of
-  clicks and users' own expressions; and `ties="expected"`;
+- metrics that read more than labels and ranks at each position, such as correlations, and users'
+  own expressions; and `ties="expected"`;
 - scores that are not floats, ids that are neither integers nor text, and labels beyond 64 bits.
 """
 

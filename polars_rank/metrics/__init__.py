@@ -7,7 +7,6 @@ from polars_rank.metrics import (
     agreement,
     beyond_accuracy,
     cascade_models,
-    click_metrics,
     cumulated,
     discounted_gain,
     diversity,
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from polars_rank.metrics.agreement import *
     from polars_rank.metrics.beyond_accuracy import *
     from polars_rank.metrics.cascade_models import *
-    from polars_rank.metrics.click_metrics import *
     from polars_rank.metrics.cumulated import *
     from polars_rank.metrics.discounted_gain import *
     from polars_rank.metrics.diversity import *
@@ -58,7 +56,6 @@ __all__ += pairwise.__all__
 __all__ += precision_variants.__all__
 __all__ += relevance.__all__
 __all__ += sets.__all__
-__all__ += click_metrics.__all__
 __all__ += user_models.__all__
 
 if not TYPE_CHECKING:  # type checkers know the names from the imports above

@@ -97,7 +97,6 @@ ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
     "precisiontopk": ("precision", {}),
     "recalltopk": ("recall", {}),
     "averageprecision": ("average_precision", {}),
-    "click_through_rate": ("ctr", {}),
     "accuracy_score": ("classification_accuracy", {}),
     "matthews_correlation_coefficient": ("mcc", {}),
     "alpha-dcg": ("alpha_dcg", {}),
@@ -154,7 +153,6 @@ OTHER_MEANINGS = {
 }
 
 _SUMMARY = "pr.catalog.summary"
-_EXPECTED = "pr.catalog.expected_exposure"
 #: What to use for measures that are not metrics, but results of functions or of other metrics.
 FUNCTIONS_OF = {
     "catalogcoverage": f"'coverage' of {_SUMMARY} (a count in RecTools: 'recommended' + 'unknown')",
@@ -170,19 +168,12 @@ FUNCTIONS_OF = {
     "exposuregini": f"'gini' of {_SUMMARY} with a `discount`",
     **dict.fromkeys(("gauc", "uauc", "grouped_auc"), "pr.grouped_auc"),
     "personalization": f"'personalization' of {_SUMMARY}",
-    "awrf": (
-        "pr.catalog.awrf, which is 1 - Jensen-Shannon divergence; the score of TREC Fair 2022 is "
-        "its product with NDCG, and other tools have 1 - another distance"
-    ),
     "rocauc": (
         "pr.roc_auc(), or as in RePlay, of the first k documents, "
         "pl.coalesce(pr.metrics.pair_accuracy(k), pr.hit_rate(k))"
     ),
     "categoricaldiversity": "pr.metrics.category_count(k) / k",
     "ils": "1 - pr.intra_list_diversity(k, ...)",
-    "ee-l": f"'ee_l' of {_EXPECTED}",
-    "ee-d": f"'ee_d' of {_EXPECTED}",
-    "ee-r": f"'ee_r' of {_EXPECTED}",
     "rbo": "pr.diagnostics.overlap(a, b, 'rbo')",
 }
 

@@ -23,9 +23,6 @@ COMMON = {
     "Expr -> Expr.",
     "max_grade": "Label with gain 1. Higher labels count as `max_grade`.",
     "min_grade": "Label with gain 0. Lower labels count as `min_grade`.",
-    "click": "Column of clicks: booleans, or counts of 0 or more.",
-    "dwell": "Column of dwell times on the document in seconds, 0 or more; null without a click.",
-    "time": "Column of times from the query to the click on the document in seconds, 0 or more.",
     "alpha": "Redundancy: the share of a subtopic's gain that a document covering it takes from "
     "later ones, from 0 to 1.",
     "beta": "Persistence: probability that the user continues to the next document, in (0, 1).",

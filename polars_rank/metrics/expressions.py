@@ -33,7 +33,6 @@ from polars_rank.metrics.nodes import (
     UserExpression,
     Value,
 )
-from polars_rank.metrics.user_columns import numbers
 
 #: Columns of the ranked table.
 _LABEL = pl.col("label").cast(pl.Float64)
@@ -136,8 +135,11 @@ def leaf_of_rows(leaf: Term) -> pl.Expr:
         case Gain(gain):
             refusals = getattr(gain, "refuses", {})
             return sum((_refusing(*refusal) for refusal in refusals.items()), gain(_LABEL))
-        case Column(name, parameter, kind):
-            return pl.col(name) if kind == "as is" else numbers(parameter, name)
+        case Column(name, kind="as is"):
+            return pl.col(name)
+        case Column(name):
+            # Polars does not add 0.0 to other types, such as a Duration, which a cast accepts.
+            return (pl.col(name) + 0.0).cast(pl.Float64).fill_nan(None)
     raise ArgumentError("terms of tied documents are known in an evaluation only")
 
 

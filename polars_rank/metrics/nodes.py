@@ -280,8 +280,6 @@ class Column(Term):
     kind: Literal["number", "count", "as is"] = "number"
     #: The highest valid number.
     high: float | None = None
-    #: Whether documents of a ranking must have different positions.
-    different_positions: bool = False
 
 
 @dataclass(frozen=True)

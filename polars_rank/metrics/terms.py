@@ -350,12 +350,7 @@ def relevant(rel: float | None = None) -> Term:
 
 
 def column(
-    name: str,
-    parameter: str | None = None,
-    *,
-    kind: Kind = "number",
-    high: float | None = None,
-    different_positions: bool = False,
+    name: str, parameter: str | None = None, *, kind: Kind = "number", high: float | None = None
 ) -> Term:
     """Return a column of the log, such as prices or clicks.
 
@@ -384,9 +379,6 @@ def column(
         NaN as null; "as is" for any other type. An evaluation raises an error for other values.
     high
         Highest valid number.
-    different_positions
-        Whether an evaluation by positions raises an error if two documents of a ranking have the
-        same position.
 
     Returns
     -------
@@ -403,7 +395,7 @@ def column(
     one_of("kind", kind, get_args(Kind))
     if high is not None:
         number("high", high)
-    return Column(name, parameter or "metrics", kind, high, different_positions)
+    return Column(name, parameter or "metrics", kind, high)
 
 
 def num_documents() -> Value:

@@ -10,7 +10,6 @@ The color, dash pattern and shape of a run depend on its position among the sort
 the baseline is gray and comes first. Use `colors={"bm25": "#0072B2"}` to choose other colors.
 """
 
-from polars_rank.plot.click_rates import click_through
 from polars_rank.plot.cutoff_curves import at_k
 from polars_rank.plot.distributions import distribution
 from polars_rank.plot.forest import bounds, intervals, slices
@@ -22,7 +21,6 @@ from polars_rank.plot.times import over_time
 __all__ = [
     "at_k",
     "bounds",
-    "click_through",
     "differences",
     "distribution",
     "intervals",

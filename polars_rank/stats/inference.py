@@ -112,18 +112,14 @@ def _t_p_values(rows: Inference) -> Array:
     return two_sided(rows.degrees, np.maximum(np.fmin(size, of_hall), 0.0))
 
 
-def wilson(share: Array, n: Array, q: Array) -> tuple[Array, Array]:
+def _wilson_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
     """Return Wilson's interval of a proportion (1927)."""
-    np = numpy()
+    np, n = numpy(), rows.units
+    q, share = quantile(rows.share_degrees, 1 - alpha / 2), np.clip(rows.value, 0.0, 1.0)
     center = (share + q**2 / (2 * n)) / (1 + q**2 / n)
     spread = np.sqrt(np.maximum(share * (1 - share) / n + q**2 / (4 * n * n), 0.0))
     half = q * spread / (1 + q**2 / n)
     return np.maximum(center - half, 0.0), np.minimum(center + half, 1.0)
-
-
-def _wilson_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
-    q = quantile(rows.share_degrees, 1 - alpha / 2)
-    return wilson(numpy().clip(rows.value, 0.0, 1.0), rows.units, q)
 
 
 def clopper_pearson(share: float, n: float, confidence: float) -> tuple[float, float]:

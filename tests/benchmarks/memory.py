@@ -146,11 +146,6 @@ def lists_of(files: Files) -> pl.LazyFrame:
     return pr.from_lists(lists, retrieved="doc", labels="label", query="query")
 
 
-def groups() -> pl.DataFrame:
-    doc = pl.int_range(DOCUMENTS, dtype=pl.Int32, eager=True)
-    return pl.DataFrame({"doc": doc, "group": doc % 5})
-
-
 def passages(files: Files) -> pl.LazyFrame:
     return files.scan().with_columns(passage=pl.col("doc"), doc=pl.col("doc") // 3)
 
@@ -280,15 +275,7 @@ TASKS: dict[str, Task] = {
     "`catalog.exclude_seen` of several runs, to a file": Task(
         "rows", lambda f: pr.catalog.exclude_seen(runs_of(f), seen(f))
     ),
-    "`catalog.exposure`": Task("documents", lambda f: pr.catalog.exposure(f.scan(), 10)),
-    "`catalog.expected_exposure`": Task(
-        "rows", lambda f: pr.catalog.expected_exposure(f.scan(), 10)
-    ),
     "`catalog.summary`": Task("documents", lambda f: pr.catalog.summary(f.scan(), 10)),
-    "`catalog.group_exposure`": Task(
-        "groups", lambda f: pr.catalog.group_exposure(f.scan(), 10, doc_groups=groups())
-    ),
-    "`catalog.awrf`": Task("queries", lambda f: pr.catalog.awrf(f.scan(), 10, doc_groups=groups())),
     "`catalog.sampled`": Task(
         "nothing",
         lambda f: pr.catalog.sampled(
@@ -310,24 +297,10 @@ TASKS: dict[str, Task] = {
     "`clicks.labels`, to a file": Task(
         "nothing", lambda f: pr.clicks.labels(f.scan().drop("label"))
     ),
-    "`clicks.preferences`, to a file": Task("nothing", lambda f: pr.clicks.preferences(f.scan())),
-    "`clicks.position_bias`": Task("positions", lambda f: pr.clicks.position_bias(f.scan())),
-    "`clicks.estimate`": Task("nothing", lambda f: pr.clicks.estimate(f.scan(), "cg@10")),
-    "`clicks.interleaving_result`": Task(
-        "queries",
-        lambda f: pr.clicks.interleaving_result(f.scan().with_columns(team=pl.col("doc") % 2)),
-    ),
-    "`clicks.team_draft`, to a file": Task(
-        "rows", lambda f: pr.clicks.team_draft(f.scan(), reversed_scores(f)), 10
-    ),
-    "`clicks.balanced_interleaving`, to a file": Task(
-        "rows", lambda f: pr.clicks.balanced_interleaving(f.scan(), reversed_scores(f)), 10
-    ),
     "`plot.at_k`": Task(
         "queries", lambda f: pr.plot.at_k(runs_of(f), "ndcg", ks=range(1, 11), baseline="bm25")
     ),
     "`plot.pr_curve`": Task("rows", lambda f: pr.plot.pr_curve(runs_of(f))),
-    "`plot.click_through`": Task("positions", lambda f: pr.plot.click_through(runs_of(f))),
     "`plot.differences` of `per_query`": Task(
         "queries", lambda f: pr.plot.differences(values_of(f), "ndcg@10", baseline="bm25")
     ),

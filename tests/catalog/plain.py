@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -25,10 +26,6 @@ def tops(log: pl.DataFrame, k: int | None = None, ties: str = "doc") -> dict[Any
     return ordered
 
 
-def exposures(lists: Sequence[Sequence[Hashable]], discount: Any) -> dict[Any, float]:
-    """Return the sum of discounts of each document."""
-    total: dict[Any, float] = defaultdict(float)
-    for docs in lists:
-        for rank, doc in enumerate(docs, 1):
-            total[doc] += discount(rank)
-    return total
+def exposures(lists: Sequence[Sequence[Hashable]]) -> dict[Any, float]:
+    """Return the number of rankings of each document."""
+    return dict(Counter(chain.from_iterable(lists)))

@@ -1,15 +1,17 @@
-"""`summary`, computed by hand and in plain Python, of rankings and of exposures."""
+"""`summary`, computed by hand and in plain Python."""
 
 from __future__ import annotations
 
 import math
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import polars_rank as pr
 import pytest
 from catalog.plain import exposures, tops
+from polars.testing import assert_frame_equal
 from strategies import assert_close, log_of, random_lists, shuffled
 
 
@@ -21,10 +23,12 @@ def gini(values: list[float]) -> float | None:
     return sum(abs(a - b) for a in values for b in values) / (2 * n * total)
 
 
-def summary_of(log: pl.DataFrame, k: int, catalog: set[int] | None, top: float) -> dict[str, Any]:
+def summary_of(
+    log: pl.DataFrame, k: int, catalog: set[int] | None, top: float, ties: str = "doc"
+) -> dict[str, Any]:
     """Return the summary by its definition, from pairs of documents and of rankings."""
-    lists = list(tops(log, k).values())
-    every = exposures(lists, lambda rank: 1.0)
+    lists = list(tops(log, k, ties).values())
+    every = exposures(lists)
     pairs = list(combinations([set(docs) for docs in lists if docs], 2))
     cosines = [len(a & b) / math.sqrt(len(a) * len(b)) for a, b in pairs]
     known = {doc: x for doc, x in every.items() if catalog is None or doc in catalog}
@@ -63,58 +67,60 @@ def summary_of(log: pl.DataFrame, k: int, catalog: set[int] | None, top: float) 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 @pytest.mark.parametrize("catalog", [None, range(10, 60)])
-def test_against_plain_python(engine: str, catalog: range | None) -> None:
+@pytest.mark.parametrize("ties", ["doc", "doc_ascending", "input"])
+def test_against_plain_python(engine: str, catalog: range | None, ties: str) -> None:
     log = log_of(random_lists(seed=3))
     items = None
     if catalog is not None:
         items = pl.DataFrame({"doc": catalog}).with_columns(long_tail=pl.col("doc") % 3 == 0)
-    actual = pr.catalog.summary(log.lazy(), 3, items=items, top=0.25).collect(engine=engine)
-    truth = summary_of(log, 3, None if catalog is None else {*catalog}, 0.25)
+    plan = pr.catalog.summary(log.lazy(), 3, items=items, top=0.25, ties=ties)
+    actual = plan.collect(engine=engine)
+    truth = summary_of(log, 3, None if catalog is None else {*catalog}, 0.25, ties)
     assert actual.columns == [*truth]
     assert_close(actual, pl.DataFrame([truth]))
 
 
-@pytest.mark.parametrize("by", [None, "run"])
-def test_groups_of_documents_have_the_exposure_of_group_exposure(by: str | None) -> None:
-    log = log_of(random_lists(seed=6)).with_columns(run=pl.col("query") % 2)
-    members = pl.DataFrame({"doc": range(30)}, schema={"doc": pl.Int32}).with_columns(
-        group=pl.col("doc") % 4, membership=1 / (1 + pl.col("doc"))
-    )
-    expected = pr.catalog.group_exposure(log, 3, doc_groups=members, discount=None, by=by)
-    for table in (log, pr.catalog.exposure(log, 3, by=by)):
-        actual = pr.catalog.summary(table, 3, doc_groups=members, by=by)
-        plain = pr.catalog.summary(table, 3, by=by)
-        assert_close(actual.drop("groups"), plain)
-        rows = actual.explode("groups").unnest("groups").select(expected.columns)
-        assert_close(rows, expected)
-
-
-def test_groups_and_exposures() -> None:
+def test_runs() -> None:
     log = log_of(random_lists(seed=4)).with_columns(run=pl.col("query") % 2)
     items = pl.DataFrame({"doc": range(40)}, schema={"doc": pl.Int32})
     actual = pr.catalog.summary(shuffled(log), 2, items=items, by="run", discount="log2")
     for run in (0, 1):
         alone = pr.catalog.summary(log.filter(run=run).drop("run"), 2, items=items, discount="log2")
         assert_close(actual.filter(run=run).drop("run"), alone)
-    exposure = pr.catalog.exposure(log, 2, by="run", discount="log2")
-    of_exposure = pr.catalog.summary(exposure, items=items, by="run")
-    assert of_exposure.columns == ["run", *actual.columns[4:]]
-    assert_close(of_exposure, actual.select(of_exposure.columns))
-    # Without runs, the exposures of all of them are added up.
-    both = pr.catalog.summary(log, 2, items=items, discount="log2", run=None)
-    assert_close(pr.catalog.summary(exposure, items=items, run=None), both.drop(both.columns[:3]))
 
 
-def test_rankings_with_columns_of_exposures_are_rankings() -> None:
-    log = log_of(random_lists(seed=5)).drop_nulls("score")
-    more = log.with_columns(impressions=1, exposure=2.0)
-    truth = pr.catalog.summary(log, 2)
-    assert_close(pr.catalog.summary(more, 2), truth)
-    renamed = more.rename({"score": "s"})
-    assert_close(pr.catalog.summary(renamed, 2, score="s"), truth)
-    assert_close(pr.catalog.summary(renamed, 2, score=pl.col("s") * 2), truth)
-    places = pr.rank(more).drop("score")
-    assert_close(pr.catalog.summary(places, 2, position="rank"), truth)
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_weights_multiply_exposures(engine: str) -> None:
+    """Document a has 1 + 3 of 8, b and c have 1 and 3: H = 1/2 + 1/8 * 3 + 3/8 * log2(8/3)."""
+    log = pl.LazyFrame({
+        "query": [1, 1, 2, 2, 3], "doc": ["a", "b", "a", "c", None], "traffic": [1, 1, 3, 3, 5],
+        "score": [2.0, 1.0, 2.0, 1.0, None],
+    })  # fmt: skip
+    entropy = 1 / 2 + 1 / 8 * 3 + 3 / 8 * math.log2(8 / 3)
+    for table in (log, log.set_sorted("query")):
+        actual = pr.catalog.summary(table, 2, weight="traffic").collect(engine=engine)
+        assert actual["entropy"].item() == pytest.approx(entropy)
+
+
+def test_discounts_and_positions() -> None:
+    """With 1 / rank, documents a and b have exposures of 1 + 1/2 each, with 0 all have none."""
+    log = pl.DataFrame({"query": [1, 1, 2, 2], "doc": [*"abba"], "score": [2.0, 1.0] * 2})
+    places = log.select("query", "doc", rank=pl.Series([1, 2] * 2))
+    for table, options in ((log, {}), (places, {"position": "rank"})):
+        found = pr.catalog.summary(table, discount="reciprocal", **options)
+        assert found["entropy"].item() == 1
+        one = pr.catalog.summary(table.head(2), discount="reciprocal", **options)
+        assert one["entropy"].item() == pytest.approx(math.log2(3) - 2 / 3)  # shares 2/3 and 1/3
+        none = pr.catalog.summary(table, discount=lambda rank: rank * 0, **options)
+        assert none.select("gini_recommended", "entropy").row(0) == (None, None)
+
+
+def test_sums_of_sorted_logs_need_memory_for_documents_only(tmp_path: Path) -> None:
+    log = pr.datasets.search_log(90, runs=["a", "b"], seed=2).collect().sort("run", "query")
+    log.write_parquet(tmp_path / "log")
+    plan = pr.catalog.summary(pr.scan_log(tmp_path / "log", by="run"), 5)
+    with pl.Config(streaming_chunk_size=50):
+        assert_frame_equal(plan.collect(engine="streaming"), pr.catalog.summary(shuffled(log), 5))
 
 
 def test_extremes() -> None:
@@ -147,17 +153,15 @@ def test_measures_of_the_catalog_need_the_catalog() -> None:
     """Two of ten documents are recommended, one of them three times as often."""
     log = pl.DataFrame({"query": range(4), "doc": [*"aaab"], "score": 1.0})
     names = ["coverage", "gini", "gini_equality", "normalized_entropy", "top_share"]
-    exposures = pr.catalog.exposure(log, 1)
-    for table in (log, exposures):
-        unknown = pr.catalog.summary(table, 1).row(0, named=True)
-        assert [unknown[name] for name in names] == [None] * 5
-        # Half the mean difference of 3 and 1, divided by the mean 2: 2 * |3 - 1| / (2 * 2 * 4).
-        assert (unknown["recommended"], unknown["gini_recommended"]) == (2, 0.25)
-        known = pr.catalog.summary(table, 1, items=pl.DataFrame({"doc": [*"abcdefghij"]}))
-        entropy = -(0.75 * math.log2(0.75) + 0.25 * math.log2(0.25))
-        # 2 * (8 pairs of 3 and 0, 8 of 1 and 0, one of 3 and 1) / (2 * 10 * 4).
-        expected = [0.2, 2 * (8 * 3 + 8 * 1 + 2) / 80, 0.15, entropy / math.log2(10), 0.75]
-        assert known.select(names).row(0) == pytest.approx(expected)
+    unknown = pr.catalog.summary(log, 1).row(0, named=True)
+    assert [unknown[name] for name in names] == [None] * 5
+    # Half the mean difference of 3 and 1, divided by the mean 2: 2 * |3 - 1| / (2 * 2 * 4).
+    assert (unknown["recommended"], unknown["gini_recommended"]) == (2, 0.25)
+    known = pr.catalog.summary(log, 1, items=pl.DataFrame({"doc": [*"abcdefghij"]}))
+    entropy = -(0.75 * math.log2(0.75) + 0.25 * math.log2(0.25))
+    # 2 * (8 pairs of 3 and 0, 8 of 1 and 0, one of 3 and 1) / (2 * 10 * 4).
+    expected = [0.2, 2 * (8 * 3 + 8 * 1 + 2) / 80, 0.15, entropy / math.log2(10), 0.75]
+    assert known.select(names).row(0) == pytest.approx(expected)
 
 
 def test_rankings_without_documents_count_as_queries() -> None:
@@ -189,10 +193,21 @@ def test_invalid_items() -> None:
         pr.catalog.summary(log, top=1)
 
 
-def test_a_column_of_the_log_with_the_name_of_the_groups() -> None:
-    """It has a place in the result, unless groups of documents take it."""
-    log = pl.DataFrame({"query": [1], "doc": ["a"], "score": [1.0], "groups": ["x"]})
-    assert pr.catalog.summary(log, by="groups")["groups"].to_list() == ["x"]
-    providers = pl.DataFrame({"doc": ["a"], "group": ["p"]})
-    with pytest.raises(pr.errors.ArgumentError, match="'groups'"):
-        pr.catalog.summary(log, by="groups", doc_groups=providers)
+def test_invalid_input() -> None:
+    log = pl.DataFrame({"query": [1, 1], "doc": ["a", "b"], "score": [2.0, 1.0]})
+    for table, message in (
+        (pl.concat([log, log]), "pr.collapse"),
+        (log.with_columns(query=None), "`query`.* has nulls"),
+        (log.with_columns(score=float("nan")), "NaN"),
+    ):
+        with pytest.raises(pr.errors.DataError, match=message):
+            pr.catalog.summary(table)
+    with pytest.raises(pr.errors.DataError, match="finite numbers of 0 or more"):
+        pr.catalog.summary(log.with_columns(weight=-1), weight="weight")
+    with pytest.raises(pr.errors.SchemaError, match="'item' .`doc`. not found"):
+        pr.catalog.summary(log, doc="item")
+    for options in ({"k": 0}, {"discount": "log3"}, {"ties": "worst"}):
+        with pytest.raises(pr.errors.ArgumentError, match=f"`{[*options][0]}`"):
+            pr.catalog.summary(log, **options)
+    with pytest.raises(pr.errors.ArgumentError, match="name of a result column"):
+        pr.catalog.summary(log.with_columns(coverage=1), by="coverage")

@@ -145,11 +145,6 @@ def test_examples_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     part = log.select("run", "query", "doc", "score", start=0, end=9).drop_nulls()
     part.sink_parquet("chunks.parquet")
     part.unique(["query", "doc"]).drop("run", "score").sink_parquet("spans.parquet")
-    clicks = pr.datasets.click_log(60, 5, sessions=4)
-    old = -pl.col("position")  # a second score
-    clicks.with_columns(
-        label=pr.clicks.inverse_propensity(), query="session", old=old
-    ).sink_parquet("clicks.parquet")
     assert run("generate", "log.parquet", "--queries", 20)[0] == 0
     log.sink_parquet("log.parquet")
     (tmp_path / "my_eval.py").write_text(NDCG)

@@ -50,11 +50,6 @@ class Data:
         self.renamed = renamed.rename({**names, "run": "day"})
         self.chunks = self.one.select("query", "doc", "other", start=0, end="position").drop_nulls()
         self.spans = self.chunks.drop("other").filter(pl.col("end") > 4)
-        self.clicks = (
-            pr.datasets.click_log(60, 5, sessions=4)
-            .with_columns(label=pr.clicks.inverse_propensity())
-            .collect()
-        )
 
     def write(self) -> None:
         for name, frame in vars(self).items():
@@ -99,14 +94,6 @@ CASES: dict[str, dict[str, Callable[[Data], Any]]] = {
         ),
     },
     "rank": {"log.parquet --ties worst": lambda d: pr.rank(d.log, ties="worst")},
-    "estimate": {
-        "clicks.parquet -m dcg@3 --query session --score new --cluster query": lambda d: (
-            pr.clicks.estimate(d.clicks, "dcg@3", query="session", score="new", cluster="query")
-        ),
-        "clicks.parquet -m dcg@3 --query session --normalize ips --max-unshown 0.9": lambda d: (
-            pr.clicks.estimate(d.clicks, "dcg@3", query="session", normalize="ips", max_unshown=0.9)
-        ),
-    },
     "explain": {
         "ndcg@10 log.parquet --versus lightgbm --n 2": lambda d: pr.explain_difference(
             d.log, "ndcg@10", "polars_rank", "lightgbm", n=2

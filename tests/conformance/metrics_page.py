@@ -33,7 +33,6 @@ FAMILIES = {
     "subtopic_gain": "Gain of subtopics",
     "intent_aware": "Intent-aware metrics",
     "subtopic_coverage": "Coverage of subtopics",
-    "click_metrics": "Clicks",
     "beyond_accuracy": "Novelty and popularity",
     "diversity": "Diversity",
 }

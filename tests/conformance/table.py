@@ -163,8 +163,6 @@ SPELLED = {
     "lenskit": "LensKit",
     " ild ": " ILD ",
     "arp ": "ARP ",
-    "awrf": "AWRF",
-    "trec fair": "TREC Fair",
     "irrcac": "irrCAC",
     "gini": "Gini",
     "bpref": "bpref",

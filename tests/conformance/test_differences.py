@@ -588,18 +588,6 @@ def test_rectools_counts_documents_as_catalog_coverage() -> None:
         pr.evaluate(shown, "CatalogCoverage@10")
 
 
-def test_trec_fair_multiplies_awrf_by_ndcg() -> None:
-    """AWRF itself is 1 - the Jensen-Shannon divergence, with natural logarithms.
-
-    `catalog.awrf` agrees with TREC Fair 2022, which computes discounts in 32 bits.
-    """
-    shown = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0]})
-    groups = pl.DataFrame({"doc": ["a", "b"], "group": ["x", "x"]})
-    target = pl.DataFrame({"group": ["y"], "target": [1.0]})
-    found = pr.catalog.awrf(shown, doc_groups=groups, target=target)
-    assert found["awrf"].item() == pytest.approx(1 - math.log(2))
-
-
 def test_presets_agree_on_a_log_without_special_cases() -> None:
     """Without ties, grades and unjudged documents, all presets agree on NDCG, RR, and recall."""
     frame = random_log(20, (0, 1), tied=False, pooled=False)

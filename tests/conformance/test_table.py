@@ -19,7 +19,7 @@ from strategies import ATTRIBUTES, ATTRIBUTES_SCHEMA
 from . import metrics_page, table, testing_page
 from .logs import GRADES, random_log
 
-#: Includes the columns that metrics of clicks, subtopics and attributes read.
+#: Includes the columns that metrics of subtopics and attributes read.
 LOG = pl.concat(
     [
         random_log(21, GRADES, queries=100),
@@ -27,10 +27,6 @@ LOG = pl.concat(
         pl.DataFrame({"query": "1", "doc": [*"abcd"], "score": 1.0, "label": [1, 0, 0, 0]}),
     ]
 ).with_columns(
-    click=pl.col("label") % 2 == 1,
-    dwell=pl.col("label") * 20.0,
-    time=pl.col("score").rank(),
-    good=pl.col("label") == 4,
     subtopics=pl.when(pl.col("label") > 0).then(
         pl.concat_list(pl.col("label") % 3, 3 + pl.col("doc").str.len_chars())
     ),

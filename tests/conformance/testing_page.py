@@ -84,7 +84,6 @@ simulation, with the true value known:
 | Simulation | Situations | Logs in most of them | Result |
 | --- | ---: | ---: | --- |
 | levels of intervals, tests and gates (`tests/benchmarks/levels.md`) | {levels} | {logs} | {beyond} levels are outside their limits, and are listed at the end |
-| coverage of estimates from clicks (`tests/benchmarks/clicks_coverage.md`) | {clicks} | {click_logs} | in the tables |
 | false alarms of `gate` (`tests/benchmarks/gate_alarms.md`) | {gates} | {gate_logs} | {alarms} of gates fail although both retrievers are equal; the aim is at most 0.05 |
 
 A level that does not hold is a result, too: the pages show it.
@@ -169,17 +168,14 @@ def rows(text: str) -> int:
 def simulations() -> dict[str, str]:
     """Return the numbers of the pages of simulations."""
     folder = ROOT / "tests" / "benchmarks"
-    levels, clicks, gates = (
-        (folder / f"{name}.md").read_text(encoding="utf-8")
-        for name in ("levels", "clicks_coverage", "gate_alarms")
+    levels, gates = (
+        (folder / f"{name}.md").read_text(encoding="utf-8") for name in ("levels", "gate_alarms")
     )
     tables, _, beyond = levels.partition("## What does not hold")
     return {
         "levels": f"{rows(tables):,}",
         "logs": re.search(r"([\d,]+) simulated logs per cell", levels)[1],
         "beyond": str(len(re.findall(r"^- ", beyond, re.MULTILINE))),
-        "clicks": f"{rows(clicks):,}",
-        "click_logs": re.search(r"([\d,]+) logs per cell", clicks)[1],
         "gates": str(rows(gates)),
         "gate_logs": re.search(r"([\d,]+) pairs of runs per row", gates)[1],
         "alarms": re.search(r"over all rows, it is ([\d.]+ ± [\d]\.\d+)", gates)[1],

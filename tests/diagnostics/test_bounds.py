@@ -75,7 +75,7 @@ def test_bands_of_every_metric() -> None:
 
 def test_metrics_that_read_documents() -> None:
     metrics = [
-        pr.metrics.num_clicks(1),
+        pr.metrics.popularity(1),
         pl.col("label").filter(pl.col("rank") <= 2).sum().alias("own"),
     ]
     log = log_of(LISTS)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.io.plugins import register_io_source
 from polars_rank.columns import Columns
-from polars_rank.datasets import click_log
+from polars_rank.datasets import search_log
 from polars_rank.evaluation.contiguity import ROW, RUN, Keys
 
 
@@ -178,14 +178,14 @@ def test_little_is_kept_of_what_has_passed() -> None:
 def test_plans_do_not_hold_rows_back(tmp_path: Path) -> None:
     """A multiplexer of Polars buffers rows as fast as they arrive."""
     path = tmp_path / "log.parquet"
-    click_log(20, 5, sessions=5, seed=1).sink_parquet(path)
-    label = pr.clicks.inverse_propensity("click", 1 / pl.col("position"))
-    for keys in ("session", ["query", "session"]):
+    search_log(20, 5, runs=5, seed=1).rename({"run": "session"}).sink_parquet(path)
+    dwell = pl.col("dwell").fill_null(0)
+    for keys in (["session", "query"], ["query", "session"]):
         log = pr.scan_log(path, query=keys)
         plans = [
-            pr.evaluate(log.with_columns(label=label), "ndcg@10", query=keys, score="new"),
-            pr.evaluate(log, ["ctr@10", "abandonment", "pskip"], query=keys, position="position"),
-            pr.clicks.preferences(log, query=keys),
+            pr.evaluate(log, "ndcg@10", query=keys),
+            pr.evaluate(log.with_columns(label=dwell), "ndcg@10", query=keys, position="position"),
+            pr.clicks.click_through_rates(log, query=keys, prior=0),
         ]
         for plan in plans:
             nodes = plan.show_graph(

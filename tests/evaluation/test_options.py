@@ -81,7 +81,6 @@ LOG = pl.DataFrame({"query": 1, "doc": ["a", "b"], "score": [2.0, 1.0], "label":
         lambda **wrong: pr.diagnostics.movers(
             LOG.with_columns(run=pl.lit("a")), "rr", baseline="a", **wrong
         ),
-        lambda **wrong: pr.clicks.estimate(LOG, "dcg@1", **wrong),
     ],
 )
 def test_an_unknown_option_has_a_hint(function: Any) -> None:

@@ -47,7 +47,7 @@ def test_judged_documents_without_a_run_belong_to_the_only_run(engine: Any, tmp_
         ranked = pr.rank(frame).collect(engine=engine)
         assert ranked["run"].to_list() == ["a"] * 3
     assert pr.per_query(log, "recall").rows() == [("a", 1, 0.5)]
-    assert pr.catalog.exposure(log)["run"].unique().to_list() == ["a"]
+    assert pr.catalog.summary(log)["run"].to_list() == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_judged_documents_without_a_run_belong_to_the_only_run(engine: Any, tmp_
         lambda log: pr.per_query(log, "rr"),
         pr.rank,
         pr.pr_curve,
-        pr.catalog.exposure,
+        pr.catalog.summary,
     ],
 )
 def test_judged_documents_without_a_run_are_an_error_if_there_are_several(function: Any) -> None:

@@ -49,15 +49,7 @@ SKIPPED = {
     *("average_relevance_position", "fall_out", "unjudged"),
     *("calibration", "category_entropy", "intra_list_diversity", "max_share"),
     *("long_tail_share", "novelty", "popularity", "serendipity", "surprisal"),
-    *("unexpectedness", "unseen_share", "ctr", "max_click_rr", "mean_click_rr", "min_click_rr"),
-    *(
-        "abstained",
-        "answered",
-        "pskip",
-        "satisfied_rate",
-        "time_to_first_click",
-        "time_to_last_click",
-    ),
+    *("unexpectedness", "unseen_share", "abstained", "answered"),
 }
 
 #: Two rankings with the recall 1/2, and no relevant document.

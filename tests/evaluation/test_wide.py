@@ -32,15 +32,14 @@ from strategies import NEEDED, assert_close, truth
 
 #: Metrics that read more than labels and ranks at each position, and are evaluated by rows.
 ROWS = {
-    *("abandonment", "bpref", "classification_accuracy", "compat", "coverage_error", "ctr"),
+    *("bpref", "classification_accuracy", "compat", "coverage_error"),
     *("eleven_point", "err"),
-    *("fall_out", "g_measure", "good_abandonment", "inf_ap", "interpolated_precision"),
+    *("fall_out", "g_measure", "inf_ap", "interpolated_precision"),
     *("bpm", "nerr8", "nerr9", "nerr10", "nerr11", "inst"),
     *("kendall_tau_b", "label_ranking_average_precision", "label_ranking_loss", "log_bpref"),
-    *("max_click_rr", "mcc", "mean_click_rr", "min_click_rr", "ndcg_rel", "num_clicks"),
-    *("ordered_pair_accuracy", "partial_auc", "pfound", "pr_auc", "pskip", "rndcg", "roc_auc"),
-    *("satisfied_rate", "spearman", "successful_sessions", "time_to_first_click"),
-    *("time_to_last_click", "utility"),
+    *("mcc", "ndcg_rel"),
+    *("ordered_pair_accuracy", "partial_auc", "pfound", "pr_auc", "rndcg", "roc_auc"),
+    *("spearman", "utility"),
     *("alpha_dcg", "alpha_ndcg", "ap_ia", "d_sharp_ndcg", "err_ia", "nerr_ia", "nnrbp", "nrbp"),
     *("nugget_recall", "precision_ia", "subtopic_recall"),
     *beyond_accuracy.__all__,

@@ -15,16 +15,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::polars_rank.errors.RankWarning"
 
 PARTS = 3
 LOG = pr.datasets.search_log(60, 6, runs=["a", "b"], seed=4).collect()
-LOG = LOG.select(
-    "run",
-    "query",
-    "doc",
-    "score",
-    "label",
-    clicks=pl.col("label").fill_null(0).clip(0) * 0.5,
-    third=pl.col("query") % 3,
-)
-ITEMS = LOG.select(pl.col("doc").unique().sort()).with_columns(group=pl.col("doc").hash(1) % 3)
+LOG = LOG.select("run", "query", "doc", "score", "label")
+ITEMS = LOG.select(pl.col("doc").unique().sort())
 VALUES = pr.per_query(LOG, ["ap", "ndcg@3"])
 
 
@@ -85,22 +77,9 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], pl.DataFrame]] = {
     "rank": (pr.rank, LOG),
     "collapse": (lambda log: pr.collapse(log, doc="doc", how="first"), LOG),
     "fuse": (lambda log: pr.fuse(log, keep_runs=True), LOG),
-    "catalog.awrf": (lambda log: pr.catalog.awrf(log, 5, doc_groups=ITEMS), LOG),
     "catalog.exclude_seen": (lambda log: pr.catalog.exclude_seen(log, LOG.head(9)), LOG),
-    "catalog.expected_exposure": (lambda log: pr.catalog.expected_exposure(log), LOG),
-    "catalog.exposure": (lambda log: pr.catalog.exposure(log, 3, click="label"), LOG),
-    "catalog.group_exposure": (
-        lambda log: pr.catalog.group_exposure(log, 3, doc_groups=ITEMS, target="relevant"),
-        LOG,
-    ),
     "catalog.popularity": (lambda log: pr.catalog.popularity(log), LOG),
-    "catalog.summary": (lambda log: pr.catalog.summary(log, 3, items=ITEMS, doc_groups=ITEMS), LOG),
-    "clicks.estimate": (
-        lambda log: pr.clicks.estimate(
-            log, "dcg@3", label="clicks", cluster="third", baseline="a", max_unshown=1
-        ),
-        LOG,
-    ),
+    "catalog.summary": (lambda log: pr.catalog.summary(log, 3, items=ITEMS), LOG),
 }
 
 
@@ -111,12 +90,6 @@ def test_results_do_not_depend_on_parts(name: str) -> None:
     assert_frame_equal(
         found, expected, check_row_order=False, check_dtypes=False, rel_tol=1e-12, abs_tol=1e-12
     )
-
-
-def test_a_summary_of_exposures() -> None:
-    exposures = pr.catalog.exposure(LOG, 3)
-    found = pr.catalog.summary(DataFrame(exposures)).rows
-    assert_frame_equal(found, pr.catalog.summary(exposures))
 
 
 def test_the_whole_table_is_checked() -> None:

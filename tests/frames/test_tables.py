@@ -48,19 +48,9 @@ LOG = pl.concat(
 ONE = LOG.filter(run="a")
 LISTS = pr.per_query(LOG, METRICS, by="run", keep="site")
 ARRAYS = pl.DataFrame({"query": [1, 2], "shown": [["a", "b"], ["c"]], "bought": [["b"], ["d"]]})
-SHOWN = pr.datasets.click_log(12, sessions=6, seed=4).collect()
-EVENTS = pl.DataFrame({
-    "query_id": ["q", "q"],
-    "action_name": ["impression", "click"],
-    "timestamp": ["2025-01-01T10:00:00Z", "2025-01-01T10:00:05Z"],
-    "object_id": ["B", "B"],
-    "ordinal": [2, 2],
-}).select(
-    *("query_id", "action_name", "timestamp"),
-    event_attributes=pl.struct(
-        object=pl.struct("object_id"), position=pl.struct("ordinal")
-    ),
-)  # fmt: skip
+SHOWN = (
+    pr.datasets.search_log(12, runs=6, seed=4).collect().rename({"run": "session"}).drop("label")
+)
 PAIRED: dict[str, Any] = {"run": "run", "baseline": "a"}
 
 
@@ -169,27 +159,10 @@ CALLS: dict[str, Callable[[Any, Path], Any]] = {
     ),
     "coec": lambda m, _: pr.clicks.coec(m(SHOWN)).sort("query", "doc"),
     "labels": lambda m, _: pr.clicks.labels(m(SHOWN)),
-    "labels of rankings": lambda m, _: pr.clicks.labels(m(SHOWN), "last", query="session"),
-    "preferences": lambda m, _: pr.clicks.preferences(m(SHOWN), query="session").sort(
-        "pair", "doc"
+    "labels of rankings": lambda m, _: pr.clicks.labels(
+        m(SHOWN), "last", query=["query", "session"]
     ),
-    "position_bias": lambda m, _: pr.clicks.position_bias(m(SHOWN)),
-    "estimate": lambda m, _: pr.clicks.estimate(
-        m(SHOWN.with_columns(label=pl.col("click").cast(pl.Float64))),
-        "dcg@5",
-        query="session",
-        position="position",
-    ),
-    "team_draft": lambda m, _: pr.clicks.team_draft(m(ONE), m(LOG.filter(run="b"))),
-    "balanced_interleaving": lambda m, _: pr.clicks.balanced_interleaving(
-        m(ONE), m(LOG.filter(run="b"))
-    ),
-    "interleaving_result": lambda m, _: pr.clicks.interleaving_result(m(INTERLEAVED)),
-    "scan_ubi": lambda m, _: pr.clicks.scan_ubi(m(EVENTS)).collect(),
 }
-INTERLEAVED = pr.clicks.team_draft(ONE, LOG.filter(run="b")).with_columns(
-    click=pl.col("position") == 2
-)
 CHUNKS = ONE.drop_nulls("score").select("query", "doc", "score", start=0, end=10)
 ONE_LISTS = LISTS.filter(run="a").drop("run")
 
@@ -216,7 +189,7 @@ OTHERS = {
         "log",
     ),
     *("exp2", "linear", "log2", "reciprocal"),
-    *("inverse_propensity", "scan_log", "scan_judgments", "scan_run"),
+    *("scan_log", "scan_judgments", "scan_run"),
 }
 
 

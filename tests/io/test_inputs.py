@@ -25,11 +25,6 @@ LOG = pl.DataFrame(
 RR = (1 / 2 + 1) / 2
 RUN = "".join(f"{q} Q0 {d} 1 {s} mine\n" for q, d, s, _ in LOG.rows()).encode()
 QRELS = "".join(f"{q} 0 {d} {label}\n" for q, d, _, label in LOG.rows()).encode()
-UBI = (
-    b'{"query_id": "1", "user_query": "x", "query_response_hit_ids": ["a"], "timestamp": 0}\n',
-    b'{"query_id": "1", "action_name": "click", "timestamp": 1, '
-    b'"event_attributes": {"object": {"object_id": "a"}}}\n',
-)
 
 
 def parquet(table: pl.DataFrame) -> bytes:
@@ -62,7 +57,6 @@ def test_pipes_are_refused(tmp_path: Path) -> None:
 READERS = {
     "scan_log": pr.scan_log,
     "scan_run": pr.scan_run,
-    "scan_ubi": lambda path: pr.clicks.scan_ubi(path, path),
     "check": lambda path: pr.check(pl.DataFrame({"metric": ["ap"], "queries": [1]}), path),
 }
 

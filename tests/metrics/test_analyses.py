@@ -80,7 +80,7 @@ def test_reads_order(metric: Metric, ordered: bool) -> None:
         (pr.err(3), True, False),
         (pr.num_retrieved(), False, True),
         (pr.dcg(3, gain=lambda label: pl.lit(1.0)), False, True),
-        (pr.metrics.ctr(3), False, False),
+        (pr.metrics.popularity(3), False, False),
         (pl.col("label").mean(), True, False),
         (pl.col("rank").max(), False, False),
     ],

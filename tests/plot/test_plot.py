@@ -116,7 +116,6 @@ def every_chart(
         ),
         "ties": pr.plot.bounds(pr.diagnostics.tie_bands(log, ["ndcg@10", "ap"], **by), **named),
         "judgments": pr.plot.bounds(unjudged, **named),
-        "click_through": pr.plot.click_through(log, **named),
         "leaderboard": pr.plot.leaderboard(board, "rr", run=run),
         "ranks": pr.plot.leaderboard(board, "rr", kind="ranks", run=run),
     }  # fmt: skip
@@ -448,22 +447,6 @@ class TestValues:
         expected = judged.select("run", "metric", "low", "high", share="judged")
         assert_frame_equal(result, expected, check_row_order=False)
 
-    def test_click_through_by_hand(self) -> None:
-        log = pl.DataFrame({
-            "position": [1, 1, 1, 1, 2, 2, None, 9], "click": [3, 1, 0, None, 0, 0, 1, 1],
-        })  # fmt: skip
-        result = rows_of(
-            pr.plot.click_through(log, k=3), "x", "y", "shown", "clicks", "low", "high"
-        )
-        assert result.select("x", "y", "shown", "clicks").rows() == [
-            (1, 2 / 3, 3, 2), (2, 0.0, 2, 0),
-        ]  # fmt: skip
-        z, n, p = 1.959963984540054, 3, 2 / 3
-        middle = (p + z * z / (2 * n)) / (1 + z * z / n)
-        margin = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-        assert result.row(0)[4:] == pytest.approx((middle - margin, middle + margin))
-        assert result.row(1)[4] == 0
-
     def test_over_time_has_the_rows_of_summarize(self, specs: dict) -> None:
         result = rows_of(specs["over_time"], "run", "x", "y", "low", "high")
         assert result.height == 27
@@ -742,7 +725,6 @@ class TestDegenerate:
         for table in (single, single.drop("run")):
             for chart in (
                 pr.plot.at_k(table),
-                pr.plot.click_through(table),
                 pr.plot.distribution(pr.per_query(table, "rr")),
             ):
                 spec = chart.to_dict()
@@ -781,8 +763,6 @@ class TestDegenerate:
         with nothing:
             pr.plot.bounds(pr.diagnostics.tie_bands(log, "rr", by="run").clear())
         with nothing:
-            pr.plot.click_through(log.filter(pl.col("position") < 0))
-        with nothing:
             pr.plot.distribution(null)
 
     @pytest.mark.filterwarnings("ignore:all values are equal")
@@ -820,10 +800,6 @@ class TestDegenerate:
             pr.plot.differences(pl.concat([rr, rr]), baseline="bm25")
         with pytest.raises(pr.errors.DataError, match="240 rows: NaN"):
             pr.plot.distribution(rr.with_columns(rr=float("nan")))
-        with pytest.raises(pr.errors.DataError, match="must have integers from 1"):
-            pr.plot.click_through(log.with_columns(position=pl.col("position") - 1))
-        with pytest.raises(pr.errors.DataError, match="must be Boolean or a count"):
-            pr.plot.click_through(log.with_columns(click=-1))
         with pytest.raises(pr.errors.ArgumentError, match="`kind` must be one of"):
             pr.plot.distribution(rr, kind="pie")
         with pytest.raises(
@@ -883,7 +859,6 @@ class TestCharts:
         assert "recall · rel=2 · ties=best · mean of 80" in subtitle(chart)
         table = pl.DataFrame({"day": [1, 2, None], "queries": 4, "rr": [0.1, 0.2, 0.3]})
         assert "1 row with null day omitted" in subtitle(pr.plot.over_time(table))
-        assert "at positions 1 to 3" in subtitle(pr.plot.click_through(log, k=3))
 
     def test_charts_compose(self, charts: dict, specs: dict) -> None:
         smaller = charts["pr_curve"].properties(width=200, height=100)
@@ -921,7 +896,6 @@ class TestCharts:
         for function, table, options in (
             (pr.plot.at_k, log, {"ks": [1, 5]}),
             (pr.plot.pr_curve, log, {}),
-            (pr.plot.click_through, log, {}),
             (pr.plot.distribution, lists, {"metric": "rr"}),
             (pr.plot.differences, lists, {"metric": "rr", "baseline": "bm25"}),
         ):

@@ -14,23 +14,13 @@ from spark.logs import log, on_spark, same
 LOG = log().select("run", "query", "doc", "score", "label", "traffic")
 #: A third of the documents are in the long tail; a few documents are not in the catalog.
 ITEMS = LOG.select(pl.col("doc").unique().sort()).filter(pl.col("doc") % 11 != 0)
-ITEMS = ITEMS.with_columns(long_tail=pl.col("doc") % 3 == 0, group=pl.col("doc") % 2)
+ITEMS = ITEMS.with_columns(long_tail=pl.col("doc") % 3 == 0)
 SEEN = LOG.select("query", "doc").unique(maintain_order=True).gather_every(3)
-
-
-def test_exposures_and_their_summary(spark: Any) -> None:
-    options = {"by": "run", "discount": "log2", "weight": "traffic", "click": "label"}
-    here = pr.catalog.exposure(LOG, 3, **options)
-    table = on_spark(spark, LOG, 7)
-    same(here, pr.catalog.exposure(table, 3, **options))  # also sorted
-    expected = pr.catalog.summary(here, items=ITEMS, by="run")
-    stored = on_spark(spark, here.cast({pl.UInt32: pl.Int64}))  # Spark has no unsigned integers
-    same(expected, pr.catalog.summary(stored, items=ITEMS, by="run"))
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"query": ["run", "query"]}, {"by": "run", "items": ITEMS, "doc_groups": ITEMS}],
+    [{"query": ["run", "query"]}, {"by": "run", "items": ITEMS}],
     ids=["all", "runs"],
 )
 def test_summaries(spark: Any, options: dict[str, Any]) -> None:
@@ -40,14 +30,6 @@ def test_summaries(spark: Any, options: dict[str, Any]) -> None:
 
 #: Functions of each ranking, and the columns by which their rows are sorted.
 OF_RANKINGS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
-    "awrf": (
-        lambda rows: pr.catalog.awrf(rows, 5, doc_groups=ITEMS, by="run", target="relevant"),
-        ["run", "query"],
-    ),
-    "expected_exposure": (
-        lambda rows: pr.catalog.expected_exposure(rows, sample="run"),
-        ["query"],
-    ),
     "exclude_seen": (
         lambda rows: pr.catalog.exclude_seen(rows, SEEN, by="run"),
         ["run", "query", "doc"],
@@ -79,13 +61,6 @@ def test_the_runs_of_the_whole_table_are_checked(spark: Any) -> None:
     same(pr.fuse(rows, method), pr.fuse(table, method), ["query"])
     with pytest.raises(Exception, match="run 'c' .`weights`. not found in column 'run'"):
         pr.fuse(table, "rrf(weights={'a': 2, 'b': 1, 'c': 1})").toArrow()
-
-
-@pytest.mark.parametrize("target", ["relevant", "items"])
-def test_exposure_of_groups(spark: Any, target: str) -> None:
-    options = {"doc_groups": ITEMS, "target": target, "by": "run"}
-    here = pr.catalog.group_exposure(LOG, 5, **options)
-    same(here, pr.catalog.group_exposure(on_spark(spark, LOG, 7), 5, **options))
 
 
 def test_popularity(spark: Any) -> None:

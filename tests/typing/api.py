@@ -42,9 +42,7 @@ assert_type(pr.rank_curve(lazy, "recall", range(1, 4)), pl.LazyFrame)
 assert_type(pr.diagnostics.overlap(lazy, eager, "rbo"), pl.LazyFrame)
 assert_type(pr.diagnostics.overlap(eager, eager, ["jaccard", "churn"], k=3), pl.DataFrame)
 assert_type(pr.clicks.coec(lazy, grades=5), pl.LazyFrame)
-assert_type(pr.catalog.exposure(lazy, 5), pl.LazyFrame)
 assert_type(pr.catalog.summary(eager, items=lazy), pl.DataFrame)
-assert_type(pr.catalog.awrf(eager, doc_groups=eager), pl.DataFrame)
 assert_type(pr.judges.agreement(lazy, reference="human"), pl.LazyFrame)
 assert_type(pr.judges.confusion(eager, label=["human", "llm"]), pl.DataFrame)
 assert_type(pr.judges.system_agreement(lazy, reference="human"), pl.LazyFrame)
@@ -57,20 +55,7 @@ assert_type(pr.fuse(eager, pr.Fusion("sum", normalize="min_max")), pl.DataFrame)
 assert_type(pr.tune_fusion(lazy, "ndcg@10", ["rrf", pr.Fusion(k=10)]), pl.LazyFrame)
 assert_type(lazy.select(pr.catalog.leave_one_out("time")), pl.LazyFrame)
 assert_type(pr.clicks.click_through_rates(eager, prior=(1, 1)), pl.DataFrame)
-assert_type(pr.clicks.preferences(eager), pl.DataFrame)
-assert_type(pr.clicks.preferences(lazy, "last", time="time"), pl.LazyFrame)
-assert_type(pr.clicks.team_draft(lazy, eager, 10, 0), pl.LazyFrame)
-assert_type(pr.clicks.team_draft(eager, eager, k=5, query="text"), pl.DataFrame)
-assert_type(pr.clicks.balanced_interleaving(eager, Stream()), pl.DataFrame)
-assert_type(pr.clicks.interleaving_result(lazy, by="country"), pl.LazyFrame)
-assert_type(pr.clicks.scan_ubi("events.ndjson", lazy), pl.LazyFrame)
-assert_type(pr.clicks.position_bias(lazy, "adjacent", by="device"), pl.LazyFrame)
-assert_type(pr.clicks.position_bias(eager), pl.DataFrame)
-assert_type(pr.clicks.inverse_propensity("click", eager, clip=20), pl.Expr)
-assert_type(pr.clicks.estimate(lazy, "dcg@10", normalize="snips"), pl.LazyFrame)
-assert_type(pr.datasets.click_log(10), pl.LazyFrame)
 assert_type(pr.clicks.labels(lazy, "graded", grades={"view": 0, "buy": 2}), pl.LazyFrame)
-assert_type(pr.metrics.ctr(10), pr.Metric)
 assert_type(pr.scan_log("log.parquet"), pl.LazyFrame)
 assert_type(pr.ndcg(10), pr.Metric)
 assert_type(pr.metric("ndcg@10"), pr.Metric)
@@ -100,7 +85,6 @@ assert_type(pr.list_metrics(), pl.DataFrame)
 
 assert_type(pr.evaluate(on_spark, "ndcg@10", by="run"), OnSpark)
 assert_type(pr.per_query(on_spark, "ndcg@10"), OnSpark)
-assert_type(pr.clicks.estimate(on_spark, "dcg@10"), OnSpark)
 assert_type(pr.join_judgments(on_spark, on_spark), OnSpark)
 
 # Options of other functions: a wrong name and a wrong type are errors.
@@ -112,7 +96,6 @@ pr.diagnostics.judgment_bounds(lazy, "rr", rel="1")  # type: ignore[call-overloa
 pr.diagnostics.headroom(lazy, "rr", byy="run")  # type: ignore[call-overload]  # pyright: ignore
 pr.diagnostics.movers(lazy, "rr", baseline="a", weight="w")  # type: ignore[call-overload]  # pyright: ignore
 pr.compare(lazy, test="sign")  # type: ignore[call-overload]  # pyright: ignore
-pr.clicks.estimate(lazy, "dcg@10", runs="run")  # type: ignore[call-overload]  # pyright: ignore
 pr.explain_difference(lazy, "rr", "a", "b", rel=2)  # type: ignore[call-arg]  # pyright: ignore
 pr.plot.at_k(lazy, "ndcg", group_by="run")  # type: ignore[call-arg]  # pyright: ignore
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -111,11 +112,74 @@ def _without_clicks(expected: list[Any]) -> list[Any]:
     return [expected[-1] if place else None for place in RANKINGS["position"]]
 
 
-def test_rankings_of_several_sessions_raise_errors() -> None:
-    log = pl.concat([RANKINGS, RANKINGS])
-    for kind in ("last", "skip_above"):
-        with pytest.raises(pr.errors.DataError, match="duplicate positions in a ranking"):
-            pr.clicks.labels(log, kind)
+def test_labels_of_rankings_against_plain_python() -> None:
+    keys = ["query", "session"]
+    log = pr.datasets.search_log(60, 9, runs=3, seed=4).rename({"run": "session"}).collect()
+    log = log.drop("label").with_columns(time=pl.when("click").then(pl.col("doc") % 60))
+    ends, lows = {}, {}
+    for row in log.filter("click").iter_rows(named=True):
+        ranking, place = (row["query"], row["session"]), row["position"]
+        lows[ranking] = max(place, lows.get(ranking, 0))
+        ends[ranking] = max((row["time"], place), ends.get(ranking, (-1, 0)))
+    skipped, last, timed = (
+        pr.clicks.labels(log, kind, query=keys, **options)
+        for kind, options in (("skip_above", {}), ("last", {}), ("last", {"time": "time"}))
+    )
+    for row, *found in zip(
+        log.iter_rows(named=True), *(each["label"] for each in (skipped, last, timed)), strict=True
+    ):
+        ranking, place = (row["query"], row["session"]), row["position"]
+        expected = [None] * 3
+        if place is not None:
+            lowest = lows.get(ranking, 0)
+            expected[0] = int(row["click"]) if place <= lowest else None
+            expected[1:] = int(place == lowest), int(place == ends.get(ranking, (0, 0))[1])
+        assert found == expected
+    assert last["label"].to_list() != timed["label"].to_list()
+
+
+def test_labels_of_sorted_rankings_are_found_in_flat_memory(tmp_path: Path) -> None:
+    keys = ["session", "query"]
+    log = pr.datasets.search_log(60, 9, runs=3, seed=4).rename({"run": "session"}).drop("label")
+    log.sink_parquet(tmp_path / "log.parquet")
+    plan = pr.clicks.labels(pr.scan_log(tmp_path / "log.parquet", query=keys), "last", query=keys)
+    nodes = plan.show_graph(engine="streaming", plan_stage="physical", raw_output=True, show=False)
+    assert "sorted-group-by" in nodes
+    assert "in-memory-map" not in nodes
+
+
+@pytest.mark.parametrize("kind", ["skip_above", "last"])
+def test_duplicates_raise_errors(kind: Any) -> None:
+    log = pl.DataFrame({
+        "query": 1, "session": [1, 1, 2, 2], "doc": [1, 2, 3, 4], "position": [1, 2, 1, 2],
+        "click": [0, 1, 0, 1],
+    })  # fmt: skip
+    keys = ["query", "session"]
+    assert pr.clicks.labels(log, kind, query=keys)["label"].to_list() == [0, 1, 0, 1]
+    message = (
+        r"duplicate positions in a ranking; name .* query=\[...\]; in the ranking .*'query': 1"
+    )
+    for engine in ("in-memory", "streaming"):
+        with pytest.raises(pr.errors.DataError, match=message):
+            pr.clicks.labels(log.lazy(), kind).collect(engine=engine)
+    again = log.with_columns(doc=1)
+    with pytest.raises(pr.errors.DataError, match="duplicate documents in a ranking"):
+        pr.clicks.labels(again, kind, query=keys)
+    unshown = again.with_columns(pl.when(pl.col("click") > 0).then("position"))
+    assert pr.clicks.labels(unshown, kind, query=keys)["label"].to_list() == [None, 1, None, 1]
+
+
+def test_errors_of_labels_of_rankings() -> None:
+    with pytest.raises(pr.errors.SchemaError, match="column 'when' .`time`. not found"):
+        pr.clicks.labels(RANKINGS, "last", time="when")
+    with pytest.raises(pr.errors.ArgumentError, match="`doc` must be the name of a column"):
+        pr.clicks.labels(RANKINGS, "last", doc=None)  # type: ignore[arg-type]
+    for value in ("12", [1]):
+        log = RANKINGS.with_columns(time=pl.lit(value))
+        with pytest.raises(pr.errors.SchemaError, match=r"\(`time`\) must be numeric or temporal"):
+            pr.clicks.labels(log, "last", time="time")
+    with pytest.raises(pr.errors.DataError, match="column 'click' .* has negative values"):
+        pr.clicks.labels(RANKINGS.with_columns(click=-1), "last")
 
 
 def test_grades_are_labels_of_any_metric() -> None:
