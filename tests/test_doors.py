@@ -366,20 +366,6 @@ def test_a_column_of_runs_explains_duplicates() -> None:
             pr.evaluate(log, "ndcg@10", **options).collect()
 
 
-def test_several_scores_are_several_runs() -> None:
-    log = log_of(random_lists(seed=25)).rename({"score": "bm25"})
-    log = log.with_columns(neural=-pl.col("bm25"))
-    found = pr.evaluate(log, ["rr", "ndcg@3"], score=["neural", "bm25"])
-    assert found["run"].to_list() == ["neural", "bm25"]  # in the order of `scores`
-    for run in ("bm25", "neural"):
-        alone = pr.evaluate(log, ["rr", "ndcg@3"], score=run)
-        assert_close(found.filter(run=run).drop("run"), alone)
-    assert pr.per_query(log, "rr", score=["bm25", "-bm25"])["run"].unique().sort().to_list() == [
-        "bm25",
-        "-bm25",
-    ]
-
-
 def test_judged_documents_are_not_lost_to_a_group_that_nobody_knows() -> None:
     log = pl.DataFrame({"query": [1, 1], "doc": [1, 2], "score": [1.0, None], "label": [1, 1],
                         "country": ["DE", None]})  # fmt: skip

@@ -166,7 +166,7 @@ class Means(NamedTuple):
             )
             unmatched = (judged > 0) & (retrieved > 0) & (matched == 0)
             checks.append(Check("group", unmatched, message, warns=True))
-        if self.query_set in _WITH_EMPTY:
+        if self.runs and self.query_set in _WITH_EMPTY:
             queries, retrieved = (
                 self._of_groups(pl.col(name).cast(pl.Int64), pl.Expr.sum, self.runs)
                 for name in ("queries", RETRIEVED)
@@ -329,9 +329,9 @@ def with_empty_warning(rankings: pl.LazyFrame, evaluation: Evaluation) -> pl.Laz
     Batches are counted as they pass, and the check follows the last one: an aggregation beside the
     rankings would hold them in memory.
     """
-    if evaluation.conventions.query_set not in _WITH_EMPTY:
-        return rankings
     runs = evaluation.runs
+    if not runs or evaluation.conventions.query_set not in _WITH_EMPTY:
+        return rankings
     counts: dict[int, list[pl.DataFrame]] = {}  # of the last execution of the plan
 
     def count(batch: pl.DataFrame) -> pl.DataFrame:
@@ -339,7 +339,7 @@ def with_empty_warning(rankings: pl.LazyFrame, evaluation: Evaluation) -> pl.Laz
             execution = batch.item(0, _EXECUTION)
             if execution not in counts:
                 counts.clear()
-            of_runs = batch.group_by(runs or pl.lit(0)).agg(
+            of_runs = batch.group_by(runs).agg(
                 pl.len().cast(pl.Int64).alias("queries"),
                 (pl.col(RETRIEVED) > 0).sum().cast(pl.Int64),
             )
@@ -348,7 +348,7 @@ def with_empty_warning(rankings: pl.LazyFrame, evaluation: Evaluation) -> pl.Laz
 
     def check(_: pl.DataFrame) -> None:
         for of_batches in counts.values():
-            of_runs = pl.concat(of_batches).group_by(runs or "literal")
+            of_runs = pl.concat(of_batches).group_by(runs)
             found = of_runs.agg(pl.col("queries", RETRIEVED).sum()).filter(
                 2 * pl.col(RETRIEVED) < pl.col("queries")
             )

@@ -58,7 +58,6 @@ def test_equals_its_oracle(rankings: list[Any], engine: Any) -> None:
         assert {name: row[name] for name in wanted} == pytest.approx(wanted)
 
 
-@pytest.mark.filterwarnings("ignore:most rankings have no retrieved document")
 @given(rankings=queries)
 def test_a_threshold_is_a_min_score(rankings: list[Any]) -> None:
     log = log_of(rankings)

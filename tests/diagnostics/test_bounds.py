@@ -98,7 +98,6 @@ def test_streams_without_holding_rows_back() -> None:
         ]
 
 
-@pytest.mark.filterwarnings("ignore:most rankings have no retrieved document")
 def test_shares_of_ties() -> None:
     # Four of six retrieved documents in one of three lists; two nulls are not tied.
     scores = {1: (2.0, 2.0, 1.0, 1.0, None, None), 2: (1.0, 2.0), 3: (None,)}
