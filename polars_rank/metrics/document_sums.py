@@ -34,7 +34,7 @@ from polars_rank.metrics.terms import quotient
 
 _DIVIDES = "divides by a sum of labels"
 #: Functions that are linear in some operands, and what is wrong with labels in the others.
-_LINEAR: Mapping[Function, Mapping[int, str]] = {
+LINEAR: Mapping[Function, Mapping[int, str]] = {
     operator.add: {},
     operator.sub: {},
     operator.neg: {},
@@ -90,21 +90,14 @@ def _check_linear(value: MappedValue) -> None:
         if len(of_labels) > 1:
             raise NotASumError("multiplies sums of labels")
         return
-    if value.function not in _LINEAR:
+    if value.function not in LINEAR:
         raise NotASumError("is a nonlinear function of a sum of labels")
-    problems = _LINEAR[value.function]
+    problems = LINEAR[value.function]
     for index in of_labels:
         if index in problems:
-            extreme = _reads_extreme(value.operands[index])
-            raise NotASumError(_OF_EXTREME if extreme else problems[index])
-
-
-def _reads_extreme(value: Value) -> bool:
-    """Return whether a value reads an extreme, such as the first rank of a relevant document."""
-    return any(
-        isinstance(node, Reduction) and node.how in _EXTREMES and reads_labels(node)
-        for node in nodes(value)
-    )
+            reductions = (x for x in nodes(value.operands[index]) if isinstance(x, Reduction))
+            of_extreme = any(x.how in _EXTREMES and reads_labels(x) for x in reductions)
+            raise NotASumError(_OF_EXTREME if of_extreme else problems[index])
 
 
 def _changed_sum(value: Reduction, change: Callable[[Term], Term]) -> Value:

@@ -9,23 +9,21 @@ evaluated by rows.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import lru_cache, partial
-from typing import TypeVar, cast
+from typing import cast
 
 import polars as pl
 
 from polars_rank.errors import ArgumentError
 from polars_rank.metrics.analyses import leaves, reads_order, weighted
-from polars_rank.metrics.expressions import conditional
+from polars_rank.metrics.document_sums import LINEAR
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.nodes import (
     Batch,
     Column,
     Field,
     Fold,
-    Function,
     Gain,
     Hits,
     Listed,
@@ -41,9 +39,6 @@ from polars_rank.metrics.nodes import (
     Value,
     term_of,
 )
-from polars_rank.metrics.terms import quotient
-
-N = TypeVar("N", bound=Node)
 
 POSITION, FIRST, LAST = Field("position"), Field("first"), Field("last")
 _BEGIN, _END, _REVERSE = Field("begin"), Field("end"), Field("reverse")
@@ -58,18 +53,6 @@ class OrderMattersError(ArgumentError):
 
 #: Fields that tied documents do not share.
 _OF_DOCUMENTS = {Field(name) for name in ("label", "exact_label", "judged", "document")}
-
-#: Functions that are linear in some operands, and the places of the others, which must not depend
-#: on the order of tied documents.
-_LINEAR: Mapping[Function, set[int]] = {
-    operator.add: set(),
-    operator.sub: set(),
-    operator.neg: set(),
-    operator.truediv: {1},
-    quotient: {1},
-    conditional: {0},
-    pl.Expr.fill_null: {1},  # the order of tied documents does not make a metric undefined
-}
 
 
 @lru_cache(4096)
@@ -122,7 +105,8 @@ def _is_linear(value: MappedValue) -> bool:
     unsettled = {i for i, each in enumerate(value.operands) if not is_settled(each)}
     if value.function is operator.mul:
         return len(unsettled) == 1
-    return value.function in _LINEAR and not unsettled & _LINEAR[value.function]
+    # The order of tied documents does not make a metric undefined.
+    return value.function in LINEAR and not unsettled & LINEAR[value.function].keys()
 
 
 def _expected_sum(value: Reduction, *, whole_labels: bool) -> Value:
