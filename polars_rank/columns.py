@@ -8,15 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import polars as pl
 
-from polars_rank._params import (
-    OWN,
-    Kind,
-    check_name,
-    check_type,
-    missing_column,
-    names,
-    used_twice,
-)
+from polars_rank._params import OWN, Kind, check_name, check_type, missing_column, names, used_twice
 from polars_rank._polars import NUMBERED
 from polars_rank.errors import ArgumentError, short
 from polars_rank.frames.tables import own_name, schema_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 import polars as pl
 
@@ -17,9 +17,6 @@ from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranked import Reads, in_rank_order, ranked_table
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.tables import framed_by_query, schema_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: Column of the number of a row of the log.
 _PLACE = OWN + "place in the log"
@@ -130,7 +127,13 @@ def rank(
     evaluation = Evaluation.of_call(locals())
     log = evaluation.read(frame)
     if evaluation.scores is not None:
-        log = _of_runs(log, evaluation.scores)
+        # Columns that are valid for one run only.
+        dropped = [
+            name for name, dtype in log.columns.schema.items()
+            if dtype == NUMBERED or (name == "score" and name in evaluation.scores)
+        ]  # fmt: skip
+        table = log.table.drop(dropped)
+        log = replace(log, table=table, columns=log.columns._replace(schema=schema_of(table)))
     columns = log.columns
     for role, name in (("score", columns.score), ("label", label)):
         if name != role and role in columns.schema:
@@ -160,17 +163,6 @@ def rank(
         exact = pl.col(columns.score).clip(upper_bound=2**63 - 1).cast(pl.Int64)
         table = table if log.rules.float32_scores else table.with_columns(exact)
     return table.rename({columns.score: "score"})
-
-
-def _of_runs(log: Log, scores: Sequence[str]) -> Log:
-    """Return the log of several runs without columns that are valid for one run only."""
-    dropped = [
-        name
-        for name, dtype in log.columns.schema.items()
-        if dtype == NUMBERED or (name == "score" and name in scores)
-    ]
-    table = log.table.drop(dropped)
-    return replace(log, table=table, columns=log.columns._replace(schema=schema_of(table)))
 
 
 def _ranked(log: Log) -> pl.LazyFrame:
