@@ -116,7 +116,12 @@ def raise_failed(
             row = batch.row(numbers.index_of(number) or 0, named=True)
             where = {key: row[inner] for key, inner in (keys or {}).items() if inner in row}
             if not failing.warns:
-                raise _error(failing, where, checks, log)
+                kind = "group" if failing.scope == "group" else "ranking"
+                where_text = f"; in the {kind} {where}" if where else ""
+                details = None
+                if failing.can_be_counted and log is not None:
+                    details = partial(findings, log, checks)
+                raise DataError(failing.message + where_text, details=details)
             if (row[_RUN], number) not in warned:  # one warning for all batches
                 warned.add((row[_RUN], number))
                 where_text = f"; as in {where}" if where else ""
@@ -126,17 +131,6 @@ def raise_failed(
     checked = flagged.map_batches(check, validate_output_schema=False, streamable=True)
     # A plan that uses the table twice computes it once, and warns once.
     return checked.cache().drop(FAILED, _RUN) if warns else checked.drop(FAILED)
-
-
-def _error(
-    failing: Check, where: Mapping[str, Any], checks: Sequence[Check], log: pl.LazyFrame | None
-) -> DataError:
-    kind = "group" if failing.scope == "group" else "ranking"
-    where_text = f"; in the {kind} {where}" if where else ""
-    details = None
-    if failing.can_be_counted and log is not None:
-        details = partial(findings, log, checks)
-    return DataError(failing.message + where_text, details=details)
 
 
 def findings(log: pl.LazyFrame, checks: Sequence[Check]) -> list[Finding]:

@@ -172,7 +172,11 @@ class _Plan:
         name = "labels " + " ".join(str(c[choice]) for choice in _OF_ORDER) + by_id
         score = "score32" if c["float32_scores"] else "score"
         key = pl.when(is_retrieved(c)).then(score).otherwise("last")
-        order = (key * (2 * pl.len()) + _tie_key(c["ties"], ids)).arg_sort()
+        tie_keys = {  # the lowest comes first; Polars negates no Int128
+            "doc": 0 - pl.col(ids), "doc_ascending": pl.col(ids), "best": 0 - pl.col("grade"),
+            "worst": pl.col("grade"), "reversed": 0 - pl.col("row"),
+        }  # fmt: skip
+        order = (key * (2 * pl.len()) + tie_keys.get(c["ties"], pl.col("row"))).arg_sort()
 
         def column() -> pl.Expr:
             labels = pl.when(is_retrieved(c)).then("label").gather(order)
@@ -363,15 +367,6 @@ def is_retrieved(c: Choices) -> pl.Expr:
     if c["duplicates"] in KEPT:
         retrieved &= pl.col(c["duplicates"])
     return retrieved & pl.col("judged") if c["unjudged"] == "removed" else retrieved
-
-
-def _tie_key(ties: str, ids: str) -> pl.Expr:
-    """Return the key of documents with equal scores; the lowest comes first."""
-    keys = {  # Polars negates no Int128
-        "doc": 0 - pl.col(ids), "doc_ascending": pl.col(ids), "best": 0 - pl.col("grade"),
-        "worst": pl.col("grade"), "reversed": 0 - pl.col("row"),
-    }  # fmt: skip
-    return keys.get(ties, pl.col("row"))
 
 
 def _descending(labels: pl.Expr) -> pl.Expr:

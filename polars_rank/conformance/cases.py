@@ -5,28 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-#: What tools decide differently, by the first part of the names of cases.
-TOPICS = {
-    "plain": "Rankings without ties, copies and gaps, on which only formulas differ.",
-    "ties": "The order of documents with equal scores.",
-    "unjudged": "Retrieved documents without a label.",
-    "copies": "Documents that occur more than once in a ranking.",
-    "grades": "Labels that are negative, fractional or large.",
-    "short": "Rankings with fewer documents than the cutoff.",
-    "empty": "Queries without relevant documents, retrieved documents or judgments.",
-    "unretrieved": "Relevant documents that were not retrieved.",
-    "cutoff": "The first k documents, and what is below them.",
-    "gain": "The gain of a label in DCG and NDCG.",
-    "discount": "The discount of a rank in DCG and NDCG.",
-    "ideal": "The documents of the ideal ranking in NDCG.",
-    "divisor": "The divisor of average precision.",
-    "threshold": "The lowest label that is relevant.",
-    "float32": "Scores that are equal as 32-bit floats.",
-    "ids": "Document ids that break ties: they are compared as text, byte by byte.",
-    "scores": "Scores that are negative or zero.",
-    "order": "Rows that are not sorted by score.",
-}
-
 # A case is a line with its name, its cutoff, its rows and its judgments, and lines of text. Most
 # labels are 0 or 1, so that gains do not matter.
 _TEXT = """
@@ -210,7 +188,7 @@ class Case:
     name
         Name of the case, such as "ties/relevant-second".
     topic
-        What tools decide differently: a key of `TOPICS`.
+        What tools decide differently: the first part of the name.
     text
         What the case shows, in a few sentences.
     rows

@@ -9,8 +9,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from polars_rank.conformance.cases import Case
-from polars_rank.conformance.changes import ALTERNATIVES, changes
-from polars_rank.conformance.choices import reference_choices
+from polars_rank.conformance.choices import ALTERNATIVES, changes, reference_choices
 from polars_rank.conformance.functions import Outcome, Signature
 from polars_rank.conformance.reference import RefusedError, value
 from polars_rank.conventions import POLARS_RANK, PRESETS, RANX, SKLEARN, TREC_EVAL, Conventions

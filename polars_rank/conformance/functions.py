@@ -159,7 +159,8 @@ class Signature:
     def fields(self, case: Case) -> dict[str, Any]:
         """Return the arguments of a case by role, as values of JSON."""
         docs = [doc for doc, _ in case.rows]
-        grades = {doc: _whole(label) for doc, label in case.judgments.items()}
+        # Some tools accept integers only.
+        grades = {doc: int(x) if x == int(x) else x for doc, x in case.judgments.items()}
         every = {
             "ids": docs,
             "scores": [score for _, score in case.rows],
@@ -189,11 +190,6 @@ class Signature:
         if argument.role in ("labels", "hits", "scores") and self.arrays:
             value = import_module("numpy").array(value)
         return value
-
-
-def _whole(label: float) -> float:
-    """Return a label as an integer if it is one, since some tools accept no others."""
-    return int(label) if label == int(label) else label
 
 
 class Description(NamedTuple):

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import public, whole_number
-from polars_rank.conformance.changes import ALTERNATIVES, changes
-from polars_rank.conformance.choices import reference_choices
-from polars_rank.conformance.effects import TREATMENTS
+from polars_rank.conformance.choices import ALTERNATIVES, changes, reference_choices
 from polars_rank.conformance.library import definition_of
-from polars_rank.conformance.search import Definition, Search
+from polars_rank.conformance.search import TREATMENTS, Definition, Search
 from polars_rank.conventions import POLARS_RANK, PRESETS, Conventions, Definitions, named, preset_of
 from polars_rank.errors import ArgumentError
 from polars_rank.metrics.compared import COMPARED
@@ -132,7 +130,7 @@ def identify(
     if base.metric.aggregate != "mean":
         raise ArgumentError(f"`metric` must be averaged over queries; {metric} is not")
     high = REGISTER[base.metric.function.__name__].high
-    for level in (_presets(metric, base, search), _singles(base, search), _pairs(base, search)):
+    for level in (_presets(metric, base, search), *(_changed(base, search, n) for n in (1, 2))):
         search.add(level)
         if search.fits:
             break
@@ -178,8 +176,8 @@ def _presets(metric: str | Metric, base: Definition, search: Search) -> Iterator
 _BY_ID = ("doc", "doc_ascending")
 
 
-def _changes(base: Definition, search: Search) -> list[dict[str, Any]]:
-    """Return the single changes of a definition that can have an effect."""
+def _changed(base: Definition, search: Search, number: int) -> Iterator[Definition]:
+    """Yield the definitions after a number of changes that can have an effect."""
     k = base.choices.get("k")
     alternatives = {
         **ALTERNATIVES,
@@ -192,18 +190,10 @@ def _changes(base: Definition, search: Search) -> list[dict[str, Any]]:
         "duplicates": TREATMENTS if search.effects.copies else (),
         "ties": [each for each in ALTERNATIVES["ties"] if search.ids or each not in _BY_ID],
     }
-    return [*changes(base.choices, alternatives)]
-
-
-def _singles(base: Definition, search: Search) -> Iterator[Definition]:
-    for change in _changes(base, search):
-        yield from search.treated(base.but(change))
-
-
-def _pairs(base: Definition, search: Search) -> Iterator[Definition]:
-    for one, other in combinations(_changes(base, search), 2):
-        if one.keys() != other.keys():
-            yield from search.treated(base.but({**one, **other}))
+    for several in combinations(changes(base.choices, alternatives), number):
+        change = {key: each for one in several for key, each in one.items()}
+        if len(change) == number:  # two changes of one choice are one
+            yield from search.treated(base.but(change))
 
 
 def _code(definition: Definition, metric: str | Metric, others: Mapping[str, Any]) -> str | None:

@@ -13,20 +13,13 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from polars_rank._params import positive, public
-from polars_rank.conformance import verdict_texts as texts
 from polars_rank.conformance.cases import CASES, Case
-from polars_rank.conformance.changes import ALTERNATIVES, changes
-from polars_rank.conformance.choices import change_text, words
-from polars_rank.conformance.findings import KINDS, SCHEMA, Finding, Result
+from polars_rank.conformance.choices import ALTERNATIVES, change_text, changes, words
 from polars_rank.conformance.fitting import Asked, Fit, copied, same
-from polars_rank.conformance.functions import (
-    Signature,
-    check_target,
-    has_ties,
-    reordered,
-)
+from polars_rank.conformance.functions import Signature, check_target, has_ties, reordered
 from polars_rank.conformance.processes import Imported, Local, Process
 from polars_rank.conformance.reference import GRADED, METRICS, RefusedError
+from polars_rank.conformance.verdict_texts import KINDS, SCHEMA, Finding, Referee
 from polars_rank.conventions import TREC_EVAL, Conventions, ConventionsLike, named
 from polars_rank.errors import ArgumentError, number_of, short
 from polars_rank.metrics.metric import REGISTER
@@ -55,39 +48,6 @@ _VARIABLE = re.compile(r"'.*'|\".*\"|[\[({].*[\])}]|-?[\d.]+|float ")
 #: Kinds of outcomes without an answer, and of those that are defects.
 _LOST = ("hang", "exit")
 _OUTCOMES = {"crash": ("crash", "exit"), "hang": ("hang",), "number": ("other", "noise")}
-
-
-class Referee(Result):
-    """The definition of a metric function, and what is wrong with it.
-
-    Attributes
-    ----------
-    name
-        Name of the function, or the command.
-    metric
-        Metric that it computes.
-    signature
-        How it was called.
-    definition
-        Choices that the cases show, in words.
-    presets
-        Names of the presets that explain most cases.
-    differs
-        Number of cases in which the function differs from these presets.
-    findings
-        One row per finding, what hurts most first.
-    cases
-        One row per case: its arguments, what the function returned, and the value of the
-        definition.
-    left_out
-        Number of cases that the signature cannot express, or that repeat another one.
-    """
-
-    def __str__(self) -> str:
-        return texts.plain(self)
-
-    def _repr_html_(self) -> str:
-        return texts.html(self)
 
 
 @public
@@ -250,7 +210,7 @@ def _judged(
     stated = stated or guessed(description.name)
     has_grades = stated is not None and stated.name in GRADED
     usual = (each for each in description.signatures() if not (has_grades and each.has("hits")))
-    candidates = usual if arguments is None else _containers(arguments)
+    candidates = usual if arguments is None else (arguments, replace(arguments, arrays=True))
     found = _fitting(function, candidates, stated, base)
     if isinstance(found, str):
         call = f"{description.name}({', '.join(description.parameters)})"
@@ -260,12 +220,6 @@ def _judged(
             "and returns one number"
         )
     return found.result(description.name, is_strict=is_strict)
-
-
-def _containers(signature: Signature) -> Iterator[Signature]:
-    """Yield a signature with sets and lists, and with lists and arrays."""
-    yield signature
-    yield replace(signature, arrays=True)
 
 
 def _fitting(
@@ -307,7 +261,13 @@ class _Run:
         self.k = None if stated is None else stated.k
         self.asked: list[Asked] = []
         self.is_trial = most is not None
-        cases = self._cases()
+        # The cases that the signature can express, without repetitions.
+        found: dict[str, Case] = {}
+        for case in CASES:
+            expressed = signature.expressed(case, self.k)
+            if expressed is not None:
+                found.setdefault(repr(signature.fields(expressed)), expressed)
+        cases = [*found.values()]
         self.left_out = len(CASES) - len(cases)
         #: Calls without an answer, and cases that were not tried after them.
         self.lost = self.untried = 0
@@ -327,15 +287,6 @@ class _Run:
             self.function.ask(self.signature.fields(case.unlabeled), self.signature) == outcome
             for case, outcome in self.asked
         )
-
-    def _cases(self) -> list[Case]:
-        """Return the cases that the signature can express, without repetitions."""
-        found: dict[str, Case] = {}
-        for case in CASES:
-            expressed = self.signature.expressed(case, self.k)
-            if expressed is not None:
-                found.setdefault(repr(self.signature.fields(expressed)), expressed)
-        return [*found.values()]
 
     @cached_property
     def _best(self) -> tuple[Fit, dict[str, Any]]:
@@ -495,27 +446,20 @@ class _Run:
 
     def _out_of_range(self) -> dict[int, str]:
         """Return the cases with a value outside the range, which holds for labels of 0 or more."""
-        definition = REGISTER[self.fit.function]
+        low, high = REGISTER[self.fit.function].low, REGISTER[self.fit.function].high
         found = {}
-        for place, (case, outcome) in enumerate(self.asked):
-            if outcome.value is None or same(outcome.value, self._bounded(outcome.value)):
+        for place, (case, (_, value, _)) in enumerate(self.asked):
+            if value is None or self._has_penalty(case):
                 continue
-            if self._has_penalty(case):
-                continue
-            is_high = outcome.value > (definition.low or 0)
-            bound = f"above {definition.high:g}" if is_high else f"below {definition.low:g}"
-            found[place] = f"value {bound}"
+            if high is not None and value > high and not same(value, high):
+                found[place] = f"value above {high:g}"
+            elif low is not None and value < low and not same(value, low):
+                found[place] = f"value below {low:g}"
         return found
 
     def _has_penalty(self, case: Case) -> bool:
         """Return whether a label is a negative gain, for which tools have no common definition."""
         return "gain" in self.choices and min(case.judgments.values(), default=0) < 0
-
-    def _bounded(self, value: float) -> float:
-        definition = REGISTER[self.fit.function]
-        low, high = definition.low, definition.high
-        value = value if low is None else max(value, low)
-        return value if high is None else min(value, high)
 
     def _found(
         self, kind: str, problems: Mapping[int, str], severity: str = "defect",
@@ -595,9 +539,6 @@ class _Run:
 
 def _spread(cases: Sequence[Case]) -> list[Case]:
     """Return cases with the first of each topic first."""
-    seen: dict[str, int] = {}
-    numbers = []
-    for case in cases:
-        seen[case.topic] = seen.get(case.topic, 0) + 1
-        numbers.append(seen[case.topic])
+    topics = [case.topic for case in cases]
+    numbers = [topics[:place].count(topic) for place, topic in enumerate(topics)]
     return [case for _, case in sorted(zip(numbers, cases, strict=True), key=lambda each: each[0])]

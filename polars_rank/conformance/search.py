@@ -12,9 +12,7 @@ import polars as pl
 
 from polars_rank._params import OWN, free
 from polars_rank.conformance.batch import KEPT, computes, documents, is_retrieved, values
-from polars_rank.conformance.changes import ALTERNATIVES
-from polars_rank.conformance.choices import change_text
-from polars_rank.conformance.effects import TREATMENTS, Effects
+from polars_rank.conformance.choices import ALTERNATIVES, change_text
 from polars_rank.conformance.given import GROUP, LOWEST_TOLERANCE, OTHER, Given
 from polars_rank.conformance.library import VALUE, definition_of, values_under
 from polars_rank.conformance.reference import METRICS
@@ -24,6 +22,7 @@ from polars_rank.evaluation.means import COUNTED, grouped
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.stages import JUDGED, RETRIEVED
 from polars_rank.frames.tables import lazy, schema_of
+from polars_rank.gains import GAINS, LARGEST_EXP2_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,6 +35,78 @@ _OF_MEANS = {"undefined": "null", "query_set": "all", "decimals": None}
 _NUMBERS = {"zero": 0.0, "one": 1.0}
 #: The number of queries of a definition that are shown.
 _QUERIES = 3
+
+
+#: The treatments of copies of a document.
+TREATMENTS = tuple(each for each in ALTERNATIVES["duplicates"] if each != "error")
+#: More distinct labels than this are not grades, each of which could be the lowest relevant label.
+_GRADES = 10
+
+
+class Effects(NamedTuple):
+    """Facts of a log that decide which choices have an effect."""
+
+    #: Whether documents are tied, by whether scores are compared with 32 bits.
+    tied: Mapping[bool, bool]
+    #: Whether more documents are tied with 32 bits.
+    narrowed: bool
+    #: Whether there are unjudged documents, judged ones that were not retrieved, and copies.
+    unjudged: bool
+    unretrieved: bool
+    copies: bool
+    #: The distinct labels in ascending order.
+    labels: Sequence[float]
+
+    @classmethod
+    def of(cls, rows: pl.DataFrame) -> Effects:
+        """Return the effects on a log with these rows of `batch.documents`."""
+        retrieved, judged = (rows.filter(name) for name in ("retrieved", "judged"))
+        scores = [retrieved.get_column(name).n_unique() for name in ("score", "score32")]
+        labels = sorted(rows.get_column("label").drop_nulls().unique())
+        pairs = rows.select("pair").drop_nulls() if "pair" in rows else rows.select("row")
+        return cls(
+            tied={narrow: scores[narrow] < retrieved.height for narrow in (False, True)},
+            narrowed=scores[0] > scores[1],
+            unjudged=not retrieved.get_column("judged").all(),
+            unretrieved=not judged.get_column("retrieved").all(),
+            copies=pairs.n_unique() < pairs.height,
+            labels=[int(each) if each.is_integer() else each for each in labels],
+        )
+
+    @property
+    def grades(self) -> Sequence[float]:
+        """The labels that may be the lowest relevant one."""
+        return self.labels[1:] if len(self.labels) <= _GRADES else ALTERNATIVES["rel"]
+
+    def allow(self, choices: Mapping[str, Any]) -> bool:
+        """Return whether the gains of choices accept the labels of the log."""
+        highest = self.labels[-1] if self.labels else 0
+        exponential = choices.get("gain") == "exp2" and highest > LARGEST_EXP2_LABEL
+        full = choices.get("ideal") == "full" and choices["gain"] != "binary" and highest > 1
+        return not exponential and not full
+
+    def plain(self, choices: Mapping[str, Any]) -> dict[str, Any]:
+        """Return choices without those that have no effect."""
+        plain = {**choices}
+        plain["float32_scores"] &= self.narrowed
+        if not self.tied[plain["float32_scores"]]:
+            plain["ties"] = "input"
+        if plain["ties"] not in ("doc", "doc_ascending"):
+            plain["text_ids"] = False
+        if not self.unjudged:
+            plain["unjudged"] = "nonrelevant"
+        if not self.copies:
+            plain["duplicates"] = "error"
+            if not self.unretrieved and plain.get("ideal") == "retrieved":
+                plain["ideal"] = "judged"
+        if plain.get("gain") in GAINS and {*self.labels} <= {0, 1}:
+            plain["gain"] = "linear"
+        lowest = plain.get("gain_from")
+        if lowest is not None and not any(0 != each < lowest for each in self.labels):
+            plain["gain_from"] = None
+        if plain.get("rel") is not None:
+            plain["rel"] = next((each for each in self.labels if each >= plain["rel"]), None)
+        return plain
 
 
 class Definition(NamedTuple):
@@ -208,10 +279,11 @@ class Search:
 
         Definitions that neither the library nor the reference has are left out.
         """
-        pairs = [
-            (_key(each.metric, {**self.effects.plain(each.choices), **_OF_MEANS}), each)
-            for each in definitions
-        ]
+        pairs: list[tuple[Any, Definition]] = []
+        for each in definitions:  # those with equal values have equal keys
+            own = {**self.effects.plain(each.choices), **_OF_MEANS}
+            texts = sorted((choice, repr(value)) for choice, value in own.items())
+            pairs.append(((each.metric.function.__name__, *texts), each))
         new = {key: each for key, each in pairs if key not in self._columns}
         names = {key: f"{OWN}{index}" for index, key in enumerate(new, len(self._columns))}
         batch, in_library = {}, {}
@@ -351,12 +423,6 @@ _COLUMNS = {
     "changes": pl.String, "value": pl.Float64, "deviation": pl.Float64, "tolerance": pl.Float64,
     "fits": pl.Boolean, "others": pl.UInt32, "code": pl.String,
 }  # fmt: skip
-
-
-def _key(metric: Metric, choices: Mapping[str, Any]) -> Any:
-    """Return what is equal for definitions with equal values."""
-    texts = sorted((choice, repr(value)) for choice, value in choices.items())
-    return metric.function.__name__, *texts
 
 
 def _query_sets(rows: pl.DataFrame, effects: Effects) -> pl.DataFrame:

@@ -1,27 +1,108 @@
-"""The result of a referee as text of at most 80 columns, Markdown, HTML, JUnit and a badge."""
+"""What a referee finds about a function, as text, Markdown, HTML, JUnit and a badge."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from textwrap import wrap
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from polars_rank import _texts
 from polars_rank._formats import FORMAT_VERSION, JUNIT
 from polars_rank.conformance.choices import title
-from polars_rank.conformance.findings import KINDS, Result
 from polars_rank.errors import number_of
 
 _WIDTH = 80
 #: The number of presets that are named.
 _NAMED = 3
+#: Kinds of findings, from what hurts most, in words.
+KINDS = {
+    "range": "out of range",
+    "crash": "crash",
+    "hang": "hang",
+    "number": "not a number",
+    "order": "order",
+    "mixture": "mixture",
+    "refusal": "refusal",
+    "convention": "convention",
+}
 
 
-def headline(result: Result) -> str:
+class Finding(NamedTuple):
+    """A defect, or a convention that differs from the expected one."""
+
+    #: "defect" or "convention".
+    severity: str
+    kind: str
+    text: str
+    #: An example, and the number of cases.
+    case: str | None
+    cases: int
+    given: float | None = None
+    expected: float | None = None
+
+
+#: Types of the columns of findings.
+SCHEMA: dict[str, type[pl.DataType]] = {
+    **dict.fromkeys(("severity", "kind", "text", "case"), pl.String),
+    "cases": pl.UInt32, "given": pl.Float64, "expected": pl.Float64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Referee:
+    """The definition of a metric function, and what is wrong with it.
+
+    Attributes
+    ----------
+    name
+        Name of the function, or the command.
+    metric
+        Metric that it computes.
+    signature
+        How it was called.
+    definition
+        Choices that the cases show, in words.
+    presets
+        Names of the presets that explain most cases.
+    differs
+        Number of cases in which the function differs from these presets.
+    findings
+        One row per finding, what hurts most first.
+    cases
+        One row per case: its arguments, what the function returned, and the value of the
+        definition.
+    left_out
+        Number of cases that the signature cannot express, or that repeat another one.
+    """
+
+    name: str
+    metric: str
+    signature: str
+    definition: Mapping[str, str]
+    presets: Sequence[str]
+    differs: int
+    findings: pl.DataFrame
+    cases: pl.DataFrame
+    left_out: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is no defect."""
+        return self.findings.filter(severity="defect").is_empty()
+
+    def __str__(self) -> str:
+        return plain(self)
+
+    def _repr_html_(self) -> str:
+        return html(self)
+
+
+def headline(result: Referee) -> str:
     """Return how many defects and conventions there are."""
     counts = [
         number_of(result.findings.filter(severity=each).height, each)
@@ -30,7 +111,7 @@ def headline(result: Result) -> str:
     return f"{_texts.visible(result.name)}: {', '.join(counts)}"
 
 
-def definition(result: Result) -> str:
+def definition(result: Referee) -> str:
     """Return which definition a function has."""
     named = result.presets[:_NAMED]
     others = len(result.presets) - len(named)
@@ -49,14 +130,14 @@ def definition(result: Result) -> str:
     )
 
 
-def details(result: Result) -> Iterator[str]:
+def details(result: Referee) -> Iterator[str]:
     """Yield the choices that the cases show, and how the function was called."""
     yield from (f"{title(key)}: {text}" for key, text in result.definition.items())
     left = f"; {number_of(result.left_out, 'case')} left out" if result.left_out else ""
     yield f"called with: {result.signature}{left}"
 
 
-def plain(result: Result) -> str:
+def plain(result: Referee) -> str:
     """Return the whole text, what hurts most first."""
     lines = [headline(result), *wrap(definition(result), _WIDTH)]
     for each in details(result):
@@ -90,7 +171,7 @@ def _example(row: dict[str, Any]) -> str:
     return f"{row['case']}{others}" + (f": {' '.join(values)}" if values else "")
 
 
-def markdown(result: Result) -> str:
+def markdown(result: Referee) -> str:
     """Return a comment for a pull request."""
     lines = [f"### {_texts.markdown(headline(result))}", "", _texts.markdown(definition(result))]
     lines += ["", *(f"- {_texts.markdown(each)}" for each in details(result))]
@@ -104,14 +185,14 @@ def markdown(result: Result) -> str:
     return "\n".join(lines) + "\n"
 
 
-def html(result: Result) -> str:
+def html(result: Referee) -> str:
     """Return HTML for notebooks."""
     notes = "".join(f"<li>{escape(each)}</li>" for each in (definition(result), *details(result)))
     table = result.findings._repr_html_()
     return f"<p><b>{escape(headline(result))}</b></p><ul>{notes}</ul>{table}"
 
 
-def junit(result: Result) -> str:
+def junit(result: Referee) -> str:
     """Return JUnit XML: a test case for each kind of finding."""
     from xml.etree import ElementTree as ET  # noqa: PLC0415  (slow to import, rarely needed)
 
@@ -135,11 +216,10 @@ def junit(result: Result) -> str:
     return found.decode()
 
 
-def badge(result: Result) -> str:
+def badge(result: Referee) -> str:
     """Return the JSON of a badge, as badge services read it."""
     defects = result.findings.filter(severity="defect").height
-    names = pl.Series(result.presets[:1]).to_list()
-    message = number_of(defects, "defect") if defects else f"as {names[0]}"
+    message = number_of(defects, "defect") if defects else f"as {result.presets[0]}"
     color = "red" if defects else "brightgreen"
     found = {"schemaVersion": 1, "label": result.metric, "message": message, "color": color}
     return json.dumps(found) + "\n"

@@ -54,15 +54,19 @@ def label_of_relevant(column: MetricColumn, grade: float | None) -> float:
 
     Raise `ArgumentError` if the metric has no bounds for this label.
     """
-    metric, rel = column.metric, column.conventions.rel
-    _check_conventions(column)
+    metric, conventions = column.metric, column.conventions
+    if conventions.unjudged == "removed":
+        raise ArgumentError(
+            f"{column.name} removes unjudged documents by the conventions {conventions.name!r}, so "
+            "it has no bounds over their labels; use other conventions"
+        )
     if not isinstance(metric, Metric) or metric.function.__name__ not in _BOUNDED:
         raise _no_bounds(column)
     arguments = {**parameters_of(metric), **metric.arguments}
     label = grade
     if label is None:
         own = arguments.get("rel")
-        label = max(0, rel if own is None else own)
+        label = max(0, conventions.rel if own is None else own)
     for problem, is_refused in refusals(metric.tree).items():
         if pl.select(is_refused(pl.lit(label, dtype=pl.Float64))).item():
             raise ArgumentError(
@@ -72,16 +76,6 @@ def label_of_relevant(column: MetricColumn, grade: float | None) -> float:
     if reason is not None:
         raise _no_bounds(column, f" with {reason}")
     return label
-
-
-def _check_conventions(column: MetricColumn) -> None:
-    """Raise `ArgumentError` for conventions by which a metric has no bounds."""
-    conventions = column.conventions
-    if conventions.unjudged == "removed":
-        raise ArgumentError(
-            f"{column.name} removes unjudged documents by the conventions {conventions.name!r}, so "
-            "it has no bounds over their labels; use other conventions"
-        )
 
 
 def _reason(arguments: Mapping[str, Any], label: float) -> str | None:

@@ -266,10 +266,8 @@ def known_bounds(frame: pl.LazyFrame, metric: pl.Expr, **options: Any) -> pl.Dat
 _NOTHING = pl.lit(None, dtype=pl.Float64)
 
 
-def _means(
-    frame: pl.LazyFrame, evaluation: Evaluation, names: Mapping[str, str], *changed: pl.Expr
-) -> pl.LazyFrame:
-    """Return the means of columns of the per-query table, after applying `changed`.
+def _means(frame: pl.LazyFrame, evaluation: Evaluation, names: Mapping[str, str]) -> pl.LazyFrame:
+    """Return the means of columns of the per-query table.
 
     `names` maps a column of each of the user's metrics to its name.
     """
@@ -277,7 +275,7 @@ def _means(
     means = Means.of(evaluation)._replace(label=None, runs=())
     rankings = plan.per_query(frame, evaluation)
     means.check_numbers(rankings, names)
-    return means.finish(means.add_up(rankings.with_columns(changed)))
+    return means.finish(means.add_up(rankings))
 
 
 def _named(kind: str, index: int, column: MetricColumn) -> MetricColumn:

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import (
-    OWN,
-    Names,
-    free,
-    whole_number,
-)
+from polars_rank._params import OWN, Names, free, whole_number
 from polars_rank.columns import Columns, Score, scored
 from polars_rank.conventions import read_metrics
 from polars_rank.evaluation.evaluate import evaluate, per_query

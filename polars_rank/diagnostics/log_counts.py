@@ -54,11 +54,13 @@ def log_counts(
     """
     rows = by_length(log, columns, rel, groups)
     length, rankings, retrieved = (pl.col(name) for name in (_LENGTH, "rankings", "retrieved"))
+    so_far, number = rankings.cum_sum(), rankings.sum()
+    middle = [length.filter(so_far >= at).min() for at in ((number + 1) // 2, number // 2 + 1)]
     aggregates = [
         pl.exclude(*groups, _LENGTH).sum(),
         length.min().alias("shortest"),
         length.max().alias("longest"),
-        _median(length, rankings).alias("median_length"),
+        ((middle[0] + middle[1]) / 2).alias("median_length"),
     ]
     table = (
         rows.group_by(groups).agg(aggregates).sort(groups) if groups else rows.select(aggregates)
@@ -97,13 +99,6 @@ def by_length(
     )
 
 
-def _median(length: pl.Expr, rankings: pl.Expr) -> pl.Expr:
-    """Return the median of ascending lengths, given the number of rankings of each length."""
-    so_far, whole = rankings.cum_sum(), rankings.sum()
-    middle = [length.filter(so_far >= place).min() for place in ((whole + 1) // 2, whole // 2 + 1)]
-    return (middle[0] + middle[1]) / 2
-
-
 def label_counts(log: pl.LazyFrame, columns: Columns, groups: Sequence[str]) -> pl.LazyFrame:
     """Return the number of rows with each label, by group: `label` and `rows`."""
     label = pl.col(columns.label).alias(OWN + "label")
@@ -116,14 +111,8 @@ def label_counts(log: pl.LazyFrame, columns: Columns, groups: Sequence[str]) -> 
 #: Order of the columns.
 _ORDER = (
     *("rows", "rankings", "shortest", "median_length", "mean_length", "longest"),
-    *(
-        "not_retrieved",
-        "unlabelled",
-        "unjudged",
-        "unjudged_share",
-        "tied_rankings",
-        "tied_documents",
-    ),
+    *("not_retrieved", "unlabelled", "unjudged", "unjudged_share"),
+    *("tied_rankings", "tied_documents"),
     *("barren_rankings", "unretrieved_rankings", "repeated"),
     *("null_query", "null_doc", "bad_score", "bad_label"),
 )

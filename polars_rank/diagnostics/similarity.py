@@ -9,24 +9,15 @@ import polars as pl
 
 from polars_rank._params import OWN, free, one_of, share, some_names, whole_number
 from polars_rank.columns import Columns
-from polars_rank.diagnostics.overlaps import (
-    LEFT,
-    RIGHT,
-    UNORDERED,
-    churn_value,
-    jaccard_value,
-    last_rank,
-    overlap_value,
-    rbo_value,
-)
 from polars_rank.errors import ArgumentError
 from polars_rank.evaluation.checks import duplicates_remedy
 from polars_rank.evaluation.log import Log, Rules
-from polars_rank.evaluation.means import grouped
+from polars_rank.evaluation.means import grouped, ratio
 from polars_rank.evaluation.ranked import DOC, DOCUMENTS, TIES, retrieved_documents
 from polars_rank.frames.batches import in_batches
 from polars_rank.frames.ids import key_types
 from polars_rank.frames.tables import framed, lazy, schema_of
+from polars_rank.io.judgments import cast_keys
 from polars_rank.stats.run_pairs import is_run, with_known_baseline
 from polars_rank.stats.value_columns import check_run
 
@@ -37,6 +28,11 @@ if TYPE_CHECKING:
     from polars_rank.columns import Score
     from polars_rank.conventions import Ties
 
+#: The rank of a document in both runs; null if the run does not have it. If ties have no order, it
+#: is the first rank of the tied documents.
+LEFT, RIGHT = pl.col(OWN + "rank in left"), pl.col(OWN + "rank in right")
+#: Treatments of ties without an order of the tied documents.
+UNORDERED = ("w", "a", "b")
 #: The score of a document in a list.
 _SCORE = OWN + "score of document"
 #: Column that says whether a query is in both runs.
@@ -193,7 +189,9 @@ def overlap(
     if k is not None:
         whole_number("k", k)
     one_of("ties", ties, (None, *TIES, *(UNORDERED if measures == ("rbo",) else ())))
-    given = _Given(doc, ties, [_value(each, k, p, ties) for each in measures])
+    of_top = {"jaccard": jaccard_value, "overlap": overlap_value, "churn": churn_value}
+    values = [rbo_value(p, ties) if each == "rbo" else of_top[each](k) for each in measures]
+    given = _Given(doc, ties, values)
     if b is None:
         if baseline is None:
             raise ArgumentError("pass a second table (`b`), or the `baseline` of a table of runs")
@@ -203,13 +201,6 @@ def overlap(
             "`run`, `baseline` and `by` are for one table with several runs; omit them or `b`"
         )
     return given.of_tables(a, lazy(b, "b"), query, score)
-
-
-def _value(measure: str, k: int | None, p: float, ties: str | None) -> pl.Expr:
-    """Return the value of a measure for the rankings of a query."""
-    if measure == "rbo":
-        return rbo_value(p, ties)
-    return {"jaccard": jaccard_value, "overlap": overlap_value, "churn": churn_value}[measure](k)
 
 
 class _Given(NamedTuple):
@@ -230,34 +221,23 @@ class _Given(NamedTuple):
         """Return the values of each query of two tables, in sorted order."""
         roles = {"query": query, "doc": self.doc, "score": score}
         (a, first), (b, second) = (Columns.read(each, roles) for each in (a, b))
-        keys, schemas = [*first.query], [schema_of(a), schema_of(b)]
-        runs = [(a, first.score), (b, second.score)]
-        types = key_types(schemas[0], schemas[1], [*keys, self.doc], ("`a`", "`b`"))
-        tables = []
-        for ranks, (rows, column), schema in zip((LEFT, RIGHT), runs, schemas, strict=True):
-            # A cast hides the order of a table from Polars, even a cast to the same type.
-            casts = {name: dtype for name, dtype in types.items() if schema[name] != dtype}
-            same = rows.cast(casts) if casts else rows  # type: ignore[arg-type]
-            tables.append(self._retrieved(same, ranks, keys, column))
-        return of_pairs(tables[0], tables[1], keys, self.values, is_tied=self.is_tied).sort(keys)
+        keys = [*first.query]
+        types = key_types(schema_of(a), schema_of(b), [*keys, self.doc], ("`a`", "`b`"))
+        left = self._retrieved(cast_keys(a, types), LEFT, keys, first.score)
+        right = self._retrieved(cast_keys(b, types), RIGHT, keys, second.score)
+        return self._of_pairs(left, right, keys, self.values).sort(keys)
 
     def of_runs(
-        self,
-        log: pl.LazyFrame,
-        baseline: Any,
-        run: str,
-        by: Names | None,
-        query: Names,
+        self, log: pl.LazyFrame, baseline: Any, run: str, by: Names | None, query: Names,
         score: Score,
-    ) -> pl.LazyFrame:
+    ) -> pl.LazyFrame:  # fmt: skip
         """Return the means over the queries of each group and run."""
         roles = {"run": run, "by": by, "query": query, "doc": self.doc, "score": score}
         log, columns = Columns.read(log, roles, optional=())
         schema, column = columns.schema, columns.score
         groups, keys = columns.groups, columns.query
-        counts = ("queries", "missing")
         names = [each.meta.output_name() for each in self.values]
-        free(columns.by, [*counts, *names])
+        free(columns.by, ["queries", "missing", *names])
         check_run("baseline", baseline, run, schema[run])
         of_baseline = is_run(run, schema[run], baseline)
         rankings = [run, *groups, *keys]
@@ -266,10 +246,8 @@ class _Given(NamedTuple):
         # One copy of the baseline per run, so that queries of the baseline only count as missing.
         runs = log.filter(~of_baseline).select(run).unique()
         is_paired = ((LEFT.count() > 0) & (RIGHT.count() > 0)).alias(_PAIRED)
-        both = of_pairs(
-            others, base.join(runs, how="cross"), rankings, [*self.values, is_paired],
-            is_tied=self.is_tied,
-        )  # fmt: skip
+        of_each = base.join(runs, how="cross")
+        both = self._of_pairs(others, of_each, rankings, [*self.values, is_paired])
         counted = pl.col(_PAIRED)
         values = [
             counted.sum().alias("queries"),
@@ -279,87 +257,216 @@ class _Given(NamedTuple):
         result = grouped(both, [*groups, run], values)
         return with_known_baseline(result, log, run, schema[run], baseline)
 
-    def _retrieved(
-        self, log: pl.LazyFrame, ranks: pl.Expr, query: Sequence[str], score: str
+    def _of_pairs(
+        self,
+        left: pl.LazyFrame,
+        right: pl.LazyFrame,
+        keys: Sequence[str],
+        values: Sequence[pl.Expr],
     ) -> pl.LazyFrame:
-        return retrieved(log, ranks, query=query, doc=self.doc, score=score, ties=self.ties)
+        """Return values of each ranking in either result of `_retrieved`.
 
+        The values are aggregations of `LEFT` and `RIGHT`.
+        """
 
-def of_pairs(
-    left: pl.LazyFrame,
-    right: pl.LazyFrame,
-    keys: Sequence[str],
-    values: Sequence[pl.Expr],
-    *,
-    is_tied: bool = False,
-) -> pl.LazyFrame:
-    """Return values of each ranking in either table.
+        def of_batch(batch: pl.LazyFrame) -> pl.LazyFrame:
+            first, second = (self._documents(batch, keys, side) for side in (LEFT, RIGHT))
+            documents = first.join(second, on=[*keys, DOC], how="full", coalesce=True)
+            return documents.group_by(keys).agg(values)
 
-    The tables are results of `retrieved`; `is_tied` says whether ties have no order. The values are
-    aggregations of `LEFT` and `RIGHT`.
-    """
+        return in_batches(left.join(right, on=keys, how="full", coalesce=True), of_batch)
 
-    def of_batch(batch: pl.LazyFrame) -> pl.LazyFrame:
-        first, second = (_documents(batch, keys, side, is_tied=is_tied) for side in (LEFT, RIGHT))
-        documents = first.join(second, on=[*keys, DOC], how="full", coalesce=True)
-        return documents.group_by(keys).agg(values)
+    def _documents(self, batch: pl.LazyFrame, keys: Sequence[str], side: pl.Expr) -> pl.LazyFrame:
+        """Return the documents of a run with their ranks.
 
-    return in_batches(left.join(right, on=keys, how="full", coalesce=True), of_batch)
+        A ranking without documents has a row without a document.
+        """
+        documents = pl.col(side.meta.output_name())
+        ranks = [pl.int_ranges(1, documents.list.len() + 1, dtype=pl.UInt32)]
+        if self.is_tied:
+            ranks = [_first_rank(side), last_rank(side)]
+        named = [ranks[0].alias(side.meta.output_name()), *ranks[1:]]
+        columns = [DOC, *(rank.meta.output_name() for rank in named)]
+        lists = batch.select(*keys, documents.alias(DOC), *named)
+        return lists.explode(columns, empty_as_null=True)
 
+    def _retrieved(
+        self, run: pl.LazyFrame, ranks: pl.Expr, query: Sequence[str], score: str
+    ) -> pl.LazyFrame:
+        """Return the retrieved documents of each query in rank order, as lists named like `ranks`.
 
-def _documents(
-    batch: pl.LazyFrame, keys: Sequence[str], side: pl.Expr, *, is_tied: bool
-) -> pl.LazyFrame:
-    """Return the documents of a run with their ranks.
-
-    A ranking without documents has a row without a document.
-    """
-    documents = pl.col(side.meta.output_name())
-    ranks = [pl.int_ranges(1, documents.list.len() + 1, dtype=pl.UInt32)]
-    if is_tied:
-        ranks = [_first_rank(side), last_rank(side)]
-    named = [ranks[0].alias(side.meta.output_name()), *ranks[1:]]
-    columns = [DOC, *(rank.meta.output_name() for rank in named)]
-    lists = batch.select(*keys, documents.alias(DOC), *named)
-    return lists.explode(columns, empty_as_null=True)
+        If ties have no order, there are also lists of the first and the last rank of the documents
+        that are tied with each document.
+        """
+        rules = Rules(None if self.is_tied else cast("Ties | None", self.ties))
+        roles = {"query": query, "doc": self.doc, "score": score, "label": None}
+        log = Log.find(run, roles, rules=rules, remedy=duplicates_remedy("`query`"))
+        log = replace(log, columns=log.columns._replace(unnamed=()))
+        if self.is_tied:
+            log = replace(log, others={_SCORE: log.columns.number(log.columns.score)})
+        documents = pl.col(DOCUMENTS)
+        lists = [documents.list.eval(_field(DOC)).alias(ranks.meta.output_name())]
+        if self.is_tied:
+            first = _field(_SCORE).rank("min", descending=True).cast(pl.UInt32)
+            last = _field(_SCORE).rank("max", descending=True).cast(pl.UInt32)
+            for rank, column in ((first, _first_rank(ranks)), (last, last_rank(ranks))):
+                lists.append(documents.list.eval(rank).alias(column.meta.output_name()))
+        table = retrieved_documents(log).select(*log.keys.named, *lists)
+        return table if log.keys.number is not None else table.set_sorted([*query])
 
 
 def _first_rank(side: pl.Expr) -> pl.Expr:
     return pl.col(side.meta.output_name() + " first")
 
 
-def retrieved(
-    run: pl.LazyFrame,
-    ranks: pl.Expr,
-    *,
-    query: Sequence[str],
-    doc: str,
-    score: str,
-    ties: str | None = None,
-) -> pl.LazyFrame:
-    """Return the retrieved documents of each query in rank order, as lists named like `ranks`.
-
-    If ties have no order, there are also lists of the first and the last rank of the documents that
-    are tied with each document.
-    """
-    is_tied = ties in UNORDERED
-    rules = Rules(None if is_tied else cast("Ties | None", ties))
-    roles = {"query": query, "doc": doc, "score": score, "label": None}
-    log = Log.find(run, roles, rules=rules, remedy=duplicates_remedy("`query`"))
-    log = replace(log, columns=log.columns._replace(unnamed=()))
-    if is_tied:
-        log = replace(log, others={_SCORE: log.columns.number(log.columns.score)})
-    rankings = retrieved_documents(log)
-    documents = pl.col(DOCUMENTS)
-    lists = [documents.list.eval(_field(DOC)).alias(ranks.meta.output_name())]
-    if is_tied:
-        first = _field(_SCORE).rank("min", descending=True).cast(pl.UInt32)
-        last = _field(_SCORE).rank("max", descending=True).cast(pl.UInt32)
-        for rank, column in ((first, _first_rank(ranks)), (last, last_rank(ranks))):
-            lists.append(documents.list.eval(rank).alias(column.meta.output_name()))
-    table = rankings.select(*log.keys.named, *lists)
-    return table if log.keys.number is not None else table.set_sorted([*query])
-
-
 def _field(name: str) -> pl.Expr:
     return pl.element().struct.field(name)
+
+
+def last_rank(side: pl.Expr) -> pl.Expr:
+    """Return the column with the last rank of the documents that are tied in a run."""
+    return pl.col(side.meta.output_name() + " last")
+
+
+def jaccard_value(k: int | None) -> pl.Expr:
+    """Return the Jaccard index of the first k documents."""
+    both = _both_within(k)
+    return ratio(both, _within(LEFT, k).sum() + _within(RIGHT, k).sum() - both).alias("jaccard")
+
+
+def overlap_value(k: int | None) -> pl.Expr:
+    """Return the share of the first k documents that both rankings have."""
+    both = _both_within(k)
+    longer = pl.max_horizontal(LEFT.count(), RIGHT.count())
+    return (ratio(both, longer) if k is None else both / k).alias("overlap")
+
+
+def churn_value(k: int | None) -> pl.Expr:
+    """Return 1 if the first k documents are not the same in the same order, otherwise 0."""
+    top = _within(LEFT, k) | _within(RIGHT, k)
+    changed = (top & LEFT.ne_missing(RIGHT)).any().cast(pl.Float64)
+    return pl.when(LEFT.count() + RIGHT.count() > 0).then(changed).alias("churn")
+
+
+def _within(rank: pl.Expr, k: int | None) -> pl.Expr:
+    """Return whether a document is among the first k."""
+    if k is None:
+        return rank.is_not_null()
+    return (rank <= k).fill_null(value=False)
+
+
+def _both_within(k: int | None) -> pl.Expr:
+    """Return the number of common documents among the first k."""
+    return (_within(LEFT, k) & _within(RIGHT, k)).sum()
+
+
+def rbo_value(p: float, ties: str | None = None) -> pl.Expr:
+    """Return rank-biased overlap.
+
+    A document contributes c(d), from 0 to 1, to the first d documents of a run. The agreement at
+    depth d is the sum of the products of the contributions to both runs, divided by a size that
+    depends on `ties`. Beyond the shorter ranking, unknown documents contribute the mean of the
+    documents that only the longer one has, times the agreement at the end of the shorter one.
+    """
+    left, right = _Side(LEFT, ties), _Side(RIGHT, ties)
+    shorter = pl.min_horizontal(left.length, right.length)
+    longer = pl.max_horizontal(left.length, right.length)
+    power = pl.lit(float(p)).pow
+    size = _size(left, right, ties)
+    # Depths beyond the longer ranking are added at the end.
+    weights = pl.when(longer >= _DEPTH).then(power(_DEPTH - 1) / size).otherwise(0.0)
+
+    is_left_longer = left.length > right.length
+    at_shorter = (left.share(shorter) * right.share(shorter)).sum() / size.get(shorter - 1)
+    unknown = weights * (_DEPTH - shorter)
+    if ties in ("a", "b"):
+        of_left, of_right = left.mean_share(right), right.mean_share(left)
+        unknown = unknown * pl.when(is_left_longer).then(of_left).otherwise(of_right)
+    unknown = pl.when(shorter < _DEPTH).then(unknown).otherwise(0.0).sum()
+    known = _weighted(left, right, weights, ties) + at_shorter * unknown
+    both = (LEFT.is_not_null() & RIGHT.is_not_null()).sum()
+    last = (both + (longer - shorter) * at_shorter) / longer
+    value = ((1 - p) * known + power(longer) * last).clip(0.0, 1.0)  # rounding errors
+    value = pl.when(shorter > 0).then(value).otherwise(0.0)
+    return pl.when(longer > 0).then(value).alias("rbo")
+
+
+#: The depths from 1 to the number of documents of both runs.
+_DEPTH = pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
+
+
+class _Side:
+    """A run: the first and the last rank of each document's ties, and of the ties at each depth."""
+
+    def __init__(self, side: pl.Expr, ties: str | None) -> None:
+        self.first = side.cast(pl.Int64)
+        self.last = last_rank(side).cast(pl.Int64) if ties in UNORDERED else self.first
+        self.length = side.count().cast(pl.Int64)
+        self.is_shared = ties in ("a", "b")
+
+    def at_depth(self, rank: pl.Expr) -> pl.Expr:
+        """Return a rank of the ties at each depth; beyond the run, it is the depth."""
+        return rank.sort(nulls_last=True).fill_null(_DEPTH)
+
+    @property
+    def share_at_depth(self) -> pl.Expr:
+        """Return the contribution of each of the documents that are tied at a depth."""
+        first, last = self.at_depth(self.first), self.at_depth(self.last)
+        return (_DEPTH - first + 1) / (last - first + 1)
+
+    def share(self, depth: pl.Expr) -> pl.Expr:
+        """Return the contribution of each document to the first documents up to a depth."""
+        if not self.is_shared:
+            return (self.first <= depth).cast(pl.Float64)
+        return ((depth - self.first + 1) / (self.last - self.first + 1)).clip(0.0, 1.0)
+
+    def mean_share(self, other: _Side) -> pl.Expr:
+        """Return the mean contribution at each depth of the documents that only this run has.
+
+        Documents that contribute nothing do not count.
+        """
+        only = (self.first.is_not_null() & other.first.is_null()).cast(pl.Int64)
+        only = only.sort_by(self.first, nulls_last=True)
+        up_to = only.cum_sum()
+        before = (up_to - only).gather(self.at_depth(self.first) - 1)
+        until = up_to.gather(self.at_depth(self.last) - 1)
+        return (before + (until - before) * self.share_at_depth) / until
+
+
+def _size(left: _Side, right: _Side, ties: str | None) -> pl.Expr:
+    """Return by what the agreement at each depth is divided."""
+    if ties == "w":
+        return (left.at_depth(left.last) + right.at_depth(right.last)) / 2
+    if ties == "b":
+        squares = []
+        for side in (left, right):
+            first, last = side.at_depth(side.first), side.at_depth(side.last)
+            squares.append(first - 1 + side.share_at_depth**2 * (last - first + 1))
+        return (squares[0] * squares[1]).sqrt()
+    return _DEPTH
+
+
+def _weighted(left: _Side, right: _Side, weights: pl.Expr, ties: str | None) -> pl.Expr:
+    """Return the sum over depths of the weight times the agreement of the known documents."""
+    both = left.first.is_not_null() & right.first.is_not_null()
+
+    def between(values: pl.Expr, start: pl.Expr, end: pl.Expr) -> pl.Expr:
+        """Return the sum of values over the depths from a start to the one before an end."""
+        sums = values.cum_sum(reverse=True)
+        start = pl.min_horizontal(start, end)
+        return (sums.gather(start.filter(both) - 1) - sums.gather(end.filter(both) - 1)).sum()
+
+    def beyond(start: pl.Expr) -> pl.Expr:
+        return weights.cum_sum(reverse=True).gather(start.filter(both) - 1).sum()
+
+    first = pl.max_horizontal(left.first, right.first)
+    if ties not in ("a", "b"):
+        return beyond(first)
+    a, b = left.share_at_depth, right.share_at_depth
+    return (
+        # From the last rank of its ties on, a document contributes 1.
+        beyond(pl.max_horizontal(left.last, right.last))
+        + between(weights * a, pl.max_horizontal(left.first, right.last), left.last)
+        + between(weights * b, pl.max_horizontal(right.first, left.last), right.last)
+        + between(weights * a * b, first, pl.min_horizontal(left.last, right.last))
+    )

@@ -136,7 +136,13 @@ def _documents(frame: pl.LazyFrame, columns: Columns, lowest: float) -> pl.LazyF
     checks = row_checks(columns._replace(query=(), doc=None))
     checks += unnamed_checks(columns)
     if columns.doc is not None:
-        checks.append(_pooled_check(columns.doc))
+        message = (
+            f"column {columns.doc!r} (`doc`) has duplicates: a document occurs more than once in a "
+            "ranking, and all its rows count; name all columns that identify a ranking with `run`, "
+            "`by` or `query`, drop the duplicates, or pass doc=None"
+        )
+        repeated = pl.col(_DOC).n_unique() < pl.len()
+        checks.append(Check("ranking", repeated, message, warns=True))
     if all(check.scope == "row" for check in checks):
         rows = log.select(*columns.by, failed(checks, "row"), **values)
         return raise_failed(rows, checks, log=frame)
@@ -149,17 +155,6 @@ def _documents(frame: pl.LazyFrame, columns: Columns, lowest: float) -> pl.LazyF
     rankings, keys = per_ranking(log, columns, inputs, [pl.col(*values)], checks, sort=False)
     groups = [pl.col(keys.names[name]).alias(name) for name in columns.by]
     return rankings.select(*groups, *values).explode(*values)
-
-
-def _pooled_check(doc: str) -> Check:
-    """Return the warning about duplicate documents, which count more than once."""
-    message = (
-        f"column {doc!r} (`doc`) has duplicates: a document occurs more than once in a ranking, "
-        "and all its rows count; name all columns that identify a ranking with `run`, `by` or "
-        "`query`, drop the duplicates, or pass doc=None"
-    )
-    repeated = pl.col(_DOC).n_unique() < pl.len()
-    return Check("ranking", repeated, message, warns=True)
 
 
 @framed

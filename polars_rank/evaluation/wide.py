@@ -74,8 +74,11 @@ def table_of_positions(
     )
     table = documents.sorted(table, stages.length)
     repeated = pl.lit(value=False)
-    if unique:
-        repeated = _repeated(stages.length)
+    if unique:  # all pairs are compared: sorting the ids takes more time
+        docs = [pl.col(at(_DOCUMENT, i)) for i in range(stages.length)]
+        same = [doc == other for doc, other in combinations(docs, 2)]
+        without_id = pl.col(_ROWS) - pl.col(_IDS) > 1
+        repeated = reduce(pl.Expr.__or__, same, without_id).fill_null(value=False)
     table = table.with_columns(
         *documents.retrieved_codes(stages.length),
         documents.tied(stages.length).alias(TIED),
@@ -161,7 +164,10 @@ class Documents:
                 *(each for pair in layer for each in _exchanged(_KEY, *pair)),
                 *(each for name in followers for pair in layer for each in _followed(name, *pair)),
             )
-        return _descending(table.with_columns(codes), _IDEAL, length)
+        table = table.with_columns(codes)
+        for layer in network(length):
+            table = table.with_columns(e for a, b in layer for e in _exchanged(_IDEAL, a, b))
+        return table
 
     def retrieved_codes(self, length: int) -> Iterator[pl.Expr]:
         """Return the codes of the labels of retrieved documents."""
@@ -252,23 +258,6 @@ def _followed(name: str, a: int, b: int) -> Iterator[pl.Expr]:
     lower, (first, second) = pl.col(at(_LOWER, a)), (at(name, a), at(name, b))
     yield pl.when(lower).then(pl.col(second)).otherwise(pl.col(first)).alias(first)
     yield pl.when(lower).then(pl.col(first)).otherwise(pl.col(second)).alias(second)
-
-
-def _descending(table: pl.LazyFrame, name: str, length: int) -> pl.LazyFrame:
-    """Return the table with the columns of a name sorted descending in each row."""
-    for layer in network(length):
-        table = table.with_columns(e for a, b in layer for e in _exchanged(name, a, b))
-    return table
-
-
-def _repeated(length: int) -> pl.Expr:
-    """Return whether two documents have the same id, or two rows have no id.
-
-    All pairs are compared: sorting the ids takes more time.
-    """
-    docs = [pl.col(at(_DOCUMENT, i)) for i in range(length)]
-    same = [doc == other for doc, other in combinations(docs, 2)]
-    return reduce(pl.Expr.__or__, same, pl.col(_ROWS) - pl.col(_IDS) > 1).fill_null(value=False)
 
 
 def network(length: int) -> list[list[tuple[int, int]]]:

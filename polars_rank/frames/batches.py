@@ -47,7 +47,8 @@ def complete_rankings(
             continue
         runs = _runs(batch, keys)
         last_start = int(runs.search_sorted(runs[-1], side="left"))
-        if last_start == 0 and incomplete and _same_ranking(incomplete[-1], batch, keys):
+        continues = last_start == 0 and bool(incomplete)
+        if continues and incomplete[-1].select(keys).row(-1) == batch.select(keys).row(0):
             incomplete.append(batch)
             continue
         yield pl.concat([*incomplete, batch.head(last_start)], rechunk=False)
@@ -247,16 +248,18 @@ def _source(
     batches: Callable[[], Iterator[pl.DataFrame]], schema: pl.Schema, name: str
 ) -> pl.LazyFrame:
     """Return a plan that reads the batches of a Python function."""
+    return register_io_source(reading_of(batches), schema=schema, explain_name=name)
+
+
+def reading_of(batches: Callable[[], Iterator[pl.DataFrame]]) -> Callable[..., Any]:
+    """Return a Python source of the rows and columns of batches that Polars requests."""
 
     def read(
-        with_columns: list[str] | None,
-        predicate: pl.Expr | None,
-        n_rows: int | None,
-        _batch_size: int | None,
+        columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _size: int | None
     ) -> Iterator[pl.DataFrame]:
-        yield from requested(batches(), with_columns, predicate, n_rows)
+        yield from requested(batches(), columns, predicate, n_rows)
 
-    return register_io_source(read, schema=schema, explain_name=name)
+    return read
 
 
 class Totals:
@@ -300,7 +303,3 @@ def requested(
 def _runs(batch: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     key = pl.col(keys[0]) if len(keys) == 1 else pl.struct(keys)
     return batch.select(key.rle_id()).to_series()
-
-
-def _same_ranking(before: pl.DataFrame, after: pl.DataFrame, keys: Sequence[str]) -> bool:
-    return before.select(keys).row(-1) == after.select(keys).row(0)

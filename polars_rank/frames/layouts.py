@@ -122,12 +122,9 @@ def sorted_by(log: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
     schema = log.collect_schema()
 
     def read(
-        with_columns: list[str] | None,
-        predicate: pl.Expr | None,
-        n_rows: int | None,
-        batch_size: int | None,
+        columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, size: int | None
     ) -> Iterator[pl.DataFrame]:
-        columns = [*schema] if with_columns is None else with_columns
+        columns = [*schema] if columns is None else columns
         plan = log if predicate is None else log.filter(predicate)
         number = plan.select(pl.len()).collect(engine="streaming").item()
         layout = inspect_rows(plan, number, keys).layout
@@ -135,7 +132,7 @@ def sorted_by(log: pl.LazyFrame, keys: Sequence[str]) -> pl.LazyFrame:
         rows = rows if layout == "sorted" else rows.sort(keys, maintain_order=True)
         n_read = 0
         batches = rows.collect_batches(
-            chunk_size=batch_size or BATCH_ROWS, maintain_order=True, engine="streaming"
+            chunk_size=size or BATCH_ROWS, maintain_order=True, engine="streaming"
         )
         for batch in requested(batches, columns, n_rows=n_rows):
             n_read += batch.height

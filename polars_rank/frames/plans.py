@@ -15,6 +15,7 @@ import polars as pl
 
 from polars_rank import errors
 from polars_rank._polars import declared_order, rows_of_source
+from polars_rank.frames.batches import reading_of
 
 #: The number of plans that are kept.
 _NUMBER = 64
@@ -41,18 +42,10 @@ class _Source:
         self.table = pl.DataFrame()
         self.is_read = False
 
-    def __call__(
-        self,
-        with_columns: list[str] | None,
-        predicate: pl.Expr | None,
-        n_rows: int | None,
-        _batch_size: int | None,
-    ) -> Iterator[pl.DataFrame]:
+    def rows(self) -> Iterator[pl.DataFrame]:
+        """Yield the table."""
         self.is_read = True
-        # Unlike `select`, this runs no query, which would wait for the one that reads the source.
-        table = self.table if with_columns is None else self.table[with_columns]
-        table = table if predicate is None else table.filter(predicate)
-        yield table if n_rows is None else table.head(n_rows)
+        yield self.table
 
 
 class Plans:
@@ -80,7 +73,7 @@ class Plans:
         if kept is None:
             source, before = _Source(), (errors.number_of_warnings(), _REMEMBERING[0])
             source.table = table
-            result = plan(rows_of_source(source, table))
+            result = plan(rows_of_source(reading_of(source.rows), table))
             after = errors.number_of_warnings(), _REMEMBERING[0]
             again = not source.is_read and before == after
         else:

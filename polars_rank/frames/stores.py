@@ -68,18 +68,13 @@ def scan_store(urls: Sequence[str], options: dict[str, Any]) -> pl.LazyFrame:
     patterns = [*dict.fromkeys(patterns)]
     if len(patterns) > 1 and any(map(is_pattern, patterns)):
         # Polars reads a file once for each pattern that matches it.
-        files = _expanded(patterns, options)
+        own = {key: value for key, value in options.items() if key not in _ROW_OPTIONS}
+        rows = pl.scan_parquet(patterns, **own, include_file_paths=_FILE)
+        names = rows.select(pl.col(_FILE).unique(maintain_order=True)).collect(engine="streaming")
+        files = names.get_column(_FILE).to_list()
         if files:  # none if all files are empty
             return pl.scan_parquet(files, **{**options, "glob": False})
     return pl.scan_parquet(patterns, **options)
-
-
-def _expanded(patterns: list[str], options: dict[str, Any]) -> list[str]:
-    """Return the distinct files with rows that match the patterns."""
-    options = {key: value for key, value in options.items() if key not in _ROW_OPTIONS}
-    rows = pl.scan_parquet(patterns, **options, include_file_paths=_FILE)
-    names = rows.select(pl.col(_FILE).unique(maintain_order=True)).collect(engine="streaming")
-    return names.get_column(_FILE).to_list()
 
 
 def _is_folder(url: str, options: dict[str, Any]) -> bool:
@@ -102,9 +97,7 @@ def _is_folder(url: str, options: dict[str, Any]) -> bool:
     return False
 
 
-def store_error(
-    error: BaseException, urls: Sequence[str] = (), done: str = "read"
-) -> SourceError | None:
+def store_error(error: BaseException, urls: Sequence[str] = ()) -> SourceError | None:
     """Return a `SourceError` for an error of an object store; None for other errors."""
     text = str(error)
     names = ", ".join(map(repr, urls[:3])) + (f" and {len(urls) - 3} more" if urls[3:] else "")
@@ -143,4 +136,4 @@ def store_error(
         )
     else:
         problem, remedy = "the object store returned an error", "see the details"
-    return SourceError(f"{names} cannot be {done}: {problem}; {remedy}. Details: {details}")
+    return SourceError(f"{names} cannot be read: {problem}; {remedy}. Details: {details}")

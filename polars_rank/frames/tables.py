@@ -7,29 +7,13 @@ from functools import partial, wraps
 from inspect import signature
 from os import PathLike, fspath
 from pathlib import Path, PurePath
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Concatenate,
-    ParamSpec,
-    Protocol,
-    TypeVar,
-    cast,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
 import polars as pl
 
 from polars_rank._params import OWN, names, public
 from polars_rank._polars import rows_of_table, without_expression
-from polars_rank.errors import (
-    ArgumentError,
-    DataError,
-    RankError,
-    SchemaError,
-    SourceError,
-    warn,
-)
+from polars_rank.errors import ArgumentError, DataError, RankError, SchemaError, SourceError, warn
 from polars_rank.frames.engines import Computation, EngineFrame, Rows, engine_of
 from polars_rank.frames.plans import PLANS, key_of
 from polars_rank.frames.stores import store_error

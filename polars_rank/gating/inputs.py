@@ -263,9 +263,9 @@ class Results(NamedTuple):
     warnings: list[str]
     source: Reading
 
-    def tops(self, k: int = 10) -> pl.DataFrame:
+    def tops(self) -> pl.DataFrame:
         """Return the first documents of each query."""
-        return self.run.group_by("query", maintain_order=True).agg(col("doc").head(k).alias("docs"))
+        return self.run.group_by("query", maintain_order=True).agg(docs=col("doc").head(10))
 
 
 def read_results(given: Any, golden: Golden, fields: FieldNames) -> list[Results]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from html import escape
+from textwrap import wrap
 from typing import Any, NamedTuple
 from unicodedata import east_asian_width
 
@@ -38,9 +39,8 @@ def headline(gate: Outcome) -> str:
 
 def plain(gate: Outcome) -> str:
     """Return the whole text, failures first."""
-    parts = [
-        headline(gate) + "\n" + "\n".join(line for each in gate.notes for line in _folded(each))
-    ]
+    notes = (line for each in gate.notes for line in wrap(_texts.visible(each), _WIDTH))
+    parts = ["\n".join([headline(gate), *notes])]
     parts += ["\n".join(_columns(rows)) for rows in [_rules(gate)] if rows]
     parts += ["\n".join(_columns(rows)) for rows in _means(gate.table)]
     changes = Changes.of(gate)
@@ -254,19 +254,13 @@ def _cut(text: str, width: int) -> str:
     return text + "…"
 
 
-def _folded(text: str) -> Iterator[str]:
-    from textwrap import wrap  # noqa: PLC0415
-
-    yield from wrap(_texts.visible(text), _WIDTH)
-
-
 def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield lines of aligned cells; columns of numbers are right-aligned."""
-    widths = [max(map(_width, cells)) for cells in zip(*rows, strict=True)]
-    lasts = [*zip(*rows, strict=True)]
+    columns = [*zip(*rows, strict=True)]
+    widths = [max(map(_width, cells)) for cells in columns]
     numeric = [
         all(not cell or cell[0] in "+-.0123456789" for cell in cells[2:]) and any(cells[2:])
-        for cells in lasts
+        for cells in columns
     ]
     for row in rows:
         cells = [

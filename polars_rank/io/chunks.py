@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import polars as pl
@@ -153,7 +153,17 @@ def collapse(
     keys = Keys.of(columns)
 
     def collapsed(rows: pl.LazyFrame, keys: list[str]) -> pl.LazyFrame:
-        return _collapsed(rows, pair=pair, keys=keys, rules=rules, own=own)
+        if own is not None:
+            rows = rows.with_columns(pl.when(~own).then(pl.col(name)) for name in (doc, *rules))
+        documents = rows.group_by(*dict.fromkeys([*keys, *pair])).agg(
+            *(_HOW[rule](pl.col(name)).alias(name) for name, rule in rules.items()),
+            pl.col(score).count().alias("chunks"),
+            pl.col(FAILED).max(),
+        )
+        if own is None:
+            return documents
+        alone = pl.len().over(keys) == 1
+        return documents.filter(pl.col(doc).is_not_null() | alone)
 
     def in_order(documents: pl.LazyFrame, keys: list[str]) -> pl.LazyFrame:
         descending = [False] * len(keys) + [True, True]
@@ -170,33 +180,6 @@ def collapse(
         documents = collapsed(log.select(*pair, *selected), columns.keys)
         documents = in_order(raise_failed(documents, checks, log=log), columns.keys)
     return documents.select(*pair, *values, "chunks")
-
-
-def _collapsed(
-    rows: pl.LazyFrame,
-    *,
-    pair: Sequence[str],
-    keys: Sequence[str],
-    rules: Mapping[str, How],
-    own: pl.Expr | None,
-) -> pl.LazyFrame:
-    """Return one row per document of complete rankings, which `keys` identify.
-
-    `rules` maps the columns of scores and labels to the rules for them. Documents for which `own`
-    is true, because their query is the same document, are dropped.
-    """
-    doc, score = pair[-1], next(iter(rules))
-    if own is not None:
-        rows = rows.with_columns(pl.when(~own).then(pl.col(name)) for name in (doc, *rules))
-    documents = rows.group_by(*dict.fromkeys([*keys, *pair])).agg(
-        *(_HOW[rule](pl.col(name)).alias(name) for name, rule in rules.items()),
-        pl.col(score).count().alias("chunks"),
-        pl.col(FAILED).max(),
-    )
-    if own is not None:
-        alone = pl.len().over(keys) == 1
-        documents = documents.filter(pl.col(doc).is_not_null() | alone)
-    return documents
 
 
 def _is_own(columns: Columns) -> pl.Expr:

@@ -230,7 +230,7 @@ class Field:
     __slots__ = ("count", "places", "settled")
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count: int = 0
         self.places: dict[str, tuple[str, Any]] = {}
         #: Types of Python of which further values change nothing.
         self.settled: set[type] = set()
@@ -277,7 +277,9 @@ class Fields:
             role: name for role, name in given.items()
             if name is None or any(each == name or each.endswith(f".{name}") for each in fields)
         }  # fmt: skip
-        self.absent = [repr(name) for role, name in given.items() if role not in self.given]
+        self.absent: list[str] = [
+            repr(name) for role, name in given.items() if role not in self.given
+        ]
         self.roles: dict[str, str] = {}
         #: The prefix of the fields of documents, if they are in a list.
         self.inside = ""

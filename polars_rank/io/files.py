@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from glob import escape, glob
 from itertools import groupby
 from pathlib import Path
@@ -37,13 +37,10 @@ class Files:
     #: Whether the files are in hive partitions, which are directories such as "day=1".
     partitioned: bool = False
     #: Keys of hive partitions above the given paths; these are not columns of the log.
-    above: frozenset[str] = field(default_factory=frozenset)
+    above: frozenset[str] = frozenset()
 
 
-def find_files(
-    paths: Iterable[str | os.PathLike[str]],
-    parameter: str = "paths",
-) -> Files:
+def find_files(paths: Iterable[str | os.PathLike[str]]) -> Files:
     """Return the Parquet files of paths, directories, and patterns.
 
     Examples
@@ -64,8 +61,6 @@ def find_files(
         means all files in it and its subdirectories whose names end in ".parquet". Names that
         begin with "." or "_", such as incomplete files and Spark's metadata, are skipped in
         directories, and in patterns that do not begin so themselves.
-    parameter
-        Name of the parameter in errors.
 
     Returns
     -------
@@ -83,9 +78,9 @@ def find_files(
     given = dict.fromkeys(os.fspath(path) for path in paths)
     if not given:
         raise ArgumentError(
-            f"`{parameter}` is empty; name at least one Parquet file, directory, or pattern"
+            "`paths` is empty; name at least one Parquet file, directory, or pattern"
         )
-    names = [readable(name, parameter) for name in given]
+    names = [readable(name, "paths") for name in given]
     if any("://" in name for name in names):
         return Files(names, remote=True)
     local = [name if isinstance(name, Copy) else str(Path(name)) for name in names]
@@ -186,7 +181,12 @@ def _files(path: str) -> list[str]:
     elif Path(path).exists():
         return [path]
     else:
-        matches = _matches(path)
+        # Hidden files only if the pattern has a hidden part.
+        matches = sorted(glob(path, recursive=True))  # noqa: PTH207  (patterns may be absolute)
+        parts = Path(path).parts
+        first = next((i for i, part in enumerate(parts) if is_pattern(part)), 0)
+        if not any(map(_is_hidden, parts[first:])):
+            matches = [m for m in matches if not any(map(_is_hidden, Path(m).parts[first:]))]
         files = [
             file
             for match in matches
@@ -200,16 +200,6 @@ def _files(path: str) -> list[str]:
     if not files:
         raise SourceError(problem)
     return files
-
-
-def _matches(pattern: str) -> list[str]:
-    """Return the files of a pattern; hidden files only if the pattern has a hidden part."""
-    matches = sorted(glob(pattern, recursive=True))  # noqa: PTH207  (patterns may be absolute)
-    parts = Path(pattern).parts
-    first = next((i for i, part in enumerate(parts) if is_pattern(part)), 0)
-    if any(map(_is_hidden, parts[first:])):
-        return matches
-    return [match for match in matches if not any(map(_is_hidden, Path(match).parts[first:]))]
 
 
 def _in_folder(folder: str) -> list[str]:

@@ -41,6 +41,7 @@ from polars_rank.io.lines import Paths, reading, text_files
 from polars_rank.io.records import ReadFile, read_records
 from polars_rank.io.tables import ARROW_STREAM, read_table, scan_csv, scan_ipc
 from polars_rank.io.trec import (
+    LAYOUTS,
     Negative,
     is_svmlight,
     layout_of,
@@ -96,6 +97,11 @@ class Start(NamedTuple):
         return next(iter(self.lines), "")
 
     @property
+    def place(self) -> str:
+        """The first line as a place in messages."""
+        return f"line {self.number} of {origin(self.file)}"
+
+    @property
     def layout(self) -> tuple[str, ...] | None:
         """The roles of the fields of a TREC file, or None for another format."""
         return layout_of(self.line, self.kind, self.given)
@@ -103,10 +109,6 @@ class Start(NamedTuple):
     def format(self) -> Format | None:
         """Return the format, or None if it is unknown."""
         return next((name for name, form in _FORMATS.items() if form.is_known(self)), None)
-
-    def is_table(self, *separators: str) -> bool:
-        """Return whether the first line is a header with a known name."""
-        return self.separator(*separators) is not None
 
     def separator(self, *separators: str) -> str | None:
         """Return the separator with which the first line is a header that has a known name."""
@@ -129,15 +131,16 @@ class _Format(NamedTuple):
 
 
 def _read_trec(file: str, kind: Kind, given: FieldNames, options: Mapping[str, Any]) -> ReadFile:
-    start = None if "://" in file else Start.of(file, kind, given)
-    layout = None if start is None or not start.line else start.layout
-    if layout is None and start is not None and start.line:
-        columns = malformed_layout(start.line, kind) or _TREC[kind]
-        where = f"line {start.number} of {origin(file)}"
-        is_whole = kind == "judgments" and not options["fractional"]
-        raise malformed_line(start.line, where, kind, columns, is_whole=is_whole)
-    layout = layout or _TREC[kind]
-    lines = [] if start is None else start.lines
+    lines: Sequence[str] = []
+    layout = LAYOUTS[kind][0]
+    if "://" not in file:
+        start = Start.of(file, kind, given)
+        lines, known = start.lines, start.layout
+        if known is None and lines:
+            columns = malformed_layout(start.line, kind) or layout
+            is_whole = kind == "judgments" and not options["fractional"]
+            raise malformed_line(start.line, start.place, kind, columns, is_whole=is_whole)
+        layout = known or layout
     found = (
         read_run(file, layout, lines) if kind == "run"
         else read_qrels(file, layout, lines, **options)
@@ -154,21 +157,12 @@ def _read_csv(file: str, kind: Kind, given: FieldNames, separators: Sequence[str
     return read_table(table, kind, origin(file), given, is_text=True)
 
 
-def _read_parquet(file: str, kind: Kind, given: FieldNames, _: Mapping[str, Any]) -> ReadFile:
-    table = scan_files(find_files([file]), {})
-    return read_table(table, kind, origin(file), given, is_text=False)
-
-
-#: The layouts of TREC, for files without lines and for lines that are malformed.
-_TREC: dict[Kind, tuple[str, ...]] = {
-    "run": ("query", "iteration", "doc", "rank", "score", "run"),
-    "judgments": ("query", "subtopic", "doc", "label"),
-}
 #: The formats in the order in which they are tried.
 _FORMATS: dict[Format, _Format] = {
     "parquet": _Format(
         "Parquet", (".parquet", ".pq"), lambda start: start.content.startswith(b"PAR1"),
-        _read_parquet,
+        lambda file, kind, given, _: read_table(
+            scan_files(find_files([file]), {}), kind, origin(file), given, is_text=False),
     ),
     "ipc": _Format(
         "Arrow", (".arrow", ".feather", ".ipc"),
@@ -192,11 +186,11 @@ _FORMATS: dict[Format, _Format] = {
         lambda start: not start.line or start.layout is not None, _read_trec,
     ),
     "tsv": _Format(
-        "TSV with a header", (".tsv",), lambda start: start.is_table("\t"),
+        "TSV with a header", (".tsv",), lambda start: bool(start.separator("\t")),
         lambda file, kind, given, _: _read_csv(file, kind, given, "\t"),
     ),
     "csv": _Format(
-        "CSV with a header", (".csv",), lambda start: start.is_table(",", ";"),
+        "CSV with a header", (".csv",), lambda start: bool(start.separator(",", ";")),
         lambda file, kind, given, _: _read_csv(file, kind, given, ",;"),
     ),
 }  # fmt: skip
@@ -601,12 +595,9 @@ def _guarded(table: pl.LazyFrame, file: str, form: Format) -> pl.LazyFrame:
     """Return a table whose errors name the file."""
 
     def read(
-        with_columns: list[str] | None,
-        predicate: pl.Expr | None,
-        n_rows: int | None,
-        batch_size: int | None,  # noqa: ARG001  (only a suggestion)
+        columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _size: int | None
     ) -> Iterator[pl.DataFrame]:
-        plan = table if with_columns is None else table.select(with_columns)
+        plan = table if columns is None else table.select(columns)
         plan = plan if predicate is None else plan.filter(predicate)
         plan = plan if n_rows is None else plan.head(n_rows)
         with _naming(file, form):
@@ -654,11 +645,10 @@ def _recognized(file: str, kind: Kind, given: FieldNames) -> Format:
     start = Start.of(file, kind, given)
     if (found := start.format()) is not None:
         return found
-    where = f"line {start.number} of {origin(file)}"
     if (layout := malformed_layout(start.line, kind)) is not None:
-        raise malformed_line(start.line, where, kind, layout, is_whole=kind == "judgments")
+        raise malformed_line(start.line, start.place, kind, layout, is_whole=kind == "judgments")
     if advice := other_kind(start.line, kind):
-        raise SourceError(f"{where} is {short(start.line)}. {advice}")
+        raise SourceError(f"{start.place} is {short(start.line)}. {advice}")
     known = "; ".join(f"{name} ({form.about})" for name, form in _FORMATS.items())
     what = "judgments" if kind == "judgments" else "results"
     raise SourceError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,7 +34,7 @@ def json_records(file: str, kind: Kind, given: FieldNames) -> Records:
     if first is None:
         return lambda: iter(())
     if second is not None and _is_json(first):
-        return partial(_in_lines, file, form)
+        return lambda: _in_lines(file, form)
     text = "\n".join(line for _, line in numbered_lines(file))
     document = _parsed(text, file, 1, "the document")
     return lambda: form.records(document, "")

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import polars as pl
 from polars import col
 
-from polars_rank._params import (
-    OWN,
-    check_name,
-    missing_column,
-    names,
-    public,
-)
+from polars_rank._params import OWN, check_name, missing_column, names, public
 from polars_rank.checks import refuse
 from polars_rank.columns import RUN, RUNS, Columns
 from polars_rank.errors import ArgumentError, SchemaError
@@ -33,6 +27,18 @@ if TYPE_CHECKING:
     from polars_rank.frames.engines import EngineFrame
     from polars_rank.frames.tables import E, Table
 
+    class _JoinColumns(TypedDict, total=False):
+        """The columns that `join_judgments` reads."""
+
+        run: str | None
+        by: Names | None
+        query: Names
+        doc: str
+        score: str
+        label: str
+        subtopic: str | None
+
+
 _FULL_JOIN: Any = {"how": "full", "coalesce": True, "nulls_equal": True}
 
 #: Columns with the places of the rows of both tables in the result, rankings first.
@@ -45,55 +51,19 @@ _BELOW = 2**31
 
 @overload
 def join_judgments(
-    rankings: pl.LazyFrame,
-    judgments: pl.LazyFrame | Table,
-    *,
-    run: str | None = RUN,
-    by: Names | None = None,
-    query: Names = "query",
-    doc: str = "doc",
-    score: str = "score",
-    label: str = "label",
-    subtopic: str | None = None,
+    rankings: pl.LazyFrame, judgments: pl.LazyFrame | Table, **columns: Unpack[_JoinColumns]
 ) -> pl.LazyFrame: ...
 @overload
 def join_judgments(
-    rankings: E,
-    judgments: E | pl.LazyFrame | Table,
-    *,
-    run: str | None = RUN,
-    by: Names | None = None,
-    query: Names = "query",
-    doc: str = "doc",
-    score: str = "score",
-    label: str = "label",
-    subtopic: str | None = None,
+    rankings: E, judgments: E | pl.LazyFrame | Table, **columns: Unpack[_JoinColumns]
 ) -> E: ...
 @overload
 def join_judgments(
-    rankings: Table,
-    judgments: pl.LazyFrame,
-    *,
-    run: str | None = RUN,
-    by: Names | None = None,
-    query: Names = "query",
-    doc: str = "doc",
-    score: str = "score",
-    label: str = "label",
-    subtopic: str | None = None,
+    rankings: Table, judgments: pl.LazyFrame, **columns: Unpack[_JoinColumns]
 ) -> pl.LazyFrame: ...
 @overload
 def join_judgments(
-    rankings: Table,
-    judgments: Table,
-    *,
-    run: str | None = RUN,
-    by: Names | None = None,
-    query: Names = "query",
-    doc: str = "doc",
-    score: str = "score",
-    label: str = "label",
-    subtopic: str | None = None,
+    rankings: Table, judgments: Table, **columns: Unpack[_JoinColumns]
 ) -> pl.DataFrame: ...
 @public
 def join_judgments(
@@ -241,10 +211,8 @@ def join_judgments(
             "`judgments` is a Spark DataFrame, but `rankings` is not; convert `rankings` with "
             "spark.createDataFrame(...), or pass the .toArrow() of `judgments`"
         )
-    left, right = (
-        without_own_columns(lazy(rankings, "rankings")),
-        without_own_columns(lazy(judgments, "judgments")),
-    )
+    left = without_own_columns(lazy(rankings, "rankings"))
+    right = without_own_columns(lazy(judgments, "judgments"))
     left_schema, both = schema_of(left), {"query": query, "doc": doc}
     right_schema = schema_of(right)
     given = names("by", by)

@@ -11,7 +11,7 @@ import lzma
 import os
 import re
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from glob import escape, glob
 from os import PathLike
 from pathlib import Path
@@ -21,8 +21,8 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank._polars import scan_of_files
-from polars_rank.errors import ArgumentError, SourceError, hint
-from polars_rank.frames.batches import requested
+from polars_rank.errors import ArgumentError, RankError, SourceError, hint
+from polars_rank.frames.batches import reading_of
 from polars_rank.frames.stores import store_error
 from polars_rank.io.inputs import Copy, held, origin, readable
 
@@ -130,16 +130,11 @@ def scan_lines(files: Sequence[str], *, chunk_bytes: int = CHUNK_BYTES) -> pl.La
         file, and the number of the line if it is known.
     """
 
-    def read(
-        with_columns: list[str] | None,
-        predicate: pl.Expr | None,
-        n_rows: int | None,
-        batch_size: int | None,  # noqa: ARG001  (only a suggestion)
-    ) -> Iterator[pl.DataFrame]:
-        lines = (lines for file in files for lines in _lines(file, chunk_bytes))
-        yield from requested(lines, with_columns, predicate, n_rows)
+    def lines() -> Iterator[pl.DataFrame]:
+        for file in files:
+            yield from _lines(file, chunk_bytes)
 
-    return scan_of_files(read, files, schema=_SCHEMA, explain_name="LINES")
+    return scan_of_files(reading_of(lines), files, schema=_SCHEMA, explain_name="LINES")
 
 
 def _lines(file: str, chunk_bytes: int) -> Iterator[pl.DataFrame]:
@@ -168,23 +163,19 @@ def tagged(file: str) -> str | None:
 
     Only the bytes are compared, so that this takes little time.
     """
-    end: bytes | None = None
-    tag = None
-    for chunk in _chunks(file, CHUNK_BYTES):
-        if end is None:
-            fields = chunk.partition(b"\n")[0].removeprefix(_BOM.encode()).split()
-            if len(fields) <= _BEFORE_TAG:
+    end = tag = b""
+    with suppress(RankError, UnicodeDecodeError):  # reading the lines raises the error
+        for chunk in _chunks(file, CHUNK_BYTES) if "://" not in file else ():
+            if not end:
+                fields = chunk.partition(b"\n")[0].removeprefix(_BOM.encode()).split()
+                tag = b" ".join(fields[_BEFORE_TAG:])
+                end = chunk.partition(b"\n")[0][-len(tag) - 1 :]
+                if not tag or end[1:] != tag:
+                    return None
+            if not chunk.endswith(end) or chunk.count(end + b"\n") != chunk.count(b"\n"):
                 return None
-            tag = b" ".join(fields[_BEFORE_TAG:])
-            end = chunk.partition(b"\n")[0][-len(tag) - 1 :]
-            if end[1:] != tag:
-                return None
-        if not chunk.endswith(end) or chunk.count(end + b"\n") != chunk.count(b"\n"):
-            return None
-    try:
-        return None if tag is None else tag.decode()
-    except UnicodeDecodeError:  # reading the lines raises the error
-        return None
+        return tag.decode() or None
+    return None
 
 
 def _stored_texts(url: str) -> Iterator[tuple[str, str]]:
@@ -214,17 +205,15 @@ def _chunks(file: str, chunk_bytes: int) -> Iterator[bytes]:
         while chunk := stream.read(chunk_bytes):
             while chunk.endswith(b"\r") and (following := stream.read(1)):
                 chunk += following  # may complete CRLF
-            lines, end, rest = _with_line_feeds(chunk).rpartition(b"\n")
+            if b"\r" in chunk:
+                chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            lines, end, rest = chunk.rpartition(b"\n")
             if end:
                 yield b"".join([*incomplete, lines])
                 incomplete = []
             incomplete.append(rest)
     if any(incomplete):
         yield b"".join(incomplete)
-
-
-def _with_line_feeds(text: bytes) -> bytes:
-    return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in text else text
 
 
 @contextmanager

@@ -210,7 +210,12 @@ def _long_table(
     ranked = lists.given[0]  # `retrieved`, or `labels` alone
     for column in (lists.labels, lists.scores):
         if column is not None and column != ranked:
-            _refuse_lengths(rows, ranked, column, keys)
+            refuse(
+                rows.select(*keys, col(ranked, column).list.len()),
+                col(ranked).fill_null(0) != col(column),
+                f"lists in column {column!r} are not as long as in {ranked!r}",
+                "each retrieved document needs one element, which may be null",
+            )
     if lists.retrieved is None:
         docs = _elements(rows, ranked, "label").with_columns(doc=col(_POSITION).cast(pl.Int64))
     else:
@@ -269,15 +274,6 @@ def _documents(
             f"remove null ids with pl.col({column!r}).list.drop_nulls()",
         )
     return docs if id_type is None else docs.with_columns(col("doc").cast(id_type))
-
-
-def _refuse_lengths(rows: pl.DataFrame, ranked: str, other: str, keys: Sequence[str]) -> None:
-    refuse(
-        rows.select(*keys, col(ranked, other).list.len()),
-        col(ranked).fill_null(0) != col(other),
-        f"lists in column {other!r} are not as long as in {ranked!r}",
-        "each retrieved document needs one element, which may be null",
-    )
 
 
 def _with_judged(docs: pl.DataFrame, judged: pl.DataFrame, known: pl.Series) -> pl.DataFrame:

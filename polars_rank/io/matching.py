@@ -88,12 +88,9 @@ class Ids(NamedTuple):
             self._check(totals.table(), rankings, judgments)
 
         def read(
-            with_columns: list[str] | None,
-            predicate: pl.Expr | None,
-            n_rows: int | None,
-            _batch_size: int | None,
+            columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _: int | None
         ) -> Iterator[pl.DataFrame]:
-            columns = [*schema] if with_columns is None else with_columns
+            columns = [*schema] if columns is None else columns
             names = [*dict.fromkeys([*columns, *self.keys, *read_by_check])]
             yield from requested(batches(names), columns, predicate, n_rows)
 

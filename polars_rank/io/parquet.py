@@ -20,23 +20,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import polars as pl
 import polars.selectors as cs
 
-from polars_rank._params import (
-    OWN,
-    Names,
-    one_of,
-    public,
-)
+from polars_rank._params import OWN, Names, one_of, public
 from polars_rank._polars import NUMBERED, NumberedRows, scan_of_files
 from polars_rank._progress import watcher
 from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, DataError
 from polars_rank.evaluation.wide import columns_are_faster
-from polars_rank.frames.batches import (
-    BATCH_ROWS,
-    complete_rankings,
-    numbered,
-    requested,
-)
+from polars_rank.frames.batches import BATCH_ROWS, complete_rankings, numbered, requested
 from polars_rank.frames.layouts import GLIMPSE_ROWS, Rows, inspect_rows
 from polars_rank.frames.lengths import Lengths, counted
 from polars_rank.frames.stores import check_options
@@ -173,8 +163,16 @@ def scanned_log(
             rows = Rows("shuffled")
             if layout != "shuffled":
                 rows = inspect_rows(source.log, source.rows, keys)
-            in_memory = rows.layout == "shuffled" and _fits(source, keys, budget)
-            lengths = _lengths(source, keys, rows, in_memory=in_memory)
+            # Structs cannot be compared.
+            structs = any(isinstance(source.schema[key], pl.Struct) for key in keys)
+            fits = not structs and source.rows * _sort_bytes(source.schema) <= budget
+            in_memory = rows.layout == "shuffled" and fits
+            lengths = None  # counting them is worth the time for short rankings only
+            if rows.layout != "shuffled":
+                longest = max(rows.longest, source.rows - rows.last)
+                lengths = Lengths(sorted(keys), source.rows, rows.rankings, longest)
+            elif in_memory and _seem_short(source, keys):
+                lengths = counted(source.log, keys)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise unreadable(error) from error
     allowed = {
@@ -188,19 +186,11 @@ def scanned_log(
             f"the rows are {rows.layout} by {keys}, not {layout!r} (`layout`); leave `layout` out, "
             "or sort the log"
         )
-    watched = watcher(source.rows) if progress else _unwatched
+    watched: Watched = watcher(source.rows) if progress else lambda log: log
     if rows.layout == "sorted" or in_memory:
         return _in_order(source, keys, lengths, watched, sort=in_memory)
     budget_if_shuffled = None if rows.layout == "adjacent" else budget
     return _numbered(source, keys, lengths, budget_if_shuffled, watched)
-
-
-def _lengths(source: Source, keys: list[str], rows: Rows, *, in_memory: bool) -> Lengths | None:
-    """Return the lengths of rankings, or None if counting them is not worth the time."""
-    if rows.layout != "shuffled":
-        longest = max(rows.longest, source.rows - rows.last)
-        return Lengths(sorted(keys), source.rows, rows.rankings, longest)
-    return counted(source.log, keys) if in_memory and _seem_short(source, keys) else None
 
 
 def _seem_short(source: Source, keys: list[str]) -> bool:
@@ -229,26 +219,17 @@ def _seem_short(source: Source, keys: list[str]) -> bool:
     return columns_are_faster(Lengths(keys, source.rows, rankings, round(max(of_row, of_pair))))
 
 
-def _fits(source: Source, keys: list[str], budget: int) -> bool:
-    """Return whether a shuffled log can be sorted in memory; structs cannot be compared."""
-    structs = any(isinstance(source.schema[key], pl.Struct) for key in keys)
-    return not structs and source.rows * _sort_bytes(source.schema) <= budget
-
-
 def _in_order(
     source: Source, keys: list[str], lengths: Lengths | None, watched: Watched, *, sort: bool
 ) -> pl.LazyFrame:
     """Return a sorted log; `sort` sorts the rows in memory."""
 
     def read(
-        with_columns: list[str] | None,
-        predicate: pl.Expr | None,
-        n_rows: int | None,
-        batch_size: int | None,
+        columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, size: int | None
     ) -> Iterator[pl.DataFrame]:
-        columns = [*source.schema] if with_columns is None else with_columns
+        columns = [*source.schema] if columns is None else columns
         plan = _projected(source, columns, predicate, keys)
-        size = _batch_rows(plan, lengths, batch_size)
+        size = _batch_rows(plan, lengths, size)
         # The scan skips parts of files that the predicate excludes.
         plan = plan if predicate is None else plan.filter(predicate)
         number = None if predicate is None else source.count(plan)
@@ -282,14 +263,11 @@ def _numbered(
     not_adjacent = DataError(message) if budget is None else None
 
     def read(
-        with_columns: list[str] | None,
-        predicate: pl.Expr | None,
-        n_rows: int | None,
-        batch_size: int | None,
+        columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, size: int | None
     ) -> Iterator[pl.DataFrame]:
-        columns = [*full] if with_columns is None else with_columns
+        columns = [*full] if columns is None else columns
         plan = _projected(source, columns, predicate, keys)
-        size = _batch_rows(plan, lengths, batch_size)
+        size = _batch_rows(plan, lengths, size)
         complete = (
             complete_rankings(source.batches(watched(plan), size), keys)
             if budget is None
@@ -328,10 +306,6 @@ def _batch_rows(plan: pl.LazyFrame, lengths: Lengths | None, batch_size: int | N
     if lengths is not None and columns_are_faster(lengths):
         return max(size, _BATCH_RANKINGS * lengths.longest)
     return size
-
-
-def _unwatched(log: pl.LazyFrame) -> pl.LazyFrame:
-    return log
 
 
 def _sorted(

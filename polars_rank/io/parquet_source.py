@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import polars.selectors as cs
@@ -20,9 +20,6 @@ from polars_rank.io.temporary import write_problem
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator
-
-#: Size in bytes and time of the last change in nanoseconds; None for a URL.
-_Stamp: TypeAlias = "tuple[int, int] | None"
 
 #: Options of `scan_parquet` that apply to the log, not to each of its files.
 _LOG_OPTIONS = {
@@ -109,7 +106,8 @@ class _KnownFiles:
     """Files with the sizes and times that they had when they were scanned."""
 
     files: Files
-    stamps: list[_Stamp]
+    #: Sizes in bytes and times of the last change in nanoseconds; None for a URL.
+    stamps: list[tuple[int, int] | None]
     #: Options of `scan_parquet` for one file.
     options: dict[str, Any]
 

@@ -74,12 +74,8 @@ class ReadFile(NamedTuple):
         return f"{what} from {Path(self.file).name}: {', '.join(shown)}"
 
 
-class _Query(NamedTuple):
-    """The key of a query, and its documents by role: "doc", "label" or "score", "start", "end"."""
-
-    key: str
-    documents: dict[str, list[Any]]
-    record: Mapping[str, Any]
+#: The key of a query; its documents by role: "doc", "label" or "score", "start", "end"; its record.
+_Query: TypeAlias = tuple[str, dict[str, list[Any]], "Mapping[str, Any]"]
 
 
 def read_records(records: Records, kind: Kind, file: str, given: FieldNames) -> ReadFile:
@@ -138,10 +134,9 @@ def _element(value: Any, where: str, name: str) -> Any:
         return _flat(value)
     if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "":
         return value
-    if isinstance(value, (list, tuple)) and len(value) == _PAIR and isinstance(value[0], str):
-        is_number = isinstance(value[1], (int, float)) and not isinstance(value[1], bool)
-        if is_number or value[1] is None:
-            return {"id": value[0], "value": value[1]}
+    is_pair = isinstance(value, (list, tuple)) and len(value) == _PAIR
+    if is_pair and isinstance(value[0], str) and (value[1] is None or _is_number(value[1])):
+        return {"id": value[0], "value": value[1]}
     raise DataError(
         f"{where}: {name!r} has {'null' if value is None else short(value)}, which is neither an "
         "id (text or a whole number), nor a pair of text and number, nor an object"
@@ -239,7 +234,7 @@ class _Reader:
                 )
             if is_error(record.get(error)):
                 self.errors.append(key)
-            yield _Query(key, self._documents(where, record), record)
+            yield key, self._documents(where, record), record
 
     def _documents(self, where: str, record: Mapping[str, Any]) -> dict[str, list[Any]]:
         """Return the ids, values and passages of the documents of a record."""
@@ -358,17 +353,18 @@ class _Reader:
             **dict.fromkeys(self.passage, pl.Float64()),
         }  # fmt: skip
         # An empty list would have no row.
-        columns: dict[str, pl.Series] = {"query": pl.Series([each.key for each in part])}
+        keys, documents, records = zip(*part, strict=True)
+        columns: dict[str, pl.Series] = {"query": pl.Series(keys)}
         for name, dtype in types.items():
-            lists = [each.documents[name] or [None] for each in part]
+            lists = [each[name] or [None] for each in documents]
             columns[name] = pl.Series(lists, dtype=pl.List(dtype), strict=False)
         if self.kind == "judgments" and "text" in self.roles:
-            texts = [each.record.get(self.roles["text"]) for each in part]
+            texts = [each.get(self.roles["text"]) for each in records]
             columns["text"] = pl.Series(
                 [None if x is None else str(x) for x in texts], dtype=pl.String
             )
         for name, dtype in self.types.items():
-            values = [_as(dtype, each.record.get(self.columns[name])) for each in part]
+            values = [_as(dtype, each.get(self.columns[name])) for each in records]
             columns[name] = pl.Series(values, dtype=dtype, strict=False)
         return pl.DataFrame(columns).explode(*types, empty_as_null=True, keep_nulls=True)
 

@@ -20,7 +20,7 @@ from polars_rank.io.lines import LINE, NUMBER, PATH, numbered_lines, scan_lines,
 from polars_rank.io.records import ReadFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from polars_rank.io.fields import FieldNames
 
@@ -29,7 +29,7 @@ Negative: TypeAlias = Literal["unjudged", "keep"]
 _FIELDS = OWN + "fields"
 #: The fields of a line, by kind of file. The first layout of a length that fits a line is used;
 #: the tag of a run may have blanks.
-_LAYOUTS: dict[Kind, tuple[tuple[str, ...], ...]] = {
+LAYOUTS: dict[Kind, tuple[tuple[str, ...], ...]] = {
     "run": (
         ("query", "iteration", "doc", "rank", "score", "run"),
         ("query", "iteration", "doc", "rank", "score"),
@@ -48,7 +48,7 @@ def layout_of(line: str, kind: Kind, given: FieldNames = NO_FIELDS) -> tuple[str
     """
     fields = line.split()
     found = None
-    for layout in _LAYOUTS[kind]:
+    for layout in LAYOUTS[kind]:
         fits = len(fields) == len(layout) or (layout[-1] == "run" and len(fields) > len(layout))
         numbers = (fields[layout.index(name)] for name in _NUMBERS if fits and name in layout)
         if fits and all(map(is_number, numbers)):
@@ -90,7 +90,7 @@ def read_run(file: str, layout: tuple[str, ...], lines: Sequence[str]) -> ReadFi
         )
     run = None
     if layout[-1] == "run":
-        tag = _tag(file)
+        tag = tagged(file)
         if tag is not None:
             found = _lines(file, layout, value, pl.Float64(), tag)
         run, problem = (tag, "") if tag is not None else _run_of_tags(file, layout)
@@ -144,7 +144,7 @@ def _check_ranks(
         f"{name} has {len(layout)} columns without a header, and column {place + 1} does not have "
         f"the ranks 1, 2, ...: query {query!r} has {', '.join(f'{each:g}' for each in numbers)}. "
         f"For scores, write fields={{'score': '{UNNAMED}{place + 1}'}}, add a header, or write the "
-        f"six columns '{' '.join(_LAYOUTS['run'][0])}'"
+        f"six columns '{' '.join(LAYOUTS['run'][0])}'"
     )
 
 
@@ -159,14 +159,6 @@ def _contradict(layout: tuple[str, ...], lines: Sequence[str]) -> bool:
     return bool(several) and all(
         any(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(each)) for each in several
     )
-
-
-def _tag(file: str) -> str | None:
-    """Return the tag with which all lines of a file end; None if there is none."""
-    try:
-        return None if "://" in file else tagged(file)
-    except RankError:  # the scan raises it, too
-        return None
 
 
 def _run_of_tags(file: str, layout: tuple[str, ...]) -> tuple[str | None, str]:
@@ -301,7 +293,11 @@ def _lines(
     fields = parts.list.eval(pl.element().filter(pl.element() != ""))
     places = {name: place for place, name in enumerate(layout) if name}
     field = {name: col(_FIELDS).list.get(i, null_on_oob=True) for name, i in places.items()}
-    is_comment = field["query"].str.starts_with("#") & ~_is_whole(layout, field)
+    numbers = (field[name].cast(pl.Float64, strict=False) for name in _NUMBERS if name in field)
+    known = (each.is_finite().fill_null(value=False) for each in numbers)
+    size = col(_FIELDS).list.len()
+    length = size >= len(layout) if layout[-1] == "run" else size == len(layout)
+    is_comment = field["query"].str.starts_with("#") & ~pl.all_horizontal(length, *known)
     if layout[-1] == "run" and tag is None:
         field["run"] = col(_FIELDS).list.slice(len(layout) - 1).list.join(" ")
     elif layout[-1] == "run":  # only these are needed
@@ -311,21 +307,10 @@ def _lines(
     return (
         scan_lines([file])
         .with_columns(fields.alias(_FIELDS))
-        .filter(col(_FIELDS).list.len() > 0, ~is_comment)
-        .select(LINE, NUMBER, PATH, value, col(_FIELDS).list.len(), **field)
+        .filter(size > 0, ~is_comment)
+        .select(LINE, NUMBER, PATH, value, size, **field)
         .map_batches(check, streamable=True)
     )
-
-
-def _is_whole(layout: tuple[str, ...], field: Mapping[str, pl.Expr]) -> pl.Expr:
-    """Return whether a line has all fields of a layout, and numbers where they must be."""
-    numbers = [
-        field[name].cast(pl.Float64, strict=False).is_finite().fill_null(value=False)
-        for name in _NUMBERS if name in field
-    ]  # fmt: skip
-    size = col(_FIELDS).list.len()
-    length = size >= len(layout) if layout[-1] == "run" else size == len(layout)
-    return pl.all_horizontal(length, *numbers)
 
 
 def _refuse_malformed(
@@ -368,13 +353,13 @@ def malformed_line(
 
 def malformed_layout(line: str, kind: Kind) -> tuple[str, ...] | None:
     """Return the layout that a line has the number of fields of, although a number is invalid."""
-    return next((each for each in _LAYOUTS[kind] if len(each) == len(line.split())), None)
+    return next((each for each in LAYOUTS[kind] if len(each) == len(line.split())), None)
 
 
 def other_kind(line: str, kind: Kind) -> str:
     """Return advice if a line looks like a file of the other kind, else an empty string."""
     fields = line.split()
-    _, of_judgments = len(_LAYOUTS["run"][0]), len(_LAYOUTS["judgments"][0])
+    of_judgments = len(LAYOUTS["judgments"][0])
     if kind == "run" and len(fields) == of_judgments and is_number(fields[3]):
         return (
             "A line of four fields is of a qrels file ('query subtopic doc label'), which "

@@ -12,16 +12,7 @@ from polars_rank.metrics import terms as t
 from polars_rank.metrics.expressions import of_lists
 from polars_rank.metrics.metric import define_metric
 from polars_rank.metrics.nodes import Field
-from polars_rank.metrics.terms import (
-    IDEAL_RANK,
-    JUDGED,
-    RANK,
-    RETRIEVED,
-    SCORE,
-    Value,
-    most,
-    where,
-)
+from polars_rank.metrics.terms import IDEAL_RANK, JUDGED, RANK, RETRIEVED, SCORE, Value, most, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable

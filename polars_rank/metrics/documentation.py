@@ -77,7 +77,9 @@ def completed(definition: Any) -> str:
         before += f"Parameters\n----------\n{section}\n"
     values, others = re.split(r"(?=\n\n\w+\n---)|\Z", after, maxsplit=1)
     kind, _, values = values.partition("\n")
-    values = _wrapped(" ".join([_line(values), *_implied(definition)]))
+    values = " ".join([_line(values), *_implied(definition)])
+    values = textwrap.fill(values, 92, break_long_words=False, break_on_hyphens=False)
+    values = textwrap.indent(values, "    ")
     return f"{before}{heading}{kind}\n{values}{others}"
 
 
@@ -102,18 +104,6 @@ def _implied(definition: Any) -> Iterator[str]:
     if definition.binary and definition.expected:
         expected = '; by "expected", the value is the probability of 1'
     yield f"Tied scores follow the `ties` rule of `evaluate`{cutoff}{expected}."
-
-
-def _wrapped(text: str) -> str:
-    indent = " " * 4
-    return textwrap.fill(
-        text,
-        96,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def described(build: Any) -> Description:

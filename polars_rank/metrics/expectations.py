@@ -7,6 +7,7 @@ in which the order of tied documents is arbitrary.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import polars as pl
@@ -15,11 +16,7 @@ from polars_rank._polars import reads_column
 from polars_rank.discounts import reciprocal
 from polars_rank.errors import ArgumentError
 from polars_rank.metrics import terms as t
-from polars_rank.metrics.cascade_models import (
-    power_of_two,
-    share_of_grades,
-    stop_probability,
-)
+from polars_rank.metrics.cascade_models import power_of_two, share_of_grades, stop_probability
 from polars_rank.metrics.expressions import IS_RETRIEVED, of_lists
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.nodes import Listed, Mean, Term, UserExpression, Value, term_of
@@ -75,10 +72,7 @@ def has_expectation(metric: pl.Expr) -> bool:
 def _with_means(metric: Metric, *, whole_labels: bool) -> Value:
     """Return the tree of a metric with second definitions where the first has no closed form."""
     if metric.parts:
-        parts = {
-            key: _with_means(each, whole_labels=whole_labels) if isinstance(each, Metric) else each
-            for key, each in metric.arguments.items()
-        }
+        parts = metric._with(partial(_with_means, whole_labels=whole_labels))
         return metric.function(**parts)
     second = EXPECTATIONS.get(metric.function.__name__)
     if second is None:

@@ -9,6 +9,7 @@ import polars as pl
 from polars_rank._params import one_of, share
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import define_metric
+from polars_rank.metrics.relevance import share_of_top
 from polars_rank.metrics.terms import JUDGED, LABEL, RANK, Term, Value, least, ratio
 
 __all__ = ["bpref", "inf_ap", "judged", "log_bpref", "unjudged"]
@@ -49,7 +50,7 @@ def judged(k: int | None = None, *, depth: Literal["k", "retrieved"] = "k") -> V
     MacAvaney, Macdonald & Ounis, Streamlining evaluation with ir-measures, 2022.
     """
     one_of("depth", depth, ("k", "retrieved"))
-    return _share(JUDGED, k, depth)
+    return share_of_top(JUDGED, k, depth)
 
 
 @define_metric(
@@ -81,7 +82,7 @@ def unjudged(k: int | None = None) -> Value:
     >>> df.ranking.unjudged(2)  # one of two
     0.5
     """
-    return _share(~JUDGED, k, "k")
+    return share_of_top(~JUDGED, k, "k")
 
 
 @define_metric(perfect=1, undefined="no document is relevant", expected=False)
@@ -217,10 +218,3 @@ def _inferred(hit: pl.Expr, wrong: pl.Expr, judged: pl.Expr, rank: pl.Expr) -> p
 
 def _judged_not_relevant(rel: float | None) -> Term:
     return JUDGED & (LABEL >= 0) & ~t.relevant(rel)
-
-
-def _share(term: Term, k: int | None, depth: str) -> Value:
-    found = t.top(term, k).count()
-    if k is None:
-        return ratio(found, t.num_retrieved())
-    return found / k if depth == "k" else ratio(found, t.num_retrieved(k))

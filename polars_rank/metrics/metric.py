@@ -134,6 +134,13 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         several = self.function in (_multiply, _divide) and len(self.parts) > 1
         return several or (self.function is _divide and isinstance(self.arguments["right"], Metric))
 
+    def _with(self, changed: Callable[[Metric], Any]) -> dict[str, Any]:
+        """Return the arguments with the metrics among them changed."""
+        return {
+            key: changed(each) if isinstance(each, Metric) else each
+            for key, each in self.arguments.items()
+        }
+
     @property
     def _pyexpr(self) -> Any:  # type: ignore[override]
         """The expression in Polars' engine, built when the metric is used as an expression."""
@@ -143,11 +150,9 @@ class Metric(pl.Expr, metaclass=_OwnNames):
     def _marked(self) -> pl.Expr:
         """The metric as an expression that shows its leaves, with places for what they count as."""
         if self.parts and self.function is not _fill_null:
-            arguments = {
-                key: UserExpression(each._marked) if isinstance(each, Metric) else each
-                for key, each in self.arguments.items()
-            }
-            return expression(self.function(**arguments))
+            return expression(
+                self.function(**self._with(lambda part: UserExpression(part._marked)))
+            )
         plain = expression(self.tree)
         if self.definition is not None and (
             self.definition.undefined is not None or self.arguments.get("irrelevant") is not None
@@ -158,10 +163,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
     @cached_property
     def tree(self) -> Value:
         """The metric as a tree of nodes."""
-        arguments = {
-            key: each.tree if isinstance(each, Metric) else each
-            for key, each in self.arguments.items()
-        }
+        arguments = self._with(lambda part: part.tree)
         try:
             tree = self.function(**arguments)
         except AttributeError as error:  # Polars would replace it by one about metrics
@@ -192,10 +194,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         """Return the metric with its leaves changed, under the same name."""
         if not self.parts:
             return change(self)
-        arguments = {
-            key: each.with_leaves(change) if isinstance(each, Metric) else each
-            for key, each in self.arguments.items()
-        }
+        arguments = self._with(lambda part: part.with_leaves(change))
         return Metric(self.function, arguments, self.output_name)
 
     def filled(self, counted: Callable[[Metric], float | None]) -> Metric:
@@ -207,10 +206,7 @@ class Metric(pl.Expr, metaclass=_OwnNames):
         if self.function is _fill_null:
             return self
         if self.parts:
-            arguments = {
-                key: each.filled(counted) if isinstance(each, Metric) else each
-                for key, each in self.arguments.items()
-            }
+            arguments = self._with(lambda part: part.filled(counted))
             return Metric(self.function, arguments, self.output_name)
         value = counted(self)
         return self if value is None else self.fill_null(value)
@@ -398,6 +394,7 @@ def define_metric(
         If a metric of this name exists in another module, or if the definition of a metric is
         invalid when it is called.
     """
+    properties = dict(locals())
     for name, value in {"low": low, "high": high, "perfect": perfect}.items():
         if value is not None:
             number(name, value)
@@ -424,20 +421,7 @@ def define_metric(
                 known.append(function)
             return metric
 
-        vars(build).update(
-            function=function,
-            tree=function,
-            low=low,
-            high=high,
-            perfect=perfect,
-            binary=binary,
-            aggregate=aggregate,
-            undefined=undefined,
-            skipped=skipped,
-            lower_is_better=lower_is_better,
-            order_matters=order_matters,
-            expected=expected,
-        )
+        vars(build).update(properties, function=function, tree=function)
         definition = cast("Definition[P]", build)
         _register(definition)
         if not function.__module__.startswith("polars_rank."):

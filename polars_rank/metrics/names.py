@@ -116,7 +116,11 @@ def naming(parameter: str) -> Iterator[None]:
 
 def read(name: str, tool: str = "") -> Metric:
     """Return the metric of a name; `tool` decides names that mean different metrics in tools."""
-    _check_is_one(name)
+    several = expand(name.strip())
+    if len(several) > 1:
+        raise ArgumentError(
+            f"{short(name)} means {len(several)} metrics; name one, such as {short(several[0])}"
+        )
     text, level = level_of(name.strip())
     match = re.fullmatch(_NAME, text)
     if match is None:
@@ -141,14 +145,6 @@ def read(name: str, tool: str = "") -> Metric:
     if level is not None:
         parameters = with_level(name, function, level, parameters)
     return _metric_of(name, function, parameters)
-
-
-def _check_is_one(name: str) -> None:
-    several = expand(name.strip())
-    if len(several) > 1:
-        raise ArgumentError(
-            f"{short(name)} means {len(several)} metrics; name one, such as {short(several[0])}"
-        )
 
 
 def _metric_of(name: str, function: str, parameters: dict[str, Any]) -> Metric:
@@ -274,14 +270,14 @@ def direction_of(metric: str | pl.Expr, tool: str = "") -> int:
     return direction(metric)
 
 
-def lower_is_better(metric: str | pl.Expr, tool: str = "") -> bool:
+def lower_is_better(metric: str | pl.Expr) -> bool:
     """Return whether a lower value is better; False if this is unknown."""
-    return direction_of(metric, tool) < 0
+    return direction_of(metric) < 0
 
 
-def direction_note(metric: str | pl.Expr, tool: str = "") -> str:
+def direction_note(metric: str | pl.Expr) -> str:
     """Return what a title adds to the name of a metric, unless it is known to rise."""
-    return {-1: " (lower is better)", 0: " (higher is better)", 1: ""}[direction_of(metric, tool)]
+    return {-1: " (lower is better)", 0: " (higher is better)", 1: ""}[direction_of(metric)]
 
 
 def instead(name: str) -> str:

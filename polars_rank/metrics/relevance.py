@@ -7,7 +7,7 @@ from typing import Literal
 from polars_rank._params import one_of, positive
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import define_metric
-from polars_rank.metrics.terms import Value, least, ratio, where
+from polars_rank.metrics.terms import Term, Value, least, ratio, where
 
 __all__ = [
     "average_precision",
@@ -69,9 +69,7 @@ def precision(
     one_of("depth", depth, ("k", "retrieved"))
     one_of("short", short, (None, "null"))
     one_of("irrelevant", irrelevant, (None, "null"))
-    found = t.top(t.relevant(rel), k).count()
-    whole = k is None or depth == "retrieved"
-    value = ratio(found, t.num_retrieved(k)) if whole else found / k
+    value = share_of_top(t.relevant(rel), k, depth)
     if short is not None and k is not None:
         value = where(t.num_retrieved() >= k, value)
     return value if irrelevant is None else where(t.num_relevant(rel) > 0, value)
@@ -384,3 +382,10 @@ def average_precision(
     if norm == "hits":
         divisor = t.top(t.relevant(rel), k).count().clip(1)
     return where(wanted > 0, precisions.sum() / divisor)
+
+
+def share_of_top(condition: Term, k: int | None, depth: Literal["k", "retrieved"]) -> Value:
+    """Return the share of the first k documents, or ranks, that meet a condition."""
+    found = t.top(condition, k).count()
+    whole = k is None or depth == "retrieved"
+    return ratio(found, t.num_retrieved(k)) if whole else found / k

@@ -5,8 +5,8 @@ from __future__ import annotations
 from polars_rank._params import share, whole_number
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import define_metric
-from polars_rank.metrics.relevance import fbeta, precision, recall
-from polars_rank.metrics.terms import JUDGED, LABEL, Value, least, ratio, where
+from polars_rank.metrics.relevance import fbeta, precision, recall, relative_precision
+from polars_rank.metrics.terms import JUDGED, LABEL, Value, ratio, where
 
 __all__ = [
     "classification_accuracy",
@@ -313,8 +313,7 @@ def set_relative_precision(*, rel: float | None = None) -> Value:
     >>> df.ranking.set_relative_precision()  # 1 / min(3, 2)
     0.5
     """
-    possible = least(t.num_retrieved(), t.num_relevant(rel))
-    return ratio(t.top(t.relevant(rel)).count(), possible)
+    return relative_precision.tree(rel=rel)
 
 
 @define_metric(low=None, high=None, order_matters="never")

@@ -40,12 +40,11 @@ class Judgments(NamedTuple):
     weights: str | None
     rel: float
 
-    def columns(self) -> Iterator[tuple[str, str]]:
-        """Return the parameters that name a column, with the name."""
-        for parameter in ("subtopics", "grades", "weights"):
-            column = getattr(self, parameter)
-            if column is not None:
-                yield parameter, column
+    @property
+    def columns(self) -> dict[str, str]:
+        """The names of columns by parameter."""
+        every = self._asdict().items()
+        return {name: each for name, each in every if name != "rel" and each is not None}
 
 
 class Persistence(NamedTuple):
@@ -119,7 +118,7 @@ def judged(
     terms = {"rank": RANK if ranked else where(RETRIEVED, 1.0)}
     if ids:
         terms["doc"] = DOC
-    for parameter, column in judgments.columns():
+    for parameter, column in judgments.columns.items():
         terms[parameter] = t.column(column, parameter, kind="as is")
     computed: Any = _Computed(compute, parameters)  # mypy: a NamedTuple is not callable
     return t.batch(computed, _batch, judgments, **terms)
@@ -135,7 +134,7 @@ def _batch(judgments: Judgments, rankings: pl.Series) -> _Batch:
         .unnest("row")
         .with_row_index("document")
     )
-    parameters = dict(judgments.columns())
+    parameters = judgments.columns
     for parameter, column in parameters.items():
         dtype = documents.schema[parameter]
         inner = dtype.inner if isinstance(dtype, (pl.List, pl.Array)) else None

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import lru_cache, partial
-from typing import TypeVar, cast
+from typing import cast
 
 import polars as pl
 
@@ -42,8 +42,6 @@ from polars_rank.metrics.nodes import (
     term_of,
 )
 from polars_rank.metrics.terms import quotient
-
-N = TypeVar("N", bound=Node)
 
 POSITION, FIRST, LAST = Field("position"), Field("first"), Field("last")
 _BEGIN, _END, _REVERSE = Field("begin"), Field("end"), Field("reverse")

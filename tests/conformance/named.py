@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 import polars_rank as pr
 from polars_rank.conformance.cases import CASES, Case
-from polars_rank.conformance.changes import ALTERNATIVES
+from polars_rank.conformance.choices import ALTERNATIVES
 from polars_rank.conformance.choices import TEXTS, reference_choices, value_text
 from polars_rank.conformance.reference import METRICS, RefusedError, value
 from polars_rank.conventions import PRESETS

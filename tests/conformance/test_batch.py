@@ -9,7 +9,7 @@ from itertools import product
 import polars as pl
 import pytest
 from polars_rank.conformance.batch import computes, documents, values
-from polars_rank.conformance.changes import changes
+from polars_rank.conformance.choices import changes
 from polars_rank.conformance.choices import reference_choices
 from polars_rank.conformance.reference import METRICS, RefusedError, value
 from polars_rank.conventions import POLARS_RANK

@@ -8,8 +8,8 @@ from typing import Any
 
 import needs
 import pytest
-from polars_rank.conformance.cases import CASES, TOPICS, Case
-from polars_rank.conformance.changes import ALTERNATIVES, changes
+from polars_rank.conformance.cases import CASES, Case
+from polars_rank.conformance.choices import ALTERNATIVES, changes
 from polars_rank.conformance.reference import METRICS
 from polars_rank.conventions import PRESETS, named as preset_named
 
@@ -47,7 +47,7 @@ def test_files_follow_the_schema() -> None:
     schema = read("schema")
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
-    for name in (*TOPICS, "conventions"):
+    for name in (*write_cases.TOPICS, "conventions"):
         validator.validate(read(name))
     broken = read("ties")
     broken["cases"][0]["metrics"]["ndcg@1"][0]["value"] = "missing"
@@ -57,14 +57,14 @@ def test_files_follow_the_schema() -> None:
 def test_names_and_sizes_of_cases() -> None:
     names = [case.name for case in CASES]
     assert len({*names}) == len(names) >= 60
-    assert [*dict.fromkeys(case.topic for case in CASES)] == [*TOPICS]
+    assert [*dict.fromkeys(case.topic for case in CASES)] == [*write_cases.TOPICS]
     for case in CASES:
         assert case.text.endswith(".") and len(case.rows) <= 12, case.name
         scores = [score for _, score in case.rows]
         assert all(scores.count(score) <= 4 for score in scores), case.name
 
 
-@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("topic", write_cases.TOPICS)
 def test_each_case_separates_conventions(topic: str) -> None:
     data = read(topic)
     for case in data["cases"]:

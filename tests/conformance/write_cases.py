@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from polars_rank._formats import FORMAT_VERSION
-from polars_rank.conformance.cases import CASES, TOPICS, Case
+from polars_rank.conformance.cases import CASES, Case
 from polars_rank.conformance.reference import METRICS
 from polars_rank.conventions import PRESETS, Conventions
 
@@ -36,6 +36,27 @@ FOLDER = ROOT / "examples" / "conformance"
 RUN = "PYTHONPATH=tests python -m tests.conformance.write_cases"
 #: `examples/guide/formats.md` is the promise.
 FORMAT = 1
+#: What tools decide differently, by the first part of the names of cases.
+TOPICS = {
+    "plain": "Rankings without ties, copies and gaps, on which only formulas differ.",
+    "ties": "The order of documents with equal scores.",
+    "unjudged": "Retrieved documents without a label.",
+    "copies": "Documents that occur more than once in a ranking.",
+    "grades": "Labels that are negative, fractional or large.",
+    "short": "Rankings with fewer documents than the cutoff.",
+    "empty": "Queries without relevant documents, retrieved documents or judgments.",
+    "unretrieved": "Relevant documents that were not retrieved.",
+    "cutoff": "The first k documents, and what is below them.",
+    "gain": "The gain of a label in DCG and NDCG.",
+    "discount": "The discount of a rank in DCG and NDCG.",
+    "ideal": "The documents of the ideal ranking in NDCG.",
+    "divisor": "The divisor of average precision.",
+    "threshold": "The lowest label that is relevant.",
+    "float32": "Scores that are equal as 32-bit floats.",
+    "ids": "Document ids that break ties: they are compared as text, byte by byte.",
+    "scores": "Scores that are negative or zero.",
+    "order": "Rows that are not sorted by score.",
+}
 NAMES = [DEFAULT.name, *(preset.name for preset in PRESETS)]
 
 
