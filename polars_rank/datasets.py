@@ -153,20 +153,13 @@ def search_log(
 
 
 def _log(
-    start: int,
-    stop: int,
-    low: int,
-    high: int,
-    orders: Mapping[str, int],
-    seed: int,
-    catalogs: Sequence[int] = _CATALOG_SIZES,
+    start: int, stop: int, low: int, high: int, orders: Mapping[str, int], seed: int
 ) -> pl.LazyFrame:
     """Return the rankings of the queries in range(start, stop) in some runs.
 
-    `orders` maps the names of runs to their places, 0 = the worst. The catalog has the first of the
-    sizes `catalogs` that is large enough.
+    `orders` maps the names of runs to their places, 0 = the worst.
     """
-    catalog = next(size for size in catalogs if size > high)
+    catalog = next(size for size in _CATALOG_SIZES if size > high)
     runs = (
         pl.Series("run", [*orders], pl.String),
         pl.Series("_run", [_number(f"run {order}") for order in orders.values()], pl.UInt64),
@@ -220,13 +213,10 @@ def _log(
         .with_columns(
             click=u_click < (0.05 + 0.2 * col("_truth")) / col("position").cast(pl.Float64).sqrt(),
         )
-        .with_columns(dwell=pl.when("click").then(_seconds(u_dwell)))
+        # A skewed duration of about 8 s per grade, at most half an hour.
+        .with_columns(dwell=8 * (1 + col("_truth")) * u_dwell / (1.02 - u_dwell))
+        .with_columns(dwell=pl.when("click").then(col("dwell").clip(0.5, 1800).round(1)))
     )
-
-
-def _seconds(uniform: pl.Expr) -> pl.Expr:
-    """Return a skewed duration of about 8 s per grade, at most half an hour."""
-    return (8 * (1 + col("_truth")) * uniform / (1.02 - uniform)).clip(0.5, 1800).round(1)
 
 
 def _country(uniform: pl.Expr) -> pl.Expr:

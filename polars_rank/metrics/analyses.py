@@ -170,19 +170,6 @@ def _is_of_label(gain: Function) -> bool:
     return bool(gain(pl.col("label")).meta.root_names())
 
 
-def names_read(*values: Value) -> set[str]:
-    """Return the columns of the log that values read besides scores and labels."""
-    names: set[str] = set()
-    for node in nodes(*values):
-        if isinstance(node, Column):
-            names.add(node.name)
-        elif isinstance(node, UserExpression):
-            names |= {*node.expression.meta.root_names()} - _OF_LABELS - {"score", "rank"}
-        elif node == Field("doc"):
-            names.add("doc")
-    return names
-
-
 def columns_read(*values: Value) -> list[Column]:
     """Return the columns of the log that values read, in a stable order."""
     return [node for node in nodes(*values) if isinstance(node, Column)]
