@@ -15,7 +15,7 @@ from polars_rank.frames.tables import framed, schema_of
 from polars_rank.judges.bootstrap import FEW, Bootstrap, clusters, noted, warn_of_few
 from polars_rank.judges.rank_correlations import CORRELATIONS, correlations
 from polars_rank.stats._arrays import numpy
-from polars_rank.stats.comparison import Comparison, Margin
+from polars_rank.stats.comparison import Comparison
 from polars_rank.stats.groups import Group
 from polars_rank.stats.results import labels
 from polars_rank.stats.rows import rows_of_pairs
@@ -332,16 +332,9 @@ class _Agreement:
     ) -> tuple[Sequence[float | None], str]:
         """Return the shares of pairs of runs with the same and opposite winners, and a note."""
         np = numpy()
-        source = replace(
-            self.source, table=common.lazy(), metrics=[variable],
-            by=(self.judge,),
-        )  # fmt: skip
+        source = replace(self.source, table=common.lazy(), metrics=[variable], by=(self.judge,))
         rows = rows_of_pairs(source)
-        comparison = Comparison(
-            rows, self.bootstrap.confidence, Margin(0.0),
-            is_lower=np.full(len(rows.keys), variable.lower_is_better),
-            weighted=source.is_weighted, correction=True, repeated=False, min_queries=0,
-        )  # fmt: skip
+        comparison = Comparison(rows, self.bootstrap.confidence)
         signs = np.array([_SIGNS[each] for each in comparison.verdicts]).reshape(2, -1)
         if unknown := int(np.isnan(signs).any(axis=0).sum()):
             return (None, None), f"no interval for {number_of(unknown, 'pair')} of runs"
