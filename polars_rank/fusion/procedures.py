@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,17 +12,17 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.checks import raise_failed
-from polars_rank.conventions import ConventionsLike, named
-from polars_rank.errors import ArgumentError, DataError, number_of
+from polars_rank.conventions import Conventions
+from polars_rank.errors import DataError, number_of
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.fusion.candidates import Choices
 from polars_rank.fusion.fuse import Runs, checks_of_log, fuse
 from polars_rank.fusion.methods import POINTS, RANK, WEIGHT, total
 from polars_rank.fusion.plan import LABEL, Plan
 from polars_rank.io.parquet import memory_bytes
-from polars_rank.metrics.names import lower_is_better
+from polars_rank.metrics.names import lower_is_better, output_name
 from polars_rank.stats.query_hash import mixed, query_key
-from polars_rank.stats.value_columns import Variable, variables
+from polars_rank.stats.value_columns import Variable
 
 if TYPE_CHECKING:
     from polars_rank.columns import Columns
@@ -46,7 +46,7 @@ class Tuning:
     metric: pl.Expr
     choices: Choices
     cluster: tuple[str, ...]
-    conventions: ConventionsLike
+    conventions: Conventions
 
     @property
     def keys(self) -> list[str]:
@@ -70,27 +70,10 @@ class Tuning:
             ranked, self.metric, by=by, **self.names, conventions=self.conventions
         ).collect()
 
-    def variable(self, values: pl.DataFrame) -> Variable:
-        """Return the metric as a column of per-query values."""
-        return variable(values.schema, self.metric, self.conventions)
-
-
-def variable(schema: pl.Schema, metric: pl.Expr, conventions: ConventionsLike) -> Variable:
-    """Return the metric as a column of per-query values.
-
-    Raise `ArgumentError` unless the metric has a mean.
-    """
-    conventions = named(conventions)
-    (column,) = variables(schema, [metric], "metric")
-    aggregate = conventions.aggregate(metric)
-    if aggregate != "mean":
-        kind = {"geometric": "geometric mean"}.get(aggregate, aggregate)
-        raise ArgumentError(f"`metric` must be a mean over queries; {column.name!r} is a {kind}")
-    if conventions.counts_as(metric) == "null":
-        raise ArgumentError(
-            "`undefined` of `conventions` must be 'zero', 'one' or 'skip'; found 'null'"
-        )
-    return column
+    @cached_property
+    def variable(self) -> Variable:
+        """The metric as a column of per-query values."""
+        return Variable(output_name(self.metric), lower_is_better(self.metric))
 
 
 class Points(NamedTuple):
@@ -108,7 +91,7 @@ class Points(NamedTuple):
         plans = []
         for of_runs in weights.values():
             weight = pl.lit(pl.Series(of_runs, dtype=pl.Float64)).gather(_RUN)
-            weighted = rows.with_columns(weight.alias(_name(WEIGHT)))
+            weighted = rows.with_columns(weight.alias(WEIGHT.meta.output_name()))
             plans.append(self.plan.scores(weighted, _DOCUMENT))
         return pl.concat(
             self.documents.select(
@@ -125,6 +108,7 @@ class Log:
 
     tuning: Tuning
     rows: pl.DataFrame
+    _last_points: dict[Fusion, Points] = field(default_factory=dict)
 
     @cached_property
     def runs(self) -> list[str]:
@@ -162,6 +146,20 @@ class Log:
     def queries(self) -> pl.DataFrame:
         """The keys of the queries."""
         return self.both.select(self.tuning.keys).unique().sort(self.tuning.keys)
+
+    @cached_property
+    def clusters(self) -> pl.DataFrame:
+        """The clusters of queries; raise `DataError` if a query is in several."""
+        tuning = self.tuning
+        of_queries = self.rows.select([*dict.fromkeys([*tuning.keys, *tuning.cluster])]).unique()
+        several = of_queries.filter(pl.struct(tuning.keys).is_duplicated()).sort(tuning.keys)
+        if not several.is_empty():
+            raise DataError(
+                f"{number_of(several.select(tuning.keys).n_unique(), 'query', 'queries')} in "
+                f"several clusters (`cluster`), as {several.row(0, named=True)}; a query has one "
+                "cluster in all rows"
+            )
+        return of_queries
 
     def single_runs(self) -> pl.DataFrame:
         """Return the documents of the runs, each with all queries and all judged documents.
@@ -201,18 +199,11 @@ class Log:
                     for number, weights in batch.items()
                 })  # fmt: skip
 
-    @cached_property
-    def _last_points(self) -> dict[Fusion, Points]:
-        return {}
-
     def _points(self, fusion: Fusion) -> Points:
         """Return the points for parameters without weights. The last ones are kept."""
-        if fusion not in self._last_points:
-            self._last_points.clear()
-            self._last_points[fusion] = self._checked_points(fusion)
-        return self._last_points[fusion]
-
-    def _checked_points(self, fusion: Fusion) -> Points:
+        if fusion in self._last_points:
+            return self._last_points[fusion]
+        self._last_points.clear()
         tuning, columns = self.tuning, self.tuning.columns
         pair = [*tuning.keys, str(columns.doc)]
         checks = checks_of_log(columns, tuning.run, fusion)
@@ -235,7 +226,9 @@ class Log:
             .drop(pair)
             .sort(_DOCUMENT, _RUN)
         )
-        return Points(plan, rows.collect(), documents.drop(_DOCUMENT))
+        points = Points(plan, rows.collect(), documents.drop(_DOCUMENT))
+        self._last_points[fusion] = points
+        return points
 
     def values(self, numbers: Sequence[int]) -> Iterator[pl.DataFrame]:
         """Yield batches of per-query values of candidates."""
@@ -256,7 +249,7 @@ class Folds:
         tuning, queries = self.log.tuning, self.log.queries
         hashes = _hash(queries, tuning.columns.query)
         if tuning.cluster:
-            queries = queries.join(clusters(self.log), on=tuning.keys, nulls_equal=True)
+            queries = queries.join(self.log.clusters, on=tuning.keys, nulls_equal=True)
             has_cluster = pl.all_horizontal(pl.col(each).is_not_null() for each in tuning.cluster)
             of_cluster = _hash(queries, tuning.cluster)
             hashes = pl.when(has_cluster).then(of_cluster).otherwise(hashes)
@@ -276,7 +269,7 @@ class Folds:
         """The sum and the number of the values of each candidate in each fold."""
         log, sums = self.log, dict[int, dict[int, tuple[float, int]]]()
         for values in log.values(range(len(log.candidates))):
-            value = log.tuning.variable(values).value
+            value = log.tuning.variable.value
             table = (
                 values.join(self.of_queries, on=log.tuning.keys, nulls_equal=True)
                 .group_by(CANDIDATE, _FOLD)
@@ -296,13 +289,8 @@ class Folds:
                 means[number] = math.fsum(total for total, _ in parts) / count
         if not means:
             raise DataError("`metric` is undefined for all queries of a training set; judge more")
-        lower = self._lower_is_better
+        lower = self.log.tuning.variable.lower_is_better
         return min(means, key=lambda number: (means[number] if lower else -means[number], number))
-
-    @cached_property
-    def _lower_is_better(self) -> bool:
-        metric = self.log.tuning.metric
-        return lower_is_better(metric)
 
     @cached_property
     def chosen(self) -> list[int]:
@@ -343,7 +331,7 @@ class Folds:
         independent values times 1 + (folds - 1) / folds. The deviations of "tuned" from its mean,
         or from its mean difference from the run `best`, are multiplied by the root of that.
         """
-        variable, keys = self.log.tuning.variable(values), self.log.tuning.keys
+        variable, keys = self.log.tuning.variable, self.log.tuning.keys
         name = variable.name
         is_tuned, baseline = pl.col(PROCEDURE) == TUNED, pl.lit(0.0)
         tuned = values.filter(is_tuned).with_columns(variable.value)
@@ -370,25 +358,7 @@ class Folds:
         return pl.concat([*fused, log.single_runs().select(fused[0].columns)])
 
 
-def clusters(log: Log) -> pl.DataFrame:
-    """Return the clusters of queries; raise `DataError` if a query is in several."""
-    tuning = log.tuning
-    of_queries = log.rows.select([*dict.fromkeys([*tuning.keys, *tuning.cluster])]).unique()
-    several = of_queries.filter(pl.struct(tuning.keys).is_duplicated()).sort(tuning.keys)
-    if not several.is_empty():
-        raise DataError(
-            f"{number_of(several.select(tuning.keys).n_unique(), 'query', 'queries')} in several "
-            f"clusters (`cluster`), as {several.row(0, named=True)}; a query has one cluster in "
-            "all rows"
-        )
-    return of_queries
-
-
 def _hash(queries: pl.DataFrame, names: Sequence[str]) -> pl.Expr:
     key = query_key(names, [queries.schema.get(name) or pl.Null() for name in names])
     hashes: pl.Expr = mixed(key)
     return hashes
-
-
-def _name(column: pl.Expr) -> str:
-    return column.meta.output_name()

@@ -32,13 +32,12 @@ from polars_rank.fusion.procedures import (
     Folds,
     Log,
     Tuning,
-    clusters,
-    variable,
 )
 from polars_rank.metrics.metric import cutoff
 from polars_rank.stats._arrays import special
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.summary import summarize
+from polars_rank.stats.value_columns import variables
 
 #: Column of the values that count, whose name is that of no metric.
 _VALUE = "value"
@@ -267,7 +266,17 @@ def _tuning(
     read = [*columns.pair, columns.score, columns.label]
     empty = pl.LazyFrame(schema={CANDIDATE: pl.UInt32, **{name: schema[name] for name in read}})
     values = per_query(empty, tuning.metric, by=CANDIDATE, **tuning.names, conventions=conventions)
-    variable(schema_of(values), tuning.metric, conventions)
+    variables(schema_of(values), metrics, "metric")
+    aggregate = conventions.aggregate(metrics[0])
+    if aggregate != "mean":
+        kind = {"geometric": "geometric mean"}.get(aggregate, aggregate)
+        raise ArgumentError(
+            f"`metric` must be a mean over queries; {tuning.variable.name!r} is a {kind}"
+        )
+    if conventions.counts_as(metrics[0]) == "null":
+        raise ArgumentError(
+            "`undefined` of `conventions` must be 'zero', 'one' or 'skip'; found 'null'"
+        )
     return tuning, groups
 
 
@@ -315,9 +324,9 @@ def _procedures(folds: Folds) -> pl.DataFrame:
     """Return one row per procedure of a group."""
     log = folds.log
     tuning, runs = log.tuning, log.runs
-    values = _clustered(folds.held_out(), log)
-    means = _summary(folds.corrected(values), tuning, PROCEDURE)
-    lower = tuning.variable(values).lower_is_better
+    values = folds.held_out()
+    means = _summary(folds.corrected(values), log, PROCEDURE)
+    lower = tuning.variable.lower_is_better
     singles = means.filter(pl.col(PROCEDURE).is_in(runs)).drop_nulls("mean")
     if singles.is_empty():
         raise DataError("`metric` is undefined for all queries of all runs")
@@ -347,7 +356,7 @@ def _differences(folds: Folds, values: pl.DataFrame, best: str) -> pl.DataFrame:
     "tuned" often has all weight on one run. There is nothing to test then, or to warn about.
     """
     tuning = folds.log.tuning
-    value = tuning.variable(values).value
+    value = tuning.variable.value
     of_best = values.filter(pl.col(PROCEDURE) == best).select(*tuning.keys, value.alias(_BEST))
     is_equal = value.eq_missing(pl.col(_BEST)).all()
     equal = (
@@ -360,8 +369,8 @@ def _differences(folds: Folds, values: pl.DataFrame, best: str) -> pl.DataFrame:
     if TUNED not in equal:
         values = folds.corrected(values, best)
     tested = compare(
-        _counted(values, tuning), pl.col(_VALUE), baseline=best, run=PROCEDURE, query=tuning.keys,
-        cluster=tuning.cluster or None, correction=False,
+        _counted(values, folds.log), pl.col(_VALUE), baseline=best, run=PROCEDURE,
+        query=tuning.keys, cluster=tuning.cluster or None, correction=False,
     ).select(PROCEDURE, "difference", "low", "high", "p_value")  # fmt: skip
     return tested.rename({"low": "difference_low", "high": "difference_high"})
 
@@ -405,9 +414,7 @@ def _unjudged(folds: Folds, best: str) -> pl.DataFrame:
 def _curve(log: Log) -> pl.DataFrame:
     """Return one row per candidate of a group."""
     numbers = range(len(log.candidates))
-    means = pl.concat(
-        _summary(_clustered(values, log), log.tuning, CANDIDATE) for values in log.values(numbers)
-    )
+    means = pl.concat(_summary(values, log, CANDIDATE) for values in log.values(numbers))
     texts = pl.DataFrame(
         {CANDIDATE: numbers, "method": [*map(str, log.candidates)]},
         {CANDIDATE: pl.UInt32, "method": pl.String},
@@ -418,26 +425,23 @@ def _curve(log: Log) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _summary(values: pl.DataFrame, tuning: Tuning, run: str) -> pl.DataFrame:
+def _summary(values: pl.DataFrame, log: Log, run: str) -> pl.DataFrame:
     """Return the mean of each run with its interval."""
-    name = tuning.variable(values).name
+    tuning = log.tuning
+    name = tuning.variable.name
     return summarize(
-        _counted(values, tuning), _VALUE, run=run, query=tuning.keys,
+        _counted(values, log), _VALUE, run=run, query=tuning.keys,
         cluster=tuning.cluster or None, details=True,
     ).select(
         run, pl.lit(name).alias("metric"), "mean", "low", "high", pl.col("used").alias("queries")
     )  # fmt: skip
 
 
-def _counted(values: pl.DataFrame, tuning: Tuning) -> pl.DataFrame:
+def _counted(values: pl.DataFrame, log: Log) -> pl.DataFrame:
     """Return the values that count as the column `_VALUE`, with the columns of runs and queries."""
     kept = [run for run in (PROCEDURE, CANDIDATE) if run in values.columns]
-    value = tuning.variable(values).value.alias(_VALUE)
+    tuning = log.tuning
+    if tuning.cluster:
+        values = values.join(log.clusters, on=tuning.keys, how="left", nulls_equal=True)
+    value = tuning.variable.value.alias(_VALUE)
     return values.select(*dict.fromkeys((*kept, *tuning.keys, *tuning.cluster)), value)
-
-
-def _clustered(values: pl.DataFrame, log: Log) -> pl.DataFrame:
-    """Return per-query values with the clusters of queries."""
-    if not log.tuning.cluster:
-        return values
-    return values.join(clusters(log), on=log.tuning.keys, how="left", nulls_equal=True)

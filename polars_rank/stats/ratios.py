@@ -86,8 +86,9 @@ def ratio_estimates(
             "dd": central(2), "ddd": central(3), "dddd": central(4),
         })  # fmt: skip
         found = inference_of(
-            moments, [facts] * len(mean), differences=differences, weighted=weighted
-        )
+            moments, [facts] * len(mean), differences=differences, weighted=weighted,
+            known=np.ones(len(mean), dtype=bool),
+        )  # fmt: skip
         low, high = found.bounds(1 - confidence)
         columns = {
             "value": mean, "variance": found.error**2, "low": low, "high": high,
