@@ -104,26 +104,23 @@ def _parts(
 
 
 def _add_run(rows: Rows, group: Group, key: Key, of_run: Array, facts: Facts) -> None:
-    queries = len(of_run)
+    queries, name = len(of_run), key.metric
+    values = group.column(name)
     if group.has_predictions:
         is_human = group.column(HUMAN)[of_run] == 1
-        sums, letters = _predicted_moments(
-            group.column(HUMAN + key.metric)[of_run], group.column(key.metric)[of_run], ~is_human,
-            of_rows(group.weights, of_run), of_rows(group.units, of_run),
-        )  # fmt: skip
+        human = group.column(HUMAN + name)[of_run]
+        sums, estimate = _predicted(group, of_run, human, values[of_run], ~is_human)
         queries = int(is_human.sum())
-        rows.predictions.append(predicted(sums, letters))
+        rows.predictions.append(estimate)
         of_run = of_run[is_human]
     else:
-        (counted,) = group.counted(key.metric, of_run)
-        values = {
-            "d": group.column(key.metric)[counted], "x": numpy().broadcast_to(0.0, len(counted)),
-        }  # fmt: skip
+        (counted,) = group.counted(name, of_run)
+        of_values = {"d": values[counted], "x": numpy().broadcast_to(0.0, len(counted))}
         weights = {"w": of_rows(group.weights, counted)}
-        sums, _ = PAIR.of(values, weights, of_rows(group.units, counted))
+        sums, _ = PAIR.of(of_values, weights, of_rows(group.units, counted))
     rows.keys.append(key)
     rows.sums.append(sums)
-    rows.counts.append({"queries": queries, "undefined": group.undefined(key.metric, of_run)})
+    rows.counts.append({"queries": queries, "undefined": group.undefined(name, of_run)})
     rows.facts.append(facts)
 
 
@@ -221,61 +218,42 @@ def _add_pair(
     """Add a row, and return the numbers of units and their influence values."""
     np = numpy()
     name, run, base = key.metric, pair.rows, pair.of_baseline
+    values = group.column(name)
     if group.has_predictions:
-        differences, units, influence = _add_predicted_pair(rows, group, name, pair)
-        sums = rows.sums[-1]
-        judged = group.column(HUMAN)[run] + group.column(HUMAN)[base] == 2
-        run, base = run[judged], base[judged]
+        human, queries, units = group.column(HUMAN + name), pair.queries, of_rows(group.units, run)
+        judged = [group.column(HUMAN)[each] == 1 for each in (run, base)]
+        is_other, both = ~(judged[0] | judged[1]), judged[0] & judged[1]
+        of_people = np.where(both, human[run] - human[base], np.nan)
+        sums, estimate = _predicted(group, run, of_people, values[run] - values[base], is_other)
+        own = np.where(both, human[run], np.nan)
+        _, of_run = _predicted(group, run, own, values[run], is_other)
+        rows.predictions.append(estimate)
+        sums["mx"], influence = of_run.value, estimate.influence
+        differences = of_people[both & ~np.isnan(of_people)]
+        run, base = run[both], base[both]
     else:
         counted, of_baseline, queries = group.counted(name, run, base, places=pair.queries)
-        values = group.column(name)[counted]
-        differences = values - group.column(name)[of_baseline]
-        units = of_rows(group.units, counted)
-        sums, letters = PAIR.of(
-            {"d": differences, "x": values}, {"w": of_rows(group.weights, counted)}, units
-        )
+        differences, units = values[counted] - values[of_baseline], of_rows(group.units, counted)
+        weights = {"w": of_rows(group.weights, counted)}
+        sums, letters = PAIR.of({"d": differences, "x": values[counted]}, weights, units)
         influence = letters["d"]
-        units = queries if units is None else np.unique(units)
-        rows.sums.append(sums)
     higher, lower = int((differences > 0).sum()), int((differences < 0).sum())
     wins, losses = (lower, higher) if group.source.lower_is_better[name] else (higher, lower)
     rows.keys.append(key)
+    rows.sums.append(sums)
     rows.facts.append(facts)
     rows.counts.append({
         "queries": len(run), "wins": wins, "losses": losses,
         "ties": len(differences) - wins - losses, "missing": missing,
         "undefined": group.undefined(name, run, base),
     })  # fmt: skip
-    return units, influence
+    return queries if units is None else np.unique(units), influence
 
 
-def _add_predicted_pair(
-    rows: Rows, group: Group, name: str, pair: _Pair
-) -> tuple[Array, Array, Array]:
-    """Add the moments of a pair with predictions; return differences, units and influence."""
-    np = numpy()
-    run, base = pair.rows, pair.of_baseline
-    values, human = group.column(name), group.column(HUMAN + name)
-    judged = [group.column(HUMAN)[each] == 1 for each in (run, base)]
-    is_other, both = ~(judged[0] | judged[1]), judged[0] & judged[1]
-    of_people = np.where(both, human[run] - human[base], np.nan)
-    units, weights = of_rows(group.units, run), of_rows(group.weights, run)
-    sums, letters = _predicted_moments(
-        of_people, values[run] - values[base], is_other, weights, units
-    )
-    own = np.where(both, human[run], np.nan)
-    of_run = predicted(*_predicted_moments(own, values[run], is_other, weights, units))
-    estimate = predicted(sums, letters)
-    rows.predictions.append(estimate)
-    rows.sums.append({**sums, "mx": of_run.value})
-    present = pair.queries if units is None else np.unique(units)
-    return of_people[both & ~np.isnan(of_people)], present, estimate.influence
-
-
-def _predicted_moments(
-    human: Array, judge: Array, other: Array, weights: Array | None, units: Array | None
-) -> tuple[dict[str, float], dict[str, Array]]:
-    """Return the moments of `PREDICTED`; `human` is NaN where people did not judge the query."""
+def _predicted(
+    group: Group, rows: Array, human: Array, judge: Array, other: Array
+) -> tuple[dict[str, float], Predicted]:
+    """Return moments and their estimate; `human` is NaN where people did not judge the query."""
     np = numpy()
     known = ~np.isnan(judge)
     both, others = known & ~np.isnan(human), known & other
@@ -283,7 +261,7 @@ def _predicted_moments(
         "d": np.where(both, human, 0.0), "j": np.where(both, judge, 0.0),
         "o": np.where(others, judge, 0.0),
     }  # fmt: skip
-    weights = 1.0 if weights is None else weights
+    weights = 1.0 if group.weights is None else group.weights[rows]
     weight = {"w": np.where(both, weights, 0.0), "v": np.where(others, weights, 0.0)}
-    sums, letters = PREDICTED.of(values, weight, units)
-    return {**sums, "mx": 0.0, "rxx": 0.0}, letters
+    sums, letters = PREDICTED.of(values, weight, of_rows(group.units, rows))
+    return {**sums, "mx": 0.0, "rxx": 0.0}, predicted(sums, letters)
