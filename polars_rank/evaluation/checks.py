@@ -165,12 +165,6 @@ def fraction_check(parameter: str, label: str) -> Check:
     return Check("ranking", (highest > 0) & (highest < 1), message, warns=True)
 
 
-def constant_check(name: str, column: str) -> Check:
-    """Return the check for a kept column that has several values in a ranking."""
-    message = f"column {name!r} has several values in a ranking; add it to `by`, or leave it out"
-    return Check("ranking", pl.col(column).n_unique() > 1, message)
-
-
 def unnamed_checks(columns: Columns) -> list[Check]:
     """Return warnings about unused columns that look like runs or document ids.
 
@@ -240,20 +234,16 @@ class _Duplicates(Finding):
     """Documents that occur more than once in a ranking."""
 
     def __str__(self) -> str:
-        count = number_of(self.count, "document")
-        return (
-            f"{self.problem}: {count} more than once in a ranking; e.g. {self.example}; "
-            f"{self.remedy}"
-        )
+        count = f"{number_of(self.count, 'document')} more than once in a ranking"
+        return f"{self.problem}: {count}; e.g. {self.example}; {self.remedy}"
 
 
 def _count_duplicates(
     pair: Sequence[str], problem: str, remedy: str, log: pl.LazyFrame
 ) -> Finding | None:
     times = OWN + "rows"
-    twice = (log.group_by(pair).agg(pl.len().alias(times)).filter(pl.col(times) > 1)).collect(
-        engine="streaming"
-    )
+    counts = log.group_by(pair).agg(pl.len().alias(times))
+    twice = counts.filter(pl.col(times) > 1).collect(engine="streaming")
     if twice.is_empty():
         return None
     row = twice.sort(times, descending=True).row(0, named=True)

@@ -125,15 +125,13 @@ def evaluate(
     means = Means.of(evaluation)
     if getattr(source_of_rows(frame, []), "checks_ids", False):
         means = means._replace(checks_ids=False)
-    add_up = partial(_sums, evaluation=evaluation, means=means)
+
+    def add_up(log: pl.LazyFrame) -> pl.LazyFrame:
+        rankings = plan.per_query(log, evaluation)
+        means.check_numbers(rankings)
+        return means.add_up(rankings)
+
     return Mergeable(evaluation.query, add_up, means.merge, means.finish)
-
-
-def _sums(log: pl.LazyFrame, evaluation: Evaluation, means: Means) -> pl.LazyFrame:
-    """Return the sums of the metrics of a log."""
-    rankings = plan.per_query(log, evaluation)
-    means.check_numbers(rankings)
-    return means.add_up(rankings)
 
 
 @framed

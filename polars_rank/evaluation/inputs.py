@@ -11,12 +11,7 @@ from polars_rank._params import OWN, check_name, check_type, missing_column
 from polars_rank.checks import Check, checks_of
 from polars_rank.columns import RANKED
 from polars_rank.errors import SchemaError, hint
-from polars_rank.evaluation.checks import (
-    constant_check,
-    fraction_check,
-    unscored_check,
-    weight_check,
-)
+from polars_rank.evaluation.checks import fraction_check, unscored_check, weight_check
 from polars_rank.evaluation.log import Log
 from polars_rank.evaluation.parameters import Evaluation
 from polars_rank.evaluation.ranked import DOCUMENT
@@ -79,7 +74,9 @@ def _checks(log: Log, evaluation: Evaluation, needs: Needs) -> list[Check]:
     if evaluation.weight is not None:
         weight = pl.col(evaluation.weight).cast(pl.Float64)
         checks.append(weight_check(f"{evaluation.weight!r} (`weight`)", weight))
-    checks += [constant_check(name, own) for own, name in evaluation.kept.items()]
+    for own, name in evaluation.kept.items():
+        problem = "has several values in a ranking; add it to `by`, or leave it out"
+        checks.append(Check("ranking", pl.col(own).n_unique() > 1, f"column {name!r} {problem}"))
     if log.canonical.schema["label"].is_float() and any(
         column.conventions.rel == 1 and has_threshold(tree_of(column.metric))
         for column in evaluation.metrics

@@ -15,7 +15,6 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank._polars import run_number
 from polars_rank.checks import Check, failed, raise_failed, with_check
-from polars_rank.columns import Score
 from polars_rank.conventions import QuerySet, Undefined
 from polars_rank.errors import ArgumentError, SchemaError, of_all_runs, warn
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
@@ -51,41 +50,42 @@ class Means(NamedTuple):
     Each step returns a table with one row per group.
     """
 
+    evaluation: Evaluation
     sums: Sequence[MetricSum]
-    by: Sequence[str]
-    query_set: QuerySet = "all"
-    runs: Sequence[str] = ()
-    #: The key columns that are not runs.
-    query: Sequence[str] = ()
+    runs: Sequence[str]
     #: The column of labels in messages, if metrics read it.
-    label: str | None = None
-    #: Whether the rankings have the column `TIED`.
-    tied: bool = False
+    label: str | None
     #: Whether to warn if no retrieved document is judged.
     checks_ids: bool = True
-    #: The column that rankings need to count, unless all count.
-    needed: Score = "score"
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> Means:
         """Return the means of an evaluation."""
-        by, query_set = evaluation.by, evaluation.conventions.query_set
-        runs = evaluation.runs
         for column in evaluation.metrics:
             if not isinstance(column.metric, Metric) and not _is_scalar(column.metric):
                 raise ArgumentError(
                     f"metric {column.name!r} (`metrics`) must aggregate to one value per ranking, "
                     f"such as a sum; found {column.metric}"
                 )
+        query_set = evaluation.conventions.query_set
         sums = [MetricSum.of(column, query_set, evaluation.weight) for column in evaluation.metrics]
-        query = [name for name in (*by, *evaluation.query) if name not in runs]
-        score = evaluation.position or evaluation.score
-        return cls(
-            sums, by, query_set, runs, query,
-            repr(evaluation.label) if evaluation.reads_labels else None,
-            evaluation.breaks_ties_by_id,
-            needed=evaluation.label if query_set == "judged" else score,
-        )  # fmt: skip
+        label = repr(evaluation.label) if evaluation.reads_labels else None
+        return cls(evaluation, sums, evaluation.runs, label)
+
+    @property
+    def by(self) -> Sequence[str]:
+        """The columns of groups."""
+        return self.evaluation.by
+
+    @property
+    def query_set(self) -> QuerySet:
+        """The rankings that count."""
+        return self.evaluation.conventions.query_set
+
+    @property
+    def tied(self) -> bool:
+        """Whether the rankings have the column `TIED`."""
+        return self.evaluation.breaks_ties_by_id
 
     def check_numbers(self, rankings: pl.LazyFrame, names: Mapping[str, str] | None = None) -> None:
         """Raise `SchemaError` if the values of a user's expression have no mean.
@@ -181,15 +181,18 @@ class Means(NamedTuple):
             tied = self._of_groups(pl.col(TIED), pl.Expr.min, self.runs)
             checks.append(Check("group", tied.fill_null(value=False), message, warns=True))
         if self.runs:
-            needed = self.needed
+            read = self.evaluation
+            score = read.position or read.score
+            needed = read.label if self.query_set == "judged" else score
             column = pl.col(needed.removeprefix("-")) if isinstance(needed, str) else needed
             counted = f"log.drop_nulls({column.meta.root_names()})"
             counted = "log" if self.query_set == "all" else counted
             others = [name for name in self.by if name not in self.runs]
+            query = [*others, *read.query]
             different = self._of_groups(pl.col("queries"), pl.Expr.n_unique, others)
             message = (
                 "the runs were evaluated on different numbers of queries; to keep the queries that "
-                f"all runs have, pass {of_all_runs('log', counted, self.runs, self.query)}"
+                f"all runs have, pass {of_all_runs('log', counted, self.runs, query)}"
             )
             checks.append(Check("group", different > 1, message, warns=True))
         return checks
@@ -261,7 +264,7 @@ class MetricSum(NamedTuple):
         if isinstance(undefined, float) and not (is_exact and undefined == 0 and weights is None):
             values = values.fill_null(undefined)  # a sum skips nulls, so they may count as 0
         summed = values if weights is None else values * weights
-        counted = _all if query_set == "all" else partial(_filtered, COUNTED[query_set])
+        counted = partial(_counted, query_set)
         columns = [f"{OWN}{part} {name}" for part in ("value", "weight", "nulls", "coarse", "rest")]
         terms = _named(columns[3:], *_split(summed)) if is_exact else []
         total = _sum(*map(counted, map(pl.col, columns[3:]))) if is_exact else counted(summed).sum()
@@ -285,7 +288,8 @@ class MetricSum(NamedTuple):
     def merge(self) -> list[pl.Expr]:
         """Return aggregations of the sums of several parts."""
         value, weight, nulls = map(pl.col, self.columns)
-        total = value.sum() if self.aggregate == "sum" else weighted_mean(value, weight)
+        is_sum = self.aggregate == "sum"
+        total = value.sum() if is_sum else ratio((value * weight).sum(), weight.sum())
         return _named(self.columns, total, weight.sum(), nulls.sum())
 
 
@@ -304,12 +308,8 @@ def _sum(coarse: pl.Expr, rest: pl.Expr) -> pl.Expr:
     return coarse.sum() + rest.sum().fill_nan(0.0)
 
 
-def _all(values: pl.Expr) -> pl.Expr:
-    return values
-
-
-def _filtered(condition: pl.Expr, values: pl.Expr) -> pl.Expr:
-    return values.filter(condition)
+def _counted(query_set: QuerySet, values: pl.Expr) -> pl.Expr:
+    return values if query_set == "all" else values.filter(COUNTED[query_set])
 
 
 def _named(names: Sequence[str], *values: pl.Expr) -> list[pl.Expr]:
@@ -381,11 +381,6 @@ def to_rows(
     structs = [pl.struct(value.alias(name) for name, value in row.items()) for row in rows]
     nested = wide.select(*keys, pl.concat_list(structs).alias(_ROW), *beside)
     return nested.explode(_ROW).unnest(_ROW)
-
-
-def weighted_mean(value: pl.Expr, weight: pl.Expr) -> pl.Expr:
-    """Return Σwx / Σw, or null if the weights sum to 0."""
-    return ratio((value * weight).sum(), weight.sum())
 
 
 def ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:

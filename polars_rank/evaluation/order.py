@@ -91,20 +91,10 @@ def rank_order(
     best = ties == "best"
     # Unjudged documents count as label 0, and rank below judged documents with label 0.
     by_label = [(label.fill_null(0), best, best), (label, best, best)]
-    keys = {
-        "doc": [by_score, *by_doc],
-        "doc_ascending": [by_score, *by_doc],
-        "best": [by_score, *by_label, *by_doc],
-        "worst": [by_score, *by_label, *by_doc],
-        "input": [by_score],
-    }[ties]
-    by, descending, nulls_last = zip(*keys, strict=True)
-    return Order(
-        by=by,
-        descending=descending,
-        nulls_last=nulls_last,
-        maintain_order=ties == "input",
-    )
+    others = [*(by_label if ties in ("best", "worst") else []), *by_doc] if ties != "input" else []
+    by, descending, nulls_last = zip(by_score, *others, strict=True)
+    is_input = ties == "input"
+    return Order(by=by, descending=descending, nulls_last=nulls_last, maintain_order=is_input)
 
 
 def best_of_each(columns: Columns, duplicates: Duplicates) -> Order:

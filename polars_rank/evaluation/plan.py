@@ -127,7 +127,10 @@ def _by_rows(
     keys, kept = log.keys, _kept(evaluation)
     order = log.order(only_label=True)
     firsts = {name: first_position(each, order) for name, each in stages.firsts.items()}
-    aggregated = [*kept, *_facts(log, facts), *_named(stages.rankings | firsts)]
+    # Without ids, ties are not broken by them.
+    nothing = {} if log.columns.doc is not None else {TIED: pl.lit(None, dtype=pl.Boolean)}
+    of_rows = {name: {**FACTS, **nothing}[name] for name in facts}
+    aggregated = [*kept, *_named(of_rows | stages.rankings | firsts)]
     carried = [*facts, *stages.rankings, *firsts]
     terms = [*map(pl.col, stages.gathered), *_named(stages.folds)]
     if stages.needs.ordered and terms:
@@ -165,12 +168,6 @@ def _by_rows(
 def _kept(evaluation: Evaluation) -> list[pl.Expr]:
     """Return the columns to keep as aggregations."""
     return [pl.col(own).first() for own in evaluation.kept]
-
-
-def _facts(log: Log, facts: Sequence[str]) -> list[pl.Expr]:
-    """Return facts as aggregations of rows; without ids, ties are not broken by them."""
-    nothing = {} if log.columns.doc is not None else {TIED: pl.lit(None, dtype=pl.Boolean)}
-    return _named({name: {**FACTS, **nothing}[name] for name in facts})
 
 
 def _named(values: Mapping[str, pl.Expr]) -> list[pl.Expr]:

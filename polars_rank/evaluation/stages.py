@@ -46,12 +46,7 @@ Stage: TypeAlias = dict[str, pl.Expr]
 
 def facts_of(evaluation: Evaluation) -> list[str]:
     """Return the columns of the per-query table besides keys, kept columns and metrics."""
-    return [
-        JUDGED,
-        RETRIEVED,
-        MATCHED,
-        *([TIED] if evaluation.breaks_ties_by_id else []),
-    ]
+    return [JUDGED, RETRIEVED, MATCHED, *([TIED] if evaluation.breaks_ties_by_id else [])]
 
 
 class Needs(NamedTuple):

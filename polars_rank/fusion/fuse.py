@@ -29,7 +29,7 @@ from polars_rank.fusion.plan import FUSED, HIGHEST, LABEL, LOWEST_LABEL, Plan
 
 @framed
 def fuse(
-    log: pl.LazyFrame,
+    log: pl.LazyFrame,  # noqa: ARG001  (`Rows` passes it, or parts of it)
     method: str | Fusion = "rrf",
     *,
     run: str = "run",
@@ -153,68 +153,51 @@ def fuse(
     true if `scan_log(path)` finds it sorted by run and query: up to 50 runs are then read side by
     side. The column of runs is read once more, to check the runs.
     """
-    parameters = {name: value for name, value in locals().items() if name != "log"}
-    fused, runs = partial(_fused, **parameters), Runs.of(parameters)
+    fusion = read_fusion(method)
+    fusion.check_weights()
+    one_of("ties", ties, (None, *TIES))
+    runs = Runs(run, [*(fusion.weights or ())], name if keep_runs else None)
+    roles = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
     queries, groups = names("query", query), without_run(names("by", by), run)
-    keys = [*groups, *queries]
+    order = [*groups, *queries]
+
+    def fused(frame: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the result without the check of the runs of the whole table."""
+        log, columns = columns_of_runs(frame, roles)
+        plan = Plan(fusion, columns, run, ties, checks_of_log(columns, run, fusion), keep_runs)
+        keys, table = Keys.of(columns), log
+        if not isinstance(log, FewRows) and is_sorted_by(log, [*columns.by, run, *columns.query]):
+            read = {name for value in plan.inputs for name in value.meta.root_names()}
+            table = merged(log.select(cs.by_name(*read)), run, columns.keys)
+        if adjacent := keys.are_adjacent(table):
+            rows = keys.rows(table, plan.inputs)
+            documents = by_ranking(rows, keys.group, lambda rows: plan.fused(rows, keys.group))
+        else:
+            documents = plan.fused(log.select(plan.inputs), columns.keys)
+        where = {column: column for column in columns.pair}
+        documents = raise_failed(documents, plan.checks, log=log, keys=where)
+        if adjacent and keys.number is None:
+            documents = documents.set_sorted(columns.keys)
+        return documents.select(
+            *columns.by,
+            pl.col(run).fill_null(name),
+            *columns.query,
+            doc,
+            FUSED.alias(score),
+            *([LABEL.alias(label)] if label == columns.label else []),
+        )
 
     def whole(log: pl.LazyFrame) -> pl.LazyFrame:
         result = fused(log)
         checked = with_check(result, runs.read(log), runs)
         # Polars does not know that the check adds no rows.
-        if not is_sorted_by(result, keys):
+        if not is_sorted_by(result, order):
             return checked
         # Without the runs, there is one run.
-        return checked.set_sorted(keys if keep_runs else [*groups, run, *queries])
+        return checked.set_sorted(order if keep_runs else [*groups, run, *queries])
 
     check = Mergeable((), runs.read, pl.LazyFrame.unique, runs.checked)
     return Rows(queries, fused, check, whole)
-
-
-def _fused(
-    frame: pl.LazyFrame,
-    /,
-    method: str | Fusion,
-    *,
-    run: str,
-    query: Names,
-    doc: str,
-    score: str,
-    label: str,
-    by: Names | None,
-    ties: Ties | None,
-    name: str,
-    keep_runs: bool,
-) -> pl.LazyFrame:
-    """Return the result of `fuse` without the check of the runs of the whole table."""
-    fusion = read_fusion(method)
-    fusion.check_weights()
-    one_of("ties", ties, (None, *TIES))
-    roles = {"run": run, "by": by, "query": query, "doc": doc, "score": score, "label": label}
-    log, columns = columns_of_runs(frame, roles)
-    plan = Plan(fusion, columns, run, ties, checks_of_log(columns, run, fusion), keep_runs)
-    keys = Keys.of(columns)
-    table = log
-    if not isinstance(log, FewRows) and is_sorted_by(log, [*columns.by, run, *columns.query]):
-        read = {name for value in plan.inputs for name in value.meta.root_names()}
-        table = merged(log.select(cs.by_name(*read)), run, columns.keys)
-    if adjacent := keys.are_adjacent(table):
-        rows = keys.rows(table, plan.inputs)
-        documents = by_ranking(rows, keys.group, lambda rows: plan.fused(rows, keys.group))
-    else:
-        documents = plan.fused(log.select(plan.inputs), columns.keys)
-    where = {column: column for column in columns.pair}
-    documents = raise_failed(documents, plan.checks, log=log, keys=where)
-    if adjacent and keys.number is None:
-        documents = documents.set_sorted(columns.keys)
-    return documents.select(
-        *columns.by,
-        pl.col(run).fill_null(name),
-        *columns.query,
-        doc,
-        FUSED.alias(score),
-        *([LABEL.alias(label)] if label == columns.label else []),
-    )
 
 
 def columns_of_runs(
@@ -265,13 +248,6 @@ class Runs:
     weighted: Sequence[str]
     #: The name of the fused run, if the result also has the runs.
     name: str | None
-
-    @classmethod
-    def of(cls, parameters: Mapping[str, Any]) -> Runs:
-        """Return the check for the parameters of `fuse`."""
-        name = parameters["name"] if parameters["keep_runs"] else None
-        weights = read_fusion(parameters["method"]).weights
-        return cls(parameters["run"], [*(weights or ())], name)
 
     def read(self, log: pl.LazyFrame) -> pl.LazyFrame:
         """Return the runs of a log as text.

@@ -6,7 +6,7 @@ A method is an aggregation of the rows of a document: one row per run that count
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import polars as pl
 
@@ -49,21 +49,13 @@ _SUM, _COUNT = total(WEIGHT * POINTS), POINTS.count()
 _SIGMA = 0.01
 
 
-class Numbers(NamedTuple):
-    """The parameters in the formulas of methods."""
-
-    k: float
-    gamma: float
-    phi: float
-
-
 class Rule(NamedTuple):
-    """The definition of a method."""
+    """The definition of a method; its formulas read the parameters of a `Fusion`."""
 
     #: The score of a document, from the points of the runs that count.
-    score: Callable[[Numbers], pl.Expr]
+    score: Callable[[Any], pl.Expr]
     #: The points that a run gives to a document that it retrieved. Default: the score in the run.
-    points: Callable[[Numbers], pl.Expr] | None = None
+    points: Callable[[Any], pl.Expr] | None = None
     #: The points that a run gives to a document that it did not retrieve.
     points_of_missing: pl.Expr | None = None
     #: The default treatment of documents that a run did not retrieve.
@@ -98,11 +90,11 @@ _BORDA = Rule(
     is_weighted=True,
 )
 RULES: dict[str, Rule] = {
-    "rrf": Rule(lambda _: _SUM, lambda numbers: 1 / (numbers.k + RANK), is_weighted=True),
+    "rrf": Rule(lambda _: _SUM, lambda fusion: 1 / (fusion.k + RANK), is_weighted=True),
     "sum": _WEIGHTED_SUM,
     "weighted_sum": _WEIGHTED_SUM._replace(needs_weights=True),
     "mnz": Rule(lambda _: _SUM * _COUNT),
-    "gmnz": Rule(lambda numbers: _SUM * _COUNT.cast(pl.Float64).pow(numbers.gamma)),
+    "gmnz": Rule(lambda fusion: _SUM * _COUNT.cast(pl.Float64).pow(fusion.gamma)),
     "wmnz": Rule(lambda _: total(POINTS) * total(WEIGHT), is_weighted=True, needs_weights=True),
     "mixed": Rule(lambda _: _SUM * _COUNT.sqrt(), is_weighted=True, needs_weights=True),
     "anz": Rule(lambda _: _SUM / _COUNT),
@@ -123,7 +115,7 @@ RULES: dict[str, Rule] = {
     "logn_isr": _isr((_COUNT + _SIGMA).log()),
     "rbc": Rule(
         lambda _: _SUM,
-        lambda numbers: (1 - numbers.phi) * pl.lit(numbers.phi).pow(RANK - 1),
+        lambda fusion: (1 - fusion.phi) * pl.lit(fusion.phi).pow(RANK - 1),
         is_weighted=True,
     ),
     "borda": _BORDA,

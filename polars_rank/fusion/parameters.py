@@ -20,7 +20,6 @@ from polars_rank.fusion.methods import (
     Method,
     Missing,
     Normalization,
-    Numbers,
     Rule,
 )
 from polars_rank.metrics.names import call_in
@@ -164,18 +163,13 @@ class Fusion:
         """The definition of the method."""
         return RULES[self.method]
 
-    @property
-    def numbers(self) -> Numbers:
-        """The parameters in formulas."""
-        return Numbers(self.k or 0.0, self.gamma or 0.0, self.phi or 0.0)
-
     def points(self, run: Sequence[str]) -> pl.Expr:
         """Return the points of a document that a run retrieved.
 
         `run` are the keys of its ranking in the run.
         """
         if self.rule.points is not None:
-            return self.rule.points(self.numbers)
+            return self.rule.points(self)
         if self.normalize is None:
             return SCORE
         scale = SCALES[self.normalize]

@@ -203,7 +203,7 @@ class Plan:
     @property
     def _score(self) -> pl.Expr:
         """The fused score of the rows of a document; null if no run retrieved it."""
-        score = self.fusion.rule.score(self.fusion.numbers)
+        score = self.fusion.rule.score(self.fusion)
         return pl.when(RANK.count() > 0).then(score).alias(_FUSED)
 
     def _kept(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,17 +12,17 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.checks import raise_failed
-from polars_rank.conventions import ConventionsLike, named
-from polars_rank.errors import ArgumentError, DataError, number_of
+from polars_rank.conventions import Conventions
+from polars_rank.errors import DataError, number_of
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.fusion.candidates import Choices
 from polars_rank.fusion.fuse import Runs, checks_of_log, fuse
 from polars_rank.fusion.methods import POINTS, RANK, WEIGHT, total
 from polars_rank.fusion.plan import LABEL, Plan
 from polars_rank.io.parquet import memory_bytes
-from polars_rank.metrics.names import lower_is_better
+from polars_rank.metrics.names import lower_is_better, output_name
 from polars_rank.stats.query_hash import mixed, query_key
-from polars_rank.stats.value_columns import Variable, variables
+from polars_rank.stats.value_columns import Variable
 
 if TYPE_CHECKING:
     from polars_rank.columns import Columns
@@ -35,62 +35,6 @@ _ROW_BYTES = 300
 _FOLD, _KEY, _SUM, _COUNT, _DOCUMENT, _RUN, _BEST = (
     OWN + name for name in ("fold", "key", "sum", "count", "document", "run", "best")
 )
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """The checked parameters of `tune_fusion`, without those of its folds."""
-
-    columns: Columns
-    run: str
-    metric: pl.Expr
-    choices: Choices
-    cluster: tuple[str, ...]
-    conventions: ConventionsLike
-
-    @property
-    def keys(self) -> list[str]:
-        """The columns that identify a query in the whole table."""
-        return [*self.columns.keys]
-
-    @property
-    def names(self) -> dict[str, Any]:
-        """The options that name the columns of documents."""
-        return {
-            "query": self.keys,
-            "doc": self.columns.doc,
-            "score": self.columns.score,
-            "label": self.columns.label,
-        }
-
-    def values(self, documents: pl.DataFrame, by: str) -> pl.DataFrame:
-        """Return the metric of each ranking. Documents are sorted by `by` and query."""
-        ranked = documents.lazy().set_sorted([by, *self.keys])
-        return per_query(
-            ranked, self.metric, by=by, **self.names, conventions=self.conventions
-        ).collect()
-
-    def variable(self, values: pl.DataFrame) -> Variable:
-        """Return the metric as a column of per-query values."""
-        return variable(values.schema, self.metric, self.conventions)
-
-
-def variable(schema: pl.Schema, metric: pl.Expr, conventions: ConventionsLike) -> Variable:
-    """Return the metric as a column of per-query values.
-
-    Raise `ArgumentError` unless the metric has a mean.
-    """
-    conventions = named(conventions)
-    (column,) = variables(schema, [metric], "metric")
-    aggregate = conventions.aggregate(metric)
-    if aggregate != "mean":
-        kind = {"geometric": "geometric mean"}.get(aggregate, aggregate)
-        raise ArgumentError(f"`metric` must be a mean over queries; {column.name!r} is a {kind}")
-    if conventions.counts_as(metric) == "null":
-        raise ArgumentError(
-            "`undefined` of `conventions` must be 'zero', 'one' or 'skip'; found 'null'"
-        )
-    return column
 
 
 class Points(NamedTuple):
@@ -108,7 +52,7 @@ class Points(NamedTuple):
         plans = []
         for of_runs in weights.values():
             weight = pl.lit(pl.Series(of_runs, dtype=pl.Float64)).gather(_RUN)
-            weighted = rows.with_columns(weight.alias(_name(WEIGHT)))
+            weighted = rows.with_columns(weight.alias(WEIGHT.meta.output_name()))
             plans.append(self.plan.scores(weighted, _DOCUMENT))
         return pl.concat(
             self.documents.select(
@@ -121,37 +65,71 @@ class Points(NamedTuple):
 
 @dataclass(frozen=True)
 class Log:
-    """The rows of one group of a table, and the candidates for them."""
+    """The rows of one group of a table, and the candidates for them.
 
-    tuning: Tuning
-    rows: pl.DataFrame
+    The columns are those of rankings in the group: it has no keys of groups.
+    """
+
+    columns: Columns
+    run: str
+    metric: pl.Expr
+    choices: Choices
+    cluster: tuple[str, ...]
+    conventions: Conventions
+    rows: pl.DataFrame = field(default_factory=pl.DataFrame)
+    _last_points: dict[Fusion, Points] = field(default_factory=dict, init=False)
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns that identify a query."""
+        return [*self.columns.keys]
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """The options that name the columns of documents."""
+        return {
+            "query": self.keys, "doc": self.columns.doc, "score": self.columns.score,
+            "label": self.columns.label,
+        }  # fmt: skip
+
+    @cached_property
+    def variable(self) -> Variable:
+        """The metric as a column of per-query values."""
+        return Variable(output_name(self.metric), lower_is_better(self.metric))
+
+    def values_of(self, documents: pl.DataFrame, by: str) -> pl.DataFrame:
+        """Return the metric of each ranking. Documents are sorted by `by` and query."""
+        ranked = documents.lazy().set_sorted([by, *self.keys])
+        return per_query(
+            ranked, self.metric, by=by, **self.names, conventions=self.conventions
+        ).collect()
 
     @cached_property
     def runs(self) -> list[str]:
         """The names of the runs."""
-        names = self.rows.select(pl.col(self.tuning.run).cast(pl.String).unique()).to_series()
+        names = self.rows.select(pl.col(self.run).cast(pl.String).unique()).to_series()
         runs = names.drop_nulls().sort().to_list()
         reserved = [run for run in (TUNED, UNWEIGHTED) if run in runs]
         if reserved:
             raise DataError(
-                f"column {self.tuning.run!r} (`run`) has a run {reserved[0]!r}, which is the name "
+                f"column {self.run!r} (`run`) has a run {reserved[0]!r}, which is the name "
                 "of a procedure of the result; rename the run"
             )
-        for weights in ({}, *(each.weights for each in self.tuning.choices.methods)):
-            Runs(self.tuning.run, [*(weights or ())], None)(names.to_frame())
+        for weights in ({}, *(each.weights for each in self.choices.methods)):
+            Runs(self.run, [*(weights or ())], None)(names.to_frame())
         return runs
 
     @cached_property
     def candidates(self) -> list[Fusion]:
         """The candidates."""
-        return self.tuning.choices.list(self.runs)
+        return self.choices.list(self.runs)
 
     @cached_property
     def both(self) -> pl.DataFrame:
         """The documents of the runs and of their fusion without weights, after checks."""
-        tuning, label = self.tuning, self.tuning.columns.label
+        label = self.columns.label
         both = fuse(
-            self.rows, tuning.choices.unweighted(self.runs), run=tuning.run, **tuning.names,
+            self.rows, self.choices.unweighted(self.runs), run=self.run, **self.names,
             name=OWN + "fused", keep_runs=True,
         )  # fmt: skip
         if both.get_column(label).null_count() == both.height:
@@ -161,33 +139,46 @@ class Log:
     @cached_property
     def queries(self) -> pl.DataFrame:
         """The keys of the queries."""
-        return self.both.select(self.tuning.keys).unique().sort(self.tuning.keys)
+        return self.both.select(self.keys).unique().sort(self.keys)
+
+    @cached_property
+    def clusters(self) -> pl.DataFrame:
+        """The clusters of queries; raise `DataError` if a query is in several."""
+        of_queries = self.rows.select([*dict.fromkeys([*self.keys, *self.cluster])]).unique()
+        several = of_queries.filter(pl.struct(self.keys).is_duplicated()).sort(self.keys)
+        if not several.is_empty():
+            raise DataError(
+                f"{number_of(several.select(self.keys).n_unique(), 'query', 'queries')} in "
+                f"several clusters (`cluster`), as {several.row(0, named=True)}; a query has one "
+                "cluster in all rows"
+            )
+        return of_queries
 
     def single_runs(self) -> pl.DataFrame:
         """Return the documents of the runs, each with all queries and all judged documents.
 
         A run that has no rows for a query has retrieved nothing for it.
         """
-        tuning, columns = self.tuning, self.tuning.columns
-        is_fused = pl.col(tuning.run) == OWN + "fused"
+        columns = self.columns
+        is_fused = pl.col(self.run) == OWN + "fused"
         kept = self.both.filter(~is_fused)
-        pairs = self.queries.join(pl.DataFrame({tuning.run: self.runs}), how="cross")
-        keys = [*tuning.keys, tuning.run]
+        pairs = self.queries.join(pl.DataFrame({self.run: self.runs}), how="cross")
+        keys = [*self.keys, self.run]
         missing = pairs.join(kept, on=keys, how="anti", nulls_equal=True)
         judged = self.both.filter(is_fused & pl.col(columns.label).is_not_null())
         added = missing.join(
-            judged.select(*tuning.keys, str(columns.doc), columns.label), on=tuning.keys,
+            judged.select(*self.keys, str(columns.doc), columns.label), on=self.keys,
             how="left", nulls_equal=True,
         )  # fmt: skip
-        rows = pl.concat([kept, added], how="diagonal").rename({tuning.run: PROCEDURE})
-        return rows.sort(PROCEDURE, *tuning.keys)
+        rows = pl.concat([kept, added], how="diagonal").rename({self.run: PROCEDURE})
+        return rows.sort(PROCEDURE, *self.keys)
 
     def documents(self, numbers: Sequence[int]) -> Iterator[pl.DataFrame]:
         """Yield batches of the documents of fused rankings, with the numbers of candidates.
 
         The number after that of the last candidate is that of the fusion without weights.
         """
-        every = [*self.candidates, self.tuning.choices.unweighted(self.runs)]
+        every = [*self.candidates, self.choices.unweighted(self.runs)]
         members: dict[Fusion, list[int]] = {}
         for number in numbers:
             members.setdefault(replace(every[number], weights=None), []).append(number)
@@ -201,30 +192,23 @@ class Log:
                     for number, weights in batch.items()
                 })  # fmt: skip
 
-    @cached_property
-    def _last_points(self) -> dict[Fusion, Points]:
-        return {}
-
     def _points(self, fusion: Fusion) -> Points:
         """Return the points for parameters without weights. The last ones are kept."""
-        if fusion not in self._last_points:
-            self._last_points.clear()
-            self._last_points[fusion] = self._checked_points(fusion)
-        return self._last_points[fusion]
-
-    def _checked_points(self, fusion: Fusion) -> Points:
-        tuning, columns = self.tuning, self.tuning.columns
-        pair = [*tuning.keys, str(columns.doc)]
-        checks = checks_of_log(columns, tuning.run, fusion)
-        plan = Plan(fusion, columns, tuning.run, None, checks, keeps_runs=False)
+        if fusion in self._last_points:
+            return self._last_points[fusion]
+        self._last_points.clear()
+        columns = self.columns
+        pair = [*self.keys, str(columns.doc)]
+        checks = checks_of_log(columns, self.run, fusion)
+        plan = Plan(fusion, columns, self.run, None, checks, keeps_runs=False)
         scored = plan.scored(self.rows.lazy().select(plan.inputs)).collect()
         checked = raise_failed(
-            plan.combined(scored.lazy(), tuning.keys), checks,
+            plan.combined(scored.lazy(), self.keys), checks,
             log=self.rows.lazy(), keys={key: key for key in columns.pair},
         )  # fmt: skip
         label = LABEL.cast(pl.Float64).alias(columns.label)
         documents = checked.select(*pair, label).sort(pair).with_row_index(_DOCUMENT).collect()
-        run = pl.col(tuning.run).replace_strict(
+        run = pl.col(self.run).replace_strict(
             self.runs, range(len(self.runs)), return_dtype=pl.UInt32
         )
         numbers = documents.lazy().select(*pair, _DOCUMENT)
@@ -235,12 +219,14 @@ class Log:
             .drop(pair)
             .sort(_DOCUMENT, _RUN)
         )
-        return Points(plan, rows.collect(), documents.drop(_DOCUMENT))
+        points = Points(plan, rows.collect(), documents.drop(_DOCUMENT))
+        self._last_points[fusion] = points
+        return points
 
     def values(self, numbers: Sequence[int]) -> Iterator[pl.DataFrame]:
         """Yield batches of per-query values of candidates."""
         for documents in self.documents(numbers):
-            yield self.tuning.values(documents, CANDIDATE)
+            yield self.values_of(documents, CANDIDATE)
 
 
 @dataclass(frozen=True)
@@ -253,32 +239,32 @@ class Folds:
     @cached_property
     def of_queries(self) -> pl.DataFrame:
         """The queries with their folds; queries of a cluster are in the same fold."""
-        tuning, queries = self.log.tuning, self.log.queries
-        hashes = _hash(queries, tuning.columns.query)
-        if tuning.cluster:
-            queries = queries.join(clusters(self.log), on=tuning.keys, nulls_equal=True)
-            has_cluster = pl.all_horizontal(pl.col(each).is_not_null() for each in tuning.cluster)
-            of_cluster = _hash(queries, tuning.cluster)
+        log, queries = self.log, self.log.queries
+        hashes = _hash(queries, log.columns.query)
+        if log.cluster:
+            queries = queries.join(log.clusters, on=log.keys, nulls_equal=True)
+            has_cluster = pl.all_horizontal(pl.col(each).is_not_null() for each in log.cluster)
+            of_cluster = _hash(queries, log.cluster)
             hashes = pl.when(has_cluster).then(of_cluster).otherwise(hashes)
-        folds = queries.select(*tuning.keys, (hashes.rank("dense") - 1).cast(pl.UInt32).alias(_KEY))
+        folds = queries.select(*log.keys, (hashes.rank("dense") - 1).cast(pl.UInt32).alias(_KEY))
         units = folds.get_column(_KEY).n_unique()
         if units < self.count:
-            unit = "cluster" if tuning.cluster else "query"
-            plural = "clusters" if tuning.cluster else "queries"
+            unit = "cluster" if log.cluster else "query"
+            plural = "clusters" if log.cluster else "queries"
             raise DataError(
                 f"`folds` is {self.count}, but there are only {number_of(units, unit, plural)}; "
                 "choose fewer folds, or tune on more queries"
             )
-        return folds.select(*tuning.keys, (pl.col(_KEY) % self.count).alias(_FOLD))
+        return folds.select(*log.keys, (pl.col(_KEY) % self.count).alias(_FOLD))
 
     @cached_property
     def sums(self) -> Mapping[int, Mapping[int, tuple[float, int]]]:
         """The sum and the number of the values of each candidate in each fold."""
         log, sums = self.log, dict[int, dict[int, tuple[float, int]]]()
         for values in log.values(range(len(log.candidates))):
-            value = log.tuning.variable(values).value
+            value = log.variable.value
             table = (
-                values.join(self.of_queries, on=log.tuning.keys, nulls_equal=True)
+                values.join(self.of_queries, on=log.keys, nulls_equal=True)
                 .group_by(CANDIDATE, _FOLD)
                 .agg(total(value).alias(_SUM), value.count().alias(_COUNT))
             )
@@ -296,13 +282,8 @@ class Folds:
                 means[number] = math.fsum(total for total, _ in parts) / count
         if not means:
             raise DataError("`metric` is undefined for all queries of a training set; judge more")
-        lower = self._lower_is_better
+        lower = self.log.variable.lower_is_better
         return min(means, key=lambda number: (means[number] if lower else -means[number], number))
-
-    @cached_property
-    def _lower_is_better(self) -> bool:
-        metric = self.log.tuning.metric
-        return lower_is_better(metric)
 
     @cached_property
     def chosen(self) -> list[int]:
@@ -323,7 +304,7 @@ class Folds:
             {_FOLD: range(self.count), CANDIDATE: self.chosen},
             {_FOLD: pl.UInt32, CANDIDATE: pl.UInt32},
         )
-        keys = log.tuning.keys
+        keys = log.keys
         tuned = values.join(
             self.of_queries.join(choice, on=_FOLD), on=[*keys, CANDIDATE], nulls_equal=True
         )
@@ -332,7 +313,7 @@ class Folds:
             part.select(pl.lit(name).alias(PROCEDURE), pl.exclude(CANDIDATE, _FOLD))
             for name, part in parts.items()
         ]
-        singles = log.tuning.values(log.single_runs(), PROCEDURE)
+        singles = log.values_of(log.single_runs(), PROCEDURE)
         return pl.concat([*named, singles.select(named[0].columns)])
 
     def corrected(self, values: pl.DataFrame, best: str | None = None) -> pl.DataFrame:
@@ -343,7 +324,7 @@ class Folds:
         independent values times 1 + (folds - 1) / folds. The deviations of "tuned" from its mean,
         or from its mean difference from the run `best`, are multiplied by the root of that.
         """
-        variable, keys = self.log.tuning.variable(values), self.log.tuning.keys
+        variable, keys = self.log.variable, self.log.keys
         name = variable.name
         is_tuned, baseline = pl.col(PROCEDURE) == TUNED, pl.lit(0.0)
         tuned = values.filter(is_tuned).with_columns(variable.value)
@@ -370,25 +351,7 @@ class Folds:
         return pl.concat([*fused, log.single_runs().select(fused[0].columns)])
 
 
-def clusters(log: Log) -> pl.DataFrame:
-    """Return the clusters of queries; raise `DataError` if a query is in several."""
-    tuning = log.tuning
-    of_queries = log.rows.select([*dict.fromkeys([*tuning.keys, *tuning.cluster])]).unique()
-    several = of_queries.filter(pl.struct(tuning.keys).is_duplicated()).sort(tuning.keys)
-    if not several.is_empty():
-        raise DataError(
-            f"{number_of(several.select(tuning.keys).n_unique(), 'query', 'queries')} in several "
-            f"clusters (`cluster`), as {several.row(0, named=True)}; a query has one cluster in "
-            "all rows"
-        )
-    return of_queries
-
-
 def _hash(queries: pl.DataFrame, names: Sequence[str]) -> pl.Expr:
     key = query_key(names, [queries.schema.get(name) or pl.Null() for name in names])
     hashes: pl.Expr = mixed(key)
     return hashes
-
-
-def _name(column: pl.Expr) -> str:
-    return column.meta.output_name()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Unpack
 
 import polars as pl
@@ -31,14 +32,12 @@ from polars_rank.fusion.procedures import (
     UNWEIGHTED,
     Folds,
     Log,
-    Tuning,
-    clusters,
-    variable,
 )
 from polars_rank.metrics.metric import cutoff
 from polars_rank.stats._arrays import special
 from polars_rank.stats.comparison import compare
 from polars_rank.stats.summary import summarize
+from polars_rank.stats.value_columns import variables
 
 #: Column of the values that count, whose name is that of no metric.
 _VALUE = "value"
@@ -245,7 +244,7 @@ def _tuning(
     by: Names | None,
     cluster: Names | None,
     conventions: Conventions,
-) -> tuple[Tuning, tuple[str, ...]]:
+) -> tuple[Log, tuple[str, ...]]:
     """Return checked parameters, and the columns of groups; nothing is read."""
     metrics = read_metrics(metric, conventions, "metric")
     if len(metrics) != 1:
@@ -262,18 +261,28 @@ def _tuning(
     free(others, [CANDIDATE, PROCEDURE], "query")
     # Groups are tuned one by one, without the columns of their keys, which may be null.
     columns = columns._replace(by=())
-    tuning = Tuning(columns, roles["run"], metrics[0], choices, units, conventions)
+    tuning = Log(columns, roles["run"], metrics[0], choices, units, conventions)
     # The plans check the parameters that are left.
     read = [*columns.pair, columns.score, columns.label]
     empty = pl.LazyFrame(schema={CANDIDATE: pl.UInt32, **{name: schema[name] for name in read}})
     values = per_query(empty, tuning.metric, by=CANDIDATE, **tuning.names, conventions=conventions)
-    variable(schema_of(values), tuning.metric, conventions)
+    variables(schema_of(values), metrics, "metric")
+    aggregate = conventions.aggregate(metrics[0])
+    if aggregate != "mean":
+        kind = {"geometric": "geometric mean"}.get(aggregate, aggregate)
+        raise ArgumentError(
+            f"`metric` must be a mean over queries; {tuning.variable.name!r} is a {kind}"
+        )
+    if conventions.counts_as(metrics[0]) == "null":
+        raise ArgumentError(
+            "`undefined` of `conventions` must be 'zero', 'one' or 'skip'; found 'null'"
+        )
     return tuning, groups
 
 
 def _by_group(
     log: pl.LazyFrame,
-    tuning: Tuning,
+    tuning: Log,
     by: tuple[str, ...],
     table: Callable[[Log], pl.DataFrame],
     schema: Mapping[str, Any],
@@ -293,7 +302,7 @@ def _by_group(
         for group in groups:
             key = group.select(by).head(1)
             try:
-                of_group = table(Log(tuning, group.drop(by)))
+                of_group = table(replace(tuning, rows=group.drop(by)))
             except DataError as error:
                 if not by:
                     raise
@@ -314,16 +323,16 @@ def _by_group(
 def _procedures(folds: Folds) -> pl.DataFrame:
     """Return one row per procedure of a group."""
     log = folds.log
-    tuning, runs = log.tuning, log.runs
-    values = _clustered(folds.held_out(), log)
-    means = _summary(folds.corrected(values), tuning, PROCEDURE)
-    lower = tuning.variable(values).lower_is_better
+    runs = log.runs
+    values = folds.held_out()
+    means = _summary(folds.corrected(values), log, PROCEDURE)
+    lower = log.variable.lower_is_better
     singles = means.filter(pl.col(PROCEDURE).is_in(runs)).drop_nulls("mean")
     if singles.is_empty():
         raise DataError("`metric` is undefined for all queries of all runs")
     best = singles.sort("mean", PROCEDURE, descending=[not lower, False])[PROCEDURE][0]
     differences = _differences(folds, values, best)
-    unweighted = str(tuning.choices.unweighted(runs))
+    unweighted = str(log.choices.unweighted(runs))
     texts = [str(log.candidates[number]) for number in (folds.winner, *folds.chosen)]
     order = pl.DataFrame(
         {
@@ -346,12 +355,12 @@ def _differences(folds: Folds, values: pl.DataFrame, best: str) -> pl.DataFrame:
 
     "tuned" often has all weight on one run. There is nothing to test then, or to warn about.
     """
-    tuning = folds.log.tuning
-    value = tuning.variable(values).value
-    of_best = values.filter(pl.col(PROCEDURE) == best).select(*tuning.keys, value.alias(_BEST))
+    log = folds.log
+    value = log.variable.value
+    of_best = values.filter(pl.col(PROCEDURE) == best).select(*log.keys, value.alias(_BEST))
     is_equal = value.eq_missing(pl.col(_BEST)).all()
     equal = (
-        values.join(of_best, on=tuning.keys, how="left", nulls_equal=True)
+        values.join(of_best, on=log.keys, how="left", nulls_equal=True)
         .group_by(PROCEDURE)
         .agg(is_equal.alias(_EQUAL))
         .filter(_EQUAL, pl.col(PROCEDURE) != best)
@@ -360,29 +369,29 @@ def _differences(folds: Folds, values: pl.DataFrame, best: str) -> pl.DataFrame:
     if TUNED not in equal:
         values = folds.corrected(values, best)
     tested = compare(
-        _counted(values, tuning), pl.col(_VALUE), baseline=best, run=PROCEDURE, query=tuning.keys,
-        cluster=tuning.cluster or None, correction=False,
+        _counted(values, log), pl.col(_VALUE), baseline=best, run=PROCEDURE,
+        query=log.keys, cluster=log.cluster or None, correction=False,
     ).select(PROCEDURE, "difference", "low", "high", "p_value")  # fmt: skip
     return tested.rename({"low": "difference_low", "high": "difference_high"})
 
 
 def _unjudged(folds: Folds, best: str) -> pl.DataFrame:
     """Return the number of unjudged documents, and whether their labels may reverse an order."""
-    tuning, documents = folds.log.tuning, folds.documents()
-    at = cutoff(tuning.metric)
+    log, documents = folds.log, folds.documents()
+    at = cutoff(log.metric)
     is_top = pl.col("rank").is_not_null() if at is None else pl.col("rank") <= at
-    conventions = named(tuning.conventions)
+    conventions = named(log.conventions)
     every = conventions.but(unjudged="nonrelevant")
-    count = (pl.col(tuning.columns.label).is_null() & is_top).sum().alias(_UNJUDGED)
+    count = (pl.col(log.columns.label).is_null() & is_top).sum().alias(_UNJUDGED)
     counts = (
-        per_query(documents, count, by=PROCEDURE, **tuning.names, conventions=every)
+        per_query(documents, count, by=PROCEDURE, **log.names, conventions=every)
         .group_by(PROCEDURE)
         .agg(pl.col(_UNJUDGED).sum())
     )
     bounds = None
     if conventions.unjudged != "removed":
-        names = {"by": PROCEDURE, **tuning.names}
-        bounds = known_bounds(documents.lazy(), tuning.metric, **names, conventions=conventions)
+        names = {"by": PROCEDURE, **log.names}
+        bounds = known_bounds(documents.lazy(), log.metric, **names, conventions=conventions)
     if bounds is None:
         return counts.with_columns(reversible=pl.lit(None, dtype=pl.Boolean))
     limits = {name: (low, high) for name, low, high in
@@ -405,9 +414,7 @@ def _unjudged(folds: Folds, best: str) -> pl.DataFrame:
 def _curve(log: Log) -> pl.DataFrame:
     """Return one row per candidate of a group."""
     numbers = range(len(log.candidates))
-    means = pl.concat(
-        _summary(_clustered(values, log), log.tuning, CANDIDATE) for values in log.values(numbers)
-    )
+    means = pl.concat(_summary(values, log, CANDIDATE) for values in log.values(numbers))
     texts = pl.DataFrame(
         {CANDIDATE: numbers, "method": [*map(str, log.candidates)]},
         {CANDIDATE: pl.UInt32, "method": pl.String},
@@ -418,26 +425,21 @@ def _curve(log: Log) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _summary(values: pl.DataFrame, tuning: Tuning, run: str) -> pl.DataFrame:
+def _summary(values: pl.DataFrame, log: Log, run: str) -> pl.DataFrame:
     """Return the mean of each run with its interval."""
-    name = tuning.variable(values).name
     return summarize(
-        _counted(values, tuning), _VALUE, run=run, query=tuning.keys,
-        cluster=tuning.cluster or None, details=True,
+        _counted(values, log), _VALUE, run=run, query=log.keys,
+        cluster=log.cluster or None, details=True,
     ).select(
-        run, pl.lit(name).alias("metric"), "mean", "low", "high", pl.col("used").alias("queries")
+        run, pl.lit(log.variable.name).alias("metric"), "mean", "low", "high",
+        pl.col("used").alias("queries"),
     )  # fmt: skip
 
 
-def _counted(values: pl.DataFrame, tuning: Tuning) -> pl.DataFrame:
+def _counted(values: pl.DataFrame, log: Log) -> pl.DataFrame:
     """Return the values that count as the column `_VALUE`, with the columns of runs and queries."""
     kept = [run for run in (PROCEDURE, CANDIDATE) if run in values.columns]
-    value = tuning.variable(values).value.alias(_VALUE)
-    return values.select(*dict.fromkeys((*kept, *tuning.keys, *tuning.cluster)), value)
-
-
-def _clustered(values: pl.DataFrame, log: Log) -> pl.DataFrame:
-    """Return per-query values with the clusters of queries."""
-    if not log.tuning.cluster:
-        return values
-    return values.join(clusters(log), on=log.tuning.keys, how="left", nulls_equal=True)
+    if log.cluster:
+        values = values.join(log.clusters, on=log.keys, how="left", nulls_equal=True)
+    value = log.variable.value.alias(_VALUE)
+    return values.select(*dict.fromkeys((*kept, *log.keys, *log.cluster)), value)

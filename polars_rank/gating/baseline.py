@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from polars import col
 
 from polars_rank._formats import BASELINE, FORMAT_VERSION, check_version
 from polars_rank._params import OWN
 from polars_rank.conventions import Conventions
 from polars_rank.errors import ArgumentError, DataError, SourceError, number_of, short
-from polars_rank.gating.inputs import Golden, check_file, digest, listed
+from polars_rank.gating.inputs import Golden, digest, listed
 from polars_rank.io.inputs import check_path
 from polars_rank.io.outputs import new_file
 from polars_rank.metrics.metric import Metric
@@ -73,7 +72,6 @@ class Baseline:
         """Read a file."""
         if not isinstance(path, (str, PathLike)):
             raise ArgumentError(f"`baseline` must be a path; found {short(path)}")
-        check_file(path, "baseline")
         check_path(fspath(path), "baseline")
         _check_regular(path)
         try:
@@ -107,17 +105,11 @@ class Baseline:
             raise _invalid(path, str(error)) from error
         for number, row in enumerate(rows, 2):
             _check_keys(path, number, row["values"], names)
-        if table["query"].is_duplicated().any():
-            raise _invalid(
-                path, f"query {table.filter(col('query').is_duplicated())[0, 0]!r} is repeated"
-            )
-        if head.get("queries", table.height) != table.height:
-            raise _invalid(
-                path, f"line 1 says {head['queries']} queries, but there are {table.height}"
-            )
-        if not table.select(
-            pl.all_horizontal(col(names).is_finite().fill_null(value=True).all())
-        ).item():
+        if len(twice := table["query"].filter(table["query"].is_duplicated())):
+            raise _invalid(path, f"query {twice[0]!r} is repeated")
+        if (number := head.get("queries", table.height)) != table.height:
+            raise _invalid(path, f"line 1 says {number} queries, but there are {table.height}")
+        if any(not table[name].drop_nulls().is_finite().all() for name in names):
             raise _invalid(path, "a value is NaN or infinite")
         if head["golden"] != digest(table.select("query", JUDGED).sort("query")):
             raise _invalid(path, "a 'query' or 'judged' was edited, as 'golden' in line 1 shows")
@@ -147,20 +139,18 @@ class Baseline:
             "date": self.date,
             "queries": self.rows.height,
             "repetitions": self.repetitions,
-            "metrics": dict(self.definitions),
+            "metrics": {**self.definitions},
             "golden": self.golden,
             "corpus": self.corpus,
             "accepted": [*self.accepted],
         }
         rows = [
             {
-                "query": row["query"],
-                "judged": row[JUDGED],
-                "values": {name: row[name] for name in names},
-                "docs": row["docs"],
+                "query": row["query"], "judged": row[JUDGED],
+                "values": {name: row[name] for name in names}, "docs": row["docs"],
             }
             for row in self.rows.sort("query").iter_rows(named=True)
-        ]
+        ]  # fmt: skip
         head["checksum"] = _checksum([head, *rows])
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [head, *rows])
         _check_regular(path)

@@ -60,11 +60,6 @@ def _check_name(metric: str) -> None:
     )
 
 
-def _is_of_answers(metric: pl.Expr) -> bool:
-    """Return whether a metric is of queries with and without an answer."""
-    return output_name(metric).startswith((ABSTAINED, ANSWERED))
-
-
 class Evaluation:
     """The values of each query, averaged over repetitions."""
 
@@ -82,8 +77,7 @@ class Evaluation:
         self.expressions: Sequence[pl.Expr] = metrics
         computed = definitions(metrics, conventions)
         self.repetitions: list[pl.DataFrame] = [
-            self._values(each, metrics, conventions).with_columns(repetition=n)
-            for n, each in enumerate(runs)
+            self._values(each).with_columns(repetition=n) for n, each in enumerate(runs)
         ]
         self.metrics: list[str] = [
             name for name in self.repetitions[0].columns if name not in ("query", "repetition")
@@ -97,26 +91,27 @@ class Evaluation:
         other.definitions = self.definitions
         return other
 
-    def _values(
-        self, run: Results, metrics: Sequence[pl.Expr], conventions: Conventions
-    ) -> pl.DataFrame:
+    def _values(self, run: Results) -> pl.DataFrame:
         """Return the values of one result file; null where a metric does not count."""
+        conventions = self.conventions
         queries, answerable = self.golden.queries.select("query"), self.golden.answerable
         log = run.run.join(self.golden.judgments, on=["query", "doc"], how="full", coalesce=True)
         # A query without documents has a row, so that it can be abstained from.
         log = pl.concat([log, queries.join(log, on="query", how="anti")], how="diagonal")
         is_answerable = col("query").is_in(answerable["query"].implode())
-        of_answers = [each for each in metrics if _is_of_answers(each)]
-        others = [each for each in metrics if not _is_of_answers(each)]
+        # Metrics of queries with and without an answer, and the others.
+        parts: dict[bool, list[pl.Expr]] = {True: [], False: []}
+        for each in self.expressions:
+            parts[output_name(each).startswith((ABSTAINED, ANSWERED))].append(each)
+        of_answers, others = parts.values()
         values = queries
         if others and answerable.height:
             part = log.filter(is_answerable)
             found = per_query(part, others, run=None, conventions=conventions)
             values = values.join(found, on="query", how="left")
         if of_answers:
-            found = per_query(
-                log, of_answers, run=None, conventions=conventions.but(query_set="all")
-            )
+            every = conventions.but(query_set="all")
+            found = per_query(log, of_answers, run=None, conventions=every)
             # A query that failed was not abstained from.
             is_failed = col("query").is_in(pl.Series(run.failed, dtype=pl.String).implode())
             names = [output_name(each) for each in of_answers]
@@ -127,13 +122,9 @@ class Evaluation:
     @cached_property
     def values(self) -> pl.DataFrame:
         """The values with the category of each query, sorted by query."""
-        means = (
-            pl.concat(self.repetitions).group_by("query").agg(col(self.metrics).mean())
-            if len(self.repetitions) > 1 else self.repetitions[0].drop("repetition")
-        )  # fmt: skip
-        return self.golden.queries.select("query", "category").join(
-            means.with_columns(col(self.metrics).round(rules.DECIMALS)), on="query"
-        ).sort("query")  # fmt: skip
+        means = pl.concat(self.repetitions).group_by("query").agg(col(self.metrics).mean())
+        means = means.with_columns(col(self.metrics).round(rules.DECIMALS))
+        return self.golden.queries.select("query", "category").join(means, on="query").sort("query")
 
     @cached_property
     def means(self) -> pl.DataFrame:
@@ -172,9 +163,7 @@ class Change:
     @cached_property
     def differences(self) -> pl.DataFrame:
         """The differences of the means."""
-        return rules.differences(
-            *(rules.means(each, self.metrics) for each in (self.now, self.before))
-        )
+        return rules.differences(*(rules.means(e, self.metrics) for e in (self.now, self.before)))
 
     @property
     def stale(self) -> Iterator[str]:
@@ -226,11 +215,9 @@ def notes(evaluation: Evaluation, before: Baseline | None) -> Iterator[str]:
     if isinstance(std, float) and std > 0:
         loss = smallest_effect(len(values), power=0.8, confidence=0.95) * std
         is_possible = lower_is_better(main) or loss < values.sum() / len(values)
-        text += (
-            f": a loss of {loss:.2g} in {main} is found with 80% probability"
-            if is_possible
-            else f": too few to find a loss in {main} with 80% probability"
-        )
+        found = f"a loss of {loss:.2g} in {main} is found"
+        text += f": {found if is_possible else f'too few to find a loss in {main}'}"
+        text += " with 80% probability"
     yield text
     if len(evaluation.runs) > 1:
         every = pl.concat(evaluation.repetitions)

@@ -78,11 +78,10 @@ def _table(
     """Return a table, or the table of a file, with ids as text; and what was read."""
     if isinstance(given, (str, PathLike)):
         check_path(fspath(given), parameter)
-        is_golden = kind == "judgments"
-        found = (
-            read_judgment_files(given, fields) if is_golden
-            else read_run_files([("", given)], fields)
-        )  # fmt: skip
+        if kind == "judgments":
+            found = read_judgment_files(given, fields)
+        else:
+            found = read_run_files([("", given)], fields)
     else:
         found = _named(lazy(given, parameter), parameter, kind, fields)
     frame = found.table.collect()
@@ -346,27 +345,12 @@ def unknown_ids(golden: Golden, corpus: pl.DataFrame, runs: Sequence[Results]) -
         )
 
 
-def check_file(given: Any, parameter: str) -> None:
-    """Raise `ArgumentError` for an empty path."""
-    if isinstance(given, (str, PathLike)) and not fspath(given):
-        raise ArgumentError(f"`{parameter}` is an empty path; name a file, or omit it")
-
-
 def read_corpus(given: Any) -> pl.DataFrame:
     """Return the documents of a corpus, with the column `doc`; paths are read by their endings."""
-    check_file(given, "corpus")
-    try:
-        is_path = isinstance(given, (str, PathLike))
-        if is_path:
-            check_path(fspath(given), "corpus")
-        table = (_scan(given) if is_path else lazy(given, "corpus")).collect()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        if not isinstance(given, (str, PathLike)):
-            raise
-        raise SourceError(
-            f"cannot read the corpus '{fspath(given)}', whose ending must say its format (.jsonl, "
-            f".json, .csv, .tsv, .parquet): {error}"
-        ) from error
+    if isinstance(given, (str, PathLike)):
+        table = _read_file(fspath(given))
+    else:
+        table = lazy(given, "corpus").collect()
     found = [name for name in _IDS if name in table.columns]
     if not found:
         raise ArgumentError(
@@ -375,13 +359,18 @@ def read_corpus(given: Any) -> pl.DataFrame:
     return table.rename({found[0]: "doc"}).cast({"doc": pl.String}).sort("doc")
 
 
-def _scan(path: str | PathLike[str]) -> pl.LazyFrame:
-    name = fspath(path)
+def _read_file(name: str) -> pl.DataFrame:
+    check_path(name, "corpus")
     ending = PurePath(name).suffix.lower()
-    if ending in (".parquet", ".pq"):
-        return pl.scan_parquet(name)
-    if ending in (".csv", ".tsv"):
-        return pl.scan_csv(name, separator="\t" if ending == ".tsv" else ",", infer_schema=False)
-    if ending == ".json":
-        return pl.read_json(name).lazy()
-    return pl.scan_ndjson(name)
+    try:
+        if ending in (".parquet", ".pq"):
+            return pl.read_parquet(name)
+        if ending in (".csv", ".tsv"):
+            separator = "\t" if ending == ".tsv" else ","
+            return pl.scan_csv(name, separator=separator, infer_schema=False).collect()
+        return pl.read_json(name) if ending == ".json" else pl.scan_ndjson(name).collect()
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise SourceError(
+            f"cannot read the corpus '{name}', whose ending must say its format (.jsonl, .json, "
+            f".csv, .tsv, .parquet): {error}"
+        ) from error

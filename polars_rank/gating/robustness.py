@@ -30,11 +30,12 @@ class Bounds(NamedTuple):
 
     def verdicts(self, evaluation: Evaluation, change: Change | None) -> pl.DataFrame:
         """Return the verdicts of the rules, failures first."""
-        tables = [*rules.floors(evaluation.means, self.floors)]
+        tables = [*rules.checked(evaluation.means, self.floors, "{} >= {:.12g}")]
         if self.latency:
             tables += rules.latencies([each.latency for each in evaluation.runs], self.latency)
         if change is not None and not change.is_empty:
-            tables += rules.drops(change.differences, self.drops)
+            drops = rules.of_metrics(self.drops, change.differences)
+            tables += rules.checked(change.differences, drops, "difference({}) >= {:.12g}", -1)
             tables += rules.guards(change.comparison, self.margins)
         return rules.sorted_verdicts(tables)
 

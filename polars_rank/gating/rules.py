@@ -35,11 +35,11 @@ def bounds_of(parameter: str, given: Any, *, is_loss: bool = False) -> list[Boun
 
     A loss may be one number for all metrics.
     """
+    if not isinstance(given, Mapping) and not is_loss:
+        raise ArgumentError(
+            f"`{parameter}` must be a mapping from metrics to numbers; found {short(given)}"
+        )
     if not isinstance(given, Mapping):
-        if not is_loss:
-            raise ArgumentError(
-                f"`{parameter}` must be a mapping from metrics to numbers; found {short(given)}"
-            )
         found = [Bound(None, "", number(parameter, given, "0 or above, or a mapping"))]
     else:
         found = [
@@ -73,17 +73,16 @@ def means(values: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
     return table.filter(col("queries") > 0).with_columns(low="mean", high="mean")
 
 
-def _checked(
+def checked(
     numbers: pl.DataFrame, bounds: Sequence[Bound], form: str, sign: int = 1
 ) -> Iterator[pl.DataFrame]:
     """Yield the verdicts of bounds on tables of numbers, for all queries and for categories."""
     for category, name, bound in bounds:
         rule, where = _text(form, name, sign * bound + 0.0), {"category": category}
+        table = numbers.filter(col("category").eq_missing(pl.lit(category)))
         if category is None:
-            table, where = numbers.filter(col("category").is_null()).drop("category"), {}
-        else:
-            table = numbers.filter(category=category)
-        if category is not None and table.is_empty():
+            table, where = table.drop("category"), {}
+        elif table.is_empty():
             known = numbers["category"].unique().drop_nulls().sort()
             raise ArgumentError(
                 f"the category {category!r} of the rule {rule!r} has no queries; "
@@ -106,11 +105,6 @@ def _text(form: str, name: str, bound: float) -> str:
     return form.format(name, bound)
 
 
-def floors(numbers: pl.DataFrame, bounds: Sequence[Bound]) -> Iterator[pl.DataFrame]:
-    """Yield the verdicts of floors on means."""
-    yield from _checked(numbers, bounds, "{} >= {:.12g}")
-
-
 def differences(now: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     """Return the differences of means, as numbers of these queries."""
     both = now.join(before, on=["category", "metric"], nulls_equal=True, suffix="_before")
@@ -120,12 +114,7 @@ def differences(now: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def drops(changes: pl.DataFrame, bounds: Sequence[Bound]) -> Iterator[pl.DataFrame]:
-    """Yield the verdicts of the largest drops of means, of the metrics that were compared."""
-    yield from _checked(changes, _each(bounds, changes), "difference({}) >= {:.12g}", -1)
-
-
-def _each(bounds: Sequence[Bound], numbers: pl.DataFrame) -> list[Bound]:
+def of_metrics(bounds: Sequence[Bound], numbers: pl.DataFrame) -> list[Bound]:
     """Return the bounds of each metric of a table."""
     metrics = [*numbers["metric"].unique(maintain_order=True)]
     every = [
@@ -138,7 +127,7 @@ def _each(bounds: Sequence[Bound], numbers: pl.DataFrame) -> list[Bound]:
 
 def guards(comparison: pl.DataFrame, margins: Sequence[Bound]) -> Iterator[pl.DataFrame]:
     """Yield the verdicts of guards, which fail if a loss beyond the margin is shown."""
-    bounds = _each([Bound(None, "", 0), *margins], comparison)
+    bounds = of_metrics([Bound(None, "", 0), *margins], comparison)
     known = {each.metric: each.value for each in bounds}
     rules = [
         _text("not difference({}) < {:.12g}", name, -margin + 0.0) for name, margin in known.items()

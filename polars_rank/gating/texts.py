@@ -45,8 +45,12 @@ def plain(gate: Outcome) -> str:
     parts += ["\n".join(_columns(rows)) for rows in _means(gate.table)]
     changes = Changes.of(gate)
     if changes is not None:
-        lines = [line for each in changes.rows for line in _query(each, changes)]
-        parts.append("\n".join([changes.title, *lines]))
+        lines = [changes.title]
+        for row in changes.rows:
+            cells = [row["query"], row["category"], changes.value(row), row["text"]]
+            lines.append("  ".join(_texts.visible(each) for each in cells if each))
+            lines += [f"  {name:9}  {docs}" for name, docs in changes.documents(row).items()]
+        parts.append("\n".join(_cut(line, _WIDTH) for line in lines))
     return "\n\n".join(parts)
 
 
@@ -124,21 +128,16 @@ class Changes(NamedTuple):
             loss = (col(metric + BEFORE) - col(metric)) * sign
             lost = table.filter(loss > 0).sort(loss, "query", descending=[True, False])
             if lost.height:
-                rows = [*lost.head(_QUERIES).iter_rows(named=True)]
+                rows = lost.head(_QUERIES).to_dicts()
                 return cls(f"Queries that lost most in {metric}", metric, rows, is_compared=True)
         if failed.is_empty():
             return None
-        low = (
-            table.filter(col(metric).is_not_null()).sort(col(metric) * sign, "query").head(_QUERIES)
-        )
+        low = table.drop_nulls(metric).sort(col(metric) * sign, "query").head(_QUERIES)
         low = low.filter(col(metric) < 1) if sign > 0 else low
-        name = "lowest" if sign > 0 else "highest"
-        rows = [*low.iter_rows(named=True)]
-        return (
-            cls(f"Queries with the {name} {metric}", metric, rows, is_compared=False)
-            if rows
-            else None
-        )
+        if low.is_empty():
+            return None
+        title = f"Queries with the {'lowest' if sign > 0 else 'highest'} {metric}"
+        return cls(title, metric, low.to_dicts(), is_compared=False)
 
     def value(self, row: dict[str, Any]) -> str:
         """Return the values of a query before and after."""
@@ -159,13 +158,6 @@ class Changes(NamedTuple):
             "relevant": " ".join(_cut(doc, _ID) for doc in row["relevant"]) or "nothing",
             "retrieved": marked(row["docs"]),
         }
-
-
-def _query(row: dict[str, Any], changes: Changes) -> Iterator[str]:
-    parts = [row["query"], row["category"], changes.value(row), row["text"]]
-    yield _cut("  ".join(_texts.visible(each) for each in parts if each), _WIDTH)
-    for name, docs in changes.documents(row).items():
-        yield _cut(f"  {name:9}  {docs}", _WIDTH)
 
 
 def markdown(gate: Outcome) -> str:
@@ -219,13 +211,9 @@ def as_json(gate: Outcome) -> str:
     """Return all tables as JSON."""
     tables = {name: getattr(gate, name).to_dicts() for name in ("verdicts", "table", "queries")}
     found = {
-        FORMAT_VERSION: GATE_JSON,
-        "passed": gate.passed,
-        "robustness": gate.robustness,
-        "notes": gate.notes,
-        "warnings": gate.warnings,
-        **tables,
-    }
+        FORMAT_VERSION: GATE_JSON, "passed": gate.passed, "robustness": gate.robustness,
+        "notes": gate.notes, "warnings": gate.warnings, **tables,
+    }  # fmt: skip
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 

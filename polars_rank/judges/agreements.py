@@ -10,8 +10,6 @@ import polars as pl
 from polars_rank._params import integer, share, whole_number
 from polars_rank.frames.tables import framed
 from polars_rank.judges.bootstrap import FEW, Bootstrap, noted, warn_of_few
-from polars_rank.judges.coefficients import OF_ALL, OF_PAIRS, pair_statistics, unit_statistics
-from polars_rank.judges.counts import pair_counts, unit_sums, unpaired
 from polars_rank.judges.labels import Judgments, Labels
 from polars_rank.stats._arrays import Array, numpy
 
@@ -20,6 +18,11 @@ if TYPE_CHECKING:
 
     from polars_rank._params import Names
 
+#: Statistics of any number of judges, and of a judge and a reference, in the order of the result.
+OF_ALL = ("agreement", "alpha_ordinal", "ac2_quadratic")
+OF_PAIRS = ("agreement", "kappa", "kappa_quadratic", "alpha_ordinal", "ac2_quadratic", "bias")
+
+_CELLS = (-2, -1)
 #: The values of a row, in the order of `_SCHEMA`.
 _Row: TypeAlias = "tuple[Any, ...]"
 _SCHEMA = {
@@ -193,7 +196,15 @@ def agreement(
 
     def rows(labels: Labels) -> list[_Row]:
         together = reference is None and len(labels.judges) > 2
-        return [*_of_pairs(labels, bootstrap), *(_of_all(labels, bootstrap) if together else ())]
+        found = _of_pairs(labels, bootstrap)
+        if together:
+            sums, pairs, single = labels.unit_sums()
+            estimates = bootstrap.estimates(
+                labels.keys, sums,
+                lambda each: unit_statistics(each[..., 0, :, :], each[..., 1, :, :], labels.values),
+            )  # fmt: skip
+            found += _rows((_ALL, None), OF_ALL, estimates, pairs, single)
+        return found
 
     return given.table(judgments, _SCHEMA, rows)
 
@@ -207,28 +218,17 @@ def _of_pairs(labels: Labels, bootstrap: Bootstrap) -> list[_Row]:
     fewest = FEW
     for start in range(0, len(labels.pairs), at_once):
         block = labels.pairs[start : start + at_once]
-        counts = np.stack([pair_counts(labels, *pair) for pair in block], axis=1)
+        counts = np.stack([labels.pair_counts(*pair) for pair in block], axis=1)
         estimates = bootstrap.estimates(labels.keys, counts, statistics)
         queries = counts.any(axis=(2, 3)).sum(axis=0)
         fewest = min([fewest, *queries[queries > 1]])
         for place, (first, second) in enumerate(block):
             pairs = int(counts[:, place].sum())
-            single = unpaired(labels, first, second, pairs)
+            single = sum(len(labels.documents[each]) for each in (first, second)) - 2 * pairs
             names = labels.judges[second], labels.judges[first]
             rows += _rows(names, OF_PAIRS, estimates[:, :, place], pairs, single)
     warn_of_few(fewest)
     return rows
-
-
-def _of_all(labels: Labels, bootstrap: Bootstrap) -> list[_Row]:
-    """Return the rows of all judges together."""
-    sums, pairs, single = unit_sums(labels)
-
-    def statistics(tables: Array) -> Mapping[str, Array]:
-        return unit_statistics(tables[..., 0, :, :], tables[..., 1, :, :], labels.values)
-
-    estimates = bootstrap.estimates(labels.keys, sums, statistics)
-    return _rows((_ALL, None), OF_ALL, estimates, pairs, single)
 
 
 def _rows(
@@ -245,3 +245,74 @@ def _rows(
         *interval, note = noted(numbers, undefined)
         rows.append((*names, statistic, *interval, pairs, single, note))
     return rows
+
+
+def pair_statistics(counts: Array, values: Array) -> Mapping[str, Array]:
+    """Return the statistics of tables of counts by grade of the reference and of the judge."""
+    both = counts + counts.swapaxes(-2, -1)
+    number = counts.sum(axis=_CELLS)
+    reference, judge = counts.sum(axis=-1), counts.sum(axis=-2)
+    chance = reference[..., :, None] * judge[..., None, :]
+    squares = _squares(values)
+    statistics = {
+        **unit_statistics(both / 2, both, values),
+        **{
+            name: _beyond_chance(
+                _ratio((counts * distance).sum(axis=_CELLS), number),
+                _ratio((chance * distance).sum(axis=_CELLS), number**2),
+            )
+            for name, distance in (("kappa", squares > 0), ("kappa_quadratic", squares))
+        },
+        "bias": _ratio((judge - reference) @ values, number),
+    }
+    return {name: statistics[name] for name in OF_PAIRS}
+
+
+def unit_statistics(pairs: Array, coincidences: Array, values: Array) -> Mapping[str, Array]:
+    """Return the statistics of several judges from sums over documents, see `unit_sums`."""
+    number = pairs.sum(axis=_CELLS)
+    equal = pairs.diagonal(axis1=-2, axis2=-1).sum(axis=-1)
+    labels = coincidences.sum(axis=-1)
+    total = labels.sum(axis=-1)
+    middle = labels.cumsum(axis=-1) - labels / 2
+    ordinal = (middle[..., :, None] - middle[..., None, :]) ** 2
+    different = labels[..., :, None] * labels[..., None, :]
+    return {
+        "agreement": _ratio(equal, number),
+        "alpha_ordinal": _beyond_chance(
+            _ratio((coincidences * ordinal).sum(axis=_CELLS), total),
+            _ratio((different * ordinal).sum(axis=_CELLS), total * (total - 1)),
+        ),
+        "ac2_quadratic": _ac2(pairs, number, _squares(values)),
+    }
+
+
+def _ac2(pairs: Array, number: Array, squares: Array) -> Array:
+    """Return AC2; its chance agreement depends on the number of categories."""
+    np = numpy()
+    categories = len(squares)
+    if categories == 1:
+        return np.full(number.shape, np.nan)
+    distance = squares / squares.max()
+    prevalence = _ratio(pairs.sum(axis=-1), number[..., None])
+    varied = (prevalence * (1 - prevalence)).sum(axis=-1)
+    chance = (1 - distance).sum() * varied / (categories * (categories - 1))
+    return _beyond_chance(_ratio((pairs * distance).sum(axis=_CELLS), number), 1 - chance)
+
+
+def _squares(values: Array) -> Array:
+    """Return the squared distances between grades."""
+    return (values[:, None] - values[None, :]) ** 2
+
+
+def _beyond_chance(observed: Array, expected: Array) -> Array:
+    """Return 1 minus the ratio of observed and expected disagreement."""
+    return 1 - _ratio(observed, expected)
+
+
+def _ratio(numerator: Array, denominator: Array) -> Array:
+    """Return a ratio, NaN if the denominator is 0."""
+    np = numpy()
+    shape = np.broadcast_shapes(numerator.shape, denominator.shape)
+    quotient = np.full(shape, np.nan)
+    return np.divide(numerator, denominator, out=quotient, where=denominator > 0)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank.frames.tables import framed
-from polars_rank.judges.counts import pair_counts
 from polars_rank.judges.labels import Judgments, Labels
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ def _rows(labels: Labels, number: type[int | float]) -> Iterator[tuple[Any, ...]
     """Yield the rows of all pairs of judges and grades."""
     values = [number(each) for each in labels.values.tolist()]
     for first, second in labels.pairs:
-        counts = pair_counts(labels, first, second).sum(axis=0).tolist()
+        counts = labels.pair_counts(first, second).sum(axis=0).tolist()
         for grade, row in zip(values, counts, strict=True):
             total = sum(row)
             for other, count in zip(values, row, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
@@ -42,6 +43,50 @@ class Labels(NamedTuple):
     #: The cluster of each document, and the hash of each cluster.
     cluster: Array
     keys: Array
+
+    def pair_counts(self, first: int, second: int) -> Array:
+        """Return the numbers of documents by cluster, and grade of the first and second judge."""
+        np = numpy()
+        number = len(self.values)
+        grade = np.full(len(self.cluster), -1, dtype=np.int16)
+        grade[self.documents[first]] = self.grades[first]
+        documents = self.documents[second]
+        both = grade[documents] >= 0
+        documents = documents[both]
+        cells = (self.cluster[documents] * number + grade[documents]) * number
+        clusters = len(self.keys)
+        cells += self.grades[second][both]
+        return np.bincount(cells, minlength=clusters * number**2).reshape(clusters, number, number)
+
+    def unit_sums(self) -> tuple[Array, int, int]:
+        """Return sums over the documents that several judges labeled, by cluster.
+
+        There are two sums of tables of pairs of labels: in the first, the sum of the table of a
+        document is 1; in the second, it is the number of its labels (Krippendorff's coincidences).
+        Return also the number of these documents, and of those with one label.
+        """
+        np = numpy()
+        number = len(self.values)
+        cells = np.concatenate(self.documents).astype(np.int64)
+        cells *= number
+        cells += np.concatenate(self.grades)
+        cells.sort()
+        bounds = np.searchsorted(self.cluster, np.arange(len(self.keys) + 1))
+        ends = np.searchsorted(cells, bounds * number)
+        sums = np.zeros((len(self.keys), 2, number, number))
+        paired = 0
+        for cluster, (low, high) in enumerate(pairwise(ends)):
+            first, last = bounds[cluster], bounds[cluster + 1]
+            size = (last - first) * number
+            counts = np.bincount(cells[low:high] - first * number, minlength=size)
+            counts = counts.reshape(-1, number)
+            counts = counts[counts.sum(axis=1) > 1].astype(float)
+            raters = counts.sum(axis=1, keepdims=True)
+            for place, weight in enumerate((1 / (raters * (raters - 1)), 1 / (raters - 1))):
+                weighted = counts * weight
+                sums[cluster, place] = weighted.T @ counts - np.diag(weighted.sum(axis=0))
+            paired += len(counts)
+        return sums, paired, len(self.cluster) - paired
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +180,7 @@ class Judgments:
         if labels:
             rows = rows.explode(_JUDGE, _GRADE)
         rows = rows.filter(pl.col(_GRADE).is_not_null())
-        checks = [*_row_checks(query, self.doc, self.judge), *self._grade_checks(source)]
+        checks = [*self._checks(query, source)]
         code, fraction = self._codes()
         documents = (
             rows.select(
@@ -172,37 +217,40 @@ class Judgments:
             )
         return columns
 
-    def _grade_checks(self, source: str) -> list[Check]:
-        """Return the checks of labels."""
+    def _checks(self, query: Sequence[str], source: str) -> Iterator[Check]:
+        """Yield the checks of ids and labels."""
+        nulls = [(f"{n!r} (`query`)", pl.col(n), "an id") for n in query]
+        nulls.append((f"{self.doc!r} (`doc`)", pl.col(self.doc), "an id"))
+        nulls.append((f"{self.judge!r} (`judge`)", pl.col(_JUDGE), "a name"))
+        for name, column, missing in nulls:
+            message = f"column {name} has nulls; drop these rows, or fill in {missing}"
+            yield Check("row", column.is_null(), message)
         grade = pl.col(_GRADE)
-        checks = [
-            Check("row", ~grade.is_finite(), f"labels of {source} are NaN or infinite; use null")
-        ]
+        message = f"labels of {source} are NaN or infinite; use null"
+        yield Check("row", ~grade.is_finite(), message)
         if self.values is not None:
             message = f"labels of {source} are not in `categories`; add them, or drop the rows"
-            checks.append(Check("row", ~grade.is_in(self.values), message))
-        return checks
+            yield Check("row", ~grade.is_in(self.values), message)
 
     def _codes(self) -> tuple[pl.Expr, pl.Expr]:
         """Return the code of a grade, and the label if it has none because it is not whole.
 
         The code is the place of the grade in `categories`, or the grade itself.
         """
-        grade, nothing = pl.col(_GRADE), pl.lit(None, dtype=pl.Float64)
+        grade = pl.col(_GRADE)
         if self.values is None:
             whole = (grade == grade.floor()) & (grade.abs() < 2**31)
             return grade.cast(pl.Int32, strict=False), pl.when(~whole).then(grade)
         codes = [*range(len(self.values))]
         places = grade.replace_strict(self.values, codes, default=None, return_dtype=pl.Int32)
-        return places, nothing
+        return places, pl.lit(None, dtype=pl.Float64)
 
     def _values(self, documents: pl.DataFrame) -> Array:
         """Return the grades of all judges and groups; raise if they are not whole numbers."""
         np = numpy()
         if self.values is not None:
             return np.array(self.values)
-        fraction = documents.get_column(_FRACTION).max()
-        if fraction is not None:
+        if (fraction := documents.get_column(_FRACTION).max()) is not None:
             raise ArgumentError(
                 "`categories` must list the grades if they are not whole numbers; found "
                 f"{fraction!r}"
@@ -216,10 +264,9 @@ class Judgments:
         if labels := self._label_columns():
             return [*labels]
         if self.reference is not None and str(self.reference) not in judges:
-            close = hint(str(self.reference), judges)
             raise DataError(
                 f"no labels of the judge {str(self.reference)!r} (`reference`); judges: "
-                f"{short(judges)}.{close}"
+                f"{short(judges)}.{hint(str(self.reference), judges)}"
             )
         if len(judges) < 2:
             raise DataError(
@@ -241,7 +288,7 @@ class Judgments:
         np = numpy()
         pairs = self._pairs(judges)
         cells = len(pairs) * len(values) ** 2
-        keys, cluster = clusters(documents.get_column(_KEY).to_numpy(), cells)
+        hashes, cluster = clusters(documents.get_column(_KEY).to_numpy(), cells)
         order = np.argsort(cluster, kind="stable")
         documents = documents[order]
         lengths = documents.get_column(_JUDGE).list.len().to_numpy()
@@ -260,30 +307,17 @@ class Judgments:
             repeated = np.flatnonzero(np.diff(document[rows]) == 0)
             differing = repeated[grade[rows[repeated]] != grade[rows[repeated + 1]]]
             if len(differing):
-                self._refuse(name, len(differing), documents[int(document[rows[differing[0]]])])
+                keys = [*names("by", self.by), *names("query", self.query), self.doc]
+                place = int(document[rows[differing[0]]])
+                raise DataError(
+                    f"the judge {name!r} gave {number_of(len(differing), 'document')} different "
+                    f"labels, e.g. {documents.select(keys).row(place, named=True)}; keep one "
+                    "label, or name all columns that identify a document with `query`"
+                )
             kept = np.delete(rows, repeated)
             of_documents.append(document[kept])
             of_grades.append(grade[kept])
-        return Labels(judges, pairs, of_documents, of_grades, values, cluster[order], keys)
-
-    def _refuse(self, judge: str, count: int, document: pl.DataFrame) -> None:
-        keys = [*names("by", self.by), *names("query", self.query), self.doc]
-        example = document.select(keys).row(0, named=True)
-        raise DataError(
-            f"the judge {judge!r} gave {number_of(count, 'document')} different labels, e.g. "
-            f"{example}; keep one label, or name all columns that identify a document with `query`"
-        )
-
-
-def _row_checks(query: Sequence[str], doc: str, judge: str) -> Iterator[Check]:
-    """Yield the checks of ids."""
-    for parameter, columns in (("query", query), ("doc", [doc])):
-        for name in columns:
-            column = f"column {name!r} (`{parameter}`)"
-            message = f"{column} has nulls; drop these rows, or fill in an id"
-            yield Check("row", pl.col(name).is_null(), message)
-    message = f"column {judge!r} (`judge`) has nulls; drop these rows, or fill in a name"
-    yield Check("row", pl.col(_JUDGE).is_null(), message)
+        return Labels(judges, pairs, of_documents, of_grades, values, cluster[order], hashes)
 
 
 def _check_number(grades: int) -> None:

@@ -7,42 +7,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import Names, free, names, number, share, whole_number
+from polars_rank._params import Names, number, share, whole_number
 from polars_rank.errors import ArgumentError, number_of, of_all_runs, short, warn
-from polars_rank.frames.tables import framed, schema_of
-from polars_rank.stats._arrays import Array, numpy, special
+from polars_rank.frames.tables import framed
+from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.inference import NONE, ZERO
 from polars_rank.stats.kernel import quantile
-from polars_rank.stats.results import (
-    BOUND,
-    COUNT,
-    ESTIMATE,
-    ResultColumn,
-    chosen,
-    returning,
-    schema_of_result,
-    series_of,
-    table_of,
-)
+from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
 from polars_rank.stats.rows import Rows, rows_of_pairs
-from polars_rank.stats.summary import (
-    ESTIMATE_COLUMNS,
-    PREDICTION_COLUMNS,
-    SLICE_COLUMNS,
-    key_series,
-    row_texts,
-    warn_of_degrees,
-    warn_of_sampling,
-)
+from polars_rank.stats.summary import ESTIMATE_COLUMNS, PREDICTION_COLUMNS, SLICE_COLUMNS, Summary
 from polars_rank.stats.value_columns import check_run, warn_of_directions
-from polars_rank.stats.values import Values, deferred
+from polars_rank.stats.values import Key, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from polars_rank.metrics.names import Metrics
-    from polars_rank.stats.inference import Inference
-    from polars_rank.stats.kernel import Moments
 
 #: Above this share of queries that only one of the runs has, there is a warning.
 MANY_MISSING = 0.05
@@ -76,34 +54,27 @@ class Margin(NamedTuple):
         return cls(size)
 
 
-class Comparison:
+NO_MARGIN = Margin(0.0)
+
+
+class Comparison(Summary):
     """The estimates of differences of several rows."""
 
     def __init__(
-        self, rows: Rows, confidence: float, margin: Margin, *, is_lower: Array, weighted: bool,
-        correction: bool, repeated: bool, min_queries: int,
+        self, rows: Rows, confidence: float, margin: Margin = NO_MARGIN, *,
+        correction: bool = True, repeated: bool = False, min_queries: int = 0,
     ) -> None:  # fmt: skip
-        np = numpy()
-        self.rows = rows
-        self.confidence = confidence
+        np, lower = numpy(), rows.source.lower_is_better
+        is_whole = np.array([key.slice is None for key in rows.keys], dtype=bool)
+        known = is_whole | (rows.count("queries") >= min_queries)
+        super().__init__(rows, confidence, repeated=repeated, differences=True, known=known)
         self.margin = margin
-        self.moments: Moments = rows.moments
-        self.is_lower = is_lower
-        is_slice = np.array([key.slice is not None for key in rows.keys], dtype=bool)
-        known = ~is_slice | (rows.count("queries") >= min_queries)
-        inference = rows.inference(differences=True, weighted=weighted, known=known)
-        self.inference: Inference = inference.as_sequences() if repeated else inference
+        self.is_lower: Array = np.array([lower[key.metric] for key in rows.keys], dtype=bool)
         alpha = 1 - confidence
-        self.raw_p_values: Array = self.inference.p_values(alpha)
-        self.p_values: Array = self.raw_p_values
+        self.p_values: Array = self.inference.p_values(alpha)
         self.levels: Array = np.full(len(rows.keys), alpha)
         if correction:
-            self.p_values, self.levels = rows.levels(self.inference, alpha)
-
-    @property
-    def difference(self) -> Array:
-        """The mean differences; NaN without values."""
-        return numpy().where(self.moments["nw"] > 0, self.inference.value, numpy().nan)
+            self.p_values, self.levels = rows.levels(self.inference, alpha, bonferroni=repeated)
 
     @property
     def mean(self) -> Array:
@@ -113,23 +84,18 @@ class Comparison:
     @property
     def baseline_mean(self) -> Array:
         """The means of the baselines."""
-        return self.mean - self.difference
+        return self.mean - self.value
 
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
         """The corrected intervals."""
         return self.inference.bounds(self.levels)
 
-    @cached_property
-    def uncorrected(self) -> tuple[Array, Array]:
-        """The intervals of single rows."""
-        return self.inference.bounds(1 - self.confidence)
-
     @property
     def relative_difference(self) -> Array:
         """The differences as shares of the baselines' means."""
         base = numpy().abs(self.baseline_mean)
-        return numpy().where(base > 0, self.difference / base, numpy().nan)
+        return numpy().where(base > 0, self.value / base, numpy().nan)
 
     @cached_property
     def relative_bounds(self) -> tuple[Array, Array]:
@@ -146,8 +112,8 @@ class Comparison:
         of_base, of_difference = m.variance(x=1, d=-1), m.variance(d=1)
         covariance = sign * (m.variance(x=1) - of_base - of_difference) / 2
         squares = base * base - q * q * of_base
-        products = self.difference * base - q * q * covariance
-        constant = self.difference**2 - q * q * of_difference
+        products = self.value * base - q * q * covariance
+        constant = self.value**2 - q * q * of_difference
         half = np.sqrt(np.maximum(products**2 - squares * constant, 0.0))
         exists = (squares > 0) & (self.inference.error > 0) & (self.inference.method != NONE)
         low, high = (np.where(exists, (products + s * half) / squares, np.nan) for s in (-1, 1))
@@ -164,7 +130,7 @@ class Comparison:
         weights = zip(self.rows.keys, self.moments["Ww"], strict=True)
         whole = {key: weight for key, weight in weights if key.slice is None}
         totals = [whole[key._replace(slice=None, value=None)] for key in self.rows.keys]
-        return self.difference * self.moments["Ww"] / np.array(totals)
+        return self.value * self.moments["Ww"] / np.array(totals)
 
     @cached_property
     def verdicts(self) -> list[str]:
@@ -210,10 +176,6 @@ class Comparison:
             reasons.append(reason)
         return reasons
 
-    def of_predictions(self, name: str) -> Array:
-        """Return a number of each estimate with predictions."""
-        return [getattr(each, name) for each in self.rows.predictions]
-
 
 _MEANS = "over the queries with a value in both runs"
 COMPARISON = (
@@ -221,7 +183,7 @@ COMPARISON = (
     ResultColumn("baseline_mean", f"mean of the baseline {_MEANS}", lambda r: r.baseline_mean,
                  is_minor=True),
     ResultColumn("mean", f"mean of the run {_MEANS}", lambda r: r.mean),
-    ResultColumn("difference", "mean - baseline_mean", lambda r: r.difference, kind=ESTIMATE,
+    ResultColumn("difference", "mean - baseline_mean", lambda r: r.value, kind=ESTIMATE,
                  bounds=("low", "high"), format="signed"),
     ResultColumn("low", "lower bound of the confidence interval of the difference; null if "
                  "there is none", lambda r: r.bounds[0], kind=BOUND),
@@ -389,60 +351,41 @@ def compare(
     share("confidence", confidence)
     whole_number("min_queries", min_queries)
     of_margin = Margin.of(margin)
-    special()
-    schema = schema_of(values)
-    table = Values.of(
+    source = Values.of(
         values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
         slices=slices, predictions=predictions,
     )  # fmt: skip
     if baseline is not None:
-        check_run("baseline", baseline, run, schema[run])
-    groups, lower = table.by, table.lower_is_better
-    given = {
-        "slices": bool(names("slices", slices)), "predictions": predictions is not None,
-        "relative": of_margin.is_relative or details,
-    }  # fmt: skip
-    used = [name for name, is_used in given.items() if is_used]
-    columns = chosen(COMPARISON, used, details=details)
-    of_rows = [*groups, "metric", run, "baseline"]
-    free([*groups, run], ["metric", "baseline", *schema_of_result(columns)])
-    keys = {
-        name: schema[run if name == "baseline" else name] if name != "metric" else pl.String()
-        for name in of_rows
-    }
+        check_run("baseline", baseline, run, source.schema[run])
 
-    def result() -> pl.DataFrame:
-        warn_of_directions(metrics, lower)
-        rows = rows_of_pairs(table, baseline)
-        is_lower = numpy().array([lower[key.metric] for key in rows.keys], dtype=bool)
-        if repeated:
-            rows = rows.with_bonferroni()
-        comparison = Comparison(
-            rows, confidence, of_margin, is_lower=is_lower, weighted=table.is_weighted,
-            correction=correction, repeated=repeated, min_queries=min_queries,
+    def comparison() -> tuple[list[Key], Comparison]:
+        warn_of_directions(metrics, source.lower_is_better)
+        rows = rows_of_pairs(source, baseline)
+        found = Comparison(
+            rows, confidence, of_margin, correction=correction, repeated=repeated,
+            min_queries=min_queries,
         )  # fmt: skip
-        _warn(comparison, groups, run, table.query)
-        series = [*key_series(rows, groups, {run: "run"}, keys), *series_of(columns, comparison)]
-        return table_of(series)
+        _warn_of_missing(rows)
+        found.warn()
+        return rows.keys, found
 
-    return deferred(result, {**keys, **schema_of_result(columns)})
+    return source.result(
+        COMPARISON, comparison, pairs=True, details=details, relative=of_margin.is_relative
+    )
 
 
-def _warn(comparison: Comparison, groups: Any, run: str, query: Sequence[str]) -> None:
-    np = numpy()
-    rows = comparison.rows
-    texts = row_texts(rows, groups, run)
-    queries, missing = rows.count("queries"), rows.count("missing")
-    whole = np.array([key.slice is None for key in rows.keys], dtype=bool)
+def _warn_of_missing(rows: Rows) -> None:
+    """Warn of queries that are not compared."""
+    source, queries, missing = rows.source, rows.count("queries"), rows.count("missing")
+    whole = numpy().array([key.slice is None for key in rows.keys], dtype=bool)
     many = whole & (missing > MANY_MISSING * (queries + missing))
     if count := int(many.sum()):
-        place = int(np.flatnonzero(many)[0])
+        place = int(many.argmax())
+        runs, query = [str(source.run)], [*source.by, *source.query]
         warn(
             f"more than {MANY_MISSING:.0%} of the queries are not compared in "
             f"{number_of(count, 'row')}, because only one of the runs has them, e.g. "
-            f"{missing[place]:,.0f} of {missing[place] + queries[place]:,.0f} of {texts[place]}: "
-            "evaluate all runs on the same queries, or keep those that all runs have: "
-            f"{of_all_runs('values', 'values', [run], [*groups, *query])}"
+            f"{missing[place]:,.0f} of {missing[place] + queries[place]:,.0f} of "
+            f"{rows.texts[place]}: evaluate all runs on the same queries, or keep those that all "
+            f"runs have: {of_all_runs('values', 'values', runs, query)}"
         )
-    warn_of_degrees(comparison.inference, comparison.moments, texts)
-    warn_of_sampling(rows, texts)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.groups import Facts
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 _SELECTIVE = 0.001
 
 
-class Judged(NamedTuple):
+@dataclass(frozen=True)
+class Judged:
     """Estimates from values by people for some queries and by a judge for all, as arrays.
 
     For n queries that people judged, with the values H and J by people and by the judge, and N
@@ -43,7 +45,7 @@ class Judged(NamedTuple):
     #: The effective number of units for proportions.
     proportion_units: Array
     #: λ
-    weight: Array
+    judge_weight: Array
     #: The number of judged queries alone that would give the same standard error.
     effective_queries: Array
     #: Whether the judge's mean differs between judged and other queries with p < 0.001.
@@ -91,40 +93,32 @@ class Judged(NamedTuple):
         )  # fmt: skip
 
 
-class Predicted(NamedTuple):
+@dataclass(frozen=True)
+class Predicted(Judged):
     """An estimate with predictions, and what its interval needs besides moments."""
 
-    value: float
-    error: float
+    others: float
     degrees: float
     acceleration: float
-    proportion_units: float
-    judge_weight: float
-    others: float
-    effective_queries: float
-    is_selective: bool
     influence: Array
 
 
 def predicted(sums: Mapping[str, float], letters: Mapping[str, Array]) -> Predicted:
     """Return the estimate from the moments of `PREDICTED` and the letters of the units."""
     np = numpy()
-    judged = Judged.of(Moments([sums]))
-    weight, units = float(judged.weight[0]), float(judged.units[0])
-    a, b = sums["Ww"], sums["Wv"]
+    judged = {name: each.item() for name, each in vars(Judged.of(Moments([sums]))).items()}
+    weight, a, b = judged["judge_weight"], sums["Ww"], sums["Wv"]
     residuals = letters["d"] - weight * letters["j"]
     influence = residuals / (a or 1.0) + (weight * letters["o"] / b if weight else 0.0)
     squared = residuals * residuals
     fourth = float(squared @ squared)
     shape = float(squared.sum()) ** 2 / fourth if fourth else np.nan
-    degrees = degrees_of_freedom(np.array(sums["uw"]), np.array(units), np.array(shape))
+    degrees = degrees_of_freedom(*map(np.array, (sums["uw"], judged["units"], shape)))
     total = float(influence @ influence)
     skewed = float(influence @ (influence * influence)) / total**1.5 / 6 if total else 0.0
-    return Predicted(
-        float(judged.value[0]), float(judged.error[0]), float(degrees) - (weight > 0), skewed,
-        float(judged.proportion_units[0]), weight, sums["nv"], float(judged.effective_queries[0]),
-        bool(judged.is_selective[0]), influence,
-    )  # fmt: skip
+    degrees = float(degrees) - (weight > 0)
+    return Predicted(**judged, others=sums["nv"], degrees=degrees, acceleration=skewed,
+                     influence=influence)  # fmt: skip
 
 
 def inference_of(
@@ -133,8 +127,8 @@ def inference_of(
     *,
     differences: bool,
     weighted: bool,
-    known: Array,
-    predictions: Sequence[Predicted] | None = None,
+    known: Array = True,
+    predictions: Sequence[Predicted] = (),
 ) -> Inference:
     """Return the estimates with the method of each row; only the rows `known` have an interval."""
     np = numpy()
@@ -148,17 +142,13 @@ def inference_of(
         share_degrees = effective - 1
         found = spread / error**2
         units = np.clip(np.where(error > 0, found, effective), effective, rows)
-    if predictions is not None:
-        columns: dict[str, Any] = {
-            name: np.array([getattr(each, name) for each in predictions], dtype=float)
-            for name in ("value", "error", "degrees", "acceleration", "proportion_units",
-                         "judge_weight")
-        }  # fmt: skip
-        value, error, degrees = (columns[name] for name in ("value", "error", "degrees"))
-        acceleration, units = columns["acceleration"], columns["proportion_units"]
+    if predictions:
+        fields = ("value", "error", "degrees", "acceleration", "proportion_units", "judge_weight")
+        value, error, degrees, acceleration, units, weights = (
+            np.array([getattr(each, name) for each in predictions], dtype=float) for name in fields
+        )
         if not differences:
-            used = columns["judge_weight"] > 0
-            share_degrees = np.where(used, degrees, share_degrees)
+            share_degrees = np.where(weights > 0, degrees, share_degrees)
     discordant = np.maximum(spread + value**2, np.abs(value))
     is_binary = np.array([each.is_binary for each in facts], dtype=bool)
     size = np.array([each.range for each in facts], dtype=float)

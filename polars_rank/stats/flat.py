@@ -71,16 +71,13 @@ def _keys(frame: pl.DataFrame) -> list[str]:
     """Return the columns that tell rows apart, without `metric`."""
     names = frame.columns
     if "metric" in names:
-        texts = [i for i, dtype in enumerate(frame.dtypes) if not _is_value(dtype)]
+        values = [dtype.is_numeric() or dtype == pl.Boolean for dtype in frame.dtypes]
+        texts = [i for i, is_value in enumerate(values) if not is_value]
         front = [i for i in texts if all(not dtype.is_float() for dtype in frame.dtypes[:i])]
         return [name for name in names[: max(front) + 1] if name not in ("metric", "baseline")]
     floats = [i for i, dtype in enumerate(frame.dtypes) if dtype.is_float()]
     end = names.index("queries") if "queries" in names else min(floats, default=len(names))
     return names[:end]
-
-
-def _is_value(dtype: pl.DataType) -> bool:
-    return dtype.is_numeric() or dtype == pl.Boolean
 
 
 def _safe(name: str) -> str:

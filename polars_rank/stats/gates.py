@@ -37,8 +37,6 @@ _Subject: TypeAlias = "frozenset[tuple[str, str]]"
 _ANY_METRIC = ("queries", "missing")
 #: Columns that mean something else in comparisons than in summaries.
 _OF_MEANS = ("mean", "low", "high")
-#: Columns that name the column and the value of a slice.
-_SLICE = ("slice", "value")
 #: Columns that do not identify a group, run or slice.
 _NOT_KEYS = {*COLUMNS, "metric", "verdict", "reason", "method", "best"}
 #: Types of the columns that rules read.
@@ -176,7 +174,7 @@ def check(
     for rule in read:
         for subject, each in _checks(rule, tables).items():
             _keep_worst(checks, (rule.text, subject), each)
-    verdicts = pl.DataFrame([each.as_row() for each in checks.values()], schema=TYPES, orient="row")
+    verdicts = pl.DataFrame([*checks.values()], schema=TYPES, orient="row")
     failed = verdicts.filter(pl.col("verdict").is_in(failing(unsure)))
     if on_fail == "raise" and failed.height:
         failures = "\n".join(map(in_words, failed.iter_rows(named=True)))
@@ -209,34 +207,18 @@ def _table(given: Any) -> pl.DataFrame:
     return table
 
 
-class Decision(NamedTuple):
-    """A verdict, and the number and interval that it is about."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-    verdict: str
-    reason: str | None
-
-
 class _Check(NamedTuple):
-    """The verdict of a rule on a group, run or slice."""
+    """The verdict of a rule on a group, run or slice: a row of the result."""
 
     rule: str
     where: str
-    decision: Decision
+    value: float | None
+    low: float | None
+    high: float | None
     #: The number of its queries; None if there is no such row.
     queries: int | None
-
-    def as_row(self) -> tuple[Any, ...]:
-        """Return the row of the result."""
-        value, low, high, verdict, reason = self.decision
-        return self.rule, self.where, value, low, high, self.queries, verdict, reason
-
-
-def is_comparison(table: pl.DataFrame) -> bool:
-    """Return whether a table compares runs: its `low` and `high` are about the difference."""
-    return "difference" in table.columns
+    verdict: str
+    reason: str | None
 
 
 def _checks(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, _Check]:
@@ -245,36 +227,36 @@ def _checks(rule: Rule, tables: Sequence[pl.DataFrame]) -> dict[_Subject, _Check
     if not about:
         raise _unmatched_rule(rule, tables)
     if (rule.column or "mean") in _OF_MEANS:
-        of_means = [each for each in about if not is_comparison(each[0])]
-        about = of_means or about
+        # In comparisons, `low` and `high` are about the difference.
+        about = [each for each in about if "difference" not in each[0].columns] or about
     checks: dict[_Subject, _Check] = {}
     for table, column in about:
         _require_interval(rule, column, table)
-        keys = _keys(table)
+        keys = [name for name in table.columns if name not in _NOT_KEYS]
+        if "baseline" in keys and table.get_column("baseline").n_unique() < 2:
+            keys.remove("baseline")
         if rule.metric is None and column not in _ANY_METRIC:
             keys.append("metric")
         for row in _rows(rule, table).iter_rows(named=True):
             texts = _texts(row, keys)
-            subject = frozenset(texts.items())
-            check = _Check(rule.text, _listed(texts), _decide(rule, column, row), row["queries"])
-            _keep_worst(checks, subject, check)
+            check = _decide(rule, column, row, _listed(texts))
+            _keep_worst(checks, frozenset(texts.items()), check)
     if not checks:
         texts = _texts(rule.where, [*rule.where])
-        nothing = Decision(None, None, None, "fail", "no such rows")
-        checks[frozenset(texts.items())] = _Check(rule.text, _listed(texts), nothing, None)
+        checks[frozenset(texts.items())] = _Check(
+            rule.text, _listed(texts), None, None, None, None, "fail", "no such rows"
+        )
     return checks
 
 
 def _keep_worst(checks: dict[Any, _Check], key: Any, check: _Check) -> None:
     """Add a verdict, unless there is one about the same that is as bad."""
-    severity = WORST_FIRST.index
-    if key not in checks or severity(check.decision.verdict) < severity(
-        checks[key].decision.verdict
-    ):
+    worst = checks.setdefault(key, check)
+    if WORST_FIRST.index(check.verdict) < WORST_FIRST.index(worst.verdict):
         checks[key] = check
 
 
-def _decide(rule: Rule, column: str, row: Mapping[str, Any]) -> Decision:
+def _decide(rule: Rule, column: str, row: Mapping[str, Any], where: str) -> _Check:
     """Return the verdict on a column of a row."""
     estimate = COLUMNS[column]
     if column in _OF_MEANS and "difference" not in row:
@@ -292,22 +274,17 @@ def _decide(rule: Rule, column: str, row: Mapping[str, Any]) -> Decision:
     else:
         kept = [rule.holds(float(each)) for each in (low, high)]
         verdict = "pass" if all(kept) else "undecided" if any(kept) else "fail"
-        reason = _reason(column, row, verdict)
+        if "difference" not in row:
+            reason = "unclear" if verdict == "undecided" else None
+        elif row["difference"] == 0 and not row.get("wins") and not row.get("losses"):
+            reason = f"equal in all {number_of(row['queries'], 'query', 'queries')}"
+        elif estimate.kind != "count":
+            reason = row.get("verdict")
     if verdict == "undecided" and is_guard:
         verdict = "pass"
     if estimate.bounds is None:
         low = high = None
-    return Decision(value, low, high, verdict, reason)
-
-
-def _reason(column: str, row: Mapping[str, Any], verdict: str) -> str | None:
-    """Return a word for a row with an interval."""
-    if "difference" not in row:
-        return "unclear" if verdict == "undecided" else None
-    if row["difference"] == 0 and not row.get("wins") and not row.get("losses"):
-        return f"equal in all {number_of(row['queries'], 'query', 'queries')}"
-    word: str | None = row.get("verdict")
-    return None if COLUMNS[column].kind == "count" else word
+    return _Check(rule.text, where, value, low, high, row["queries"], verdict, reason)
 
 
 def _with_exact_bounds(rule: Rule, row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -348,11 +325,9 @@ def _with_exact_bounds(rule: Rule, row: Mapping[str, Any]) -> Mapping[str, Any]:
 def _rows(rule: Rule, table: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of a table with the metric and the values that a rule names."""
     rows = table.filter(pl.col("metric") == rule.metric) if rule.metric else table
-    column, values = _SLICE
     for name, value in rule.where.items():
         if name in _sliced(table):
-            is_about = (pl.col(column) == name) & _value_matches(table.schema, values, value)
-            rows = rows.filter(is_about)
+            rows = rows.filter(slice=name).filter(_value_matches(table.schema, "value", value))
         else:
             rows = rows.filter(_value_matches(table.schema, name, value))
     return rows
@@ -360,7 +335,7 @@ def _rows(rule: Rule, table: pl.DataFrame) -> pl.DataFrame:
 
 def _require_interval(rule: Rule, column: str, table: pl.DataFrame) -> None:
     """Raise `ArgumentError` if a table has an estimate without its confidence interval."""
-    if column == "mean" and is_comparison(table):
+    if column == "mean" and "difference" in table.columns:
         metric = rule.metric or table.get_column("metric")[0]
         raise ArgumentError(
             f"the rule {rule.text!r} (`rules`) is about a mean, and comparisons have no interval "
@@ -376,20 +351,12 @@ def _require_interval(rule: Rule, column: str, table: pl.DataFrame) -> None:
         )
 
 
-def _keys(table: pl.DataFrame) -> list[str]:
-    """Return the columns that identify the group, run or slice of a row."""
-    keys = [name for name in table.columns if name not in _NOT_KEYS]
-    if "baseline" in keys and table.get_column("baseline").n_unique() < 2:
-        keys.remove("baseline")
-    return keys
-
-
 def _texts(row: Mapping[str, Any], keys: Sequence[str]) -> dict[str, str]:
     """Return the names and values of the group, run or slice of a row."""
-    column, value = _SLICE
-    texts = {name: _text(row[name]) for name in keys if name not in _SLICE or column not in keys}
-    if column in keys and row[column] is not None:
-        texts[row[column]] = _text(row[value])
+    of_slice = ("slice", "value") if "slice" in keys else ()
+    texts = {name: _text(row[name]) for name in keys if name not in of_slice}
+    if of_slice and row["slice"] is not None:
+        texts[row["slice"]] = _text(row["value"])
     return texts
 
 
@@ -428,12 +395,9 @@ def _column(rule: Rule, table: pl.DataFrame) -> str | None:
     """Return the column of a table that a rule is about; None if it is about another table."""
     if rule.metric is not None and rule.metric not in table.get_column("metric"):
         return None
-    if not {*rule.where} <= _names(table):
-        return None
-    if rule.column is not None:
-        return rule.column if rule.column in table.columns else None
     # In a comparison, a rule about the metric is about the run's mean.
-    return "mean" if "mean" in table.columns else None
+    column = rule.column or "mean"
+    return column if column in table.columns and {*rule.where} <= _names(table) else None
 
 
 def _names(table: pl.DataFrame) -> set[str]:
@@ -443,8 +407,7 @@ def _names(table: pl.DataFrame) -> set[str]:
 
 def _sliced(table: pl.DataFrame) -> set[str]:
     """Return the columns of which slices have the values."""
-    column = _SLICE[0]
-    return {*table.get_column(column).drop_nulls()} if column in table.columns else set()
+    return {*table.get_column("slice").drop_nulls()} if "slice" in table.columns else set()
 
 
 def _unmatched_rule(rule: Rule, tables: Iterable[pl.DataFrame]) -> ArgumentError:

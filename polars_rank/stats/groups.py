@@ -12,14 +12,14 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank.errors import DataError, number_of
 from polars_rank.stats._arrays import Array, numpy
-from polars_rank.stats.predictions import HUMAN
 
 if TYPE_CHECKING:
     from polars_rank.stats.value_columns import Variable
 
 
-#: Prefix of columns: whether a value is undefined.
-UNDEFINED = OWN + "undefined "
+#: Prefixes of columns: whether a value is undefined; and of values by people, beside predicted
+#: ones. Without a name, the latter says whether people judged the query.
+UNDEFINED, HUMAN = OWN + "undefined ", OWN + "human "
 
 PLACE, LOW, HIGH = OWN + "place", OWN + "low", OWN + "high"
 
@@ -103,16 +103,12 @@ class Group:
         if names.schema[self.source.run] == pl.String:
             names = names.cast(pl.Categorical)  # runs are few
         codes, runs = coded(names, (self.source.run,))
-        return {run[0]: np.flatnonzero(codes == code) for code, run in enumerate(runs)}
+        return {run: np.flatnonzero(codes == code) for code, run in enumerate(runs.to_series())}
 
     @cached_property
     def weights(self) -> Array | None:
         """The weight of each row; None if all are 1."""
         return None if self.source.weight is None else self.column(self.source.weight)
-
-    def has_nulls(self, metric: str) -> bool:
-        """Return whether a value of a metric does not count."""
-        return self.frame.get_column(metric).null_count() > 0
 
     @cached_property
     def units(self) -> Array | None:
@@ -121,21 +117,11 @@ class Group:
             return None
         np = numpy()
         codes, clusters = coded(self.frame, self.source.cluster)
-        lone = np.array([None in each for each in clusters], dtype=bool)[codes]
+        lone = clusters.select(pl.any_horizontal(pl.all().is_null())).to_series().to_numpy()[codes]
         own = (
             coded(self.frame, self.source.query)[0] if self.source.query else np.arange(len(codes))
         )
-        return np.where(lone, len(clusters) + own, codes)
-
-    @cached_property
-    def queries(self) -> Array:
-        """The number of the query of each row."""
-        np = numpy()
-        numbers = np.zeros(self.frame.height, dtype=int)
-        for rows in self.aligned.values():
-            present = np.flatnonzero(rows >= 0)
-            numbers[rows[present]] = present
-        return numbers
+        return np.where(lone, clusters.height + own, codes)
 
     @property
     def n_units(self) -> int:
@@ -149,10 +135,13 @@ class Group:
         """Whether the rows are those of predictions, beside values by people."""
         return HUMAN in self.frame.columns
 
-    def undefined(self, metric: str) -> Array | None:
-        """Return whether the value of each row is undefined; None if none is."""
+    def undefined(self, metric: str, *runs: Array) -> int:
+        """Return the number of rows of runs with an undefined value in one of them."""
         column = self.frame.get_column(UNDEFINED + metric)
-        return column.to_numpy() if column.any() else None
+        if not column.any():
+            return 0
+        undefined = column.to_numpy()
+        return int(numpy().logical_or.reduce([undefined[rows] for rows in runs]).sum())
 
     def check_equal(self, rows: Array, others: Array, run: Any, baseline: Any) -> None:
         """Raise `DataError` if a query has different weights, clusters or slices in two runs."""
@@ -189,10 +178,10 @@ class Group:
         self.check_unique()
         if all(block.equals(blocks[0]) for block in blocks[1:]):
             return self.rows
-        codes, ids = coded(self.frame, self.source.query, values=False)
+        codes, ids = coded(self.frame, self.source.query)
         result = {}
         for run, rows in self.rows.items():
-            result[run] = np.full(len(ids), -1)
+            result[run] = np.full(ids.height, -1)
             result[run][codes[rows]] = rows
         return result
 
@@ -223,9 +212,9 @@ class Group:
         """
         np = numpy()
         kept = runs if places is None else (*runs, places)
-        unknown = (
-            [np.isnan(self.column(metric)[rows]) for rows in runs] if self.has_nulls(metric) else []
-        )
+        unknown = []
+        if self.frame.get_column(metric).null_count():
+            unknown = [np.isnan(self.column(metric)[rows]) for rows in runs]
         if self.weights is not None:
             unknown.append(self.weights[runs[0]] == 0)
         if not unknown:
@@ -245,10 +234,9 @@ class Group:
             codes, values = coded(self.frame, (name,))
             of_rows = codes[rows]
             order = np.argsort(of_rows, kind="stable")
-            ends = np.searchsorted(of_rows[order], np.arange(len(values) + 1))
-            numbers = np.bincount(codes[np.asarray(others, dtype=int)], minlength=len(values))
-            texts = pl.Series([each[0] for each in values], dtype=self.frame.schema[name])
-            for code, text in enumerate(texts.cast(pl.String)):
+            ends = np.searchsorted(of_rows[order], np.arange(values.height + 1))
+            numbers = np.bincount(codes[np.asarray(others, dtype=int)], minlength=values.height)
+            for code, text in enumerate(values.to_series().cast(pl.String)):
                 places = order[ends[code] : ends[code + 1]]
                 if len(places) or numbers[code]:
                     yield name, text, places, int(numbers[code])
@@ -259,7 +247,7 @@ class Group:
 _SIMPLE, _FEW = (pl.String, pl.Int64, pl.Int32, pl.UInt32), 10_000
 
 
-def coded(frame: pl.DataFrame, columns: Sequence[str], *, values: bool = True) -> tuple[Array, Any]:
+def coded(frame: pl.DataFrame, columns: Sequence[str]) -> tuple[Array, pl.DataFrame]:
     """Return a number for each row, equal for equal values, and the values in sorted order."""
     np = numpy()
     if len(columns) == 1 and frame.schema[columns[0]] in _SIMPLE:
@@ -269,22 +257,20 @@ def coded(frame: pl.DataFrame, columns: Sequence[str], *, values: bool = True) -
             known = sorted({*each_row}, key=lambda value: (value is not None, value))
             code_of = {value: code for code, value in enumerate(known)}
             codes = np.array([code_of[value] for value in each_row], dtype="int64")
-            return codes, [(value,) for value in known] if values else range(len(known))
+            return codes, pl.Series(column.name, known, column.dtype).to_frame()
         encoded = column.to_arrow(compat_level=pl.CompatLevel.oldest()).dictionary_encode("encode")
-        found = pl.Series(encoded.dictionary, dtype=column.dtype)
+        found = pl.Series(column.name, encoded.dictionary, column.dtype)
         order = found.arg_sort(nulls_last=False).to_numpy()
         place_of = np.empty(len(order), dtype="int64")
         place_of[order] = np.arange(len(order))
-        codes = place_of[encoded.indices.to_numpy(zero_copy_only=False)]
-        return codes, [(each,) for each in found[order]] if values else range(len(order))
+        return place_of[encoded.indices.to_numpy(zero_copy_only=False)], found[order].to_frame()
     number = OWN + "number"
     different = frame.select(columns).unique().sort(columns, nulls_last=False)
     numbered = different.with_row_index(number)
     joined = frame.select(columns).join(
         numbered, on=list(columns), how="left", nulls_equal=True, maintain_order="left"
     )
-    codes = joined.get_column(number).to_numpy()
-    return codes, different.rows() if values else range(different.height)
+    return joined.get_column(number).to_numpy(), different
 
 
 def has_duplicates(frame: pl.DataFrame) -> bool:
@@ -294,9 +280,3 @@ def has_duplicates(frame: pl.DataFrame) -> bool:
         if not column.dtype.is_nested() and not column.null_count() and column.is_sorted():
             return bool((column == column.shift(1)).any())
     return frame.n_unique() < frame.height
-
-
-def sorted_runs(groups: Sequence[Group], schema: pl.Schema, run: str) -> list[Any]:
-    """Return the runs of all groups, in sorted order."""
-    names = list(dict.fromkeys(name for group in groups for name in group.rows))
-    return pl.Series(names, dtype=schema[run]).sort().to_list()

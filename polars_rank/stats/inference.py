@@ -17,9 +17,8 @@ _NARROWEST_AT = 1_000
 #: Methods of intervals: the t distribution with Hall's correction, Wilson's interval of a
 #: proportion, Tango's of a difference of paired proportions, the interval of differences that are
 #: all 0, the sign test of differences that are all equal, a confidence sequence, and none.
-T, WILSON, TANGO, ZERO, SAME, SEQUENCE, NONE = METHODS = (
-    "t", "wilson", "tango", "equal", "sign", "sequence", "none",
-)  # fmt: skip
+T, WILSON, TANGO, ZERO, SAME = "t", "wilson", "tango", "equal", "sign"
+SEQUENCE, NONE = "sequence", "none"
 
 
 @dataclass(frozen=True)

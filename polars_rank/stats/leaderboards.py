@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import Names, free, share
+from polars_rank._params import Names, share
 from polars_rank.errors import DataError, number_of, of_all_runs, warn
-from polars_rank.frames.tables import framed, schema_of
-from polars_rank.stats._arrays import Array, numpy
-from polars_rank.stats.comparison import MANY_MISSING, Comparison, Margin
+from polars_rank.frames.tables import framed
+from polars_rank.stats._arrays import numpy
+from polars_rank.stats.comparison import MANY_MISSING, Comparison
 from polars_rank.stats.groups import LOW, PLACE
 from polars_rank.stats.inference import NONE
-from polars_rank.stats.results import (
-    BOUND,
-    COUNT,
-    ESTIMATE,
-    ResultColumn,
-    chosen,
-    returning,
-    schema_of_result,
-    series_of,
-    table_of,
-)
+from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
 from polars_rank.stats.rows import rows_of_pairs, rows_of_runs
 from polars_rank.stats.summary import Summary
 from polars_rank.stats.value_columns import warn_of_directions
-from polars_rank.stats.values import Values, deferred
+from polars_rank.stats.values import Key, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from polars_rank.metrics.names import Metrics
 
@@ -39,68 +29,30 @@ if TYPE_CHECKING:
 _FEW = 10
 
 
-@dataclass
-class Board:
-    """The runs of a metric, best first."""
-
-    metric: str
-    runs: list[Any]
-    rank: Array
-    rank_low: Array
-    rank_high: Array
-    best: Array
-    better_than: Array
-    worse_than: Array
-    mean: Array
-    low: Array
-    high: Array
-    queries: Array
-    missing: int
-    tasks: int | None
-    effective: Array
-    confidence: float
-    #: Whether two runs are significantly different.
-    differ: Array
-
-
-def _of(name: str) -> Any:
-    """Return a function from boards to a column."""
-
-    def column(boards: Sequence[Board]) -> list[Any]:
-        found = []
-        for board in boards:
-            value = getattr(board, name)
-            found += [value] * len(board.runs) if numpy().ndim(value) == 0 else [*value]
-        return found
-
-    return column
-
-
 LEADERBOARD = (
     ResultColumn("rank", "1 + the number of runs with a better mean; equal means share a rank",
-                 _of("rank"), pl.Int64()),
+                 dtype=pl.Int64()),
     ResultColumn("rank_low", "1 + the number of runs that are significantly better",
-                 _of("rank_low"), pl.Int64(), BOUND),
+                 dtype=pl.Int64(), kind=BOUND),
     ResultColumn("rank_high", "number of runs that are not significantly worse, itself included",
-                 _of("rank_high"), pl.Int64(), BOUND),
-    ResultColumn("best", "whether no run is significantly better", _of("best"), pl.Boolean()),
+                 dtype=pl.Int64(), kind=BOUND),
+    ResultColumn("best", "whether no run is significantly better", dtype=pl.Boolean()),
     ResultColumn("mean", "mean over the queries that all runs have, or mean of the task means",
-                 _of("mean"), kind=ESTIMATE, bounds=("low", "high")),
-    ResultColumn("low", "lower bound of its confidence interval, as in `summarize`", _of("low"),
-                 kind=BOUND),
-    ResultColumn("high", "upper bound", _of("high"), kind=BOUND),
-    ResultColumn("queries", "number of queries with a value in all runs", _of("queries"),
-                 pl.Int64(), COUNT),
-    ResultColumn("better_than", "number of runs that are significantly worse", _of("better_than"),
-                 pl.Int64(), COUNT, is_detail=True),
-    ResultColumn("worse_than", "number of runs that are significantly better", _of("worse_than"),
-                 pl.Int64(), COUNT, is_detail=True),
+                 kind=ESTIMATE, bounds=("low", "high")),
+    ResultColumn("low", "lower bound of its confidence interval, as in `summarize`", kind=BOUND),
+    ResultColumn("high", "upper bound", kind=BOUND),
+    ResultColumn("queries", "number of queries with a value in all runs", dtype=pl.Int64(),
+                 kind=COUNT),
+    ResultColumn("better_than", "number of runs that are significantly worse", dtype=pl.Int64(),
+                 kind=COUNT, is_detail=True),
+    ResultColumn("worse_than", "number of runs that are significantly better", dtype=pl.Int64(),
+                 kind=COUNT, is_detail=True),
     ResultColumn("missing", "number of queries that some run lacks, or that do not count",
-                 _of("missing"), pl.Int64(), COUNT, is_detail=True),
-    ResultColumn("tasks", "number of tasks, with `by`", _of("tasks"), pl.Int64(), COUNT,
+                 dtype=pl.Int64(), kind=COUNT, is_detail=True),
+    ResultColumn("tasks", "number of tasks, with `by`", dtype=pl.Int64(), kind=COUNT,
                  is_detail=True),
-    ResultColumn("effective", "Kish's effective number of units", _of("effective"), is_detail=True),
-    ResultColumn("confidence", "confidence level", _of("confidence"), is_detail=True),
+    ResultColumn("effective", "Kish's effective number of units", is_detail=True),
+    ResultColumn("confidence", "confidence level", is_detail=True),
 )  # fmt: skip
 
 
@@ -213,42 +165,18 @@ def leaderboard(
     Mogstad, Romano, Shaikh & Wilhelm, Inference for ranks with applications to mobility across
     neighbourhoods and academic achievement across countries, 2024.
     """
-    source, boards_of = ranked(
-        values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
-        confidence=confidence,
-    )  # fmt: skip
-    columns = chosen(LEADERBOARD, (), details=details)
-    name = str(source.run)
-    free([name], ["metric", *schema_of_result(columns)])
-    keys = {"metric": pl.String(), name: schema_of(values)[name]}
-
-    def result() -> pl.DataFrame:
-        boards = boards_of()
-        head = [
-            pl.Series("metric", [b.metric for b in boards for _ in b.runs], pl.String),
-            pl.Series(name, [r for b in boards for r in b.runs], keys[name]),
-        ]
-        return table_of([*head, *series_of(columns, boards)])
-
-    return deferred(result, {**keys, **schema_of_result(columns)})
-
-
-def ranked(
-    values: pl.LazyFrame, metrics: Metrics | None, *, confidence: float, **given: Any
-) -> tuple[Values, Callable[[], list[Board]]]:
-    """Return the values of a table, and a function that returns their leaderboards."""
     share("confidence", confidence)
-    source = Values.of(values, metrics, **given)
+    source = Values.of(values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster)
 
-    def boards() -> list[Board]:
+    def boards() -> tuple[list[Key], list[dict[str, Any]]]:
         warn_of_directions(metrics, source.lower_is_better)
-        with numpy().errstate(all="ignore"):
-            return [*_boards(source, confidence)]
+        rows = [row for board in _boards(source, confidence) for row in board]
+        return [key for key, _ in rows], [row for _, row in rows]
 
-    return source, boards
+    return replace(source, by=()).result(LEADERBOARD, boards, details=details)
 
 
-def _boards(source: Values, confidence: float) -> Iterator[Board]:
+def _boards(source: Values, confidence: float) -> Iterator[list[tuple[Key, dict[str, Any]]]]:
     """Yield the leaderboard of each metric, over the queries that all runs have."""
     frame = source.collected(source.table)
     run, tasks, query = str(source.run), list(source.by), [*source.by, *source.query]
@@ -279,10 +207,8 @@ def _boards(source: Values, confidence: float) -> Iterator[Board]:
         if not common.height:
             raise DataError(f"no query has a value of {variable.name!r} in all {runs} runs")
         total = frame.select(query).n_unique()
-        queries, partial = (
-            common.height // runs,
-            known.select(query).n_unique() - common.height // runs,
-        )
+        queries = common.height // runs
+        partial = known.select(query).n_unique() - queries
         if partial > MANY_MISSING * (partial + queries):
             warn(
                 f"{partial:,} of {partial + queries:,} queries are not compared in "
@@ -331,29 +257,23 @@ def _of_tasks(common: pl.DataFrame, source: Values) -> pl.DataFrame:
 
 def _board(
     source: Values, queries: int, missing: int, tasks: int | None, confidence: float
-) -> Board:
-    """Return the leaderboard of a metric, given values of queries that all runs have."""
+) -> list[tuple[Key, dict[str, Any]]]:
+    """Return the runs of a metric, best first, given values of queries that all runs have."""
     np, [(name, is_lower)] = numpy(), source.metrics
     own, pairs = rows_of_runs(source), rows_of_pairs(source)
-    summary = Summary(own, confidence, weighted=source.is_weighted, repeated=False)
-    comparison = Comparison(
-        pairs, confidence, Margin(0.0), is_lower=np.full(len(pairs.keys), is_lower),
-        weighted=source.is_weighted, correction=True, repeated=False, min_queries=0,
-    )  # fmt: skip
+    summary, comparison = Summary(own, confidence), Comparison(pairs, confidence)
     runs = [key.run for key in own.keys]
     number = len(runs)
     better = np.zeros((number, number), dtype=bool)
-    low, high = comparison.bounds
-    for key, below, above in zip(pairs.keys, low, high, strict=True):
+    for key, below, above in zip(pairs.keys, *comparison.bounds, strict=True):
         first, second = runs.index(key.run), runs.index(key.baseline)
         higher, lower = (below > 0, above < 0) if not is_lower else (above < 0, below > 0)
         better[first, second], better[second, first] = higher, lower
-    mean = summary.mean
+    mean = summary.value
     size = np.where(np.isnan(mean), -np.inf, -mean if is_lower else mean)
     # Means that differ by a rounding error share a rank.
     tolerance = 1e-14 * np.abs(mean[~np.isnan(mean)]).max(initial=0.0)
     rank = 1 + (size[None, :] > size[:, None] + tolerance).sum(axis=1)
-    order = np.lexsort((np.arange(number), rank))
     worse_than, better_than = better.sum(axis=0).astype(float), better.sum(axis=1).astype(float)
     units = int(summary.moments["uw"][0])
     if units < _FEW:
@@ -368,12 +288,14 @@ def _board(
             f"some pairs of runs have no interval in {name!r}, because there are too few queries, "
             "and count as not significantly different"
         )
-    best = np.where(np.isnan(worse_than), None, worse_than == 0)
-    bounds = summary.bounds
-    return Board(
-        name, [runs[place] for place in order], rank[order], 1 + worse_than[order],
-        number - better_than[order], best[order], better_than[order], worse_than[order],
-        mean[order], bounds[0][order], bounds[1][order], np.full(number, queries), missing, tasks,
-        summary.moments.effective()[order], confidence,
-        (better | better.T)[np.ix_(order, order)],
-    )  # fmt: skip
+    (low, high), effective = summary.uncorrected, summary.moments.effective()
+    return [
+        (own.keys[i], {
+            "rank": rank[i], "rank_low": 1 + worse_than[i], "rank_high": number - better_than[i],
+            "best": None if np.isnan(worse_than[i]) else bool(worse_than[i] == 0),
+            "mean": mean[i], "low": low[i], "high": high[i], "queries": queries,
+            "better_than": better_than[i], "worse_than": worse_than[i], "missing": missing,
+            "tasks": tasks, "effective": effective[i], "confidence": confidence,
+        })
+        for i in np.argsort(rank, kind="stable")
+    ]  # fmt: skip

@@ -8,28 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import Names, free, integer, positive
+from polars_rank._params import Names, integer, positive
 from polars_rank.errors import ArgumentError, number_of, short, warn
-from polars_rank.frames.tables import framed, schema_of
-from polars_rank.stats._arrays import Array, numpy, special
+from polars_rank.frames.tables import framed
+from polars_rank.stats._arrays import numpy
 from polars_rank.stats.designs import Design, effect_interval, spread_interval, whole
 from polars_rank.stats.kernel import PREDICTED, ROUNDING
-from polars_rank.stats.results import (
-    COUNT,
-    ResultColumn,
-    returning,
-    schema_of_result,
-    series_of,
-    table_of,
-)
+from polars_rank.stats.results import COUNT, ResultColumn, returning
 from polars_rank.stats.rows import Rows, rows_of_pairs, rows_of_runs
-from polars_rank.stats.summary import key_series, row_texts, warn_of_sampling
+from polars_rank.stats.summary import warn_of_sampling
 from polars_rank.stats.value_columns import check_run
-from polars_rank.stats.values import Values, deferred
-from polars_rank.stats.widths import MOST, Pilot, Planned
+from polars_rank.stats.values import Key, Values
+from polars_rank.stats.widths import MOST, Pilot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     from polars_rank.metrics.names import Metrics
 
@@ -37,33 +30,30 @@ if TYPE_CHECKING:
 _FEW = 10
 
 POWER = (
-    ResultColumn("queries", "number of queries that count in both runs", lambda r: r.queries,
-                 pl.Int64(), COUNT),
-    ResultColumn("difference", "observed mean difference", lambda r: r.difference),
-    ResultColumn("std", "observed standard deviation of the differences", lambda r: r.std,
-                 is_minor=True),
-    ResultColumn("target", "the difference to detect", lambda r: r.target),
-    ResultColumn("power", "probability that these queries detect it", lambda r: r.solved("power")),
+    ResultColumn("queries", "number of queries that count in both runs", dtype=pl.Int64(),
+                 kind=COUNT),
+    ResultColumn("difference", "observed mean difference"),
+    ResultColumn("std", "observed standard deviation of the differences", is_minor=True),
+    ResultColumn("target", "the difference to detect"),
+    ResultColumn("power", "probability that these queries detect it"),
     ResultColumn("needed_low", "lower bound of `needed`, because these queries are a sample",
-                 lambda r: r.solved("needed_low"), pl.Int64(), is_minor=True),
+                 dtype=pl.Int64(), is_minor=True),
     ResultColumn("needed", "number of queries that detect it with the given power; null above 2^62",
-                 lambda r: r.solved("needed"), pl.Int64()),
+                 dtype=pl.Int64()),
     ResultColumn("needed_high", "upper bound; null if the true difference may be 0",
-                 lambda r: r.solved("needed_high"), pl.Int64(), is_minor=True),
-    ResultColumn("detectable", "smallest difference that these queries detect with the given power",
-                 lambda r: r.solved("detectable")),
+                 dtype=pl.Int64(), is_minor=True),
+    ResultColumn("detectable",
+                 "smallest difference that these queries detect with the given power"),
 )  # fmt: skip
 WIDTHS = (
     ResultColumn("n", "number of additional queries: as given, or the smallest with at most the "
-                 "given width; null if even all queries are not enough", lambda r: r.of("n"),
-                 pl.Int64()),
-    ResultColumn("width", "expected width of the interval", lambda r: r.of("width")),
-    ResultColumn("width_human", "expected width of the same queries without predictions",
-                 lambda r: r.of("width_human")),
+                 "given width; null if even all queries are not enough", dtype=pl.Int64()),
+    ResultColumn("width", "expected width of the interval"),
+    ResultColumn("width_human", "expected width of the same queries without predictions"),
     ResultColumn("saving", "with `predictions`, share of the human labels that they save for this "
-                 "width", lambda r: r.of("saving")),
+                 "width"),
     ResultColumn("note", "why a number is null, or that predictions save less than 10%; else null",
-                 lambda r: [each.note for each in r.planned], pl.String()),
+                 dtype=pl.String()),
 )  # fmt: skip
 
 
@@ -184,50 +174,34 @@ def power(
     """
     is_width = width is not None or n is not None
     design = Design.of(power, confidence)
-    special()
     if difference is not None:
         positive("difference", difference)
     numbers = _checked_widths(width, n, difference, cluster, predictions)
-    schema = schema_of(values)
     is_pairs = not is_width or baseline is not None
-    source, rows_of = planned(
-        values, metrics, baseline, is_pairs=is_pairs, run=run, query=query, by=by, weight=weight,
-        cluster=cluster, predictions=predictions,
+    source = Values.of(
+        values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
+        predictions=predictions, needs_run=is_pairs,
     )  # fmt: skip
-    columns = WIDTHS if is_width else POWER
-    names = ["metric", *([] if source.run is None else [source.run]), *(["baseline"] * is_pairs)]
-    free([*source.by, *names[1:2]], ["metric", "baseline", *schema_of_result(columns)])
-    run_type = pl.String() if source.run is None else schema[source.run]
-    keys = {name: schema[name] for name in source.by}
-    keys |= {name: pl.String() if name == "metric" else run_type for name in names}
-
-    def result() -> pl.DataFrame:
-        rows = rows_of()
-        plan: Any = (
-            _Widths(rows, width, numbers, confidence)
-            if is_width
-            else Power(rows, design, difference)
-        )
-        if is_width:
-            _warn(rows, source)
-        head = key_series(plan.rows, source.by, {source.run: "run"}, keys)
-        return table_of([*head, *series_of(columns, plan)])
-
-    return deferred(result, {**keys, **schema_of_result(columns)})
-
-
-def planned(
-    values: pl.LazyFrame, metrics: Metrics | None, baseline: Any, *, is_pairs: bool, **given: Any
-) -> tuple[Values, Callable[[], Rows]]:
-    """Return the values of a table, and a function that returns the rows to plan."""
-    source = Values.of(values, metrics, needs_run=is_pairs, **given)
     if baseline is not None:
-        check_run("baseline", baseline, str(source.run), schema_of(values)[str(source.run)])
+        check_run("baseline", baseline, run, source.schema[run])
 
-    def rows_of() -> Rows:
-        return rows_of_pairs(source, baseline) if is_pairs else rows_of_runs(source)
+    def plans() -> tuple[list[Key], list[dict[str, Any]]]:
+        rows = rows_of_pairs(source, baseline) if is_pairs else rows_of_runs(source)
+        if not is_width:
+            return rows.keys, [*_powers(rows, design, difference)]
+        _warn_of_few(rows)
+        warn_of_sampling(rows)
+        keys, plans = [], []
+        for key, sums in zip(rows.keys, rows.sums, strict=True):
+            # Without predictions, their moments are 0.
+            of_all = {**dict.fromkeys(PREDICTED.fields, 0.0), **sums}
+            pilot = Pilot(of_all, confidence, bool(rows.predictions))
+            found = [pilot.with_width(width)] if width else [*map(pilot.with_n, numbers)]
+            keys += [key] * len(found)
+            plans += found
+        return keys, plans
 
-    return source, rows_of
+    return source.result(WIDTHS if is_width else POWER, plans, pairs=is_pairs)
 
 
 def _checked_widths(
@@ -255,119 +229,67 @@ def _checked_widths(
     return [integer("n", each, 0, MOST) for each in numbers]
 
 
-class Power:
-    """The power of each row, and the numbers of queries that it needs."""
-
-    def __init__(self, rows: Rows, design: Design, difference: float | None) -> None:
-        np = numpy()
-        self.rows = rows
-        self.design = design
-        self.is_known: bool = difference is not None
-        m = rows.moments
-        self.difference: Array = m["md"]
-        self.std: Array = m.std
-        self.queries: Array = m["nw"]
-        self.units: Array = m.effective()
-        self.error: Array = m.error
-        size = np.abs(m["md"])
-        observed = np.where(size <= ROUNDING * m.size, 0.0, size)
-        self.target: Array = (
-            observed if difference is None else np.full(len(size), float(difference))
-        )
-        self.spread: Array = self.error * np.sqrt(self.units)
-        self.skewness: Array = np.nan_to_num(m.skewness)
-        self.kurtosis: Array = self._kurtosis(m)
-        self.solutions: list[dict[str, float | None]] = [
-            self._solution(place) for place in range(len(rows.keys))
-        ]
-
-    def _kurtosis(self, m: Any) -> Any:
-        """Return an upper estimate of the kurtosis of the differences.
-
-        Differences that are not 0 count as Laplace distributed, with a kurtosis of 6; skewed ones
-        have at least that of a gamma distribution. For metrics in [0, 1], the kurtosis is at most
-        (1 + |mean|)² / variance. The kurtosis of a sample is too low for few queries.
-        """
-        np = numpy()
-        changed = (self.rows.count("wins") + self.rows.count("losses")) / self.rows.count("queries")
-        of_ties = 6 / changed
-        limit = (1 + np.abs(m["md"])) ** 2 / m.std**2
-        is_share = np.array([each.range == 1.0 for each in self.rows.facts], dtype=bool)
-        kurtosis = np.where(is_share, np.minimum(of_ties, limit), of_ties)
-        return np.maximum(np.maximum(kurtosis, 3 + 1.5 * self.skewness**2), 3.0)
-
-    def effects(self, place: int) -> tuple[float, float, float] | None:
-        """Return the target in standard deviations of a unit, between its upper and lower bound.
-
-        Values that do not vary, and targets of 0, have none.
-        """
-        units, spread, target = (float(e[place]) for e in (self.units, self.spread, self.target))
-        if not spread > 0 or not target:
-            return None
-        kurtosis, confidence = float(self.kurtosis[place]), self.design.confidence
-        if self.is_known:
-            low, high = spread_interval(units, spread, kurtosis, confidence)
-            return target / low, target / spread, target / high
-        low, high = effect_interval(
-            units, target / spread, float(self.skewness[place]), kurtosis, confidence
-        )
-        return high, target / spread, max(low, 0.0)
-
-    def _solution(self, place: int) -> dict[str, float | None]:
-        names = ("power", "needed_low", "needed", "needed_high", "detectable")
-        effects = self.effects(place)
-        if effects is None:
-            return dict.fromkeys(names)
-        units, spread = float(self.units[place]), float(self.spread[place])
-        needed = [
-            self.design.needed(each) if each and math.isfinite(each) else None for each in effects
-        ]
-        queries = [whole(each, float(self.queries[place]) / units) for each in needed]
-        power = self.design.power_of(units, effects[1])
-        return dict(
-            zip(names, (power, *queries, self.design.detectable(units) * spread), strict=True)
-        )
-
-    def solved(self, name: str) -> list[float]:
-        """Return a column of the solutions."""
-        return [math.nan if each[name] is None else each[name] for each in self.solutions]  # type: ignore[misc]
+def _powers(rows: Rows, design: Design, difference: float | None) -> Iterator[dict[str, Any]]:
+    """Yield the power of each row, and the numbers of queries that it needs."""
+    np, m = numpy(), rows.moments
+    size = np.abs(m["md"])
+    observed = np.where(size <= ROUNDING * m.size, 0.0, size)
+    columns = {
+        "queries": m["nw"], "difference": m["md"], "std": m.std,
+        "target": observed if difference is None else np.full(len(size), float(difference)),
+        "units": m.effective(), "spread": m.error * np.sqrt(m.effective()),
+        "skewness": np.nan_to_num(m.skewness), "kurtosis": _kurtosis(rows),
+    }  # fmt: skip
+    names = ("power", "needed_low", "needed", "needed_high", "detectable")
+    for values in zip(*columns.values(), strict=True):
+        row = dict(zip(columns, map(float, values), strict=True))
+        units, spread = row["units"], row["spread"]
+        solution: Sequence[float | None] = [None] * len(names)
+        if spread > 0 and row["target"]:
+            effects = _effects(row, design.confidence, is_known=difference is not None)
+            needed = [
+                design.needed(each) if each and math.isfinite(each) else None for each in effects
+            ]
+            queries = [whole(each, row["queries"] / units) for each in needed]
+            power = design.power_of(units, effects[1])
+            solution = power, *queries, design.detectable(units) * spread
+        yield {**row, **dict(zip(names, solution, strict=True))}
 
 
-class _Widths:
-    """The widths of intervals with more queries."""
+def _kurtosis(rows: Rows) -> Any:
+    """Return an upper estimate of the kurtosis of the differences.
 
-    def __init__(
-        self, rows: Rows, width: float | None, numbers: Sequence[int], confidence: float
-    ) -> None:
-        self.rows = Rows()
-        self.planned: list[Planned] = []
-        for key, sums in zip(rows.keys, rows.sums, strict=True):
-            pilot = Pilot(_with_judge(sums), confidence, bool(rows.predictions))
-            plans = [pilot.with_width(width)] if width is not None else map(pilot.with_n, numbers)
-            for each in plans:
-                self.rows.keys.append(key)
-                self.planned.append(each)
-
-    def of(self, name: str) -> list[float]:
-        """Return a column of the plans."""
-        values = [getattr(each, name) for each in self.planned]
-        return [math.nan if each is None else each for each in values]
+    Differences that are not 0 count as Laplace distributed, with a kurtosis of 6; skewed ones have
+    at least that of a gamma distribution. For metrics in [0, 1], the kurtosis is at most
+    (1 + |mean|)² / variance. The kurtosis of a sample is too low for few queries.
+    """
+    np, m = numpy(), rows.moments
+    changed = (rows.count("wins") + rows.count("losses")) / rows.count("queries")
+    of_ties = 6 / changed
+    limit = (1 + np.abs(m["md"])) ** 2 / m.std**2
+    is_share = np.array([each.range == 1.0 for each in rows.facts], dtype=bool)
+    kurtosis = np.where(is_share, np.minimum(of_ties, limit), of_ties)
+    return np.maximum(np.maximum(kurtosis, 3 + 1.5 * np.nan_to_num(m.skewness) ** 2), 3.0)
 
 
-def _with_judge(sums: Any) -> dict[str, float]:
-    """Return the moments of `PREDICTED`, with zeros if there are no predictions."""
-    return {**dict.fromkeys(PREDICTED.fields, 0.0), **sums}
+def _effects(
+    row: dict[str, float], confidence: float, *, is_known: bool
+) -> tuple[float, float, float]:
+    """Return the target in standard deviations of a unit, between its upper and lower bound."""
+    units, spread, target, kurtosis = (row[n] for n in ("units", "spread", "target", "kurtosis"))
+    if is_known:
+        low, high = spread_interval(units, spread, kurtosis, confidence)
+        return target / low, target / spread, target / high
+    low, high = effect_interval(units, target / spread, row["skewness"], kurtosis, confidence)
+    return high, target / spread, max(low, 0.0)
 
 
-def _warn(rows: Rows, source: Any) -> None:
-    """Warn of judged queries that are few, or no random sample."""
-    if not rows.predictions:
-        return
+def _warn_of_few(rows: Rows) -> None:
+    """Warn of few judged queries."""
     few = [sums["nw"] for sums in rows.sums if 0 < sums["nw"] < _FEW]
-    if few:
+    if few and rows.predictions:
         warn(
             f"fewer than {_FEW} judged queries in {number_of(len(few), 'row')}, e.g. "
             f"{few[0]:.0f}: the planned widths may be far from those that more judged "
             "queries give; judge some first"
         )
-    warn_of_sampling(rows, row_texts(rows, source.by, source.run))

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
+from polars_rank._params import F
 from polars_rank.stats._arrays import numpy
-
-if TYPE_CHECKING:
-    from polars_rank.stats._arrays import Array
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 #: The kinds of numbers that decide rules: a count or a bound decides by itself, an estimate by its
 #: interval; other columns cannot be in rules.
@@ -25,7 +21,8 @@ class ResultColumn(NamedTuple):
 
     name: str
     text: str
-    value: Callable[[Any], Any]
+    #: The values of the estimates; None if the rows of the result have them by name.
+    value: Callable[[Any], Any] | None = None
     dtype: pl.DataType = pl.Float64()
     #: How rules use the column.
     kind: str = OTHER
@@ -46,34 +43,13 @@ def schema_of_result(columns: Iterable[ResultColumn]) -> dict[str, pl.DataType]:
     return {each.name: each.dtype for each in columns}
 
 
-def chosen(
-    columns: Sequence[ResultColumn], features: Iterable[str], *, details: bool
-) -> list[ResultColumn]:
-    """Return the columns that a call shows; `features` are those of `ResultColumn.only`."""
-    known = {*features}
-    return [
-        each
-        for each in columns
-        if (each.only is None or each.only in known) and (details or not each.is_detail)
-    ]
-
-
-def series_of(columns: Iterable[ResultColumn], result: Any) -> list[pl.Series]:
-    """Return the columns of a result, with null for NaN."""
-    series = []
-    for each in columns:
-        values = each.value(result)
-        if each.dtype.is_numeric():
-            column = pl.Series(each.name, numpy().asarray(values, dtype=float), nan_to_null=True)
-            series.append(column.cast(each.dtype))
-        else:
-            series.append(pl.Series(each.name, values, each.dtype))
-    return series
-
-
-def table_of(series: Iterable[pl.Series]) -> pl.DataFrame:
-    """Return a table of columns, which may have empty names."""
-    return pl.DataFrame({each.name: each for each in series})
+def series_of(column: ResultColumn, result: Any) -> pl.Series:
+    """Return a column of a result, with null for NaN."""
+    name, dtype = column.name, column.dtype
+    values = [row[name] for row in result] if column.value is None else column.value(result)
+    if not dtype.is_numeric():
+        return pl.Series(name, values, dtype)
+    return pl.Series(name, numpy().asarray(values, dtype=float), nan_to_null=True).cast(dtype)
 
 
 def returns(columns: Iterable[ResultColumn]) -> list[str]:
@@ -111,8 +87,3 @@ def labels(names: Sequence[str], keys: Iterable[Sequence[Any]]) -> list[str]:
         ", ".join(f"{name} = {value!r}" for name, value in zip(names, key, strict=True))
         for key in keys
     ]
-
-
-def first(mask: Array, texts: Sequence[str]) -> str:
-    """Return the text of the first row of a mask."""
-    return texts[int(numpy().flatnonzero(mask)[0])]

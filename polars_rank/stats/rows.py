@@ -3,79 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polars_rank.stats._arrays import Array, numpy
-from polars_rank.stats.estimates import Predicted, inference_of, predicted
+from polars_rank.stats.estimates import Predicted, predicted
 from polars_rank.stats.families import Bonferroni, Family, Influences
-from polars_rank.stats.groups import Facts, Group
+from polars_rank.stats.groups import HUMAN, Facts, Group
 from polars_rank.stats.inference import NONE, ZERO, Inference
 from polars_rank.stats.kernel import PAIR, PREDICTED, Moments
-from polars_rank.stats.predictions import HUMAN
-from polars_rank.stats.values import Values
+from polars_rank.stats.results import labels
+from polars_rank.stats.values import Key, Values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-class Key(NamedTuple):
-    """What a row is about."""
-
-    group: tuple[Any, ...]
-    metric: str
-    run: Any
-    baseline: Any = None
-    slice: str | None = None
-    value: str | None = None
 
 
 @dataclass
 class Rows:
     """The rows of a result, and the families whose intervals hold together."""
 
+    source: Values
     keys: list[Key] = field(default_factory=list)
     sums: list[Mapping[str, float]] = field(default_factory=list)
     #: Numbers of queries, undefined values, wins and so on.
-    counts: list[dict[str, int | None]] = field(default_factory=list)
+    counts: list[dict[str, int]] = field(default_factory=list)
     facts: list[Facts] = field(default_factory=list)
     predictions: list[Predicted] = field(default_factory=list)
     #: The rows of each family, and how to get the family of some of them.
     families: list[tuple[list[int], Callable[[Array], Family]]] = field(default_factory=list)
 
     def count(self, name: str) -> Array:
-        """Return a count of all rows, NaN where it is unknown."""
-        values = [each[name] for each in self.counts]
-        return numpy().array([float("nan") if v is None else v for v in values], dtype=float)
+        """Return a count of all rows."""
+        return numpy().array([each[name] for each in self.counts], dtype=float)
 
     @property
     def moments(self) -> Moments:
         """The moments of all rows."""
         return Moments(self.sums)
 
-    def inference(self, *, differences: bool, weighted: bool, known: Array) -> Inference:
-        """Return the estimates of all rows."""
-        return inference_of(
-            self.moments, self.facts, differences=differences, weighted=weighted, known=known,
-            predictions=self.predictions or None,
-        )  # fmt: skip
+    @property
+    def texts(self) -> list[str]:
+        """What each row is about, for messages."""
+        source, texts = self.source, labels(self.source.by, (key.group for key in self.keys))
+        return [
+            ", ".join(
+                each for each in (
+                    repr(key.metric), "" if source.run is None else f"{source.run} = {key.run!r}",
+                    text, "" if key.slice is None else f"{key.slice} = {key.value!r}",
+                ) if each
+            )
+            for key, text in zip(self.keys, texts, strict=True)
+        ]  # fmt: skip
 
-    def with_bonferroni(self) -> Rows:
-        """Return the rows with families whose correlations are unknown."""
-        families: list[tuple[list[int], Callable[[Array], Family]]] = [
-            (rows, lambda tested: Bonferroni(int(tested.sum()))) for rows, _ in self.families
-        ]
-        return replace(self, families=families)
+    def levels(
+        self, inference: Inference, alpha: float, *, bonferroni: bool
+    ) -> tuple[Array, Array]:
+        """Return the corrected p-values, and the α at which each row's interval is computed.
 
-    def levels(self, inference: Inference, alpha: float) -> tuple[Array, Array]:
-        """Return the corrected p-values, and the α at which each row's interval is computed."""
+        `bonferroni` is for estimates whose correlations are unknown.
+        """
         np = numpy()
         p_values, levels = inference.p_values(alpha), np.full(len(self.keys), alpha)
         for rows, family_of in self.families:
             places = np.array(rows, dtype=int)
             tested = np.isin(inference.method[places], (NONE, ZERO), invert=True)
             if tested.any():
-                family = family_of(tested)
+                family = Bonferroni(int(tested.sum())) if bonferroni else family_of(tested)
                 levels[places] = family.level(alpha)
                 p_values[places] = family.corrected(p_values[places])
         return p_values, levels
@@ -83,7 +77,7 @@ class Rows:
 
 def rows_of_runs(source: Values) -> Rows:
     """Return a row for each group, metric and run, and for each of its slices."""
-    rows = Rows()
+    rows = Rows(source)
     facts, groups = source.facts_and_groups()
     for group in groups:
         if source.query:
@@ -110,28 +104,23 @@ def _parts(
 
 
 def _add_run(rows: Rows, group: Group, key: Key, of_run: Array, facts: Facts) -> None:
-    undefined = group.undefined(key.metric)
-    counts: dict[str, int | None] = {"queries": len(of_run)}
+    queries, name = len(of_run), key.metric
+    values = group.column(name)
     if group.has_predictions:
         is_human = group.column(HUMAN)[of_run] == 1
-        sums, letters = _predicted_moments(
-            group.column(HUMAN + key.metric)[of_run], group.column(key.metric)[of_run], ~is_human,
-            of_rows(group.weights, of_run), of_rows(group.units, of_run),
-        )  # fmt: skip
-        counts["queries"] = int(is_human.sum())
-        rows.predictions.append(predicted(sums, letters))
+        human = group.column(HUMAN + name)[of_run]
+        sums, estimate = _predicted(group, of_run, human, values[of_run], ~is_human)
+        queries = int(is_human.sum())
+        rows.predictions.append(estimate)
         of_run = of_run[is_human]
     else:
-        (counted,) = group.counted(key.metric, of_run)
-        values = {
-            "d": group.column(key.metric)[counted], "x": numpy().broadcast_to(0.0, len(counted)),
-        }  # fmt: skip
+        (counted,) = group.counted(name, of_run)
+        of_values = {"d": values[counted], "x": numpy().broadcast_to(0.0, len(counted))}
         weights = {"w": of_rows(group.weights, counted)}
-        sums, _ = PAIR.of(values, weights, of_rows(group.units, counted))
-    counts["undefined"] = 0 if undefined is None else int(undefined[of_run].sum())
+        sums, _ = PAIR.of(of_values, weights, of_rows(group.units, counted))
     rows.keys.append(key)
     rows.sums.append(sums)
-    rows.counts.append(counts)
+    rows.counts.append({"queries": queries, "undefined": group.undefined(name, of_run)})
     rows.facts.append(facts)
 
 
@@ -145,7 +134,7 @@ def rows_of_pairs(source: Values, baseline: Any = None) -> Rows:
 
     Without a baseline, each run is compared with each earlier one in sorted order.
     """
-    rows = Rows()
+    rows = Rows(source)
     facts, groups = source.facts_and_groups()
     pairs = source.compared(groups, baseline)
     for group in groups:
@@ -229,63 +218,42 @@ def _add_pair(
     """Add a row, and return the numbers of units and their influence values."""
     np = numpy()
     name, run, base = key.metric, pair.rows, pair.of_baseline
+    values = group.column(name)
     if group.has_predictions:
-        differences, units, influence = _add_predicted_pair(rows, group, name, pair)
-        sums = rows.sums[-1]
-        judged = group.column(HUMAN)[run] + group.column(HUMAN)[base] == 2
-        run, base = run[judged], base[judged]
+        human, queries, units = group.column(HUMAN + name), pair.queries, of_rows(group.units, run)
+        judged = [group.column(HUMAN)[each] == 1 for each in (run, base)]
+        is_other, both = ~(judged[0] | judged[1]), judged[0] & judged[1]
+        of_people = np.where(both, human[run] - human[base], np.nan)
+        sums, estimate = _predicted(group, run, of_people, values[run] - values[base], is_other)
+        own = np.where(both, human[run], np.nan)
+        _, of_run = _predicted(group, run, own, values[run], is_other)
+        rows.predictions.append(estimate)
+        sums["mx"], influence = of_run.value, estimate.influence
+        differences = of_people[both & ~np.isnan(of_people)]
+        run, base = run[both], base[both]
     else:
         counted, of_baseline, queries = group.counted(name, run, base, places=pair.queries)
-        values = group.column(name)[counted]
-        differences = values - group.column(name)[of_baseline]
-        units = of_rows(group.units, counted)
-        sums, letters = PAIR.of(
-            {"d": differences, "x": values}, {"w": of_rows(group.weights, counted)}, units
-        )
+        differences, units = values[counted] - values[of_baseline], of_rows(group.units, counted)
+        weights = {"w": of_rows(group.weights, counted)}
+        sums, letters = PAIR.of({"d": differences, "x": values[counted]}, weights, units)
         influence = letters["d"]
-        units = queries if units is None else np.unique(units)
-        rows.sums.append(sums)
     higher, lower = int((differences > 0).sum()), int((differences < 0).sum())
     wins, losses = (lower, higher) if group.source.lower_is_better[name] else (higher, lower)
-    undefined = group.undefined(name)
-    count: dict[str, int | None] = {
+    rows.keys.append(key)
+    rows.sums.append(sums)
+    rows.facts.append(facts)
+    rows.counts.append({
         "queries": len(run), "wins": wins, "losses": losses,
         "ties": len(differences) - wins - losses, "missing": missing,
-        "undefined": 0 if undefined is None else int((undefined[run] | undefined[base]).sum()),
-    }  # fmt: skip
-    rows.keys.append(key)
-    rows.counts.append(count)
-    rows.facts.append(facts)
-    return units, influence
+        "undefined": group.undefined(name, run, base),
+    })  # fmt: skip
+    return queries if units is None else np.unique(units), influence
 
 
-def _add_predicted_pair(
-    rows: Rows, group: Group, name: str, pair: _Pair
-) -> tuple[Array, Array, Array]:
-    """Add the moments of a pair with predictions; return differences, units and influence."""
-    np = numpy()
-    run, base = pair.rows, pair.of_baseline
-    values, human = group.column(name), group.column(HUMAN + name)
-    judged = [group.column(HUMAN)[each] == 1 for each in (run, base)]
-    is_other, both = ~(judged[0] | judged[1]), judged[0] & judged[1]
-    of_people = np.where(both, human[run] - human[base], np.nan)
-    units, weights = of_rows(group.units, run), of_rows(group.weights, run)
-    sums, letters = _predicted_moments(
-        of_people, values[run] - values[base], is_other, weights, units
-    )
-    own = np.where(both, human[run], np.nan)
-    of_run = predicted(*_predicted_moments(own, values[run], is_other, weights, units))
-    estimate = predicted(sums, letters)
-    rows.predictions.append(estimate)
-    rows.sums.append({**sums, "mx": of_run.value})
-    present = pair.queries if units is None else np.unique(units)
-    return of_people[both & ~np.isnan(of_people)], present, estimate.influence
-
-
-def _predicted_moments(
-    human: Array, judge: Array, other: Array, weights: Array | None, units: Array | None
-) -> tuple[dict[str, float], dict[str, Array]]:
-    """Return the moments of `PREDICTED`; `human` is NaN where people did not judge the query."""
+def _predicted(
+    group: Group, rows: Array, human: Array, judge: Array, other: Array
+) -> tuple[dict[str, float], Predicted]:
+    """Return moments and their estimate; `human` is NaN where people did not judge the query."""
     np = numpy()
     known = ~np.isnan(judge)
     both, others = known & ~np.isnan(human), known & other
@@ -293,7 +261,7 @@ def _predicted_moments(
         "d": np.where(both, human, 0.0), "j": np.where(both, judge, 0.0),
         "o": np.where(others, judge, 0.0),
     }  # fmt: skip
-    weights = 1.0 if weights is None else weights
+    weights = 1.0 if group.weights is None else group.weights[rows]
     weight = {"w": np.where(both, weights, 0.0), "v": np.where(others, weights, 0.0)}
-    sums, letters = PREDICTED.of(values, weight, units)
-    return {**sums, "mx": 0.0, "rxx": 0.0}, letters
+    sums, letters = PREDICTED.of(values, weight, of_rows(group.units, rows))
+    return {**sums, "mx": 0.0, "rxx": 0.0}, predicted(sums, letters)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from polars_rank._params import number_in, one_of
 from polars_rank.errors import ArgumentError, SourceError, short
@@ -16,21 +16,13 @@ from polars_rank.stats.comparison import COMPARISON
 from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn
 from polars_rank.stats.summary import SUMMARY
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 Rules: TypeAlias = "str | PathLike[str] | Sequence[str | Mapping[str, Any] | Rule]"
 
 #: The columns of results that are numbers, by name.
 COLUMNS: dict[str, ResultColumn] = {
     each.name: each for each in (*COMPARISON, *SUMMARY) if each.dtype.is_numeric()
 }
-_COMPARED: dict[str, Callable[[float, float], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-}
+_COMPARED = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 #: The sign of the condition that a guard requires, by the sign of the loss that it names.
 _OPPOSITE = {">=": "<", "<=": ">", ">": "<=", "<": ">="}
 _RULE = re.compile(
@@ -72,15 +64,16 @@ class Rule:
                 f"found {short(given)}"
             )
         text, where = _restricted(given["rule"].strip(), given.get("where"))
-        if not _is_unicode(text, *where.values()):
+        # Invalid bytes of a command line are surrogates.
+        if re.search("[\ud800-\udfff]", "".join(map(str, (text, *where.values())))):
             raise ArgumentError(
                 f"the rule {text!r} (`rules`) has characters that are not Unicode; write valid text"
             )
-        for sign, meant in _MISWRITTEN.items():
-            if sign in text:
-                raise ArgumentError(
-                    f"invalid sign {sign!r} in the rule {text!r} (`rules`); use {meant!r}"
-                )
+        if wrong := [sign for sign in _MISWRITTEN if sign in text]:
+            raise ArgumentError(
+                f"invalid sign {wrong[0]!r} in the rule {text!r} (`rules`); use "
+                f"{_MISWRITTEN[wrong[0]]!r}"
+            )
         match = _RULE.fullmatch(text)
         bound = None if match is None else number_in(match["bound"])
         if match is None or bound is None:
@@ -89,7 +82,13 @@ class Rule:
                 "'low(ndcg@10) >= 0.38', 'difference(ndcg@10) >= -0.01 where(country=US)', "
                 "'not difference(ndcg@10) < -0.01' or 'queries >= 1000'"
             )
-        column, metric = _parts(match)
+        column, metric = match["column"], match["name"]
+        if column is not None and column not in COLUMNS:
+            # A metric with parameters, as in "ndcg(gain='exp2')@10".
+            start = match.end("guard") if match["guard"] else 0
+            column, metric = None, text[start : match.start("sign")].strip()
+        if column is None and metric in COLUMNS:
+            column, metric = metric, None
         if column is not None and COLUMNS[column].kind not in (COUNT, BOUND, ESTIMATE):
             decisive = ", ".join(repr(n) for n, each in COLUMNS.items() if each.kind == ESTIMATE)
             raise ArgumentError(
@@ -101,7 +100,7 @@ class Rule:
 
     def holds(self, value: float) -> bool:
         """Return whether a number is on the right side of the bound."""
-        return _COMPARED[self.sign](value, self.bound)
+        return bool(_COMPARED[self.sign](value, self.bound))
 
 
 def read_rules(rules: Rules, undecided: str | None = None) -> tuple[list[Rule], str]:
@@ -141,16 +140,6 @@ def _rules_in(path: str | PathLike[str]) -> tuple[list[Any], Any]:
     return content["rules"], content.get("undecided")
 
 
-def _parts(match: re.Match[str]) -> tuple[str | None, str | None]:
-    """Return the column and the metric of a rule."""
-    column, name = match["column"], match["name"]
-    if column is not None and column not in COLUMNS:
-        # A metric with parameters, as in "ndcg(gain='exp2')@10".
-        start = match.end("guard") if match["guard"] else 0
-        column, name = None, match.string[start : match.start("sign")].strip()
-    return (name, None) if column is None and name in COLUMNS else (column, name)
-
-
 def _restricted(text: str, where: Any) -> tuple[str, Mapping[str, Any]]:
     """Return a rule without its `where(...)`, and the columns and values of either `where`."""
     if where is not None and not isinstance(where, Mapping):
@@ -164,12 +153,3 @@ def _restricted(text: str, where: Any) -> tuple[str, Mapping[str, Any]]:
     values = {name.strip(): text.strip() for name, text in re.findall(_PAIR, match["pairs"])}
     texts = {name: None if text == "null" else text.strip('"') for name, text in values.items()}
     return match["rule"].strip(), {**texts, **(where or {})}
-
-
-def _is_unicode(*values: Any) -> bool:
-    """Return whether texts have no lone surrogates, as for invalid bytes of a command line."""
-    try:
-        "".join(map(str, values)).encode()
-    except UnicodeEncodeError:
-        return False
-    return True

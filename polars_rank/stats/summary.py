@@ -7,26 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_rank._params import Names, free, names, share
+from polars_rank._params import Names, share
 from polars_rank.errors import number_of, warn
-from polars_rank.frames.tables import framed, schema_of
-from polars_rank.stats._arrays import Array, numpy, special
+from polars_rank.frames.tables import framed
+from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats.estimates import inference_of
 from polars_rank.stats.inference import NONE, SEQUENCE
-from polars_rank.stats.results import (
-    BOUND,
-    COUNT,
-    ESTIMATE,
-    ResultColumn,
-    chosen,
-    first,
-    labels,
-    returning,
-    schema_of_result,
-    series_of,
-    table_of,
-)
+from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
 from polars_rank.stats.rows import Rows, rows_of_runs
-from polars_rank.stats.values import Values, deferred
+from polars_rank.stats.values import Key, Values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,65 +31,77 @@ _FIRST_LOOK = (30, 10)
 
 
 class Summary:
-    """The estimates of means of several rows."""
+    """The estimates of several rows: means, or differences of means."""
 
-    def __init__(self, rows: Rows, confidence: float, *, weighted: bool, repeated: bool) -> None:
-        np = numpy()
+    def __init__(
+        self, rows: Rows, confidence: float, *, repeated: bool = False, differences: bool = False,
+        known: Array = True,
+    ) -> None:  # fmt: skip
         self.rows = rows
         self.confidence = confidence
         self.moments: Moments = rows.moments
-        known = np.ones(len(rows.keys), dtype=bool)
-        inference = rows.inference(differences=False, weighted=weighted, known=known)
+        inference = inference_of(
+            self.moments, rows.facts, differences=differences, weighted=rows.source.is_weighted,
+            known=known, predictions=rows.predictions,
+        )  # fmt: skip
         self.inference: Inference = inference.as_sequences() if repeated else inference
 
     @cached_property
-    def bounds(self) -> tuple[Array, Array]:
-        """The intervals of the means."""
+    def uncorrected(self) -> tuple[Array, Array]:
+        """The intervals of single rows."""
         return self.inference.bounds(1 - self.confidence)
 
     @property
-    def mean(self) -> Array:
-        """The means; NaN without values."""
+    def value(self) -> Array:
+        """The estimates; NaN without values."""
         return numpy().where(self.moments["nw"] > 0, self.inference.value, numpy().nan)
 
     def of_predictions(self, name: str) -> Array:
         """Return a number of each estimate with predictions."""
         return [getattr(each, name) for each in self.rows.predictions]
 
-
-def of_key(name: str) -> Any:
-    """Return a function from a result to a part of the keys of its rows."""
-    return lambda result: [getattr(key, name) for key in result.rows.keys]
+    def warn(self) -> None:
+        """Warn of unreliable intervals."""
+        rows, moments, inference = self.rows, self.moments, self.inference
+        method, units, texts = inference.method, moments["uw"], rows.texts
+        few = (inference.degrees < FEW_DEGREES) & (moments.effective() < 0.9 * units)
+        warn_rows(
+            few & (method != NONE),
+            texts,
+            f"fewer than {FEW_DEGREES} degrees of freedom in {{}}: few queries or clusters have "
+            "most of the weight, and the interval is unreliable",
+        )
+        queries, clusters = _FIRST_LOOK
+        enough = numpy().where(units < moments["nw"], clusters, queries)
+        warn_rows(
+            (method == SEQUENCE) & (units < enough),
+            texts,
+            f"fewer than {queries} queries, or {clusters} clusters, in {{}}: intervals of "
+            "`repeated=True` are approximations for more; wait before you decide",
+        )
+        warn_of_sampling(rows)
 
 
 SLICE_COLUMNS = (
-    ResultColumn(
-        "slice", "column of `slices`; null for all queries", of_key("slice"), pl.String(),
-        only="slices",
-    ),
-    ResultColumn(
-        "value", "value of the slice as text", of_key("value"), pl.String(), only="slices"
-    ),
+    ResultColumn("slice", "column of `slices`; null for all queries",
+                 lambda r: [key.slice for key in r.rows.keys], pl.String(), only="slices"),
+    ResultColumn("value", "value of the slice as text",
+                 lambda r: [key.value for key in r.rows.keys], pl.String(), only="slices"),
 )  # fmt: skip
 PREDICTION_COLUMNS = (
-    ResultColumn(
-        "predicted", "number of other queries, with predicted values only",
-        lambda r: r.of_predictions("others"), pl.Int64(), COUNT, only="predictions", is_detail=True,
-    ),
-    ResultColumn(
-        "judge_weight", "weight λ of the predicted values",
-        lambda r: r.of_predictions("judge_weight"), only="predictions", is_detail=True,
-    ),
-    ResultColumn(
-        "effective_queries",
-        "number of judged queries alone that would give the same standard error",
-        lambda r: r.of_predictions("effective_queries"), only="predictions", is_detail=True,
-    ),
+    ResultColumn("predicted", "number of other queries, with predicted values only",
+                 lambda r: r.of_predictions("others"), pl.Int64(), COUNT, only="predictions",
+                 is_detail=True),
+    ResultColumn("judge_weight", "weight λ of the predicted values",
+                 lambda r: r.of_predictions("judge_weight"), only="predictions", is_detail=True),
+    ResultColumn("effective_queries",
+                 "number of judged queries alone that would give the same standard error",
+                 lambda r: r.of_predictions("effective_queries"), only="predictions",
+                 is_detail=True),
 )  # fmt: skip
 ESTIMATE_COLUMNS = (
-    ResultColumn(
-        "std", "standard deviation of the values", lambda r: r.moments.std, is_detail=True
-    ),
+    ResultColumn("std", "standard deviation of the values", lambda r: r.moments.std,
+                 is_detail=True),
     ResultColumn("std_error", "standard error", lambda r: r.inference.error, is_detail=True),
     ResultColumn("skewness", "skewness of the values, or of what units contribute to the mean",
                  lambda r: r.moments.skewness, is_detail=True),
@@ -117,11 +118,11 @@ ESTIMATE_COLUMNS = (
 )  # fmt: skip
 SUMMARY = (
     *SLICE_COLUMNS,
-    ResultColumn("mean", "mean of the values that count", lambda r: r.mean, kind=ESTIMATE,
+    ResultColumn("mean", "mean of the values that count", lambda r: r.value, kind=ESTIMATE,
                  bounds=("low", "high")),
     ResultColumn("low", "lower bound of the confidence interval; null if there is none",
-                 lambda r: r.bounds[0], kind=BOUND),
-    ResultColumn("high", "upper bound", lambda r: r.bounds[1], kind=BOUND),
+                 lambda r: r.uncorrected[0], kind=BOUND),
+    ResultColumn("high", "upper bound", lambda r: r.uncorrected[1], kind=BOUND),
     ResultColumn("queries", "number of rankings", lambda r: r.rows.count("queries"), pl.Int64(),
                  COUNT),
     *ESTIMATE_COLUMNS,
@@ -247,102 +248,38 @@ def summarize(
     2021.
     """
     share("confidence", confidence)
-    special()
-    schema = schema_of(values)
-    table = Values.of(
+    source = Values.of(
         values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
         slices=slices, predictions=predictions, needs_query=False, needs_run=False,
     )  # fmt: skip
-    groups, runs = table.by, table.run
-    given = {"slices": bool(names("slices", slices)), "predictions": predictions is not None}
-    columns = chosen(SUMMARY, [name for name, is_used in given.items() if is_used], details=details)
-    of_rows = [*groups, "metric", *([] if runs is None else [runs])]
-    free([name for name in of_rows if name != "metric"], schema_of_result(columns))
-    keys = {name: pl.String() if name == "metric" else schema[name] for name in of_rows}
 
-    def result() -> pl.DataFrame:
-        rows = rows_of_runs(table)
-        summary = Summary(rows, confidence, weighted=table.is_weighted, repeated=repeated)
-        _warn(summary, groups, runs)
-        own = key_series(rows, groups, {runs: "run"}, keys)
-        return table_of([*own, *series_of(columns, summary)])
-
-    return deferred(result, {**keys, **schema_of_result(columns)})
-
-
-def key_series(
-    rows: Rows, groups: Sequence[str], others: dict[str | None, str], types: dict[str, pl.DataType]
-) -> list[pl.Series]:
-    """Return the columns of groups, the metric and runs; `others` maps columns to parts of keys."""
-    series = []
-    for name, dtype in types.items():
-        if name in groups:
-            values = [key.group[list(groups).index(name)] for key in rows.keys]
-        else:
-            values = [getattr(key, others.get(name, name)) for key in rows.keys]
-        series.append(pl.Series(name, values, dtype))
-    return series
-
-
-def row_texts(rows: Rows, groups: Sequence[str], run: str | None) -> list[str]:
-    """Return what each row is about, for messages."""
-    texts = labels(groups, (key.group for key in rows.keys))
-    return [
-        ", ".join(
-            each for each in (
-                repr(key.metric), "" if run is None else f"{run} = {key.run!r}", text,
-                "" if key.slice is None else f"{key.slice} = {key.value!r}",
-            ) if each
+    def summary() -> tuple[list[Key], Summary]:
+        rows = rows_of_runs(source)
+        found = Summary(rows, confidence, repeated=repeated)
+        is_none = found.inference.method == NONE
+        warn_rows(
+            is_none & (found.moments["nw"] > 1) & (found.inference.error == 0),
+            rows.texts,
+            "all values are equal in {}: they do not show how much queries vary, so there is no "
+            "interval",
         )
-        for key, text in zip(rows.keys, texts, strict=True)
-    ]  # fmt: skip
+        found.warn()
+        return rows.keys, found
 
-
-def _warn(summary: Summary, groups: Sequence[str], run: str | None) -> None:
-    rows, inference = summary.rows, summary.inference
-    texts = row_texts(rows, groups, run)
-    equal = (inference.method == NONE) & (summary.moments["nw"] > 1) & (inference.error == 0)
-    warn_rows(
-        equal,
-        texts,
-        "all values are equal in {}: they do not show how much queries vary, so there is no "
-        "interval",
-    )
-    warn_of_degrees(inference, summary.moments, texts)
-    warn_of_sampling(rows, texts)
+    return source.result(SUMMARY, summary, details=details)
 
 
 def warn_rows(mask: Array, texts: Sequence[str], message: str) -> None:
     """Warn of some rows; the message has a place for their number and an example."""
     if count := int(mask.sum()):
-        warn(message.format(f"{number_of(count, 'row')}, e.g. of {first(mask, texts)}"))
+        warn(message.format(f"{number_of(count, 'row')}, e.g. of {texts[int(mask.argmax())]}"))
 
 
-def warn_of_degrees(inference: Inference, moments: Moments, texts: Sequence[str]) -> None:
-    """Warn of intervals in which few units have most of the weight, and of too early looks."""
-    units, method = moments["uw"], inference.method
-    few = (inference.degrees < FEW_DEGREES) & (moments.effective() < 0.9 * units)
-    warn_rows(
-        few & (method != NONE),
-        texts,
-        f"fewer than {FEW_DEGREES} degrees of freedom in {{}}: few queries or clusters have most "
-        "of the weight, and the interval is unreliable",
-    )
-    queries, clusters = _FIRST_LOOK
-    enough = numpy().where(units < moments["nw"], clusters, queries)
-    warn_rows(
-        (method == SEQUENCE) & (units < enough),
-        texts,
-        f"fewer than {queries} queries, or {clusters} clusters, in {{}}: intervals of "
-        "`repeated=True` are approximations for more; wait before you decide",
-    )
-
-
-def warn_of_sampling(rows: Rows, texts: Sequence[str]) -> None:
+def warn_of_sampling(rows: Rows) -> None:
     """Warn of judged queries that are not a random sample of all queries."""
     if rows.predictions:
         warn_rows(
-            numpy().array([each.is_selective for each in rows.predictions], dtype=bool), texts,
+            numpy().array([each.is_selective for each in rows.predictions], dtype=bool), rows.texts,
             "the predicted values of judged queries differ from those of the others in {} "
             "(p < 0.001): the judged queries are not a random sample of all, so the estimate may "
             "be biased",

@@ -11,7 +11,7 @@ from polars_rank._params import used_twice
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, SchemaError, short, warn
 from polars_rank.frames.ids import is_text
-from polars_rank.metrics.names import direction_of, listed, lower_is_better, output_name, read
+from polars_rank.metrics.names import direction_of, listed, lower_is_better, output_name
 
 if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
@@ -89,8 +89,7 @@ def variables(
             raise used_twice(name, taken[name], parameter)
         if name in [variable.name for variable in selected]:
             raise ArgumentError(f"`{parameter}` has the column {name!r} twice")
-        metric = metric_of(name) if isinstance(each, str) else each
-        selected.append(Variable(name, lower_is_better(metric)))
+        selected.append(Variable(name, lower_is_better(each)))
     return selected
 
 
@@ -105,14 +104,6 @@ def warn_of_directions(metrics: Metrics | None, names: Iterable[str]) -> None:
             f"no metric is named {' or '.join(map(repr, unknown))}, so higher values are taken as "
             "better; negate the column if lower values are better"
         )
-
-
-def metric_of(name: str) -> pl.Expr:
-    """Return the metric with the name of a column, or the column."""
-    try:
-        return read(name)
-    except ArgumentError:
-        return pl.col(name)
 
 
 def _check_no_log(schema: pl.Schema) -> None:

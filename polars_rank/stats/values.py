@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, Names
+from polars_rank._params import OWN, Names, free
 from polars_rank._polars import FewRows, ManyRows
 from polars_rank.columns import RUN, Columns
-from polars_rank.errors import DataError, Finding, warn
+from polars_rank.errors import DataError, Finding, SchemaError, number_of, warn
 from polars_rank.frames.tables import collected, lazy, own_name, schema_of
 from polars_rank.stats._arrays import numpy, special
-from polars_rank.stats.groups import HIGH, LOW, PLACE, UNDEFINED, Facts, Group, Roles, sorted_runs
+from polars_rank.stats.groups import HIGH, HUMAN, LOW, PLACE, UNDEFINED, Facts, Group, Roles
 from polars_rank.stats.kernel import LARGE
-from polars_rank.stats.predictions import HUMAN, check_predictions, with_predictions
+from polars_rank.stats.results import ResultColumn, series_of
 from polars_rank.stats.value_columns import unknown_run, variables
 
 if TYPE_CHECKING:
@@ -29,6 +29,17 @@ if TYPE_CHECKING:
 
 #: Number of groups and runs that a message names.
 _EXAMPLES = 5
+
+
+class Key(NamedTuple):
+    """What a row of a result is about."""
+
+    group: tuple[Any, ...]
+    metric: str
+    run: Any
+    baseline: Any = None
+    slice: str | None = None
+    value: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,14 +107,62 @@ class Values(Roles):
         return facts, groups
 
     def _with_predictions(self, human: pl.DataFrame, predictions: pl.LazyFrame) -> pl.DataFrame:
-        """Return the rows of predictions with the values by people beside them."""
-        metrics, keys = [each.name for each in self.metrics], list(self.keys)
+        """Return the rows of predictions with the values by people beside them; check both."""
+        metrics, keys, schema = [each.name for each in self.metrics], [*self.keys], self.schema
+        predicted = schema_of(predictions)
         weight = () if self.weight is None else (self.weight,)
-        columns = [*keys, *weight, *self.cluster, *self.slices]
-        check_predictions(self.schema, schema_of(predictions), columns, metrics)
+        columns = [*dict.fromkeys((*keys, *weight, *self.cluster, *self.slices))]
+        roles: dict[str, Any] = {"metrics": metrics, "predictions": columns}
+        of_table = {"metrics": "predictions"}
+        Columns.find(predicted, roles, parameters=of_table, table="`predictions`")
+        if others := [name for name in columns if schema[name] != predicted[name]]:
+            raise SchemaError(
+                f"column {others[0]!r} must have the same type in `values` and `predictions`; "
+                f"found {schema[others[0]]} and {predicted[others[0]]}; cast one of them"
+            )
         judged = self.collected(predictions)
-        roles = {**dict.fromkeys(weight, "weight"), **dict.fromkeys(self.cluster, "cluster")}
-        return with_predictions(human, judged, keys, self.run, metrics, roles)
+        if not human.height:
+            raise DataError(
+                "`values` has no rows: no query has labels of people; check the column of their "
+                "labels"
+            )
+        lost = human.join(judged, on=keys, how="anti", nulls_equal=True).sort(keys)
+        if lost.height:
+            raise DataError(
+                f"`predictions` has no row for {number_of(lost.height, 'row')} of `values`, e.g. "
+                f"{lost.select(keys).row(0, named=True)}; compute predicted values, from predicted "
+                "labels, for all queries that people judged, in all runs"
+            )
+        if self.run is not None:
+            runs = judged.select(self.run).unique()
+            unknown = runs.join(human, on=self.run, how="anti", nulls_equal=True).sort(self.run)
+            if unknown.height:
+                raise DataError(
+                    f"{number_of(unknown.height, 'run')} of `predictions` not found in `values`, "
+                    f"e.g. {unknown.row(0, named=True)}; evaluate the same runs in both tables"
+                )
+        # What a query must have in both tables.
+        same = {**dict.fromkeys(weight, "weight"), **dict.fromkeys(self.cluster, "cluster")}
+        same = {name: role for name, role in same.items() if name not in keys}
+        beside = [pl.col(name).alias(HUMAN + name) for name in metrics]
+        beside += [pl.col(name).alias(OWN + name) for name in same]
+        of_human = human.select(*keys, *beside, pl.lit(1.0).alias(HUMAN))
+        joined = judged.join(of_human, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        for name, role in same.items():
+            differ = pl.col(name).ne_missing(pl.col(OWN + name)) & pl.col(HUMAN).is_not_null()
+            if count := joined.select(differ.sum()).item():
+                raise DataError(
+                    f"{number_of(count, 'row')} of `values` have another {role} in `predictions` "
+                    f"(column {name!r}); use one {role} per query"
+                )
+        for name in metrics:
+            undefined = pl.col(HUMAN + name).is_not_null() & pl.col(name).is_null()
+            if count := joined.select(undefined.sum()).item():
+                warn(
+                    f"{number_of(count, 'human value')} do not count, e.g. of {name!r}: the "
+                    "predicted value of the query is undefined (null)"
+                )
+        return joined.drop(OWN + name for name in same)
 
     def collected(self, table: pl.LazyFrame) -> pl.DataFrame:
         """Return the columns of all roles, and of the metrics."""
@@ -145,7 +204,8 @@ class Values(Roles):
 
     def compared(self, groups: Sequence[Group], baseline: Any) -> list[tuple[Any, Any]]:
         """Return the pairs of runs to compare; raise if there are none."""
-        runs = sorted_runs(groups, self.schema, str(self.run))
+        names = list(dict.fromkeys(name for group in groups for name in group.rows))
+        runs = pl.Series(names, dtype=self.schema[str(self.run)]).sort().to_list()
         if baseline is None:
             pairs = [(run, other) for place, other in enumerate(runs) for run in runs[place + 1 :]]
         elif runs and baseline not in runs:
@@ -217,6 +277,47 @@ class Values(Roles):
             each.name: Facts.of(*(sums[p + prefix + each.name] for p in (LOW, HIGH, "")))
             for each in self.metrics
         }
+
+    def result(
+        self,
+        columns: Iterable[ResultColumn],
+        estimates: Callable[[], tuple[Sequence[Key], Any]],
+        *,
+        pairs: bool = False,
+        details: bool = False,
+        relative: bool = False,
+    ) -> pl.LazyFrame:
+        """Return the table of estimates, with the columns of groups, the metric and runs.
+
+        `estimates` returns the keys of the rows, and what the result columns are computed from.
+        """
+        features = {
+            None: True, "slices": bool(self.slices), "predictions": self.predictions is not None,
+            "relative": relative or details,
+        }  # fmt: skip
+        columns = [c for c in columns if features[c.only] and (details or not c.is_detail)]
+        types = {each.name: each.dtype for each in columns}
+        schema, runs = self.schema, () if self.run is None else (self.run,)
+        free([*self.by, *runs], ["metric", *(["baseline"] * pairs), *types])
+        of_run = pl.String() if self.run is None else schema[self.run]
+        keys = {name: schema[name] for name in self.by} | {"metric": pl.String()}
+        keys |= dict.fromkeys((*runs, *(["baseline"] * pairs)), of_run)
+
+        def result() -> pl.DataFrame:
+            found, values = estimates()
+            parts = [
+                (*key.group, key.metric, *([key.run] if runs else ()), key.baseline)
+                for key in found
+            ]
+            head = [
+                pl.Series(name, [part[place] for part in parts], dtype)
+                for place, (name, dtype) in enumerate(keys.items())
+            ]
+            series = [*head, *(series_of(each, values) for each in columns)]
+            # Columns may have empty names.
+            return pl.DataFrame({each.name: each for each in series})
+
+        return deferred(result, {**keys, **types})
 
 
 def deferred(function: Callable[[], pl.DataFrame], schema: Mapping[str, Any]) -> pl.LazyFrame:

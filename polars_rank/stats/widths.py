@@ -23,18 +23,6 @@ _WIDTHS = 2**12
 MOST = 2**48
 
 
-class Planned(NamedTuple):
-    """The width of an interval with more judged queries."""
-
-    #: Number of additional queries; None if even all are not enough.
-    n: int | None
-    width: float
-    #: The width of the same queries without predictions, and the share of labels that they save.
-    width_human: float
-    saving: float
-    note: str | None
-
-
 class Pilot(NamedTuple):
     """The moments of `PREDICTED` of a row, and the confidence level."""
 
@@ -47,7 +35,7 @@ class Pilot(NamedTuple):
         """Return the width with some numbers of additional queries; NaN where there is none."""
         np = numpy()
         judged = Judged.of(Moments(self._planned(np.asarray(added, dtype=float), alone=alone)))
-        used = judged.weight > 0
+        used = judged.judge_weight > 0
         degrees = judged.units - 1 - used
         error = np.where((judged.error > 0) & (degrees > 0), judged.error, np.nan)
         tail = (1 + self.confidence) / 2
@@ -89,11 +77,11 @@ class Pilot(NamedTuple):
             }  # fmt: skip
         return planned
 
-    def with_n(self, added: int) -> Planned:
+    def with_n(self, added: int) -> dict[str, Any]:
         """Return the expected width with a number of additional queries."""
         return self._result(added, possible=added <= self.others, is_given=True)
 
-    def with_width(self, width: float) -> Planned:
+    def with_width(self, width: float) -> dict[str, Any]:
         """Return the smallest number of additional queries with at most this width."""
         alone = not self.has_predictions
         added = _smallest(lambda n: self.width(n, alone=alone), width, 0, self.others)
@@ -108,7 +96,7 @@ class Pilot(NamedTuple):
     def _one_width(self, added: int, *, alone: bool) -> float:
         return float(self.width(numpy().array([added]), alone=alone)[0])
 
-    def _result(self, added: int, *, possible: bool, is_given: bool) -> Planned:
+    def _result(self, added: int, *, possible: bool, is_given: bool) -> dict[str, Any]:
         human, others = int(self.sums["nw"]), self.others
         least = _LEAST if self.has_predictions else _LEAST - 1
         known = possible and human >= least
@@ -138,7 +126,10 @@ class Pilot(NamedTuple):
                 f"the predictions save less than {_WORTH:.0%} of the human labels for this width: "
                 "the judge is not worth its labels"
             )
-        return Planned(added if known or is_given else None, width, alone, saving, note)
+        return {
+            "n": added if known or is_given else None, "width": width, "width_human": alone,
+            "saving": saving, "note": note,
+        }  # fmt: skip
 
     def _needed(self, human: int, total: int, width: float, alone: float) -> int:
         """Return the number of judged queries that have this width alone.

@@ -103,7 +103,7 @@ def test_a_corpus_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> Non
 
 @pytest.mark.parametrize("parameter", ["corpus", "baseline"])
 def test_an_empty_path_is_no_folder(parameter: str) -> None:
-    with pytest.raises(pr.errors.ArgumentError, match=f"`{parameter}` is an empty path; name a"):
+    with pytest.raises(pr.errors.ArgumentError, match=f"`{parameter}` has an empty path; name a"):
         pr.gate(GOLDEN, RESULTS, **{parameter: ""})
 
 
