@@ -14,7 +14,6 @@ from polars_rank.evaluation import curves
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot import drawing as draw
 from polars_rank.plot.runs import NEUTRAL, grouped, groups, labeled
-from polars_rank.plot.thinning import thinned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,7 +166,7 @@ def _few_points(
     points: pl.LazyFrame, steps: int, by: list[str] | None = None
 ) -> pl.LazyFrame:  # fmt: skip
     columns = grouped(points.collect_schema()) if by is None else by
-    return thinned(
+    return draw.thinned(
         points, columns, pl.col("recall"), order="found", ys=("precision", "f1"), steps=steps
     )
 

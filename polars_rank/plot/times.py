@@ -18,7 +18,6 @@ from polars_rank.plot.statistics_tables import (
     only_metric,
     result,
 )
-from polars_rank.plot.thinning import thinned
 
 if TYPE_CHECKING:
     import altair as alt
@@ -169,7 +168,7 @@ def _thinned(data: pl.DataFrame, runs: Runs, kind: str) -> pl.DataFrame:
     place = (x - x.min()) / (x.max() - x.min())
     steps = max(1, draw.ROWS // (_KEPT * len(runs.labels)))
     marked = data.lazy().with_columns(place=place)
-    few = thinned(marked, ["run"], pl.col("place"), order="x", ys=["y"], steps=steps)
+    few = draw.thinned(marked, ["run"], pl.col("place"), order="x", ys=["y"], steps=steps)
     return collected(few.drop("place"), few=True)
 
 
