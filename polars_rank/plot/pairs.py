@@ -97,7 +97,7 @@ def differences(
     if single:
         parts = [pl.col(each).cast(pl.String).fill_null("null") for each in data.group.source.query]
         names = harmless_text(pl.concat_str(parts, separator=" · "))
-        columns = {"y": _DIFFERENCE, "query": names, "number": pl.lit(1)}
+        columns = {"y": difference, "query": names, "number": pl.lit(1)}
         bars = pairs.filter(difference.is_not_null()).select(*groups(data.run), **columns)
         bars = bars.sort("query")
     else:

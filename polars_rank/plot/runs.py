@@ -14,7 +14,7 @@ from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
 Colors: TypeAlias = Mapping[Any, str]
 
@@ -82,19 +82,12 @@ class Runs:
         """Whether there is more than one run."""
         return len(self.labels) > 1
 
-    def renamed(self, rename: Callable[[str], str]) -> Runs:
-        """Return the same runs with other names."""
-        return Runs(tuple(map(rename, self.labels)), self.colors, self.dashes, self.shapes)
-
 
 def run_colors(runs: Iterable[Any], baseline: Any = None) -> dict[Any, str]:
     """Return the color of each run, for charts of some of the runs."""
     names = {label_of(name): name for name in runs}
-    sorted_runs = Runs.of(sorted(names), baseline)
-    return {
-        names[label]: color
-        for label, color in zip(sorted_runs.labels, sorted_runs.colors, strict=True)
-    }
+    drawn = Runs.of(sorted(names), baseline)
+    return {names[label]: color for label, color in zip(drawn.labels, drawn.colors, strict=True)}
 
 
 def label_of(run: Any) -> str:
