@@ -82,8 +82,8 @@ TOTAL = 28_000
 #: Functions of more parameters than 16, and names of several classes. These lists only get shorter.
 MANY_PARAMETERS: set[str] = set()
 CLASSES_OF_ONE_NAME = {
-    "Comparison", "Definition", "Description", "Estimates", "Evaluation", "Field",
-    "Finding", "Judgments", "Log", "Outcome", "Role", "Rows", "Rule", "Runs", "Scale",
+    "Comparison", "Definition", "Description", "Evaluation", "Field",
+    "Finding", "Judgments", "Log", "Outcome", "Role", "Rows", "Rule", "Runs",
     "Values",
 }  # fmt: skip
 
