@@ -83,7 +83,7 @@ TOTAL = 28_000
 MANY_PARAMETERS: set[str] = set()
 CLASSES_OF_ONE_NAME = {
     "Comparison", "Definition", "Description", "Evaluation", "Field",
-    "Finding", "Judgments", "Log", "Outcome", "Role", "Rows", "Rule", "Runs", "Scale",
+    "Finding", "Judgments", "Log", "Outcome", "Role", "Rows", "Rule", "Runs",
     "Values",
 }  # fmt: skip
 

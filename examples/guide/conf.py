@@ -27,7 +27,8 @@ from sphinx.transforms import SphinxTransform
 
 import polars_rank as pr
 from polars_rank.conventions import PRESETS
-from polars_rank.plot.drawing import styled
+from polars_rank.plot.drawing import config
+from polars_rank.plot.runs import BRIGHTER
 
 HERE = Path(__file__).parent
 #: Families of metrics and their metrics, as on the page of metrics.
@@ -135,6 +136,13 @@ html_sidebars = {page: [] for page in _ALONE}
 _ALIASES = dict(pr.list_metrics().select("metric", "aliases").iter_rows())
 #: Folder of the charts, and the names of charts of the reference.
 _CHARTS = "charts"
+#: The colors of runs and of text on light pages, and those on dark pages.
+_DARK = {
+    **BRIGHTER,
+    "#1f2328": "#e8eaed",
+    "#57606a": "#b0b6be",
+    "#d0d7de": "#454b54",
+}
 _REFERENCE_CHART = "reference_{name}"
 
 
@@ -421,6 +429,10 @@ def _example(function: Any) -> Any:
 
 
 def _save(chart: Any, name: str) -> None:
-    """Save a chart for light and for dark pages."""
-    for dark, suffix in ((False, ""), (True, "-dark")):
-        styled(chart, dark=dark).save(f"{name}{suffix}.svg")
+    """Save a chart for light and for dark pages, which differ in colors."""
+    light = Path(f"{name}.svg")
+    chart.configure(**config()).save(light)
+    text = re.sub(
+        "|".join(_DARK), lambda color: _DARK[color[0]], light.read_text("utf-8")
+    )
+    Path(f"{name}-dark.svg").write_text(text, encoding="utf-8")

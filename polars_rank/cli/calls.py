@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from inspect import Parameter
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 
@@ -30,17 +29,11 @@ if TYPE_CHECKING:
     from polars_rank.cli.commands import Command
 
 #: Options that name input files.
-_FILES = (
-    *("logs", "run_file", "values", "judgments", "predictions", "gold"),
-    "per_query",
-)
+_FILES = ("logs", "run_file", "values", "judgments", "predictions", "gold", "per_query")
 #: Roles of columns that are also the default names of the columns.
 _ROLES = ("query", "doc", "score", "label")
 #: Options for the evaluation of a log, which do not apply to per-query values.
-_OF_LOGS = (
-    *("position", "layout", "memory", "conventions"),
-    *Definitions.__annotations__,
-)
+_OF_LOGS = ("position", "layout", "memory", "conventions", *Definitions.__annotations__)
 #: Options that need the engine Polars.
 _OF_POLARS = "input_format", "layout", "memory", "missing_columns", "extra_columns"
 
@@ -120,17 +113,14 @@ class Call:
         return [value] if isinstance(value, str) else [*(value or ())]
 
     @property
-    def run(self) -> str | None:
+    def run(self) -> Any:
         """The column of the run, or None if there is none; the default may be missing."""
-        value: str | None = self.given.get("run", RUN)
-        return value
+        return self.given.get("run", RUN)
 
     @property
     def ids(self) -> set[str]:
         """The columns of ids and names: text files have no types, so these are read as text."""
-        several = [
-            str(each.name) for each in self.ctx.command.params if each.metavar == "COLUMNS"
-        ]  # fmt: skip
+        several = (str(each.name) for each in self.ctx.command.params if each.metavar == "COLUMNS")
         names = (self.names(name) for name in (*several, "run"))
         return {*self.names("query"), *self.names("doc"), *chain.from_iterable(names)}
 
@@ -153,14 +143,6 @@ class Call:
             if name in self.given and name not in ("progress", "values"):
                 found[name] = self.table(name) if name in _FILES else self.given[name]
         return found
-
-    def all_arguments(self, function: str, **arguments: Any) -> dict[str, Any]:
-        """Return arguments with the defaults of the other parameters of a function."""
-        defaults = {
-            name: default for name, (_, default) in parameters_of(function).items()
-            if default is not Parameter.empty
-        }  # fmt: skip
-        return {**defaults, **arguments}
 
     def changed_conventions(self) -> Any:
         """Return the conventions with the changes of the options for single definitions."""
@@ -243,13 +225,14 @@ class Call:
         """The results and the judgments that options name, with their warnings."""
         given = checked_fields(self.given.get("fields"), "judgments", "run")
         found: dict[FileKind, Reading] = {}
+        converts = self.command.function == "scan_judgments"  # LOG has results, as --run-file has
         results = [
             (self.names_of_runs.get(file, ""), copy)
             for file, copy in zip(
                 self.given.get("run_file", ()), self.copies["run_file"], strict=True
             )
         ]  # fmt: skip
-        if self.command.converts:
+        if converts:
             results = [*(("", file) for file in self.copies["logs"]), *results]
         if results:
             found["run"] = read_run_files(results, fields_of(given, "run"))
@@ -261,7 +244,7 @@ class Call:
             )
         roles = {kind: each.found for kind, each in found.items()}
         columns = [name for each in found.values() for name in each.names]
-        if "run" not in found and not self.command.converts:  # the log may have these columns
+        if "run" not in found and not converts:  # the log may have these columns
             log = schema_of(self._as_is(self._checked()))
             columns += log
             roles["run"] = {role for role, name in given.items() if name in log}
@@ -345,7 +328,7 @@ class Call:
         table = self.input()
         schema = schema_of(table)
         known = parameters_of(function)
-        paired = "run" in known and type(None) not in _members(known["run"][0])
+        paired = "run" in known and type(None) not in get_args(known["run"][0])
         asked = _distinct([*(self.given.get("metrics") or self.names("metric")), *metrics])
         run = Columns.find(schema, {"run": self.run}, optional=() if paired else (RUN,)).run
         groups = [*without_run([*self.names("by"), *by], run)]
@@ -447,10 +430,6 @@ def _named(text: str) -> tuple[str, str]:
     name, equals, file = text.partition("=")
     is_named = bool(equals and name and file) and not {*name} & {*"/\\*?["}
     return (name, file) if is_named and not Path(text).exists() else ("", text)
-
-
-def _members(annotation: Any) -> tuple[Any, ...]:
-    return getattr(annotation, "__args__", (annotation,))
 
 
 def _distinct(names: Iterable[str]) -> list[str]:

@@ -12,6 +12,10 @@ import click
 from polars_rank.cli.options import PANELS, Option, of_function, own, parameters_of, texts
 from polars_rank.conventions import Definitions
 
+#: Options of commands that read a log.
+_READING = (
+    "judgments", "run_file", "verbose", "input_format", "missing_columns", "extra_columns"
+)  # fmt: skip
 #: Options of commands that write a table, a Parquet file, a page, or a folder.
 _OUTPUTS = {
     "table": ("format", "keep_formulas", "wide", "overwrite"),
@@ -49,11 +53,6 @@ class Command(NamedTuple):
         return self.about or re.sub(r"^Return ", "Show ", line)
 
     @property
-    def converts(self) -> bool:
-        """Whether LOG has results, as --run-file has."""
-        return self.function == "scan_judgments"
-
-    @property
     def needs_labels(self) -> bool:
         """Whether rankings without judgments are not enough."""
         parameters = parameters_of(self.function)
@@ -84,17 +83,7 @@ class Command(NamedTuple):
         if self.reads == "values":
             yield own("values")
         if self.reads:
-            yield from map(
-                own,
-                (
-                    "judgments",
-                    "run_file",
-                    "verbose",
-                    "input_format",
-                    "missing_columns",
-                    "extra_columns",
-                ),
-            )
+            yield from map(own, _READING)
             files = {"layout", "memory", "fields", "fractional", "negative"}
             readers = (*_of("scan_log"), *_of("scan_judgments"))
             yield from (each for each in readers if each.name in files)
@@ -147,7 +136,7 @@ EVALUATION: Mapping[str, Command] = {
         "\n\nFUNCTION is an import path, such as my_eval:ndcg or my_eval.py:ndcg.",
         writes="folder", without=("function",),
         own=(click.Argument(["target"], metavar="[FUNCTION]", required=False),
-             "markdown", "junit", "badge"), runs="refereeing:referee"),
+             "markdown", "junit", "badge"), runs="special:referee"),
     "inspect": Command("evaluate", "log", ("log.parquet",),
         about="Show the columns, counts and invalid rows of a log.\n\nThe last line is the command "
         "to run next. The exit code is 2 if there are errors.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,15 +12,12 @@ import click
 from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
 from polars_rank.cli.options import conventions_of, parameters_of, public
-from polars_rank.cli.sources import refuse_to_replace
-from polars_rank.cli.special import make_folder, report_file
+from polars_rank.cli.special import make_folder, reports
 from polars_rank.errors import hint, short
 from polars_rank.io.files import read_toml
 from polars_rank.io.outputs import new_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from polars_rank.cli.calls import Call
 
 #: The default files of rules and of the baseline.
@@ -52,21 +48,16 @@ def gate(call: Call) -> None:
         misused(f"the baseline '{path}' does not exist; write it with --update-baseline")
     writers = {"junit": texts.junit, "markdown": texts.markdown, "json": texts.as_json}
     outputs = {name: given[name] for name in writers if name in given}
-    check_outputs(outputs, [given["golden"], *results, path, *read])
-    if updates:
-        check_outputs({**outputs, "baseline": path}, [])
-    with ExitStack() as stack:
-        reports = {
-            name: stack.enter_context(report_file(output, call))
-            for name, output in outputs.items()
-        }  # fmt: skip
+    written = {**outputs, "baseline": path} if updates else outputs
+    if len({each.resolve() for each in written.values()}) < len(written):
+        misused(f"{', '.join(f'--{name}' for name in written)} need different files")
+    with reports(call, writers, [given["golden"], *results, path, *read]) as write:
         result = public("gate")(
             given["golden"], results[0] if len(results) == 1 else [*results],
             path if path.exists() else None, **options,
         )  # fmt: skip
         show(str(result))
-        for name, report in reports.items():
-            report.write_text(writers[name](result), encoding="utf-8")
+        write(result)
     accepted = given.get("accept_loss")
     if not updates and not path.exists():
         say(f"No baseline '{path}': write it with --update-baseline")
@@ -77,14 +68,6 @@ def gate(call: Call) -> None:
         say("The baseline was not written; to accept the loss, add --accept-loss REASON")
     if not result.passed and not (updates and accepted):
         raise click.exceptions.Exit(FAILED)
-
-
-def check_outputs(outputs: Mapping[str, Path], inputs: Sequence[object]) -> None:
-    """Refuse to write two reports to one file, or one to an input."""
-    if len({each.resolve() for each in outputs.values()}) < len(outputs):
-        misused(f"{', '.join(f'--{name}' for name in outputs)} need different files")
-    for output in outputs.values():
-        refuse_to_replace(output, map(str, inputs))
 
 
 def _config(path: Path | None) -> tuple[dict[str, Any], list[object]]:

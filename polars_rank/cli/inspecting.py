@@ -230,16 +230,8 @@ def _next(
 ) -> Row:  # fmt: skip
     """Return the row with the command to run next."""
     named = (
-        "judgments",
-        "run_file",
-        "input_format",
-        "query",
-        "doc",
-        "score",
-        "position",
-        "label",
-        "run",
-    )
+        "judgments", "run_file", "input_format", "query", "doc", "score", "position", "label", "run"
+    )  # fmt: skip
     options = {name: call.given[name] for name in named if call.is_given(name)} | {**assumed}
     options |= {"by": roles["by"]} if roles["by"] else {}
     errors = [row.what for row in rows if row.state == "error"]

@@ -83,7 +83,9 @@ def exit_code(error: BaseException, ctx: click.Context | None = None) -> int:
 def _message(error: BaseException, ctx: click.Context | None) -> str:
     """Return the message of an error."""
     if isinstance(error, DataError):
-        return in_options(_explained(error), ctx)
+        with suppress(RankError, pl.exceptions.PolarsError, OSError):  # of input read again
+            error = error.explained()
+        return in_options(error, ctx)
     if isinstance(error, SourceError):  # a server may have answered with an HTML page
         return " ".join(in_options(error, ctx).split())
     if isinstance(error, (RankError, UnmatchedIds)):
@@ -169,13 +171,6 @@ def printing() -> Iterator[None]:
 def misused(message: str) -> NoReturn:
     """Raise `ArgumentError` for an invalid use of options."""
     raise ArgumentError(message)
-
-
-def _explained(error: DataError) -> DataError:
-    """Return the error with the number of rows and an example, if the input can be read again."""
-    with suppress(RankError, pl.exceptions.PolarsError, OSError):
-        return error.explained()
-    return error
 
 
 def discard_output() -> None:

@@ -37,11 +37,8 @@ PANELS = INPUT, COLUMNS, DEFINITIONS, ENGINE, OUTPUT = (
 )  # fmt: skip
 #: Parameters in panels; other parameters are in none.
 _PANEL_OF = {
-    **dict.fromkeys(("predictions", "fractional", "negative"), INPUT),
-    "fields": INPUT,
-    **dict.fromkeys(("layout", "memory"), INPUT),
+    **dict.fromkeys(("predictions", "fractional", "negative", "fields", "layout", "memory"), INPUT),
     **dict.fromkeys(("query", "doc", "score", "position", "label", "run", "weight"), COLUMNS),
-    **dict.fromkeys(("time", "subtopic"), COLUMNS),
     **dict.fromkeys(("conventions", *Definitions.__annotations__), DEFINITIONS),
 }
 #: Short names of options.
@@ -79,8 +76,8 @@ def _one_or_several(_: str, texts: Sequence[str]) -> str | list[str]:
     return names[0] if len(names) == 1 else names
 
 
-def _cutoffs(name: str, texts: Sequence[str]) -> list[int]:
-    """Return the integers in a list of numbers and ranges, e.g. "1-3, 10"."""
+def _integers(name: str, texts: Sequence[str]) -> int | list[int]:
+    """Return one integer, or the integers in a list of numbers and ranges, e.g. "1-3, 10"."""
     numbers: list[int] = []
     for text in split_names(texts):
         first, _, last = text.partition("-")
@@ -90,17 +87,7 @@ def _cutoffs(name: str, texts: Sequence[str]) -> list[int]:
                 f"`{name}` must be whole numbers or ranges, e.g. 1-20; found {text!r}"
             )
         numbers += range(int(first), int(last) + 1)
-    return numbers
-
-
-def _integers(name: str, texts: Sequence[str]) -> int | list[int]:
-    numbers = _cutoffs(name, texts)
     return numbers[0] if len(numbers) == 1 else numbers
-
-
-def _number_or_text(_: str, text: str) -> float | str:
-    value = number_in(text)
-    return text if value is None else value
 
 
 def _number_or_names(_: str, texts: Sequence[str]) -> int | list[str]:
@@ -163,10 +150,6 @@ def conventions_of(_: str, text: str) -> Conventions:
     return named(fields).but(name=name)
 
 
-def _presets() -> list[str]:
-    return [preset.name.lower().replace(" ", "_") for preset in PRESETS]
-
-
 def _completed(names: Callable[[], Iterable[str]], _: Any, __: Any, text: str) -> list[str]:
     """Return a list of names with its last name completed, in each way that there is."""
     before, start = re.fullmatch(r"(.*[ ,])?(.*)", text).groups("")  # type: ignore[union-attr]
@@ -179,7 +162,10 @@ _METRICS = Kind(
     "METRICS", lambda _, texts: split(" ".join(texts)), several=True, names=lambda: REGISTER
 )
 _TABLE = Kind("FILE", lambda _, texts: [*texts], several=True)
-_CONVENTIONS = Kind("PRESET|FILE", conventions_of, names=_presets)
+_CONVENTIONS = Kind(
+    "PRESET|FILE", conventions_of,
+    names=lambda: [preset.name.lower().replace(" ", "_") for preset in PRESETS],
+)  # fmt: skip
 _TEXT, _URL = Kind("TEXT"), Kind("URL")
 _TEXTS = Kind(
     "TEXT", lambda _, texts: texts[0] if len(texts) == 1 else [*texts], several=True
@@ -288,11 +274,13 @@ def kind_of(name: str, annotation: Any) -> Kind:
     elements = {each for member in members for each in get_args(member)}
     types = {each for each in members if isinstance(each, type)}
     if types == {float, str}:
-        return Kind("NUMBER|PERCENT", _number_or_text)
+        return Kind(
+            "NUMBER|PERCENT", lambda _, text: text if (value := number_in(text)) is None else value
+        )
     if str in elements:
         return Kind("NAMES|INTEGER" if int in types else "NAMES", _number_or_names, several=True)
     if int in elements:
-        return Kind("INTEGERS|RANGE", _integers if int in types else _cutoffs, several=True)
+        return Kind("INTEGERS|RANGE", _integers, several=True)
     known = [kind for each, kind in _BY_TYPE.items() if each in types]
     return known[0] if known else Kind("JSON", _json)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import pydoc
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -173,7 +173,10 @@ def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
 
 def markdown(table: pl.DataFrame) -> str:
     """Return a table in GitHub-flavored Markdown."""
-    return markdown_table(*_cells(table, _texts.markdown))
+    columns, text = _columns(table), _texts.markdown
+    rows = [[*map(text, row)] for row in _rows(columns)]
+    names = [text(each.name) for each in columns]
+    return markdown_table(names, [each.is_number for each in columns], rows)
 
 
 def markdown_table(
@@ -182,15 +185,6 @@ def markdown_table(
     """Return a table of cells in Markdown; numbers are right-aligned."""
     rules = ["---:" if is_number else "---" for is_number in are_numbers]
     return "".join(f"| {' | '.join(line)} |\n" for line in (names, rules, *rows))
-
-
-def _cells(
-    table: pl.DataFrame, text: Callable[[str], str]
-) -> tuple[list[str], list[bool], list[list[str]]]:
-    """Return the names of columns, whether they are numbers, and the cells of the rows."""
-    columns = _columns(table)
-    rows = [[*map(text, row)] for row in _rows(columns)]
-    return [text(each.name) for each in columns], [each.is_number for each in columns], rows
 
 
 def _width(columns: Sequence[_Column]) -> int:

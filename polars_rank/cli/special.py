@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import polars as pl
 from polars_rank._texts import displayed, markdown
 from polars_rank.cli import FAILED
 from polars_rank.cli.messages import misused, say, show
-from polars_rank.cli.options import public, split_names
+from polars_rank.cli.options import parameters_of, public, split_names
 from polars_rank.cli.printing import markdown_table
 from polars_rank.cli.sources import refuse_to_replace
 from polars_rank.cli.writing import choose, put_text
@@ -25,7 +25,7 @@ from polars_rank.io.outputs import new_file
 from polars_rank.metrics.names import direction_note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from polars_rank.cli.calls import Call
     from polars_rank.stats.rules import Rule
@@ -156,43 +156,28 @@ def check(call: Call) -> None:
                 f"the rule {rule.text!r} is about comparisons; name the other run with --baseline"
             )
     writers = {"junit": lambda table: outputs.junit(table, undecided), "markdown": outputs.markdown}
-    with ExitStack() as files:
-        # Open the reports first: if one cannot be written, no time is spent on the evaluation.
-        reports = {
-            name: files.enter_context(report_file(given[name], call))
-            for name in writers
-            if name in given
-        }
+    with reports(call, writers) as write:
         table, arguments = call.values(
             "compare" if is_compared else "summarize",
             metrics=[rule.metric for rule in rules if rule.metric],
         )
         table = table.collect().lazy()  # both functions read it
-        tables = _results(table, arguments, is_run)
+        known = parameters_of("summarize")
+        of_means = {name: value for name, value in arguments.items() if name in known}
+        tables = [public("summarize")(table, details=True, **of_means).collect()]
+        if is_compared:  # rules on means are about the other runs
+            run, baseline = arguments["run"], arguments["baseline"]
+            tables = [tables[0].filter(~is_run(run, tables[0].schema[run], baseline))]
+            tables.append(public("compare")(table, details=True, **arguments).collect())
         verdicts = public("check")(tables, rules, undecided=undecided, on_fail="return").sort(
             pl.col("verdict").cast(pl.Enum(outputs.WORST_FIRST)), maintain_order=True
         )
         call.put(verdicts)
-        for name, report in reports.items():
-            report.write_text(writers[name](verdicts), encoding="utf-8")
+        write(verdicts)
     failed = verdicts.get_column("verdict").is_in(outputs.failing(undecided)).sum()
     if failed:
         say(f"{failed} of {verdicts.height} checks failed")
         raise click.exceptions.Exit(FAILED)
-
-
-def _results(table: pl.LazyFrame, arguments: dict[str, Any], is_run: Any) -> list[pl.DataFrame]:
-    """Return the means, and with a baseline the comparison of the other runs."""
-    from polars_rank.cli.options import parameters_of  # noqa: PLC0415
-
-    known = parameters_of("summarize")
-    of_means = {name: value for name, value in arguments.items() if name in known}
-    means = public("summarize")(table, details=True, **of_means).collect()
-    if "baseline" not in arguments:
-        return [means]
-    compared = public("compare")(table, details=True, **arguments).collect()
-    run, baseline = arguments["run"], arguments["baseline"]
-    return [means.filter(~is_run(run, means.schema[run], baseline)), compared]
 
 
 def _rules(call: Call) -> tuple[list[Rule], Any]:
@@ -206,13 +191,48 @@ def _rules(call: Call) -> tuple[list[Rule], Any]:
     return [*in_file, *map(Rule.read, texts or ())], verdict
 
 
-def report_file(path: Path, call: Call) -> Any:
-    """Return a new file for a report. Empty files, which build servers create, are overwritten."""
+def referee(call: Call) -> None:
+    """Show the findings about a function or a program, and exit with 1 if one is a defect."""
+    from polars_rank.conformance import verdict_texts as texts  # noqa: PLC0415  (rarely needed)
+
+    given = call.given
+    if ("target" in given) == ("command" in given):
+        misused("pass either FUNCTION, such as my_eval:ndcg, or --command")
+    writers = {"junit": texts.junit, "markdown": texts.markdown, "badge": texts.badge}
+    with reports(call, writers) as write:
+        result = public("referee")(given.get("target"), **call.arguments("referee"))
+        show(str(result))
+        write(result)
+    if not result.passed:
+        raise click.exceptions.Exit(FAILED)
+
+
+@contextmanager
+def reports(
+    call: Call, writers: Mapping[str, Callable[[Any], str]], inputs: Sequence[object] = ()
+) -> Iterator[Callable[[Any], None]]:
+    """Open the reports that options name; the result is a function that writes to all of them.
+
+    They are opened first: if one cannot be written, no time is spent on the evaluation. Empty
+    files, which build servers create, are overwritten.
+    """
+    outputs = {name: call.given[name] for name in writers if name in call.given}
     options = {**call.ctx.find_root().params, **call.ctx.params}
-    others = [options.get(name) for name in ("conventions", "corpus")]
-    refuse_to_replace(path, [*call.files, *map(str, filter(None, others))])
-    is_empty = path.is_file() and not path.stat().st_size
-    return new_file(path, overwrite=call.given.get("overwrite", False) or is_empty)
+    others = [options[name] for name in ("conventions", "corpus") if options.get(name)]
+    for path in outputs.values():
+        refuse_to_replace(path, map(str, [*call.files, *others, *inputs]))
+    overwrite = call.given.get("overwrite", False)
+    with ExitStack() as stack:
+        files = {}
+        for name, path in outputs.items():
+            is_empty = path.is_file() and not path.stat().st_size
+            files[name] = stack.enter_context(new_file(path, overwrite=overwrite or is_empty))
+
+        def write(result: Any) -> None:
+            for name, file in files.items():
+                file.write_text(writers[name](result), encoding="utf-8")
+
+        yield write
 
 
 def make_folder(folder: Path) -> None:
@@ -237,9 +257,8 @@ def report(call: Call) -> None:
     rules, undecided = _rules(call) if {"rule", "rules"} & {*given} else (None, None)
     rows = call.scan()
     roles = ("query", "doc", "score", "label", "position")
-    options = call.all_arguments(
-        "report", **{**call.arguments("report"), **call.baseline(schema_of(rows))}
-    )
+    options = {name: default for name, (_, default) in parameters_of("report").items()}
+    options |= {**call.arguments("report"), **call.baseline(schema_of(rows))}
     options |= {
         "rules": rules, "undecided": undecided, "path": output,
         "columns": {name: given[name] for name in roles if name in given},

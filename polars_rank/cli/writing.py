@@ -6,7 +6,6 @@ import json
 import shutil
 import sys
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
@@ -27,16 +26,9 @@ if TYPE_CHECKING:
 Format: TypeAlias = Literal["table", "csv", "json", "ndjson", "parquet", "markdown"]
 
 _ENDINGS: dict[str, Format] = {
-    "": "table",
-    ".txt": "table",
-    ".csv": "csv",
-    ".json": "json",
-    ".ndjson": "ndjson",
-    ".jsonl": "ndjson",
-    ".parquet": "parquet",
-    ".md": "markdown",
-}
-_NO_TEXTS: Mapping[Format, Callable[[pl.DataFrame], str]] = MappingProxyType({})
+    "": "table", ".txt": "table", ".csv": "csv", ".json": "json", ".ndjson": "ndjson",
+    ".jsonl": "ndjson", ".parquet": "parquet", ".md": "markdown",
+}  # fmt: skip
 #: JSON has no infinite numbers; JavaScript and Python convert these texts to them.
 _INFINITE = {float("inf"): "Infinity", float("-inf"): "-Infinity"}
 
@@ -75,7 +67,7 @@ def put(
     keep_formulas: bool = False,
     wide: bool = False,
     minor: Collection[str] = (),
-    texts: Mapping[Format, Callable[[pl.DataFrame], str]] = _NO_TEXTS,
+    texts: Mapping[Format, Callable[[pl.DataFrame], str]] | None = None,
     **how: bool,
 ) -> None:
     """Write a result to a file, or show it; see `on_terminal` for `wide`, `minor` and `how`.
@@ -84,7 +76,11 @@ def put(
     that spreadsheets run as a formula gets an apostrophe in front of it, unless `keep_formulas`.
     """
     form = choose(format, output)
-    texts = {"table": partial(plain, wide=wide, minor=minor), **_TEXTS, **texts}
+    texts = {
+        "table": partial(plain, wide=wide, minor=minor),
+        "json": lambda table: "[" + ",\n".join(_lines(table).get_column("line")) + "]\n",
+        "markdown": markdown, **(texts or {}),
+    }  # fmt: skip
     if output is not None and str(output) != "-":
         with new_file(output, overwrite=overwrite, inputs=[result]) as part:
             _write(result, form, part, texts, keep_formulas=keep_formulas)
@@ -134,10 +130,6 @@ def _write(
             file.write(text.encode())
 
 
-def _json(table: pl.DataFrame) -> str:
-    return "[" + ",\n".join(_lines(table).get_column("line")) + "]\n"
-
-
 def _lines(table: pl.DataFrame) -> pl.DataFrame:
     """Return each row as a JSON object, with infinite numbers as text."""
     # Polars would write null for infinite numbers.
@@ -149,9 +141,3 @@ def _lines(table: pl.DataFrame) -> pl.DataFrame:
             row[name] = _INFINITE[table.get_column(name)[index]]
             lines[index] = json.dumps(row, ensure_ascii=False)
     return pl.DataFrame({"line": lines}, {"line": pl.String})
-
-
-_TEXTS: dict[Format, Callable[[pl.DataFrame], str]] = {
-    "json": _json,
-    "markdown": markdown,
-}

@@ -332,29 +332,27 @@ def with_empty_warning(rankings: pl.LazyFrame, evaluation: Evaluation) -> pl.Laz
     runs = evaluation.runs
     if not runs or evaluation.conventions.query_set not in _WITH_EMPTY:
         return rankings
-    counts: dict[int, list[pl.DataFrame]] = {}  # of the last execution of the plan
+    counts: dict[int, list[pl.DataFrame]] = {}  # of batches, by execution of the plan
 
     def count(batch: pl.DataFrame) -> pl.DataFrame:
         if not batch.is_empty():
-            execution = batch.item(0, _EXECUTION)
-            if execution not in counts:
-                counts.clear()
             of_runs = batch.group_by(runs).agg(
                 pl.len().cast(pl.Int64).alias("queries"),
                 (pl.col(RETRIEVED) > 0).sum().cast(pl.Int64),
             )
-            counts.setdefault(execution, []).append(of_runs)
+            counts.setdefault(batch.item(0, _EXECUTION), []).append(of_runs)
         return batch.drop(_EXECUTION)
 
     def check(_: pl.DataFrame) -> None:
-        for of_batches in counts.values():
-            of_runs = pl.concat(of_batches).group_by(runs)
-            found = of_runs.agg(pl.col("queries", RETRIEVED).sum()).filter(
-                2 * pl.col(RETRIEVED) < pl.col("queries")
-            )
-            if not found.is_empty():
-                where = found.select(*runs, "queries").row(0, named=True)
-                warn(f"{_EMPTY}; as in {where}")
+        if not counts:
+            return
+        *_, newest = counts.values()  # another may have ended early
+        counts.clear()
+        of_runs = pl.concat(newest).group_by(runs).agg(pl.col("queries", RETRIEVED).sum())
+        found = of_runs.filter(2 * pl.col(RETRIEVED) < pl.col("queries"))
+        if not found.is_empty():
+            where = found.select(*runs, "queries").row(0, named=True)
+            warn(f"{_EMPTY}; as in {where}")
 
     counted = rankings.with_columns(run_number().alias(_EXECUTION)).map_batches(
         count, schema=rankings.collect_schema(), streamable=True

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-    from polars_rank.conventions import ConventionsLike
     from polars_rank.evaluation.parameters import EvaluateOptions
     from polars_rank.plot.runs import Colors
 
@@ -109,23 +108,23 @@ def at_k(
         )
         subtitle = [f"mean of {draw.counted(table.get_column('queries'))}"]
     else:
-        measure = _measure("ndcg" if metric is None else metric, options.get("conventions"))
+        metric = "ndcg" if metric is None else metric
+        requested = read_metrics(metric, options.get("conventions"), "metric")
+        if len(requested) != 1:
+            raise ArgumentError(f"a chart shows one metric; found {metric!r} (`metric`)")
+        measure = curves.curve_of(requested[0], "metric")
         points = [whole_number("ks", k) for k in (range(1, 21) if ks is None else ks)]
         name = output_name(measure)
-        longest = _longest(log, options)
+        of_rankings = {key: value for key, value in options.items() if key != "undefined"}
+        counts = per_query(log, Metric(_retrieved, {}), **_with_run(log, of_rankings))
+        longest = int(collected(counts.select(pl.col("_retrieved").max())).item() or 1)
         within = [k for k in points if k <= longest] or points[:1]
-        at = {k: measure.at(k) for k in within}
-        table, subtitle = _estimated(log, at, confidence, options)
+        table, subtitle = _estimated(log, {k: measure.at(k) for k in within}, confidence, options)
     return by_cutoff(table, name, subtitle, baseline=baseline, colors=colors)
 
 
 def by_cutoff(
-    table: pl.DataFrame,
-    name: str,
-    subtitle: list[str],
-    *,
-    baseline: Any = None,
-    colors: Colors | None = None,
+    table: pl.DataFrame, name: str, subtitle: list[str], *, baseline: Any, colors: Colors | None
 ) -> alt.LayerChart:
     """Return the chart of means "y" by cutoff "x", with intervals from "low" to "high"."""
     table, runs = labeled(
@@ -153,29 +152,12 @@ _CHOICES = ("rel", "ties", "unjudged", "query_set")
 NOTHING = pl.lit(None, dtype=pl.Float64)
 
 
-def _longest(log: pl.LazyFrame, options: Mapping[str, Any]) -> int:
-    """Return the largest number of retrieved documents of a ranking, at least 1."""
-    of_rankings = {name: value for name, value in options.items() if name != "undefined"}
-    counts = per_query(log, Metric(_retrieved, {}), **_with_run(log, of_rankings))
-    return int(collected(counts.select(pl.col("_retrieved").max())).item() or 1)
-
-
 def _retrieved() -> Value:
     return t.num_retrieved()
 
 
-def _measure(metric: str | Metric, conventions: ConventionsLike | None) -> Metric:
-    requested = read_metrics(metric, conventions, "metric")
-    if len(requested) != 1:
-        raise ArgumentError(f"a chart shows one metric; found {metric!r} (`metric`)")
-    return curves.curve_of(requested[0], "metric")
-
-
 def _estimated(
-    log: pl.LazyFrame,
-    metrics: Mapping[Any, Metric],
-    confidence: float,
-    options: Mapping[str, Any],
+    log: pl.LazyFrame, metrics: Mapping[int, Metric], confidence: float, options: Mapping[str, Any]
 ) -> tuple[pl.DataFrame, list[str]]:
     """Return the mean of each metric with its interval, by run; and the subtitle."""
     share("confidence", confidence)
@@ -196,13 +178,9 @@ def _estimated(
         *groups([] if run is None else [run]), "queries", "low", "high", x=point, y="mean"
     )
     methods = [_METHODS[each] for each in _METHODS if each in summary.get_column("method")]
-    return table, [
-        _description(requested[-1], options, table.get_column("queries"))
-        + draw.undefined_note(undefined),
-        f"{draw.confidence_text([confidence])} of the mean ({', '.join(methods)})"
-        if methods
-        else "",
-    ]
+    level = f"{draw.confidence_text([confidence])} of the mean ({', '.join(methods)})"
+    what = _description(requested[-1], options, table.get_column("queries"))
+    return table, [what + draw.undefined_note(undefined), level if methods else ""]
 
 
 def _with_run(log: pl.LazyFrame, options: Mapping[str, Any]) -> dict[str, Any]:

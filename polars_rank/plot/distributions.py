@@ -10,7 +10,7 @@ from polars_rank._params import one_of, public, whole_number
 from polars_rank.errors import ArgumentError
 from polars_rank.plot import drawing as draw
 from polars_rank.plot.runs import groups, labeled
-from polars_rank.plot.values import TINY, VALUE, Values, extent
+from polars_rank.plot.values import TINY, VALUE, Values
 
 if TYPE_CHECKING:
     import altair as alt
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["histogram", "ecdf"]
 
-_LINES: tuple[draw.Channel, ...] = ("color", "strokeDash")
+_LINES = ("color", "strokeDash")
 
 
 @public
@@ -76,24 +76,35 @@ def distribution(
     whole_number("bins", bins)
     data = Values.of(values, metric, run)
     name = draw.metric_title(data.metric.name)
-    spread = data.spread()
-    subtitle = [data.description(spread) + " · vertical line: mean"]
+    spread = data.statistics(data.rows, pl.col(VALUE))
+    undefined = draw.undefined_note(max(spread.get_column("undefined"), default=0))
+    subtitle = [f"{draw.counted(spread.get_column('queries'))}{undefined} · vertical line: mean"]
     spread, runs = labeled(spread, baseline=baseline, colors=colors, needed=True)
     max_cells = draw.ROWS // (2 * len(runs.labels)) - 1
     if kind == "histogram" and bins > max_cells:
         raise ArgumentError(
             f"`bins` must be at most {max_cells:,} for {len(runs.labels)} runs; found {bins:,}"
         )
-    ends = extent(min(spread.get_column("low")), max(spread.get_column("high")))
+    ends = min(spread.get_column("low")), max(spread.get_column("high"))
+    if ends[0] >= 0 and ends[1] <= 1:
+        ends = 0.0, 1.0
+    elif ends[0] == ends[1]:
+        ends = ends[0] - 0.5, ends[1] + 0.5
+    counts = _counts(data, ends, bins if kind == "histogram" else max_cells)
+    x = draw.axis(
+        "X", "x", name, scale={"domain": [*ends], "nice": False}, grid=kind == "ecdf"
+    )  # fmt: skip
     if kind == "ecdf":
-        counts = _counts(data, ends, max_cells)
-        table, layers = _ecdf(counts, spread, runs, name, ends)
+        table, layers = _ecdf(counts, spread, runs, name, ends, x)
         title = f"Cumulative distribution of {name} over queries"
     else:
-        counts = _counts(data, ends, bins)
-        table, layers = _histogram(counts, spread, runs, name, ends, bins)
+        table, layers = _histogram(counts, spread, runs, ends, bins, x)
         title = f"Distribution of {name} over queries"
-    return draw.layered(table, layers, title=title, subtitle=subtitle)
+    means = spread.select("run", "counted", x="mean").filter(pl.col("x").is_not_null())
+    tips = draw.tooltip(("x", draw.mean_title(name), ".4f"), ("counted", "queries", ",d"), of=runs)
+    look = draw.looks(runs, *_LINES)
+    rule = draw.layer("rule", {"strokeWidth": 1.5}, data=means, x=x, tooltip=tips, **look)
+    return draw.layered(table, [*layers, rule], title=title, subtitle=subtitle)
 
 
 def _counts(data: Values, ends: tuple[float, float], cells: int) -> pl.DataFrame:
@@ -107,8 +118,8 @@ def _counts(data: Values, ends: tuple[float, float], cells: int) -> pl.DataFrame
 
 
 def _histogram(
-    counts: pl.DataFrame, spread: pl.DataFrame, runs: Runs, name: str, ends: tuple[float, float],
-    bins: int,
+    counts: pl.DataFrame, spread: pl.DataFrame, runs: Runs, ends: tuple[float, float], bins: int,
+    x: Any,
 ) -> tuple[pl.DataFrame, list[Any]]:  # fmt: skip
     low, width = ends[0], (ends[1] - ends[0]) / bins
     cells = pl.DataFrame({"cell": range(bins)}, schema={"cell": pl.Int64})
@@ -124,7 +135,6 @@ def _histogram(
     table = pl.concat([table, last]).sort("run", "x")  # the last step needs an end
 
     color = draw.looks(runs, "color")
-    x = draw.axis("X", "x", name, scale={"domain": [*ends], "nice": False})
     y = draw.axis("Y", "y", "share of queries", format="%", scale={"domainMin": 0, "nice": True})
     tips = draw.tooltip(
         ("x", "from", ".4~g"), ("end", "below", ".4~g"), ("number", "queries", ",d"),
@@ -135,21 +145,19 @@ def _histogram(
         steps = {"x": x, "y": y}
         area = {"interpolate": "step-after", "opacity": 0.12, "strokeWidth": 0}
         layers = [
-            *(
-                [draw.layer("area", area, **steps, y2=0, **color)]
-                * (len(runs.labels) <= draw.FILLED)
-            ),
             draw.layer("line", draw.STEPS, **steps, **draw.looks(runs, *_LINES, legend=True)),
             draw.layer("rect", {"opacity": 0}, **bar),
         ]
-    else:
-        layers = [draw.layer("rect", {"opacity": 0.75, "strokeWidth": 0}, **bar, **color)]
-    return table, [*layers, _means(spread, runs, name, x)]
+        if len(runs.labels) <= draw.FILLED:
+            layers.insert(0, draw.layer("area", area, **steps, y2=0, **color))
+        return table, layers
+    return table, [draw.layer("rect", {"opacity": 0.75, "strokeWidth": 0}, **bar, **color)]
 
 
 def _ecdf(
-    counts: pl.DataFrame, spread: pl.DataFrame, runs: Runs, name: str, ends: tuple[float, float]
-) -> tuple[pl.DataFrame, list[Any]]:
+    counts: pl.DataFrame, spread: pl.DataFrame, runs: Runs, name: str, ends: tuple[float, float],
+    x: Any,
+) -> tuple[pl.DataFrame, list[Any]]:  # fmt: skip
     whole = spread.select("run", "counted")
     cumulative = (
         counts.sort("run", "x")
@@ -162,18 +170,9 @@ def _ecdf(
         for at, share in zip(ends, (0.0, 1.0), strict=True)
     )
     table = pl.concat([first, cumulative, last]).sort("run", "x", "y")
-    x = draw.axis("X", "x", name, scale={"domain": [*ends], "nice": False}, grid=True)
     y = draw.axis("Y", "y", "cumulative share of queries", format="%", scale={"domain": [0, 1]})
     tips = draw.tooltip(("x", name, ".4f"), ("y", "cumulative share", ".2%"), of=runs)
     return table, [
         draw.layer("line", draw.STEPS, x=x, y=y, **draw.looks(runs, *_LINES, legend=True)),
         draw.layer("point", draw.HOVER, x=x, y=y, tooltip=tips),
-        _means(spread, runs, name, x),
     ]
-
-
-def _means(spread: pl.DataFrame, runs: Runs, name: str, x: Any) -> Any:
-    means = spread.select("run", "counted", x="mean").filter(pl.col("x").is_not_null())
-    tips = draw.tooltip(("x", draw.mean_title(name), ".4f"), ("counted", "queries", ",d"), of=runs)
-    look = draw.looks(runs, *_LINES)
-    return draw.layer("rule", {"strokeWidth": 1.5}, data=means, x=x, tooltip=tips, **look)

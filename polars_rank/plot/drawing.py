@@ -10,23 +10,21 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
+from polars_rank._params import OWN
 from polars_rank.errors import DataError, RankError, missing_extra
-from polars_rank.plot.runs import NEUTRAL, brightened, harmless
+from polars_rank.plot.runs import NEUTRAL, harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     import altair as alt
-    import polars as pl
 
     from polars_rank.plot.runs import Runs
 
-Channel: TypeAlias = Literal["color", "strokeDash", "shape"]
-
-#: The extra that installs altair.
-EXTRA = "plot"
 #: Maximum number of rows of a chart, over all layers.
 ROWS = 3_000
 WIDTH, HEIGHT = 460, 280
@@ -58,10 +56,12 @@ _ACRONYMS = frozenset(
     {"ap", "auc", "cg", "dcg", "err", "f1", "map", "mrr", "ndcg", "p", "r", "rbo", "rbp", "rr"}
 )
 
+_CELL, _KEPT = OWN + "cell", OWN + "kept"
+
 _FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 
-def altair(extra: str = EXTRA) -> Any:
+def altair(extra: str = "plot") -> Any:
     """Return the module altair; raise `MissingExtraError` where it is not installed."""
     if sys.flags.optimize > 1:
         raise RankError(
@@ -75,21 +75,9 @@ def altair(extra: str = EXTRA) -> Any:
     return altair
 
 
-def styled(chart: Any, *, dark: bool = False) -> Any:
-    """Return a chart with fonts and colors for a light or dark background, which works offline."""
-    if dark:
-        specification = brightened(chart.to_dict(validate=False))
-        chart = type(chart).from_dict(specification, validate=False)
-    from polars_rank.plot.offline import offline  # noqa: PLC0415  (imports an extra)
-
-    return offline(chart.configure(**config(dark=dark)))
-
-
-def config(*, dark: bool = False) -> dict[str, Any]:
-    """Return the Vega-Lite config of a styled chart."""
-    text, quiet, line = (
-        ("#e8eaed", "#b0b6be", "#454b54") if dark else ("#1f2328", "#57606a", "#d0d7de")
-    )
+def config() -> dict[str, Any]:
+    """Return the Vega-Lite config of charts in reports."""
+    text, quiet, line = "#1f2328", "#57606a", "#d0d7de"
     labels = {"labelColor": quiet, "titleColor": text, "labelFont": _FONT, "titleFont": _FONT}
     return {
         "background": "transparent",
@@ -106,7 +94,7 @@ def layered(
     layers: Sequence[Any],
     *,
     title: str,
-    subtitle: Iterable[str] = (),
+    subtitle: Iterable[str],
     height: float = HEIGHT,
     width: float = WIDTH,
 ) -> alt.LayerChart:
@@ -129,13 +117,9 @@ def layered(
     return LayerChart(
         data,  # type: ignore[arg-type]  # Altair's annotations omit `data`
         [*layers],  # type: ignore[arg-type]
-        title=heading,
-        width=width,
-        height=height,
-        view={"stroke": None},
-        description=". ".join([title, *subtitle_lines]),
-        resolve={"scale": own},
-    )
+        title=heading, width=width, height=height, view={"stroke": None},
+        description=". ".join([title, *subtitle_lines]), resolve={"scale": own},
+    )  # fmt: skip
 
 
 def layer(
@@ -150,13 +134,9 @@ def layer(
     chart = chart.transform_filter(where) if where else chart
     for name, value in channels.items():
         if name in ("x2", "y2"):
-            kind = name.upper()
-            is_column = isinstance(value, str)
-            channels[name] = (
-                getattr(alt, kind)(field=value)
-                if is_column
-                else getattr(alt, f"{kind}Datum")(value)
-            )
+            kind, is_column = name.upper(), isinstance(value, str)
+            of_column, of_number = getattr(alt, kind), getattr(alt, f"{kind}Datum")
+            channels[name] = of_column(field=value) if is_column else of_number(value)
         elif name == "color" and isinstance(value, str):
             channels[name] = alt.ColorValue(value)
     # Screen readers get the description of the chart, not thousands of points.
@@ -229,7 +209,7 @@ def escaped(title: str) -> str:
     return harmless(title).replace("\\", "\\\\")
 
 
-def looks(runs: Runs, *channels: Channel, legend: bool = False) -> dict[str, Any]:
+def looks(runs: Runs, *channels: str, legend: bool = False) -> dict[str, Any]:
     """Return the channels that distinguish runs; set `legend` in one layer of a chart."""
     alt = altair()
     longest = max(map(len, runs.labels))
@@ -247,18 +227,14 @@ def looks(runs: Runs, *channels: Channel, legend: bool = False) -> dict[str, Any
         "strokeDash": (alt.StrokeDash, runs.dashes),
         "shape": (alt.Shape, runs.shapes),
     }
-    channels_by_name: dict[str, Any] = {}
-    for channel in channels:
-        kind, values = kinds[channel]
-        channels_by_name[channel] = kind(
-            field="run",
-            type="nominal",
-            title=None,
-            sort=None,
+    return {
+        channel: kinds[channel][0](
+            field="run", type="nominal", title=None, sort=None,
             legend=legend_options if legend and runs.several else None,
-            scale={"domain": [*runs.labels], "range": [*values]},
+            scale={"domain": [*runs.labels], "range": [*kinds[channel][1]]},
         )
-    return channels_by_name
+        for channel in channels
+    }  # fmt: skip
 
 
 def lines(table: pl.DataFrame, runs: Runs, x: Any, y: Any, tips: Sequence[Any]) -> list[Any]:
@@ -299,20 +275,18 @@ def cutoffs(title: str, ks: Iterable[int], **options: Any) -> Any:
     """Return the axis "x" of ranks, logarithmic if there are few and sparse cutoffs."""
     ranks = sorted(set(ks))
     first, last = ranks[0], ranks[-1]
-    if first == last:
-        scale: dict[str, Any] = {"zero": False}
-        return axis("X", "x", title, format=",d", values=ranks, scale=scale, **options)
-    if last - first > _SPARSE * len(ranks) and len(ranks) <= _TICKS:
-        scale = {"type": "log", "domain": [first, last], "nice": False, "padding": _MARGIN}
-        return axis("X", "x", title, format=",d", values=ranks, scale=scale, **options)
-    step = next(step for step in _STEPS if last - first < _TICKS * step)
-    values = sorted({first, *range(step * (first // step + 1), last + 1, step)})
     # The points and intervals of several runs are side by side, also at the ends.
-    scale = {"domain": [first, last], "nice": False, "zero": False, "padding": _MARGIN}
-    return axis("X", "x", title, format=",d", values=values, scale=scale, **options)
+    ends = {"domain": [first, last], "nice": False, "padding": _MARGIN} if first < last else {}
+    scale: dict[str, Any] = {"zero": False, **ends}
+    if last - first > _SPARSE * len(ranks) and len(ranks) <= _TICKS:
+        scale = {"type": "log", **ends}
+    elif ends:
+        step = next(step for step in _STEPS if last - first < _TICKS * step)
+        ranks = sorted({first, *range(step * (first // step + 1), last + 1, step)})
+    return axis("X", "x", title, format=",d", values=ranks, scale=scale, **options)
 
 
-def means(title: str, table: pl.DataFrame, *, kind: str = "Y") -> Any:
+def means(title: str, table: pl.DataFrame) -> Any:
     """Return the axis of means "y", with the range of means and intervals."""
     ends = [
         value
@@ -324,7 +298,7 @@ def means(title: str, table: pl.DataFrame, *, kind: str = "Y") -> Any:
     if ends and min(ends) == max(ends):  # Vega would draw a single tick
         pad = abs(ends[0]) / 10 or 0.1
         scale["domain"] = [ends[0] - pad, ends[0] + pad]
-    return axis(kind, "y", title, scale=scale)
+    return axis("Y", "y", title, scale=scale)
 
 
 def with_field(channel: Any, field: str) -> Any:
@@ -349,7 +323,7 @@ def counted(numbers: Iterable[int | None], what: str = "queries") -> str:
         return ""
     low, high = min(known), max(known)
     if low == high == 1:
-        words = {"queries": "query", "documents": "document", "rows": "row", "runs": "run"}
+        words = {"queries": "query", "documents": "document", "rows": "row"}
         what = " ".join(words.get(word, word) for word in what.split(" "))
     return f"{low:,} {what}" if low == high else f"{low:,} to {high:,} {what}"
 
@@ -408,3 +382,27 @@ def mean_title(name: str, *, capital: bool = False) -> str:
     if base in ("RR", "AP"):
         return f"M{title}"
     return title if base in ("MRR", "MAP") else f"{'Mean' if capital else 'mean'} {title}"
+
+
+def thinned(
+    points: pl.LazyFrame, groups: Sequence[str], x: pl.Expr, *, order: str, ys: Sequence[str],
+    steps: int,
+) -> pl.LazyFrame:  # fmt: skip
+    """Return at most 2 + 2 x (number of `ys`) points of each curve per step of x, unsorted.
+
+    `x` is from 0 to 1 and is split into equal steps. The first and last points of a step (by the
+    column `order`) and the points with the minimum and maximum of each of `ys` are kept. If a step
+    is a pixel, a line through these points covers the same pixels as the original (Jugel, Jerzak,
+    Hackenbroich & Markl, M4: a visualization-oriented time series data aggregation, 2014).
+    """
+    columns = [name for name in points.collect_schema().names() if name not in groups]
+    point = pl.struct(columns)
+    cell = (x * steps).floor().clip(0, steps - 1).cast(pl.Int64).alias(_CELL)
+    kept = [("first", point.min_by(order)), ("last", point.max_by(order))]
+    for y in ys:
+        kept += [(f"least {y}", point.min_by(y)), (f"greatest {y}", point.max_by(y))]
+    steps_of_groups = points.group_by([*groups, cell]).agg(
+        each.alias(OWN + name) for name, each in kept
+    )
+    several = pl.concat_list(OWN + name for name, _ in kept).alias(_KEPT)
+    return steps_of_groups.select(*groups, several).explode(_KEPT).unnest(_KEPT).unique()

@@ -256,14 +256,10 @@ def bounds(
     x = draw.axis("X", "low", "mean", grid=True, scale={"zero": False})
     data, y, height = _rows(data, runs)
     tips = draw.tooltip(
-        *_row_fields(data),
-        ("low", "low", ".4f"),
-        ("x", "expected", ".4f"),
-        ("high", "high", ".4f"),
-        ("share", "tied documents" if is_tie_band else "judged", ".1%"),
-        of=runs,
-        data=data,
-    )
+        *_row_fields(data), ("low", "low", ".4f"), ("x", "expected", ".4f"),
+        ("high", "high", ".4f"), ("share", "tied documents" if is_tie_band else "judged", ".1%"),
+        of=runs, data=data,
+    )  # fmt: skip
     both = {"y": y, "tooltip": tips, **draw.looks(runs, "color")}
     of_points = draw.looks(runs, "color", "shape", legend=_within(data, runs))
     bar, tick = {"strokeWidth": 9, "opacity": 0.4}, {"thickness": 2, "size": 15, "opacity": 1}
@@ -275,12 +271,11 @@ def bounds(
         draw.layer("tick", {**tick, **_BELOW}, x=high, **both),
         draw.layer("point", expected, where="isValid(datum.x)", x=middle, **{**both, **of_points}),
     ]
-    title = (
-        "Means over orders of tied documents" if is_tie_band else "Bounds for unjudged documents"
-    )
-    note = "bar: lowest to highest mean over orders · point: mean over all orders"
-    if not is_tie_band:
-        note = "bar: lowest to highest mean over labels of unjudged documents"
+    title = "Bounds for unjudged documents"
+    note = "bar: lowest to highest mean over labels of unjudged documents"
+    if is_tie_band:
+        title = "Means over orders of tied documents"
+        note = "bar: lowest to highest mean over orders · point: mean over all orders"
     return draw.layered(data, layers, title=title, subtitle=[note], height=height)
 
 
@@ -289,8 +284,21 @@ def _labeled(
     *, is_pair: bool = False,
 ) -> tuple[pl.DataFrame, Runs, str | None]:  # fmt: skip
     """Return rows with their labels, the runs, and the only baseline of differences."""
-    versus = None
-    data, keys = _selected(rows, run, [*columns, *(["baseline"] if is_pair else [])])
+    schema, versus = schema_of(rows), None
+    of_runs = run_columns(schema, run)
+    texts = [pl.col(key).cast(pl.String).fill_null("null") for key in keys_of(schema, of_runs)]
+    if "slice" in schema:
+        value = pl.col("value").cast(pl.String).replace(_QUOTED).fill_null("null")
+        several = pl.col("slice").drop_nulls().n_unique() > 1
+        part = pl.when(several).then(pl.format("{}: {}", "slice", value)).otherwise(value)
+        texts.append(pl.when(pl.col("slice").is_null()).then(pl.lit("overall")).otherwise(part))
+    keys = [f"{_KEY}{place}" for place in range(len(texts))]
+    selected = rows.select(
+        *columns, *(["baseline"] if is_pair else []), "metric", *groups(of_runs),
+        *(text.alias(name) for text, name in zip(texts, keys, strict=True)),
+    )  # fmt: skip
+    data = collected(selected)
+    data = harmless_texts(draw.non_empty(data, data.columns[0], "mean"))
     if is_pair:
         baselines = data.get_column("baseline")
         known = run_labels(baselines.unique()).to_list()
@@ -307,30 +315,6 @@ def _labeled(
     parts = ([] if one_metric and (keys or runs.named) else ["metric"]) + keys
     label = pl.concat_str(parts or ["run"], separator=" · ")
     return data.with_columns(label.alias("label")).drop(keys), runs, versus
-
-
-def _selected(
-    rows: pl.LazyFrame, run: str | None, columns: _Columns
-) -> tuple[pl.DataFrame, list[str]]:
-    """Return the columns with runs under internal names and keys as text, and the keys."""
-    schema = schema_of(rows)
-    of_runs = run_columns(schema, run)
-    keys = [pl.col(key).cast(pl.String).fill_null("null") for key in keys_of(schema, of_runs)]
-    if "slice" in schema:
-        value = pl.col("value").cast(pl.String).replace(_QUOTED).fill_null("null")
-        several = pl.col("slice").drop_nulls().n_unique() > 1
-        part = pl.when(several).then(pl.format("{}: {}", "slice", value)).otherwise(value)
-        keys.append(pl.when(pl.col("slice").is_null()).then(pl.lit("overall")).otherwise(part))
-    names = [f"{_KEY}{place}" for place in range(len(keys))]
-    labels = (key.alias(name) for key, name in zip(keys, names, strict=True))
-    selected = collected(rows.select(*columns, "metric", *groups(of_runs), *labels))
-    return harmless_texts(draw.non_empty(selected, selected.columns[0], "mean")), names
-
-
-def _row_fields(data: pl.DataFrame) -> list[tuple[str, str]]:
-    """Return the tooltip fields that identify a row: the metric and, if different, the label."""
-    of_run = any(data.get_column("label").equals(data.get_column(n)) for n in ("metric", "run"))
-    return [("metric", "metric"), *([] if of_run else [("label", "row")])]
 
 
 def _without_interval(data: pl.DataFrame) -> str:
@@ -367,6 +351,12 @@ def _forest(
     if zero:
         layers.insert(0, draw.layer("rule", draw.DASHED, data=pl.DataFrame({"x": [0.0]}), x=x))
     return draw.layered(data, layers, title=title, subtitle=subtitle, height=height)
+
+
+def _row_fields(data: pl.DataFrame) -> list[tuple[str, str]]:
+    """Return the tooltip fields that identify a row: the metric and, if different, the label."""
+    of_run = any(data.get_column("label").equals(data.get_column(n)) for n in ("metric", "run"))
+    return [("metric", "metric"), *([] if of_run else [("label", "row")])]
 
 
 def _within(data: pl.DataFrame, runs: Runs) -> bool:

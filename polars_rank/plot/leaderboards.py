@@ -12,12 +12,7 @@ from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.metrics.names import direction_note, direction_of
 from polars_rank.plot import drawing as draw
-from polars_rank.plot.runs import (
-    NEUTRAL,
-    PALETTE,
-    harmless_texts,
-    run_labels,
-)
+from polars_rank.plot.runs import NEUTRAL, PALETTE, harmless_texts, run_labels
 from polars_rank.plot.statistics_tables import only_metric, result
 
 if TYPE_CHECKING:

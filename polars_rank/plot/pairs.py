@@ -7,9 +7,22 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN, public
+from polars_rank.errors import DataError
+from polars_rank.metrics.names import direction_note
 from polars_rank.plot import drawing as draw
-from polars_rank.plot.runs import NEUTRAL, Runs, groups, label_of, labeled
-from polars_rank.plot.values import DIFFERENCE, TINY, Values
+from polars_rank.plot.runs import (
+    HIGHER,
+    LOWER,
+    NEUTRAL,
+    Runs,
+    groups,
+    harmless_text,
+    label_of,
+    labeled,
+)
+from polars_rank.plot.values import IS_UNDEFINED, TINY, VALUE, Values
+from polars_rank.stats.run_pairs import is_run
+from polars_rank.stats.value_columns import check_run, unknown_run
 
 if TYPE_CHECKING:
     import altair as alt
@@ -20,7 +33,8 @@ if TYPE_CHECKING:
 
 #: Maximum number of queries that are drawn one by one; more are counted in cells.
 _MAX_POINTS = 1_000
-_CELL = OWN + "cell"
+_CELL, _DIFFERENCE = OWN + "cell", OWN + "difference"
+_BASELINE, _EITHER = OWN + "baseline", OWN + "either undefined"
 
 
 @public
@@ -72,16 +86,28 @@ def differences(
     draw.altair()
     data = Values.of(values, metric, run, query)
     name = draw.metric_title(data.metric.name)
-    data.check_baseline(baseline)
-    pairs = data.pairs(baseline)
-    spread, runs = labeled(data.statistics_of(pairs), colors=colors)
+    pairs = _pairs(data, baseline)
+    difference = pl.col(_DIFFERENCE)
+    statistics = data.statistics(
+        pairs, difference, higher=(difference > 0).sum(), equal=(difference == 0).sum(),
+        lower=(difference < 0).sum(),
+    )  # fmt: skip
+    spread, runs = labeled(statistics, colors=colors)
     single = spread.get_column("counted").sum() <= _MAX_POINTS
     if single:
-        bars = _queries(pairs, data)
+        parts = [pl.col(each).cast(pl.String).fill_null("null") for each in data.group.source.query]
+        names = harmless_text(pl.concat_str(parts, separator=" · "))
+        columns = {"y": difference, "query": names, "number": pl.lit(1)}
+        bars = pairs.filter(difference.is_not_null()).select(*groups(data.run), **columns)
+        bars = bars.sort("query")
     else:
         highest = max(map(abs, [*spread.get_column("low"), *spread.get_column("high")]))
         bars = _cells(pairs, data, highest, (draw.ROWS // 2) // len(runs.labels))
-    bars = _bar_positions(labeled(bars)[0])
+    after = pl.col("number").cum_sum().over("run")
+    bars = labeled(bars)[0].sort("run", "y", descending=[False, True], maintain_order=True)
+    bars = bars.with_columns(start=after - pl.col("number"), end=after)
+    last = bars.filter(pl.col("end") == pl.col("end").max().over("run")).with_columns(start="end")
+    bars = pl.concat([bars, last]).sort("run", "start", "end")
     x = draw.axis(
         "X", "start", "queries, sorted by difference", format=",d", scale={"nice": False},
         tickMinStep=1,
@@ -95,27 +121,39 @@ def differences(
     )
     zero = draw.layer("rule", {"color": NEUTRAL}, data=pl.DataFrame({"y": [0.0]}), y=y)
     others = "all runs" if runs.several else runs.labels[0]
+    direction = direction_note(metric if isinstance(metric, pl.Expr) else data.metric.name)
+    colors_of_change = (LOWER, HIGHER) if data.metric.lower_is_better else (HIGHER, LOWER)
     return draw.layered(
         bars,
-        [*_layers(runs, x, y, tips, data.colors_of_change), zero],
-        title=f"{name}{data.direction}: {others} vs. {label_of(baseline)}, per query",
+        [*_layers(runs, x, y, tips, colors_of_change), zero],
+        title=f"{name}{direction}: {others} vs. {label_of(baseline)}, per query",
         subtitle=_counts(spread),
     )
 
 
-def _queries(pairs: pl.DataFrame, values: Values) -> pl.DataFrame:
-    """Return one bar per query."""
-    return (
-        pairs.filter(pl.col(DIFFERENCE).is_not_null())
-        .select(*groups(values.run), y=DIFFERENCE, query=values.query_name, number=pl.lit(1))
-        .sort("query")
+def _pairs(data: Values, baseline: Any) -> pl.DataFrame:
+    """Return the values of all other runs, paired with those of the baseline."""
+    (run,), rows, names = data.run, data.rows, [*data.group.rows]
+    check_run("baseline", baseline, run, rows.schema[run])
+    if names and baseline not in names:
+        raise unknown_run(run, names, "baseline", baseline)
+    is_baseline = is_run(run, rows.schema[run], baseline)
+    base = rows.filter(is_baseline).drop(run).rename({VALUE: _BASELINE, IS_UNDEFINED: _EITHER})
+    paired = rows.filter(~is_baseline).join(
+        base, on=data.group.source.query, how="inner", nulls_equal=True, maintain_order="left"
+    )
+    if not paired.height:
+        raise DataError("nothing to draw: no query has a ranking in both runs")
+    return paired.with_columns(
+        (pl.col(VALUE) - pl.col(_BASELINE)).alias(_DIFFERENCE),
+        pl.any_horizontal(IS_UNDEFINED, _EITHER).alias(IS_UNDEFINED),
     )
 
 
 def _cells(pairs: pl.DataFrame, values: Values, highest: float, cells: int) -> pl.DataFrame:
     """Return one bar per cell of differences; 0 has its own cell."""
     width = 2 * (highest or 1.0) / (cells - 1)
-    difference = pl.col(DIFFERENCE)
+    difference = pl.col(_DIFFERENCE)
     cell = ((difference.abs() / width - TINY).ceil() * difference.sign()).cast(pl.Int64)
     return (
         pairs.filter(difference.is_not_null())
@@ -123,16 +161,6 @@ def _cells(pairs: pl.DataFrame, values: Values, highest: float, cells: int) -> p
         .agg(pl.len().alias("number"), difference.mean().alias("y"))
         .drop(_CELL)
     )
-
-
-def _bar_positions(bars: pl.DataFrame) -> pl.DataFrame:
-    """Return the positions of bars, the highest first, with the end of the last."""
-    after = pl.col("number").cum_sum().over("run")
-    row = bars.sort("run", "y", descending=[False, True], maintain_order=True).with_columns(
-        start=after - pl.col("number"), end=after
-    )
-    last = row.filter(pl.col("end") == pl.col("end").max().over("run")).with_columns(start="end")
-    return pl.concat([row, last]).sort("run", "start", "end")
 
 
 def _layers(runs: Runs, x: Any, y: Any, tips: list[Any], colors: tuple[str, str]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -14,7 +15,6 @@ from polars_rank.evaluation import curves
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot import drawing as draw
 from polars_rank.plot.runs import NEUTRAL, grouped, groups, labeled
-from polars_rank.plot.thinning import thinned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,13 +110,13 @@ def pr_curve(
         log = curves.pr_curve(log, run=None, by=columns, score=score, label=label, rel=lowest)
         relevance = f" · relevant: label ≥ {lowest:g}"
     points = log.select(*groups(columns), *_POINTS).filter(pl.col("recall").is_not_null())
-    table = collected(_few_points(points, _STEPS))
+    table = collected(_few_points(points, grouped(points.collect_schema()), _STEPS))
     if not table.height:
         raise DataError("nothing to draw: no document is relevant; use a lower `rel`")
     table, runs = labeled(table, baseline=baseline, colors=colors, needed=True)
     if table.height > draw.ROWS // 2:
         steps = max(1, draw.ROWS // (2 * _KEPT * len(runs.labels)))
-        table = collected(_few_points(table.lazy(), steps, ["run"]), few=True)
+        table = collected(_few_points(table.lazy(), ["run"], steps), few=True)
     table = table.sort("run", "found")
     documents = draw.counted(
         table.group_by("run").agg(pl.col("found").max())["found"], "documents retrieved"
@@ -124,7 +124,7 @@ def pr_curve(
     area = dict(table.group_by("run").agg(pl.col("auc").first()).iter_rows())
     if runs.several:
         renamed = {name: f"{name} (area {value:.3f})" for name, value in area.items()}
-        runs = runs.renamed(lambda name: renamed.get(name, name))
+        runs = replace(runs, labels=tuple(renamed.get(name, name) for name in runs.labels))
         table = table.with_columns(pl.col("run").replace(renamed))
     else:
         documents = f"area {next(iter(area.values())):.3f} · {documents}"
@@ -163,12 +163,9 @@ def with_few_scores(
     return joined.with_columns(kept.alias(score)).drop(_MEAN, _STD)
 
 
-def _few_points(
-    points: pl.LazyFrame, steps: int, by: list[str] | None = None
-) -> pl.LazyFrame:  # fmt: skip
-    columns = grouped(points.collect_schema()) if by is None else by
-    return thinned(
-        points, columns, pl.col("recall"), order="found", ys=("precision", "f1"), steps=steps
+def _few_points(points: pl.LazyFrame, by: list[str], steps: int) -> pl.LazyFrame:
+    return draw.thinned(
+        points, by, pl.col("recall"), order="found", ys=("precision", "f1"), steps=steps
     )
 
 

@@ -14,7 +14,7 @@ from polars_rank.columns import RUN, Columns
 from polars_rank.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
 Colors: TypeAlias = Mapping[Any, str]
 
@@ -26,13 +26,11 @@ HIGHER, LOWER = "#009E73", "#CC3311"
 PALETTE = ("#0072B2", "#C48200", "#8A4FE0", "#D173A6", "#3FA9C9", "#8A5E3B")
 #: The color of the baseline and of lines that belong to no run.
 NEUTRAL = "#808080"
-#: The color of text within a chart.
-LABEL = "#666666"
 #: The same hues, brighter, for dark backgrounds.
 BRIGHTER = {
     "#0072B2": "#8CC8FC", "#C48200": "#FFC24D", "#8A4FE0": "#BF85EE", "#D173A6": "#FF8CBD",
     "#3FA9C9": "#D0F6FC", "#8A5E3B": "#C69771", HIGHER: "#2FD6A4", LOWER: "#FF7A66",
-    NEUTRAL: "#B4BAC2", LABEL: "#C6CBD2",
+    NEUTRAL: "#B4BAC2",
 }  # fmt: skip
 #: The numbers of dash patterns and colors are coprime, so that their pairs are unique.
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4])
@@ -84,30 +82,12 @@ class Runs:
         """Whether there is more than one run."""
         return len(self.labels) > 1
 
-    def renamed(self, rename: Callable[[str], str]) -> Runs:
-        """Return the same runs with other names."""
-        return Runs(tuple(map(rename, self.labels)), self.colors, self.dashes, self.shapes)
-
 
 def run_colors(runs: Iterable[Any], baseline: Any = None) -> dict[Any, str]:
     """Return the color of each run, for charts of some of the runs."""
     names = {label_of(name): name for name in runs}
-    sorted_runs = Runs.of(sorted(names), baseline)
-    return {
-        names[label]: color
-        for label, color in zip(sorted_runs.labels, sorted_runs.colors, strict=True)
-    }
-
-
-def brightened(spec: Any) -> Any:
-    """Return the specification of a chart with the colors for a dark background."""
-    if isinstance(spec, dict):
-        return {
-            key: value if key == "datasets" else brightened(value) for key, value in spec.items()
-        }
-    if isinstance(spec, list):
-        return [brightened(each) for each in spec]
-    return BRIGHTER.get(spec, spec) if isinstance(spec, str) else spec
+    drawn = Runs.of(sorted(names), baseline)
+    return {names[label]: color for label, color in zip(drawn.labels, drawn.colors, strict=True)}
 
 
 def label_of(run: Any) -> str:

@@ -26,17 +26,14 @@ _RESULTS = frozenset({
 })  # fmt: skip
 #: Types of the columns of results that charts read; the others are numbers.
 _TYPES = {
-    **schema_of_result((*SUMMARY, *COMPARISON, *LEADERBOARD)),
-    "metric": TEXT,
-    "baseline": TEXT,
-}
+    **schema_of_result((*SUMMARY, *COMPARISON, *LEADERBOARD)), "metric": TEXT, "baseline": TEXT
+}  # fmt: skip
 
 
 def result(
     rows: pl.LazyFrame,
     columns: Iterable[str],
     function: str,
-    parameter: str = "table",
     optional: Iterable[str] = (),
 ) -> pl.LazyFrame:
     """Return the table of a function, with its types; raise `SchemaError` for another table.
@@ -47,12 +44,12 @@ def result(
     missing = [name for name in columns if name not in schema]
     if missing:
         raise SchemaError(
-            f"column {missing[0]!r} (`{parameter}`) not found; pass the table that {function} "
+            f"column {missing[0]!r} (`table`) not found; pass the table that {function} "
             f"returns; available: {', '.join(map(repr, schema)) or 'none'}"
         )
     types = {name: _TYPES.get(name, NUMBER) for name in (*columns, *optional)}
     nothing = (pl.lit(None, types[name]).alias(name) for name in optional if name not in schema)
-    return typed(rows, parameter, types).with_columns(nothing)
+    return typed(rows, "table", types).with_columns(nothing)
 
 
 def keys_of(schema: pl.Schema, runs: Sequence[str]) -> list[str]:
@@ -60,56 +57,44 @@ def keys_of(schema: pl.Schema, runs: Sequence[str]) -> list[str]:
     return [name for name in schema if name not in {*_RESULTS, *runs}]
 
 
-def name_of(metric: str | pl.Expr) -> str:
-    """Return the name of a metric in tables."""
-    return metric if isinstance(metric, str) else output_name(metric)
-
-
 def column_of(schema: pl.Schema, metric: Any, taken: Sequence[str]) -> str:
     """Return the column of the metric, by name or as the only float column."""
     if metric is not None:
-        name = name_of(metric)
+        name = metric if isinstance(metric, str) else output_name(metric)
         Columns.find(schema, {"metrics": name}, parameters={"metrics": "metric"})
         return name
-    float_columns = [
-        name for name, dtype in schema.items() if dtype.is_float() and name not in taken
-    ]
-    if len(float_columns) == 1:
-        return float_columns[0]
-    message = f"set `metric` to the column to draw; float columns: {float_columns}"
-    raise ArgumentError(message) if float_columns else SchemaError(message)
-
-
-def check_metric(parameter: str, name: str, available: Sequence[str]) -> None:
-    """Raise `ArgumentError` for a metric that a table does not have."""
-    if name not in available:
-        listed = ", ".join(map(repr, available))
-        raise ArgumentError(
-            f"metric {name!r} (`{parameter}`) not found; available: {listed}."
-            f"{hint(name, available)}"
-        )
+    floats = [name for name, dtype in schema.items() if dtype.is_float() and name not in taken]
+    if len(floats) == 1:
+        return floats[0]
+    message = f"set `metric` to the column to draw; float columns: {floats}"
+    raise ArgumentError(message) if floats else SchemaError(message)
 
 
 def rows_of_metrics(rows: pl.LazyFrame, metrics: Any, parameter: str = "metrics") -> pl.LazyFrame:
     """Return the rows of some metrics, given by name or as metrics; None for all."""
     if metrics is None:
         return rows
-    requested = [name_of(each) for each in listed(metrics, parameter)]
-    available = metrics_of(rows)
+    metrics = listed(metrics, parameter)
+    requested = [each if isinstance(each, str) else output_name(each) for each in metrics]
+    available = _metrics_of(rows)
     for name in requested:
-        check_metric(parameter, name, available)
+        if name not in available:
+            raise ArgumentError(
+                f"metric {name!r} (`{parameter}`) not found; available: "
+                f"{', '.join(map(repr, available))}.{hint(name, available)}"
+            )
     return rows.filter(pl.col("metric").is_in(requested))
 
 
 def only_metric(rows: pl.LazyFrame, metric: Any) -> tuple[str, pl.LazyFrame]:
     """Return the name of the metric to draw, and its rows."""
     rows = rows_of_metrics(rows, metric, "metric")
-    available = metrics_of(rows)
+    available = _metrics_of(rows)
     if len(available) > 1:
         raise ArgumentError(f"a chart shows one metric; set `metric` to one of {available}")
     return (available[0] if available else "metric"), rows
 
 
-def metrics_of(rows: pl.LazyFrame) -> list[str]:
+def _metrics_of(rows: pl.LazyFrame) -> list[str]:
     """Return the names of the metrics of a table with one row per metric."""
     return collected(rows.select(pl.col("metric").unique(maintain_order=True)))["metric"].to_list()

@@ -12,13 +12,7 @@ from polars_rank.errors import ArgumentError
 from polars_rank.frames.tables import collected, lazy, schema_of
 from polars_rank.plot import drawing as draw
 from polars_rank.plot.runs import groups, harmless_texts, labeled, run_columns
-from polars_rank.plot.statistics_tables import (
-    column_of,
-    keys_of,
-    only_metric,
-    result,
-)
-from polars_rank.plot.thinning import thinned
+from polars_rank.plot.statistics_tables import column_of, keys_of, only_metric, result
 
 if TYPE_CHECKING:
     import altair as alt
@@ -106,12 +100,8 @@ def over_time(
     )  # fmt: skip
     level = draw.confidence_text(selected.get_column("confidence"))
     data = selected.filter(pl.col("x").is_not_null()).drop("confidence")
-    data, runs = labeled(
-        harmless_texts(draw.non_empty(data, "y", name)),
-        baseline=baseline,
-        colors=colors,
-        needed=True,
-    )
+    data = harmless_texts(draw.non_empty(data, "y", name))
+    data, runs = labeled(data, baseline=baseline, colors=colors, needed=True)
     if data.select(pl.struct("x", "run").is_duplicated().any()).item():
         raise ArgumentError(
             f"several rows for one value of {time!r}; set `run`"
@@ -120,8 +110,9 @@ def over_time(
     data, kind = _with_times(data)
     data = _thinned(data, runs, kind).sort("run", "x")
     has_bounds = data.get_column("low").is_not_null().any()
+    form = {"format": "%Y-%m-%d %H:%M"} if kind == "temporal" else {}
     tips = [
-        _moment(kind, time),
+        draw.altair().Tooltip(field="x", type=kind, title=draw.escaped(time), **form),
         *draw.tooltip(
             ("y", draw.mean_title(name), ".4f"), ("low", "low", ".4f"), ("high", "high", ".4f"),
             ("queries", "queries", ",d"), of=runs, data=data,
@@ -169,7 +160,7 @@ def _thinned(data: pl.DataFrame, runs: Runs, kind: str) -> pl.DataFrame:
     place = (x - x.min()) / (x.max() - x.min())
     steps = max(1, draw.ROWS // (_KEPT * len(runs.labels)))
     marked = data.lazy().with_columns(place=place)
-    few = thinned(marked, ["run"], pl.col("place"), order="x", ys=["y"], steps=steps)
+    few = draw.thinned(marked, ["run"], pl.col("place"), order="x", ys=["y"], steps=steps)
     return collected(few.drop("place"), few=True)
 
 
@@ -186,9 +177,3 @@ def _ticks(data: pl.DataFrame, kind: str) -> dict[str, Any]:
     if days <= _FEW and (times.dt.time() != clock(0)).any():
         return {"format": "%b %-d %H:%M", "tickCount": 6}
     return {"format": "%b %-d", **({"tickCount": "day"} if days <= _DAYS else {})}
-
-
-def _moment(kind: str, title: str) -> Any:
-    alt = draw.altair()
-    has_bounds = {"format": "%Y-%m-%d %H:%M"} if kind == "temporal" else {}
-    return alt.Tooltip(field="x", type=kind, title=draw.escaped(title), **has_bounds)

@@ -122,61 +122,43 @@ def _unjudged_alerts(
         )
 
 
-def cautions(evidence: Evidence, question: Question) -> list[str]:
-    """Return the cautions, the most important first."""
-    return [
-        *_run_cautions(evidence, question),
-        *_row_cautions(evidence, question),
-    ]
+def cautions(evidence: Evidence, question: Question) -> Iterator[str]:
+    """Yield cautions about differences between the queries of runs, and about rows.
 
-
-def _run_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
-    """Return cautions about differences between the queries of runs."""
-    if question.run is None:
-        return
+    Rows may be unjudged, tied or duplicate.
+    """
     rankings = evidence.contents.get_column("rankings")
     compared = evidence.comparison
     missing: Any = None if compared is None else compared.get_column("missing").max()
-    low: Any
-    high: Any
-    low, high = rankings.min(), rankings.max()
+    low, high = min(rankings, default=0), max(rankings, default=0)
     if missing:
         yield (
             f"Runs were evaluated on different queries: up to {count(missing)} "
             f"{'is' if missing == 1 else 'are'} missing in one of two runs. Comparisons use the "
             "queries of both runs, means all queries of each run."
         )
-    elif low != high:
+    elif question.run is not None and low != high:
         yield (
             f"Runs were evaluated on different queries: they have {count(low)} to {count(high)} "
             "rankings."
         )
-
-
-def _row_cautions(evidence: Evidence, question: Question) -> Iterator[str]:
-    """Return cautions about unjudged, tied and duplicate rows, and how they were evaluated."""
     totals = evidence.contents.select(
         "unjudged", "not_retrieved", "barren_rankings", "unretrieved_rankings", "rows", "rankings"
     ).sum().row(0, named=True)  # fmt: skip
     conventions = question.conventions
     retrieved = totals["rows"] - totals["not_retrieved"]
     if totals["unjudged"]:
-        treatment = {
-            "removed": "were removed before ranking",
-            "nonrelevant": "count as not relevant",
-        }
+        is_removed = conventions.unjudged == "removed"
         share = percent(totals["unjudged"] / retrieved)
-        if evidence.only_relevant and conventions.unjudged == "nonrelevant":
+        if evidence.only_relevant and not is_removed:
             yield (
                 "All labels are relevant, as those of purchases or clicks: the retrieved documents "
                 f"without a label ({share}), such as items without an interaction, count as not "
                 "relevant."
             )
         else:
-            yield (
-                f"{share} of the retrieved documents are unjudged; they "
-                f"{treatment[conventions.unjudged]}."
-            )
+            treatment = "were removed before ranking" if is_removed else "count as not relevant"
+            yield f"{share} of the retrieved documents are unjudged; they {treatment}."
     tied: Any = evidence.contents.get_column("tied_rankings").max()
     if tied:
         rule = conventions.ties or ("doc" if question.columns.doc else "worst")

@@ -184,7 +184,7 @@ def _rounded(value: Any) -> Any:
 
 def _notes(evidence: Evidence, question: Question) -> Iterator[str]:
     """Yield how charts of single queries differ from the tables."""
-    if evidence.units.repeated:
+    if evidence.repeated:
         yield "Charts by query show a query once per group."
     if question.weight is not None:
         yield "Charts by query, and their means, are without weights."

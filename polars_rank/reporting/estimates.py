@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from polars import selectors
@@ -48,19 +48,14 @@ def counted(values: pl.LazyFrame) -> pl.LazyFrame:
     return values.drop(_ADDED)
 
 
-class Estimates(NamedTuple):
-    """The means of runs and their comparisons; None if a table does not apply."""
+def estimates(
+    values: pl.LazyFrame, question: Question
+) -> tuple[pl.DataFrame, pl.DataFrame | None, list[pl.DataFrame]]:
+    """Return the means and comparisons over all groups, and those of slices.
 
-    summary: pl.DataFrame
-    #: The comparisons with the baseline, or of all pairs, with the better run by the first metric
-    #: as the run.
-    comparison: pl.DataFrame | None
-    #: The means of slices, if they are needed, and with a baseline their comparisons.
-    slices: Sequence[pl.DataFrame]
-
-
-def estimates(values: pl.LazyFrame, question: Question) -> Estimates:
-    """Return the means and comparisons over all groups."""
+    Comparisons are those with the baseline, or of all pairs, with the better run by the first
+    metric as the run.
+    """
     # Beside differences, means of slices are for rules only.
     of_slices = question.slices if question.baseline is None or question.rules else ()
     summary, slices = _divided(means(values, question, slices=of_slices))
@@ -72,15 +67,14 @@ def estimates(values: pl.LazyFrame, question: Question) -> Estimates:
         tables.append(slices)
     elif 1 < len(runs_of(summary, question)) <= _MAX_RUNS:
         comparison = _oriented(comparisons(values, question), summary, question)
-    return Estimates(summary, comparison, [each for each in tables if each is not None])
+    return summary, comparison, [each for each in tables if each is not None]
 
 
 def means(
     values: pl.LazyFrame, question: Question, by: Sequence[str] = (), slices: Sequence[str] = ()
 ) -> pl.DataFrame:
     """Return the means of each run and group, and of its slices."""
-    options = {"run": question.run, **_options(question, by, slices)}
-    table = summarize(counted(values), question.metrics, **options)
+    table = summarize(counted(values), question.metrics, **_options(question, by, slices))
     return _within_range(collected(table), counted(values), question)
 
 
@@ -88,16 +82,17 @@ def comparisons(
     values: pl.LazyFrame, question: Question, by: Sequence[str] = (), slices: Sequence[str] = ()
 ) -> pl.DataFrame:
     """Return the comparisons with the baseline, or of all pairs without one."""
-    options = {"run": question.run, **_options(question, by, slices)}
-    table = compare(counted(values), question.metrics, baseline=question.baseline, **options)
+    options = {"baseline": question.baseline, **_options(question, by, slices)}
+    table = compare(counted(values), question.metrics, **options)
     return _within_range(collected(table), counted(values), question)
 
 
 def _options(question: Question, by: Sequence[str], slices: Sequence[str]) -> dict[str, Any]:
     """Return the parameters that `summarize` and `compare` have in common."""
     return {
-        "by": by, "query": [name for name in question.queries if name not in by],
-        "slices": slices or None, "details": True, **question.statistics_options,
+        "run": question.run, "by": by, "slices": slices or None, "details": True,
+        "query": [name for name in question.queries if name not in by],
+        "weight": question.weight, "cluster": question.cluster or None,
     }  # fmt: skip
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count as numbers
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_rank._params import OWN
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.diagnostics.broken_runs import contents as contents_of
 from polars_rank.diagnostics.choices import RESULT, lowest_of, robustness_of
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
-from polars_rank.errors import DataError, warn
+from polars_rank.errors import DataError, number_of, warn
 from polars_rank.evaluation.evaluate import per_query
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.metrics.incomplete_judgments import judged
@@ -28,17 +29,17 @@ from polars_rank.reporting.estimates import (
     no_warnings,
     runs_of,
 )
-from polars_rank.reporting.query_changes import QueryChange, selected_queries
-from polars_rank.reporting.units import units_of
+from polars_rank.reporting.formats import count
+from polars_rank.reporting.query_changes import selected_queries
 from polars_rank.stats.gates import check
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from polars_rank.reporting.estimates import Estimates
     from polars_rank.reporting.question import Question
-    from polars_rank.reporting.units import Units
 
+_RANKINGS, _CLUSTERS = OWN + "rankings", OWN + "clusters"
 #: Cutoffs of curves, in addition to that of the metric.
 _CUTOFFS = (1, 3, 5, 10, 20)
 #: The columns of verdicts on nothing.
@@ -57,10 +58,15 @@ class Evidence:
     values: pl.LazyFrame
     #: The baseline, then the other runs, sorted; a single None if there are no runs.
     runs: list[Any]
-    #: The sampling units of the tables over all groups.
-    units: Units
-    #: The means and comparisons over all groups.
-    estimates: Estimates
+    #: The columns of sampling units of tables over all groups, if units are not rankings.
+    cluster: Sequence[str]
+    #: Whether the units are queries that are in several groups.
+    repeated: bool
+    #: The means, and the comparisons with the baseline or of all pairs of runs, over all groups.
+    summary: pl.DataFrame
+    comparison: pl.DataFrame | None
+    #: The slices: differences from the baseline, or means without one.
+    slices: pl.DataFrame | None
     groups: pl.DataFrame | None
     verdicts: pl.DataFrame | None
     contents: pl.DataFrame
@@ -73,32 +79,17 @@ class Evidence:
     robustness: pl.DataFrame | None
     #: Means of metrics with a cutoff by run, `metric` and `k`, with intervals.
     curves: pl.DataFrame | None
-    moved: list[QueryChange]
-
-    @property
-    def summary(self) -> pl.DataFrame:
-        """The means over all groups."""
-        return self.estimates.summary
-
-    @property
-    def comparison(self) -> pl.DataFrame | None:
-        """The comparisons with the baseline, or of all pairs of runs, over all groups."""
-        return self.estimates.comparison
-
-    @property
-    def slices(self) -> pl.DataFrame | None:
-        """The slices: differences from the baseline, or means without one."""
-        return self.estimates.slices[-1] if self.estimates.slices else None
+    moved: list[dict[str, Any]]
 
 
 def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
     """Evaluate the log, write per-query values to `path`, and return all tables."""
     values = _written(frame, question, path)
-    units = units_of(values, question)
-    overall = replace(question, cluster=units.cluster)
+    repeated = has_repeated_queries(values, question)
+    overall = replace(question, cluster=question.columns.query) if repeated else question
     run = [] if question.run is None else [question.run]
-    found = estimates(values, overall)
-    runs = runs_of(found.summary, question)
+    summary, comparison, slices = estimates(values, overall)
+    runs = runs_of(summary, question)
     groups, by_group = _groups(values, question)
     columns = question.columns
     contents = collected(log_counts(question.log, columns, question.conventions.rel, run))
@@ -107,10 +98,17 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
     return Evidence(
         values=values,
         runs=runs,
-        units=units,
-        estimates=found,
+        cluster=overall.cluster,
+        repeated=repeated,
+        summary=summary,
+        comparison=comparison,
+        slices=slices[-1] if slices else None,
         groups=_with_differences(groups, by_group, question),
-        verdicts=_verdicts(question, found, groups, by_group),
+        verdicts=_verdicts(
+            question,
+            [summary if groups is None else groups, *slices],
+            comparison if by_group is None else by_group,
+        ),
         contents=contents,
         only_relevant=only_relevant,
         bounds=None if only_relevant else _bounds(frame, question, contents),
@@ -119,6 +117,52 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
         labels=labels,
         moved=selected_queries(values, question, runs),
     )
+
+
+def has_repeated_queries(values: pl.LazyFrame, question: Question) -> bool:
+    """Return whether queries in several groups are the sampling units over all groups.
+
+    Warn if groups have queries in common.
+    """
+    if not question.by:
+        return False
+    query, cluster = [*question.columns.query], [*question.cluster]
+    run = [] if question.run is None else [question.run]
+    by_run = values.group_by([*run, *query]).agg(
+        pl.len().alias(_RANKINGS), number_of_clusters(cluster).alias(_CLUSTERS)
+    )
+    several = pl.col(_RANKINGS) > 1
+    by_query = by_run.group_by(query).agg(
+        several.any().alias(_RANKINGS), (several & (pl.col(_CLUSTERS) > 1)).any().alias(_CLUSTERS)
+    )
+    totals = by_query.select(pl.len().alias("all"), pl.col(_RANKINGS, _CLUSTERS).sum())
+    queries, repeated, spread = collected(totals).row(0)
+    verb = "is" if repeated == 1 else "are"
+    groups = (
+        f"{count(repeated)} of {number_of(queries, 'query', 'queries')} {verb} in several groups of"
+        f" {', '.join(question.by)}"
+    )
+    if repeated and not cluster:
+        warn(
+            f"{groups}. Means over all groups are of all rankings, but their intervals and "
+            f"p-values count each query once: they are about other queries like these "
+            f"{count(queries)}, for the same groups"
+        )
+        return True
+    if spread:
+        warn(
+            f"{groups} and in several clusters: intervals and p-values over all groups count them "
+            "as different queries and may be too narrow"
+        )
+    return False
+
+
+def number_of_clusters(cluster: Sequence[str]) -> pl.Expr:
+    """Return the number of clusters of rankings; a null is a cluster of its own."""
+    if not cluster:
+        return pl.len()
+    known = pl.all_horizontal(pl.col(name).is_not_null() for name in cluster)
+    return pl.struct(cluster).filter(known).n_unique() + (~known).sum()
 
 
 def _written(frame: pl.LazyFrame, question: Question, path: Path) -> pl.LazyFrame:
@@ -164,7 +208,7 @@ def _of_all_groups(frame: pl.LazyFrame, question: Question) -> tuple[pl.LazyFram
     query = [*question.columns.query]
     if question.by:  # a struct, because groups may be null and queries may not
         known = schema_of(frame)
-        groups = next(name for n in count() if (name := f"groups {n}") not in known)
+        groups = next(name for n in numbers() if (name := f"groups {n}") not in known)
         frame = frame.with_columns(pl.struct(question.by).alias(groups))
         query = [groups, *query]
     options = {**question.options, "query": query, "weight": question.weight}
@@ -256,10 +300,7 @@ def _with_differences(
 
 
 def _verdicts(
-    question: Question,
-    found: Estimates,
-    groups: pl.DataFrame | None,
-    by_group: pl.DataFrame | None,
+    question: Question, tables: list[pl.DataFrame], compared: pl.DataFrame | None
 ) -> pl.DataFrame | None:
     """Return the verdicts of rules about groups, or else all queries, and about slices.
 
@@ -267,8 +308,6 @@ def _verdicts(
     """
     if question.rules is None:
         return None
-    tables = [found.summary if groups is None else groups, *found.slices]
-    compared = found.comparison if by_group is None else by_group
     if question.baseline is not None and compared is not None:
         run = str(question.run)
         tables = [

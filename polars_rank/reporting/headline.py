@@ -16,7 +16,7 @@ from polars_rank.reporting.formats import listed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from polars_rank.reporting.estimates import Estimates
+    from polars_rank.reporting.evidence import Evidence
     from polars_rank.reporting.question import Question
 
 
@@ -72,14 +72,29 @@ class Headline:
     means: list[dict[str, Any]]
 
 
-def headline(estimates: Estimates, question: Question) -> Headline:
-    """Return the headline, about the first metric."""
+def headline(evidence: Evidence, question: Question) -> Headline:
+    """Return the headline, about the first metric.
+
+    It has the comparisons with the baseline, the best run first, or of the best run with others.
+    """
     metric, lower = output_name(question.first), lower_is_better(question.first)
-    means = ranked(estimates.summary, question).rows(named=True)
-    comparisons = _comparisons(estimates, question, means)
-    tests = 0
-    if estimates.comparison is not None:
-        tests = estimates.comparison.get_column("p_value").count()
+    means = ranked(evidence.summary, question).rows(named=True)
+    comparisons, tests = [], 0
+    if evidence.comparison is not None:
+        tests = evidence.comparison.get_column("p_value").count()
+        run = str(question.run)
+        mean_of = {row[run]: row["mean"] for row in means}
+        comparisons = [
+            Comparison(
+                row[run], row["baseline"], row, mean_of.get(row[run]), mean_of.get(row["baseline"])
+            )
+            for row in evidence.comparison.filter(metric=metric).iter_rows(named=True)
+        ]
+        if question.baseline is None:  # the pairs of the best run are the first ones
+            comparisons = [each for each in comparisons if each.run == comparisons[0].run]
+        else:
+            sign = 1 if lower else -1
+            comparisons.sort(key=lambda each: sign * (each.row["difference"] or 0.0))
     first = comparisons[0] if comparisons else None
     direction = direction_note(question.first)
     return Headline(metric, lower, direction, first, comparisons[1:], tests, means)
@@ -91,13 +106,9 @@ def robustness_text(table: pl.DataFrame | None, first: Headline, question: Quest
         return None
     rows = table.filter(pl.col(str(question.run)).eq_missing(pl.lit(first.comparison.run)))
     word, _, reasons = rows.item(0, "headline").partition(": ")
+    choices = pl.col("choice").replace(_WORDS).unique(maintain_order=True)
     changed, every = (
-        listed(
-            [
-                _WORDS.get(kind, kind)
-                for kind in part.get_column("choice").unique(maintain_order=True)
-            ]
-        )
+        listed(part.select(choices).to_series().to_list())
         for part in (rows.filter("changes"), rows[1:])
     )
     others = number_of(rows.height - 1, "other choice")
@@ -107,24 +118,3 @@ def robustness_text(table: pl.DataFrame | None, first: Headline, question: Quest
         "holds": f"The verdict holds with {others} of {every}.",
         "unclear": f"The verdict remains unclear with {others} of {every}.",
     }[word]
-
-
-def _comparisons(
-    estimates: Estimates, question: Question, means: list[dict[str, Any]]
-) -> list[Comparison]:
-    """Return the comparisons with the baseline, the best run first; or of the best with others."""
-    if estimates.comparison is None:
-        return []
-    run = str(question.run)
-    of_metric = estimates.comparison.filter(pl.col("metric") == output_name(question.first))
-    mean_of = {row[run]: row["mean"] for row in means}
-    comparisons = [
-        Comparison(
-            row[run], row["baseline"], row, mean_of.get(row[run]), mean_of.get(row["baseline"])
-        )
-        for row in of_metric.iter_rows(named=True)
-    ]
-    if question.baseline is None:  # the pairs of the best run are the first ones
-        return [each for each in comparisons if each.run == comparisons[0].run]
-    sign = -1 if lower_is_better(question.first) else 1
-    return sorted(comparisons, key=lambda each: -sign * (each.row["difference"] or 0.0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -18,7 +17,7 @@ from polars_rank.stats.run_pairs import PAIRED, baseline_of, is_run, with_baseli
 from polars_rank.stats.value_columns import variables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from polars_rank.reporting.question import Question
 
@@ -32,65 +31,30 @@ _RANKING, _SCORE = OWN + "ranking", OWN + "shown score"
 _ROW, _TOTAL, _TIED = OWN + "row", OWN + "total", OWN + "tied"
 
 
-@dataclass(frozen=True)
-class Shown:
-    """The columns `show`, and the names that they have in tables of documents."""
-
-    #: The columns with one value per query, such as its text.
-    of_queries: dict[str, str]
-    #: The other columns.
-    of_documents: dict[str, str]
-
-    @classmethod
-    def of(cls, show: Sequence[str], rankings: Sequence[pl.DataFrame]) -> Shown:
-        """Return the columns by what they have in all rankings."""
-        columns = {name: f"shown {index}" for index, name in enumerate(show)}
-        has_several = any(each.height > 1 for each in rankings)
-        of_queries = {
-            name: column
-            for name, column in columns.items()
-            if has_several
-            and all(each.get_column(column).drop_nulls().n_unique() <= 1 for each in rankings)
-        }
-        others = {name: column for name, column in columns.items() if name not in of_queries}
-        return cls(of_queries, others)
-
-
-@dataclass(frozen=True)
-class QueryChange:
-    """A query with a large gain or loss, or with a very high or low value, and its rankings."""
-
-    run: Any
-    good: bool
-    query: dict[str, Any]
-    #: The shown columns that have one value per query.
-    kept: dict[str, Any]
-    value: float
-    baseline_value: float | None
-    #: Number of queries with a gain (a loss), or of all queries without a baseline.
-    total: int
-    #: Number of queries that are not shown and tie with the last one that is.
-    tied: int
-    #: The top documents of the rankings, and relevant documents below them.
-    sides: list[dict[str, Any]]
-
-    @property
-    def difference(self) -> float | None:
-        """The value minus the value of the baseline."""
-        return None if self.baseline_value is None else self.value - self.baseline_value
-
-
 def selected_queries(
     values: pl.LazyFrame, question: Question, runs: Sequence[Any]
-) -> list[QueryChange]:
-    """Return the queries of each run with the largest gains and losses, or best and worst."""
+) -> list[dict[str, Any]]:
+    """Return the queries of each run with the largest gains and losses, or best and worst.
+
+    Each has its values, the rankings of the run and of the baseline, the number of queries with a
+    gain (a loss), or of all queries without a baseline, as "total", and as "tied" the number of
+    queries that are not shown and tie with the last one that is.
+    """
     selected = collected(_extremes(_with_values(values, question, runs), question))
     if selected.is_empty():
         return []
     documents = _documents(selected, question)
-    shown = Shown.of(question.show, [*documents.values()])
+    columns = {name: f"shown {index}" for index, name in enumerate(question.show)}
+    # The columns with one value per query, such as its text; the others are of documents.
+    of_queries = {
+        name: column
+        for name, column in columns.items()
+        if any(each.height > 1 for each in documents.values())
+        and all(each.get_column(column).drop_nulls().n_unique() <= 1 for each in documents.values())
+    }
+    of_documents = {name: column for name, column in columns.items() if name not in of_queries}
     return [
-        _query_change(number, row, question, documents, shown, selected.height)
+        _query_change(number, row, question, documents, selected.height, of_queries, of_documents)
         for number, row in enumerate(selected.iter_rows(named=True))
     ]
 
@@ -187,40 +151,34 @@ def _query_change(
     row: dict[str, Any],
     question: Question,
     documents: dict[int, pl.DataFrame],
-    shown: Shown,
     total: int,
-) -> QueryChange:
+    of_queries: Mapping[str, str],
+    of_documents: Mapping[str, str],
+) -> dict[str, Any]:
     query = {name: row[name] for name in question.queries}
+    rankings = [documents[each] for each in (number, number + total) if each in documents]
     runs = {number: row[_RUN]}
-    rows = [documents[each] for each in (number, number + total) if each in documents]
     if question.baseline is not None:
         runs = {number + total: question.baseline, **runs}
-    previous = _places(documents.get(number + total))
-    sides = [
-        _side(run, documents[each], previous if each == number else {}, question, shown)
-        for each, run in runs.items()
-        if each in documents
-    ]
-    kept = {name: _value_of_query(rows, column) for name, column in shown.of_queries.items()}
-    return QueryChange(
-        run=row[_RUN], good=row[_GOOD], query=query,
-        kept={name: value for name, value in kept.items() if name not in query},
-        value=row[_VALUE], baseline_value=row[_BASE], total=row[_TOTAL], tied=row[_TIED],
-        sides=sides,
-    )  # fmt: skip
-
-
-def _places(table: pl.DataFrame | None) -> dict[Any, int | None]:
-    """Return the rank of each document of a ranking."""
-    if table is None or "doc" not in table.columns:
-        return {}
-    return dict(table.select("doc", "rank").iter_rows())
-
-
-def _value_of_query(rankings: Sequence[pl.DataFrame], column: str) -> Any:
-    """Return the value of a column that has one value per query."""
-    values = (each.get_column(column).drop_nulls() for each in rankings)
-    return next((each[0] for each in values if each.len()), None)
+    previous: dict[Any, int | None] = {}
+    if number + total in documents and "doc" in documents[number + total].columns:
+        previous = dict(documents[number + total].select("doc", "rank").iter_rows())
+    kept = {}
+    for name, column in of_queries.items():
+        known = (each.get_column(column).drop_nulls() for each in rankings)
+        kept[name] = next((each[0] for each in known if each.len()), None)
+    value, baseline_value = row[_VALUE], row[_BASE]
+    return {
+        "run": row[_RUN], "good": row[_GOOD], "query": query, "value": value,
+        "kept": {name: value for name, value in kept.items() if name not in query},
+        "baseline_value": baseline_value, "total": row[_TOTAL], "tied": row[_TIED],
+        "difference": None if baseline_value is None else value - baseline_value,
+        "sides": [
+            _side(run, documents[each], previous if each == number else {}, question, of_documents)
+            for each, run in runs.items()
+            if each in documents
+        ],
+    }  # fmt: skip
 
 
 def _side(
@@ -228,19 +186,19 @@ def _side(
     table: pl.DataFrame,
     previous: dict[Any, int | None],
     question: Question,
-    shown: Shown,
+    shown: Mapping[str, str],
 ) -> dict[str, Any]:
+    """Return the top documents of a ranking, and relevant documents below them."""
     rows = table.filter((pl.col("rank") <= question.k) | pl.col("relevant")).rows(named=True)
     top = [row for row in rows if row["rank"] is not None and row["rank"] <= question.k]
     missed = sorted(rows[len(top) :], key=lambda row: (-row["label"], row["rank"] or math.inf))
-
     for row in rows:
-        row["shown"] = [row[column] for column in shown.of_documents.values()]
+        row["shown"] = [row[column] for column in shown.values()]
         row["score"] = row[_SCORE]
         # The rank in the baseline is None if not retrieved, 0 for the baseline and without one.
         row["previous"] = previous.get(row["doc"]) if previous else 0
     retrieved = int(table.get_column("rank").count())
     return {
-        "run": run, "columns": [*shown.of_documents], "documents": top,
+        "run": run, "columns": [*shown], "documents": top,
         "missed": missed[:_MAX_MISSED], "missed_count": len(missed), "retrieved": retrieved,
     }  # fmt: skip

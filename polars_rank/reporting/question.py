@@ -176,11 +176,6 @@ class Question:
         """The number of first documents whose labels the headline needs, at most `k`."""
         return min(cutoff(self.first) or self.k, self.k)
 
-    @property
-    def statistics_options(self) -> dict[str, Any]:
-        """Parameters that the statistics functions have in common."""
-        return {"weight": self.weight, "cluster": self.cluster or None}
-
 
 def _roles(columns: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the columns of all roles; raise `ArgumentError` for unknown roles."""

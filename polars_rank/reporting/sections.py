@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections import Counter
 from dataclasses import fields
@@ -14,19 +15,20 @@ import polars as pl
 
 from polars_rank._params import OWN
 from polars_rank.conventions import POLARS_RANK, Conventions, preset_of
-from polars_rank.errors import short
+from polars_rank.errors import number_of, short
 from polars_rank.explanation import explain
+from polars_rank.frames.tables import collected
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
 from polars_rank.plot.runs import NEUTRAL
-from polars_rank.reporting.bars import Scale
 from polars_rank.reporting.cautions import alerts, cautions, contradictions, unjudged_reason
 from polars_rank.reporting.charts import colors_of
 from polars_rank.reporting.csv_links import csv_link
+from polars_rank.reporting.evidence import number_of_clusters
 from polars_rank.reporting.formats import percent, whole_text
 from polars_rank.reporting.headline import headline, robustness_text
 from polars_rank.reporting.question import names_of
-from polars_rank.reporting.units import sample_text
+from polars_rank.stats.run_pairs import is_run
 from polars_rank.stats.verdicts import WORST_FIRST, failing
 
 if TYPE_CHECKING:
@@ -34,11 +36,15 @@ if TYPE_CHECKING:
 
     from polars_rank.reporting.evidence import Evidence
     from polars_rank.reporting.headline import Headline
-    from polars_rank.reporting.query_changes import QueryChange
     from polars_rank.reporting.question import Question
 
 #: Maximum rows of slices, groups and verdicts, and columns of labels, of a page.
 _SLICES, _GROUPS, _VERDICTS, _LABELS = 2_000, 1_000, 300, 12
+#: Margin at both ends of a cell with an interval, in percent.
+_MARGIN = 6.0
+#: Approximate number of ticks of an axis, and maximum number of characters of their labels, each
+#: with a space after it.
+_TICKS, _CHARACTERS = 5, 28
 #: Verdicts in the order of sorted tables.
 _ORDER = ("better", "unclear", "too few", "worse")
 _PACKAGES = ("polars_rank", "polars", "altair", "scipy")
@@ -49,10 +55,18 @@ Row = dict[str, Any]
 def context(evidence: Evidence, question: Question) -> dict[str, Any]:
     """Return the template variables of the tables."""
     counts = evidence.contents.select("rows", "rankings").sum().row(0, named=True)
-    first = headline(evidence.estimates, question)
+    first = headline(evidence, question)
     reason = unjudged_reason(evidence, question, first)
     gates = _verdicts(evidence.verdicts, question)
     failed = [rule["text"] for rule in gates.get("rules", ()) if rule["failed"]]
+    groups = _rows(
+        None if evidence.groups is None else evidence.groups.head(_GROUPS), question, "mean"
+    )
+    tables = {
+        "means": evidence.summary, "comparison": evidence.comparison, "gates": evidence.verdicts,
+        "groups": evidence.groups, "slices": evidence.slices, "contents": evidence.contents,
+        "labels": evidence.labels,
+    }  # fmt: skip
     return {
         "q": question,
         "headline": first,
@@ -67,20 +81,27 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         "metric_names": names_of(question.metrics),
         **_means(evidence, question),
         "comparison": _rows(evidence.comparison, question, "difference"),
-        "counted": "Rankings" if evidence.units.repeated else "Queries",
-        "unit": ("ranking", "rankings") if evidence.units.repeated else ("query", "queries"),
-        **_groups(evidence, question),
+        "counted": "Rankings" if evidence.repeated else "Queries",
+        "groups": groups,
+        "groups_hidden": 0 if evidence.groups is None else evidence.groups.height - len(groups),
         **_slices(evidence, question),
         "gates": gates,
-        **_changes(evidence.moved, evidence, question),
+        **_changes(evidence, question),
         **_data(evidence, question),
-        **_downloads(evidence),
+        "csv_links": {
+            name: csv_link(table.head(max(_SLICES, _GROUPS)))
+            for name, table in tables.items()
+            if table is not None
+        },
         **_method(question),
     }
 
 
 def _sample(evidence: Evidence, question: Question, first: Headline) -> str | None:
-    """Return the size of the sample of the headline; None if it is about nothing."""
+    """Return the size of the sample of the headline, such as "840 queries in 60 clusters (user)".
+
+    The sample is that of the queries that all compared runs have; None if there is none.
+    """
     if first.comparison is not None:
         runs, row = [first.comparison.run, first.comparison.other], first.comparison.row
     elif first.means:
@@ -88,7 +109,30 @@ def _sample(evidence: Evidence, question: Question, first: Headline) -> str | No
         runs = [None if question.run is None else row[question.run]]
     else:
         return None
-    return sample_text(evidence.values, question, evidence.units, runs, row)
+    clusters = rankings = row["queries"]
+    text, cluster = number_of(rankings, "query", "queries"), evidence.cluster
+    if cluster:
+        clusters = _clusters(evidence, question, runs)
+        text += f" in {number_of(clusters, 'cluster')} ({', '.join(cluster)})"
+    if evidence.repeated:
+        text = f"{number_of(clusters, 'query', 'queries')}, {number_of(rankings, 'ranking')}"
+    is_weighted, effective = question.weight is not None or cluster, row["effective"]
+    if is_weighted and effective is not None and round(effective, 1) < clusters:
+        text += f", effective number {effective:,.1f}"
+    return text
+
+
+def _clusters(evidence: Evidence, question: Question, runs: Sequence[Any]) -> int:
+    """Return the number of clusters with queries that all of the runs have."""
+    rows = evidence.values
+    if question.run is not None:
+        dtype = rows.collect_schema()[question.run]
+        rows = rows.filter(pl.any_horizontal(is_run(question.run, dtype, run) for run in runs))
+    others = [name for name in evidence.cluster if name not in question.queries]
+    place = OWN + "rankings"
+    in_runs = rows.group_by(question.queries).agg(pl.len().alias(place), pl.col(others).first())
+    common = in_runs.filter(pl.col(place) == len(runs))
+    return int(collected(common.select(number_of_clusters(evidence.cluster))).item())
 
 
 def _rows(table: pl.DataFrame | None, question: Question, value: str) -> list[Row]:
@@ -110,10 +154,58 @@ def _rows(table: pl.DataFrame | None, question: Question, value: str) -> list[Ro
     )  # fmt: skip
     for _, items in groupby(table_rows, key=lambda row: row["metric"]):
         rows = [*items]
-        scale = Scale.of(rows, value, zero=value == "difference")
+        # The values at the ends of a cell; it contains all intervals, and 0 of differences.
+        ends = [row.get(name) for row in rows for name in (value, "low", "high")]
+        finite = [end for end in ends if end is not None and math.isfinite(end)]
+        finite += [0.0] if value == "difference" else []
+        low, high = min(finite, default=0.0), max(finite, default=0.0)
+        marks = ticks(low, high)
         for index, row in enumerate(rows):
-            row.update(place=scale.place(row, value), first=not index, ticks=scale.ticks())
+            row.update(place=_place(row, value, low, high), first=not index, ticks=marks)
     return table_rows
+
+
+def _place(row: Row, value: str, low: float, high: float) -> dict[str, float] | None:
+    """Return the positions of an interval, its value and 0, in percent of a cell.
+
+    A position outside of the cell is below 0 or above 100. There is none without a value.
+    """
+    at = row[value]
+    if at is None or high <= low:
+        return None
+    places = {name: at if row.get(name) is None else row[name] for name in ("low", "high")}
+    places |= {"at": at, "zero": 0.0}
+    return {name: _percent(each, low, high) for name, each in places.items()}
+
+
+def _percent(value: float, low: float, high: float) -> float:
+    inside = min(max((value - low) / (high - low), -1.0), 2.0)
+    return round(_MARGIN + (100 - 2 * _MARGIN) * inside, 2)
+
+
+def ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Return the positions and labels of a few round values between the ends of a cell.
+
+    Examples
+    --------
+    >>> from polars_rank.reporting.sections import ticks
+    >>> [label for _, label in ticks(-0.013, 0.052)]
+    ['0.00', '0.02', '0.04']
+    """
+    if high <= low:
+        return []
+    power = math.floor(math.log10((high - low) / _TICKS))
+    found: list[tuple[float, str]] = []
+    for step in (factor * 10.0**power for factor in (1, 2, 5, 10)):
+        numbers = range(math.ceil(low / step), math.floor(high / step) + 1)
+        digits = max(0, -math.floor(math.log10(step)))
+        labels = [f"{n * step:,.{digits}f}".replace("-", "\N{MINUS SIGN}") for n in numbers]
+        found = [
+            (_percent(n * step, low, high), label) for n, label in zip(numbers, labels, strict=True)
+        ]
+        if sum(len(label) + 1 for label in labels) <= _CHARACTERS:
+            break
+    return found
 
 
 def _means(evidence: Evidence, question: Question) -> dict[str, Any]:
@@ -145,25 +237,17 @@ def _row(row: Mapping[str, Any], question: Question) -> Row:
     return result
 
 
-def _groups(evidence: Evidence, question: Question) -> dict[str, Any]:
-    table = evidence.groups
-    if table is None:
-        return {"groups": [], "groups_hidden": 0}
-    rows = _rows(table.head(_GROUPS), question, "mean")
-    return {"groups": rows, "groups_hidden": table.height - len(rows)}
-
-
 def _slices(evidence: Evidence, question: Question) -> dict[str, Any]:
     """Return the slices; if there are too many, those with the largest weights."""
     table = evidence.slices
     if table is None:
-        return {"slices": [], "slices_hidden": 0, "slice_metrics": [], "slice_runs": []}
-    number_of_runs = "contribution" in table.columns
-    weight = pl.col("contribution").abs() if number_of_runs else pl.col("queries")
+        return {"slices": []}
+    compared = "contribution" in table.columns
+    weight = pl.col("contribution").abs() if compared else pl.col("queries")
     place = OWN + "place"
     shown = table.with_row_index(place).sort(weight, descending=True, nulls_last=True)
     shown = shown.head(_SLICES).sort(place).drop(place)
-    rows = _rows(shown, question, "difference" if number_of_runs else "mean")
+    rows = _rows(shown, question, "difference" if compared else "mean")
     return {
         "slices": rows,
         "slices_hidden": table.height - len(rows),
@@ -199,19 +283,15 @@ def _verdicts(table: pl.DataFrame | None, question: Question) -> dict[str, Any]:
     }
 
 
-def _changes(
-    changes: Sequence[QueryChange], evidence: Evidence, question: Question
-) -> dict[str, Any]:
-    kinds = (
-        ("largest losses", "largest gains") if question.baseline is not None else ("worst", "best")
-    )
-    items = groupby(changes, key=lambda each: (each.run, each.good))
+def _changes(evidence: Evidence, question: Question) -> dict[str, Any]:
+    compared = question.baseline is not None
+    kinds = ("largest losses", "largest gains") if compared else ("worst", "best")
+    items = groupby(evidence.moved, key=lambda each: (each["run"], each["good"]))
     parts = [
         {"run": run, "kind": kinds[good], "open": not number, "changes": [*changes]}
         for number, ((run, good), changes) in enumerate(items)
     ]
-    number_of_runs = len(evidence.runs) - (question.baseline is not None)
-    hidden = number_of_runs - len({part["run"] for part in parts})
+    hidden = len(evidence.runs) - compared - len({part["run"] for part in parts})
     return {"moved_parts": parts, "moved_hidden": hidden if parts else 0}
 
 
@@ -222,42 +302,19 @@ def _data(evidence: Evidence, question: Question) -> dict[str, Any]:
     known_labels = [label for label in labels if label is not None]
     shares = []
     for row in table_rows if len(labels) <= _LABELS else []:
-        of_run = _of_run(evidence.labels, question, row["run"])
+        of_run = evidence.labels
+        if question.run is not None:
+            of_run = of_run.filter(pl.col(question.run).eq_missing(pl.lit(row["run"])))
         counts = dict(of_run.select("label", "rows").iter_rows())
         whole = sum(counts.values()) or 1
         shares.append((row["run"], [counts.get(label, 0) / whole for label in labels]))
     return {
         "contents": table_rows,
-        "cautions": cautions(evidence, question),
+        "cautions": [*cautions(evidence, question)],
         "label_names": labels,
         "label_range": (min(known_labels), max(known_labels)) if known_labels else (None, None),
         "labels": shares if labels else [],
     }
-
-
-def _downloads(evidence: Evidence) -> dict[str, Any]:
-    """Return the links to the tables as CSV."""
-    tables = {
-        "means": evidence.summary,
-        "comparison": evidence.comparison,
-        "gates": evidence.verdicts,
-        "groups": evidence.groups,
-        "slices": evidence.slices,
-        "contents": evidence.contents,
-        "labels": evidence.labels,
-    }
-    most = max(_SLICES, _GROUPS)
-    return {
-        "csv_links": {
-            name: csv_link(table.head(most)) for name, table in tables.items() if table is not None
-        }
-    }
-
-
-def _of_run(table: pl.DataFrame, question: Question, run: Any) -> pl.DataFrame:
-    if question.run is None:
-        return table
-    return table.filter(pl.col(question.run).eq_missing(pl.lit(run)))
 
 
 def _method(question: Question) -> dict[str, Any]:
@@ -265,7 +322,7 @@ def _method(question: Question) -> dict[str, Any]:
     roles = [
         ("query", ", ".join(columns.query)),
         ("document", columns.doc),
-        ("score", _column_text(columns.score)),
+        ("score", "(an expression)" if columns.score.startswith(OWN) else columns.score),
         ("label", columns.label),
         ("run", question.run),
         ("groups", ", ".join(question.by)),
@@ -296,11 +353,6 @@ def _conventions(conventions: Conventions) -> str:
 @cache
 def _versions() -> dict[str, str]:
     return {name: version(name) for name in _PACKAGES} | {"Python": platform.python_version()}
-
-
-def _column_text(column: str) -> str:
-    """Return the name of a column, or a text for an expression."""
-    return "(an expression)" if column.startswith(OWN) else column
 
 
 def _definitions(question: Question) -> Iterator[Row]:

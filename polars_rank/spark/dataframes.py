@@ -18,11 +18,8 @@ if TYPE_CHECKING:
 
 #: Spark has no unsigned integers.
 _WIDER: dict[Any, Any] = {
-    pl.UInt8: pl.Int16,
-    pl.UInt16: pl.Int32,
-    pl.UInt32: pl.Int64,
-    pl.UInt64: pl.Int64,
-}
+    pl.UInt8: pl.Int16, pl.UInt16: pl.Int32, pl.UInt32: pl.Int64, pl.UInt64: pl.Int64
+}  # fmt: skip
 
 #: Rows of a batch that is returned to Spark.
 _BATCH_ROWS = 10_000

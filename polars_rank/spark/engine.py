@@ -75,9 +75,20 @@ def _result(
     computation: Rows | Mergeable, frame: DataFrame, options: Mapping[str, Any]
 ) -> DataFrame:
     log = _Log.of(frame, computation, options)
+    schema = dataframes.spark_schema(log.result, frame, log.given)
+    together, chunks = log.together_in_chunks()
+    arrow = dataframes.arrow_schema(schema)
     if isinstance(computation, Mergeable):
-        return log.merged(computation)
-    rows = log.rows(computation.function)
+        add_up, merge, finish = computation.add_up, computation.merge, computation.finish
+        parts = together.mapInArrow(log.for_workers(PartsTask(add_up, merge, chunks)), _PARTS)
+        # The part of an empty table, which has a result, but no tasks.
+        empty = packed(evaluated(add_up, log.given.to_frame()), Findings())
+        all_parts = parts.union(frame.sparkSession.createDataFrame(empty.to_pylist(), _PARTS))
+        last = log.for_workers(MergeTask(merge, finish, arrow))
+        return all_parts.repartition(1).mapInArrow(last, schema)
+    rows = together.mapInArrow(
+        log.for_workers(RowsTask(computation.function, chunks, arrow)), schema
+    )
     if computation.check is None:
         return rows
     nothing = _result(computation.check, frame, options)
@@ -118,27 +129,7 @@ class _Log:
         names = [name for name in given if name in read]
         return cls(frame, given, names, result, computation.together, options)
 
-    def rows(self, function: Callable[[pl.LazyFrame], pl.LazyFrame]) -> DataFrame:
-        """Return the rows that a function returns for the rankings of each query."""
-        schema = dataframes.spark_schema(self.result, self.frame, self.given)
-        together, chunks = self._together()
-        task = RowsTask(function, chunks, dataframes.arrow_schema(schema))
-        return together.mapInArrow(self._for_workers(task), schema)
-
-    def merged(self, computation: Mergeable) -> DataFrame:
-        """Return the result that is merged from the sums over groups of queries."""
-        schema = dataframes.spark_schema(self.result, self.frame, self.given)
-        together, chunks = self._together()
-        first = PartsTask(computation.add_up, computation.merge, chunks)
-        last = MergeTask(computation.merge, computation.finish, dataframes.arrow_schema(schema))
-        parts = together.mapInArrow(self._for_workers(first), _PARTS)
-        # The part of an empty table, which has a result, but no tasks.
-        empty = packed(evaluated(computation.add_up, self.given.to_frame()), Findings())
-        session = self.frame.sparkSession
-        all_parts = parts.union(session.createDataFrame(empty.to_pylist(), _PARTS))
-        return all_parts.repartition(1).mapInArrow(self._for_workers(last), schema)
-
-    def _together(self) -> tuple[DataFrame, Sorted | Unpacked]:
+    def together_in_chunks(self) -> tuple[DataFrame, Sorted | Unpacked]:
         """Return the columns to read, with each query in one task, and the chunks of a task.
 
         If the table is bucketed or partitioned by query and text sorts as in Polars, Spark only
@@ -161,11 +152,14 @@ class _Log:
             return numbered, Sorted(self.read, self.together)
         schema = pl.Schema({name: self.given[name] for name in self.read})
         schema |= {OWN + _PLACE: pl.Int64()}  # users may have a column "place"
-        hashed = f"cast(pmod(xxhash64({keys}), {_buckets(frame)}) as int) as bucket"
-        cells = frame.selectExpr(hashed, "*").mapInArrow(self._for_workers(Packed(schema)), _CELLS)
+        partitions = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
+        # At least four per partition; the number of partitions may be "auto".
+        buckets = max(_MIN_BUCKETS, 4 * int(partitions) if partitions.isdigit() else 0)
+        hashed = f"cast(pmod(xxhash64({keys}), {buckets}) as int) as bucket"
+        cells = frame.selectExpr(hashed, "*").mapInArrow(self.for_workers(Packed(schema)), _CELLS)
         return cells.repartition("bucket").sortWithinPartitions("bucket"), Unpacked(schema)
 
-    def _for_workers(
+    def for_workers(
         self, task: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
     ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return a task for workers that imports Polars when it runs."""
@@ -206,12 +200,6 @@ class _Log:
                 sys.stderr.writelines(f"RankWarning: {text}\n" for text in texts)
 
         return on_worker
-
-
-def _buckets(frame: DataFrame) -> int:
-    """Return the number of buckets, at least four per partition."""
-    partitions = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
-    return max(_MIN_BUCKETS, 4 * int(partitions) if partitions.isdigit() else 0)  # may be "auto"
 
 
 def _moves(frame: DataFrame) -> int:

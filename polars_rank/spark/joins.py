@@ -32,9 +32,8 @@ def join_judgments(run: DataFrame, judgments: Any, options: Mapping[str, Any]) -
     if label not in judgments.columns:  # all documents in the judgments are relevant
         judgments = judgments.selectExpr("*", f"cast(1 as bigint) as {quoted(label)}")
 
-    columns = Columns.find(
-        left_schema, {role: options[role] for role in ("run", "by", "query", "doc")}
-    )
+    roles = {role: options[role] for role in ("run", "by", "query", "doc")}
+    columns = Columns.find(left_schema, roles)
     queries, groups = columns.query, columns.by
     keys = [*queries, str(columns.doc)]
     shared = [*groups, *keys]
@@ -51,15 +50,11 @@ def join_judgments(run: DataFrame, judgments: Any, options: Mapping[str, Any]) -
 
 def _as(frame: DataFrame, schema: Any, keys: Sequence[str]) -> DataFrame:
     """Return the frame with its keys cast to the types of the result."""
-    types = {name: schema[name].dataType.simpleString() for name in keys}
-    return frame.selectExpr(
-        *(
-            f"cast({quoted(name)} as {types[name]}) as {quoted(name)}"
-            if name in types
-            else quoted(name)
-            for name in frame.columns
-        )
-    )
+    columns = {name: quoted(name) for name in frame.columns}
+    for name in keys:
+        text = schema[name].dataType.simpleString()
+        columns[name] = f"cast({quoted(name)} as {text}) as {quoted(name)}"
+    return frame.selectExpr(*columns.values())
 
 
 def _joined(left: DataFrame, right: DataFrame, keys: Sequence[str], how: str) -> DataFrame:
@@ -75,10 +70,7 @@ def _either(name: str) -> str:
 
 
 def _with_constants(
-    judgments: DataFrame,
-    run: DataFrame,
-    others: Sequence[str],
-    levels: Sequence[Sequence[str]],
+    judgments: DataFrame, run: DataFrame, others: Sequence[str], levels: Sequence[Sequence[str]]
 ) -> DataFrame:
     """Return judgments with the columns that are constant within a ranking, a query, or a run."""
     own = [f"l.{quoted(name)}" for name in judgments.columns]

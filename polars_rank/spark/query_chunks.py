@@ -46,7 +46,10 @@ class Sorted:
             waiting.append(pl.DataFrame(pa.Table.from_arrays(arrays, names=list(self.columns))))
             if sum(rows.height for rows in waiting) >= limit:
                 rows = pl.concat(waiting)
-                of_last = _rows_of_last_query(rows, self.query)
+                of_last = 0  # rows of the last query, which may continue in the next batch
+                if self.query:
+                    runs = rows.select(pl.struct(self.query).rle_id()).to_series()
+                    of_last = int((runs == runs[-1]).sum())
                 if of_last < rows.height:
                     yield rows.head(rows.height - of_last)
                 waiting = [rows.tail(of_last)]
@@ -129,11 +132,3 @@ class Unpacked:
         rows = pl.DataFrame(pa.Table.from_batches(cells))
         *columns, place = rows.columns
         return rows.sort(place).select(columns)
-
-
-def _rows_of_last_query(rows: pl.DataFrame, query: Sequence[str]) -> int:
-    """Return the number of rows of the last query, which may continue in the next batch."""
-    if not query:
-        return 0
-    runs = rows.select(pl.struct(query).rle_id()).to_series()
-    return int((runs == runs[-1]).sum())

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank import errors
-from polars_rank.errors import (
-    ArgumentError,
-    MissingExtraError,
-    RankError,
-    SourceError,
-    missing_extra,
-)
+from polars_rank.errors import ArgumentError, RankError, SourceError, missing_extra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +62,7 @@ def session(
     try:
         spark = _start(master) if remote is None else _connect(remote, timeout)
         spark.range(1).count()
-    except MissingExtraError:
+    except errors.MissingExtraError:
         raise
     except ImportError as error:
         raise missing_extra(extra="spark", cause=error) from error
@@ -113,7 +107,7 @@ def _check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") or (home and Path(home, "bin", "java").exists()):
         return
-    raise MissingExtraError(
+    raise errors.MissingExtraError(
         "Spark needs Java 17 or later, which is not installed; install it with apt-get install "
         "default-jre-headless (and pyspark with pip install 'polars_rank[spark]'), or use a Spark "
         "Connect server"
@@ -128,9 +122,8 @@ def read(spark: SparkSession, sources: Sequence[str]) -> DataFrame:
     SourceError
         If the table or a file does not exist.
     """
-    paths = [
-        name for name in sources if re.search(r"[/\\*]|\.parquet$", name) or Path(name).exists()
-    ]
+    is_path = re.compile(r"[/\\*]|\.parquet$").search
+    paths = [name for name in sources if is_path(name) or Path(name).exists()]
     if paths and len(paths) < len(sources):
         raise SourceError(f"pass one table, or Parquet files; found both: {', '.join(sources)}")
     if not paths and len(sources) > 1:
