@@ -29,18 +29,15 @@ class Design:
     power: float
     confidence: float
 
-    @classmethod
-    def of(cls, power: float, confidence: float) -> Design:
-        """Return the design of checked parameters."""
-        share("power", power)
-        share("confidence", confidence)
-        if power <= 1 - confidence:
+    def __post_init__(self) -> None:
+        share("power", self.power)
+        share("confidence", self.confidence)
+        if self.power <= 1 - self.confidence:
             raise ArgumentError(
-                f"`power` must be above 1 - `confidence` = {1 - confidence:g}, the power for no "
-                f"difference; found {power!r}"
+                f"`power` must be above 1 - `confidence` = {1 - self.confidence:g}, the power for "
+                f"no difference; found {self.power!r}"
             )
         stats()
-        return cls(power, confidence)
 
     def power_of(self, units: float, effect: float) -> float:
         """Return the power for an effect: a difference in standard deviations of a unit."""

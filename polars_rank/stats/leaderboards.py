@@ -176,13 +176,13 @@ def leaderboard(
     return replace(source, by=()).result(LEADERBOARD, boards, details=details)
 
 
-def _boards(source: Values, confidence: float) -> Iterator[list[tuple[Key, dict[str, Any]]]]:
-    """Yield the leaderboard of each metric, over the queries that all runs have."""
-    frame = source.collected(source.table)
-    run, tasks, query = str(source.run), list(source.by), [*source.by, *source.query]
-    if frame.select(*query, run).is_duplicated().any():
+def _number_of_runs(source: Values, frame: pl.DataFrame) -> int:
+    """Return the number of runs; raise `DataError` for tables that do not compare them."""
+    run, tasks = str(source.run), list(source.by)
+    if frame.select(*tasks, *source.query, run).is_duplicated().any():
         values = Values(source.metrics, source.by, run, source.query, table=source.table)
-        values.facts_and_groups()[1][0].check_unique()
+        for group in values.facts_and_groups()[1]:
+            group.check_unique()
     runs = frame.get_column(run).n_unique()
     if runs < 2 and frame.height:
         raise DataError(
@@ -196,6 +196,14 @@ def _boards(source: Values, confidence: float) -> Iterator[list[tuple[Key, dict[
                 f"{number_of(lacking.height, 'task')} without rankings of some runs, e.g. "
                 f"{lacking.drop(PLACE).row(0, named=True)}; evaluate all runs on all tasks"
             )
+    return runs
+
+
+def _boards(source: Values, confidence: float) -> Iterator[list[tuple[Key, dict[str, Any]]]]:
+    """Yield the leaderboard of each metric, over the queries that all runs have."""
+    frame = source.collected(source.table)
+    runs = _number_of_runs(source, frame)
+    run, tasks, query = str(source.run), list(source.by), [*source.by, *source.query]
     for variable in source.metrics:
         value = pl.col(variable.name)
         counts, counted = value.is_not_null(), f"values.drop_nulls({variable.name!r})"

@@ -173,7 +173,7 @@ def power(
     Angelopoulos, Duchi & Zrnic, PPI++: Efficient prediction-powered inference, 2023.
     """
     is_width = width is not None or n is not None
-    design = Design.of(power, confidence)
+    design = Design(power, confidence)
     if difference is not None:
         positive("difference", difference)
     numbers = _checked_widths(width, n, difference, cluster, predictions)

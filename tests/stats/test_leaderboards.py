@@ -157,3 +157,10 @@ def test_tasks_that_share_their_queries() -> None:
 def test_bad_input(change: pl.Expr, options: dict, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         pr.leaderboard(table().with_columns(change), "x", **options)
+
+
+def test_a_query_that_is_repeated_in_any_task_is_an_error() -> None:
+    values = table()
+    repeated = pl.concat([values, values.filter(task="t2", run="a").head(1)])
+    with pytest.raises(DataError, match="duplicate rankings: .*'task': 't2'"):
+        pr.leaderboard(repeated, "x", by="task")
