@@ -318,28 +318,37 @@ class Call:
     # Per-query values
 
     def values(
-        self, function: str, *, metrics: Sequence[str] = (), by: Sequence[str] = ()
+        self, function: str, *, metrics: Iterable[str] = ()
     ) -> tuple[pl.LazyFrame, dict[str, Any]]:
         """Return per-query values, and the arguments of a function of them.
 
-        They are read from a table, or computed from a log. `metrics` and `by` are those that are
-        needed in addition to those of the options.
+        They are read from a table, or computed from a log. `metrics` are needed in addition to
+        those of the options.
         """
         table = self.input()
         schema = schema_of(table)
         known = parameters_of(function)
         paired = "run" in known and type(None) not in get_args(known["run"][0])
-        asked = _distinct([*(self.given.get("metrics") or self.names("metric")), *metrics])
+        requested = self.given.get("metrics") or self.names("metric")
+        asked = [*dict.fromkeys([*requested, *metrics])]
         run = Columns.find(schema, {"run": self.run}, optional=() if paired else (RUN,)).run
-        groups = [*without_run([*self.names("by"), *by], run)]
+        groups = [*without_run(self.names("by"), run)]
         arguments = self.arguments(function)
         if self._is_log(schema):
             if not asked:
                 metric = "--metric ndcg@10" if "metric" in known else '--metrics "ndcg@10 ap"'
                 misused(f"a log needs metrics; add for example {metric}")
-            kept = {name: self.names(name) for name in self._of_queries(function)}
-            columns = [*Columns.find(schema, kept).parameters]
-            table = self._evaluated(asked, run, groups, columns)
+            log = parameters_of("per_query")
+            kept = {  # columns of queries, which are not options of a log
+                name: self.names(name) for name, (annotation, _) in known.items()
+                if name not in log and kind_of(name, annotation).metavar in ("COLUMN", "COLUMNS")
+            }  # fmt: skip
+            by = [*([] if run is None else [run]), *groups]
+            keys = {*by, *self.names("query")}
+            columns = [name for name in Columns.find(schema, kept).parameters if name not in keys]
+            options = {**self.arguments("per_query"), "by": by, "run": run, "keep": columns}
+            options.pop("metrics", None)
+            table = public("per_query")(self.scan(by), asked, **options)
         else:
             self._check_evaluated(schema, asked)
         columns_of = {"run": run, "query": self.names("query"), "by": groups or None}
@@ -362,14 +371,6 @@ class Call:
                 values, self.given.get("input_format"), self.schema_options, self.ids
             )
         return self.scan_as_is()
-
-    def _of_queries(self, function: str) -> list[str]:
-        """Return the parameters of a function that are columns of queries, not of a log."""
-        log = parameters_of("per_query")
-        return [
-            name for name, (annotation, _) in parameters_of(function).items()
-            if name not in log and kind_of(name, annotation).metavar in ("COLUMN", "COLUMNS")
-        ]  # fmt: skip
 
     def _is_log(self, schema: pl.Schema) -> bool:
         """Return whether the table is a log: it has a column of documents, scores or labels."""
@@ -394,20 +395,6 @@ class Call:
                 "values with --metrics"
             )
 
-    def _evaluated(
-        self, metrics: Sequence[str], run: str | None, by: Sequence[str], kept: Iterable[str]
-    ) -> pl.LazyFrame:
-        """Return the per-query values of a log."""
-        groups = [*([] if run is None else [run]), *by]
-        keys = {*groups, *self.names("query")}
-        options = {
-            **self.arguments("per_query"), "by": groups, "run": run,
-            "keep": _distinct(name for name in kept if name not in keys),
-        }  # fmt: skip
-        options.pop("metrics", None)
-        values: pl.LazyFrame = public("per_query")(self.scan(groups), metrics, **options)
-        return values
-
     # Output
 
     def put(self, result: Any, **how: Any) -> None:
@@ -430,8 +417,3 @@ def _named(text: str) -> tuple[str, str]:
     name, equals, file = text.partition("=")
     is_named = bool(equals and name and file) and not {*name} & {*"/\\*?["}
     return (name, file) if is_named and not Path(text).exists() else ("", text)
-
-
-def _distinct(names: Iterable[str]) -> list[str]:
-    """Return the names without duplicates, in their order."""
-    return [*dict.fromkeys(names)]

@@ -71,37 +71,30 @@ class Command(NamedTuple):
             known.pop("metrics", None)
         if self.reads:
             known["logs"] = click.Argument(["logs"], nargs=-1, metavar="[LOG]...")
-        return sorted(known.values(), key=_place)
+        panels = {each: getattr(each, "panel", None) for each in known.values()}
+        return sorted(panels, key=lambda each: [None, *PANELS].index(panels[each]))
 
     def _options(self) -> Iterator[Option]:
         """Yield the options of the command, some of which may have the same name."""
         if self.reads or self.writes == "parquet":
             yield own("progress")
-        yield from _of(self.function, skip_first=bool(self.reads))
+        # The first parameter of a function is the table that it reads.
+        if self.function:
+            yield from [*of_function(self.function)][bool(self.reads) :]
         for name in (*self.also, *(("per_query",) if self.reads == "values" else ())):
-            yield from (each for each in _of(name, skip_first=True) if each.name != "keep")
+            yield from (each for each in [*of_function(name)][1:] if each.name != "keep")
         if self.reads == "values":
             yield own("values")
         if self.reads:
             yield from map(own, _READING)
             files = {"layout", "memory", "fields", "fractional", "negative"}
-            readers = (*_of("scan_log"), *_of("scan_judgments"))
+            readers = (*of_function("scan_log"), *of_function("scan_judgments"))
             yield from (each for each in readers if each.name in files)
         yield from map(own, _OUTPUTS[self.writes])
         if self.spark:
             yield from map(own, ("engine", "master", "remote"))
         if self.writes != "folder":
             yield own("output", required=self.writes == "parquet")
-
-
-def _of(function: str, *, skip_first: bool = False) -> list[Option]:
-    """Return the options of a function, without the table that it reads if it comes first."""
-    return [*of_function(function)][skip_first:] if function else []
-
-
-def _place(parameter: click.Parameter) -> int:
-    panel = getattr(parameter, "panel", None)
-    return PANELS.index(panel) if panel in PANELS else -1
 
 
 def _path(name: str, metavar: str, *, nargs: int = 1, required: bool = True) -> click.Argument:

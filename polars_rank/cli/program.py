@@ -26,32 +26,11 @@ _EXIT_CODES = (
 )
 
 
-_LOG = (
+#: What a command reads, in its help.
+_READS = (
     "Parquet, CSV, NDJSON or Arrow files, directories, glob patterns or URLs; TREC runs with "
     "--judgments; - for standard input."
 )
-#: What a command reads, in its help.
-_READS = {
-    "log": _LOG, "runs": _LOG, "values": f"Log or per-query values. {_LOG}",
-}  # fmt: skip
-
-
-def run(call: Call) -> None:
-    """Run a command: call its function with its options, and write the result."""
-    command = call.command
-    if command.runs:
-        module, _, name = command.runs.partition(":")
-        import_module(f"polars_rank.cli.{module}").__dict__[name](call)
-        return
-    if not command.reads:
-        result = call.call()
-    elif command.reads == "values":
-        table, arguments = call.values(command.function)
-        result = call.call(table, **arguments)
-    else:
-        rows = call.rows()
-        result = call.call(rows, **({} if call.on_spark else call.baseline(schema_of(rows))))
-    call.put(result)
 
 
 class Leaf(click.Command):
@@ -70,8 +49,9 @@ class Leaf(click.Command):
             for example in self.command.examples:
                 formatter.write(f"  $ {ctx.command_path} {example}".rstrip() + "\n")
         if self.command.reads:
+            values = "Log or per-query values. " if self.command.reads == "values" else ""
             with formatter.section("Input files"):
-                formatter.write_dl([("LOG", _READS[self.command.reads])], col_max=26)
+                formatter.write_dl([("LOG", values + _READS)], col_max=26)
         for panel in (None, *PANELS):
             options = [
                 each.get_help_record(ctx) for each in self.get_params(ctx)
@@ -99,9 +79,24 @@ class Leaf(click.Command):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> None:
-        """Run the command."""
+        """Run the command: call its function with its options, and write the result."""
+        command = self.command
         with one_message(ctx):
-            run(Call(ctx, self.command))
+            call = Call(ctx, command)
+            if command.runs:
+                module, _, name = command.runs.partition(":")
+                import_module(f"polars_rank.cli.{module}").__dict__[name](call)
+                return
+            if not command.reads:
+                result = call.call()
+            elif command.reads == "values":
+                table, arguments = call.values(command.function)
+                result = call.call(table, **arguments)
+            else:
+                rows = call.rows()
+                baseline = {} if call.on_spark else call.baseline(schema_of(rows))
+                result = call.call(rows, **baseline)
+            call.put(result)
 
 
 class Program(click.Group):

@@ -25,7 +25,7 @@ from polars_rank.io.outputs import new_file
 from polars_rank.metrics.names import direction_note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from polars_rank.cli.calls import Call
     from polars_rank.stats.rules import Rule
@@ -62,21 +62,20 @@ def identify(call: Call) -> None:
         misused(
             "give the number of the other tool (--value), or its values of queries (--per-query)"
         )
-    value = call.table("per_query") if "per_query" in given else _numbers(given["value"])
+    value: Any = None
+    if "per_query" in given:
+        value = call.table("per_query")
+    else:
+        numbers = [text.rpartition("=") for text in split_names(given["value"])]
+        value = {run: number for run, _, number in numbers}
+        if len(numbers) == 1 and not numbers[0][1]:
+            value = numbers[0][2]
+        elif not all(equals for _, equals, _ in numbers):
+            misused("--value must be a number, or a number for each run: bm25=0.31 dense=0.35")
     found = call.call(call.scan(), value=value)
     if not found.get_column("fits").any():
         say("none: nearest are")
     call.put(found, folded=True)
-
-
-def _numbers(texts: Iterable[str]) -> str | dict[str, str]:
-    """Return a number as text, or the numbers of runs."""
-    numbers = [text.rpartition("=") for text in split_names(texts)]
-    if len(numbers) == 1 and not numbers[0][1]:
-        return numbers[0][2]
-    if not all(equals for _, equals, _ in numbers):
-        misused("--value must be a number, or a number for each run: bm25=0.31 dense=0.35")
-    return {run: number for run, _, number in numbers}
 
 
 def metrics(call: Call) -> None:

@@ -242,14 +242,13 @@ def _differences(
     for row in parts:
         if row[run] == comparison.run and row["difference"] is not None:
             group = ", ".join(f"{name}={text(row[name])}" for name in question.by)
-            yield _named(row, group, question), row
+            yield _named(row, group, first), row
     parts = [] if evidence.slices is None else evidence.slices.rows(named=True)
     for row in parts:
         if row[run] == comparison.run:
-            yield _named(row, f"{row['slice']}={text(row['value'])}", question), row
+            yield _named(row, f"{row['slice']}={text(row['value'])}", first), row
 
 
-def _named(row: Mapping[str, Any], part: str, question: Question) -> str:
+def _named(row: Mapping[str, Any], part: str, first: str) -> str:
     """Return the name of a part of the queries, with the metric unless it is the first one."""
-    is_first = row["metric"] == output_name(question.first)
-    return part if is_first else f"{row['metric']} for {part}"
+    return part if row["metric"] == first else f"{row['metric']} for {part}"

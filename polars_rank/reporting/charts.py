@@ -74,21 +74,20 @@ def chart_context(evidence: Evidence, question: Question) -> dict[str, Any]:
     missing = {
         "metrics": len(question.metrics) - len(metrics), "runs": len(runs) - len(drawn_runs)
     }  # fmt: skip
+    style = config()  # the style sheet of the page has the theme colors
+    style["axis"] |= {"labelOverlap": True, "labelSeparation": 8}
+    notes = ["Charts by query show a query once per group."] if evidence.repeated else []
+    if question.weight is not None:
+        notes.append("Charts by query, and their means, are without weights.")
     omitted = [f"{number} more {what}" for what, number in missing.items() if number]
     return {
-        "charts": {"config": _config(), "kinds": kinds},
+        "charts": {"config": style, "kinds": kinds},
         "kinds": [(kind, words) for kind, words in KINDS.items() if kind in kinds],
         "chart_metrics": metrics,
         "chart_runs": drawn_runs[1:],
         "charts_left_out": f"Without charts: {' and '.join(omitted)}." if omitted else "",
-        "charts_note": " ".join(_notes(evidence, question)),
+        "charts_note": " ".join(notes),
     }
-
-
-def _config() -> dict[str, Any]:
-    """Return the style of all charts; the style sheet of the page has the theme colors."""
-    style = config()
-    return {**style, "axis": {**style["axis"], "labelOverlap": True, "labelSeparation": 8}}
 
 
 def _rows_of_runs(values: pl.LazyFrame, question: Question, runs: list[Any]) -> pl.LazyFrame:
@@ -108,10 +107,8 @@ def _charts(
     name = output_name(metric)
     colors = colors_of(evidence, question) if question.run is not None else None
     run_options: dict[str, Any] = {
-        "run": question.run,
-        "baseline": question.baseline,
-        "colors": colors,
-    }
+        "run": question.run, "baseline": question.baseline, "colors": colors
+    }  # fmt: skip
     if evidence.curves is not None:
         yield "cutoffs", "", partial(_by_cutoff, evidence.curves, question, runs, name, colors)
     if len(runs) <= _MAX_DISTRIBUTIONS:
@@ -134,12 +131,9 @@ def _charts(
 
 
 def _by_cutoff(
-    table: pl.DataFrame,
-    question: Question,
-    runs: list[Any],
-    metric: str,
+    table: pl.DataFrame, question: Question, runs: list[Any], metric: str,
     colors: dict[Any, str] | None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return the chart of the means of a metric by cutoff."""
     rows = collected(_rows_of_runs(table.lazy().filter(pl.col("metric") == metric), question, runs))
     run = [] if question.run is None else [question.run]
@@ -154,9 +148,8 @@ def _by_cutoff(
 def _specification(draw: Callable[[], Any]) -> dict[str, Any] | None:
     """Return a chart's specification, title and subtitle; None if there is nothing to draw."""
     try:
-        spec: dict[str, Any] = draw().to_dict(
-            validate=False
-        )  # validation is slow, and tests cover it
+        # Validation is slow, and tests cover it.
+        spec: dict[str, Any] = draw().to_dict(validate=False)
     except DataError:
         return None
     for name in ("$schema", "config"):
@@ -180,11 +173,3 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list):
         return [_rounded(each) for each in value]
     return value
-
-
-def _notes(evidence: Evidence, question: Question) -> Iterator[str]:
-    """Yield how charts of single queries differ from the tables."""
-    if evidence.repeated:
-        yield "Charts by query show a query once per group."
-    if question.weight is not None:
-        yield "Charts by query, and their means, are without weights."

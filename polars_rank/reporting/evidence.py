@@ -170,7 +170,7 @@ def _written(frame: pl.LazyFrame, question: Question, path: Path) -> pl.LazyFram
     defined = [each.alias(DEFINED + output_name(each)) for each in question.metrics]
     defined.append(judged(question.depth, depth="retrieved").alias(JUDGED))
     options: dict[str, Any] = {
-        "by": question.splits, "keep": question.kept, **question.options,
+        "by": question.splits, "keep": question.kept(slices=True), **question.options,
         "conventions": question.counting_where(dict.fromkeys(map(output_name, defined), "null")),
     }  # fmt: skip
     plan = per_query(frame, [*question.metrics, *defined], **options)
@@ -255,7 +255,7 @@ def _curves(frame: pl.LazyFrame, contents: pl.DataFrame, question: Question) -> 
     options = {**question.options, "conventions": question.counting_where(counts_as)}
     # Means and ranges are both computed from these values.
     values_at = collected(
-        per_query(frame, requested, by=question.splits, keep=question.kept_units, **options)
+        per_query(frame, requested, by=question.splits, keep=question.kept(slices=False), **options)
     ).lazy()
     with no_warnings():
         table = means(values_at, replace(question, metrics=requested))

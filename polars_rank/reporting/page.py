@@ -204,8 +204,9 @@ def write_report(
     The command also passes the verdict of undecided rules, the names of the files that it has
     read, and whether to show a progress bar.
     """
-    _check_packages()
+    altair(extra="report")
     environment = _environment()
+    special()
     rows = lazy(log, "log", collects=True)
     question = Question.of(
         rows, metrics, rules=rules, undecided=undecided, progress=progress, **parameters
@@ -218,7 +219,8 @@ def write_report(
             warn(str(message), type(message))
         content["alerts"] = [*map(str, messages), *content["alerts"]]
         content["files"] = [*source] or sources(rows)
-        content["title"] = title or _title(question)
+        compared = "" if question.baseline is None else f": comparison with {question.baseline}"
+        content["title"] = title or f"Ranking report{compared}"
         content["generated"] = datetime.now().astimezone()
         content.update(_assets(with_charts=bool(content["charts"]["kinds"])))
         text = environment.get_template("report.html").render(content)
@@ -236,15 +238,12 @@ def _captured_warnings() -> Iterator[list[RankWarning]]:
     kinds: dict[str, RankWarning] = {}
     for each in caught:
         if isinstance(each.message, RankWarning):
-            kinds.setdefault(_kind(str(each.message)), each.message)
+            # Messages of several tables differ by numbers and examples.
+            kind = str(each.message).partition(", e.g. ")[0].partition(": ")[0]
+            kinds.setdefault(re.sub(r"\d[\d,.]*| rows?\b", "", kind), each.message)
         else:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     messages += kinds.values()
-
-
-def _kind(message: str) -> str:
-    """Return a message without numbers and examples, by which those of several tables differ."""
-    return re.sub(r"\d[\d,.]*| rows?\b", "", message.partition(", e.g. ")[0].partition(": ")[0])
 
 
 def sources(log: pl.LazyFrame) -> list[str]:
@@ -259,35 +258,24 @@ def sources(log: pl.LazyFrame) -> list[str]:
     return first_names(files(log))
 
 
-def _title(question: Question) -> str:
-    if question.baseline is not None:
-        return f"Ranking report: comparison with {question.baseline}"
-    return "Ranking report"
+@cache
+def _environment() -> Any:
+    """Return the environment of templates, with escaped text; it caches compiled templates.
 
-
-def _check_packages() -> None:
-    """Raise `MissingExtraError` for a missing package."""
-    altair(extra="report")
+    Raises
+    ------
+    MissingExtraError
+        If a package is not installed.
+    """
     try:
-        import jinja2  # noqa: F401, PLC0415  (an extra)
+        import jinja2  # noqa: PLC0415  (an extra)
         import vl_convert  # noqa: F401, PLC0415  (an extra)
     except ImportError as error:
         raise missing_extra(extra="report", cause=error) from error
-    special()
-
-
-@cache
-def _environment() -> Any:
-    """Return the environment of templates, with escaped text; it caches compiled templates."""
-    import jinja2  # noqa: PLC0415  (an extra)
-
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("polars_rank.reporting"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+        loader=jinja2.PackageLoader("polars_rank.reporting"), autoescape=True,
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
     environment.filters.update(FILTERS)
     return environment
 
@@ -302,14 +290,11 @@ def _assets(*, with_charts: bool) -> dict[str, Any]:
     from polars_rank.plot.offline import vega  # noqa: PLC0415  (imports an extra)
 
     scripts = [script, *([vega()] if with_charts else [])]
-    allowed = " ".join(f"'sha256-{_hash(each)}'" for each in scripts)
+    hashes = (base64.b64encode(hashlib.sha256(each.encode()).digest()) for each in scripts)
+    allowed = " ".join(f"'sha256-{each.decode()}'" for each in hashes)
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
     texts = {"style": style, "script": script, "vega": scripts[-1] if with_charts else ""}
     return {**{name: Markup(each) for name, each in texts.items()}, "policy": Markup(policy)}  # noqa: S704
-
-
-def _hash(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -148,22 +148,10 @@ class Question:
         """The columns that identify a ranking of a run."""
         return [*self.by, *self.columns.query]
 
-    @property
-    def kept(self) -> list[str]:
-        """The columns of per-query values other than their keys."""
-        return self._other_columns([*self.slices, *self.units])
-
-    @property
-    def units(self) -> list[str]:
-        """The columns of weights and clusters."""
-        return [*([] if self.weight is None else [self.weight]), *self.cluster]
-
-    @property
-    def kept_units(self) -> list[str]:
-        """The columns of weights and clusters other than the keys of per-query values."""
-        return self._other_columns(self.units)
-
-    def _other_columns(self, columns: Sequence[str]) -> list[str]:
+    def kept(self, *, slices: bool) -> list[str]:
+        """Return the columns of weights and clusters, and of slices, other than the keys."""
+        weight = [] if self.weight is None else [self.weight]
+        columns = [*(self.slices if slices else ()), *weight, *self.cluster]
         return [name for name in dict.fromkeys(columns) if name not in self.columns.keys]
 
     @property
@@ -194,10 +182,7 @@ def _roles(columns: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _gates(
-    rules: Rules | None,
-    undecided: str | None,
-    metrics: Sequence[pl.Expr],
-    baseline: Any,
+    rules: Rules | None, undecided: str | None, metrics: Sequence[pl.Expr], baseline: Any
 ) -> tuple[list[Rule] | None, str]:
     """Return the rules and the verdict of undecided ones; raise if a rule cannot apply."""
     if rules is None:
