@@ -36,7 +36,7 @@ STEP = 0.2
 #: Candidates whose values are independent of each other.
 INDEPENDENT = 100
 #: The fusion that ranx calls "wsum", with min-max normalization.
-WEIGHTED_SUM = "weighted_sum(engine='ranx')"
+WEIGHTED_SUM = "weighted_sum(normalize='min_max')"
 #: Queries from which the queries of simulated logs are drawn.
 MANY = 20_000
 #: Simulated logs whose intervals are compared with those of `tune_fusion`.

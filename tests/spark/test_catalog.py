@@ -40,7 +40,7 @@ OF_RANKINGS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
     ),
     "fuse": (
         lambda rows: pr.fuse(
-            rows, "sum(engine='ranx')", label="traffic", ties="input", keep_runs=True
+            rows, "sum(normalize='min_max')", label="traffic", ties="input", keep_runs=True
         ),
         ["run", "query", "doc"],
     ),
