@@ -8,7 +8,6 @@ import re
 import warnings
 from contextlib import contextmanager
 from datetime import datetime
-from functools import cache
 from html import escape
 from importlib.resources import files as resources
 from pathlib import Path
@@ -258,9 +257,8 @@ def sources(log: pl.LazyFrame) -> list[str]:
     return first_names(files(log))
 
 
-@cache
 def _environment() -> Any:
-    """Return the environment of templates, with escaped text; it caches compiled templates.
+    """Return the environment of templates, with escaped text.
 
     Raises
     ------
