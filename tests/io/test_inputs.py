@@ -125,7 +125,7 @@ def test_files_of_web_servers(root: str) -> None:
     [
         ("/400", "the server answered 400 Bad Request; check the URL"),
         ("/403", "access is denied; check the key"),
-        ("/404", "object '404' not found; check the path"),
+        ("/404", "object '404' not found; check the path|404 Not Found; check the URL"),
         ("9999/a", "the URL is invalid; check the name of the server and the port"),
     ],
 )
