@@ -134,7 +134,8 @@ def _board(board: pl.DataFrame) -> str:
     text = markdown_table([*map(markdown, names)], [False] + [True] * len(metrics), escaped)
     number = {*board.get_column("queries")}
     of = f" on {min(number):,} queries" if len(number) == 1 else ""
-    return f"{text}\nMeans{of}; best in bold.\n" if rows else f"{text}\nThere are no runs.\n"
+    best = "" if board.get_column("rank").has_nulls() else "; best in bold"
+    return f"{text}\nMeans{of}{best}.\n" if rows else f"{text}\nThere are no runs.\n"
 
 
 def check(call: Call) -> None:

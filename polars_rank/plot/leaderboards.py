@@ -132,7 +132,7 @@ def leaderboard(
 
 def _direction(name: str, data: pl.DataFrame) -> str:
     """Return what a title says of the direction, which the ranks show if the name does not."""
-    means = data.sort("rank").get_column("mean").drop_nulls()
+    means = data.sort("rank", maintain_order=True).get_column("mean").drop_nulls()
     if not direction_of(name) and len(means) and means[0] < means[-1]:
         return " (lower is better)"
     return direction_note(name)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from polars_rank.metrics.names import Metrics
 
-#: Below this number of queries or clusters, there are no intervals of ranks.
+#: Below this number of queries or clusters, there are no ranks.
 _FEW = 10
 
 
@@ -146,8 +146,8 @@ def leaderboard(
     -----
     RankWarning
         More than 5% of the queries have a value in some of the runs only, and are not compared;
-        there are fewer than 10 queries or clusters, which give no intervals of ranks; or no metric
-        has the name of a column.
+        there are fewer than 10 queries or clusters, which give no ranks; or no metric has the name
+        of a column.
 
     Notes
     -----
@@ -158,7 +158,7 @@ def leaderboard(
 
     With `by`, intervals are about other queries of the same tasks. For other tasks, average the
     values of each task and run, and name the task in `query`: then the tasks are the sample, and
-    fewer than 10 give no intervals of ranks.
+    fewer than 10 give no ranks.
 
     References
     ----------
@@ -287,8 +287,7 @@ def _board(
     if units < _FEW:
         warn(
             f"fewer than {_FEW} {'clusters' if source.cluster else 'queries'} ({units}) in "
-            f"{name!r}: they do not show which runs are better on others, so ranks have no "
-            "intervals"
+            f"{name!r}: they do not show which runs are better on others, so there are no ranks"
         )
         worse_than = better_than = np.full(number, np.nan)
     elif (comparison.inference.method == NONE).any():
@@ -299,7 +298,8 @@ def _board(
     (low, high), effective = summary.uncorrected, summary.moments.effective()
     return [
         (own.keys[i], {
-            "rank": rank[i], "rank_low": 1 + worse_than[i], "rank_high": number - better_than[i],
+            "rank": None if units < _FEW else rank[i],
+            "rank_low": 1 + worse_than[i], "rank_high": number - better_than[i],
             "best": None if np.isnan(worse_than[i]) else bool(worse_than[i] == 0),
             "mean": mean[i], "low": low[i], "high": high[i], "queries": queries,
             "better_than": better_than[i], "worse_than": worse_than[i], "missing": missing,
