@@ -8,6 +8,7 @@ import re
 import warnings
 from contextlib import contextmanager
 from datetime import datetime
+from functools import cache
 from html import escape
 from importlib.resources import files as resources
 from pathlib import Path
@@ -204,7 +205,11 @@ def write_report(
     read, and whether to show a progress bar.
     """
     altair(extra="report")
-    environment = _environment()
+    try:
+        import jinja2  # noqa: F401, PLC0415  (an extra)
+        import vl_convert  # noqa: F401, PLC0415  (an extra)
+    except ImportError as error:
+        raise missing_extra(extra="report", cause=error) from error
     special()
     rows = lazy(log, "log", collects=True)
     question = Question.of(
@@ -222,7 +227,7 @@ def write_report(
         content["title"] = title or f"Ranking report{compared}"
         content["generated"] = datetime.now().astimezone()
         content.update(_assets(with_charts=bool(content["charts"]["kinds"])))
-        text = environment.get_template("report.html").render(content)
+        text = _environment().get_template("report.html").render(content)
         part.write_text(text, "utf-8", "backslashreplace")  # a command line may not be UTF-8
     return _Page(path)
 
@@ -257,19 +262,11 @@ def sources(log: pl.LazyFrame) -> list[str]:
     return first_names(files(log))
 
 
+@cache
 def _environment() -> Any:
-    """Return the environment of templates, with escaped text.
+    """Return the environment of templates, with escaped text; it caches compiled templates."""
+    import jinja2  # noqa: PLC0415  (an extra)
 
-    Raises
-    ------
-    MissingExtraError
-        If a package is not installed.
-    """
-    try:
-        import jinja2  # noqa: PLC0415  (an extra)
-        import vl_convert  # noqa: F401, PLC0415  (an extra)
-    except ImportError as error:
-        raise missing_extra(extra="report", cause=error) from error
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("polars_rank.reporting"), autoescape=True,
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
