@@ -121,21 +121,20 @@ def leaderboard(call: Call) -> None:
 
 def _board(board: pl.DataFrame) -> str:
     """Return a leaderboard in Markdown, with runs in the order of the first metric."""
-    run = board.columns[1]
+    column = board.columns[1]
     metrics = board.get_column("metric").unique(maintain_order=True)
     cells: dict[Any, list[str]] = {}
     for row in board.iter_rows(named=True):
         digits = "g" if 0 < abs(row["mean"]) < _SMALL else "f"
         mean = f"{row['mean']:.{_DECIMALS}{digits}}"
-        cells.setdefault(row[run], []).append(f"**{mean}**" if row["rank"] == 1 else mean)
-    names = [run, *(each + direction_note(each) for each in metrics)]
-    rows = [["null" if each is None else str(each), *means] for each, means in cells.items()]
-    escaped = [[markdown(name), *means] for name, *means in rows]
-    text = markdown_table([*map(markdown, names)], [False] + [True] * len(metrics), escaped)
+        cells.setdefault(row[column], []).append(f"**{mean}**" if row["rank"] == 1 else mean)
+    names = [column, *(each + direction_note(each) for each in metrics)]
+    rows = [[markdown("null" if run is None else str(run)), *cells[run]] for run in cells]
+    text = markdown_table([*map(markdown, names)], [False] + [True] * len(metrics), rows)
     number = {*board.get_column("queries")}
     of = f" on {min(number):,} queries" if len(number) == 1 else ""
-    best = "" if board.get_column("rank").has_nulls() else "; best in bold"
-    return f"{text}\nMeans{of}{best}.\n" if rows else f"{text}\nThere are no runs.\n"
+    of += "" if board.get_column("rank").has_nulls() else "; best in bold"
+    return f"{text}\nMeans{of}.\n" if rows else f"{text}\nThere are no runs.\n"
 
 
 def check(call: Call) -> None:

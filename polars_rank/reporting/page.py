@@ -206,7 +206,7 @@ def write_report(
     """
     altair(extra="report")
     try:
-        import jinja2  # noqa: F401, PLC0415  (an extra)
+        import jinja2  # noqa: PLC0415  (an extra)
         import vl_convert  # noqa: F401, PLC0415  (an extra)
     except ImportError as error:
         raise missing_extra(extra="report", cause=error) from error
@@ -227,7 +227,12 @@ def write_report(
         content["title"] = title or f"Ranking report{compared}"
         content["generated"] = datetime.now().astimezone()
         content.update(_assets(with_charts=bool(content["charts"]["kinds"])))
-        text = _environment().get_template("report.html").render(content)
+        environment = jinja2.Environment(
+            loader=jinja2.PackageLoader("polars_rank.reporting"), autoescape=True,
+            undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        )  # fmt: skip
+        environment.filters.update(FILTERS)
+        text = environment.get_template("report.html").render(content)
         part.write_text(text, "utf-8", "backslashreplace")  # a command line may not be UTF-8
     return _Page(path)
 
@@ -263,18 +268,6 @@ def sources(log: pl.LazyFrame) -> list[str]:
 
 
 @cache
-def _environment() -> Any:
-    """Return the environment of templates, with escaped text; it caches compiled templates."""
-    import jinja2  # noqa: PLC0415  (an extra)
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("polars_rank.reporting"), autoescape=True,
-        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters.update(FILTERS)
-    return environment
-
-
 def _assets(*, with_charts: bool) -> dict[str, Any]:
     """Return styles, scripts, and a content security policy that only allows these scripts."""
     from markupsafe import Markup  # noqa: PLC0415  (comes with jinja2)
