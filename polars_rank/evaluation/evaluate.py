@@ -59,7 +59,8 @@ def evaluate(
     ----------
     frame
         Long table with one row per document of a ranking: a LazyFrame, a DataFrame, any other table
-        with Arrow's C stream, such as those of pyarrow, pandas and DuckDB, or a Spark DataFrame.
+        with Arrow's C stream, such as those of pyarrow, pandas and DuckDB, which is read into
+        memory and must fit there, or a Spark DataFrame.
     metrics
         Metrics, by name or as expressions.
     query
@@ -174,7 +175,8 @@ def per_query(
     ----------
     frame
         Long table with one row per document of a ranking: a LazyFrame, a DataFrame, any other table
-        with Arrow's C stream, such as those of pyarrow, pandas and DuckDB, or a Spark DataFrame.
+        with Arrow's C stream, such as those of pyarrow, pandas and DuckDB, which is read into
+        memory and must fit there, or a Spark DataFrame.
     metrics
         Metrics, by name or as expressions.
     query
@@ -228,11 +230,8 @@ def per_query(
     Spark, only `evaluate` does. `evaluate` also warns if no document of a group has a label, if a
     metric is undefined for all rankings, and if all documents of each ranking have the same score.
 
-    **Large logs.** Polars counts rows up to 2^32. Evaluate larger logs in
-    parts, with one file of per-query values for each.
-
-    **Tables of other libraries** are read into memory and must fit there. Write larger ones to
-    Parquet, and read them with `scan_log`.
+    **Large logs.** Polars counts rows up to 2^32. Evaluate larger logs in parts, with one file of
+    per-query values for each.
 
     **Spark.** Nothing runs before an action. Each task evaluates whole queries: the rankings of one
     query must fit into the memory of a task. Each task also holds one bucket: 1/1,024 of the rows,
