@@ -24,7 +24,7 @@ from polars_rank.frames.tables import own_name, schema_of
 
 Score: TypeAlias = "str | pl.Expr"
 
-#: A column; the error for several ones comes from `check_single`.
+#: A column; `check_single` raises the error for several.
 Label: TypeAlias = "str"
 
 

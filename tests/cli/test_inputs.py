@@ -12,14 +12,13 @@ import re
 import subprocess
 import sys
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import polars as pl
 import pytest
 from commands import run
+from servers import serving
 
 import polars_rank as pr
 from polars_rank.cli.program import app
@@ -236,51 +235,19 @@ def test_conventions_of_a_file(here: Path) -> None:
     )
 
 
-class Ranges(SimpleHTTPRequestHandler):
-    """A server of files that, as those of object stores, answers for parts of them."""
-
-    def do_GET(self) -> None:
-        path = Path(self.directory) / self.path.lstrip("/")
-        if not path.is_file():
-            return self.send_error(404)
-        data, asked = path.read_bytes(), self.headers.get("Range")
-        first, last = 0, len(data) - 1
-        if asked:
-            begin, _, end = asked.removeprefix("bytes=").partition("-")
-            first = int(begin) if begin else max(0, len(data) - int(end))
-            last = min(int(end), last) if begin and end else last
-        self.send_response(206 if asked else 200)
-        self.send_header("Content-Range", f"bytes {first}-{last}/{len(data)}")
-        self.send_header("Content-Length", str(last - first + 1))
-        self.end_headers()
-        self.wfile.write(data[first : last + 1])
-        return None
-
-    do_HEAD = SimpleHTTPRequestHandler.do_HEAD
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 def test_urls(tmp_path: Path) -> None:
     LOG.write_parquet(tmp_path / "log.parquet")
     LOG.write_csv(tmp_path / "log.csv")
     LOG.write_ndjson(tmp_path / "log.ndjson")
     LOG.write_ipc(tmp_path / "log.arrow")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Ranges, directory=str(tmp_path)))
-    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    root = f"http://127.0.0.1:{server.server_port}"
-    try:
+    (tmp_path / "qrels.txt").write_text(QRELS, "utf-8")
+    (tmp_path / "run.txt").write_text(RUN, "utf-8")
+    with serving({path.name: path.read_bytes() for path in tmp_path.iterdir()}) as root:
         for ending in ("parquet", "csv", "ndjson", "arrow"):
             assert rr(f"{root}/log.{ending}") == RR
-        (tmp_path / "qrels.txt").write_text(QRELS, "utf-8")
-        (tmp_path / "run.txt").write_text(RUN, "utf-8")
         assert rr("--run-file", f"{root}/run.txt", "--judgments", f"{root}/qrels.txt") == RR
         code, _, err = run("evaluate", f"{root}/gone.parquet", "-m", "rr")
         assert (code, err.count("\n"), "404" in err) == (2, 1, True)
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def test_files_with_other_columns(tmp_path: Path) -> None:

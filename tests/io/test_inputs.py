@@ -7,9 +7,7 @@ import io
 import os
 import tempfile
 from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import polars as pl
@@ -17,6 +15,7 @@ import polars_rank as pr
 import pytest
 from polars.testing import assert_frame_equal
 from polars_rank.errors import ArgumentError, SourceError
+from servers import serving
 
 LOG = pl.DataFrame(
     {"query": [1, 1, 2], "doc": ["a", "b", "a"], "score": [0.5, 0.9, 0.5], "label": [1, 0, 1]}
@@ -70,44 +69,16 @@ def test_names_that_no_file_can_have(tmp_path: Path, reader: str) -> None:
         READERS[reader](str(tmp_path / ("x" * 300)))
 
 
-class Server(SimpleHTTPRequestHandler):
-    """A server of files that answers for parts of them, or with the status in the path."""
-
-    files = {
-        "/log.parquet": parquet(LOG),
-        "/run.txt": RUN,
-        "/golden.csv": LOG.write_csv().encode(),
-        "/golden.jsonl": LOG.write_ndjson().encode(),
-    }
-
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        if path not in self.files:
-            return self.send_error(int(path.strip("/")))
-        data, asked = self.files[path], self.headers.get("Range")
-        first, last = 0, len(data) - 1
-        if asked:
-            begin, _, end = asked.removeprefix("bytes=").partition("-")
-            first = int(begin) if begin else max(0, len(data) - int(end))
-            last = min(int(end), last) if begin and end else last
-        self.send_response(206 if asked else 200)
-        self.send_header("Content-Range", f"bytes {first}-{last}/{len(data)}")
-        self.send_header("Content-Length", str(last - first + 1))
-        self.end_headers()
-        self.wfile.write(data[first : last + 1])
-        return None
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
 def root() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
-    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    files = {
+        "log.parquet": parquet(LOG),
+        "run.txt": RUN,
+        "golden.csv": LOG.write_csv().encode(),
+        "golden.jsonl": LOG.write_ndjson().encode(),
+    }
+    with serving(files) as root:
+        yield root
 
 
 def test_files_of_web_servers(root: str) -> None:
