@@ -16,6 +16,7 @@ from polars_rank.judges.bootstrap import FEW, Bootstrap, clusters, noted, warn_o
 from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.comparison import Comparison
 from polars_rank.stats.groups import Group
+from polars_rank.stats.inference import NONE
 from polars_rank.stats.results import labels
 from polars_rank.stats.rows import rows_of_pairs
 from polars_rank.stats.value_columns import Variable, check_run
@@ -40,8 +41,8 @@ _SCHEMA = {
 }
 #: A larger share of the reference's queries without values of both judges leads to a warning.
 _MOST_DROPPED = 0.05
-#: The better run of a pair, by the verdict of `compare`; NaN without an interval.
-_SIGNS = {"better": 1.0, "worse": -1.0, "unclear": 0.0, "too few": float("nan")}
+#: The better run of a pair, by the verdict of `compare`.
+_SIGNS = {"better": 1.0, "worse": -1.0}
 
 
 @framed
@@ -340,7 +341,8 @@ class _Agreement:
         source = replace(self.source, table=common.lazy(), metrics=[variable], by=(self.judge,))
         rows = rows_of_pairs(source)
         comparison = Comparison(rows, self.bootstrap.confidence)
-        signs = np.array([_SIGNS[each] for each in comparison.verdicts]).reshape(2, -1)
+        signs = np.array([_SIGNS.get(each, 0.0) for each in comparison.verdicts])
+        signs = np.where(comparison.inference.method == NONE, np.nan, signs).reshape(2, -1)
         if unknown := int(np.isnan(signs).any(axis=0).sum()):
             return (None, None), f"no interval for {number_of(unknown, 'pair')} of runs"
         product = signs[0] * signs[1]

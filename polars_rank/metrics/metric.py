@@ -481,6 +481,14 @@ def direction(metric: pl.Expr) -> int:
     return directions.pop() if len(directions) == 1 else 0
 
 
+def bounds(metric: pl.Expr) -> tuple[float, float] | None:
+    """Return the range of a metric's values; None if it is unbounded or unknown."""
+    definition = metric.definition if isinstance(metric, Metric) else None
+    if definition is None or definition.low is None or definition.high is None:
+        return None
+    return float(definition.low), float(definition.high)
+
+
 def cutoff(metric: pl.Expr) -> int | None:
     """Return the largest cutoff of the single metrics; None if one of them has none."""
     if not isinstance(metric, Metric):

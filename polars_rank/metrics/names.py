@@ -7,7 +7,7 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -23,7 +23,7 @@ from polars_rank.metrics.aliases import (
     OF_GENERATION,
     OTHER_MEANINGS,
 )
-from polars_rank.metrics.metric import FORGET, REGISTER, Metric, direction, written
+from polars_rank.metrics.metric import FORGET, REGISTER, Metric, bounds, direction, written
 from polars_rank.metrics.spellings import (
     expanded,
     find,
@@ -257,17 +257,28 @@ def output_name(expression: pl.Expr) -> str:
         ) from None
 
 
+def _known(metric: str | pl.Expr, tool: str = "") -> pl.Expr | None:
+    """Return the metric of a name or an expression; None for a name that is not one."""
+    if isinstance(metric, str):
+        with suppress(ArgumentError):
+            return read(metric, tool)
+        return None
+    return metric
+
+
 def direction_of(metric: str | pl.Expr, tool: str = "") -> int:
     """Return 1 if a higher value is better, -1 if a lower one is, 0 if unknown.
 
     It is unknown for expressions, and for columns whose name is not that of a metric.
     """
-    if isinstance(metric, str):
-        try:
-            metric = read(metric, tool)
-        except ArgumentError:
-            return 0
-    return direction(metric)
+    known = _known(metric, tool)
+    return 0 if known is None else direction(known)
+
+
+def bounds_of(metric: str | pl.Expr) -> tuple[float, float] | None:
+    """Return the range of a metric's values; None if it is unbounded or unknown."""
+    known = _known(metric)
+    return None if known is None else bounds(known)
 
 
 def lower_is_better(metric: str | pl.Expr) -> bool:

@@ -50,7 +50,7 @@ class Values(NamedTuple):
             names = ", ".join(repr(each.name) for each in requested)
             raise ArgumentError(f"a chart shows one metric; set `metric` to one of {names}")
         table = with_run_warning(table, table, run, columns)
-        source = of_queries.Values(requested, (), columns.run, columns.query, table=table)
+        source = of_queries.Values(table, requested, (), columns.run, columns.query)
         _, (group,) = source.facts_and_groups()
         if query is not None:
             group.check_unique()

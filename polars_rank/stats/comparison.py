@@ -11,11 +11,16 @@ from polars_rank._params import Names, number, share, whole_number
 from polars_rank.errors import ArgumentError, number_of, of_all_runs, short, warn
 from polars_rank.frames.tables import framed
 from polars_rank.stats._arrays import Array, numpy
-from polars_rank.stats.inference import NONE, ZERO
-from polars_rank.stats.kernel import quantile
+from polars_rank.stats.estimate import FEW_DIFFERENT
+from polars_rank.stats.inference import NONE
 from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
 from polars_rank.stats.rows import Rows, rows_of_pairs
-from polars_rank.stats.summary import ESTIMATE_COLUMNS, PREDICTION_COLUMNS, SLICE_COLUMNS, Summary
+from polars_rank.stats.summary import (
+    ESTIMATE_COLUMNS,
+    METHOD,
+    SLICE_COLUMNS,
+    Summary,
+)
 from polars_rank.stats.value_columns import check_run, warn_of_directions
 from polars_rank.stats.values import Key, Values
 
@@ -66,25 +71,22 @@ class Comparison(Summary):
     ) -> None:  # fmt: skip
         np, lower = numpy(), rows.source.lower_is_better
         is_whole = np.array([key.slice is None for key in rows.keys], dtype=bool)
-        known = is_whole | (rows.count("queries") >= min_queries)
+        known = is_whole | (rows.estimate.n >= min_queries)
         super().__init__(rows, confidence, repeated=repeated, differences=True, known=known)
         self.margin = margin
         self.is_lower: Array = np.array([lower[key.metric] for key in rows.keys], dtype=bool)
         alpha = 1 - confidence
-        self.p_values: Array = self.inference.p_values(alpha)
-        self.levels: Array = np.full(len(rows.keys), alpha)
         if correction:
-            self.p_values, self.levels = rows.levels(self.inference, alpha, bonferroni=repeated)
+            found = rows.levels(self.inference, alpha, is_repeated=repeated)
+        else:
+            found = (self.inference.p_values(alpha), np.full(len(rows.keys), alpha),
+                     np.ones(len(rows.keys)))  # fmt: skip
+        self.p_values, self.levels, self.comparisons = found
 
     @property
     def mean(self) -> Array:
         """The means of the runs over the queries that both runs have."""
-        return numpy().where(self.moments["nw"] > 0, self.moments["mx"], numpy().nan)
-
-    @property
-    def baseline_mean(self) -> Array:
-        """The means of the baselines."""
-        return self.mean - self.value
+        return self.estimate.mean + self.estimate.base
 
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
@@ -92,45 +94,30 @@ class Comparison(Summary):
         return self.inference.bounds(self.levels)
 
     @property
+    def methods(self) -> list[str]:
+        """The method of each interval."""
+        return [*self.inference.at(self.levels).method]
+
+    @property
     def relative_difference(self) -> Array:
         """The differences as shares of the baselines' means."""
-        base = numpy().abs(self.baseline_mean)
-        return numpy().where(base > 0, self.value / base, numpy().nan)
+        base = numpy().abs(self.estimate.base)
+        return numpy().where(base > 0, self.estimate.mean / base, numpy().nan)
 
     @cached_property
     def relative_bounds(self) -> tuple[Array, Array]:
-        """Fieller's intervals of the relative differences, at the level of `bounds`.
-
-        The ratio r of the means d and b > 0 is inside if |d - r·b| is at most q standard errors,
-        which is a quadratic inequality in r. For b < 0, it is the ratio of d and -b.
-        """
-        np, m = numpy(), self.moments
-        if self.rows.predictions:
-            return np.full(len(self.rows.keys), np.nan), np.full(len(self.rows.keys), np.nan)
-        q = quantile(self.inference.degrees, 1 - self.levels / 2)
-        base, sign = np.abs(self.baseline_mean), np.sign(self.baseline_mean)
-        of_base, of_difference = m.variance(x=1, d=-1), m.variance(d=1)
-        covariance = sign * (m.variance(x=1) - of_base - of_difference) / 2
-        squares = base * base - q * q * of_base
-        products = self.value * base - q * q * covariance
-        constant = self.value**2 - q * q * of_difference
-        half = np.sqrt(np.maximum(products**2 - squares * constant, 0.0))
-        exists = (squares > 0) & (self.inference.error > 0) & (self.inference.method != NONE)
-        low, high = (np.where(exists, (products + s * half) / squares, np.nan) for s in (-1, 1))
-        # Differences that are all equal have the interval of their test.
-        flat = (self.inference.error == 0) & (base > 0)
-        return (
-            np.where(flat, self.bounds[0] / base, low), np.where(flat, self.bounds[1] / base, high),
-        )  # fmt: skip
+        """The intervals of the relative differences, at the level of `bounds`."""
+        return self.inference.relative_bounds(self.levels)
 
     @property
     def contribution(self) -> Array:
         """The differences of slices as parts of the difference of all queries."""
-        np = numpy()
-        weights = zip(self.rows.keys, self.moments["Ww"], strict=True)
-        whole = {key: weight for key, weight in weights if key.slice is None}
-        totals = [whole[key._replace(slice=None, value=None)] for key in self.rows.keys]
-        return self.value * self.moments["Ww"] / np.array(totals)
+        e, keys = self.estimate, self.rows.keys
+        whole = {
+            key: weight for key, weight in zip(keys, e.weight, strict=True) if key.slice is None
+        }
+        totals = [whole[key._replace(slice=None, value=None)] for key in keys]
+        return e.mean * e.weight / numpy().array(totals)
 
     @cached_property
     def verdicts(self) -> list[str]:
@@ -148,10 +135,18 @@ class Comparison(Summary):
             ("not worse", (margin > 0) & (low_of_margin > -margin)),
             ("worse", high < 0),
         )
+        # Few queries that differ may show a verdict, but not that there is none.
+        e = self.estimate
+        default = np.where(e.is_same & ~self._is_equal, "too few", "unclear")
         verdicts = np.select(
-            [each for _, each in conditions], [name for name, _ in conditions], "unclear"
+            [each for _, each in conditions], [name for name, _ in conditions], default
         )
         return [str(each) for each in verdicts]
+
+    @property
+    def _is_equal(self) -> Array:
+        """Whether all differences are 0."""
+        return (self.estimate.error == 0) & (self.estimate.mean == 0)
 
     def _turned(self, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
         """Return bounds of the difference in which higher is better."""
@@ -165,12 +160,14 @@ class Comparison(Summary):
         unbounded = np.isnan(self.relative_bounds[0]) if self.margin.is_relative else None
         reasons: list[str | None] = []
         for place, verdict in enumerate(self.verdicts):
-            used = number_of(self.moments["nw"][place], "query", "queries")
+            used = number_of(self.estimate.n[place], "query", "queries")
             reason = None
-            if self.inference.method[place] == ZERO:
+            if self._is_equal[place]:
                 reason = f"equal in all {used}"
-            elif verdict == "too few":
+            elif verdict == "too few" and self.inference.method[place] == NONE:
                 reason = f"no interval from {used}"
+            elif verdict == "too few":
+                reason = f"fewer than {FEW_DIFFERENT} of {used} differ from most"
             elif unbounded is not None and unbounded[place] and verdict == "unclear":
                 reason = "the baseline's mean may be 0"
             reasons.append(reason)
@@ -180,10 +177,10 @@ class Comparison(Summary):
 _MEANS = "over the queries with a value in both runs"
 COMPARISON = (
     *SLICE_COLUMNS,
-    ResultColumn("baseline_mean", f"mean of the baseline {_MEANS}", lambda r: r.baseline_mean,
+    ResultColumn("baseline_mean", f"mean of the baseline {_MEANS}", lambda r: r.estimate.base,
                  is_minor=True),
     ResultColumn("mean", f"mean of the run {_MEANS}", lambda r: r.mean),
-    ResultColumn("difference", "mean - baseline_mean", lambda r: r.value, kind=ESTIMATE,
+    ResultColumn("difference", "mean - baseline_mean", lambda r: r.estimate.mean, kind=ESTIMATE,
                  bounds=("low", "high"), format="signed"),
     ResultColumn("low", "lower bound of the confidence interval of the difference; null if "
                  "there is none", lambda r: r.bounds[0], kind=BOUND),
@@ -191,8 +188,8 @@ COMPARISON = (
     ResultColumn("relative_difference", "difference / abs(baseline_mean)",
                  lambda r: r.relative_difference, kind=ESTIMATE,
                  bounds=("relative_low", "relative_high"), format="percent", is_detail=True),
-    ResultColumn("relative_low", "lower bound of the relative difference, by Fieller; null if the "
-                 "baseline's mean may be 0. Only with a margin in percent, or details",
+    ResultColumn("relative_low", "lower bound of the relative difference; null if the baseline's "
+                 "mean may be 0. Only with a margin in percent, or details",
                  lambda r: r.relative_bounds[0], kind=BOUND, format="percent", only="relative",
                  is_minor=True),
     ResultColumn("relative_high", "upper bound of the relative difference",
@@ -204,13 +201,15 @@ COMPARISON = (
                  lambda r: r.rows.count("wins"), pl.Int64(), COUNT, is_minor=True),
     ResultColumn("losses", "number of queries in which the baseline is better",
                  lambda r: r.rows.count("losses"), pl.Int64(), COUNT, is_minor=True),
-    ResultColumn("queries", "number of queries in both runs", lambda r: r.rows.count("queries"),
-                 pl.Int64(), COUNT, is_minor=True),
+    ResultColumn("queries", "number of queries with a value in both runs",
+                 lambda r: r.estimate.n, pl.Int64(), COUNT, is_minor=True),
     ResultColumn("contribution", "part of the difference of all queries; those of a column of "
                  "`slices` add up to it", lambda r: r.contribution, only="slices", is_minor=True),
     ResultColumn("verdict", '"better", "worse", "equivalent" (within the margin), "not worse" '
                  '(above -margin), "unclear", or "too few" queries for an interval',
                  lambda r: r.verdicts, pl.String()),
+    ResultColumn("comparisons", "number of rows whose intervals and p-values are corrected together",
+                 lambda r: r.comparisons, pl.Int64(), is_minor=True),
     ResultColumn("reason", "why there is no interval or no verdict, or that all values are equal; "
                  "else null",
                  lambda r: r.reasons, pl.String(), is_detail=True),
@@ -223,7 +222,7 @@ COMPARISON = (
     ResultColumn("high_uncorrected", "upper bound of that interval", lambda r: r.uncorrected[1],
                  kind=BOUND, is_detail=True),
     *ESTIMATE_COLUMNS,
-    *PREDICTION_COLUMNS,
+    METHOD,
 )  # fmt: skip
 
 
@@ -242,7 +241,6 @@ def compare(
     cluster: Names | None = None,
     slices: Names | None = None,
     min_queries: int = 30,
-    predictions: Any = None,
     confidence: float = 0.95,
     correction: bool = True,
     repeated: bool = False,
@@ -297,9 +295,6 @@ def compare(
         Columns that define slices, such as the country of the query.
     min_queries
         Minimum number of queries of a slice. A smaller slice has no interval.
-    predictions
-        Per-query values from predicted labels, such as those of a language model, for all queries.
-        `values` then has those from people's labels for a random sample of these queries.
     confidence
         Confidence level.
     correction
@@ -351,16 +346,17 @@ def compare(
     share("confidence", confidence)
     whole_number("min_queries", min_queries)
     of_margin = Margin.of(margin)
+    is_relative = of_margin.is_relative or details
     source = Values.of(
         values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
-        slices=slices, predictions=predictions,
+        slices=slices,
     )  # fmt: skip
     if baseline is not None:
         check_run("baseline", baseline, run, source.schema[run])
 
     def comparison() -> tuple[list[Key], Comparison]:
         warn_of_directions(metrics, source.lower_is_better)
-        rows = rows_of_pairs(source, baseline)
+        rows = rows_of_pairs(source, baseline, is_relative=is_relative)
         found = Comparison(
             rows, confidence, of_margin, correction=correction, repeated=repeated,
             min_queries=min_queries,
@@ -369,14 +365,13 @@ def compare(
         found.warn()
         return rows.keys, found
 
-    return source.result(
-        COMPARISON, comparison, pairs=True, details=details, relative=of_margin.is_relative
-    )
+    features = ["relative"] * is_relative
+    return source.result(COMPARISON, comparison, pairs=True, details=details, features=features)
 
 
 def _warn_of_missing(rows: Rows) -> None:
     """Warn of queries that are not compared."""
-    source, queries, missing = rows.source, rows.count("queries"), rows.count("missing")
+    source, queries, missing = rows.source, rows.estimate.n, rows.count("missing")
     whole = numpy().array([key.slice is None for key in rows.keys], dtype=bool)
     many = whole & (missing > MANY_MISSING * (queries + missing))
     if count := int(many.sum()):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polars_rank._params import share
 from polars_rank.errors import ArgumentError
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _SLACK = 1e-9
 #: More queries than this do not fit the column `needed`.
 _MAX_QUERIES = 2.0**62
+#: The largest number of additional queries.
+MOST = 2**48
 #: Above it, scipy's series may not converge, and the normal part of T is negligible.
 _LARGE = 5_000
 
@@ -38,6 +40,10 @@ class Design:
                 f"no difference; found {self.power!r}"
             )
         stats()
+
+    def of(self, comparisons: int) -> Design:
+        """Return the test that is corrected for a number of comparisons."""
+        return replace(self, confidence=1 - (1 - self.confidence) / comparisons)
 
     def power_of(self, units: float, effect: float) -> float:
         """Return the power for an effect: a difference in standard deviations of a unit."""
@@ -73,9 +79,49 @@ def smallest_effect(units: float, power: float, confidence: float) -> float:
     return (quantile((1 + confidence) / 2) + quantile(power)) / math.sqrt(units)
 
 
-def whole(units: float | None, queries_per_unit: float) -> int | None:
-    """Return a number of units as a number of queries, rounded up."""
-    return None if units is None else math.ceil(units * queries_per_unit - _SLACK)
+def whole(units: float | None, queries_per_unit: float, least: float) -> int | None:
+    """Return a number of units as a number of queries, rounded up, and at least some number."""
+    return None if units is None else math.ceil(max(units * queries_per_unit, least) - _SLACK)
+
+
+class Width(NamedTuple):
+    """The interval of an estimate with more queries that vary as much."""
+
+    error: float
+    #: Effective number of units, and number of queries.
+    units: float
+    queries: int
+    confidence: float
+
+    def of(self, added: int) -> float:
+        """Return the width with a number of additional queries; NaN if there is none."""
+        share = (self.queries + added) / self.queries if self.queries else math.nan
+        degrees = self.units * share - 1
+        if not (self.error > 0 and degrees > 0):
+            return math.nan
+        q = float(special().stdtrit(degrees, (1 + self.confidence) / 2))
+        return 2 * q * self.error / math.sqrt(share)
+
+    def with_n(self, added: int) -> dict[str, Any]:
+        """Return the expected width with a number of additional queries."""
+        width = self.of(added)
+        note = None
+        if math.isnan(width):
+            note = f"no interval: all values are equal, or too few ({self.queries})"
+        return {"n": added, "width": width, "note": note}
+
+    def with_width(self, width: float) -> dict[str, Any]:
+        """Return the smallest number of additional queries with at most this width."""
+        low, high, most = 0, 1, width * (1 + _SLACK)
+        while high < MOST and self.of(high) > most:
+            low, high = high, 2 * high
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.of(middle) <= most else (middle + 1, high)
+        found = self.with_n(low)
+        if found["width"] > most:
+            found |= {"width": None, "note": f"not reached with {MOST:,} queries"}
+        return found if found["width"] and found["width"] <= most else {**found, "n": None}
 
 
 def _root(distance: Callable[[float], float], low: float, high: float) -> float:

@@ -9,8 +9,9 @@ never below p, and never above Bonferroni's.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+
 from polars_rank.stats._arrays import Array, numpy, special
-from polars_rank.stats.kernel import blocks
 
 #: Draws per probability, and the largest number of elements of the draws.
 _MOST_DRAWS, _LEAST_DRAWS, _ELEMENTS = 8_192, 256, 2**21
@@ -19,41 +20,52 @@ _GRID = (*(each / 4 for each in range(21)), 6.0, 7.0, 8.5)
 #: Bisections for a level.
 _STEPS = 60
 _SEED = 0
+#: Rows whose products are added at once.
+_BLOCK = 2**13
 
 
 class Family:
-    """Estimates that are correct together; the columns of `factor` have their correlations."""
+    """Estimates that are correct together.
 
-    def __init__(self, factor: Array) -> None:
+    `columns` returns the columns of a matrix for some estimates, which have their correlations.
+    """
+
+    def __init__(self, size: int, columns: Callable[[Array], Array]) -> None:
         np = numpy()
-        self.size: int = factor.shape[1]
+        self.size = size
         self.grid: Array = np.array(_GRID)
-        effective = self._effective(factor) if self.size > 1 else np.ones(len(_GRID))
+        effective = self._effective(columns) if size > 1 else np.ones(len(_GRID))
         self.logs: Array = np.log(effective)
 
-    def _effective(self, factor: Array) -> Array:
+    def _effective(self, columns: Callable[[Array], Array]) -> Array:
         """Return the effective number of estimates at each quantile of the grid."""
-        np, functions = numpy(), special()
-        lengths = np.sqrt(np.einsum("uk,uk->k", factor, factor))
-        factor = factor / np.where(lengths > 0, lengths, 1.0)
-        size = factor.shape[1]
+        np, functions, size = numpy(), special(), self.size
+
+        def normalized(places: Array) -> Array:
+            factor = columns(places)
+            lengths = np.sqrt(np.einsum("uk,uk->k", factor, factor))
+            return factor / np.where(lengths > 0, lengths, 1.0)
+
         draws = int(np.clip(_ELEMENTS // size, _LEAST_DRAWS, _MOST_DRAWS))
         random = np.random.default_rng(_SEED)
-        normal = random.standard_normal((draws, factor.shape[0])) @ factor
+        normal = random.standard_normal((draws, len(columns(np.arange(1)))))
         chosen = random.permutation(np.arange(draws) % size if draws >= size else size)[:draws]
         uniform = (random.permutation(draws) + 0.5) / draws
-        others = factor.T[chosen] @ factor
-        rows = np.arange(draws)
-        own = normal[rows, chosen]
-        conditional = np.empty_like(others)
-        effective = np.empty(len(self.grid))
-        for place, z in enumerate(self.grid):
-            # Given that the chosen estimate is above z; the others follow.
-            above = -functions.ndtri(functions.ndtr(-z) * uniform)
-            np.multiply(others, (above - own)[:, None], out=conditional)
-            np.abs(np.add(conditional, normal, out=conditional), out=conditional)
-            number = np.count_nonzero(conditional >= z, axis=1)
-            effective[place] = size * np.mean(1 / np.maximum(number, 1))
+        of_chosen = normalized(chosen).T
+        own = np.einsum("du,du->d", normal, of_chosen)
+        # Given that the chosen estimate is above z; the others follow.
+        distances = [-functions.ndtri(functions.ndtr(-z) * uniform) - own for z in self.grid]
+        numbers = np.zeros((len(self.grid), draws), dtype=int)
+        step = max(_ELEMENTS // draws, 1)
+        for start in range(0, size, step):
+            factor = normalized(np.arange(start, min(start + step, size)))
+            others, values = of_chosen @ factor, normal @ factor
+            conditional = np.empty_like(others)
+            for number, z, distance in zip(numbers, self.grid, distances, strict=True):
+                np.multiply(others, distance[:, None], out=conditional)
+                np.abs(np.add(conditional, values, out=conditional), out=conditional)
+                number += np.count_nonzero(conditional >= z, axis=1)
+        effective = [size * np.mean(1 / np.maximum(number, 1)) for number in numbers]
         return np.clip(effective, 1.0, size)
 
     def corrected(self, p_values: Array) -> Array:
@@ -114,22 +126,48 @@ class Influences:
         self.columns.append(column)
 
     def family(self, chosen: Array) -> Family:
-        """Return the family of some estimates; one that does not vary is independent."""
-        np = numpy()
-        columns = [self.columns[place] for place in np.flatnonzero(chosen)]
-        size = len(columns)
-        scales = np.array([np.abs(each).max(initial=0.0) for each in columns])
-        independent = np.diag(np.where(scales == 0, 1.0, 0.0))
+        """Return the family of some estimates."""
+        columns = [self.columns[place] for place in numpy().flatnonzero(chosen)]
+        return family_of(len(columns), self.units, lambda places: [columns[i] for i in places])
 
-        def factor(units: slice) -> Array:
-            scaled = np.stack([each[units] for each in columns], axis=1)
-            return scaled / np.where(scales > 0, scales, 1.0)
 
-        if self.units + size <= 4 * size:
-            return Family(np.concatenate([factor(slice(None)), independent]))
-        parts = map(factor, blocks(self.units))
-        products = sum((part.T @ part for part in parts), independent)
-        # Unlike other roots of a matrix, this symmetric one depends continuously on it, so rounding
-        # errors do not change it.
-        values, vectors = np.linalg.eigh((products + products.T) / 2)
-        return Family((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+def family_of(size: int, units: int, influences: Callable[[Array], Sequence[Array]]) -> Family:
+    """Return the family of estimates, given the influence values of all units on some of them.
+
+    An estimate that does not vary is independent of the others.
+    """
+    np = numpy()
+
+    step = max(_ELEMENTS // max(units, 1), 1)
+    parts = [np.arange(start, min(start + step, size)) for start in range(0, size, step)]
+    scales = np.array(
+        [np.abs(each).max(initial=0.0) for part in parts for each in influences(part)]
+    )
+    lone = np.flatnonzero(scales == 0)
+    scales = np.where(scales > 0, scales, 1.0)
+
+    def scaled(places: Array, rows: slice = slice(None)) -> Array:
+        return np.stack([each[rows] for each in influences(places)], axis=1) / scales[places]
+
+    if units <= 3 * size:
+
+        def columns(places: Array) -> Array:
+            return np.concatenate([scaled(places), lone[:, None] == places])
+
+        return Family(size, columns)
+    products = np.zeros((size, size))
+    for rows in _blocks(units):
+        part = scaled(np.arange(size), rows)
+        products += part.T @ part
+    products[lone, lone] += 1.0
+    # Unlike other roots of a matrix, this symmetric one depends continuously on it, so rounding
+    # errors do not change it.
+    values, vectors = np.linalg.eigh((products + products.T) / 2)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return Family(size, lambda places: root[:, places])
+
+
+def _blocks(size: int) -> Iterator[slice]:
+    """Yield the rows that are added at once, so that they fit into the cache."""
+    for start in range(0, size, _BLOCK):
+        yield slice(start, start + _BLOCK)

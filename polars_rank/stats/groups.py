@@ -12,72 +12,35 @@ import polars as pl
 from polars_rank._params import OWN
 from polars_rank.errors import DataError, number_of
 from polars_rank.stats._arrays import Array, numpy
+from polars_rank.stats.estimate import Estimate, Facts
 
 if TYPE_CHECKING:
-    from polars_rank.stats.value_columns import Variable
+    from polars_rank.stats.values import Values
 
 
-#: Prefixes of columns: whether a value is undefined; and of values by people, beside predicted
-#: ones. Without a name, the latter says whether people judged the query.
-UNDEFINED, HUMAN = OWN + "undefined ", OWN + "human "
+#: Prefix of columns that say whether a value is undefined.
+UNDEFINED = OWN + "undefined "
 
 PLACE, LOW, HIGH = OWN + "place", OWN + "low", OWN + "high"
 
 
-class Facts(NamedTuple):
-    """What all values of a metric in a table have in common."""
+class Pair(NamedTuple):
+    """The rows of the queries that two runs have in common, and the numbers of these queries."""
 
-    #: Whether all values are 0 or 1.
-    is_binary: bool
-    #: The range of the values; 1 if all are in [0, 1].
-    range: float
-
-    @classmethod
-    def of(cls, low: float | None, high: float | None, between: float | None) -> Facts:
-        """Return the facts of the lowest and highest value, and of the values `between`.
-
-        `between` is a sum over values that is 0 if all are 0 or 1.
-        """
-        if low is None or high is None:
-            return cls(is_binary=False, range=1.0)
-        is_share = low >= 0 and high <= 1
-        return cls(is_binary=between == 0, range=1.0 if is_share else high - low)
-
-
-@dataclass(frozen=True)
-class Roles:
-    """The columns of each role."""
-
-    metrics: Sequence[Variable]
-    by: tuple[str, ...]
-    run: str | None
-    query: tuple[str, ...]
-    weight: str | None = None
-    cluster: tuple[str, ...] = ()
-    slices: tuple[str, ...] = ()
-
-    @property
-    def is_weighted(self) -> bool:
-        """Whether there are weights or clusters."""
-        return self.weight is not None or bool(self.cluster)
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The columns that identify a row: those of groups, runs and queries."""
-        runs = () if self.run is None else (self.run,)
-        return tuple(dict.fromkeys((*self.by, *runs, *self.query)))
-
-    @property
-    def lower_is_better(self) -> dict[str, bool]:
-        """Whether a lower mean is better, by metric."""
-        return {each.name: each.lower_is_better for each in self.metrics}
+    run: Any
+    baseline: Any
+    rows: Array
+    of_baseline: Array
+    queries: Array
+    #: The rows of queries that only one of the runs has.
+    missing: Array
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
     """The rows of one value of `by`."""
 
-    source: Roles
+    source: Values
     key: tuple[Any, ...]
     frame: pl.DataFrame
     _arrays: dict[str, Array] = field(default_factory=dict)
@@ -90,8 +53,7 @@ class Group:
 
     def release(self, metric: str) -> None:
         """Release the memory of the columns of a metric."""
-        for name in (metric, HUMAN + metric):
-            self._arrays.pop(name, None)
+        self._arrays.pop(metric, None)
 
     @cached_property
     def rows(self) -> dict[Any, Array]:
@@ -129,11 +91,6 @@ class Group:
         if self.units is not None:
             return int(self.units.max(initial=-1)) + 1
         return len(next(iter(self.aligned.values()), ()))
-
-    @property
-    def has_predictions(self) -> bool:
-        """Whether the rows are those of predictions, beside values by people."""
-        return HUMAN in self.frame.columns
 
     def undefined(self, metric: str, *runs: Array) -> int:
         """Return the number of rows of runs with an undefined value in one of them."""
@@ -184,6 +141,37 @@ class Group:
             result[run] = np.full(ids.height, -1)
             result[run][codes[rows]] = rows
         return result
+
+    def pairs(self, runs: Sequence[tuple[Any, Any]], baseline: Any) -> list[Pair]:
+        """Return the pairs of runs that the group has, or all if there is one baseline.
+
+        Raise if a query has different weights, clusters or slices in two runs.
+        """
+        np, pairs = numpy(), []
+        for run, other in runs:
+            if other not in self.rows or (run not in self.rows and baseline is None):
+                continue
+            base = self.aligned[other]
+            rows = self.aligned.get(run, np.full(len(base), -1))
+            of_run, of_base = rows >= 0, base >= 0
+            missing = np.concatenate([rows[of_run & ~of_base], base[of_base & ~of_run]])
+            queries = np.flatnonzero(of_run & of_base)
+            if len(queries) < len(rows):
+                rows, base = rows[queries], base[queries]
+            self.check_equal(rows, base, run, other)
+            pairs.append(Pair(run, other, rows, base, queries, missing))
+        return pairs
+
+    def estimate(
+        self, values: Array, rows: Array, facts: Facts, **options: Any
+    ) -> tuple[Estimate, Array | None, Array]:
+        """Return the estimate from values of some rows, and the influence values of their units.
+
+        The second element are the numbers of the units; None if each row is a unit.
+        """
+        weight, unit = (None if each is None else each[rows] for each in (self.weights, self.units))
+        estimate, influence, units = Estimate.of(values, facts, weight=weight, unit=unit, **options)
+        return estimate, units, influence[0]
 
     def check_unique(self) -> None:
         """Raise `DataError` for a query that a run has twice."""

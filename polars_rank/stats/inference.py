@@ -3,58 +3,107 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from polars_rank.stats import bounded
 from polars_rank.stats._arrays import Array, numpy, special
-from polars_rank.stats.kernel import quantile, two_sided
+from polars_rank.stats.estimate import (
+    ONE_UNIT,
+    UNEQUAL,
+    Estimate,
+    Facts,
+    quantile,
+    two_sided,
+)
 
 #: Bisections of an interval of width 2, to the last digits of a double.
 _STEPS = 55
+#: Doublings of the distance at which a relative difference is looked for.
+_DOUBLINGS = 40
 #: Number of units at which a confidence sequence is narrowest.
 _NARROWEST_AT = 1_000
 
-#: Methods of intervals: the t distribution with Hall's correction, Wilson's interval of a
-#: proportion, Tango's of a difference of paired proportions, the interval of differences that are
-#: all 0, the sign test of differences that are all equal, a confidence sequence, and none.
-T, WILSON, TANGO, ZERO, SAME = "t", "wilson", "tango", "equal", "sign"
+#: Methods of intervals: the t distribution with Hall's correction, the exact interval of a
+#: proportion, Tango's of a difference of paired proportions, a bound for any distribution on the
+#: range of the metric, a confidence sequence, and none.
+T, EXACT, TANGO, BOUNDED = "t", "clopper-pearson", "tango", "bounded"
 SEQUENCE, NONE = "sequence", "none"
 
 
 @dataclass(frozen=True)
 class Inference:
-    """Estimates as arrays, and what their intervals and tests need."""
+    """Estimates as arrays, with the range of each, and the method of its interval."""
 
-    value: Array
-    error: Array
-    degrees: Array
-    #: Σe³ / (6 (Σe²)^1.5) of the units' influence values.
-    acceleration: Array
-    #: The method of each row.
+    estimate: Estimate
     method: Array
-    #: The number of units for proportions and for differences that are equal.
-    units: Array
-    #: The degrees of freedom for proportions; infinite for the normal distribution.
-    share_degrees: Array
-    #: The share of queries with a difference of 1 or -1, for Tango's interval.
-    discordant: Array
-    #: The range of the metric.
-    range: Array
+    #: The range of each estimate, infinite if it is unknown, and the lowest value of the metric.
+    low: Array
+    high: Array
+    start: Array
+
+    @classmethod
+    def of(
+        cls, estimate: Estimate, facts: Sequence[Facts], *, is_difference: bool, is_weighted: bool,
+        known: Array = True, is_repeated: bool = False,
+    ) -> Inference:  # fmt: skip
+        """Return the estimates with their methods; only the rows `known` have an interval.
+
+        With few units, the bound for any distribution replaces t; without a known range, means
+        have the interval of t, and differences have none.
+        """
+        np, e = numpy(), estimate
+        is_binary = np.array([each.is_binary for each in facts], dtype=bool) & (not is_weighted)
+        ends = [each.bounds or (-np.inf, np.inf) for each in facts]
+        low, high = np.array(ends, dtype=float).reshape(-1, 2).T
+        start = np.where(np.isinf(low), [each.low for each in facts], low)
+        if is_difference:
+            low, high = low - high, high - low
+            # All differences of equal runs are 0, whatever the range.
+            equal = (e.error == 0) & (e.mean == 0) & np.isinf(high)
+            high = np.where(equal, [each.range for each in facts], high)
+            low = np.where(equal, -high, low)
+        has_sample = np.array([each is not None for each in e.sample], dtype=bool)
+        several = known & (e.effective > ONE_UNIT) & (e.n > 1)
+        varies, is_few = several & (e.error > 0), e.is_few
+        method = np.where(varies, T, NONE).astype(object)
+        if is_difference:
+            method[several & is_few] = NONE
+            method[varies & is_binary & ~is_few] = TANGO
+        method[several & (is_few | (e.error == 0)) & np.isfinite(high) & has_sample] = BOUNDED
+        if not is_difference:
+            method[several & is_binary & (np.isinf(e.share_degrees) | (method != BOUNDED))] = EXACT
+        if is_repeated:
+            method = np.where(varies & ~is_few & (method != NONE), SEQUENCE, NONE)
+        return cls(estimate, method, low, high, start)
+
+    def __getitem__(self, rows: Array) -> Inference:
+        return Inference(**{name: each[rows] for name, each in vars(self).items()})
+
+    def at(self, alpha: Array) -> Inference:
+        """Return the methods at levels: rows whose interval would leave the range are bounded."""
+        np, rows = numpy(), self.method == T
+        alpha = np.broadcast_to(np.asarray(alpha, dtype=float), rows.shape)
+        method = self.method.copy()
+        if rows.any():
+            low, high = _t_bounds(self[rows], alpha[rows])
+            has_sample = np.array([each is not None for each in self.estimate.sample[rows]])
+            leaves = (low < self.low[rows]) | (high > self.high[rows])
+            method[rows] = np.where(leaves & has_sample, BOUNDED, T)
+        return replace(self, method=method)
 
     def bounds(self, alpha: Array) -> tuple[Array, Array]:
         """Return the interval of each row at the level 1 - `alpha`; NaN if there is none."""
         np = numpy()
-        alpha = np.broadcast_to(np.asarray(alpha, dtype=float), self.value.shape)
+        alpha = np.broadcast_to(np.asarray(alpha, dtype=float), self.method.shape)
         low, high = np.full(alpha.shape, np.nan), np.full(alpha.shape, np.nan)
-        methods = {
-            T: _t_bounds, WILSON: _wilson_bounds, TANGO: _tango_bounds, ZERO: _zero_bounds,
-            SAME: _same_bounds, SEQUENCE: _sequence_bounds,
-        }  # fmt: skip
-        for method, bounds in methods.items():
-            rows = self.method == method
+        made = self.at(alpha)
+        for method, bounds in _BOUNDS.items():
+            rows = made.method == method
             if rows.any():
-                low[rows], high[rows] = bounds(self[rows], alpha[rows])
-        return low, high
+                low[rows], high[rows] = bounds(made[rows], alpha[rows])
+        return np.maximum(low, self.low), np.minimum(high, self.high)
 
     def p_values(self, base: float = math.nan) -> Array:
         """Return the two-sided p-values for the value 0; NaN if there is no interval.
@@ -62,24 +111,62 @@ class Inference:
         `base` is the α for which a confidence sequence is narrowest.
         """
         np = numpy()
-        result = np.full(self.value.shape, np.nan)
+        result = np.full(self.method.shape, np.nan)
         for method, test in _TESTS.items():
             rows = self.method == method
             if rows.any():
-                result[rows] = test(self[rows])
-        rows = self.method == SEQUENCE
-        if rows.any():
-            result[rows] = _sequence_p_values(self[rows], base)
+                result[rows] = test(self[rows], base)
         return result
 
-    def __getitem__(self, rows: Array) -> Inference:
-        return Inference(**{name: each[rows] for name, each in vars(self).items()})
+    def relative_bounds(self, alpha: Array) -> tuple[Array, Array]:
+        """Return the intervals of differences relative to the size of the baseline's mean.
 
-    def as_sequences(self) -> Inference:
-        """Return confidence sequences of the estimates that vary."""
-        np = numpy()
-        varies = np.isin(self.method, (T, WILSON, TANGO)) & (self.error > 0)
-        return replace(self, method=np.where(varies, SEQUENCE, NONE))
+        A ratio r is inside if the test of `bounds` does not reject that difference - r · baseline
+        has the mean 0. NaN if all ratios on a side are inside: the baseline's mean may be 0.
+        """
+        np, e = numpy(), self.estimate
+        alpha = np.broadcast_to(np.asarray(alpha, dtype=float), self.method.shape)
+        ratio = e.mean / np.abs(e.base)
+        known = (self.method != NONE) & np.isfinite(ratio)
+        results = [np.full(alpha.shape, np.nan), np.full(alpha.shape, np.nan)]
+        rows = np.flatnonzero(known)
+        if not len(rows):
+            return results[0], results[1]
+        chosen, alpha, ratio = self[rows], alpha[rows], ratio[rows]
+        base = np.sign(e.base[rows])
+        first = np.where(chosen.estimate.error > 0, chosen.estimate.error, 0.01)
+        for side, result in zip((-1, 1), results, strict=True):
+            distance = side * first / np.abs(chosen.estimate.base)
+            for _ in range(_DOUBLINGS):
+                kept = chosen._keeps(base, ratio + distance, alpha)
+                if not kept.any():
+                    break
+                distance = np.where(kept, 2 * distance, distance)
+            end = _inverted(lambda q: chosen._keeps(base, q, alpha), ratio, ratio + distance)
+            result[rows] = np.where(kept, np.nan, end)
+        return results[0], results[1]
+
+    def _keeps(self, base: Array, ratio: Array, alpha: Array) -> Array:
+        """Return whether the test does not reject differences of ratios to the baseline's mean.
+
+        `base` is the sign of the mean.
+        """
+        kept = numpy().zeros(ratio.shape, dtype=bool)
+        for method, keeps in _KEEPS.items():
+            rows = self.method == method
+            if rows.any():
+                kept[rows] = keeps(self[rows], base[rows], ratio[rows], alpha[rows])
+        return kept
+
+
+def _inverted(kept: Callable[[Array], Array], inside: Array, outside: Array) -> Array:
+    """Return the ends of intervals, between points inside and points outside."""
+    np = numpy()
+    for _ in range(_STEPS):
+        middle = (inside + outside) / 2
+        is_kept = kept(middle)
+        inside, outside = np.where(is_kept, middle, inside), np.where(is_kept, outside, middle)
+    return inside
 
 
 def _hall(acceleration: Array, q: Array) -> Array:
@@ -92,98 +179,157 @@ def _hall(acceleration: Array, q: Array) -> Array:
 
 def _t_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
     """Return on each side the wider of the bounds of t and of Hall."""
-    np = numpy()
-    q = quantile(rows.degrees, 1 - alpha / 2)
-    below = np.fmax(q, _hall(rows.acceleration, q))
-    above = np.fmin(-q, _hall(rows.acceleration, -q))
-    return rows.value - below * rows.error, rows.value - above * rows.error
+    np, e = numpy(), rows.estimate
+    q = quantile(e.degrees, 1 - alpha / 2)
+    below = np.fmax(q, _hall(e.acceleration, q))
+    above = np.fmin(-q, _hall(e.acceleration, -q))
+    return e.mean - below * e.error, e.mean - above * e.error
 
 
-def _t_p_values(rows: Inference) -> Array:
+def _t_p_values(rows: Inference, _: float = math.nan) -> Array:
     """Return the α at which the bound on the side of 0 is 0."""
-    np = numpy()
-    statistic, a = rows.value / rows.error, rows.acceleration
-    sign = np.where(statistic < 0, -1.0, 1.0)
-    size, turned = np.abs(statistic), a * sign
+    np, e = numpy(), rows.estimate
+    statistic, a = e.mean / e.error, e.acceleration
+    size, turned = np.abs(statistic), a * np.where(statistic < 0, -1.0, 1.0)
     flat = np.abs(turned) < 1e-9
     safe = np.where(flat, 1.0, turned)
     of_hall = np.where(flat, size, safe + ((1 + 2 * safe * size) ** 3 - 1) / (6 * safe))
-    return two_sided(rows.degrees, np.maximum(np.fmin(size, of_hall), 0.0))
+    return two_sided(e.degrees, np.maximum(np.fmin(size, of_hall), 0.0))
 
 
-def _wilson_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
-    """Return Wilson's interval of a proportion (1927)."""
-    np, n = numpy(), rows.units
-    q, share = quantile(rows.share_degrees, 1 - alpha / 2), np.clip(rows.value, 0.0, 1.0)
-    center = (share + q**2 / (2 * n)) / (1 + q**2 / n)
-    spread = np.sqrt(np.maximum(share * (1 - share) / n + q**2 / (4 * n * n), 0.0))
-    half = q * spread / (1 + q**2 / n)
-    return np.maximum(center - half, 0.0), np.minimum(center + half, 1.0)
+def _contrast(rows: Inference, base: Array, ratio: Array) -> Inference:
+    """Return the estimates of difference - ratio · |baseline|."""
+    np, e = numpy(), rows.estimate
+    q = ratio * base
+    squares, cubes, fourth = (
+        sum(math.comb(degree, i) * (-q) ** i * e.products[:, start + i] for i in range(degree + 1))
+        for degree, start in ((2, 0), (3, 3), (4, 7))
+    )
+    error = np.sqrt(np.maximum(squares, 0.0) * e.effective / (e.effective - 1)) / e.weight
+    fewer = np.minimum(squares**2 / fourth, e.effective) - 1
+    fewer = np.maximum(fewer, (e.effective - 1) / 2)
+    made = replace(
+        e, mean=e.mean - q * e.base, error=error, acceleration=cubes / squares**1.5 / 6,
+        degrees=np.where(e.effective < UNEQUAL * e.units, fewer, e.units - 1),
+    )  # fmt: skip
+    return replace(rows, estimate=made)
 
 
-def clopper_pearson(share: float, n: float, confidence: float) -> tuple[float, float]:
-    """Return the exact interval of a proportion (Clopper and Pearson, 1934).
+def _t_keeps(rows: Inference, base: Array, ratio: Array, alpha: Array) -> Array:
+    return _t_p_values(_contrast(rows, base, ratio)) >= alpha
 
-    `n` may be an effective number, which is not whole: bounds are quantiles of beta distributions.
+
+def _exact_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
+    """Return the interval of a proportion by Clopper and Pearson (1934).
+
+    Of clusters, the number of queries is that of independent ones with the same standard error, as
+    by Korn and Graubard (1998): bounds are quantiles of beta distributions.
     """
-    of_beta = special().betaincinv
-    successes, tail = share * n, (1 - confidence) / 2
-    failures = n - successes
-    low = float(of_beta(successes, failures + 1, tail)) if successes > 0 else 0.0
-    high = float(of_beta(successes + 1, failures, 1 - tail)) if failures > 0 else 1.0
-    return low, high
+    np, e, of_beta = numpy(), rows.estimate, special().betaincinv
+    lost = special().ndtri(1 - alpha / 2) / quantile(e.share_degrees, 1 - alpha / 2)
+    n, share = e.share_units * lost**2, np.clip(e.mean, 0.0, 1.0)
+    hits, misses = n * share, n * (1 - share)
+    # Sums of values of 0 and 1 are whole numbers, up to rounding.
+    hits, misses = (
+        np.where(np.abs(k - np.rint(k)) < 1e-9 * n, np.rint(k), k) for k in (hits, misses)
+    )
+    low = np.where(hits > 0, of_beta(np.maximum(hits, 1e-9), misses + 1, alpha / 2), 0.0)
+    high = np.where(misses > 0, of_beta(hits + 1, np.maximum(misses, 1e-9), 1 - alpha / 2), 1.0)
+    unknown = np.isnan(n)
+    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
 
-def _score(rows: Inference, difference: Array) -> Array:
+def _counts(rows: Inference) -> tuple[Array, Array, Array]:
+    """Return the numbers of queries, of wins, and of losses."""
+    np, e = numpy(), rows.estimate
+    n, discordant = e.share_units, np.maximum(e.square, np.abs(e.mean))
+    wins, losses = (n * np.maximum(discordant + sign * e.mean, 0.0) / 2 for sign in (1, -1))
+    return n, wins, losses
+
+
+def _score(distance: Array, variance: Array) -> Array:
+    np = numpy()
+    certain = np.where(distance == 0, 0.0, np.copysign(np.inf, distance))
+    return np.where(variance > 0, distance / np.sqrt(variance), certain)
+
+
+def _tango_score(rows: Inference, difference: Array) -> Array:
     """Return Tango's score statistic (1998) for a difference of paired proportions."""
-    np, n = numpy(), rows.units
-    wins = n * np.maximum(rows.discordant + rows.value, 0.0) / 2
-    losses = n * np.maximum(rows.discordant - rows.value, 0.0) / 2
-    distance = wins - losses - n * difference
+    np, (n, wins, losses) = numpy(), _counts(rows)
     # The likeliest probability of a loss, given the difference.
     linear = -wins - losses + (2 * n - wins + losses) * difference
     root = np.sqrt(np.maximum(linear**2 + 8 * n * losses * difference * (1 - difference), 0.0))
     loss = (root - linear) / (4 * n)
     variance = n * (2 * loss + difference * (1 - difference))
-    certain = np.where(distance == 0, 0.0, np.copysign(np.inf, distance))
-    return np.where(variance > 0, distance / np.sqrt(variance), certain)
+    return _score(wins - losses - n * difference, variance)
 
 
 def _tango_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
     """Return the differences that the score test does not reject."""
-    np = numpy()
-    q = quantile(rows.share_degrees, 1 - alpha / 2)
-    bounds = []
-    for end in (-1.0, 1.0):
-        inside, outside = rows.value.copy(), np.full(rows.value.shape, end)
-        for _ in range(_STEPS):
-            middle = (inside + outside) / 2
-            kept = np.abs(_score(rows, middle)) <= q
-            inside, outside = np.where(kept, middle, inside), np.where(kept, outside, middle)
-        bounds.append(np.where(np.isnan(q), np.nan, inside))
-    return bounds[0], bounds[1]
+    np, mean = numpy(), rows.estimate.mean
+    q = quantile(rows.estimate.share_degrees, 1 - alpha / 2)
+    low, high = (
+        _inverted(lambda d: np.abs(_tango_score(rows, d)) <= q, mean, np.full(mean.shape, end))
+        for end in (-1.0, 1.0)
+    )
+    return np.where(np.isnan(q), np.nan, low), np.where(np.isnan(q), np.nan, high)
 
 
-def _tango_p_values(rows: Inference) -> Array:
-    return two_sided(rows.share_degrees, numpy().abs(_score(rows, numpy().zeros(()))))
+def _tango_p_values(rows: Inference, _: float = math.nan) -> Array:
+    score = _tango_score(rows, numpy().zeros(()))
+    return two_sided(rows.estimate.share_degrees, numpy().abs(score))
 
 
-def _zero_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
-    """Return Tango's interval of n pairs without a difference, times the range of the metric."""
-    q = quantile(rows.share_degrees, 1 - alpha / 2)
-    high = rows.range * q**2 / (rows.units + q**2)
-    return -high, high
+def _tango_keeps(rows: Inference, base: Array, ratio: Array, alpha: Array) -> Array:
+    """Return whether a score test keeps ratios of paired proportions (Tang, Tang & Chan, 2003)."""
+    np, (n, wins, losses) = numpy(), _counts(rows)
+    of_base = n * rows.estimate.base
+    times = np.maximum(1 + ratio, 0.0)
+    hits, of_run = of_base + wins, of_base + wins - losses  # of either, and of the run
+    # The likeliest probability of a loss, given the ratio of the proportions.
+    linear = of_base * times**2 - of_run - 2 * losses
+    constant = losses * (1 - times) * hits / n
+    root = np.sqrt(np.maximum(linear**2 - 4 * n * (1 + times) * constant, 0.0))
+    loss = (root - linear) / (2 * n * (1 + times))
+    variance = n * (1 + times) * loss + hits * (times - 1)
+    score = _score(of_run - times * of_base, variance)
+    return two_sided(rows.estimate.share_degrees, np.abs(score)) >= alpha
 
 
-def _same_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
-    """Return the difference that all units have, if the sign test is significant."""
-    np = numpy()
-    known = np.where(_same_p_values(rows) < alpha, rows.value, np.nan)
-    return known, known
+def _each(rows: Inference) -> Any:
+    """Yield the values of each bounded row, their weights, and the ends of their range."""
+    for sample, low, high in zip(rows.estimate.sample, rows.low, rows.high, strict=True):
+        values, weights = sample
+        yield values, weights, float(low), float(high)
 
 
-def _same_p_values(rows: Inference) -> Array:
-    return 2.0 ** (1 - rows.units)
+def _bounded_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
+    found = [
+        bounded.bounds(values[0] if values.ndim > 1 else values, weights, low, high, float(level))
+        for (values, weights, low, high), level in zip(_each(rows), alpha, strict=True)
+    ]
+    low, high = numpy().array(found).T
+    return low, high
+
+
+def _bounded_p_values(rows: Inference, _: float = math.nan) -> Array:
+    return numpy().array(
+        [
+            bounded.two_sided(values[0] if values.ndim > 1 else values, *others)
+            for values, *others in _each(rows)
+        ]
+    )
+
+
+def _bounded_keeps(rows: Inference, base: Array, ratio: Array, alpha: Array) -> Array:
+    kept = []
+    for (values, weights, _, high), start, q, level in zip(
+        _each(rows), rows.start, base * ratio, alpha, strict=True
+    ):
+        ends = [(1 + q) * end for end in (start, start + high)]
+        z, own = values[0] - q * values[1], (start - max(ends), start + high - min(ends))
+        kept.append(bounded.two_sided(z, weights, *own) >= level)
+    return numpy().array(kept)
 
 
 def rho_squared(alpha: Array) -> Array:
@@ -196,24 +342,37 @@ def rho_squared(alpha: Array) -> Array:
     return (-2 * np.log(alpha) + np.log(1 - 2 * np.log(alpha))) / _NARROWEST_AT
 
 
+def _sequence_width(rows: Inference, alpha: Array) -> Array:
+    np, ahead = numpy(), rows.estimate.share_units * rho_squared(alpha)
+    return np.sqrt(2 * (ahead + 1) / ahead * np.log(np.sqrt(ahead + 1) / alpha))
+
+
 def _sequence_bounds(rows: Inference, alpha: Array) -> tuple[Array, Array]:
-    np = numpy()
-    ahead = rows.units * rho_squared(alpha)
-    width = np.sqrt(2 * (ahead + 1) / ahead * np.log(np.sqrt(ahead + 1) / alpha))
-    return rows.value - width * rows.error, rows.value + width * rows.error
+    e, width = rows.estimate, _sequence_width(rows, alpha)
+    return e.mean - width * e.error, e.mean + width * e.error
 
 
 def _sequence_p_values(rows: Inference, base: float) -> Array:
     """Return the smallest α at which the sequence whose ρ is best for `base` excludes 0."""
-    np = numpy()
-    ahead = rows.units * rho_squared(base)
-    exponent = (rows.value / rows.error) ** 2 * ahead / (2 * (ahead + 1))
+    np, e = numpy(), rows.estimate
+    ahead = e.share_units * rho_squared(base)
+    exponent = (e.mean / e.error) ** 2 * ahead / (2 * (ahead + 1))
     return np.minimum(np.sqrt(ahead + 1) * np.exp(-exponent), 1.0)
 
 
+def _sequence_keeps(rows: Inference, base: Array, ratio: Array, alpha: Array) -> Array:
+    e = _contrast(rows, base, ratio).estimate
+    return numpy().abs(e.mean) <= _sequence_width(rows, alpha) * e.error
+
+
+_BOUNDS: dict[str, Any] = {
+    T: _t_bounds, EXACT: _exact_bounds, TANGO: _tango_bounds, BOUNDED: _bounded_bounds,
+    SEQUENCE: _sequence_bounds,
+}  # fmt: skip
 _TESTS: dict[str, Any] = {
-    T: _t_p_values,
-    TANGO: _tango_p_values,
-    ZERO: lambda rows: numpy().ones(rows.value.shape),
-    SAME: _same_p_values,
-}
+    T: _t_p_values, TANGO: _tango_p_values, BOUNDED: _bounded_p_values,
+    SEQUENCE: _sequence_p_values,
+}  # fmt: skip
+_KEEPS: dict[str, Any] = {
+    T: _t_keeps, TANGO: _tango_keeps, BOUNDED: _bounded_keeps, SEQUENCE: _sequence_keeps,
+}  # fmt: skip

@@ -11,22 +11,23 @@ from polars_rank._params import Names, share
 from polars_rank.errors import DataError, number_of, of_all_runs, warn
 from polars_rank.frames.tables import framed
 from polars_rank.stats._arrays import numpy
-from polars_rank.stats.comparison import MANY_MISSING, Comparison
-from polars_rank.stats.groups import LOW, PLACE
-from polars_rank.stats.inference import NONE
+from polars_rank.stats.comparison import MANY_MISSING
+from polars_rank.stats.estimate import ROUNDING, Estimate, Facts
+from polars_rank.stats.families import family_of
+from polars_rank.stats.groups import LOW, PLACE, Group
+from polars_rank.stats.inference import NONE, Inference
 from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
-from polars_rank.stats.rows import rows_of_pairs, rows_of_runs
-from polars_rank.stats.summary import Summary
+from polars_rank.stats.summary import METHOD
 from polars_rank.stats.value_columns import warn_of_directions
 from polars_rank.stats.values import Key, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from polars_rank.metrics.names import Metrics
 
-#: Below this number of queries or clusters, there are no ranks.
-_FEW = 10
+#: The largest number of differences that are held at once.
+_ELEMENTS = 2**22
 
 
 LEADERBOARD = (
@@ -53,6 +54,7 @@ LEADERBOARD = (
                  is_detail=True),
     ResultColumn("effective", "Kish's effective number of units", is_detail=True),
     ResultColumn("confidence", "confidence level", is_detail=True),
+    METHOD._replace(value=None),
 )  # fmt: skip
 
 
@@ -146,8 +148,8 @@ def leaderboard(
     -----
     RankWarning
         More than 5% of the queries have a value in some of the runs only, and are not compared;
-        there are fewer than 10 queries or clusters, which give no ranks; or no metric has the name
-        of a column.
+        there are too few queries for a verdict of `compare`, which give no ranks; or no metric has
+        the name of a column.
 
     Notes
     -----
@@ -157,8 +159,7 @@ def leaderboard(
     difficult for both. Use `compare` for differences of runs.
 
     With `by`, intervals are about other queries of the same tasks. For other tasks, average the
-    values of each task and run, and name the task in `query`: then the tasks are the sample, and
-    fewer than 10 give no ranks.
+    values of each task and run, and name the task in `query`: then the tasks are the sample.
 
     References
     ----------
@@ -180,7 +181,7 @@ def _number_of_runs(source: Values, frame: pl.DataFrame) -> int:
     """Return the number of runs; raise `DataError` for tables that do not compare them."""
     run, tasks = str(source.run), list(source.by)
     if frame.select(*tasks, *source.query, run).is_duplicated().any():
-        values = Values(source.metrics, source.by, run, source.query, table=source.table)
+        values = Values(source.table, source.metrics, source.by, run, source.query)
         for group in values.facts_and_groups()[1]:
             group.check_unique()
     runs = frame.get_column(run).n_unique()
@@ -202,7 +203,7 @@ def _number_of_runs(source: Values, frame: pl.DataFrame) -> int:
 def _boards(source: Values, confidence: float) -> Iterator[list[tuple[Key, dict[str, Any]]]]:
     """Yield the leaderboard of each metric, over the queries that all runs have."""
     frame = source.collected(source.table)
-    runs = _number_of_runs(source, frame)
+    facts, runs = source.checked(frame), _number_of_runs(source, frame)
     run, tasks, query = str(source.run), list(source.by), [*source.by, *source.query]
     for variable in source.metrics:
         value = pl.col(variable.name)
@@ -224,14 +225,14 @@ def _boards(source: Values, confidence: float) -> Iterator[list[tuple[Key, dict[
                 "runs on the same queries, or keep those that all runs have: "
                 f"{of_all_runs('values', counted, [run], query)}"
             )
-        of_metric = replace(source, metrics=[variable], table=common.lazy())
+        of_metric, of_values = replace(source, metrics=[variable]), facts[variable.name]
         if tasks:
-            of_metric = replace(
-                of_metric, table=_of_tasks(common, of_metric).lazy(), by=(), weight=LOW,
-                query=tuple(query),
-            )  # fmt: skip
+            common = _of_tasks(common, of_metric)
+            of_metric = replace(of_metric, by=(), weight=LOW, query=tuple(query))
+            of_values = of_values._replace(is_binary=False)
         count = common.select(tasks).n_unique() if tasks else None
-        yield _board(of_metric, queries, total - queries, count, confidence)
+        counts = {"queries": queries, "missing": total - queries, "tasks": count}
+        yield _board(Group(of_metric, (), common), of_values, counts, confidence)
 
 
 def _of_tasks(common: pl.DataFrame, source: Values) -> pl.DataFrame:
@@ -264,46 +265,87 @@ def _of_tasks(common: pl.DataFrame, source: Values) -> pl.DataFrame:
 
 
 def _board(
-    source: Values, queries: int, missing: int, tasks: int | None, confidence: float
+    group: Group, facts: Facts, counts: Mapping[str, Any], confidence: float
 ) -> list[tuple[Key, dict[str, Any]]]:
     """Return the runs of a metric, best first, given values of queries that all runs have."""
-    np, [(name, is_lower)] = numpy(), source.metrics
-    own, pairs = rows_of_runs(source), rows_of_pairs(source)
-    summary, comparison = Summary(own, confidence), Comparison(pairs, confidence)
-    runs = [key.run for key in own.keys]
-    number = len(runs)
+    np, source, runs = numpy(), group.source, [*group.aligned]
+    [(name, is_lower)] = source.lower_is_better.items()
+    rows = [*group.aligned.values()]
+    for run, of_run in zip(runs, rows, strict=True):
+        group.check_equal(rows[0], of_run, runs[0], run)
+    values, number = group.column(name)[np.stack(rows)], len(runs)
+    weight, unit = (
+        None if each is None else each[rows[0]] for each in (group.weights, group.units)
+    )
+    options = {"weight": weight, "unit": unit}
+    weighted = source.weight is not None
+    own, influence, _ = Estimate.of(values, facts, **options)
+    if counts["tasks"]:  # the values are not those of queries
+        own = replace(own, sample=np.full(number, None))
+    summary = Inference.of(own, [facts] * number, is_difference=False, is_weighted=weighted)
+    found = []
+    for first in range(number - 1):
+        for start in range(first + 1, number, step := max(_ELEMENTS // values.shape[1], 1)):
+            block = values[start : start + step] - values[first]
+            pairs, _, _ = Estimate.of(block, facts, is_difference=True, **options)
+            if counts["tasks"]:
+                pairs = replace(pairs, sample=np.full(len(block), None))
+            inference = Inference.of(
+                pairs, [facts] * len(block), is_difference=True, is_weighted=weighted
+            )
+            second = np.arange(start, start + len(block))
+            is_equal = (pairs.error == 0) & (pairs.mean == 0)
+            found.append(np.stack([
+                np.full(len(block), first), second, pairs.mean, inference.p_values(),
+                is_equal, (inference.method == NONE) & ~is_equal, pairs.is_same & ~is_equal,
+            ]))  # fmt: skip
+    first, second, difference, p_values, is_equal, is_none, is_same = np.concatenate(found, axis=1)
+    tested = (is_equal == 0) & (is_none == 0)
+    ends = [each[tested].astype(int) for each in (first, second)]
+    if influence.shape[1] > max(number, _ELEMENTS // 2**10):
+        roots, vectors = np.linalg.eigh(influence @ influence.T)
+        influence = ((vectors * np.sqrt(np.maximum(roots, 0.0))) @ vectors.T).T
+    if tested.any():
+        family = family_of(
+            len(ends[0]), influence.shape[1],
+            lambda places: influence[ends[1][places]] - influence[ends[0][places]],
+        )  # fmt: skip
+        p_values[tested] = family.corrected(p_values[tested])
+    is_better = (difference < 0) if is_lower else (difference > 0)
+    is_found = tested & (p_values < 1 - confidence)
     better = np.zeros((number, number), dtype=bool)
-    for key, below, above in zip(pairs.keys, *comparison.bounds, strict=True):
-        first, second = runs.index(key.run), runs.index(key.baseline)
-        higher, lower = (below > 0, above < 0) if not is_lower else (above < 0, below > 0)
-        better[first, second], better[second, first] = higher, lower
-    mean = summary.value
+    for runs_of, others, which in ((second, first, is_better), (first, second, ~is_better)):
+        chosen = is_found & which
+        better[runs_of[chosen].astype(int), others[chosen].astype(int)] = True
+    mean = own.mean
     size = np.where(np.isnan(mean), -np.inf, -mean if is_lower else mean)
     # Means that differ by a rounding error share a rank.
-    tolerance = 1e-14 * np.abs(mean[~np.isnan(mean)]).max(initial=0.0)
-    rank = 1 + (size[None, :] > size[:, None] + tolerance).sum(axis=1)
+    tolerance = ROUNDING * np.abs(mean[~np.isnan(mean)]).max(initial=0.0)
+    rank = 1.0 + (size[None, :] > size[:, None] + tolerance).sum(axis=1)
     worse_than, better_than = better.sum(axis=0).astype(float), better.sum(axis=1).astype(float)
-    units = int(summary.moments["uw"][0])
-    if units < _FEW:
+    too_few = (is_none > 0) | ((is_same > 0) & ~is_found)
+    if too_few.any() and (too_few | (is_equal > 0)).all():
+        of = "clusters" if source.cluster else "queries"
         warn(
-            f"fewer than {_FEW} {'clusters' if source.cluster else 'queries'} ({units}) in "
-            f"{name!r}: they do not show which runs are better on others, so there are no ranks"
+            f"too few {of} in {name!r} ({own.units[0]:.0f}), or too few that differ: they do not "
+            "show which runs are better on others, so there are no ranks"
         )
-        worse_than = better_than = np.full(number, np.nan)
-    elif (comparison.inference.method == NONE).any():
+        rank = worse_than = better_than = np.full(number, np.nan)
+    elif (is_none > 0).any():
         warn(
             f"some pairs of runs have no interval in {name!r}, because there are too few queries, "
             "and count as not significantly different"
         )
-    (low, high), effective = summary.uncorrected, summary.moments.effective()
+    low, high = summary.bounds(1 - confidence)
+    method = summary.at(1 - confidence).method
+    key = Key((), name, None)
     return [
-        (own.keys[i], {
-            "rank": None if units < _FEW else rank[i],
-            "rank_low": 1 + worse_than[i], "rank_high": number - better_than[i],
+        (key._replace(run=runs[i]), {
+            "rank": rank[i], "rank_low": 1 + worse_than[i], "rank_high": number - better_than[i],
             "best": None if np.isnan(worse_than[i]) else bool(worse_than[i] == 0),
-            "mean": mean[i], "low": low[i], "high": high[i], "queries": queries,
-            "better_than": better_than[i], "worse_than": worse_than[i], "missing": missing,
-            "tasks": tasks, "effective": effective[i], "confidence": confidence,
+            "mean": mean[i], "low": low[i], "high": high[i], "better_than": better_than[i],
+            "worse_than": worse_than[i], "effective": own.effective[i], "confidence": confidence,
+            "method": method[i], **counts,
         })
-        for i in np.argsort(rank, kind="stable")
+        for i in np.lexsort((np.arange(number), -size))
     ]  # fmt: skip

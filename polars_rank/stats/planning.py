@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_rank._params import Names, integer, positive
-from polars_rank.errors import ArgumentError, number_of, short, warn
+from polars_rank.errors import ArgumentError, short
 from polars_rank.frames.tables import framed
 from polars_rank.stats._arrays import numpy
-from polars_rank.stats.designs import Design, effect_interval, spread_interval, whole
-from polars_rank.stats.kernel import PREDICTED, ROUNDING
+from polars_rank.stats.designs import (
+    MOST,
+    Design,
+    Width,
+    effect_interval,
+    spread_interval,
+    whole,
+)
+from polars_rank.stats.estimate import FEW_DIFFERENT, FEW_QUERIES, ROUNDING
 from polars_rank.stats.results import COUNT, ResultColumn, returning
 from polars_rank.stats.rows import Rows, rows_of_pairs, rows_of_runs
-from polars_rank.stats.summary import warn_of_sampling
 from polars_rank.stats.value_columns import check_run
 from polars_rank.stats.values import Key, Values
-from polars_rank.stats.widths import MOST, Pilot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from polars_rank.metrics.names import Metrics
-
-#: Below this number of judged queries, planned widths are uncertain.
-_FEW = 10
 
 POWER = (
     ResultColumn("queries", "number of queries that count in both runs", dtype=pl.Int64(),
@@ -35,7 +38,9 @@ POWER = (
     ResultColumn("difference", "observed mean difference"),
     ResultColumn("std", "observed standard deviation of the differences", is_minor=True),
     ResultColumn("target", "the difference to detect"),
-    ResultColumn("power", "probability that these queries detect it"),
+    ResultColumn("power", "probability that these queries detect it; null without `difference`"),
+    ResultColumn("comparisons", "number of rows that `compare` will correct for",
+                 dtype=pl.Int64(), is_minor=True),
     ResultColumn("needed_low", "lower bound of `needed`, because these queries are a sample",
                  dtype=pl.Int64(), is_minor=True),
     ResultColumn("needed", "number of queries that detect it with the given power; null above 2^62",
@@ -47,13 +52,9 @@ POWER = (
 )  # fmt: skip
 WIDTHS = (
     ResultColumn("n", "number of additional queries: as given, or the smallest with at most the "
-                 "given width; null if even all queries are not enough", dtype=pl.Int64()),
+                 "given width; null if there is none", dtype=pl.Int64()),
     ResultColumn("width", "expected width of the interval"),
-    ResultColumn("width_human", "expected width of the same queries without predictions"),
-    ResultColumn("saving", "with `predictions`, share of the human labels that they save for this "
-                 "width"),
-    ResultColumn("note", "why a number is null, or that predictions save less than 10%; else null",
-                 dtype=pl.String()),
+    ResultColumn("note", "why a number is null; else null", dtype=pl.String()),
 )  # fmt: skip
 
 
@@ -68,7 +69,7 @@ def power(
     width: float | None = None,
     n: int | Sequence[int] | None = None,
     power: float = 0.8,
-    predictions: Any = None,
+    comparisons: int | None = None,
     run: str = "run",
     query: Names = "query",
     by: Names | None = None,
@@ -116,13 +117,12 @@ def power(
         Width of the confidence interval to reach, instead of a power. It is `high` - `low`, above
         0.
     n
-        Number of additional queries whose interval is planned, or several such numbers. With
-        `predictions`, they are queries that people judge.
+        Number of additional queries whose interval is planned, or several such numbers.
     power
         Probability of a significant result. It is between 1 - `confidence` and 1.
-    predictions
-        Per-query values from predicted labels, such as those of a language model, for all queries.
-        For plans with `width` or `n`.
+    comparisons
+        Number of rows for which `compare` will correct the test or the interval, 1 or more.
+        Default: the number of pairs of runs and metrics of the group, and 1 for the means of runs.
     run
         Column of the run.
     query
@@ -153,15 +153,14 @@ def power(
     MissingExtraError
         scipy is not installed (extra "stats").
 
-    Warns
-    -----
-    RankWarning
-        There are fewer than 10 judged queries, or they are not a random sample of all.
-
     Notes
     -----
-    The power to detect the observed difference follows from the p-value and adds no information.
-    Set `difference` to the smallest difference that would matter.
+    Set `difference` to the smallest difference that would matter. The power to detect the observed
+    difference would follow from the p-value and add no information, so there is none.
+
+    A plan has at least 30 queries, and at least 10 whose values differ if as many differ as in
+    `values`: with fewer, `compare` needs more than a t test for a verdict. The level of the test is
+    1 - `confidence`, divided by `comparisons`; the correction of `compare` is at most as strict.
 
     With weights or clusters, `needed` assumes the same weights and cluster sizes. For metrics of 0
     and 1, the standard deviation depends on how often two runs differ: plan with runs that differ
@@ -170,50 +169,43 @@ def power(
     References
     ----------
     Sakai, Laboratory Experiments in Information Retrieval, 2018, chapter 6.
-    Angelopoulos, Duchi & Zrnic, PPI++: Efficient prediction-powered inference, 2023.
     """
     is_width = width is not None or n is not None
     design = Design(power, confidence)
     if difference is not None:
         positive("difference", difference)
-    numbers = _checked_widths(width, n, difference, cluster, predictions)
+    if comparisons is not None:
+        integer("comparisons", comparisons, 1)
+    numbers = _checked_widths(width, n, difference, cluster)
     is_pairs = not is_width or baseline is not None
     source = Values.of(
         values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
-        predictions=predictions, needs_run=is_pairs,
+        needs_run=is_pairs,
     )  # fmt: skip
     if baseline is not None:
         check_run("baseline", baseline, run, source.schema[run])
 
     def plans() -> tuple[list[Key], list[dict[str, Any]]]:
         rows = rows_of_pairs(source, baseline) if is_pairs else rows_of_runs(source)
+        of_group = Counter(key.group for key in rows.keys)
+        numbers_of = [comparisons or (of_group[key.group] if is_pairs else 1) for key in rows.keys]
         if not is_width:
-            return rows.keys, [*_powers(rows, design, difference)]
-        _warn_of_few(rows)
-        warn_of_sampling(rows)
-        keys, plans = [], []
-        for key, sums in zip(rows.keys, rows.sums, strict=True):
-            # Without predictions, their moments are 0.
-            of_all = {**dict.fromkeys(PREDICTED.fields, 0.0), **sums}
-            pilot = Pilot(of_all, confidence, bool(rows.predictions))
-            found = [pilot.with_width(width)] if width else [*map(pilot.with_n, numbers)]
-            keys += [key] * len(found)
-            plans += found
-        return keys, plans
+            return rows.keys, [*_powers(rows, design, difference, numbers_of)]
+        e, keys, found = rows.estimate, [], []
+        for place, (key, number) in enumerate(zip(rows.keys, numbers_of, strict=True)):
+            plan = Width(float(e.error[place]), float(e.effective[place]), int(e.n[place]),
+                         design.of(number).confidence)  # fmt: skip
+            made = [plan.with_width(width)] if width else [*map(plan.with_n, numbers)]
+            keys += [key] * len(made)
+            found += made
+        return keys, found
 
     return source.result(WIDTHS if is_width else POWER, plans, pairs=is_pairs)
 
 
-def _checked_widths(
-    width: Any, n: Any, difference: Any, cluster: Any, predictions: Any
-) -> list[int]:
+def _checked_widths(width: Any, n: Any, difference: Any, cluster: Any) -> list[int]:
     """Return the numbers of additional queries; raise for parameters that do not go together."""
     if width is None and n is None:
-        if predictions is not None:
-            raise ArgumentError(
-                "`predictions` needs `n`, the number of additional judged queries, or `width`, the "
-                "width of the interval to reach"
-            )
         return []
     if width is not None and n is not None:
         raise ArgumentError(f"pass either `n` or `width`; found {short(n)} and {short(width)}")
@@ -229,47 +221,53 @@ def _checked_widths(
     return [integer("n", each, 0, MOST) for each in numbers]
 
 
-def _powers(rows: Rows, design: Design, difference: float | None) -> Iterator[dict[str, Any]]:
+def _powers(
+    rows: Rows, design: Design, difference: float | None, comparisons: Sequence[int]
+) -> Iterator[dict[str, Any]]:
     """Yield the power of each row, and the numbers of queries that it needs."""
-    np, m = numpy(), rows.moments
-    size = np.abs(m["md"])
-    observed = np.where(size <= ROUNDING * m.size, 0.0, size)
+    np, e = numpy(), rows.estimate
+    observed = np.abs(e.mean)
+    size = np.array([each.size for each in rows.facts])
+    observed = np.where(observed <= ROUNDING * size, 0.0, observed)
+    skewness = np.where(e.error > 0, 6 * e.acceleration * np.sqrt(e.effective), 0.0)
+    differ = rows.count("wins") + rows.count("losses")
+    is_binary = np.array([each.is_binary for each in rows.facts], dtype=bool)
+    least = np.where(is_binary, FEW_QUERIES, np.maximum(FEW_QUERIES, FEW_DIFFERENT * e.n / differ))
     columns = {
-        "queries": m["nw"], "difference": m["md"], "std": m.std,
-        "target": observed if difference is None else np.full(len(size), float(difference)),
-        "units": m.effective(), "spread": m.error * np.sqrt(m.effective()),
-        "skewness": np.nan_to_num(m.skewness), "kurtosis": _kurtosis(rows),
+        "queries": e.n, "difference": e.mean, "std": e.std, "comparisons": comparisons,
+        "target": observed if difference is None else np.full(len(observed), float(difference)),
+        "units": e.effective, "spread": e.error * np.sqrt(e.effective), "skewness": skewness,
+        "kurtosis": _kurtosis(rows, differ / e.n, skewness), "least": least,
     }  # fmt: skip
     names = ("power", "needed_low", "needed", "needed_high", "detectable")
     for values in zip(*columns.values(), strict=True):
         row = dict(zip(columns, map(float, values), strict=True))
-        units, spread = row["units"], row["spread"]
+        units, spread, corrected = row["units"], row["spread"], design.of(int(row["comparisons"]))
         solution: Sequence[float | None] = [None] * len(names)
         if spread > 0 and row["target"]:
             effects = _effects(row, design.confidence, is_known=difference is not None)
             needed = [
-                design.needed(each) if each and math.isfinite(each) else None for each in effects
+                corrected.needed(each) if each and math.isfinite(each) else None for each in effects
             ]
-            queries = [whole(each, row["queries"] / units) for each in needed]
-            power = design.power_of(units, effects[1])
-            solution = power, *queries, design.detectable(units) * spread
+            queries = [whole(each, row["queries"] / units, row["least"]) for each in needed]
+            power = None if difference is None else corrected.power_of(units, effects[1])
+            solution = power, *queries, corrected.detectable(units) * spread
         yield {**row, **dict(zip(names, solution, strict=True))}
 
 
-def _kurtosis(rows: Rows) -> Any:
-    """Return an upper estimate of the kurtosis of the differences.
+def _kurtosis(rows: Rows, changed: Any, skewness: Any) -> Any:
+    """Return an upper estimate of the kurtosis of the differences, of which a share is not 0.
 
     Differences that are not 0 count as Laplace distributed, with a kurtosis of 6; skewed ones have
     at least that of a gamma distribution. For metrics in [0, 1], the kurtosis is at most
     (1 + |mean|)² / variance. The kurtosis of a sample is too low for few queries.
     """
-    np, m = numpy(), rows.moments
-    changed = (rows.count("wins") + rows.count("losses")) / rows.count("queries")
+    np, e = numpy(), rows.estimate
     of_ties = 6 / changed
-    limit = (1 + np.abs(m["md"])) ** 2 / m.std**2
+    limit = (1 + np.abs(e.mean)) ** 2 / e.std**2
     is_share = np.array([each.range == 1.0 for each in rows.facts], dtype=bool)
     kurtosis = np.where(is_share, np.minimum(of_ties, limit), of_ties)
-    return np.maximum(np.maximum(kurtosis, 3 + 1.5 * np.nan_to_num(m.skewness) ** 2), 3.0)
+    return np.maximum(np.maximum(kurtosis, 3 + 1.5 * skewness**2), 3.0)
 
 
 def _effects(
@@ -282,14 +280,3 @@ def _effects(
         return target / low, target / spread, target / high
     low, high = effect_interval(units, target / spread, row["skewness"], kurtosis, confidence)
     return high, target / spread, max(low, 0.0)
-
-
-def _warn_of_few(rows: Rows) -> None:
-    """Warn of few judged queries."""
-    few = [sums["nw"] for sums in rows.sums if 0 < sums["nw"] < _FEW]
-    if few and rows.predictions:
-        warn(
-            f"fewer than {_FEW} judged queries in {number_of(len(few), 'row')}, e.g. "
-            f"{few[0]:.0f}: the planned widths may be far from those that more judged "
-            "queries give; judge some first"
-        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -11,8 +11,8 @@ from polars_rank._params import Names, share
 from polars_rank.errors import number_of, warn
 from polars_rank.frames.tables import framed
 from polars_rank.stats._arrays import Array, numpy
-from polars_rank.stats.estimates import inference_of
-from polars_rank.stats.inference import NONE, SEQUENCE
+from polars_rank.stats.estimate import FEW_DIFFERENT, FEW_QUERIES, UNEQUAL, Estimate
+from polars_rank.stats.inference import NONE, T, Inference
 from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
 from polars_rank.stats.rows import Rows, rows_of_runs
 from polars_rank.stats.values import Key, Values
@@ -21,13 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from polars_rank.metrics.names import Metrics
-    from polars_rank.stats.inference import Inference
-    from polars_rank.stats.kernel import Moments
 
 #: Below these degrees of freedom, intervals with unequal weights are unreliable.
 FEW_DEGREES = 5
-#: Below these numbers of queries and of clusters, confidence sequences are unreliable.
-_FIRST_LOOK = (30, 10)
 
 
 class Summary:
@@ -39,12 +35,11 @@ class Summary:
     ) -> None:  # fmt: skip
         self.rows = rows
         self.confidence = confidence
-        self.moments: Moments = rows.moments
-        inference = inference_of(
-            self.moments, rows.facts, differences=differences, weighted=rows.source.is_weighted,
-            known=known, predictions=rows.predictions,
+        self.estimate: Estimate = rows.estimate
+        self.inference = Inference.of(
+            rows.estimate, rows.facts, is_difference=differences,
+            is_weighted=rows.source.weight is not None, known=known, is_repeated=repeated,
         )  # fmt: skip
-        self.inference: Inference = inference.as_sequences() if repeated else inference
 
     @cached_property
     def uncorrected(self) -> tuple[Array, Array]:
@@ -52,34 +47,26 @@ class Summary:
         return self.inference.bounds(1 - self.confidence)
 
     @property
-    def value(self) -> Array:
-        """The estimates; NaN without values."""
-        return numpy().where(self.moments["nw"] > 0, self.inference.value, numpy().nan)
+    def methods(self) -> list[str]:
+        """The method of each interval."""
+        return [*self.inference.at(1 - self.confidence).method]
 
-    def of_predictions(self, name: str) -> Array:
-        """Return a number of each estimate with predictions."""
-        return [getattr(each, name) for each in self.rows.predictions]
+    @property
+    def skewness(self) -> Array:
+        """The skewness of the mean times √n: that of the values, if weights are equal."""
+        np, e = numpy(), self.estimate
+        return np.where(e.error == 0, np.nan, 6 * e.acceleration * np.sqrt(e.effective))
 
     def warn(self) -> None:
         """Warn of unreliable intervals."""
-        rows, moments, inference = self.rows, self.moments, self.inference
-        method, units, texts = inference.method, moments["uw"], rows.texts
-        few = (inference.degrees < FEW_DEGREES) & (moments.effective() < 0.9 * units)
+        e, method, texts = self.estimate, self.inference.method, self.rows.texts
+        few = (e.degrees < FEW_DEGREES) & (e.effective < UNEQUAL * e.units)
         warn_rows(
             few & (method != NONE),
             texts,
             f"fewer than {FEW_DEGREES} degrees of freedom in {{}}: few queries or clusters have "
             "most of the weight, and the interval is unreliable",
         )
-        queries, clusters = _FIRST_LOOK
-        enough = numpy().where(units < moments["nw"], clusters, queries)
-        warn_rows(
-            (method == SEQUENCE) & (units < enough),
-            texts,
-            f"fewer than {queries} queries, or {clusters} clusters, in {{}}: intervals of "
-            "`repeated=True` are approximations for more; wait before you decide",
-        )
-        warn_of_sampling(rows)
 
 
 SLICE_COLUMNS = (
@@ -88,45 +75,34 @@ SLICE_COLUMNS = (
     ResultColumn("value", "value of the slice as text",
                  lambda r: [key.value for key in r.rows.keys], pl.String(), only="slices"),
 )  # fmt: skip
-PREDICTION_COLUMNS = (
-    ResultColumn("predicted", "number of other queries, with predicted values only",
-                 lambda r: r.of_predictions("others"), pl.Int64(), COUNT, only="predictions",
-                 is_detail=True),
-    ResultColumn("judge_weight", "weight λ of the predicted values",
-                 lambda r: r.of_predictions("judge_weight"), only="predictions", is_detail=True),
-    ResultColumn("effective_queries",
-                 "number of judged queries alone that would give the same standard error",
-                 lambda r: r.of_predictions("effective_queries"), only="predictions",
-                 is_detail=True),
-)  # fmt: skip
 ESTIMATE_COLUMNS = (
-    ResultColumn("std", "standard deviation of the values", lambda r: r.moments.std,
+    ResultColumn("std", "standard deviation of the values", lambda r: r.estimate.std,
                  is_detail=True),
-    ResultColumn("std_error", "standard error", lambda r: r.inference.error, is_detail=True),
+    ResultColumn("std_error", "standard error", lambda r: r.estimate.error, is_detail=True),
     ResultColumn("skewness", "skewness of the values, or of what units contribute to the mean",
-                 lambda r: r.moments.skewness, is_detail=True),
-    ResultColumn("used", "number of values that count", lambda r: r.moments["nw"], pl.Int64(),
-                 COUNT, is_detail=True),
+                 lambda r: r.skewness, is_detail=True),
     ResultColumn("undefined", "number of undefined (null) values",
                  lambda r: r.rows.count("undefined"), pl.Int64(), COUNT, is_detail=True),
     ResultColumn("effective", "Kish's effective number of units, (Σw)² / Σw²",
-                 lambda r: r.moments.effective(), is_detail=True),
-    ResultColumn("method", 'method of the interval: "t", "wilson", "tango" and so on',
-                 lambda r: [*r.inference.method], pl.String(), is_detail=True),
+                 lambda r: r.estimate.effective, is_detail=True),
     ResultColumn("confidence", "confidence level", lambda r: [r.confidence] * len(r.rows.keys),
                  is_detail=True),
 )  # fmt: skip
+METHOD = ResultColumn(
+    "method", 'method of the interval: "t", "clopper-pearson", "tango", "bounded", "sequence" or '
+    '"none"', lambda r: r.methods, pl.String(), is_minor=True,
+)  # fmt: skip
 SUMMARY = (
     *SLICE_COLUMNS,
-    ResultColumn("mean", "mean of the values that count", lambda r: r.value, kind=ESTIMATE,
+    ResultColumn("mean", "mean of the values that count", lambda r: r.estimate.mean, kind=ESTIMATE,
                  bounds=("low", "high")),
     ResultColumn("low", "lower bound of the confidence interval; null if there is none",
                  lambda r: r.uncorrected[0], kind=BOUND),
     ResultColumn("high", "upper bound", lambda r: r.uncorrected[1], kind=BOUND),
-    ResultColumn("queries", "number of rankings", lambda r: r.rows.count("queries"), pl.Int64(),
+    ResultColumn("queries", "number of values that count", lambda r: r.estimate.n, pl.Int64(),
                  COUNT),
     *ESTIMATE_COLUMNS,
-    *PREDICTION_COLUMNS,
+    METHOD,
 )  # fmt: skip
 
 
@@ -142,7 +118,6 @@ def summarize(
     weight: str | None = None,
     cluster: Names | None = None,
     slices: Names | None = None,
-    predictions: Any = None,
     confidence: float = 0.95,
     repeated: bool = False,
     details: bool = False,
@@ -187,9 +162,6 @@ def summarize(
         Columns that identify the sampling unit, such as the user.
     slices
         Columns that define slices, such as the country of the query.
-    predictions
-        Per-query values from predicted labels, such as those of a language model, for all queries.
-        `values` then has those from people's labels for a random sample of these queries.
     confidence
         Confidence level.
     repeated
@@ -250,18 +222,24 @@ def summarize(
     share("confidence", confidence)
     source = Values.of(
         values, metrics, run=run, query=query, by=by, weight=weight, cluster=cluster,
-        slices=slices, predictions=predictions, needs_query=False, needs_run=False,
+        slices=slices, needs_query=False, needs_run=False,
     )  # fmt: skip
 
     def summary() -> tuple[list[Key], Summary]:
         rows = rows_of_runs(source)
         found = Summary(rows, confidence, repeated=repeated)
-        is_none = found.inference.method == NONE
+        e, method = rows.estimate, found.inference.method
         warn_rows(
-            is_none & (found.moments["nw"] > 1) & (found.inference.error == 0),
+            (method == NONE) & (e.n > 1) & (e.error == 0),
             rows.texts,
             "all values are equal in {}: they do not show how much queries vary, so there is no "
             "interval",
+        )
+        warn_rows(
+            (method == T) & e.is_few,
+            rows.texts,
+            f"fewer than {FEW_QUERIES} queries, or {FEW_DIFFERENT} that differ from most, in {{}}: "
+            "without a known range of the values, the interval assumes a normal distribution",
         )
         found.warn()
         return rows.keys, found
@@ -273,14 +251,3 @@ def warn_rows(mask: Array, texts: Sequence[str], message: str) -> None:
     """Warn of some rows; the message has a place for their number and an example."""
     if count := int(mask.sum()):
         warn(message.format(f"{number_of(count, 'row')}, e.g. of {texts[int(mask.argmax())]}"))
-
-
-def warn_of_sampling(rows: Rows) -> None:
-    """Warn of judged queries that are not a random sample of all queries."""
-    if rows.predictions:
-        warn_rows(
-            numpy().array([each.is_selective for each in rows.predictions], dtype=bool), rows.texts,
-            "the predicted values of judged queries differ from those of the others in {} "
-            "(p < 0.001): the judged queries are not a random sample of all, so the estimate may "
-            "be biased",
-        )  # fmt: skip

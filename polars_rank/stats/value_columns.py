@@ -11,7 +11,14 @@ from polars_rank._params import used_twice
 from polars_rank.columns import Columns
 from polars_rank.errors import ArgumentError, DataError, SchemaError, short, warn
 from polars_rank.frames.ids import is_text
-from polars_rank.metrics.names import direction_of, listed, lower_is_better, output_name
+from polars_rank.metrics.metric import Metric
+from polars_rank.metrics.names import (
+    bounds_of,
+    direction_of,
+    listed,
+    lower_is_better,
+    output_name,
+)
 
 if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
@@ -22,6 +29,8 @@ class Variable(NamedTuple):
 
     name: str
     lower_is_better: bool = False
+    #: The range of the metric; None if it is unbounded, or no metric has the name.
+    bounds: tuple[float, float] | None = None
 
     @property
     def value(self) -> pl.Expr:
@@ -89,7 +98,8 @@ def variables(
             raise used_twice(name, taken[name], parameter)
         if name in [variable.name for variable in selected]:
             raise ArgumentError(f"`{parameter}` has the column {name!r} twice")
-        selected.append(Variable(name, lower_is_better(each)))
+        known = bounds_of(each if isinstance(each, Metric) else name)
+        selected.append(Variable(name, lower_is_better(each), known))
     return selected
 
 

@@ -5,7 +5,7 @@ The table is collected once, when a result is collected. Then everything is arra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,10 +18,10 @@ from polars_rank.columns import RUN, Columns
 from polars_rank.errors import DataError, Finding, SchemaError, number_of, warn
 from polars_rank.frames.tables import collected, lazy, own_name, schema_of
 from polars_rank.stats._arrays import numpy, special
-from polars_rank.stats.groups import HIGH, HUMAN, LOW, PLACE, UNDEFINED, Facts, Group, Roles
-from polars_rank.stats.kernel import LARGE
+from polars_rank.stats.estimate import LARGE, Facts
+from polars_rank.stats.groups import HIGH, LOW, PLACE, UNDEFINED, Group
 from polars_rank.stats.results import ResultColumn, series_of
-from polars_rank.stats.value_columns import unknown_run, variables
+from polars_rank.stats.value_columns import Variable, unknown_run, variables
 
 if TYPE_CHECKING:
     from polars_rank.metrics.names import Metrics
@@ -42,13 +42,18 @@ class Key(NamedTuple):
     value: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Values(Roles):
+@dataclass(frozen=True)
+class Values:
     """A table of per-query values, and the columns of each role."""
 
     table: pl.LazyFrame
-    #: Per-query values from predicted labels, for all queries.
-    predictions: pl.LazyFrame | None = None
+    metrics: Sequence[Variable]
+    by: tuple[str, ...]
+    run: str | None
+    query: tuple[str, ...]
+    weight: str | None = None
+    cluster: tuple[str, ...] = ()
+    slices: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -62,7 +67,6 @@ class Values(Roles):
         weight: str | None = None,
         cluster: Names | None = None,
         slices: Names | None = None,
-        predictions: Any = None,
         needs_query: bool = True,
         needs_run: bool = True,
     ) -> Values:
@@ -85,10 +89,26 @@ class Values(Roles):
             )
         selected = variables(schema, metrics, taken=columns.parameters)
         return cls(
-            selected, columns.groups, columns.run, columns.query, weight,
-            columns.roles["cluster"], columns.roles["slices"], table=table,
-            predictions=None if predictions is None else lazy(predictions, "predictions"),
-        )  # fmt: skip
+            table,
+            selected,
+            columns.groups,
+            columns.run,
+            columns.query,
+            weight,
+            columns.roles["cluster"],
+            columns.roles["slices"],
+        )
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that identify a row: those of groups, runs and queries."""
+        runs = () if self.run is None else (self.run,)
+        return tuple(dict.fromkeys((*self.by, *runs, *self.query)))
+
+    @property
+    def lower_is_better(self) -> dict[str, bool]:
+        """Whether a lower mean is better, by metric."""
+        return {each.name: each.lower_is_better for each in self.metrics}
 
     @property
     def schema(self) -> pl.Schema:
@@ -98,71 +118,10 @@ class Values(Roles):
     def facts_and_groups(self) -> tuple[dict[str, Facts], list[Group]]:
         """Collect and check the table; return the facts of each metric, and the groups in order."""
         frame = self.collected(self.table)
-        if self.predictions is not None:
-            frame = self._with_predictions(frame, self.predictions)
-        people = HUMAN if self.predictions is not None else ""
-        facts, groups = self._checked(frame, people), self._groups(frame)
+        facts, groups = self.checked(frame), self.groups(frame)
         if len(self.query) > 1 and not self.cluster:
             self._warn_of_recurring(groups)
         return facts, groups
-
-    def _with_predictions(self, human: pl.DataFrame, predictions: pl.LazyFrame) -> pl.DataFrame:
-        """Return the rows of predictions with the values by people beside them; check both."""
-        metrics, keys, schema = [each.name for each in self.metrics], [*self.keys], self.schema
-        predicted = schema_of(predictions)
-        weight = () if self.weight is None else (self.weight,)
-        columns = [*dict.fromkeys((*keys, *weight, *self.cluster, *self.slices))]
-        roles: dict[str, Any] = {"metrics": metrics, "predictions": columns}
-        of_table = {"metrics": "predictions"}
-        Columns.find(predicted, roles, parameters=of_table, table="`predictions`")
-        if others := [name for name in columns if schema[name] != predicted[name]]:
-            raise SchemaError(
-                f"column {others[0]!r} must have the same type in `values` and `predictions`; "
-                f"found {schema[others[0]]} and {predicted[others[0]]}; cast one of them"
-            )
-        judged = self.collected(predictions)
-        if not human.height:
-            raise DataError(
-                "`values` has no rows: no query has labels of people; check the column of their "
-                "labels"
-            )
-        lost = human.join(judged, on=keys, how="anti", nulls_equal=True).sort(keys)
-        if lost.height:
-            raise DataError(
-                f"`predictions` has no row for {number_of(lost.height, 'row')} of `values`, e.g. "
-                f"{lost.select(keys).row(0, named=True)}; compute predicted values, from predicted "
-                "labels, for all queries that people judged, in all runs"
-            )
-        if self.run is not None:
-            runs = judged.select(self.run).unique()
-            unknown = runs.join(human, on=self.run, how="anti", nulls_equal=True).sort(self.run)
-            if unknown.height:
-                raise DataError(
-                    f"{number_of(unknown.height, 'run')} of `predictions` not found in `values`, "
-                    f"e.g. {unknown.row(0, named=True)}; evaluate the same runs in both tables"
-                )
-        # What a query must have in both tables.
-        same = {**dict.fromkeys(weight, "weight"), **dict.fromkeys(self.cluster, "cluster")}
-        same = {name: role for name, role in same.items() if name not in keys}
-        beside = [pl.col(name).alias(HUMAN + name) for name in metrics]
-        beside += [pl.col(name).alias(OWN + name) for name in same]
-        of_human = human.select(*keys, *beside, pl.lit(1.0).alias(HUMAN))
-        joined = judged.join(of_human, on=keys, how="left", nulls_equal=True, maintain_order="left")
-        for name, role in same.items():
-            differ = pl.col(name).ne_missing(pl.col(OWN + name)) & pl.col(HUMAN).is_not_null()
-            if count := joined.select(differ.sum()).item():
-                raise DataError(
-                    f"{number_of(count, 'row')} of `values` have another {role} in `predictions` "
-                    f"(column {name!r}); use one {role} per query"
-                )
-        for name in metrics:
-            undefined = pl.col(HUMAN + name).is_not_null() & pl.col(name).is_null()
-            if count := joined.select(undefined.sum()).item():
-                warn(
-                    f"{number_of(count, 'human value')} do not count, e.g. of {name!r}: the "
-                    "predicted value of the query is undefined (null)"
-                )
-        return joined.drop(OWN + name for name in same)
 
     def collected(self, table: pl.LazyFrame) -> pl.DataFrame:
         """Return the columns of all roles, and of the metrics."""
@@ -192,7 +151,7 @@ class Values(Roles):
                     )
                     return
 
-    def _groups(self, frame: pl.DataFrame) -> list[Group]:
+    def groups(self, frame: pl.DataFrame) -> list[Group]:
         if not self.by:
             return [Group(self, (), frame)]
         parts = frame.partition_by(self.by, maintain_order=True, as_dict=True)
@@ -219,11 +178,9 @@ class Values(Roles):
             )
         return pairs
 
-    def _checked(self, frame: pl.DataFrame, prefix: str) -> dict[str, Facts]:
+    def checked(self, frame: pl.DataFrame) -> dict[str, Facts]:
         """Return the facts of each metric; raise `DataError` for invalid values and weights."""
-        names = list(
-            dict.fromkeys(n for each in self.metrics for n in (each.name, prefix + each.name))
-        )
+        names = [each.name for each in self.metrics]
         sums = frame.select(
             each
             for name in names
@@ -237,13 +194,12 @@ class Values(Roles):
         problems: dict[str, pl.Expr] = {}
         for name in names:
             low, high, value = sums[LOW + name], sums[HIGH + name], pl.col(name)
-            shown = name.removeprefix(HUMAN)
             if sums[PLACE + name] or (low is not None and not (isfinite(low) and isfinite(high))):
-                problem = f"NaN or infinite values in the column {shown!r}; use null for undefined"
+                problem = f"NaN or infinite values in the column {name!r}; use null for undefined"
                 problems[problem] = ~value.is_finite()
             elif low is not None and max(-low, high) > LARGE:
                 problem = (
-                    f"values above {LARGE:g} in the column {shown!r}, whose squares overflow; "
+                    f"values above {LARGE:g} in the column {name!r}, whose squares overflow; "
                     "divide all values by a number"
                 )
                 problems[problem] = value.abs() > LARGE
@@ -274,7 +230,7 @@ class Values(Roles):
         if findings:
             raise DataError.of(findings)
         return {
-            each.name: Facts.of(*(sums[p + prefix + each.name] for p in (LOW, HIGH, "")))
+            each.name: Facts.of(*(sums[p + each.name] for p in (LOW, HIGH, "")), each.bounds)
             for each in self.metrics
         }
 
@@ -285,17 +241,15 @@ class Values(Roles):
         *,
         pairs: bool = False,
         details: bool = False,
-        relative: bool = False,
+        features: Collection[str] = (),
     ) -> pl.LazyFrame:
         """Return the table of estimates, with the columns of groups, the metric and runs.
 
-        `estimates` returns the keys of the rows, and what the result columns are computed from.
+        `estimates` returns the keys of the rows, and what the result columns are computed from;
+        `features` are those of the call that have columns.
         """
-        features = {
-            None: True, "slices": bool(self.slices), "predictions": self.predictions is not None,
-            "relative": relative or details,
-        }  # fmt: skip
-        columns = [c for c in columns if features[c.only] and (details or not c.is_detail)]
+        known = {None, *features, *(["slices"] if self.slices else [])}
+        columns = [c for c in columns if c.only in known and (details or not c.is_detail)]
         types = {each.name: each.dtype for each in columns}
         schema, runs = self.schema, () if self.run is None else (self.run,)
         free([*self.by, *runs], ["metric", *(["baseline"] * pairs), *types])

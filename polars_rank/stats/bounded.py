@@ -1,0 +1,131 @@
+"""Tests and intervals of the mean of values with a known range, for any distribution.
+
+The mean of values x with random weights, of which 0 has the weight that no value of the sample has,
+is Σ D x with (D_0, …, D_n) of a Dirichlet distribution, whose parameters are 1. If x_0 is the end
+of the range, its quantiles are bounds of the mean (Gaffke, Three test statistics for a
+nonparametric one-sided hypothesis on the mean of a nonnegative variable, 2005; Learned-Miller &
+Thomas, A new confidence interval for the mean of a bounded random variable, 2019). For values of 0
+and 1, they are those of Clopper and Pearson. It is proven for distributions on two values, and
+conjectured for all; no exception is known.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from polars_rank.stats._arrays import Array, numpy, special
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Points on the path of integration.
+_POINTS, _STEP = 125, 0.08
+#: The largest number of different values; more are rounded away from the mean.
+_MOST = 2**12
+#: Steps and precision of a bound, and of the place where the path crosses the real axis.
+_STEPS, _PRECISION, _CLOSE = 80, 1e-12, 1e-3
+
+
+def _positive(values: Array, weights: Array | None) -> float:
+    """Return P(Σ G w x > 0) for independent exponential variables G."""
+    np = numpy()
+    terms = values if weights is None else values * weights
+    size = np.abs(terms).max()
+    if not size or terms.max() <= 0:
+        return 0.0
+    terms, number = np.unique(terms / size, return_counts=True)
+    if len(terms) > _MOST:  # rounded up, so that the probability is not too small
+        terms, place = np.unique(np.ceil(terms * _MOST) / _MOST, return_inverse=True)
+        number = np.bincount(place, number)
+    return _tail(terms, number) if terms @ number < 0 else 1 - _tail(-terms[::-1], number[::-1])
+
+
+def _tail(terms: Array, number: Array) -> float:
+    """Return P(Σ G a > 0) for terms a, each of which occurs some number of times.
+
+    It is the integral of M(s) / s with M(s) = Π 1 / (1 - s a), on a path that crosses the real axis
+    where M(s) / s is smallest, and bends as the path of steepest descent there.
+    """
+    np = numpy()
+    if terms[-1] <= 0:
+        return 0.0
+    a = terms / terms[-1]
+    low, high, s = 0.0, 1.0, 1 / (2 + number.sum())
+    for _ in range(_STEPS):
+        q = a / (1 - s * a)
+        slope, curve = q @ number - 1 / s, (q * q) @ number + 1 / s**2
+        low, high = (low, s) if slope > 0 else (s, high)
+        moved = s - slope / curve
+        moved = moved if low < moved < high else (low + high) / 2
+        is_close, s = abs(moved - s) < _CLOSE * s, moved
+        if is_close:
+            break
+    q = a / (1 - s * a)
+    width = 1 / math.sqrt((q * q) @ number + 1 / s**2)
+    bend = min(max((2 * (q * q * q) @ number - 2 / s**3) * width**3 / 3, 0.0), 1.0)
+    v = _STEP * np.arange(_POINTS)
+    path = s + width * (bend * (np.cosh(v) - 1) + 1j * np.sinh(v))
+    steps = width * (bend * np.sinh(v) + 1j * np.cosh(v))
+    values = np.exp(-(np.log1p(-np.multiply.outer(path, a)) @ number)) * steps / path
+    return float(_STEP / math.pi * (values.imag.sum() - values.imag[0] / 2))
+
+
+def p_value(values: Array, weights: Array | None, end: float, side: int) -> float:
+    """Return the p-value of a mean of 0 or beyond, given the end of the range on this side.
+
+    The side is -1 for means of at most 0, and 1 for means of at least 0. A unit that the sample does not have has the largest weight.
+    """
+    np = numpy()
+    of_end = None if weights is None else np.append(weights, weights.max())
+    return _positive(side * np.append(values, end), of_end)
+
+
+def two_sided(values: Array, weights: Array | None, low: float, high: float) -> float:
+    """Return the p-value of a mean of 0, given the ends of the range."""
+    return min(
+        1.0, *(2 * p_value(values, weights, end, side) for end, side in ((low, -1), (high, 1)))
+    )
+
+
+def bounds(
+    values: Array, weights: Array | None, low: float, high: float, alpha: float
+) -> tuple[float, float]:
+    """Return the interval of the mean at the level 1 - `alpha`, within the range."""
+    mean = float(numpy().average(values, weights=weights))
+    below, above = (
+        _root(lambda m: p_value(values - m, weights, end - m, side), alpha / 2, mean, end)
+        for end, side in ((low, -1), (high, 1))
+    )
+    return below, above
+
+
+def _root(p_values: Callable[[float], float], alpha: float, inside: float, outside: float) -> float:
+    """Return where a p-value falls to `alpha` between a point inside an interval and one outside.
+
+    The quantiles of p-values are nearly linear, so that secants are close (Illinois method).
+    """
+    ndtri, target = special().ndtri, float(special().ndtri(alpha))
+
+    def distance(point: float) -> float:
+        return float(ndtri(min(max(p_values(point), 1e-300), 1 - 1e-16))) - target
+
+    ends, values, last = [inside, outside], [distance(inside), distance(outside)], None
+    if values[0] <= 0:
+        return inside
+    if values[1] >= 0:
+        return outside
+    for _ in range(_STEPS):
+        width = ends[1] - ends[0]
+        if abs(width) <= _PRECISION:
+            break
+        middle = ends[0] + values[0] / (values[0] - values[1]) * width
+        found = distance(middle)
+        side = found <= 0
+        ends[side], values[side] = middle, found
+        if side == last:
+            values[not side] /= 2
+        if abs(found) <= _PRECISION:
+            return middle
+        last = side
+    return ends[0]

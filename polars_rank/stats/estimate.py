@@ -1,0 +1,341 @@
+"""Estimates: means of weighted samples of units, as arrays with an element per row of a result.
+
+A unit is a query, or a cluster of queries. With the mean m = Σwx / Σw, a unit contributes the
+deviation y = Σw(x - m) over its queries, and the influence y / Σw. The squared standard error is
+
+    n / (n - 1) · Σy² / (Σw)²,    n = (Σw)² / Σw²
+
+with Kish's effective number n of units (Survey Sampling, 1965). A difference of two runs is the
+estimate of the queries' differences, and a slice is the estimate of some queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
+
+from polars_rank.stats._arrays import Array, numpy, special
+
+#: Numbers above it have squares that cannot be added without loss.
+LARGE = 1e150
+#: A spread below this share of the size of the values may be a rounding error.
+ROUNDING = 1e-14
+#: An effective number of units up to this one is one unit, up to rounding.
+ONE_UNIT = 1 + 1e-9
+#: Weights whose effective number is below this share of their number are unequal.
+UNEQUAL = 0.9
+#: Below these numbers of queries, of clusters, and of units whose values differ from the commonest
+#: one by more than a share of the range, t and Hall do not hold their level. The page "How
+#: statistics are computed" has the simulations.
+FEW_QUERIES, FEW_CLUSTERS, FEW_DIFFERENT, SAME_SHARE = 30, 10, 10, 0.01
+#: Standard errors within which an interval may leave the range of a metric.
+_FAR = 9.0
+#: Number of values that often show that more than `FEW_DIFFERENT` differ.
+_EXAMPLES = 1_000
+#: Below this p-value, judged queries are not a random sample.
+_SELECTIVE = 0.001
+
+
+class Facts(NamedTuple):
+    """What all values of a metric in a table have in common."""
+
+    #: Whether all values are 0 or 1.
+    is_binary: bool
+    low: float
+    high: float
+    #: The range of the metric; None if it is unknown or unbounded, or if a value is outside it.
+    bounds: tuple[float, float] | None
+
+    @classmethod
+    def of(
+        cls,
+        low: float | None,
+        high: float | None,
+        between: float | None,
+        bounds: tuple[float, float] | None,
+    ) -> Facts:
+        """Return the facts of the lowest and highest value, and of the number of values `between`.
+
+        `between` counts the values that are neither 0 nor 1.
+        """
+        is_binary = low is not None and between == 0
+        low, high = low or 0.0, high or 0.0
+        known = (0.0, 1.0) if is_binary and bounds is None else bounds
+        if known is not None and not known[0] <= low <= high <= known[1]:
+            known = None
+        return cls(is_binary, low, high, known)
+
+    @property
+    def range(self) -> float:
+        """The range of the values; 1 if all are in [0, 1]."""
+        if self.bounds is not None:
+            return self.bounds[1] - self.bounds[0]
+        return 1.0 if 0 <= self.low and self.high <= 1 else self.high - self.low
+
+    @property
+    def size(self) -> float:
+        """The largest absolute value, to which rounding errors are proportional."""
+        return max(-self.low, self.high)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Weighted means as arrays with an element per row, and what their inference needs."""
+
+    mean: Array
+    #: The standard error; 0 if it may be a rounding error, NaN for one unit.
+    error: Array
+    #: Number of values that count, their total weight and standard deviation.
+    n: Array
+    weight: Array
+    std: Array
+    #: Number of units, and Kish's effective number of them.
+    units: Array
+    effective: Array
+    degrees: Array
+    #: Σe³ / (6 (Σe²)^1.5) of the influence values e, for the correction of skewness.
+    acceleration: Array
+    #: The mean square, and the number of queries and the degrees of freedom for proportions.
+    square: Array
+    share_units: Array
+    share_degrees: Array
+    #: Whether few units have another value than most, and whether that, or their number, is too
+    #: small for t and Hall.
+    is_same: Array
+    is_few: Array
+    #: The mean of the baseline, and the sums over units of the products of 2, 3 and 4 deviations of
+    #: the difference and of the baseline; NaN if there is none, or none is requested.
+    base: Array
+    products: Array
+    #: The values of a row that is few, or whose interval may leave the range; else None.
+    sample: Array
+
+    @classmethod
+    def of(
+        cls, values: Array, facts: Facts, *, base: Array | None = None,
+        weight: Array | None = None, unit: Array | None = None, is_difference: bool = False,
+        is_relative: bool = False,
+    ) -> tuple[Estimate, Array, Array | None]:  # fmt: skip
+        """Return the estimates of rows of values, and the influence values of the units.
+
+        The last element are the numbers of the units; None if each query is one.
+
+        All rows have the same queries, with their weights (by default 1) and the numbers of their
+        units (by default, each query is one). `base` has the values of the baseline.
+        """
+        np = numpy()
+        x = np.atleast_2d(values)
+        rows, size = x.shape
+        total = float(size if weight is None else weight.sum()) or np.nan
+        mean = (x.sum(axis=1) if weight is None else x @ weight) / total
+        y = deviations = x - mean[:, None]
+        if weight is not None:
+            y = y * weight
+        spread = np.einsum("kn,kn->k", y, deviations) / total
+        w, place, numbers = weight, None, None
+        if unit is not None:
+            numbers, place = np.unique(unit, return_inverse=True)
+            w, y = np.bincount(place, weight), _of_units(y, place)
+        units = size if w is None else len(w)
+        effective = float(size if w is None else w.sum() ** 2 / (w @ w))
+        squared = y * y
+        squares = squared.sum(axis=1)
+        shape = squares**2 / np.einsum("kn,kn->k", squared, squared)
+        shape = np.where(np.isfinite(shape), shape, effective)
+        acceleration = np.einsum("kn,kn->k", squared, y) / squares**1.5 / 6
+        error = std = np.full(rows, np.nan)
+        if effective > ONE_UNIT:
+            of_unit = np.sqrt(squares * effective) / total
+            lost = (of_unit < 1 / LARGE) & (0 < facts.size < 1 / LARGE)
+            of_unit = np.where(of_unit <= ROUNDING * facts.size, 0.0, of_unit)
+            error = np.where(lost, np.nan, of_unit / np.sqrt(effective - 1))
+        if size > 1:
+            std = np.sqrt(spread * size / (size - 1))
+            std = np.where(std <= ROUNDING * facts.size, 0.0, std)
+        degrees = np.full(rows, units - 1.0)
+        if effective < UNEQUAL * units:
+            degrees = np.maximum(np.minimum(shape, effective) - 1, (effective - 1) / 2)
+        queries = np.full(rows, float(size))
+        if w is not None:
+            queries = np.clip(np.where(error > 0, spread / error**2, effective), effective, size)
+        is_same = np.zeros(rows, dtype=bool)
+        if not (facts.is_binary and weight is None):
+            tolerance = (1 + 1e-9) * SAME_SHARE * facts.range
+            is_same[:] = [_is_same(each, tolerance, place) for each in x]
+        is_few = is_same | (np.maximum(queries, units) < FEW_QUERIES)
+        is_few |= unit is not None and units < FEW_CLUSTERS
+        is_kept = is_few | (error == 0)
+        if facts.bounds is not None:
+            low, high = (-facts.range, facts.range) if is_difference else facts.bounds
+            is_kept |= (mean - _FAR * error < low) | (mean + _FAR * error > high)
+        sample = np.full(rows, None)
+        for row in np.flatnonzero(is_kept):
+            kept = np.stack([x[row], base]) if is_relative else x[row]
+            if unit is not None:
+                kept = _of_units(kept if weight is None else kept * weight, place) / w
+            sample[row] = kept, w
+        products = np.full((rows, 12), np.nan)
+        of_base = np.full(rows, np.nan)
+        if base is not None:
+            of_base[:] = base.mean() if weight is None else base @ weight / total
+        if base is not None and is_relative:
+            other = base - of_base[0]
+            other = _of_units(other if weight is None else other * weight, place)
+            products[0] = [
+                np.sum(y[0] ** (degree - i) * other**i)
+                for degree in (2, 3, 4) for i in range(degree + 1)
+            ]  # fmt: skip
+
+        def of_rows(value: float) -> Array:
+            return np.full(rows, float(value))
+
+        return cls(
+            mean, error, of_rows(size), of_rows(total), std, of_rows(units), of_rows(effective),
+            degrees, acceleration, spread + mean**2, queries,
+            of_rows(np.inf if unit is None else effective - 1), is_same, is_few, of_base, products,
+            sample,
+        ), y / total, numbers  # fmt: skip
+
+    def __getitem__(self, rows: Array) -> Estimate:
+        return Estimate(**{name: each[rows] for name, each in vars(self).items()})
+
+    @classmethod
+    def stack(cls, estimates: Sequence[Estimate]) -> Estimate:
+        """Return the rows of several estimates."""
+        np = numpy()
+        parts = estimates or [cls.of(np.zeros((0, 1)), Facts.of(None, None, None, None))[0]]
+        return cls(*(
+            np.concatenate([getattr(each, name.name) for each in parts]) for name in fields(cls)
+        ))  # fmt: skip
+
+
+def _of_units(values: Array, place: Array | None) -> Array:
+    """Return the sums of values of queries, along the last axis, over the queries of each unit."""
+    np = numpy()
+    if place is None:
+        return values
+    sums = [np.bincount(place, each) for each in np.atleast_2d(values)]
+    return np.array(sums).reshape(*values.shape[:-1], -1)
+
+
+def _is_same(values: Array, tolerance: float, place: Array | None) -> bool:
+    """Return whether fewer than `FEW_DIFFERENT` units differ from the commonest value."""
+    np = numpy()
+    step = max(len(values) // _EXAMPLES, 1)
+    for each in dict.fromkeys((step, 1)):  # often, some values show that more differ
+        ordered = np.sort(values[::each])
+        ends = [np.searchsorted(ordered, ordered + sign * tolerance, side)
+                for sign, side in ((1, "right"), (-1, "left"))]  # fmt: skip
+        inside = ends[0] - ends[1]
+        if place is None and len(ordered) - inside.max(initial=0) >= FEW_DIFFERENT:
+            return False
+    if place is None or not len(values):
+        return True
+    differs = np.abs(values - ordered[inside.argmax()]) > tolerance
+    return len(np.unique(place[differs])) < FEW_DIFFERENT
+
+
+class Prediction(NamedTuple):
+    """How predicted values change an estimate."""
+
+    #: The weight λ of the predicted values, and the number of queries that have no others.
+    weight: float
+    others: int
+    #: The number of judged queries alone that would give the same standard error.
+    effective_queries: float
+    #: Whether the judge's mean differs between judged and other queries with p < 0.001.
+    is_selective: bool
+
+
+def predicted(
+    human: Array, judge: Array, is_other: Array, facts: Facts, *, weight: Array | None,
+    unit: Array, is_clustered: bool, is_difference: bool = False,
+) -> tuple[Estimate, Array, Array, Prediction]:  # fmt: skip
+    """Return an estimate from values by people for some queries and by a judge for all.
+
+    For n queries that people judged, with the values H and J by people and by the judge, and N
+    other queries with values J only, the estimate is
+
+        mean(H - λJ over the judged queries) + λ · mean(J over the others)
+
+    (Angelopoulos, Duchi & Zrnic, PPI++: Efficient prediction-powered inference, 2023). It is
+    unbiased for any λ if the judged queries are a random sample. The best λ is
+    cov(H, J) / ((1 + n/N) · var(J)). Also return the numbers of the units, which `unit` has for
+    each query, and their influence values. Values are NaN where they are unknown.
+    """
+    np = numpy()
+    known = ~np.isnan(judge)
+    both, others = known & ~np.isnan(human), known & is_other
+
+    def part(x: Array, rows: Array) -> tuple[Estimate, Array, Array]:
+        of_rows = None if weight is None else weight[rows]
+        units = unit[rows] if is_clustered else None
+        found, influence, numbers = Estimate.of(
+            x[rows], facts, weight=of_rows, unit=units, is_difference=is_difference
+        )
+        return found, influence[0], unit[rows] if numbers is None else numbers
+
+    alone, influence, units = part(human, both)
+    judged, of_judged, _ = part(judge, both)
+    other, of_other, other_units = part(judge, others)
+    every, _, _ = part(judge, both | others)
+    variance = every.std[0] ** 2
+    w = np.ones(both.sum()) if weight is None else weight[both]
+    products = w @ ((human[both] - alone.mean) * (judge[both] - judged.mean)) / w.sum()
+    slope = products / ((1 + alone.n / other.n) * variance)
+    best = np.clip(np.where(both.any() & others.any() & (variance > 0), slope, 0.0), 0.0, 1.0)
+    apart = np.sqrt(of_judged @ of_judged + of_other @ of_other)
+    p_value = two_sided(alone.effective - 1, np.abs(judged.mean - other.mean) / apart)
+    is_selective = bool((apart > 0) & (p_value < _SELECTIVE))
+    facts_of = Prediction(float(best[0]), int(others.sum()), float(alone.n[0]), is_selective)
+    if not facts_of.weight:
+        return alone, influence, units, facts_of
+    rest, of_rest, _ = part(human - best * judge, both)
+    shared = np.union1d(units, other_units)
+    parts = np.zeros((2, len(shared)))
+    parts[0, np.searchsorted(shared, units)] = of_rest
+    parts[1, np.searchsorted(shared, other_units)] = best * of_other
+    n = rest.effective
+    factor = np.where(n > 1 + ONE_UNIT, n / (n - 2), np.nan)
+    of_others = np.where(other.effective > ONE_UNIT, other.error**2, variance / other.n)
+    square = (of_rest @ of_rest + 2 * parts[0] @ parts[1]) * factor + best**2 * of_others
+    error = np.sqrt(np.maximum(square, 0.0))
+    # Few queries on which the judge is right do not show that it always is: for proportions, half
+    # a query is added on which it is wrong, in each direction.
+    half = 0.5 / n**2
+    queries = (
+        n * (influence @ influence + half) * n / (n - 1) / (square + half * (1 + best**2) * factor)
+    )
+    degrees = rest.degrees - 1
+    both_parts = parts.sum(axis=0)
+    mean = rest.mean + best * other.mean
+    combined = replace(
+        alone, mean=mean, square=alone.square - alone.mean**2 + mean**2, error=error,
+        degrees=degrees,
+        acceleration=np.array([np.sum(both_parts**3) / np.sum(both_parts**2) ** 1.5 / 6]),
+        share_units=np.fmax(n, queries), sample=np.full(1, None),
+        share_degrees=alone.share_degrees if is_difference else degrees,
+    )  # fmt: skip
+    return (
+        combined,
+        both_parts,
+        shared,
+        facts_of._replace(effective_queries=float((alone.n * alone.error**2 / square)[0])),
+    )
+
+
+def quantile(degrees: Array, share: Array) -> Array:
+    """Return the quantile of t distributions, or of the normal one for infinite degrees."""
+    np, functions = numpy(), special()
+    finite = np.where(np.isfinite(degrees) & (degrees > 0), degrees, 1.0)
+    of_t = np.where(degrees > 0, functions.stdtrit(finite, share), np.nan)
+    return np.where(np.isposinf(degrees), functions.ndtri(share), of_t)
+
+
+def two_sided(degrees: Array, statistic: Array) -> Array:
+    """Return the two-sided p-value of a statistic, as `quantile` distributes it."""
+    np, functions = numpy(), special()
+    finite = np.where(np.isfinite(degrees) & (degrees > 0), degrees, 1.0)
+    of_t = np.where(degrees > 0, functions.stdtr(finite, -statistic), np.nan)
+    return np.minimum(2 * np.where(np.isposinf(degrees), functions.ndtr(-statistic), of_t), 1.0)
