@@ -195,9 +195,8 @@ def agreement(
     )  # fmt: skip
 
     def rows(labels: Labels) -> list[_Row]:
-        together = reference is None and len(labels.judges) > 2
         found = _of_pairs(labels, bootstrap)
-        if together:
+        if reference is None and len(labels.judges) > 2:
             sums, pairs, single = labels.unit_sums()
             estimates = bootstrap.estimates(
                 labels.keys, sums,
@@ -232,18 +231,14 @@ def _of_pairs(labels: Labels, bootstrap: Bootstrap) -> list[_Row]:
 
 
 def _rows(
-    names: tuple[str, str | None],
-    statistics: Sequence[str],
-    estimates: Array,
-    pairs: int,
-    single: int,
+    pair: tuple[str, str | None], names: Sequence[str], estimates: Array, pairs: int, single: int
 ) -> list[_Row]:
     """Return the rows of a pair or of all judges, with notes on what is undefined."""
     rows: list[_Row] = []
-    for statistic, numbers in zip(statistics, estimates.T.tolist(), strict=True):
-        undefined = _NOTES[statistic] if pairs else "no document has labels of two judges"
+    for name, numbers in zip(names, estimates.T.tolist(), strict=True):
+        undefined = _NOTES[name] if pairs else "no document has labels of two judges"
         *interval, note = noted(numbers, undefined)
-        rows.append((*names, statistic, *interval, pairs, single, note))
+        rows.append((*pair, name, *interval, pairs, single, note))
     return rows
 
 
