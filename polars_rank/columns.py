@@ -314,8 +314,13 @@ def scored(log: pl.LazyFrame, score: Score, position: str | None) -> tuple[pl.La
     return log.with_columns(score.alias(OWN + "score")), OWN + "score"
 
 
-def check_single(schema: pl.Schema, parameter: str, value: Any) -> None:
-    """Raise `ArgumentError` if `score` or `label` names several columns."""
+def check_single(
+    schema: pl.Schema, parameter: str, value: Any, *, judge_parameter: str = "by"
+) -> None:
+    """Raise `ArgumentError` if `score` or `label` names several columns.
+
+    `judge_parameter` is the parameter for the column of judges.
+    """
     if isinstance(value, (str, pl.Expr)) or not isinstance(value, Iterable):
         return
     given = some_names(parameter, [*value])
@@ -323,7 +328,7 @@ def check_single(schema: pl.Schema, parameter: str, value: Any) -> None:
     for name in on:
         _check_column(parameter, parameter, name, schema, "")
     lower = [name for name, each in zip(on, given, strict=True) if name != each]
-    new, (role, named) = {}, (RUN, RUN) if parameter == "score" else ("judge", "by")
+    new, (role, named) = {}, (RUN, RUN) if parameter == "score" else ("judge", judge_parameter)
     for key, name in ((named, role), (parameter, parameter)):
         new[key] = next(each for n in count() if (each := name + "_" * n) not in schema)
     raise ArgumentError(

@@ -69,7 +69,7 @@ BUDGETS = {
     "gating": (1_000, 1_225),
     "conformance": (1_900, 2_471),
     "diagnostics": (1_500, 1_558),
-    "judges": (850, 795),
+    "judges": (850, 750),
     "fusion": (950, 1_177),
     "catalog": (560, 517),
     "clicks": (380, 339),

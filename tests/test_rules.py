@@ -140,7 +140,7 @@ BOTH = ["country", "run"]
 VALUES = pr.per_query(LOG, ["ap", "rr"], by=["run", "country"])
 JUDGMENTS = LOG.unique(["query", "doc"]).select("query", "doc", "label")
 GROUPED = {"baseline": "bm25", "by": "country"}
-LABELED = LOG.with_columns(llm=pl.col("label"))
+LABELED = pl.concat(LOG.with_columns(judge=pl.lit(name)) for name in ("human", "llm"))
 LEFT, RIGHT = LOG.filter(run="bm25"), LOG.filter(run="neural")
 ONE = pl.DataFrame({
     **{"country": "DE", "run": "bm25", "query": [1, 1, 2, 2], "doc": [1, 2, 1, 2]},
@@ -175,18 +175,11 @@ RESULTS: dict[str, Callable[[], pl.DataFrame]] = {
     "clicks.coec": lambda: pr.clicks.coec(SESSIONS, by="device"),
     "clicks.labels": lambda: pr.clicks.labels(SESSIONS),
     **{
-        f"judges.{name}": partial(
-            getattr(pr.judges, name), LABELED, label=["label", "llm"], by=BOTH
-        )
+        f"judges.{name}": partial(getattr(pr.judges, name), LABELED, by=BOTH)
         for name in ("agreement", "confusion")
     },
     "judges.system_agreement": lambda: pr.judges.system_agreement(
-        pl.concat(
-            pr.per_query(LABELED, ["ap", "rr"], by=BOTH).with_columns(judge=pl.lit(judge))
-            for judge in ("human", "llm")
-        ),
-        reference="human",
-        by="country",
+        pr.per_query(LABELED, ["ap", "rr"], by=["judge", *BOTH]), reference="human", by="country"
     ),
     "diagnostics.answerability": lambda: pr.diagnostics.answerability(LOG, "ap", by=BOTH),
     "diagnostics.headroom": lambda: pr.diagnostics.headroom(LOG, "ap", by=BOTH),

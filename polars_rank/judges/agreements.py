@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from polars_rank._params import Names
+    from polars_rank.columns import Label
 
 #: Statistics of any number of judges, and of a judge and a reference, in the order of the result.
 OF_ALL = ("agreement", "alpha_ordinal", "ac2_quadratic")
@@ -50,7 +51,7 @@ def agreement(
     reference: Any = None,
     query: Names = "query",
     doc: str = "doc",
-    label: Names = "label",
+    label: Label = "label",
     categories: Sequence[float] | None = None,
     by: Names | None = None,
     confidence: float = 0.95,
@@ -74,7 +75,10 @@ def agreement(
     ...     "human": [0, 1, 2, 3] * 20,
     ...     "llm": [0, 1, 3, 3, 1, 1, 2, 3] * 10,
     ... })
-    >>> table = pr.judges.agreement(log, label=["human", "llm"], reference="human")
+    >>> judgments = log.unpivot(
+    ...     index=["query", "doc"], variable_name="judge", value_name="label"
+    ... )
+    >>> table = pr.judges.agreement(judgments, reference="human")
     >>> table.filter(pl.col("statistic").is_in(["agreement", "bias"])).select(
     ...     "statistic", "value", "pairs"
     ... )
@@ -91,9 +95,9 @@ def agreement(
     Parameters
     ----------
     judgments
-        Table with a row per document and judge; or a log with a column per judge, see `label`.
-        Null labels are missing. A label that occurs more than once, such as in several runs of a
-        log, counts once.
+        Table with a row per document and judge. Unpivot a table with a column per judge. Null
+        labels are missing. A label that occurs more than once, such as in several runs of a log,
+        counts once.
     judge
         Column of the judge. Judges are people or models.
     reference
@@ -105,7 +109,6 @@ def agreement(
         Column of the document.
     label
         Column of the relevance label. It is a whole number, unless `categories` lists the grades.
-        Several columns, such as `["human", "llm"]`, are judges and replace `judge`.
     categories
         All possible grades. Default: those that any judge gave in the table. The weighted
         statistics read the values of the grades, not their places. AC2 depends on the number of
@@ -126,7 +129,7 @@ def agreement(
         pair of judges and statistic, with the columns of `by` and
 
         - `judge`, `reference`: the pair, as text. Without `reference`, the reference is the judge
-          that comes first in the alphabet or in `label`. All judges together: "all" and null;
+          that comes first in the alphabet. All judges together: "all" and null;
         - `statistic`, `value`: see below;
         - `low`, `high`: the bounds of the confidence interval;
         - `pairs`: the number of documents that both judges labeled; of all judges together, that
@@ -153,11 +156,11 @@ def agreement(
     Raises
     ------
     ArgumentError
-        If labels are not whole numbers and `categories` is None.
+        If `label` names several columns, or there are more than 128 grades.
     DataError
-        If ids are null, labels are NaN or not in `categories`, a judge gave a document different
-        labels, a column has no labels, or there are no two judges; raised when the result is
-        collected.
+        If ids are null, labels are NaN or not in `categories` (default: not whole numbers), a judge
+        gave a document different labels, a judge has no labels, or there are no two judges; raised
+        when the result is collected.
     MissingExtraError
         If numpy is not installed (extra "stats").
 
@@ -195,9 +198,8 @@ def agreement(
     )  # fmt: skip
 
     def rows(labels: Labels) -> list[_Row]:
-        together = reference is None and len(labels.judges) > 2
         found = _of_pairs(labels, bootstrap)
-        if together:
+        if reference is None and len(labels.judges) > 2:
             sums, pairs, single = labels.unit_sums()
             estimates = bootstrap.estimates(
                 labels.keys, sums,
@@ -232,18 +234,14 @@ def _of_pairs(labels: Labels, bootstrap: Bootstrap) -> list[_Row]:
 
 
 def _rows(
-    names: tuple[str, str | None],
-    statistics: Sequence[str],
-    estimates: Array,
-    pairs: int,
-    single: int,
+    pair: tuple[str, str | None], names: Sequence[str], estimates: Array, pairs: int, single: int
 ) -> list[_Row]:
     """Return the rows of a pair or of all judges, with notes on what is undefined."""
     rows: list[_Row] = []
-    for statistic, numbers in zip(statistics, estimates.T.tolist(), strict=True):
-        undefined = _NOTES[statistic] if pairs else "no document has labels of two judges"
+    for name, numbers in zip(names, estimates.T.tolist(), strict=True):
+        undefined = _NOTES[name] if pairs else "no document has labels of two judges"
         *interval, note = noted(numbers, undefined)
-        rows.append((*names, statistic, *interval, pairs, single, note))
+        rows.append((*pair, name, *interval, pairs, single, note))
     return rows
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from polars_rank._params import Names
+    from polars_rank.columns import Label
 
 
 @framed
@@ -23,7 +24,7 @@ def confusion(
     reference: Any = None,
     query: Names = "query",
     doc: str = "doc",
-    label: Names = "label",
+    label: Label = "label",
     categories: Sequence[float] | None = None,
     by: Names | None = None,
 ) -> pl.LazyFrame:
@@ -37,7 +38,10 @@ def confusion(
     ...     "human": [0, 1, 1, 1],
     ...     "llm": [0, 0, 1, 1],
     ... })
-    >>> table = pr.judges.confusion(log, label=["human", "llm"])
+    >>> judgments = log.unpivot(
+    ...     index=["query", "doc"], variable_name="judge", value_name="label"
+    ... )
+    >>> table = pr.judges.confusion(judgments)
     >>> table.select("reference_label", "label", "pairs", "share")
     shape: (4, 4)
     ┌─────────────────┬───────┬───────┬──────────┐
@@ -54,7 +58,7 @@ def confusion(
     Parameters
     ----------
     judgments
-        Table with a row per document and judge, or a log with a column per judge, see `label`. Null
+        Table with a row per document and judge. Unpivot a table with a column per judge. Null
         labels are missing. A label that occurs more than once, such as in several runs of a log,
         counts once.
     judge
@@ -67,7 +71,6 @@ def confusion(
         Column of the document.
     label
         Column of the relevance label. It is a whole number, unless `categories` lists the grades.
-        Several columns, such as `["human", "llm"]`, are judges and replace `judge`.
     categories
         All possible grades. Default: those that any judge gave in the table.
     by
@@ -80,7 +83,7 @@ def confusion(
         each group, pair of judges and pair of grades, with the columns of `by` and
 
         - `judge`, `reference`: the pair, as text. Without `reference`, the reference is the judge
-          that comes first in the alphabet or in `label`;
+          that comes first in the alphabet;
         - `reference_label`, `label`: the grades;
         - `pairs`: the number of documents with these labels; a document that only one of the two
           judges labeled does not count;
@@ -90,11 +93,11 @@ def confusion(
     Raises
     ------
     ArgumentError
-        If labels are not whole numbers and `categories` is None.
+        If `label` names several columns, or there are more than 128 grades.
     DataError
-        If ids are null, labels are NaN or not in `categories`, a judge gave a document different
-        labels, a column has no labels, or there are no two judges; raised when the result is
-        collected.
+        If ids are null, labels are NaN or not in `categories` (default: not whole numbers), a judge
+        gave a document different labels, a judge has no labels, or there are no two judges; raised
+        when the result is collected.
     MissingExtraError
         If numpy is not installed (extra "stats").
     """
@@ -102,20 +105,20 @@ def confusion(
         judge=judge, reference=reference, query=query, doc=doc, label=label,
         categories=categories, by=by,
     )  # fmt: skip
-    grade = pl.Int64() if given.has_whole_grades else pl.Float64()
+    is_whole = given.values is None or all(value.is_integer() for value in given.values)
+    grade = pl.Int64() if is_whole else pl.Float64()
     schema = {
         **dict.fromkeys(("judge", "reference"), pl.String()),
         **dict.fromkeys(("reference_label", "label"), grade),
         "pairs": pl.Int64(),
         "share": pl.Float64(),
     }
-    number = int if given.has_whole_grades else float
-    return given.table(judgments, schema, lambda labels: [*_rows(labels, number)])
+    return given.table(judgments, schema, lambda labels: [*_rows(labels, grade)])
 
 
-def _rows(labels: Labels, number: type[int | float]) -> Iterator[tuple[Any, ...]]:
+def _rows(labels: Labels, dtype: pl.DataType) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of all pairs of judges and grades."""
-    values = [number(each) for each in labels.values.tolist()]
+    values = pl.Series(labels.values).cast(dtype).to_list()
     for first, second in labels.pairs:
         counts = labels.pair_counts(first, second).sum(axis=0).tolist()
         for grade, row in zip(values, counts, strict=True):

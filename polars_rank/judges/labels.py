@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from polars_rank._params import OWN, free, is_number, names, some_names
+from polars_rank._params import OWN, free, is_number, names
 from polars_rank.checks import FAILED, Check, failed, raise_failed
-from polars_rank.columns import Columns
+from polars_rank.columns import Columns, check_single
 from polars_rank.errors import ArgumentError, DataError, hint, number_of, short
 from polars_rank.frames.tables import collected, schema_of
 from polars_rank.judges.bootstrap import clusters
@@ -22,8 +22,9 @@ from polars_rank.stats.values import deferred
 
 if TYPE_CHECKING:
     from polars_rank._params import Names
+    from polars_rank.columns import Label
 
-_JUDGE, _GRADE, _FRACTION, _KEY = (OWN + name for name in ("judge", "grade", "fraction", "key"))
+_JUDGE, _GRADE, _KEY, _ROWS = (OWN + name for name in ("judge", "grade", "key", "rows"))
 #: Maximum number of different grades. Tables of counts have a cell for each pair of grades.
 MOST_GRADES = 128
 
@@ -97,7 +98,7 @@ class Judgments:
     reference: Any
     query: Names
     doc: str
-    label: Names
+    label: Label
     categories: Sequence[float] | None
     by: Names | None
 
@@ -117,34 +118,47 @@ class Judgments:
 
         def result() -> pl.DataFrame:
             documents = collected(plan)
-            judges = documents.get_column(_JUDGE).explode().drop_nulls().unique().cast(pl.String)
-            self._check_labeled(judges.to_list(), judgments)
+            judges = documents.get_column(_JUDGE).explode().unique().cast(pl.String).sort()
+            self._check_judges(judges.to_list(), judgments)
             tables = [pl.DataFrame(schema=types)]
             if documents.height:
-                values, found = self._values(documents), self._names(judges.sort().to_list())
+                values = self._values(documents)
                 for group in documents.partition_by(by) if by else [documents]:
-                    labels = self._coded(group, values, found)
+                    labels = self._coded(group, values, judges.to_list())
                     table = pl.DataFrame(rows(labels), schema=schema, orient="row")
                     keys = (group.get_column(name).new_from_index(0, table.height) for name in by)
                     tables.append(pl.DataFrame([*keys, *table.get_columns()]))
-            return pl.concat(tables).sort(by, maintain_order=True) if by else pl.concat(tables)
+            return pl.concat(tables).sort(by, maintain_order=True)
 
         return deferred(result, types)
 
-    def _check_labeled(self, judges: Sequence[str], judgments: pl.LazyFrame) -> None:
-        """Raise `DataError` if a column of a table with rows has no labels."""
-        columns = self._label_columns() or (() if judges else (self.label,))
-        lacking = [name for name in columns if name not in judges]
-        if lacking and (rows := collected(judgments.select(pl.len())).item()):
+    def _check_judges(self, judges: list[str], judgments: pl.LazyFrame) -> None:
+        """Raise `DataError` for a judge without labels, or if there are no two judges."""
+        name = pl.col(self.judge).cast(pl.String).alias(_JUDGE)
+        rows = dict(collected(judgments.group_by(name).agg(pl.len().alias(_ROWS))).iter_rows())
+        if not rows:
+            return
+        if not judges:
             raise DataError(
-                f"column {lacking[0]!r} has no labels ({number_of(rows, 'row')}); check that the "
-                "labels were joined by the right keys"
+                f"column {self.label!r} has no labels ({number_of(sum(rows.values()), 'row')}); "
+                "check that the labels were joined by the right keys"
             )
-
-    @property
-    def has_whole_grades(self) -> bool:
-        """Whether all grades are whole numbers."""
-        return self.values is None or all(value.is_integer() for value in self.values)
+        if lacking := sorted({*rows} - {None, *judges}):
+            raise DataError(
+                f"the judge {lacking[0]!r} (column {self.judge!r}) has no labels "
+                f"({number_of(rows[lacking[0]], 'row')}); check that the labels were joined by the "
+                "right keys, or drop these rows"
+            )
+        if self.reference is not None and str(self.reference) not in judges:
+            raise DataError(
+                f"no labels of the judge {str(self.reference)!r} (`reference`); judges: "
+                f"{short(judges)}.{hint(str(self.reference), judges)}"
+            )
+        if len(judges) < 2:
+            raise DataError(
+                f"column {self.judge!r} (`judge`) has only one judge, {judges[0]!r}; agreement "
+                "needs two"
+            )
 
     @cached_property
     def values(self) -> list[float] | None:
@@ -162,62 +176,21 @@ class Judgments:
     def _documents(self, judgments: pl.LazyFrame) -> pl.LazyFrame:
         """Return a row for each labeled document, with lists of judges and grades."""
         schema = schema_of(judgments)
-        roles: dict[str, Any] = {"by": self.by, "query": self.query, "doc": self.doc}
-        labels = self._label_columns()
-        if labels:
-            roles["label"] = labels
-            source = f"{[*labels]} (`label`)"
-            judge: pl.Expr = pl.lit([*labels], dtype=pl.List(pl.String))
-            grade = pl.concat_list(pl.col(name).cast(pl.Float64) for name in labels)
-        else:
-            roles |= {"judge": self.judge, "label": self.label}
-            source = f"{self.label!r} (`label`)"
-            grade = pl.col(str(self.label)).cast(pl.Float64)
-            judge = pl.col(self.judge).cast(pl.String)
+        check_single(schema, "label", self.label, judge_parameter="judge")
+        roles = {name: getattr(self, name) for name in ("by", "query", "doc", "judge", "label")}
         query = Columns.find(schema, roles).query
         keys = [*names("by", self.by), *query, self.doc]
-        rows = judgments.select(*keys, judge.alias(_JUDGE), grade.alias(_GRADE))
-        if labels:
-            rows = rows.explode(_JUDGE, _GRADE)
-        rows = rows.filter(pl.col(_GRADE).is_not_null())
-        checks = [*self._checks(query, source)]
-        code, fraction = self._codes()
-        documents = (
-            rows.select(
-                *keys,
-                pl.col(_JUDGE).cast(pl.Categorical),
-                code.alias(_GRADE),
-                fraction.alias(_FRACTION),
-                failed(checks, "row"),
-            )
-            .group_by(keys)
-            .agg(_JUDGE, _GRADE, pl.col(_FRACTION).max(), pl.col(FAILED).max())
-        )
-        documents = raise_failed(documents, checks, log=rows)
-        return documents.with_columns(
-            query_key(query, [schema[name] for name in query]).alias(_KEY)
-        )
+        judge = pl.col(self.judge).cast(pl.String).alias(_JUDGE)
+        grade = pl.col(self.label).cast(pl.Float64).alias(_GRADE)
+        rows = judgments.select(*keys, self.judge, self.label, judge, grade).drop_nulls(_GRADE)
+        checks = [*self._checks(query)]
+        flag = failed(checks, "row")
+        documents = rows.select(*keys, pl.col(_JUDGE).cast(pl.Categorical), self._code, flag)
+        documents = documents.group_by(keys).agg(_JUDGE, _GRADE, pl.col(FAILED).max())
+        key = query_key(query, [schema[name] for name in query]).alias(_KEY)
+        return raise_failed(documents, checks, log=rows).with_columns(key)
 
-    def _label_columns(self) -> tuple[str, ...]:
-        """Return the columns of `label` if there are several, which replace `judge`."""
-        if isinstance(self.label, str):
-            return ()
-        columns = some_names("label", self.label)
-        if self.judge != "judge":
-            raise ArgumentError(
-                f"several columns of labels (`label`) replace `judge`; omit it; found "
-                f"{self.judge!r}"
-            )
-        if len(columns) < 2:
-            raise ArgumentError(f"`label` must name one column or at least two; found {columns}")
-        if self.reference is not None and self.reference not in columns:
-            raise ArgumentError(
-                f"`reference` must be one of the columns of `label`, {[*columns]}; found "
-                f"{short(self.reference)}"
-            )
-        return columns
-
-    def _checks(self, query: Sequence[str], source: str) -> Iterator[Check]:
+    def _checks(self, query: Sequence[str]) -> Iterator[Check]:
         """Yield the checks of ids and labels."""
         nulls = [(f"{n!r} (`query`)", pl.col(n), "an id") for n in query]
         nulls.append((f"{self.doc!r} (`doc`)", pl.col(self.doc), "an id"))
@@ -226,62 +199,38 @@ class Judgments:
             message = f"column {name} has nulls; drop these rows, or fill in {missing}"
             yield Check("row", column.is_null(), message)
         grade = pl.col(_GRADE)
-        message = f"labels of {source} are NaN or infinite; use null"
+        message = f"labels of {self.label!r} (`label`) are NaN or infinite; use null"
         yield Check("row", ~grade.is_finite(), message)
-        if self.values is not None:
-            message = f"labels of {source} are not in `categories`; add them, or drop the rows"
-            yield Check("row", ~grade.is_in(self.values), message)
+        if self.values is None:
+            problem = "whole numbers that fit in Int32; list the grades in `categories`"
+        else:
+            problem = "in `categories`; add them, or drop the rows"
+        message = f"labels of {self.label!r} (`label`) are not {problem}"
+        yield Check("row", self._code.is_null(), message)
 
-    def _codes(self) -> tuple[pl.Expr, pl.Expr]:
-        """Return the code of a grade, and the label if it has none because it is not whole.
-
-        The code is the place of the grade in `categories`, or the grade itself.
-        """
+    @property
+    def _code(self) -> pl.Expr:
+        """The place of a grade in `categories`, or the grade itself; null if it is not valid."""
         grade = pl.col(_GRADE)
         if self.values is None:
-            whole = (grade == grade.floor()) & (grade.abs() < 2**31)
-            return grade.cast(pl.Int32, strict=False), pl.when(~whole).then(grade)
-        codes = [*range(len(self.values))]
-        places = grade.replace_strict(self.values, codes, default=None, return_dtype=pl.Int32)
-        return places, pl.lit(None, dtype=pl.Float64)
+            return pl.when(grade == grade.floor()).then(grade.cast(pl.Int32, strict=False))
+        places = [*range(len(self.values))]
+        return grade.replace_strict(self.values, places, default=None, return_dtype=pl.Int32)
 
     def _values(self, documents: pl.DataFrame) -> Array:
-        """Return the grades of all judges and groups; raise if they are not whole numbers."""
-        np = numpy()
+        """Return the grades of all judges and groups, in ascending order."""
         if self.values is not None:
-            return np.array(self.values)
-        if (fraction := documents.get_column(_FRACTION).max()) is not None:
-            raise ArgumentError(
-                "`categories` must list the grades if they are not whole numbers; found "
-                f"{fraction!r}"
-            )
+            return numpy().array(self.values)
         values = documents.get_column(_GRADE).explode().unique().sort()
         _check_number(len(values))
         return values.cast(pl.Float64).to_numpy()
 
-    def _names(self, judges: list[str]) -> list[str]:
-        """Return the judges of all groups: in the order of `label`, or sorted."""
-        if labels := self._label_columns():
-            return [*labels]
-        if self.reference is not None and str(self.reference) not in judges:
-            raise DataError(
-                f"no labels of the judge {str(self.reference)!r} (`reference`); judges: "
-                f"{short(judges)}.{hint(str(self.reference), judges)}"
-            )
-        if len(judges) < 2:
-            raise DataError(
-                f"column {self.judge!r} (`judge`) has only one judge, {judges[0]!r}; agreement "
-                "needs two"
-            )
-        return judges
-
     def _pairs(self, judges: Sequence[str]) -> list[tuple[int, int]]:
         """Return the pairs of judges: each with the reference, or all."""
-        numbers = range(len(judges))
         if self.reference is None:
-            return [(first, second) for first in numbers for second in numbers[first + 1 :]]
+            return [*combinations(range(len(judges)), 2)]
         reference = judges.index(str(self.reference))
-        return [(reference, number) for number in numbers if number != reference]
+        return [(reference, number) for number in range(len(judges)) if number != reference]
 
     def _coded(self, documents: pl.DataFrame, values: Array, judges: Sequence[str]) -> Labels:
         """Return the labels of a group; raise if a judge gave a document two different ones."""

@@ -128,8 +128,11 @@ def judged_runs(files: Files, *others: str) -> pl.LazyFrame:
 
 def by_two_judges(files: Files) -> pl.LazyFrame:
     """Return judgments with the labels of a second judge."""
-    other = (pl.col("doc").hash(6) % 10 // 7).cast(pl.Int8)
-    return files.scan().with_columns(other=other)
+    llm = (pl.col("doc").hash(6) % 10 // 7).cast(pl.Int8)
+    rows = files.scan().select("query", "doc", human="label", llm=llm)
+    return rows.unpivot(
+        ["human", "llm"], index=["query", "doc"], variable_name="judge", value_name="label"
+    )
 
 
 def values_of_judges(files: Files) -> pl.LazyFrame:
@@ -233,12 +236,8 @@ TASKS: dict[str, Task] = {
     "`power` of `per_query`": Task(
         "queries", lambda f: pr.power(values_of(f), baseline="bm25", difference=0.01)
     ),
-    "`judges.agreement`": Task(
-        "rows", lambda f: pr.judges.agreement(by_two_judges(f), label=["label", "other"]), 10
-    ),
-    "`judges.confusion`": Task(
-        "rows", lambda f: pr.judges.confusion(by_two_judges(f), label=["label", "other"])
-    ),
+    "`judges.agreement`": Task("rows", lambda f: pr.judges.agreement(by_two_judges(f)), 10),
+    "`judges.confusion`": Task("rows", lambda f: pr.judges.confusion(by_two_judges(f))),
     "`judges.system_agreement` of `per_query`": Task(
         "queries",
         lambda f: pr.judges.system_agreement(values_of_judges(f), reference="human"),

@@ -604,7 +604,8 @@ def agreement(ratings: list[list[int | None]]) -> dict[str, float]:
     """Return the statistics of all judges, or of two; a column of the matrix is a judge."""
     judges = [f"judge {index}" for index in range(len(ratings[0]))]
     table = pl.DataFrame(ratings, judges, orient="row").with_row_index("doc").with_columns(query=1)
-    result = pr.judges.agreement(table, label=judges, n_resamples=1)
+    table = table.unpivot(judges, index=["query", "doc"], variable_name="judge", value_name="label")
+    result = pr.judges.agreement(table, n_resamples=1)
     last = result.filter(pl.col("judge") == result["judge"][-1])
     return dict(last.select("statistic", "value").iter_rows())
 

@@ -39,7 +39,8 @@ def table(ratings: list[list[int | None]], docs_of_query: int = 3) -> pl.DataFra
 
 
 def long(log: pl.DataFrame) -> pl.DataFrame:
-    return log.unpivot(index=["query", "doc"], variable_name="judge", value_name="label")
+    index = [name for name in log.columns if name not in [*NAMES]]
+    return log.unpivot(index=index, variable_name="judge", value_name="label")
 
 
 def judges(log: pl.DataFrame) -> list[str]:
@@ -58,7 +59,7 @@ def values(result: pl.DataFrame, judge: str, reference: str | None) -> dict[str,
 @pytest.mark.parametrize("case", COMPARED, ids=["two", "three", "missing"])
 def test_irrcac(case: dict[str, Any]) -> None:
     log = table(case["ratings"])
-    result = agreement(log, label=judges(log), categories=[0, 1, 2, 5])
+    result = agreement(long(log), categories=[0, 1, 2, 5])
     pair = len(judges(log)) == 2
     ours = values(result, "b", "a") if pair else values(result, "all", None)
     peer = case["values"]
@@ -71,7 +72,7 @@ def test_krippendorff(case: dict[str, Any]) -> None:
     log = table([*case["ratings"], [1, *[None] * (len(case["ratings"][0]) - 1)]])
     matrix = log.select(judges(log)).to_numpy().T
     expected = peer.alpha(matrix, level_of_measurement="ordinal")
-    result = agreement(log, label=judges(log))
+    result = agreement(long(log))
     pair = len(judges(log)) == 2
     ours = values(result, "b", "a") if pair else values(result, "all", None)
     assert ours["alpha_ordinal"] == pytest.approx(expected, abs=1e-9)
@@ -86,7 +87,7 @@ def test_scikit_learn(weights: str | None) -> None:
                    for row in IRRCAC[0]["ratings"]]  # fmt: skip
         log = table(ratings)
         expected = peer.cohen_kappa_score(log["a"], log["b"], weights=weights)
-        ours = values(agreement(log, label=["a", "b"]), "b", "a")
+        ours = values(agreement(long(log)), "b", "a")
         name = "kappa" if weights is None else f"kappa_{weights}"
         assert ours[name] == pytest.approx(expected, abs=1e-9)
 
@@ -132,7 +133,7 @@ def test_plain(rows: list[list[int | None]]) -> None:
 def test_by_hand() -> None:
     """Four documents: 2 x (0, 0), (2, 2) and (0, 2)."""
     log = table([[0, 0], [0, 0], [2, 2], [0, 2]])
-    ours = values(agreement(log, label=["a", "b"]), "b", "a")
+    ours = values(agreement(long(log)), "b", "a")
     assert [*ours] == [
         "agreement", "kappa", "kappa_quadratic", "alpha_ordinal", "ac2_quadratic", "bias",
     ]  # fmt: skip
@@ -149,29 +150,29 @@ def test_by_hand() -> None:
 
 def test_weights_are_by_value_and_categories_count() -> None:
     log = table([[0, 1], [1, 5], [5, 5], [1, 1]])
-    ours = values(agreement(log, label=["a", "b"]), "b", "a")
+    ours = values(agreement(long(log)), "b", "a")
     observed = (1 + 16) / 4
     # Squared differences of all pairs of a in (0, 1, 5, 1) and b in (1, 5, 5, 1).
     expected = ((1 + 25 + 25 + 1) + 2 * (0 + 16 + 16 + 0) + (16 + 0 + 0 + 16)) / 16
     assert ours["kappa_quadratic"] == pytest.approx(1 - observed / expected)
-    four = values(agreement(log, label=["a", "b"], categories=[0, 1, 2, 5]), "b", "a")
+    four = values(agreement(long(log), categories=[0, 1, 2, 5]), "b", "a")
     changed = {name for name in ours if four[name] != pytest.approx(ours[name])}
     assert changed == {"ac2_quadratic"}
     of_other_judges = table([[0, 1, 2], [1, 5, 2], [5, 5, 2], [1, 1, 2]])
-    union = values(agreement(of_other_judges, label=["a", "b", "c"]), "b", "a")
+    union = values(agreement(long(of_other_judges)), "b", "a")
     assert union == pytest.approx(four)
 
 
 def test_undefined_values_have_reasons() -> None:
     log = table([[0, 0], [0, 0]])
-    notes = dict(agreement(log, label=["a", "b"]).select("statistic", "note").iter_rows())
+    notes = dict(agreement(long(log)).select("statistic", "note").iter_rows())
     same = "all labels are one and the same grade"
     assert notes == {
         **dict.fromkeys(("kappa", "kappa_quadratic", "alpha_ordinal"), same),
         "ac2_quadratic": "there is only one category",
         **dict.fromkeys(("agreement", "bias"), "no interval: all resamples have the same value"),
     }
-    apart = agreement(table([[0, None], [None, 1]]), label=["a", "b"])
+    apart = agreement(long(table([[0, None], [None, 1]])))
     assert {*apart["value"]} == {None}
     assert {*apart["note"]} == {"no document has labels of two judges"}
     assert apart.select("pairs", "unpaired").unique().row(0) == (0, 2)
@@ -191,32 +192,32 @@ def noisy(queries: int, seed: int = 0) -> pl.DataFrame:
 def test_intervals_are_of_a_bootstrap_over_queries() -> None:
     """The standard error of a mean of queries of equal size is known."""
     log = noisy(400)
-    rows = pr.judges.agreement(log, label=["a", "b"], n_resamples=4_000)
+    rows = pr.judges.agreement(long(log), n_resamples=4_000)
     row = rows.row(0, named=True)
     equal = log.group_by("query").agg(value=(pl.col("a") == pl.col("b")).mean())["value"]
     width = 2 * 1.96 * equal.std() / 400**0.5
     assert row["value"] == pytest.approx(equal.mean())
     assert row["high"] - row["low"] == pytest.approx(width, rel=0.06)
     assert (row["low"] + row["high"]) / 2 == pytest.approx(row["value"], abs=width / 20)
-    narrower = pr.judges.agreement(log, label=["a", "b"], n_resamples=4_000, confidence=0.5)
+    narrower = pr.judges.agreement(long(log), n_resamples=4_000, confidence=0.5)
     assert narrower["low"][0] > row["low"]
 
 
 def test_intervals_do_not_depend_on_the_order_of_rows() -> None:
     log = noisy(40)
     first, second = (
-        pr.judges.agreement(each, label=["a", "b"], n_resamples=50)
+        pr.judges.agreement(long(each), n_resamples=50)
         for each in (log, log.sample(fraction=1, shuffle=True, seed=1))
     )
     assert_frame_equal(first, second)
-    other = pr.judges.agreement(log, label=["a", "b"], n_resamples=50, seed=1)
+    other = pr.judges.agreement(long(log), n_resamples=50, seed=1)
     assert (first["low"] != other["low"]).all()
 
 
 def test_intervals_of_more_queries_than_are_resampled_one_by_one() -> None:
     """Groups of queries are drawn, and the standard error is that of the queries."""
     log = noisy(20_000).filter(pl.col("doc") % 5 == 0)
-    row = pr.judges.agreement(log, label=["a", "b"], n_resamples=1_000).row(0, named=True)
+    row = pr.judges.agreement(long(log), n_resamples=1_000).row(0, named=True)
     width = 2 * 1.96 * (log["a"] == log["b"]).cast(pl.Int8).std() / 20_000**0.5
     assert row["high"] - row["low"] == pytest.approx(width, rel=0.12)
 
@@ -224,45 +225,42 @@ def test_intervals_of_more_queries_than_are_resampled_one_by_one() -> None:
 @pytest.mark.filterwarnings("error")
 def test_few_queries_warn() -> None:
     with pytest.warns(pr.errors.RankWarning, match="fewer than 30 queries; found 29"):
-        pr.judges.agreement(noisy(29), label=["a", "b"], n_resamples=10)
-    pr.judges.agreement(noisy(30), label=["a", "b"], n_resamples=10)
+        pr.judges.agreement(long(noisy(29)), n_resamples=10)
+    pr.judges.agreement(long(noisy(30)), n_resamples=10)
 
 
 def test_undefined_resamples_are_counted() -> None:
     log = table([[1, 1], *[[0, 0]] * 39], 1)
-    row = agreement(log, label=["a", "b"]).filter(statistic="kappa").row(0, named=True)
+    row = agreement(long(log)).filter(statistic="kappa").row(0, named=True)
     assert row["value"] == 1
-    many = pr.judges.agreement(log, label=["a", "b"], n_resamples=1_000)
+    many = pr.judges.agreement(long(log), n_resamples=1_000)
     note = many.filter(statistic="kappa")["note"].item()
     # A query is in no resample with the probability 1/e, but kappa is 1 in the others.
     assert note == "no interval: all resamples have the same value"
     log = table([[1, 1], [1, 0], *[[0, 0]] * 38], 1)
-    many = pr.judges.agreement(log, label=["a", "b"], n_resamples=2_000)
+    many = pr.judges.agreement(long(log), n_resamples=2_000)
     note = many.filter(statistic="kappa")["note"].item()
     share = float(note.removeprefix("undefined in ").removesuffix("% of the resamples"))
     assert share == pytest.approx(100 / 2.718**2, abs=3)
 
 
 def test_reference_and_order_of_pairs() -> None:
-    log = table([[0, 1, 1], [1, 0, 1]])
+    log = long(table([[0, 1, 1], [1, 0, 1]]))
     pairs = [("b", "a"), ("c", "a"), ("c", "b"), ("all", None)]
 
     def found(result: pl.DataFrame) -> list[tuple[str, str | None]]:
         return result.select("judge", "reference").unique(maintain_order=True).rows()
 
-    assert found(agreement(log, label=["a", "b", "c"])) == pairs
-    assert found(agreement(long(log))) == pairs
-    assert found(agreement(log, label=["c", "a"])) == [("a", "c")]
-    assert found(agreement(log, label=["a", "b", "c"], reference="b")) == [("a", "b"), ("c", "b")]
-    numbered = long(log).with_columns(
-        judge=pl.col("judge").replace_strict({"a": 7, "b": 8, "c": 9})
-    )
+    assert found(agreement(log)) == found(agreement(log.reverse())) == pairs
+    assert found(agreement(log.filter(pl.col("judge") != "b"))) == [("c", "a")]
+    assert found(agreement(log, reference="b")) == [("a", "b"), ("c", "b")]
+    numbered = log.with_columns(judge=pl.col("judge").replace_strict({"a": 7, "b": 8, "c": 9}))
     assert found(agreement(numbered, reference=8)) == [("7", "8"), ("9", "8")]
 
 
 def test_groups_engines_and_forms_are_equal() -> None:
-    log = noisy(60).with_columns(country=pl.when(pl.col("query") % 3 == 0).then(pl.lit("x")))
-    options = {"by": "country", "label": ["a", "b"], "n_resamples": 20, "categories": [0, 1, 2]}
+    log = long(noisy(60)).with_columns(country=pl.when(pl.col("query") % 3 == 0).then(pl.lit("x")))
+    options = {"by": "country", "n_resamples": 20, "categories": [0, 1, 2]}
     result = pr.judges.agreement(log, **options)
     lazy = pr.judges.agreement(log.lazy(), **options)
     for engine in ("in-memory", "streaming"):
@@ -272,18 +270,31 @@ def test_groups_engines_and_forms_are_equal() -> None:
         for country in (None, "x")
     ]
     assert_frame_equal(result, pl.concat(parts))
-    table_ = log.unpivot(["a", "b"], index=["country", "query", "doc"])
-    names = {"judge": "variable", "label": "value"}
-    of_long = pr.judges.agreement(table_, **{**options, **names})
-    assert_frame_equal(of_long, result)
+    renamed = log.rename({"judge": "variable", "label": "value"})
+    of_names = pr.judges.agreement(renamed, judge="variable", label="value", **options)
+    assert_frame_equal(of_names, result)
     assert_frame_equal(pr.judges.agreement(log.to_arrow(), **options), result)
 
 
 def test_labels_of_several_runs_count_once() -> None:
-    log = noisy(40)
+    log = long(noisy(40))
     twice = pl.concat([log.with_columns(run=pl.lit(run)) for run in "xy"])
-    options = {"label": ["a", "b"], "n_resamples": 20}
-    assert_frame_equal(pr.judges.agreement(twice, **options), pr.judges.agreement(log, **options))
+    first, second = (pr.judges.agreement(each, n_resamples=20) for each in (twice, log))
+    assert_frame_equal(first, second)
+
+
+def test_documents_without_a_judge_do_not_count() -> None:
+    """A left join with judgments has such rows. Judges need not label documents of each group."""
+    log = long(noisy(40)).with_columns(country=pl.col("query") % 2)
+    unjudged = log.with_columns(doc=-pl.col("doc") - 1, judge=None, label=None)
+    is_labeled = (pl.col("country") == 0) | (pl.col("judge") == "a")
+    of_half = log.with_columns(label=pl.when(is_labeled).then("label"))
+    options = {"by": "country", "n_resamples": 20}
+    for rows in (log, of_half):
+        first, second = (
+            pr.judges.agreement(each, **options) for each in (pl.concat([rows, unjudged]), rows)
+        )
+        assert_frame_equal(first, second)
 
 
 def test_an_empty_table_has_no_rows() -> None:
@@ -294,7 +305,7 @@ def test_an_empty_table_has_no_rows() -> None:
 
 def test_confusion() -> None:
     log = table([[0, 0], [0, 1], [1, 1], [1, 1], [None, 1], [2, None]])
-    result = pr.judges.confusion(log, label=["a", "b"])
+    result = pr.judges.confusion(long(log))
     assert result.rows() == [
         ("b", "a", 0, 0, 1, 0.5),
         ("b", "a", 0, 1, 1, 0.5),
@@ -305,7 +316,7 @@ def test_confusion() -> None:
         *(("b", "a", 2, label, 0, None) for label in range(3)),
     ]
     halves = log.with_columns(pl.col("a", "b") / 2)
-    of_halves = pr.judges.confusion(halves, label=["b", "a"], categories=[1, 0, 0.5])
+    of_halves = pr.judges.confusion(long(halves), reference="b", categories=[1, 0, 0.5])
     counts = of_halves.filter(reference_label=0.5)["pairs"].to_list()
     assert counts == [1, 2, 0]
 
@@ -313,30 +324,56 @@ def test_confusion() -> None:
 ONE = table([[0, 1], [1, 1]])
 LONG = long(ONE)
 ARGUMENTS = [
-    ({"label": ["a"]}, "`label` must name one column or at least two"),
-    ({"label": ["a", "b"], "judge": "x"}, "several columns of labels .`label`. replace `judge`"),
-    ({"label": ["a", "b"], "reference": "c"}, "`reference` must be one of the columns"),
-    ({"label": ["a", "b"], "categories": [0, 0]}, "`categories` must be different numbers"),
-    ({"label": ["a", "b"], "categories": []}, "`categories` must be different numbers"),
-    ({"label": ["a", "b"], "by": "doc"}, "column 'doc' is used for both `by` and `doc`"),
+    ({"label": []}, "`label` must name at least one column"),
+    ({"label": pl.col("label")}, "`label` must be the name of a column; found Expr"),
+    ({"categories": [0, 0]}, "`categories` must be different numbers"),
+    ({"categories": []}, "`categories` must be different numbers"),
+    ({"by": "doc"}, "column 'doc' is used for both `by` and `doc`"),
 ]
 
 
 @pytest.mark.parametrize(("options", "message"), ARGUMENTS)
 def test_invalid_arguments(options: dict[str, Any], message: str) -> None:
     with pytest.raises(pr.errors.ArgumentError, match=message):
-        pr.judges.confusion(ONE.lazy(), **options)
+        pr.judges.confusion(LONG.lazy(), **options)
+
+
+@pytest.mark.parametrize("added", [[], ["judge", "label"]])
+@pytest.mark.parametrize("function", [agreement, pr.judges.confusion])
+@pytest.mark.parametrize("make", [pl.DataFrame.lazy, lambda frame: frame])
+def test_the_error_for_a_column_per_judge_gives_the_line_that_unpivots_them(
+    make: Any, function: Any, added: list[str]
+) -> None:
+    log = make(ONE.with_columns(pl.lit(0).alias(name) for name in added))
+    with pytest.raises(pr.errors.ArgumentError, match="`label` must be a single") as caught:
+        function(log, label=["a", "b"], reference="b")
+    line, _, options = str(caught.value).partition("table: ")[2].partition(", and pass ")
+    rows, named = eval(line, {"log": log}), eval(f"dict({options})")  # noqa: S307
+    result = function(rows, reference="b", **named).lazy().collect()
+    assert_frame_equal(result, function(long(ONE), reference="b"))
+    with pytest.raises(pr.errors.SchemaError, match="column 'c' .`label`. not found"):
+        function(log, label=["a", "c"])
 
 
 def test_grades_that_are_not_whole_numbers() -> None:
     half = ONE.with_columns(pl.col("a") + 0.5)
-    with pytest.raises(pr.errors.ArgumentError, match="`categories` must list the grades.*1.5"):
-        agreement(half, label=["a", "b"])
-    result = agreement(half, label=["a", "b"], categories=[0.5, 1, 1.5])
+    message = "labels of 'label' .`label`. are not whole numbers .*list the grades in `categories`"
+    example = "2 of 4 rows: .* e.g. {'query': 0, 'doc': 0, 'judge': 'a', 'label': 0.5}"
+    for match in (message, example):
+        with pytest.raises(pr.errors.DataError, match=match):
+            agreement(long(half))
+    for large in (2.0**31, -(2.0**31) - 1):
+        with pytest.raises(pr.errors.DataError, match="1 of 4 rows: .*that fit in Int32"):
+            agreement(
+                LONG.with_columns(
+                    label=pl.when(pl.col("label") == 0).then(large).otherwise("label")
+                )
+            )
+    result = agreement(long(half), categories=[0.5, 1, 1.5])
     assert values(result, "b", "a")["bias"] == 0
     many = table([[each, each] for each in range(129)])
     with pytest.raises(pr.errors.ArgumentError, match="at most 128 different grades; found 129"):
-        agreement(many, label=["a", "b"])
+        agreement(long(many))
 
 
 @pytest.mark.parametrize(
@@ -362,9 +399,14 @@ def test_grades_that_are_not_whole_numbers() -> None:
             r"column 'label' has no labels \(4 rows\)",
         ),
         (
-            pl.DataFrame({"query": 1, "doc": ["a", "b"], "human": None, "llm": [0, 1]}),
-            {"label": ["human", "llm"]},
-            r"column 'human' has no labels \(2 rows\)",
+            LONG.with_columns(label=pl.when(judge="a").then("label")),
+            {"reference": "b"},
+            r"the judge 'b' \(column 'judge'\) has no labels \(2 rows\); check .* or drop these",
+        ),
+        (
+            pl.concat([LONG, LONG.head(2).with_columns(judge=pl.lit("c"), label=None)]),
+            {},
+            r"the judge 'c' \(column 'judge'\) has no labels \(2 rows\)",
         ),
         (LONG, {"reference": "aa"}, r"no labels of the judge 'aa' \(`reference`\)"),
         (
