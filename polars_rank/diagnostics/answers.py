@@ -18,7 +18,7 @@ from polars_rank.frames.tables import framed, schema_of
 from polars_rank.metrics import terms as t
 from polars_rank.metrics.metric import Metric
 from polars_rank.metrics.names import output_name
-from polars_rank.metrics.terms import RETRIEVED, SCORE, Value, where
+from polars_rank.metrics.terms import RETRIEVED, SCORE, where
 from polars_rank.stats._arrays import Array, numpy, special
 
 if TYPE_CHECKING:
@@ -38,15 +38,6 @@ _CURVE = {
 }  # fmt: skip
 #: Rates of abstention, with the rounding of NumPy's `linspace(0, 1, 11)`.
 _RATES = tuple(0.1 * step for step in range(10))
-
-
-def _top_score() -> Value:
-    # Without documents, a query is not answered at any threshold.
-    return t.each(where(RETRIEVED, SCORE)).max().fill_null(-math.inf)
-
-
-def _has_answer() -> Value:
-    return where(t.num_relevant() > 0, 1.0, 0.0)
 
 
 @framed
@@ -153,7 +144,9 @@ def answerability(
     given = read_metrics(metric, options.get("conventions"), "metric")
     if len(given) != 1:
         raise ArgumentError(f"`metric` must be one metric; found {metric!r}")
-    facts = [Metric(_top_score, {}, _TOP), Metric(_has_answer, {}, _HAS_ANSWER)]
+    # Without documents, a query is not answered at any threshold.
+    top = Metric(lambda: t.each(where(RETRIEVED, SCORE)).max().fill_null(-math.inf), {}, _TOP)
+    facts = [top, Metric(lambda: where(t.num_relevant() > 0, 1.0, 0.0), {}, _HAS_ANSWER)]
     evaluation = Evaluation.of(schema_of(frame), [*facts, *given], **options)
     groups = evaluation.by
     free(groups, [*_POINTS, *_CURVE])

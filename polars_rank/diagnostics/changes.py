@@ -318,11 +318,8 @@ def headroom(
         options["score"] = order
         means = evaluate(log, given, **options)
         head = [*groups, "queries"] if step == "value" else []
-        wide.append(
-            means.select(
-                *head, *(pl.col(name).alias(f"{OWN}{step} {name}") for name in metric_names)
-            )
-        )
+        named = (pl.col(name).alias(f"{OWN}{step} {name}") for name in metric_names)
+        wide.append(means.select(*head, *named))
     # The groups are the same, and in the same order.
     both = pl.concat(wide, how="horizontal")
     rows = [

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from contextlib import contextmanager
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
@@ -14,9 +16,11 @@ from polars_rank.columns import Columns
 from polars_rank.conventions import Conventions, read_metrics
 from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.diagnostics.broken_runs import Contents, contents, sampled
-from polars_rank.errors import DataError, RankWarning, short, warn
+from polars_rank.errors import DataError, RankWarning, number_of, short, warn
 from polars_rank.evaluation.evaluate import per_query_table
+from polars_rank.evaluation.log import Log, Rules
 from polars_rank.evaluation.parameters import Evaluation, MetricColumn
+from polars_rank.evaluation.ranked import Reads, in_rank_order, ranked_table
 from polars_rank.frames.tables import collected, framed, schema_of
 from polars_rank.metrics.analyses import refusals
 from polars_rank.metrics.metric import Metric, cutoff, leaves_of, parameters_of, tree_of
@@ -33,22 +37,23 @@ if TYPE_CHECKING:
 
     from polars_rank._params import Names
     from polars_rank.columns import Label, Score
-    from polars_rank.evaluation.log import Log
     from polars_rank.evaluation.parameters import DefinitionOptions
 
 MADE = "as made"
-#: The kinds of choices, in the order of the result.
-_KINDS = pl.Enum(
-    [MADE, "ties", "unjudged", "gain", "cutoff", "threshold", "undefined", "outliers", "judge"]
-)
 #: The cutoffs and gains that are tried.
 _CUTOFFS, _GAINS = (5, 10, 20), ("linear", "exp2")
 #: The share of queries without which the difference is computed.
 TRIMMED = 0.01
+#: The share of unjudged documents below which a headline is about their labels.
+_FEW = 0.05
 #: The most queries, and labeled documents, from which bounds are computed; and the fewest queries.
 _MOST_QUERIES, _MOST_LABELED, _FEWEST_QUERIES = 1_000, 4_000_000, 100
 #: Smaller differences of values are rounding errors.
 _ROUNDING = 1e-9
+#: Whether a row of the result has bounds.
+_IS_BOUNDS = (pl.col("choice") == "unjudged") & (pl.col("value") == "bounds")
+#: Ignores the warnings of other choices, which are those about the choices as made.
+_silent = partial(warnings.catch_warnings, action="ignore", category=RankWarning)
 RESULT: dict[str, pl.DataType] = {
     "choice": pl.String(), "value": pl.String(), "difference": pl.Float64(), "low": pl.Float64(),
     "high": pl.Float64(), "verdict": pl.String(), "changes": pl.Boolean(),
@@ -99,7 +104,7 @@ def robustness(
     >>> log = pr.datasets.search_log(300, runs=["bm25", "neural"], seed=1).collect()
     >>> table = pr.diagnostics.robustness(log, "ndcg@10", baseline="bm25")
     >>> table["headline"][0]
-    'depends on: unjudged'
+    'holds'
     >>> table.select("choice", "value", "difference", "verdict", "changes")
     shape: (10, 5)
     ┌───────────┬─────────┬────────────┬─────────┬─────────┐
@@ -111,7 +116,7 @@ def robustness(
     │ ties      ┆ best    ┆ 0.073175   ┆ better  ┆ false   │
     │ ties      ┆ worst   ┆ 0.074138   ┆ better  ┆ false   │
     │ unjudged  ┆ removed ┆ 0.071214   ┆ better  ┆ false   │
-    │ unjudged  ┆ bounds  ┆ null       ┆ unclear ┆ true    │
+    │ unjudged  ┆ bounds  ┆ null       ┆ unclear ┆ null    │
     │ gain      ┆ exp2    ┆ 0.0786     ┆ better  ┆ false   │
     │ cutoff    ┆ 5       ┆ 0.087058   ┆ better  ┆ false   │
     │ cutoff    ┆ 20      ┆ 0.060779   ┆ better  ┆ false   │
@@ -165,11 +170,13 @@ def robustness(
         - `choice`, `value`: what is chosen, and how;
         - `difference`, `low`, `high`, `verdict`: the result of `compare` with this choice;
         - `changes`: whether the verdict differs from that of the choices as made, where "too few"
-          is "unclear";
+          is "unclear"; null for "bounds";
         - `headline`: in the first row of a run, null in the others: "holds" if no choice changes
           the verdict, "depends on: ties, cutoff" with the choices that do, "unclear" if the verdict
           is unclear with every choice, or "broken: constant scores" if the run or the baseline
-          looks broken.
+          looks broken. If fewer than 5% of the documents of the two runs down to the cutoff are
+          unjudged, and some of their labels contradict the verdict, it ends with "; the labels of
+          12 unjudged documents could reverse it".
 
     Raises
     ------
@@ -189,9 +196,10 @@ def robustness(
 
     - "ties": the "best" or "worst" order of tied documents, in all runs;
     - "unjudged": documents without a label "removed"; or their labels within "bounds", where
-      `low` and `high` are those of the difference over all labels, as in `judgment_bounds`. The
-      verdict is then unclear if some labels contradict it. Not if all labels are relevant, as for
-      purchases;
+      `low` and `high` are those of the difference over all labels, as in `judgment_bounds`, and
+      the verdict is unclear if some labels contradict it. The headline does not depend on bounds,
+      which contradict most verdicts if many documents are unjudged. Not if all labels are relevant,
+      as for purchases;
     - "gain": "linear" or "exp2"; "cutoff": 5, 10 or 20, up to the length of rankings;
       "threshold": the next lower and the next higher label as the lowest relevant one;
     - "undefined": values count as "zero", or "skip" the query;
@@ -222,7 +230,8 @@ def robustness(
     about 500,000 rows or more.
 
     Choices with the same order of documents are evaluated in one pass over the log. There are up to
-    three passes, one more for each judge, one for broken runs, and one for the sample of bounds.
+    three passes, one more for each judge, one for broken runs, one for the sample of bounds, and
+    one or two over each run whose verdict the bounds contradict.
     """
     metrics = read_metrics(metric, options.get("conventions"), "metric")
     columns = {
@@ -297,9 +306,11 @@ class _Tried(NamedTuple):
         """The column of the run."""
         return str(self.statistics["run"])
 
-    def is_baseline(self, table: pl.DataFrame) -> pl.Expr:
-        """Return whether a row of a table belongs to the baseline."""
-        return is_run(self.run, table.schema[self.run], self.statistics["baseline"])
+    @property
+    def is_baseline(self) -> pl.Expr:
+        """Whether a row belongs to the baseline."""
+        dtype = self.log.columns.schema[self.run]
+        return is_run(self.run, dtype, self.statistics["baseline"])
 
     def result(self) -> pl.DataFrame:
         """Return the rows of all choices."""
@@ -332,26 +343,24 @@ class _Tried(NamedTuple):
         values, name = self._values(known, others), output_name(self.metric)
         rows = []
         for (choice, value), table in values.items():
-            with _silent(unless=choice == MADE):
+            with nullcontext() if choice == MADE else _silent():
                 compared = compare(table, **self.statistics).filter(metric=name)
             rows.append(_of_choice(compared, self.run, choice, value))
-        if known.has_unjudged and (bounds := self._bounds(known, values[MADE, None])) is not None:
-            rows.append(self._of_bounds(bounds, rows[0]))
-        return self._with_headlines(pl.concat(rows), known)
+        sample = self._sample(known, values[MADE, None]) if known.has_unjudged else None
+        if sample is not None and (bounds := self._bounds(sample, rows[0])) is not None:
+            rows.insert(sum(choice in (MADE, "ties", "unjudged") for choice, _ in values), bounds)
+        return self._with_headlines(pl.concat(rows), known, sample)
 
     def _values(
         self, known: Contents, others: Mapping[str, pl.LazyFrame]
     ) -> dict[tuple[str, str | None], pl.DataFrame]:
         """Return the per-query values by choices that change them, and by other judges."""
-        made = self.evaluation
-        choices = [
-            each for each in _choices(self.metric, made.conventions, known) if _fits(each, known)
-        ]
+        made, name = self.evaluation, output_name(self.metric)
+        choices = [*_choices(self.metric, made.conventions, known)]
         own = [f"{OWN}choice {index}" for index in range(len(choices))]
         columns = [each.column(name) for each, name in zip(choices, own, strict=True)]
         columns += made.metrics[1:]
         table = collected(per_query_table(self.frame, made._replace(metrics=columns)))
-        name = output_name(self.metric)
         values = {
             (each.name, each.value): table.select(pl.exclude(own), pl.col(column).alias(name))
             for each, column in zip(choices, own, strict=True)
@@ -367,19 +376,18 @@ class _Tried(NamedTuple):
         """Return the values, without those of a run that differ most from the baseline's."""
         run, query, name = self.run, self.evaluation.query, output_name(self.metric)
         change, base = OWN + "change", OWN + "baseline"
-        is_baseline = self.is_baseline(values)
-        of_baseline = values.filter(is_baseline).select(*query, pl.col(name).alias(base))
+        of_baseline = values.filter(self.is_baseline).select(*query, pl.col(name).alias(base))
         joined = values.join(
             of_baseline, on=query, how="left", nulls_equal=True, maintain_order="left"
         ).with_columns((pl.col(name) - pl.col(base)).abs().alias(change))
         most = (pl.col(change).count() * TRIMMED).ceil().over(run)
         place = pl.col(change).rank("ordinal", descending=True).over(run)
-        is_outlier = (~is_baseline & (place <= most)).fill_null(value=False)
+        is_outlier = (~self.is_baseline & (place <= most)).fill_null(value=False)
         kept = pl.when(~is_outlier).then(name).alias(name)
         return joined.with_columns(kept).select(values.columns)
 
-    def _bounds(self, known: Contents, values: pl.DataFrame) -> pl.DataFrame | None:
-        """Return the bounds of the means of a sample of queries; None if they would take long."""
+    def _sample(self, known: Contents, values: pl.DataFrame) -> pl.LazyFrame | None:
+        """Return the rows of a sample of queries; None if their bounds would take long."""
         evaluation, query = self.evaluation, [*self.evaluation.query]
         depth = min(cutoff(self.metric) or known.longest, known.longest)
         number: int = values.select(pl.struct(query).n_unique()).item()
@@ -388,33 +396,28 @@ class _Tried(NamedTuple):
         if most < min(_FEWEST_QUERIES, number) or not is_mean:
             return None
         step = math.ceil(number / max(most, 1))
-        sample = sampled(self.frame, query, schema_of(self.frame), step)
-        with _silent():
-            options = {**self.columns, "counts": "mean"}
-            return known_bounds(collected(sample).lazy(), self.metric, **options)
+        return collected(sampled(self.frame, query, schema_of(self.frame), step)).lazy()
 
-    def _of_bounds(self, bounds: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
-        """Return the range of the difference over labels, and whether all of it has the verdict."""
+    def _bounds(self, frame: pl.LazyFrame, made: pl.DataFrame) -> pl.DataFrame | None:
+        """Return the range of the difference over labels, and whether all of it has the verdict.
+
+        Return None if the metric has no bounds.
+        """
         run, margin = self.run, self.margin
-        of_baseline = bounds.filter(self.is_baseline(bounds)).select(
-            least_of_baseline="low", most_of_baseline="high"
-        )
-        ranges = bounds.join(of_baseline, how="cross").select(
-            run,
-            least=pl.col("low") - pl.col("most_of_baseline"),
-            most=pl.col("high") - pl.col("least_of_baseline"),
-        )
+        with _silent():
+            bounds = known_bounds(frame, self.metric, **{**self.columns, "counts": "mean"})
+        if bounds is None:
+            return None
+        low, high = (pl.col(name).filter(self.is_baseline).first() for name in ("low", "high"))
+        ranges = bounds.select(run, least=pl.col("low") - high, most=pl.col("high") - low)
         least, most, verdict = pl.col("least"), pl.col("most"), pl.col("verdict")
         worst, best = (-most, -least) if lower_is_better(self.metric) else (least, most)
         size = margin.size * (pl.col("baseline_mean").abs() if margin.is_relative else pl.lit(1.0))
-        contradicted = {
-            "better": worst <= 0,
-            "worse": best >= 0,
-            "equivalent": (worst <= -size) | (best >= size),
-            "not worse": worst <= -size,
-        }
-        is_contradicted = pl.any_horizontal(
-            (verdict == name) & condition for name, condition in contradicted.items()
+        is_contradicted = (
+            ((verdict == "better") & (worst <= 0))
+            | ((verdict == "worse") & (best >= 0))
+            | ((verdict == "equivalent") & (best >= size))
+            | (verdict.is_in(["equivalent", "not worse"]) & (worst <= -size))
         )
         table = made.join(ranges, on=run, how="left", nulls_equal=True, maintain_order="left")
         compared = table.with_columns(
@@ -423,28 +426,53 @@ class _Tried(NamedTuple):
         )  # fmt: skip
         return _of_choice(compared, run, "unjudged", "bounds")
 
-    def _with_headlines(self, rows: pl.DataFrame, known: Contents) -> pl.DataFrame:
+    def _reversal(self, run: Any, sample: pl.LazyFrame, made: pl.DataFrame) -> str:
+        """Return how many labels could reverse a verdict, if few documents are unjudged.
+
+        Only documents down to the cutoff of either run count: without labels, others do not matter.
+        """
+        columns = self.log.columns
+        is_compared = self.is_baseline | is_run(self.run, columns.schema[self.run], run)
+        rules = Rules.of(self.evaluation.metrics[0].conventions)
+        table = self.log.table.filter(is_compared)
+        log = replace(self.log, table=table, rules=rules, is_checked=True)
+        reads, is_unjudged = Reads.of_all(log, ["rank"]), pl.col("label").is_null()
+        ranked = ranked_table(log, log.checked(in_rank_order(log, reads)), reads)
+        documents = ranked.filter(pl.col("rank") <= (cutoff(self.metric) or math.inf))
+        share = collected(documents.select(is_unjudged.mean())).item()
+        if columns.doc is None or not share or share >= _FEW:
+            return ""
+        ids = {name: log.keys.names[name] for name in columns.query} | {columns.doc: "doc"}
+        document = pl.struct(pl.col(own).alias(name) for name, own in ids.items())
+        unjudged = collected(documents.filter(is_unjudged).select(document.unique())).to_series()
+        is_judged = pl.col(columns.label).is_not_null() | pl.col(columns.doc).is_null()
+        is_kept = is_judged | pl.struct(*ids).is_in(unjudged.implode())
+        bounds = self._bounds(sample.filter(is_compared & is_kept), made)
+        if bounds is None or bounds.item(0, "verdict") == made.item(0, "verdict"):
+            return ""
+        return f"; the labels of {number_of(len(unjudged), 'unjudged document')} could reverse it"
+
+    def _with_headlines(
+        self, rows: pl.DataFrame, known: Contents, sample: pl.LazyFrame | None
+    ) -> pl.DataFrame:
         """Return the rows by run, with the changes of verdicts and the headlines."""
-        run, baseline = self.run, self.statistics["baseline"]
+        run, baseline, problems = self.run, self.statistics["baseline"], known.problems
         verdict = pl.col("verdict").replace("too few", "unclear")
-        table = rows.sort(run, pl.col("choice").cast(_KINDS), maintain_order=True).with_columns(
-            changes=verdict != verdict.first().over(run)
-        )
-        headlines = {}
+        changes = pl.when(~_IS_BOUNDS).then(verdict != verdict.first().over(run))
+        table = rows.sort(run, maintain_order=True).with_columns(changes=changes)
+        headlines: list[str | None] = []
         for (name,), part in table.group_by(run, maintain_order=True):
-            broken = [each.name for each in known.problems.get(name, ())]
-            broken += [
-                f"{each.name} ({short(baseline)})" for each in known.problems.get(baseline, ())
-            ]
+            broken = [each.name for each in problems.get(name, ())]
+            broken += [f"{each.name} ({short(baseline)})" for each in problems.get(baseline, ())]
             changed = part.filter("changes").get_column("choice").unique(maintain_order=True)
-            headlines[name] = headline(part.item(0, "verdict"), [*changed], broken)
-        texts = pl.DataFrame(
-            {run: [*headlines], "headline": [*headlines.values()]},
-            {run: table.schema[run], "headline": pl.String},
-        )
-        both = table.join(texts, on=run, nulls_equal=True, maintain_order="left")
-        first = pl.when(pl.col("choice") == MADE).then("headline").alias("headline")
-        return both.with_columns(first).select(run, *RESULT)
+            made = part.item(0, "verdict")
+            text = headline(made, [*changed], broken)
+            is_contradicted = part.filter(_IS_BOUNDS, pl.col("verdict") != made).height > 0
+            if sample is not None and is_contradicted and not broken:
+                text += self._reversal(name, sample, part.head(1))
+            headlines += [text, *[None] * (part.height - 1)]
+        texts = pl.Series("headline", headlines, pl.String)
+        return table.with_columns(texts).select(run, *RESULT)
 
 
 def lowest_of(metric: pl.Expr, conventions: Conventions) -> float:
@@ -461,8 +489,12 @@ def _choices(metric: pl.Expr, own: Conventions, known: Contents) -> Iterator[Cho
         yield Choice("ties", ties, metric, own.but(ties=ties))
     if known.has_unjudged:
         yield Choice("unjudged", "removed", metric, own.but(unjudged="removed"))
+    labels = pl.lit(pl.Series(known.labels, dtype=pl.Float64))
     for gain in _GAINS:
-        yield from _with_parameter("gain", gain, metric, own, gain=gain)
+        for choice in _with_parameter("gain", gain, metric, own, gain=gain):
+            refused = refusals(tree_of(choice.column("").metric)).values()
+            if not any(pl.select(each(labels).any()).item() for each in refused):
+                yield choice
     for k in _CUTOFFS:
         if k <= known.longest:
             yield from _with_parameter("cutoff", str(k), metric, own, k=k)
@@ -488,28 +520,10 @@ def _with_parameter(
         yield Choice(name, value, metric.with_leaves(changed).alias(output_name(metric)), own)
 
 
-def _fits(choice: Choice, known: Contents) -> bool:
-    """Return whether the gains of a choice accept all labels, if those as made do."""
-    if choice.name != "gain":
-        return True
-    labels = pl.Series(known.labels, dtype=pl.Float64)
-    refused = refusals(tree_of(choice.column("").metric)).values()
-    return not any(pl.select(each(pl.lit(labels)).any()).item() for each in refused)
-
-
 def _differs(made: pl.Series, other: pl.Series) -> bool:
     """Return whether the values of a choice differ in a query."""
     changes: Any = (made - other).abs().max()
     return (changes or 0) > _ROUNDING or bool((made.is_null() != other.is_null()).any())
-
-
-@contextmanager
-def _silent(*, unless: bool = False) -> Iterator[None]:
-    """Ignore the warnings of other choices, which are those about the choices as made."""
-    with warnings.catch_warnings():
-        if not unless:
-            warnings.simplefilter("ignore", RankWarning)
-        yield
 
 
 def _of_choice(compared: pl.DataFrame, run: str, choice: str, value: str | None) -> pl.DataFrame:

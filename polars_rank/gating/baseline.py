@@ -134,16 +134,11 @@ class Baseline:
         """Write a file: a line about all queries, and a line for each."""
         names = [*self.definitions]
         head = {
-            _WRITER: sys.modules["polars_rank"].__version__,
-            FORMAT_VERSION: BASELINE,
-            "date": self.date,
-            "queries": self.rows.height,
-            "repetitions": self.repetitions,
-            "metrics": {**self.definitions},
-            "golden": self.golden,
-            "corpus": self.corpus,
+            _WRITER: sys.modules["polars_rank"].__version__, FORMAT_VERSION: BASELINE,
+            "date": self.date, "queries": self.rows.height, "repetitions": self.repetitions,
+            "metrics": {**self.definitions}, "golden": self.golden, "corpus": self.corpus,
             "accepted": [*self.accepted],
-        }
+        }  # fmt: skip
         rows = [
             {
                 "query": row["query"], "judged": row[JUDGED],

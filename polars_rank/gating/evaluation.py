@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from statistics import NormalDist
+from typing import Any, cast
 
 import polars as pl
 from polars import col
@@ -19,7 +20,6 @@ from polars_rank.gating import rules
 from polars_rank.gating.baseline import JUDGED, Baseline, definitions, today
 from polars_rank.gating.inputs import ALL, Golden, Results
 from polars_rank.metrics.names import lower_is_better, output_name
-from polars_rank.stats.designs import smallest_effect
 from polars_rank.stats.rules import Rule
 
 #: Whether nothing was retrieved, for queries without a relevant document; and whether something
@@ -27,6 +27,8 @@ from polars_rank.stats.rules import Rule
 ABSTAINED, ANSWERED = "abstained", "answered"
 #: The metric that texts are about, if it was computed.
 MAIN = "ndcg@10"
+#: What a loss that a baseline would find depends on.
+ASSUMPTION = ", if the differences from a later run vary as much as the values do"
 #: The end of the names of the values of a baseline.
 BEFORE = "_before"
 #: Columns of the tables of a gate.
@@ -166,14 +168,16 @@ class Change:
         return rules.differences(*(rules.means(e, self.metrics) for e in (self.now, self.before)))
 
     @property
+    def whole(self) -> pl.DataFrame:
+        """The rows of the comparison that are about all queries."""
+        rows = self.comparison
+        return rows.filter(col("slice").is_null()) if "slice" in rows.columns else rows
+
+    @property
     def stale(self) -> Iterator[str]:
         """Yield the metrics of which the baseline hides a loss."""
-        whole = self.comparison.filter(verdict="better")
-        whole = whole.filter(col("slice").is_null()) if "slice" in whole.columns else whole
-        texts = [
-            f"{row['metric']} by {abs(row['difference']):.3f}"
-            for row in whole.iter_rows(named=True)
-        ]
+        better = self.whole.filter(verdict="better").select("metric", col("difference").abs())
+        texts = [f"{metric} by {difference:.3f}" for metric, difference in better.rows()]
         if texts:
             yield (
                 f"the run is clearly better than the baseline, in {', '.join(texts)}: the baseline "
@@ -205,19 +209,33 @@ class Outcome:
         return [f"{row['rule']} ({row['where']})" if row["where"] else row["rule"] for row in rows]
 
 
-def notes(evaluation: Evaluation, before: Baseline | None) -> Iterator[str]:
-    """Yield what was evaluated, the noise of repetitions, and what the queries can resolve."""
-    queries = evaluation.golden.queries.height
+def notes(
+    evaluation: Evaluation,
+    change: Change | None,
+    drops: Sequence[rules.Bound],
+    margins: Sequence[rules.Bound],
+) -> Iterator[str]:
+    """Yield what was evaluated, what the queries can resolve, and the noise of repetitions."""
     main = main_metric(evaluation.metrics)
-    values = evaluation.values[main].drop_nulls()
-    std = values.std() if len(values) > 1 else None
-    text = number_of(queries, "query", "queries")
-    if isinstance(std, float) and std > 0:
-        loss = smallest_effect(len(values), power=0.8, confidence=0.95) * std
-        is_possible = lower_is_better(main) or loss < values.sum() / len(values)
+    quantile, values = NormalDist().inv_cdf, evaluation.values[main].drop_nulls()
+    std, mean = (cast("float", each or 0.0) for each in (values.std(), values.mean()))
+    error = round(std, rules.DECIMALS) / max(len(values), 1) ** 0.5
+    # A guard fails if the difference is beyond the margin by half of its interval. All intervals
+    # hold together: for other data, this is Bonferroni's.
+    half, assumption = quantile(1 - 0.025 / len(evaluation.metrics)) * error, ASSUMPTION
+    if change is not None and not change.is_empty:
+        for row in change.whole.filter(col("std_error") > 0, metric=main).iter_rows(named=True):
+            error, mean, assumption = row["std_error"], row["baseline_mean"], ""
+            half = abs(row["low" if lower_is_better(main) else "high"] - row["difference"])
+    text = number_of(evaluation.golden.queries.height, "query", "queries")
+    if error:
+        margin = [0.0, *(each.value for each in margins if each.metric in ("", main))][-1]
+        limits = [x.value for x in drops if x.category is None and x.metric in ("", main)]
+        loss = min([margin + half, *limits]) + quantile(0.8) * error
+        is_possible = lower_is_better(main) or loss < mean
         found = f"a loss of {loss:.2g} in {main} is found"
         text += f": {found if is_possible else f'too few to find a loss in {main}'}"
-        text += " with 80% probability"
+        text += f" with 80% probability{assumption}"
     yield text
     if len(evaluation.runs) > 1:
         every = pl.concat(evaluation.repetitions)
@@ -227,7 +245,8 @@ def notes(evaluation: Evaluation, before: Baseline | None) -> Iterator[str]:
             f"{len(evaluation.runs)} repetitions: the standard deviation of the mean {main} is "
             f"{spread:.3f}, and {number_of(int(changed.sum()), 'query', 'queries')} differ in it"
         )
-    if before is not None:
+    if change is not None:
+        before = change.baseline
         written = f"{number_of(before.age, 'day')} ago" if before.age > 0 else f"on {before.date}"
         written = written if before.age else "today"
         number = number_of(before.rows.height, "query", "queries")

@@ -10,26 +10,8 @@ from typing import Any, Literal, Unpack
 from polars_rank._params import one_of, public
 from polars_rank.conventions import POLARS_RANK, ConventionsLike, Definitions, named
 from polars_rank.errors import ArgumentError, DataError, GateFailed, number_of, warn
-from polars_rank.gating import texts
+from polars_rank.gating import evaluation, inputs, texts
 from polars_rank.gating.baseline import Baseline
-from polars_rank.gating.evaluation import (
-    Change,
-    Evaluation,
-    Outcome,
-    expressions,
-    notes,
-    queries,
-    table,
-)
-from polars_rank.gating.inputs import (
-    digest,
-    listed,
-    low_grades,
-    read_corpus,
-    read_golden,
-    read_results,
-    unknown_ids,
-)
 from polars_rank.gating.robustness import Bounds, problems_of, robustness
 from polars_rank.gating.rules import bounds_of
 from polars_rank.io.fields import FieldNames, Kind, check_found, checked_fields, fields_of
@@ -38,7 +20,7 @@ from polars_rank.metrics.names import Metrics
 METRICS = ("recall@5", "recall@10", "full_recall@10", "mrr@10", "ndcg@10", "hit_rate@5")
 
 
-class Gate(Outcome):
+class Gate(evaluation.Outcome):
     """The verdicts of a gate, with the values behind them.
 
     Attributes
@@ -52,7 +34,7 @@ class Gate(Outcome):
     warnings
         What looks wrong in the golden file, the results and the baseline.
     notes
-        What was evaluated, and what it can resolve.
+        What was evaluated, and which loss the rules find with 80% probability.
     robustness
         What becomes of the result: "holds" if the gate passes or fails alike in the best and the
         worst order of tied documents, and without the 1% of the queries that differ most from the
@@ -201,7 +183,9 @@ def gate(
     -----
     Floors, `max_drop` and `latency` compare the numbers of these queries, without an interval.
     Guards use the intervals of `compare` against the baseline, on the queries with the same labels
-    in both. All guards together fail an equal retriever in at most 5% of runs.
+    in both. All guards together fail an equal retriever in at most 5% of runs. A gate that passes
+    shows no loss; it does not prove that there is none. `notes` has the loss over all queries that
+    the rules find with 80% probability.
 
     Queries without a relevant document have the category "unanswerable". Their only metric is
     `abstained`, which is 1 if nothing was retrieved, and that of the others is `answered`.
@@ -213,8 +197,8 @@ def gate(
     drops = bounds_of("max_drop", {} if max_drop is None else max_drop, is_loss=True)
     margins = bounds_of("margin", margin, is_loss=True)
     given = checked_fields(fields, "judgments", "run")
-    golden = read_golden(judgments, category, fields_of(given, "judgments"))
-    runs = read_results(run, golden, fields_of(given, "run"))
+    golden = inputs.read_golden(judgments, category, fields_of(given, "judgments"))
+    runs = inputs.read_results(run, golden, fields_of(given, "run"))
     sources = [golden.source, *(each.source for each in runs)]
     of_runs = {role for each in runs for role in each.source.found}
     found_fields: dict[Kind, set[str]] = {"judgments": golden.source.found, "run": of_runs}
@@ -223,40 +207,42 @@ def gate(
     if failed and missing == "raise":
         raise DataError(
             f"{len(failed):,} of {number_of(golden.queries.height, 'query', 'queries')} have no "
-            f"result: {listed(failed)}; run them again, or pass missing='zero' to count them as 0"
+            f"result: {inputs.listed(failed)}; run them again, or pass missing='zero' to count "
+            "them as 0"
         )
-    documents = None if corpus is None else read_corpus(corpus)
+    documents = None if corpus is None else inputs.read_corpus(corpus)
     before = None if baseline is None else Baseline.read(baseline)
-    measured = expressions(metrics, {"floors": lowest, "max_drop": drops}, chosen)
-    result = Evaluation(golden, runs, measured, chosen)
+    measured = evaluation.expressions(metrics, {"floors": lowest, "max_drop": drops}, chosen)
+    result = evaluation.Evaluation(golden, runs, measured, chosen)
     for each in margins:
         if each.category is not None or each.metric not in {"", *result.metrics}:
             raise ArgumentError(
                 f"`margin` has numbers by metric: {', '.join(map(repr, result.metrics))}; found "
                 f"{each.category or each.metric!r}"
             )
-    current = result.as_baseline(None if documents is None else digest(documents))
+    current = result.as_baseline(None if documents is None else inputs.digest(documents))
     problems = [*golden.warnings, *dict.fromkeys(text for each in runs for text in each.warnings)]
-    problems += low_grades(golden, chosen.rel)
-    problems += [] if documents is None else unknown_ids(golden, documents, runs)
+    problems += inputs.low_grades(golden, chosen.rel)
+    problems += [] if documents is None else inputs.unknown_ids(golden, documents, runs)
     broken = problems_of(golden, runs, measured, chosen)
     problems += [f"the results look broken ({each.name}): {each.text}" for each in broken]
     change = None
     if before is not None:
         problems += before.changes(golden, current.corpus, current.definitions)
         current = replace(current, accepted=before.accepted)
-        change = Change(result, before)
+        change = evaluation.Change(result, before)
         problems += [] if change.is_empty else change.stale
     bounds = Bounds(lowest, limits, drops, margins)
     verdicts = bounds.verdicts(result, change)
     for text in problems:
         warn(text)
     survival = robustness(verdicts, bounds, result, change, broken)
-    more = [f"the result {survival}"] if survival.startswith("depends") else []
+    notes = [*evaluation.notes(result, change, drops, margins)]
+    notes += [f"the result {survival}"] if survival.startswith("depends") else []
+    notes += [text for each in sources for text in each.sentences()]
     found = Gate(
-        verdicts, table(result, change), queries(result, before), result.metrics, problems,
-        [*notes(result, before), *more, *(text for each in sources for text in each.sentences())],
-        survival,
+        verdicts, evaluation.table(result, change), evaluation.queries(result, before),
+        result.metrics, problems, notes, survival,
     )  # fmt: skip
     found._current = current
     return found

@@ -143,7 +143,7 @@ def compared(now: pl.DataFrame, before: pl.DataFrame, metrics: Sequence[str]) ->
         how="diagonal",
     ).select("run", "query", "category", *metrics)
     categories = "category" if both["category"].count() else None
-    rows = compare(both, metrics, baseline="baseline", slices=categories)
+    rows = compare(both, metrics, baseline="baseline", slices=categories, details=True)
     # Rows without an interval, such as small categories, have no verdict.
     return rows.filter(col("low").is_not_null()).drop("run", "baseline")
 

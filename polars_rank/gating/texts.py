@@ -28,12 +28,15 @@ _CATEGORY, _RULE, _ID = 16, 36, 30
 
 
 def headline(gate: Outcome) -> str:
-    """Return whether a gate passed."""
+    """Return whether a gate passed; if it did, no loss is shown, which is not proof of none."""
     count, failed = number_of(gate.verdicts.height, "rule"), len(gate.failed)
     if gate.verdicts.is_empty():
         needs = " with more common queries" if "docs" + BEFORE in gate.queries.columns else ""
         return f"No rule was checked: give floors or a baseline{needs}"
     result = f"FAILED: {failed} of {count}" if failed else f"PASSED: {count}"
+    if not failed and gate.verdicts["rule"].str.starts_with("not ").any():
+        is_loss = "worse" in gate.verdicts["reason"]
+        result += f", no loss {'beyond the margin ' if is_loss else ''}shown"
     return f"{result} ({gate.robustness.split()[0].rstrip(':')})"
 
 

@@ -13,7 +13,7 @@ from polars_rank.metrics.analyses import reads_labels
 from polars_rank.metrics.metric import Metric, tree_of
 from polars_rank.metrics.names import output_name
 from polars_rank.reporting.estimates import DEFINED, JUDGED
-from polars_rank.reporting.formats import count, listed, number, percent, text
+from polars_rank.reporting.formats import count, listed, percent, text
 from polars_rank.stats.run_pairs import is_run
 
 if TYPE_CHECKING:
@@ -56,29 +56,11 @@ def unjudged_reason(evidence: Evidence, question: Question, headline: Headline) 
     )
 
 
-def alerts(evidence: Evidence, question: Question, headline: Headline) -> list[str]:
-    """Return warnings about undefined and unjudged values that may change the headline."""
-    comparison = headline.comparison
-    if comparison is None or comparison.row["low"] is None:
-        return []
-    return [
-        *_undefined_alerts(evidence, question, headline.metric, comparison),
-        *_unjudged_alerts(evidence, question, headline, comparison),
-    ]
-
-
-def _is_compared(evidence: Evidence, question: Question, comparison: Comparison) -> pl.Expr:
-    """Return whether a row belongs to one of two runs."""
-    run, dtype = str(question.run), evidence.values.collect_schema()[str(question.run)]
-    return pl.any_horizontal(
-        is_run(run, dtype, each) for each in (comparison.run, comparison.other)
-    )
-
-
-def _undefined_alerts(
-    evidence: Evidence, question: Question, metric: str, comparison: Comparison
-) -> Iterator[str]:
+def alerts(evidence: Evidence, question: Question, headline: Headline) -> Iterator[str]:
     """Yield a warning if the metric is undefined for queries in one of the two runs only."""
+    metric, comparison = headline.metric, headline.comparison
+    if comparison is None or comparison.row["low"] is None:
+        return
     undefined = pl.col(DEFINED + metric).is_null().sum()
     is_compared = _is_compared(evidence, question, comparison)
     pairs = evidence.values.filter(is_compared).group_by(question.queries)
@@ -92,34 +74,12 @@ def _undefined_alerts(
         )
 
 
-def _unjudged_alerts(
-    evidence: Evidence, question: Question, headline: Headline, comparison: Comparison
-) -> Iterator[str]:
-    """Yield a warning if labels of unjudged documents may reverse the result."""
-    if evidence.bounds is None or comparison.verdict not in ("better", "worse"):
-        return
-    run = str(question.run)
-    bounds = {row[run]: (row["low"], row["high"]) for row in evidence.bounds.rows(named=True)}
-    better, worse = comparison.run, comparison.other
-    if comparison.verdict == "worse":
-        better, worse = worse, better
-    if better not in bounds or worse not in bounds or None in bounds[better] + bounds[worse]:
-        return
-    end, start = bounds[worse][1], bounds[better][0]
-    if headline.lower:
-        end, start = bounds[worse][0], bounds[better][1]
-    if start > end if headline.lower else end > start:
-        names = ("unjudged", "rows", "not_retrieved")
-        unjudged, rows, not_retrieved = evidence.contents.select(names).sum().row(0)
-        share = unjudged / (rows - not_retrieved)
-        ranges = (
-            f"{number(low)} to {number(high)} for {text(name)}"
-            for name, (low, high) in ((better, bounds[better]), (worse, bounds[worse]))
-        )
-        yield (
-            f"{percent(share)} of the retrieved documents are unjudged, and their labels may "
-            f"reverse this result: over all labels, {headline.metric} is {' and '.join(ranges)}."
-        )
+def _is_compared(evidence: Evidence, question: Question, comparison: Comparison) -> pl.Expr:
+    """Return whether a row belongs to one of two runs."""
+    run, dtype = str(question.run), evidence.values.collect_schema()[str(question.run)]
+    return pl.any_horizontal(
+        is_run(run, dtype, each) for each in (comparison.run, comparison.other)
+    )
 
 
 def cautions(evidence: Evidence, question: Question) -> Iterator[str]:

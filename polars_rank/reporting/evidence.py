@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_rank._params import OWN
-from polars_rank.diagnostics.bounds import known_bounds
 from polars_rank.diagnostics.broken_runs import contents as contents_of
 from polars_rank.diagnostics.choices import RESULT, lowest_of, robustness_of
 from polars_rank.diagnostics.log_counts import label_counts, log_counts
@@ -72,8 +71,6 @@ class Evidence:
     contents: pl.DataFrame
     #: Whether no judged document has a label below the lowest relevant one, as for purchases.
     only_relevant: bool
-    #: Bounds of the means of the first metric over labels of unjudged documents.
-    bounds: pl.DataFrame | None
     labels: pl.DataFrame
     #: The comparisons by the first metric under other choices.
     robustness: pl.DataFrame | None
@@ -94,7 +91,6 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
     columns = question.columns
     contents = collected(log_counts(question.log, columns, question.conventions.rel, run))
     labels = collected(label_counts(question.log, columns, run))
-    only_relevant = _has_only_relevant(labels, question)
     return Evidence(
         values=values,
         runs=runs,
@@ -110,8 +106,7 @@ def gather(frame: pl.LazyFrame, question: Question, path: Path) -> Evidence:
             comparison if by_group is None else by_group,
         ),
         contents=contents,
-        only_relevant=only_relevant,
-        bounds=None if only_relevant else _bounds(frame, question, contents),
+        only_relevant=_has_only_relevant(labels, question),
         robustness=_robustness(frame, overall),
         curves=_curves(frame, contents, overall),
         labels=labels,
@@ -191,16 +186,6 @@ def _has_only_relevant(labels: pl.DataFrame, question: Question) -> bool:
     own = first.arguments.get("rel") if isinstance(first, Metric) else None
     lowest = rel if own is None else own
     return bool((known >= lowest).all())
-
-
-def _bounds(frame: pl.LazyFrame, question: Question, contents: pl.DataFrame) -> pl.DataFrame | None:
-    """Return bounds of the first metric by run if runs have unjudged documents."""
-    unjudged = contents.get_column("unjudged").sum()
-    if question.run is None or not unjudged or question.conventions.unjudged == "removed":
-        return None
-    log, options = _of_all_groups(frame, question)
-    with no_warnings():
-        return known_bounds(log, question.first, **options)
 
 
 def _of_all_groups(frame: pl.LazyFrame, question: Question) -> tuple[pl.LazyFrame, dict[str, Any]]:

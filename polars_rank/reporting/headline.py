@@ -105,16 +105,19 @@ def robustness_text(table: pl.DataFrame | None, first: Headline, question: Quest
     if table is None or first.comparison is None:
         return None
     rows = table.filter(pl.col(str(question.run)).eq_missing(pl.lit(first.comparison.run)))
-    word, _, reasons = rows.item(0, "headline").partition(": ")
+    text, *labels = rows.item(0, "headline").split("; the labels", 1)
+    word, _, reasons = text.partition(": ")
+    rows = rows.drop_nulls("changes")
     choices = pl.col("choice").replace(_WORDS).unique(maintain_order=True)
     changed, every = (
         listed(part.select(choices).to_series().to_list())
         for part in (rows.filter("changes"), rows[1:])
     )
     others = number_of(rows.height - 1, "other choice")
-    return {
+    sentence = {
         "broken": f"A run looks broken: {reasons}.",
         "depends on": f"The verdict depends on {changed} ({others} tried).",
         "holds": f"The verdict holds with {others} of {every}.",
         "unclear": f"The verdict remains unclear with {others} of {every}.",
     }[word]
+    return " ".join([sentence, *(f"The labels{each}." for each in labels)])

@@ -168,11 +168,11 @@ def report(
 
     Notes
     -----
-    The log is read up to six times: for per-query values, which are stored in a temporary file,
-    for metrics at several cutoffs, for statistics of the log, for its labels, for the documents of
-    the queries that are shown, and for the effect of unjudged documents on the first metric. One
-    more time, broken runs are looked for, and with a baseline, up to four times, the first verdict
-    is tried under the choices of `diagnostics.robustness`. Memory is flat if that of `evaluate` is.
+    The log is read up to five times: for per-query values, which are stored in a temporary file,
+    for metrics at several cutoffs, for statistics of the log, for its labels, and for the documents
+    of the queries that are shown. One more time, broken runs are looked for, and with a baseline,
+    up to six times, the first verdict is tried under the choices of `diagnostics.robustness`.
+    Memory is flat if that of `evaluate` is.
     After an error, no file is written and an existing file is unchanged.
 
     All intervals have the confidence level 95%. Differences have the verdicts of `compare`, whose

@@ -75,7 +75,7 @@ def context(evidence: Evidence, question: Question) -> dict[str, Any]:
         "only_relevant": evidence.only_relevant,
         "sample": _sample(evidence, question, first),
         "robustness": robustness_text(evidence.robustness, first, question),
-        "alerts": [] if reason else alerts(evidence, question, first),
+        "alerts": [] if reason else [*alerts(evidence, question, first)],
         "level": percent(question.confidence).replace(".0", ""),
         **counts,
         "metric_names": names_of(question.metrics),

@@ -101,8 +101,95 @@ def test_bounds_are_the_range_of_the_difference(metric: str, unjudged: int) -> N
         least, most = low[row["run"]] - high["bm25"], high[row["run"]] - low["bm25"]
         assert (row["low"], row["high"]) == pytest.approx((least, most))
         is_sure = least > 0 if metric == "ndcg@10" else most < 0
-        assert (row["verdict"], row["changes"]) == (("unclear", True), ("better", False))[is_sure]
-    assert {*table.filter(value="bounds")["changes"]} == {unjudged == 1}
+        assert (row["verdict"], row["changes"]) == (("unclear", "better")[is_sure], None)
+        assert is_sure == (unjudged == 9)
+    # The headline does not depend on bounds.
+    changing = {*table.filter("changes")["choice"]}
+    assert {*table["headline"].drop_nulls()} == (
+        {f"depends on: {', '.join(changing)}"} if changing else {"holds"}
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_large_gains_hold_whatever_the_unjudged_documents(seed: int) -> None:
+    log = pr.datasets.search_log(200, runs=["bm25", "neural"], seed=seed).collect()
+    table = robustness(log)
+    assert table["verdict"][0] == "better"
+    assert "unclear" in {*table.filter(value="bounds")["verdict"]}
+    assert table["headline"][0] == "holds"
+
+
+def few_unjudged(unjudged: int, shared: int = 1) -> pl.DataFrame:
+    """Return a log of 100 queries in which "new" has a relevant first document in 8 more.
+
+    Of these 8 queries, bm25's first documents of some are unjudged. In others, both runs have the
+    same unjudged first document. All second documents are unjudged.
+    """
+    rows = []
+    for query in range(100):
+        label = None if query - 50 in range(unjudged) else int(query < 50)
+        first = {"new": ("a", int(query < 58)), "bm25": ("b", label)}
+        if query >= 100 - shared:
+            first = dict.fromkeys(first, ("c", None))
+        for run, (doc, label) in first.items():
+            rows += [(run, query, doc, 3.0, label), (run, query, "d", 1.0 + query % 2, None)]
+    return pl.DataFrame(rows, ["run", "query", "doc", "score", "label"], orient="row")
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize(
+    ("metric", "unjudged", "reversal"),
+    [
+        # 7 and the shared document could reverse a lead of 8 queries; 9 of 200 are unjudged.
+        ("p@1", 7, "the labels of 8 unjudged documents could reverse it"),
+        ("recall@1", 7, "the labels of 8 unjudged documents could reverse it"),
+        # A lead of one query remains.
+        ("p@1", 6, ""),
+        # 10 of 200 documents are unjudged, which are not fewer than 5%.
+        ("p@1", 8, ""),
+        # Only the labels of second documents could reverse it.
+        ("recall@1", 2, ""),
+    ],
+)
+def test_the_labels_of_few_unjudged_documents(
+    metric: str, unjudged: int, reversal: str, engine: Any
+) -> None:
+    log = few_unjudged(unjudged)
+    # Unjudged documents of other runs do not count.
+    other = log.filter(run="new").with_columns(run=pl.lit("other"), doc=pl.col("doc") + "x")
+    log = pl.concat(
+        [log, other.with_columns(label=pl.when(pl.col("query") % 2 == 0).then("label"))]
+    )
+    named = {"query": "doc", "doc": "rank"}
+    for frame, options in ((log, {}), (log.rename(named), named)):
+        table = pr.diagnostics.robustness(frame.lazy(), metric, baseline="bm25", **options)
+        rows = table.collect(engine=engine).filter(run="new")
+        assert rows["verdict"][0] == "better"
+        assert rows["headline"][0].partition("; ")[2] == reversal
+        (bounds,) = rows.filter(value="bounds")["verdict"]
+        assert bounds == ("better" if (metric, unjudged) == ("p@1", 6) else "unclear")
+
+
+@pytest.mark.filterwarnings("ignore:the run .* looks broken")
+def test_the_labels_of_few_unjudged_documents_in_other_headlines() -> None:
+    log = few_unjudged(7)
+    reversal = "the labels of 8 unjudged documents could reverse it"
+    assert robustness(log, "p@1")["headline"][0] == f"holds; {reversal}"
+    worse = robustness(log, "p@1", baseline="new")
+    assert (worse["verdict"][0], worse["headline"][0]) == ("worse", f"holds; {reversal}")
+    # Without ids, it is unknown which documents are the same.
+    assert robustness(log, "p@1", doc=None)["headline"][0] == "holds"
+    # In the queries with another verdict, the documents of the new run are tied.
+    is_tied = (pl.col("run") == "new") & pl.col("query").is_between(50, 57)
+    tied = log.with_columns(
+        score=pl.when(is_tied).then(3.0).otherwise("score"),
+        label=pl.when(is_tied).then(pl.col("label").fill_null(0)).otherwise("label"),
+    )
+    table = robustness(tied, "p@1", ties="best")
+    assert table["headline"][0] == f"depends on: ties; {reversal}"
+    constant = log.with_columns(score=1.0)
+    assert robustness(constant, "p@1", ties="best")["headline"][0].startswith("broken: constant")
+    assert ";" not in robustness(constant, "p@1", ties="best")["headline"][0]
 
 
 def test_other_judges() -> None:

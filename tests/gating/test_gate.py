@@ -9,6 +9,7 @@ import sys
 import warnings
 from datetime import date
 from pathlib import Path
+from statistics import NormalDist, stdev
 from typing import Any
 
 import needs
@@ -56,6 +57,8 @@ def gated(*arguments: Any, **options: Any) -> Any:
 
 RELEVANT = {"a": ["d1"], "b": ["d2", "d3"], "c": ["d4"]}
 FOUND = {"a": ["d1", "x"], "b": ["x", "d2"], "c": ["x", "y", "d4"]}
+FINDS = "is found with 80% probability"
+IF = "if the differences from a later run vary as much as the values do"
 #: Enough queries for intervals.
 MANY = {f"q{n:02}": [f"d{n}"] for n in range(60)}
 FIRST = {query: [*docs, "x"] for query, docs in MANY.items()}
@@ -398,9 +401,68 @@ def test_queries_without_an_answer_are_compared_with_the_baseline(tmp_path: Path
 
 def test_the_resolution_is_stated() -> None:
     found = {query: docs if n % 2 else ["x"] for n, (query, docs) in enumerate(FIRST.items())}
-    gate = gated(golden(MANY), results(found))
-    # 2.8 standard errors of values that are 0 or 1 with the same probability
-    assert gate.notes[0] == "60 queries: a loss of 0.18 in ndcg@10 is found with 80% probability"
+    # 1.96 + 0.84 standard errors of values that are 0 or 1 with the same probability
+    gate = gated(golden(MANY), results(found), metrics="ndcg@10")
+    assert gate.notes[0] == f"60 queries: a loss of 0.18 in ndcg@10 {FINDS}, {IF}"
+    # With six metrics, the interval of a guard is at most as wide as Bonferroni's: 2.64 + 0.84.
+    assert gated(golden(MANY), results(found)).notes[0] == (
+        f"60 queries: a loss of 0.23 in ndcg@10 {FINDS}, {IF}"
+    )
+    # 1.96 + 0.84 standard errors beyond the margin; 0.84 beyond the largest drop.
+    for options, loss in (({"margin": 0.1}, 0.28), ({"max_drop": 0.05}, 0.1)):
+        gate = gated(golden(MANY), results(found), metrics="ndcg@10", **options)
+        assert gate.notes[0].startswith(f"60 queries: a loss of {loss} in ndcg@10 is found")
+
+
+@pytest.mark.parametrize("metric", ["rr", "average_relevance_position"])
+def test_with_a_baseline_the_resolution_follows_from_paired_differences(
+    metric: str, tmp_path: Path
+) -> None:
+    # The values vary far more than the differences of the queries.
+    ranks = {f"q{n:02}": (1 + 4 * (n % 2), 1 + 4 * (n % 2) + (n % 8 < 2)) for n in range(80)}
+    judged = golden({query: [f"d{query}"] for query in ranks})
+    before, now = (
+        results({query: [*"abcdef"[: pair[i] - 1], f"d{query}"] for query, pair in ranks.items()})
+        for i in (0, 1)
+    )
+    path = tmp_path / "baseline.jsonl"
+    gated(judged, before, metrics=metric).write_baseline(path)
+    value = (lambda rank: 1 / rank) if metric == "rr" else float
+    values = {run: [value(pair[i]) for pair in ranks.values()] for i, run in enumerate(("a", "b"))}
+    table = pl.DataFrame({"query": [*ranks], **values}).unpivot(
+        index="query", variable_name="run", value_name=metric
+    )
+    (row,) = pr.compare(table, metric, baseline="a").to_dicts()
+    half = row["high"] - row["difference"] if metric == "rr" else row["difference"] - row["low"]
+    error = stdev(b - a for a, b in zip(*values.values(), strict=True)) / 80**0.5
+    assert stdev(values["b"]) > 2 * 80**0.5 * error
+    for options, limit in [
+        ({}, half),
+        ({"margin": 0.02}, 0.02 + half),
+        ({"margin": {metric: 0.02}, "max_drop": 0.9}, 0.02 + half),
+        ({"max_drop": 0.01}, 0.01),
+    ]:
+        loss = limit + NormalDist().inv_cdf(0.8) * error
+        gate = gated(judged, now, path, metrics=metric, **options)
+        assert gate.notes[0] == f"80 queries: a loss of {loss:.2g} in {metric} {FINDS}"
+    # Without differences, it is unknown how much they vary.
+    same = gated(judged, before, path, metrics=metric)
+    assert same.notes[0].endswith(f"{FINDS}, {IF}")
+
+
+def test_a_gate_that_passes_shows_no_loss(baseline: Path) -> None:
+    shown = {
+        "PASSED: 6 rules, no loss shown (holds)": gated(golden(MANY), results(FIRST), baseline),
+        "PASSED: 6 rules, no loss beyond the margin shown (holds)": gated(
+            golden(MANY), results(SECOND), baseline, margin=0.6
+        ),
+        # Nothing is compared.
+        "PASSED: 1 rule (holds)": gated(golden(MANY), results(FIRST), floors={"mrr@10": 0.5}),
+    }
+    for headline, gate in shown.items():
+        assert str(gate).splitlines()[0] == headline
+        assert headline in texts.markdown(gate)
+        assert headline in gate._repr_html_()
 
 
 def test_the_text_has_80_columns_for_any_names_and_metrics(baseline: Path) -> None:
