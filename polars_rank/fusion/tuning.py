@@ -40,7 +40,6 @@ from polars_rank.stats.summary import summarize
 from polars_rank.stats.value_columns import variables
 
 #: Column of the values that count, whose name is that of no metric.
-_VALUE = "value"
 _UNJUDGED, _BEST, _EQUAL = "unjudged", OWN + "best", OWN + "equal"
 _DIFFERENCES = ("difference", "difference_low", "difference_high", "p_value")
 _PROCEDURES: dict[str, Any] = {
@@ -369,7 +368,7 @@ def _differences(folds: Folds, values: pl.DataFrame, best: str) -> pl.DataFrame:
     if TUNED not in equal:
         values = folds.corrected(values, best)
     tested = compare(
-        _counted(values, log), pl.col(_VALUE), baseline=best, run=PROCEDURE,
+        _counted(values, log), log.metric.alias(log.variable.name), baseline=best, run=PROCEDURE,
         query=log.keys, cluster=log.cluster or None, correction=False,
     ).select(PROCEDURE, "difference", "low", "high", "p_value")  # fmt: skip
     return tested.rename({"low": "difference_low", "high": "difference_high"})
@@ -428,18 +427,14 @@ def _curve(log: Log) -> pl.DataFrame:
 def _summary(values: pl.DataFrame, log: Log, run: str) -> pl.DataFrame:
     """Return the mean of each run with its interval."""
     return summarize(
-        _counted(values, log), _VALUE, run=run, query=log.keys,
-        cluster=log.cluster or None, details=True,
-    ).select(
-        run, pl.lit(log.variable.name).alias("metric"), "mean", "low", "high",
-        pl.col("used").alias("queries"),
-    )  # fmt: skip
+        _counted(values, log), log.metric.alias(log.variable.name), run=run, query=log.keys,
+        cluster=log.cluster or None,
+    ).select(run, pl.lit(log.variable.name).alias("metric"), "mean", "low", "high", "queries")  # fmt: skip
 
 
 def _counted(values: pl.DataFrame, log: Log) -> pl.DataFrame:
-    """Return the values that count as the column `_VALUE`, with the columns of runs and queries."""
+    """Return the values that count, with the columns of runs and queries."""
     kept = [run for run in (PROCEDURE, CANDIDATE) if run in values.columns]
     if log.cluster:
         values = values.join(log.clusters, on=log.keys, how="left", nulls_equal=True)
-    value = log.variable.value.alias(_VALUE)
-    return values.select(*dict.fromkeys((*kept, *log.keys, *log.cluster)), value)
+    return values.select(*dict.fromkeys((*kept, *log.keys, *log.cluster)), log.variable.value)

@@ -10,7 +10,7 @@ import polars as pl
 from polars_rank._params import OWN, Names, share
 from polars_rank.columns import Columns
 from polars_rank.errors import DataError, SchemaError, number_of, warn
-from polars_rank.frames.tables import framed, lazy, schema_of
+from polars_rank.frames.tables import framed, lazy
 from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.comparison import COMPARISON, Comparison
 from polars_rank.stats.estimate import Facts, Prediction, predicted
@@ -21,8 +21,6 @@ from polars_rank.stats.value_columns import check_run, warn_of_directions
 from polars_rank.stats.values import Key, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from polars_rank.metrics.names import Metrics
     from polars_rank.stats.groups import Group
 

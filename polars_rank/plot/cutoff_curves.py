@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from polars_rank.plot.runs import Colors
 
 #: Methods of intervals as in subtitles.
-_METHODS = {"t": "Student's t", "wilson": "Wilson's"}
+_METHODS = {
+    "t": "Student's t", "clopper-pearson": "Clopper and Pearson", "bounded": "for any distribution",
+}  # fmt: skip
 
 
 @public

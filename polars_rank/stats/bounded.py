@@ -74,7 +74,8 @@ def _tail(terms: Array, number: Array) -> float:
 def p_value(values: Array, weights: Array | None, end: float, side: int) -> float:
     """Return the p-value of a mean of 0 or beyond, given the end of the range on this side.
 
-    The side is -1 for means of at most 0, and 1 for means of at least 0. A unit that the sample does not have has the largest weight.
+    The side is -1 for means of at most 0, and 1 for means of at least 0. A unit that the sample
+    does not have has the largest weight.
     """
     np = numpy()
     of_end = None if weights is None else np.append(weights, weights.max())
@@ -93,11 +94,10 @@ def bounds(
 ) -> tuple[float, float]:
     """Return the interval of the mean at the level 1 - `alpha`, within the range."""
     mean = float(numpy().average(values, weights=weights))
-    below, above = (
-        _root(lambda m: p_value(values - m, weights, end - m, side), alpha / 2, mean, end)
-        for end, side in ((low, -1), (high, 1))
+    return (
+        _root(lambda m: p_value(values - m, weights, low - m, -1), alpha / 2, mean, low),
+        _root(lambda m: p_value(values - m, weights, high - m, 1), alpha / 2, mean, high),
     )
-    return below, above
 
 
 def _root(p_values: Callable[[float], float], alpha: float, inside: float, outside: float) -> float:

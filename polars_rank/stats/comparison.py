@@ -208,7 +208,8 @@ COMPARISON = (
     ResultColumn("verdict", '"better", "worse", "equivalent" (within the margin), "not worse" '
                  '(above -margin), "unclear", or "too few" queries for an interval',
                  lambda r: r.verdicts, pl.String()),
-    ResultColumn("comparisons", "number of rows whose intervals and p-values are corrected together",
+    ResultColumn("comparisons", "number of rows whose intervals and p-values are corrected "
+                 "together: those of the group, or of its slices",
                  lambda r: r.comparisons, pl.Int64(), is_minor=True),
     ResultColumn("reason", "why there is no interval or no verdict, or that all values are equal; "
                  "else null",

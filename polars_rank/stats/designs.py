@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polars_rank._params import share
@@ -71,12 +70,6 @@ class Design:
         while self.power_of(units, largest) < self.power:
             largest *= 2
         return _root(lambda effect: self.power_of(units, effect) - self.power, 0.0, largest)
-
-
-def smallest_effect(units: float, power: float, confidence: float) -> float:
-    """Return the effect that units detect, by the normal approximation, which needs no scipy."""
-    quantile = NormalDist().inv_cdf
-    return (quantile((1 + confidence) / 2) + quantile(power)) / math.sqrt(units)
 
 
 def whole(units: float | None, queries_per_unit: float, least: float) -> int | None:

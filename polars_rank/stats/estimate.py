@@ -71,12 +71,66 @@ class Facts(NamedTuple):
         """The range of the values; 1 if all are in [0, 1]."""
         if self.bounds is not None:
             return self.bounds[1] - self.bounds[0]
-        return 1.0 if 0 <= self.low and self.high <= 1 else self.high - self.low
+        return 1.0 if self.low >= 0 and self.high <= 1 else self.high - self.low
 
     @property
     def size(self) -> float:
         """The largest absolute value, to which rounding errors are proportional."""
         return max(-self.low, self.high)
+
+
+class Units(NamedTuple):
+    """The sampling units of queries, with their weights."""
+
+    #: The weight of each query; None if all are 1.
+    weight: Array | None
+    #: The number of the unit of each query, and the numbers of all units; None if a query is one.
+    place: Array | None
+    numbers: Array | None
+    #: The weight of each unit; None if all are 1.
+    of_unit: Array | None
+    number: int
+    #: The sum of all weights, and Kish's effective number of units.
+    total: float
+    effective: float
+
+    @classmethod
+    def of(cls, size: int, weight: Array | None, unit: Array | None) -> Units:
+        """Return the units of a number of queries, given the number of the unit of each."""
+        np, of_unit, place, numbers = numpy(), weight, None, None
+        if unit is not None:
+            numbers, place = np.unique(unit, return_inverse=True)
+            of_unit = np.bincount(place, weight)
+        total = float(size if weight is None else weight.sum()) or np.nan
+        effective = float(size)
+        if of_unit is not None:
+            effective = float(of_unit.sum() ** 2 / (of_unit @ of_unit))
+        number = size if of_unit is None else len(of_unit)
+        return cls(weight, place, numbers, of_unit, number, total, effective)
+
+    def sums(self, values: Array) -> Array:
+        """Return the weighted sums of rows of values over the queries of each unit."""
+        np = numpy()
+        weighted = values if self.weight is None else values * self.weight
+        if self.place is None:
+            return weighted
+        sums = [np.bincount(self.place, each) for each in np.atleast_2d(weighted)]
+        return np.array(sums).reshape(*values.shape[:-1], -1)
+
+    def has_few_different(self, values: Array, tolerance: float) -> bool:
+        """Return whether fewer than `FEW_DIFFERENT` units differ from the commonest value."""
+        np = numpy()
+        step = max(len(values) // _EXAMPLES, 1)
+        for each in dict.fromkeys((step, 1)):  # often, some values show that more differ
+            ordered = np.sort(values[::each])
+            above, below = ordered + tolerance, ordered - tolerance
+            inside = np.searchsorted(ordered, above, "right") - np.searchsorted(ordered, below)
+            if self.place is None and len(ordered) - inside.max(initial=0) >= FEW_DIFFERENT:
+                return False
+        if self.place is None or not len(values):
+            return True
+        differs = np.abs(values - ordered[inside.argmax()]) > tolerance
+        return len(np.unique(self.place[differs])) < FEW_DIFFERENT
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,23 +181,15 @@ class Estimate:
         np = numpy()
         x = np.atleast_2d(values)
         rows, size = x.shape
-        total = float(size if weight is None else weight.sum()) or np.nan
+        units = Units.of(size, weight, unit)
+        total, effective = units.total, units.effective
         mean = (x.sum(axis=1) if weight is None else x @ weight) / total
-        y = deviations = x - mean[:, None]
-        if weight is not None:
-            y = y * weight
-        spread = np.einsum("kn,kn->k", y, deviations) / total
-        w, place, numbers = weight, None, None
-        if unit is not None:
-            numbers, place = np.unique(unit, return_inverse=True)
-            w, y = np.bincount(place, weight), _of_units(y, place)
-        units = size if w is None else len(w)
-        effective = float(size if w is None else w.sum() ** 2 / (w @ w))
+        deviations = x - mean[:, None]
+        spread = deviations if weight is None else deviations * weight
+        spread = np.einsum("kn,kn->k", spread, deviations) / total
+        y = units.sums(deviations)
         squared = y * y
-        squares = squared.sum(axis=1)
-        shape = squares**2 / np.einsum("kn,kn->k", squared, squared)
-        shape = np.where(np.isfinite(shape), shape, effective)
-        acceleration = np.einsum("kn,kn->k", squared, y) / squares**1.5 / 6
+        squares, cubes = squared.sum(axis=1), np.einsum("kn,kn->k", squared, y)
         error = std = np.full(rows, np.nan)
         if effective > ONE_UNIT:
             of_unit = np.sqrt(squares * effective) / total
@@ -153,18 +199,16 @@ class Estimate:
         if size > 1:
             std = np.sqrt(spread * size / (size - 1))
             std = np.where(std <= ROUNDING * facts.size, 0.0, std)
-        degrees = np.full(rows, units - 1.0)
-        if effective < UNEQUAL * units:
-            degrees = np.maximum(np.minimum(shape, effective) - 1, (effective - 1) / 2)
+        fourth = np.einsum("kn,kn->k", squared, squared)
         queries = np.full(rows, float(size))
-        if w is not None:
+        if units.of_unit is not None:
             queries = np.clip(np.where(error > 0, spread / error**2, effective), effective, size)
+        tolerance = (1 + 1e-9) * SAME_SHARE * facts.range
         is_same = np.zeros(rows, dtype=bool)
         if not (facts.is_binary and weight is None):
-            tolerance = (1 + 1e-9) * SAME_SHARE * facts.range
-            is_same[:] = [_is_same(each, tolerance, place) for each in x]
-        is_few = is_same | (np.maximum(queries, units) < FEW_QUERIES)
-        is_few |= unit is not None and units < FEW_CLUSTERS
+            is_same[:] = [units.has_few_different(each, tolerance) for each in x]
+        is_few = is_same | (np.maximum(queries, units.number) < FEW_QUERIES)
+        is_few |= unit is not None and units.number < FEW_CLUSTERS
         is_kept = is_few | (error == 0)
         if facts.bounds is not None:
             low, high = (-facts.range, facts.range) if is_difference else facts.bounds
@@ -172,16 +216,13 @@ class Estimate:
         sample = np.full(rows, None)
         for row in np.flatnonzero(is_kept):
             kept = np.stack([x[row], base]) if is_relative else x[row]
-            if unit is not None:
-                kept = _of_units(kept if weight is None else kept * weight, place) / w
-            sample[row] = kept, w
-        products = np.full((rows, 12), np.nan)
-        of_base = np.full(rows, np.nan)
+            kept = kept if unit is None else units.sums(kept) / units.of_unit
+            sample[row] = kept, units.of_unit
+        products, of_base = np.full((rows, 12), np.nan), np.full(rows, np.nan)
         if base is not None:
-            of_base[:] = base.mean() if weight is None else base @ weight / total
+            of_base[:] = (base.sum() if weight is None else base @ weight) / total
         if base is not None and is_relative:
-            other = base - of_base[0]
-            other = _of_units(other if weight is None else other * weight, place)
+            other = units.sums(base - of_base[0])
             products[0] = [
                 np.sum(y[0] ** (degree - i) * other**i)
                 for degree in (2, 3, 4) for i in range(degree + 1)
@@ -191,11 +232,12 @@ class Estimate:
             return np.full(rows, float(value))
 
         return cls(
-            mean, error, of_rows(size), of_rows(total), std, of_rows(units), of_rows(effective),
-            degrees, acceleration, spread + mean**2, queries,
+            mean, error, of_rows(size), of_rows(total), std, of_rows(units.number),
+            of_rows(effective), degrees_of_freedom(squares, fourth, effective, units.number),
+            cubes / squares**1.5 / 6, spread + mean**2, queries,
             of_rows(np.inf if unit is None else effective - 1), is_same, is_few, of_base, products,
             sample,
-        ), y / total, numbers  # fmt: skip
+        ), y / total, units.numbers  # fmt: skip
 
     def __getitem__(self, rows: Array) -> Estimate:
         return Estimate(**{name: each[rows] for name, each in vars(self).items()})
@@ -210,30 +252,17 @@ class Estimate:
         ))  # fmt: skip
 
 
-def _of_units(values: Array, place: Array | None) -> Array:
-    """Return the sums of values of queries, along the last axis, over the queries of each unit."""
-    np = numpy()
-    if place is None:
-        return values
-    sums = [np.bincount(place, each) for each in np.atleast_2d(values)]
-    return np.array(sums).reshape(*values.shape[:-1], -1)
+def degrees_of_freedom(squares: Array, fourth: Array, effective: Array, units: Array) -> Array:
+    """Return the number of units - 1, or fewer if their weights are unequal.
 
-
-def _is_same(values: Array, tolerance: float, place: Array | None) -> bool:
-    """Return whether fewer than `FEW_DIFFERENT` units differ from the commonest value."""
+    If Kish's effective number n is below 90% of the number of units, it is (Σy²)² / Σy⁴ - 1 for
+    their deviations y, from (n - 1) / 2 to n - 1.
+    """
     np = numpy()
-    step = max(len(values) // _EXAMPLES, 1)
-    for each in dict.fromkeys((step, 1)):  # often, some values show that more differ
-        ordered = np.sort(values[::each])
-        ends = [np.searchsorted(ordered, ordered + sign * tolerance, side)
-                for sign, side in ((1, "right"), (-1, "left"))]  # fmt: skip
-        inside = ends[0] - ends[1]
-        if place is None and len(ordered) - inside.max(initial=0) >= FEW_DIFFERENT:
-            return False
-    if place is None or not len(values):
-        return True
-    differs = np.abs(values - ordered[inside.argmax()]) > tolerance
-    return len(np.unique(place[differs])) < FEW_DIFFERENT
+    shape = squares**2 / fourth
+    shape = np.where(np.isfinite(shape), shape, effective)
+    fewer = np.maximum(np.minimum(shape, effective) - 1, (effective - 1) / 2)
+    return np.where(effective < UNEQUAL * units, fewer, units - 1.0)
 
 
 class Prediction(NamedTuple):

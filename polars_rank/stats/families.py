@@ -61,10 +61,10 @@ class Family:
             factor = normalized(np.arange(start, min(start + step, size)))
             others, values = of_chosen @ factor, normal @ factor
             conditional = np.empty_like(others)
-            for number, z, distance in zip(numbers, self.grid, distances, strict=True):
+            for place, (z, distance) in enumerate(zip(self.grid, distances, strict=True)):
                 np.multiply(others, distance[:, None], out=conditional)
                 np.abs(np.add(conditional, values, out=conditional), out=conditional)
-                number += np.count_nonzero(conditional >= z, axis=1)
+                numbers[place] += np.count_nonzero(conditional >= z, axis=1)
         effective = [size * np.mean(1 / np.maximum(number, 1)) for number in numbers]
         return np.clip(effective, 1.0, size)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import wraps
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import polars as pl
@@ -23,7 +21,6 @@ from polars_rank.errors import (
 )
 from polars_rank.frames.results import COUNT, NUMBER, TEXT, typed
 from polars_rank.frames.tables import collected, is_path, lazy, schema_of
-from polars_rank.stats.inference import WILSON, clopper_pearson
 from polars_rank.stats.rules import COLUMNS, Rule, Rules, read_rules
 from polars_rank.stats.verdicts import TYPES, WORST_FIRST, failing, in_words
 
@@ -44,9 +41,6 @@ _RESULTS = {
     **{name: COUNT if each.dtype == pl.Int64 else NUMBER for name, each in COLUMNS.items()},
     **dict.fromkeys(("metric", "verdict", "method"), TEXT),
 }
-_HALF = 0.5
-#: Relative errors up to this number are rounding errors.
-_ROUNDING = 1e-6
 
 
 def _with_result(function: F) -> F:
@@ -154,16 +148,6 @@ def check(
     A rule with `where` fails if there are no such rows, so that a missing slice does not pass.
     Lazy tables are collected.
 
-    If all values of a metric are 0 or 1, rules about the means of `summarize` use the exact bounds
-    of Clopper and Pearson (1934), because Wilson's interval holds its level only on average over
-    all rates. With weights or clusters, pass the result with ``details=True``.
-
-    References
-    ----------
-    Clopper & Pearson, The use of confidence or fiducial limits illustrated in the case of the
-    binomial, 1934.
-    Korn & Graubard, Confidence intervals for proportions with small expected number of positive
-    counts estimated from survey data, 1998.
     """
     one_of("on_fail", on_fail, ("raise", "return"))
     read, unsure = read_rules(rules, undecided)
@@ -259,8 +243,6 @@ def _keep_worst(checks: dict[Any, _Check], key: Any, check: _Check) -> None:
 def _decide(rule: Rule, column: str, row: Mapping[str, Any], where: str) -> _Check:
     """Return the verdict on a column of a row."""
     estimate = COLUMNS[column]
-    if column in _OF_MEANS and "difference" not in row:
-        row = _with_exact_bounds(rule, row)
     value = None if row[column] is None else float(row[column])
     low, high = (row.get(name) for name in estimate.bounds or (column, column))
     is_guard = rule.is_guard or (row.get("slice") is not None and not rule.where)
@@ -285,41 +267,6 @@ def _decide(rule: Rule, column: str, row: Mapping[str, Any], where: str) -> _Che
     if estimate.bounds is None:
         low = high = None
     return _Check(rule.text, where, value, low, high, row["queries"], verdict, reason)
-
-
-def _with_exact_bounds(rule: Rule, row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a row with the bounds of Clopper and Pearson if its own are Wilson's.
-
-    Wilson's bounds b of a share p are where (p - b)² = c b (1 - b) with c = q² / n. So the bounds
-    give c, and n · (z / q)², the number of values of the exact interval, is z² / c.
-    """
-    share, low, high = (row.get(name) for name in ("mean", "low", "high"))
-    if row.get("judge_weight") or share is None or low is None or high is None:
-        return row
-    if "method" in row and row["method"] != WILSON:
-        return row
-    if low < -_ROUNDING or high > 1 + _ROUNDING:
-        return row
-    inside = [b for b in (low, high) if _ROUNDING < b < 1 - _ROUNDING and b != share]
-    found = [(share - b) ** 2 / (b * (1 - b)) for b in inside]
-    number = 1 + (_ROUNDING < share < 1 - _ROUNDING)
-    if len(found) != number or max(found) - min(found) > _ROUNDING * max(found):
-        return row
-    confidence, n = row.get("confidence"), row["queries"]
-    if confidence is None:
-        # If all queries count and have one weight, n is their number, and the level a round number.
-        confidence = 2 * NormalDist().cdf(math.sqrt(found[0] * n)) - 1
-        if abs(confidence - round(confidence, 3)) > _ROUNDING:
-            if share == _HALF:  # the interval may be any symmetric one
-                return row
-            raise ArgumentError(
-                f"the rule {rule.text!r} (`rules`) is about a mean of values of 0 or 1 with "
-                "weights, clusters or undefined values; pass the result of summarize(..., "
-                "details=True)"
-            )
-    n = NormalDist().inv_cdf((1 + confidence) / 2) ** 2 / found[0]
-    low, high = clopper_pearson(share, n, confidence)
-    return {**row, "low": low, "high": high}
 
 
 def _rows(rule: Rule, table: pl.DataFrame) -> pl.DataFrame:

@@ -11,9 +11,9 @@ from polars_rank.stats import bounded
 from polars_rank.stats._arrays import Array, numpy, special
 from polars_rank.stats.estimate import (
     ONE_UNIT,
-    UNEQUAL,
     Estimate,
     Facts,
+    degrees_of_freedom,
     quantile,
     two_sided,
 )
@@ -206,11 +206,9 @@ def _contrast(rows: Inference, base: Array, ratio: Array) -> Inference:
         for degree, start in ((2, 0), (3, 3), (4, 7))
     )
     error = np.sqrt(np.maximum(squares, 0.0) * e.effective / (e.effective - 1)) / e.weight
-    fewer = np.minimum(squares**2 / fourth, e.effective) - 1
-    fewer = np.maximum(fewer, (e.effective - 1) / 2)
     made = replace(
         e, mean=e.mean - q * e.base, error=error, acceleration=cubes / squares**1.5 / 6,
-        degrees=np.where(e.effective < UNEQUAL * e.units, fewer, e.units - 1),
+        degrees=degrees_of_freedom(squares, fourth, e.effective, e.units),
     )  # fmt: skip
     return replace(rows, estimate=made)
 
@@ -280,7 +278,7 @@ def _tango_p_values(rows: Inference, _: float = math.nan) -> Array:
     return two_sided(rows.estimate.share_degrees, numpy().abs(score))
 
 
-def _tango_keeps(rows: Inference, base: Array, ratio: Array, alpha: Array) -> Array:
+def _tango_keeps(rows: Inference, _: Array, ratio: Array, alpha: Array) -> Array:
     """Return whether a score test keeps ratios of paired proportions (Tang, Tang & Chan, 2003)."""
     np, (n, wins, losses) = numpy(), _counts(rows)
     of_base = n * rows.estimate.base

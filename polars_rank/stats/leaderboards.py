@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
 from polars_rank._params import Names, share
 from polars_rank.errors import DataError, number_of, of_all_runs, warn
 from polars_rank.frames.tables import framed
-from polars_rank.stats._arrays import numpy
+from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.comparison import MANY_MISSING
 from polars_rank.stats.estimate import ROUNDING, Estimate, Facts
 from polars_rank.stats.families import family_of
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from polars_rank.metrics.names import Metrics
 
-#: The largest number of differences that are held at once.
-_ELEMENTS = 2**22
+#: The largest number of differences that are held at once, and of units whose influence is.
+_ELEMENTS, _MOST_UNITS = 2**22, 2**12
 
 
 LEADERBOARD = (
@@ -229,10 +229,9 @@ def _boards(source: Values, confidence: float) -> Iterator[list[tuple[Key, dict[
         if tasks:
             common = _of_tasks(common, of_metric)
             of_metric = replace(of_metric, by=(), weight=LOW, query=tuple(query))
-            of_values = of_values._replace(is_binary=False)
         count = common.select(tasks).n_unique() if tasks else None
-        counts = {"queries": queries, "missing": total - queries, "tasks": count}
-        yield _board(Group(of_metric, (), common), of_values, counts, confidence)
+        numbers = {"queries": queries, "missing": total - queries, "tasks": count}
+        yield _board(Group(of_metric, (), common), of_values, numbers, confidence)
 
 
 def _of_tasks(common: pl.DataFrame, source: Values) -> pl.DataFrame:
@@ -264,88 +263,108 @@ def _of_tasks(common: pl.DataFrame, source: Values) -> pl.DataFrame:
     )
 
 
+class _Pairs(NamedTuple):
+    """All pairs of runs, as arrays."""
+
+    run: Array
+    other: Array
+    difference: Array
+    p_value: Array
+    #: Whether all differences are 0, there is no test, and too few queries differ.
+    is_equal: Array
+    is_none: Array
+    is_same: Array
+
+    @classmethod
+    def of(cls, values: Array, facts: Facts, *, is_weighted: bool, **units: Any) -> _Pairs:
+        """Return the pairs of runs, given a row of values for each."""
+        np, number, found = numpy(), len(values), []
+        step = max(_ELEMENTS // values.shape[1], 1)
+        starts = ((i, j) for i in range(number) for j in range(i + 1, number, step))
+        for other, start in starts:
+            block = values[start : start + step] - values[other]
+            estimate, _, _ = Estimate.of(block, facts, is_difference=True, **units)
+            inference = Inference.of(
+                estimate, [facts] * len(block), is_difference=True, is_weighted=is_weighted
+            )
+            is_equal = (estimate.error == 0) & (estimate.mean == 0)
+            found.append((
+                np.arange(start, start + len(block)), np.full(len(block), other), estimate.mean,
+                inference.p_values(), is_equal, (inference.method == NONE) & ~is_equal,
+                estimate.is_same & ~is_equal,
+            ))  # fmt: skip
+        return cls(*map(np.concatenate, zip(*found, strict=True)))
+
+    def corrected(self, influence: Array) -> Array:
+        """Return the corrected p-values, given the influence values of units on each run."""
+        np, p_values = numpy(), self.p_value.copy()
+        tested = np.flatnonzero(~self.is_equal & ~self.is_none)
+        runs, others = self.run[tested], self.other[tested]
+        if influence.shape[1] > max(len(influence), _MOST_UNITS):
+            roots, vectors = np.linalg.eigh(influence @ influence.T)
+            influence = (vectors * np.sqrt(np.maximum(roots, 0.0))) @ vectors.T
+        if len(tested):
+            family = family_of(
+                len(tested), influence.shape[1],
+                lambda places: influence[runs[places]] - influence[others[places]],
+            )  # fmt: skip
+            p_values[tested] = family.corrected(p_values[tested])
+        return p_values
+
+
 def _board(
     group: Group, facts: Facts, counts: Mapping[str, Any], confidence: float
 ) -> list[tuple[Key, dict[str, Any]]]:
     """Return the runs of a metric, best first, given values of queries that all runs have."""
     np, source, runs = numpy(), group.source, [*group.aligned]
     [(name, is_lower)] = source.lower_is_better.items()
-    rows = [*group.aligned.values()]
+    rows, number = [*group.aligned.values()], len(runs)
     for run, of_run in zip(runs, rows, strict=True):
         group.check_equal(rows[0], of_run, runs[0], run)
-    values, number = group.column(name)[np.stack(rows)], len(runs)
-    weight, unit = (
-        None if each is None else each[rows[0]] for each in (group.weights, group.units)
-    )
-    options = {"weight": weight, "unit": unit}
-    weighted = source.weight is not None
-    own, influence, _ = Estimate.of(values, facts, **options)
+    values, is_weighted = group.column(name)[np.stack(rows)], source.weight is not None
+    units: dict[str, Any] = {
+        key: None if each is None else each[rows[0]]
+        for key, each in (("weight", group.weights), ("unit", group.units))
+    }
+    known = facts.bounds or (-np.inf, np.inf)
     if counts["tasks"]:  # the values are not those of queries
-        own = replace(own, sample=np.full(number, None))
-    summary = Inference.of(own, [facts] * number, is_difference=False, is_weighted=weighted)
-    found = []
-    for first in range(number - 1):
-        for start in range(first + 1, number, step := max(_ELEMENTS // values.shape[1], 1)):
-            block = values[start : start + step] - values[first]
-            pairs, _, _ = Estimate.of(block, facts, is_difference=True, **options)
-            if counts["tasks"]:
-                pairs = replace(pairs, sample=np.full(len(block), None))
-            inference = Inference.of(
-                pairs, [facts] * len(block), is_difference=True, is_weighted=weighted
-            )
-            second = np.arange(start, start + len(block))
-            is_equal = (pairs.error == 0) & (pairs.mean == 0)
-            found.append(np.stack([
-                np.full(len(block), first), second, pairs.mean, inference.p_values(),
-                is_equal, (inference.method == NONE) & ~is_equal, pairs.is_same & ~is_equal,
-            ]))  # fmt: skip
-    first, second, difference, p_values, is_equal, is_none, is_same = np.concatenate(found, axis=1)
-    tested = (is_equal == 0) & (is_none == 0)
-    ends = [each[tested].astype(int) for each in (first, second)]
-    if influence.shape[1] > max(number, _ELEMENTS // 2**10):
-        roots, vectors = np.linalg.eigh(influence @ influence.T)
-        influence = ((vectors * np.sqrt(np.maximum(roots, 0.0))) @ vectors.T).T
-    if tested.any():
-        family = family_of(
-            len(ends[0]), influence.shape[1],
-            lambda places: influence[ends[1][places]] - influence[ends[0][places]],
-        )  # fmt: skip
-        p_values[tested] = family.corrected(p_values[tested])
-    is_better = (difference < 0) if is_lower else (difference > 0)
-    is_found = tested & (p_values < 1 - confidence)
+        facts = facts._replace(is_binary=False, bounds=None)
+    own, influence, _ = Estimate.of(values, facts, **units)
+    summary = Inference.of(own, [facts] * number, is_difference=False, is_weighted=is_weighted)
+    pairs = _Pairs.of(values, facts, is_weighted=is_weighted, **units)
+    is_found = pairs.corrected(influence) < 1 - confidence
+    is_better = pairs.difference < 0 if is_lower else pairs.difference > 0
     better = np.zeros((number, number), dtype=bool)
-    for runs_of, others, which in ((second, first, is_better), (first, second, ~is_better)):
-        chosen = is_found & which
-        better[runs_of[chosen].astype(int), others[chosen].astype(int)] = True
-    mean = own.mean
-    size = np.where(np.isnan(mean), -np.inf, -mean if is_lower else mean)
+    better[pairs.run, pairs.other] = is_found & is_better
+    better[pairs.other, pairs.run] = is_found & ~is_better
+    size = np.where(np.isnan(own.mean), -np.inf, -own.mean if is_lower else own.mean)
     # Means that differ by a rounding error share a rank.
-    tolerance = ROUNDING * np.abs(mean[~np.isnan(mean)]).max(initial=0.0)
+    tolerance = ROUNDING * np.abs(own.mean[~np.isnan(own.mean)]).max(initial=0.0)
     rank = 1.0 + (size[None, :] > size[:, None] + tolerance).sum(axis=1)
+    order = np.argsort(rank, kind="stable")
     worse_than, better_than = better.sum(axis=0).astype(float), better.sum(axis=1).astype(float)
-    too_few = (is_none > 0) | ((is_same > 0) & ~is_found)
-    if too_few.any() and (too_few | (is_equal > 0)).all():
-        of = "clusters" if source.cluster else "queries"
+    too_few = pairs.is_none | (pairs.is_same & ~is_found)
+    if too_few.any() and (too_few | pairs.is_equal).all():
+        what = "clusters" if source.cluster else "queries"
         warn(
-            f"too few {of} in {name!r} ({own.units[0]:.0f}), or too few that differ: they do not "
+            f"too few {what} in {name!r} ({own.units[0]:.0f}), or too few that differ: they do not "
             "show which runs are better on others, so there are no ranks"
         )
         rank = worse_than = better_than = np.full(number, np.nan)
-    elif (is_none > 0).any():
+    elif pairs.is_none.any():
         warn(
             f"some pairs of runs have no interval in {name!r}, because there are too few queries, "
             "and count as not significantly different"
         )
-    low, high = summary.bounds(1 - confidence)
+    low, high = (np.clip(each, *known) for each in summary.bounds(1 - confidence))
     method = summary.at(1 - confidence).method
-    key = Key((), name, None)
     return [
-        (key._replace(run=runs[i]), {
+        (Key((), name, runs[i]), {
             "rank": rank[i], "rank_low": 1 + worse_than[i], "rank_high": number - better_than[i],
             "best": None if np.isnan(worse_than[i]) else bool(worse_than[i] == 0),
-            "mean": mean[i], "low": low[i], "high": high[i], "better_than": better_than[i],
+            "mean": own.mean[i], "low": low[i], "high": high[i], "better_than": better_than[i],
             "worse_than": worse_than[i], "effective": own.effective[i], "confidence": confidence,
             "method": method[i], **counts,
         })
-        for i in np.lexsort((np.arange(number), -size))
+        for i in order
     ]  # fmt: skip

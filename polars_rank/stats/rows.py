@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.estimate import Estimate, Facts
-from polars_rank.stats.families import Bonferroni, Family, Influences
+from polars_rank.stats.families import Bonferroni, Influences
 from polars_rank.stats.inference import NONE, Inference
 from polars_rank.stats.results import labels
 from polars_rank.stats.values import Key, Values
@@ -47,9 +47,9 @@ class Rows:
         number, slices = len(self.source.metrics) * len(pairs), 0
         if pairs and self.source.slices:
             slices = sum(1 for _ in group.slices(pairs[0].rows, pairs[0].missing))
-        families = [
-            ([], Influences(group.n_units, number)), ([], Influences(group.n_units, number * slices))
-        ]  # fmt: skip
+        families: list[tuple[list[int], Influences]] = [
+            ([], Influences(group.n_units, each)) for each in (number, number * slices)
+        ]
         self.families += families
 
         def add(key: Key, units: Array, influence: Array) -> None:

@@ -12,7 +12,7 @@ from polars_rank.errors import number_of, warn
 from polars_rank.frames.tables import framed
 from polars_rank.stats._arrays import Array, numpy
 from polars_rank.stats.estimate import FEW_DIFFERENT, FEW_QUERIES, UNEQUAL, Estimate
-from polars_rank.stats.inference import NONE, T, Inference
+from polars_rank.stats.inference import NONE, Inference, T
 from polars_rank.stats.results import BOUND, COUNT, ESTIMATE, ResultColumn, returning
 from polars_rank.stats.rows import Rows, rows_of_runs
 from polars_rank.stats.values import Key, Values

@@ -15,8 +15,8 @@ import polars as pl
 from polars_rank._params import OWN, Names, free
 from polars_rank._polars import FewRows, ManyRows
 from polars_rank.columns import RUN, Columns
-from polars_rank.errors import DataError, Finding, SchemaError, number_of, warn
-from polars_rank.frames.tables import collected, lazy, own_name, schema_of
+from polars_rank.errors import DataError, Finding, warn
+from polars_rank.frames.tables import collected, own_name, schema_of
 from polars_rank.stats._arrays import numpy, special
 from polars_rank.stats.estimate import LARGE, Facts
 from polars_rank.stats.groups import HIGH, LOW, PLACE, UNDEFINED, Group
@@ -152,6 +152,7 @@ class Values:
                     return
 
     def groups(self, frame: pl.DataFrame) -> list[Group]:
+        """Return the groups of a table in order."""
         if not self.by:
             return [Group(self, (), frame)]
         parts = frame.partition_by(self.by, maintain_order=True, as_dict=True)
@@ -230,8 +231,9 @@ class Values:
         if findings:
             raise DataError.of(findings)
         return {
-            each.name: Facts.of(*(sums[p + each.name] for p in (LOW, HIGH, "")), each.bounds)
+            n: Facts.of(sums[LOW + n], sums[HIGH + n], sums[n], each.bounds)
             for each in self.metrics
+            for n in [each.name]
         }
 
     def result(
