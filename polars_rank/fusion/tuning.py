@@ -39,7 +39,6 @@ from polars_rank.stats.comparison import compare
 from polars_rank.stats.summary import summarize
 from polars_rank.stats.value_columns import variables
 
-#: Column of the values that count, whose name is that of no metric.
 _UNJUDGED, _BEST, _EQUAL = "unjudged", OWN + "best", OWN + "equal"
 _DIFFERENCES = ("difference", "difference_low", "difference_high", "p_value")
 _PROCEDURES: dict[str, Any] = {
